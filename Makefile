@@ -1,2 +1,67 @@
-setup:
+# The two commands are `make demo` and `make test`; `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+CMAKE := .venv/bin/cmake
+CTEST := .venv/bin/ctest -j $(JOBS)
+PYTHON := .venv/bin/python
+NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
+PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
+
+.PHONY: help setup demo test lint sanitize cuda-check clean
+
+help:  ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1\t/' | expand -t 20
+
+setup:  ## Install what a build needs and is missing: distribution packages, .venv
 	@tools/setup build
+
+demo: setup  ## Build, then climb the softmax and the gemm ladder: on the GPU here, else in the emulator
+	@$(MAKE) build/$(PRESET)
+	@build/$(PRESET)/warpsmith ladder softmax
+	@build/$(PRESET)/warpsmith ladder gemm
+
+test:  ## Build and run all tests, C++ and Python, with no GPU
+	@tools/setup build test
+	@$(MAKE) build/emulated
+	@echo "test: C++ tests"
+	@$(CTEST) --preset emulated
+	@echo "test: installing the Python package into .venv"
+	@.venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
+	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF \
+	  --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
+	@echo "test: Python tests"
+	@$(PYTHON) -m pytest
+
+lint:  ## Check style, names and the house's contracts
+	@tools/setup build lint
+	@$(MAKE) configure/emulated
+	@tools/lint
+
+sanitize: setup  ## Run the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) build/ci
+	@echo "sanitize: C++ tests"
+	@$(CTEST) --preset ci
+
+cuda-check:  ## Compile every kernel for sm_80 and sm_90a and look for spills; needs nvcc, no GPU
+	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }
+	@tools/setup build cuda
+	@$(MAKE) build/emulated build/cuda-check
+	@$(PYTHON) tools/check_spills.py build/cuda-check/libwarpsmith_core.a build/emulated/warpsmith
+
+clean:  ## Remove what was built; .venv stays
+	@rm -rf build
+
+# Configured once; Ninja notices itself when a CMake file changes.
+.PHONY: configure/% build/%
+configure/%:
+	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING; }
+
+build/%: configure/%
+	@echo "build: $*"
+	@$(CMAKE) --build --preset $* -j $(JOBS)

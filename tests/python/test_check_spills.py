@@ -1,0 +1,71 @@
+"""tools/check_spills.py reads cuobjdump's listing and tells an allowed spill from a wrong one."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from check_spills import Kernel, parse, spilling
+
+WARP_PER_ROW = "ws::softmax::WarpPerRow<float, 4>"
+NAME = f"void ws::detail::entry<{WARP_PER_ROW} >({WARP_PER_ROW}::Arguments)"
+SPILLING = Kernel(NAME, "sm_90a", 32)
+
+LISTING = f"""
+member build/libwarpsmith_core.a:softmax.cu.o:
+
+Fatbin elf code:
+================
+arch = sm_80
+code version = [1,8]
+host = linux
+
+Resource usage:
+ Common:
+  GLOBAL:0
+ Function {NAME}:
+  REG:8 STACK:0 SHARED:0 LOCAL:0 CONSTANT[0]:360 TEXTURE:0 SURFACE:0 SAMPLER:0
+
+Fatbin elf code:
+================
+arch = sm_90a
+
+Resource usage:
+ Common:
+  GLOBAL:0
+ Function {NAME}:
+  REG:255 STACK:32 SHARED:0 LOCAL:0 CONSTANT[0]:536 TEXTURE:0 SURFACE:0 SAMPLER:0
+"""
+
+
+def rung(name: str, may_spill: bool, family: str = "softmax", file: str = "") -> dict:
+    return {"family": family, "name": name, "may_spill": may_spill, "file": file}
+
+
+def test_parse():
+    assert list(parse(LISTING)) == [Kernel(NAME, "sm_80", 0), SPILLING]
+
+
+def test_a_spill_is_caught():
+    assert spilling(list(parse(LISTING)), [rung("warp_per_row", False)]) == [SPILLING]
+
+
+def test_a_row_may_allow_it():
+    assert spilling([SPILLING], [rung("warp_per_row", True)]) == []
+
+
+def test_rows_that_share_a_template():
+    row = rung("row_x4", True, file="02_warp_per_row.cuh")
+    assert spilling([SPILLING], [row]) == []
+
+
+def test_another_row_allows_nothing():
+    others = [
+        rung("warp", True),
+        rung("block_per_row", True),
+        rung("warp_per_row", True, family="norm"),
+    ]
+    assert spilling([SPILLING], others) == [SPILLING]
+
+
+def test_a_kernel_of_no_row_is_caught():
+    assert spilling([Kernel("stray", "sm_80", 8)], [rung("warp_per_row", True)])

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Fails when a kernel keeps values in local memory (spills, indexed arrays) its row does not allow.
+
+Usage: tools/check_spills.py LIBRARY PROGRAM
+  LIBRARY  the CUDA build's libwarpsmith_core.a
+  PROGRAM  the emulated build's warpsmith, which lists the rows and their `may_spill`
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LINE = re.compile(
+    r"arch = (?P<arch>\w+)|"
+    r"\s*Function (?P<name>.+):|"
+    r"\s*REG:\d+ STACK:(?P<stack>\d+) .*LOCAL:(?P<local>\d+).*"
+)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    name: str
+    arch: str
+    local_bytes: int  # of one thread
+
+
+def parse(listing: str) -> Iterator[Kernel]:
+    """The kernels in what `cuobjdump --dump-resource-usage` printed."""
+    arch = name = ""
+    for line in listing.splitlines():
+        match = LINE.fullmatch(line)
+        if not match:
+            continue
+        if match["arch"]:
+            arch = match["arch"]
+        elif match["name"]:
+            name = match["name"]
+        else:
+            yield Kernel(name, arch, int(match["stack"]) + int(match["local"]))
+
+
+def is_of(kernel: Kernel, rung: dict) -> bool:
+    """Whether the kernel is the struct of the rung's name, or of the file that rows share."""
+    stem = Path(rung["file"]).stem.lstrip("0123456789_") if rung.get("file") else ""
+    structs = [name.title().replace("_", "") for name in (rung["name"], stem) if name]
+    return any(
+        re.search(rf"\bws::{rung['family']}::(\w+::)*{struct}\b", kernel.name) for struct in structs
+    )
+
+
+def spilling(kernels: list[Kernel], rungs: list[dict]) -> list[Kernel]:
+    """The kernels with local memory that no row with `may_spill` claims."""
+    allowed = [rung for rung in rungs if rung["may_spill"]]
+    return [
+        kernel
+        for kernel in kernels
+        if kernel.local_bytes and not any(is_of(kernel, rung) for rung in allowed)
+    ]
+
+
+def output_of(*command: str | Path, **options) -> str:
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options)
+    return done.stdout
+
+
+def cuobjdump() -> Path:
+    import nvidia  # the namespace package of all that NVIDIA publishes
+
+    return next(path for root in nvidia.__path__ for path in Path(root).glob("cu*/bin/cuobjdump"))
+
+
+def main(library: str, program: str) -> int:
+    listing = output_of(cuobjdump(), "--dump-resource-usage", library)
+    kernels = list(parse(output_of("c++filt", input=listing)))
+    wrong = spilling(kernels, json.loads(output_of(program, "list", "--json")))
+    for kernel in wrong:
+        print(f"{kernel.arch}: {kernel.local_bytes} bytes of local memory: {kernel.name}")
+    architectures = ", ".join(sorted({kernel.arch for kernel in kernels}))
+    print(f"spills: {len(kernels)} kernels ({architectures}), {len(wrong)} must not have them")
+    return bool(wrong) or not kernels
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
