@@ -1,0 +1,89 @@
+// Loads from global memory (PTX ISA, "ld", "ld.global.nc"). thread/memory.hpp is what kernels call.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "warpsmith/device.hpp"
+
+namespace ws {
+
+// What the caches should expect of an access.
+enum class Cache {
+  kDefault,    // ld.global, st.global: kept as long as others need the space less
+  kStreaming,  // .cs: used once, so first to be evicted, in L1 and L2
+  kReadOnly,   // ld.global.nc: nothing writes it while the kernel runs; loads only
+};
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+
+namespace ptx {
+
+namespace detail {
+
+#ifndef WS_EMULATED
+// The register type of one access.
+template <int kBytes>
+struct WordOf;
+template <>
+struct WordOf<1> {
+  using Type = unsigned char;
+};  // NOLINT
+template <>
+struct WordOf<2> {
+  using Type = unsigned short;
+};  // NOLINT(google-runtime-int)
+template <>
+struct WordOf<4> {
+  using Type = unsigned int;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using Type = uint4;
+};
+#else
+inline void check_global(const void* pointer, size_t bytes, const char* operation) {
+  if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) {
+    emulator::fail(emulator::Fault::kMisaligned,
+                   concatenate(operation, " of ", bytes, " bytes from ", pointer,
+                               ", which is not a multiple of ", bytes));
+  }
+  if (emulator::is_shared(pointer)) {
+    emulator::fail(emulator::Fault::kInvalidUse, concatenate(operation, " of shared memory"));
+  }
+}
+#endif
+
+}  // namespace detail
+
+// One access of kBytes = 1, 2, 4, 8 or 16; `global` is aligned to that.
+template <Cache kCache, int kBytes>
+__device__ __forceinline__ void ld_global(void* registers, const void* global) {
+#ifdef WS_EMULATED
+  detail::check_global(global, kBytes, "ld.global");
+  emulator::count(emulator::Count::kGlobalLoads);
+  emulator::count(emulator::Count::kGlobalLoadBytes, kBytes);
+  std::memcpy(registers, global, kBytes);
+#else
+  using Word = typename detail::WordOf<kBytes>::Type;
+  const Word* from = static_cast<const Word*>(global);
+  Word* to = static_cast<Word*>(registers);
+  if constexpr (kCache == Cache::kDefault) {
+    *to = *from;
+  } else if constexpr (kCache == Cache::kStreaming) {
+    *to = __ldcs(from);
+  } else {
+    *to = __ldg(from);
+  }
+#endif
+}
+
+}  // namespace ptx
+
+#endif  // device code
+
+}  // namespace ws
