@@ -32,7 +32,7 @@ test:  ## Build and run all tests, C++ and Python, with no GPU
 	@echo "test: C++ tests"
 	@$(CTEST) --preset emulated
 	@echo "test: installing the Python package into .venv"
-	@.venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
+	@CXX=$${CXX:-c++} .venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF \
 	  --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
 	@echo "test: Python tests"
