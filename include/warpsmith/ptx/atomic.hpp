@@ -1,0 +1,209 @@
+// Atomic operations on global memory, relaxed, in the scope of the GPU (PTX ISA, "atom", "red").
+// `red` returns nothing and is the cheaper one.
+#pragma once
+
+#include <atomic>
+
+#include "warpsmith/types.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::ptx {
+
+#ifdef WS_EMULATED
+namespace detail {
+
+inline void check_atomic(const void* address, size_t bytes, const char* operation) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
+    emulator::fail(emulator::Fault::kMisaligned,
+                   concatenate(operation, " at ", address, ", which is not a multiple of ", bytes));
+  }
+  if (emulator::is_shared(address)) {
+    emulator::fail(emulator::Fault::kInvalidUse, concatenate(operation, " on shared memory"));
+  }
+  emulator::count(emulator::Count::kAtomics);
+}
+
+// Replaces *address by update(*address); gives the old value. Blocks run on several host threads.
+template <class T, class Update>
+T atomic_update(T* address, const char* operation, Update update) {
+  check_atomic(address, sizeof(T), operation);
+  std::atomic_ref<T> target(*address);
+  T old = target.load(std::memory_order_relaxed);
+  while (!target.compare_exchange_weak(old, update(old), std::memory_order_relaxed)) {
+  }
+  return old;
+}
+
+}  // namespace detail
+#endif
+
+// *address += value; returns what was there. T: float, int32_t, uint32_t, uint64_t.
+template <class T>
+__device__ __forceinline__ T atom_global_add(T* address, std::type_identity_t<T> value) {
+#ifdef WS_EMULATED
+  return detail::atomic_update(address, "atom.global.add", [&](T old) {
+    if constexpr (std::is_same_v<T, float>) {
+      return old + value;
+    } else {  // wraps around
+      using Unsigned = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Unsigned>(old) + static_cast<Unsigned>(value));
+    }
+  });
+#else
+  const size_t global = __cvta_generic_to_global(address);
+  T old = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile("atom.relaxed.gpu.global.add.f32 %0, [%1], %2;"
+                 : "=f"(old)
+                 : "l"(global), "f"(value)
+                 : "memory");
+  } else if constexpr (sizeof(T) == 4) {
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(global), "r"(value)
+                 : "memory");
+  } else {
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(old)
+                 : "l"(global), "l"(value)
+                 : "memory");
+  }
+  return old;
+#endif
+}
+
+// *address += value. T: float, int32_t, uint32_t, uint64_t.
+template <class T>
+__device__ __forceinline__ void red_global_add(T* address, std::type_identity_t<T> value) {
+#ifdef WS_EMULATED
+  atom_global_add(address, value);
+#else
+  const size_t global = __cvta_generic_to_global(address);
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(global), "f"(value) : "memory");
+  } else if constexpr (sizeof(T) == 4) {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(global), "r"(value) : "memory");
+  } else {
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(global), "l"(value) : "memory");
+  }
+#endif
+}
+
+// Two packed additions, each rounded to nearest even; T: half, bf16. One 4-byte access, but atomic
+// for each element by itself only. bf16 needs sm_90; older GPUs loop over compare-and-swap.
+template <class T>
+__device__ __forceinline__ void red_global_add_noftz_x2(T* address, const Vec<T, 2>& value) {
+  static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
+  const auto sum = [&value](uint32_t old) {
+    T low, high;
+    low.bits = static_cast<uint16_t>(old);
+    high.bits = static_cast<uint16_t>(old >> 16);
+    low = from_float<T>(to_float(low) + to_float(value[0]));
+    high = from_float<T>(to_float(high) + to_float(value[1]));
+    return low.bits | (static_cast<uint32_t>(high.bits) << 16);
+  };
+#ifdef WS_EMULATED
+  detail::atomic_update(reinterpret_cast<uint32_t*>(address), "red.global.add.noftz.x2", sum);
+#else
+  const size_t global = __cvta_generic_to_global(address);
+  const uint32_t bits = value[0].bits | (static_cast<uint32_t>(value[1].bits) << 16);
+  if constexpr (std::is_same_v<T, half>) {
+    asm volatile("red.relaxed.gpu.global.add.noftz.f16x2 [%0], %1;" ::"l"(global), "r"(bits)
+                 : "memory");
+  } else {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.relaxed.gpu.global.add.noftz.bf16x2 [%0], %1;" ::"l"(global), "r"(bits)
+                 : "memory");
+#else
+    unsigned* word = reinterpret_cast<unsigned*>(address);
+    unsigned seen = *static_cast<volatile unsigned*>(word);
+    for (unsigned expected = ~seen; expected != seen;) {
+      expected = seen;
+      seen = atomicCAS(word, expected, sum(expected));
+    }
+#endif
+  }
+#endif
+}
+
+// *address = max(*address, value); returns what was there. T: int32_t, uint32_t.
+template <class T>
+__device__ __forceinline__ T atom_global_max(T* address, std::type_identity_t<T> value) {
+  static_assert(std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>);
+#ifdef WS_EMULATED
+  return detail::atomic_update(address, "atom.global.max",
+                               [&](T old) { return old < value ? value : old; });
+#else
+  const size_t global = __cvta_generic_to_global(address);
+  T old = 0;
+  if constexpr (std::is_same_v<T, int32_t>) {
+    asm volatile("atom.relaxed.gpu.global.max.s32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(global), "r"(value)
+                 : "memory");
+  } else {
+    asm volatile("atom.relaxed.gpu.global.max.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(global), "r"(value)
+                 : "memory");
+  }
+  return old;
+#endif
+}
+
+// Stores `value`; returns what was there. T: uint32_t, uint64_t.
+template <class T>
+__device__ __forceinline__ T atom_global_exch(T* address, std::type_identity_t<T> value) {
+  static_assert(std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>);
+#ifdef WS_EMULATED
+  const T old = detail::atomic_update(address, "atom.global.exch", [&](T) { return value; });
+  emulator::yield("atom.global.exch");  // the caller may be spinning on a lock
+  return old;
+#else
+  const size_t global = __cvta_generic_to_global(address);
+  T old = 0;
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(global), "r"(value)
+                 : "memory");
+  } else {
+    asm volatile("atom.relaxed.gpu.global.exch.b64 %0, [%1], %2;"
+                 : "=l"(old)
+                 : "l"(global), "l"(value)
+                 : "memory");
+  }
+  return old;
+#endif
+}
+
+// Stores `value` if `expected` is there; returns what was there. T: uint32_t, uint64_t.
+template <class T>
+__device__ __forceinline__ T atom_global_cas(T* address, std::type_identity_t<T> expected,
+                                             std::type_identity_t<T> value) {
+  static_assert(std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>);
+#ifdef WS_EMULATED
+  const T old = detail::atomic_update(address, "atom.global.cas",
+                                      [&](T seen) { return seen == expected ? value : seen; });
+  if (old != expected) emulator::yield("atom.global.cas");  // the caller will try again
+  return old;
+#else
+  const size_t global = __cvta_generic_to_global(address);
+  T old = 0;
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(old)
+                 : "l"(global), "r"(expected), "r"(value)
+                 : "memory");
+  } else {
+    asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(old)
+                 : "l"(global), "l"(expected), "l"(value)
+                 : "memory");
+  }
+  return old;
+#endif
+}
+
+}  // namespace ws::ptx
+#endif
