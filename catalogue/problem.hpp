@@ -37,11 +37,17 @@ inline constexpr DType kDType = dtype_traits<T>::kValue;
 // A set of dtypes, usable in constant expressions.
 class DTypes {
  public:
+  constexpr DTypes() = default;
   constexpr DTypes(std::initializer_list<DType> dtypes) {
     for (const DType d : dtypes) bits_ |= bit(d);
   }
   constexpr bool has(DType dtype) const { return (bits_ & bit(dtype)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
+  friend constexpr DTypes operator&(DTypes a, DTypes b) {
+    DTypes both{};
+    both.bits_ = a.bits_ & b.bits_;
+    return both;
+  }
 
  private:
   static constexpr uint32_t bit(DType d) { return 1u << static_cast<int>(d); }

@@ -1,0 +1,118 @@
+// warpsmith list: families, operations, rungs, seeds.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/command.hpp"
+
+namespace ws::cli {
+namespace {
+
+std::vector<std::string_view> names_of(DTypes dtypes) {
+  std::vector<std::string_view> names;
+  for (const DType d : {DType::kF32, DType::kF16, DType::kBf16, DType::kE4m3, DType::kE5m2,
+                        DType::kI32, DType::kI64}) {
+    if (dtypes.has(d)) names.push_back(to_string(d));
+  }
+  return names;
+}
+
+Json to_json(const Attribute& attribute) {
+  constexpr std::array<std::string_view, 4> kKinds = {"float", "int", "bool", "choice"};
+  Json json = {{"name", attribute.name},
+               {"kind", kKinds[static_cast<size_t>(attribute.kind)]},
+               {"default", describe_value(attribute, attribute.standard)},
+               {"doc", attribute.doc}};
+  if (!attribute.choices.empty()) {
+    json["choices"] = std::vector(attribute.choices.begin(), attribute.choices.end());
+  }
+  return json;
+}
+
+Json to_json(const Operation& operation) {
+  Json json = {{"name", operation.name},
+               {"summary", operation.summary},
+               {"formula", operation.formula},
+               {"source", operation.source},
+               {"dtypes", names_of(operation.dtypes)},
+               {"extents", std::vector(operation.extent_names.begin(), operation.extent_names.end())},
+               {"parameters", Json::array()},
+               {"attributes", Json::array()},
+               {"peers", Json::array()},
+               {"torch", operation.torch}};
+  for (const Parameter& p : operation.parameters) {
+    json["parameters"].push_back({{"name", p.name}, {"output", p.output}, {"doc", p.doc}});
+  }
+  for (const Attribute& a : operation.attributes) json["attributes"].push_back(to_json(a));
+  for (const Peer& peer : operation.peers) json["peers"].push_back(peer.name);
+  return json;
+}
+
+Json to_json(const Family& family) {
+  Json json = {{"name", family.name},
+               {"summary", family.summary},
+               {"operations", Json::array()},
+               {"rungs", Json::array()},
+               {"seeds", Json::array()}};
+  for (const Operation& operation : family.operations) {
+    json["operations"].push_back(to_json(operation));
+  }
+  for (const Rung& rung : family.rungs) {
+    json["rungs"].push_back({{"name", rung.name},
+                             {"idea", rung.idea},
+                             {"dtypes", names_of(rung.dtypes)},
+                             {"arch", to_string(rung.arch)},
+                             {"may_spill", rung.may_spill}});
+    for (const Operation& operation : family.operations) {
+      for (const std::string& seed : seeds_of(rung, operation)) {
+        json["seeds"].push_back(
+            {{"name", seed}, {"rung", fmt::format("{}/{}", operation.name, rung.name)}});
+      }
+    }
+  }
+  return json;
+}
+
+std::string joined(const std::vector<std::string_view>& names) {
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+void run_list(const std::vector<std::string>& names, bool as_json) {
+  std::vector<const Family*> chosen;
+  for (const Family* family : families()) {
+    const bool named = std::ranges::any_of(
+        names, [&](const std::string& name) { return resolve(name).family == family; });
+    if (names.empty() || named) chosen.push_back(family);
+  }
+  if (as_json) {
+    Json json = Json::array();
+    for (const Family* family : chosen) json.push_back(to_json(*family));
+    print(Json{{"families", json}});
+    return;
+  }
+  for (const Family* family : chosen) {
+    print(fmt::format("{}: {}\n", family->name, family->summary));
+    std::vector<std::string_view> operations;
+    for (const Operation& operation : family->operations) operations.push_back(operation.name);
+    print(fmt::format("  operations: {}\n", fmt::join(operations, ", ")));
+    Table table({{"  rung"}, {"dtypes"}, {"arch"}, {"idea"}});
+    for (const Rung& rung : family->rungs) {
+      table.add({fmt::format("  {}", rung.name), joined(names_of(rung.dtypes)),
+                 std::string(to_string(rung.arch)), std::string(rung.idea)});
+    }
+    print(table.text() + "\n");
+  }
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int&) {
+  CLI::App* verb = app.add_subcommand("list", "Families, their operations and rungs");
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto as_json = std::make_shared<bool>(false);
+  verb->add_option("NAMES", *names, "Only these families");
+  verb->add_flag("--json", *as_json, "All there is to know, as JSON");
+  verb->callback([=] { run_list(*names, *as_json); });
+}
+
+}  // namespace ws::cli

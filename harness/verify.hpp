@@ -1,0 +1,59 @@
+// verify: whether a rung computes its operation, on random inputs against the reference.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "catalogue/catalogue.hpp"
+#include "harness/instance.hpp"
+
+namespace ws::harness {
+
+enum class Verdict { kPassed, kSkipped, kFailed };
+std::string_view to_string(Verdict verdict);  // "passed", "skipped", "failed"
+
+// What is wrong with a rung that failed. Of several defects the first in this order is told.
+enum class Defect {
+  kNone,
+  kError,             // it threw: a fault of the emulator, an error of CUDA, a bad launch
+  kOutOfBounds,       // it wrote outside a buffer, or between the rows of one
+  kInputChanged,      // an input is not what it was
+  kUnwritten,         // an output element was never written
+  kNotFinite,         // NaN or infinity where the reference has a number, or the other way round
+  kInaccurate,        // further from the reference than the tolerance
+  kNondeterministic,  // two runs on one input differ
+};
+std::string_view to_string(Defect defect);  // "none", "error", "out of bounds", ...
+
+// One output element beside the reference.
+struct Element {
+  int output = 0;
+  int64_t index = 0;  // row-major, logical
+  double got = 0;
+  double expected = 0;
+};
+
+struct Verification {
+  std::string rung;     // "softmax/warp_per_row"
+  std::string problem;  // Problem::describe(), with the case's pointer offset
+  DType dtype = DType::kF32;
+  Verdict verdict = Verdict::kPassed;
+  Defect defect = Defect::kNone;
+  std::string reason;  // of a skip or a failure, complete
+  Tolerance tolerance;
+  double error = 0;     // ||out - ref|| / ||ref||, the largest of the outputs
+  Element worst;        // by the tolerance's measure
+  int64_t checked = 0;  // output elements compared
+  int64_t elements = 0;
+  double seconds = 0;
+  std::map<std::string, uint64_t> counts;  // of one run, in the emulator
+};
+
+// Runs the rung twice on the instance and compares. Throws only for a bad instance.
+Verification verify(const Rung& rung, Instance& instance);
+
+// Compares what the device holds in the outputs with the reference; used after timing too. Fills
+// verdict, defect, reason, error, worst, checked of `result`.
+void compare_outputs(DeviceInstance& device, Instance& instance, Verification& result);
+
+}  // namespace ws::harness
