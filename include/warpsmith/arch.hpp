@@ -1,0 +1,39 @@
+// Architectures that a rung may need.
+#pragma once
+
+#include <string_view>
+
+namespace ws {
+
+enum class Arch {
+  kSm80,   // cp.async, mma.sync m16n8k16, bf16
+  kSm90,   // clusters, mbarrier transactions, bulk and tensor copies
+  kSm90a,  // wgmma and setmaxnreg: compute capability 9.0 alone
+};
+
+constexpr std::string_view to_string(Arch arch) {
+  switch (arch) {
+    case Arch::kSm80: return "sm_80";
+    case Arch::kSm90: return "sm_90";
+    case Arch::kSm90a: return "sm_90a";
+  }
+  return "?";
+}
+
+// Whether a GPU of this compute capability (major * 10 + minor) runs kernels of `arch`.
+constexpr bool runs_on(Arch arch, int capability) {
+  switch (arch) {
+    case Arch::kSm80: return capability >= 80;
+    case Arch::kSm90: return capability >= 90;
+    case Arch::kSm90a: return capability == 90;
+  }
+  return false;
+}
+
+// Whether a compilation pass (its __CUDA_ARCH__, and whether it is the pass for sm_90a) has a body
+// for kernels of `arch`.
+constexpr bool compiled_for(Arch arch, int cuda_arch, bool has_sm90a) {
+  return arch == Arch::kSm90a ? has_sm90a : runs_on(arch, cuda_arch / 10);
+}
+
+}  // namespace ws

@@ -1,0 +1,52 @@
+// The ground under every kernel: CUDA under nvcc, the emulator under a host compiler.
+//
+// Kernels use CUDA's own words (__device__, #pragma unroll) and the functions below for who and
+// where they are; nothing else in a kernel tells the two worlds apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef WS_EMULATED
+#include "emulator/emulator.hpp"
+// NOLINTBEGIN(bugprone-reserved-identifier)
+#define __device__
+#define __host__
+#define __forceinline__ inline
+// NOLINTEND(bugprone-reserved-identifier)
+#else
+#include <cuda_runtime.h>  // in a .cpp too, where the words mean nothing
+
+#include "warpsmith/ptx/special_register.hpp"
+#endif
+
+namespace ws {
+
+inline constexpr int kWarpSize = 32;
+inline constexpr uint32_t kFullMask = 0xFFFFFFFFu;
+
+#ifdef WS_EMULATED
+inline int thread_index() { return emulator::self().index; }
+inline int block_threads() { return emulator::self().block->threads; }
+inline int64_t block_index() { return emulator::self().block->index; }
+inline int64_t grid_blocks() { return emulator::grid_blocks(); }
+inline int cluster_rank() { return emulator::self().block->cluster_rank; }
+inline int cluster_size() { return emulator::cluster_size(); }
+#elif defined(__CUDACC__)
+// Position of the thread in its block. Blocks and grids are one-dimensional throughout: a kernel
+// that walks tiles says itself how an index becomes a tile.
+__device__ __forceinline__ int thread_index() { return static_cast<int>(threadIdx.x); }
+__device__ __forceinline__ int block_threads() { return static_cast<int>(blockDim.x); }
+__device__ __forceinline__ int64_t block_index() { return blockIdx.x; }
+__device__ __forceinline__ int64_t grid_blocks() { return gridDim.x; }
+// Clusters are one-dimensional too: a block's rank is its index modulo the cluster's size.
+__device__ __forceinline__ int cluster_rank() { return static_cast<int>(ptx::cluster_ctarank()); }
+__device__ __forceinline__ int cluster_size() { return static_cast<int>(ptx::cluster_nctarank()); }
+#endif
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+__device__ __forceinline__ int lane_index() { return thread_index() % kWarpSize; }
+__device__ __forceinline__ int warp_index() { return thread_index() / kWarpSize; }
+#endif
+
+}  // namespace ws
