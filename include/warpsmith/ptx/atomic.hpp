@@ -6,7 +6,6 @@
 
 #include "warpsmith/types.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::ptx {
 
 #ifdef WS_EMULATED
@@ -206,4 +205,3 @@ __device__ __forceinline__ T atom_global_cas(T* address, std::type_identity_t<T>
 }
 
 }  // namespace ws::ptx
-#endif

@@ -15,8 +15,6 @@ enum class Cache {
   kReadOnly,   // ld.global.nc: nothing writes it while the kernel runs; loads only
 };
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
-
 namespace ptx {
 
 namespace detail {
@@ -83,7 +81,5 @@ __device__ __forceinline__ void ld_global(void* registers, const void* global) {
 }
 
 }  // namespace ptx
-
-#endif  // device code
 
 }  // namespace ws

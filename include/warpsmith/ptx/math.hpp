@@ -7,7 +7,6 @@
 
 #include "warpsmith/device.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::ptx {
 
 #ifdef WS_EMULATED
@@ -64,4 +63,3 @@ __device__ __forceinline__ float tanh_approx_f32(float x) {
 }
 
 }  // namespace ws::ptx
-#endif

@@ -8,7 +8,6 @@
 
 #include "warpsmith/device.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::ptx {
 
 namespace detail {
@@ -123,4 +122,3 @@ __device__ __forceinline__ uint32_t shfl_sync_bfly(uint32_t mask, uint32_t value
 }
 
 }  // namespace ws::ptx
-#endif

@@ -3,7 +3,6 @@
 
 #include "warpsmith/ptx/load.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::ptx {
 
 // One access of kBytes = 1, 2, 4, 8 or 16; `global` is aligned to that.
@@ -28,4 +27,3 @@ __device__ __forceinline__ void st_global(void* global, const void* registers) {
 }
 
 }  // namespace ws::ptx
-#endif

@@ -4,7 +4,6 @@
 
 #include "warpsmith/device.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::ptx {
 
 // Bit i is set if lane i is in `mask` and its predicate holds.
@@ -94,4 +93,3 @@ __device__ __forceinline__ T redux_sync_max(uint32_t mask, T value) {
 }
 
 }  // namespace ws::ptx
-#endif

@@ -7,7 +7,6 @@
 
 #include "warpsmith/ptx/math.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::thread {
 
 inline constexpr float kLog2E = 1.44269504088896340736f;  // exp(x) = 2^(x * kLog2E)
@@ -52,4 +51,3 @@ __device__ __forceinline__ float min(float a, float b) { return ::fminf(a, b); }
 __device__ __forceinline__ float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 
 }  // namespace ws::thread
-#endif

@@ -6,7 +6,6 @@
 #include "warpsmith/ptx/store.hpp"
 #include "warpsmith/types.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::thread {
 
 // N elements from `pointer`, which is aligned to Vec<T, N>: one access of up to 16 bytes, as many
@@ -83,4 +82,3 @@ __device__ __forceinline__ Vec<To, N> convert(const Vec<From, N>& value) {
 }
 
 }  // namespace ws::thread
-#endif

@@ -7,7 +7,6 @@
 
 #include "warpsmith/ptx/shuffle.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::warp {
 
 namespace detail {
@@ -56,4 +55,3 @@ __device__ __forceinline__ T shuffle_xor(const T& value, int lane_mask, uint32_t
 }
 
 }  // namespace ws::warp
-#endif

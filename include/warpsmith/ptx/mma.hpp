@@ -1,0 +1,81 @@
+// mma.sync: a warp multiplies small matrices held in its registers (PTX ISA, "mma"). One function
+// for each shape; other input and accumulator types are further cases of the same functions, tf32
+// and fp8 further shapes.
+#pragma once
+
+#include "warpsmith/types.hpp"
+
+namespace ws::ptx {
+
+// D = A * B + C, A [16, 16] and B [16, 8] of T (half or bf16), C and D [16, 8] of float; d may be
+// c.
+//
+// With group = lane / 4 and pair = 2 * (lane % 4), and two elements to a register, low half first:
+//   a[0] = A[group    ][pair, pair + 1]      a[2] = A[group    ][pair + 8, pair + 9]
+//   a[1] = A[group + 8][pair, pair + 1]      a[3] = A[group + 8][pair + 8, pair + 9]
+//   b[0] = B[pair, pair + 1][group]          b[1] = B[pair + 8, pair + 9][group]
+//   d[0], d[1] = D[group][pair, pair + 1]    d[2], d[3] = D[group + 8][pair, pair + 1]
+template <class T>
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
+                                             const uint32_t (&b)[2], const float (&c)[4]) {
+  static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
+#ifdef WS_EMULATED
+  struct Payload {
+    float* d;
+    const uint32_t* a;
+    const uint32_t* b;
+    const float* c;
+  } mine{d, a, b, c};
+  emulator::converge_warp(kFullMask, "mma.sync.m16n8k16", mine, [](auto lanes) {
+    emulator::count(emulator::Count::kMma);
+    const auto element = [](const uint32_t* registers, uint32_t index) {
+      T value;
+      value.bits = static_cast<uint16_t>(registers[index / 2] >> (index % 2 * 16));
+      return to_float(value);
+    };
+    float left[16][16];
+    float right[16][8];
+    float sum[16][8];
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      const Payload& from = *lanes[lane];
+      const uint32_t group = lane / 4;
+      const uint32_t pair = 2 * (lane % 4);
+      for (uint32_t i = 0; i < 8; ++i) {
+        left[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = element(from.a, i);
+      }
+      for (uint32_t i = 0; i < 4; ++i) {
+        right[pair + i % 2 + i / 2 * 8][group] = element(from.b, i);
+        sum[group + i / 2 * 8][pair + i % 2] = from.c[i];
+      }
+    }
+    for (uint32_t m = 0; m < 16; ++m) {
+      for (uint32_t k = 0; k < 16; ++k) {
+        for (uint32_t n = 0; n < 8; ++n) sum[m][n] += left[m][k] * right[k][n];
+      }
+    }
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      for (uint32_t i = 0; i < 4; ++i) {
+        lanes[lane]->d[i] = sum[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
+      }
+    }
+  });
+#else
+  if constexpr (std::is_same_v<T, half>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+          "f"(c[2]), "f"(c[3]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+          "f"(c[2]), "f"(c[3]));
+  }
+#endif
+}
+
+}  // namespace ws::ptx
