@@ -62,6 +62,7 @@ Json to_json(const Family& family) {
                              {"idea", rung.idea},
                              {"dtypes", names_of(rung.dtypes)},
                              {"arch", to_string(rung.arch)},
+                             {"file", rung.file},
                              {"may_spill", rung.may_spill}});
     for (const Operation& operation : family.operations) {
       for (const std::string& seed : seeds_of(rung, operation)) {

@@ -45,8 +45,8 @@ def parse(listing: str) -> Iterator[Kernel]:
 
 def is_of(kernel: Kernel, rung: dict) -> bool:
     """Whether the kernel is the struct of the rung's name, or of the file that rows share."""
-    stem = Path(rung["file"]).stem.lstrip("0123456789_") if rung.get("file") else ""
-    structs = [name.title().replace("_", "") for name in (rung["name"], stem) if name]
+    file = Path(rung["file"]).stem.lstrip("0123456789_")
+    structs = [name.title().replace("_", "") for name in (rung["name"], file) if name]
     return any(
         re.search(rf"\bws::{rung['family']}::(\w+::)*{struct}\b", kernel.name) for struct in structs
     )
@@ -76,7 +76,9 @@ def cuobjdump() -> Path:
 def main(library: str, program: str) -> int:
     listing = output_of(cuobjdump(), "--dump-resource-usage", library)
     kernels = list(parse(output_of("c++filt", input=listing)))
-    wrong = spilling(kernels, json.loads(output_of(program, "list", "--json")))
+    families = json.loads(output_of(program, "list", "--json"))["families"]
+    rungs = [rung | {"family": family["name"]} for family in families for rung in family["rungs"]]
+    wrong = spilling(kernels, rungs)
     for kernel in wrong:
         print(f"{kernel.arch}: {kernel.local_bytes} bytes of local memory: {kernel.name}")
     architectures = ", ".join(sorted({kernel.arch for kernel in kernels}))
