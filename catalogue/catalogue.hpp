@@ -98,7 +98,8 @@ struct Operation {
   // Fills `problem`'s outputs (dtype, shape, dense strides) from its inputs and attributes; throws
   // InvalidArgument that names the values. Outputs a caller brought are compared by check().
   void (*infer)(Problem& problem);
-  // The inputs of a case, without data; padding and layouts as the case says.
+  // The inputs of a case, without data; padding and layouts as the case says. chosen.attributes is
+  // always set. Outputs may be laid out too; those left out are dense.
   Problem (*make)(const Operation& operation, const Case& chosen, DType dtype);
   Cost (*cost)(const Problem& problem);
   Tolerance (*tolerance)(const Problem& problem);

@@ -12,9 +12,15 @@ Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, 
                    const SampleLimits& limits)
     : chosen_(chosen), dtype_(dtype), seed_(seed), limits_(limits) {
   require(operation.dtypes.has(dtype), operation.name, " takes no ", to_string(dtype));
-  problem_ = operation.make(operation, chosen, dtype);
+  if (!chosen_.has_attributes) {
+    for (size_t i = 0; i < operation.attributes.size(); ++i) {
+      chosen_.attributes[i] = operation.attributes[i].standard;
+    }
+    chosen_.has_attributes = true;
+  }
+  problem_ = operation.make(operation, chosen_, dtype);
   problem_.operation = &operation;
-  if (chosen.has_attributes) problem_.attributes = chosen.attributes;
+  problem_.attributes = chosen_.attributes;
   const int count = problem_.input_count();
   for (int i = 0; i < count; ++i) {
     // The 0xFF between rows is a NaN that no kernel may take in.
@@ -29,7 +35,11 @@ Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, 
       fill_normal(problem_.tensor(i), input_seed);
     }
   }
+  // Outputs that make() laid out (with padding) are as if the caller had brought them.
+  std::byte anywhere{};
+  for (int i = count; i < problem_.tensor_count; ++i) problem_.tensor(i).data = &anywhere;
   check(problem_);
+  for (int i = count; i < problem_.tensor_count; ++i) problem_.tensor(i).data = nullptr;
   items_ = operation.items(problem_);
 }
 
