@@ -1,0 +1,204 @@
+// wgmma: a warpgroup multiplies matrices that lie in shared memory, asynchronously (PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"). sm_90a.
+//
+//   wgmma_fence(d);                                // registers are ready
+//   for (...) wgmma_m64k16<N, T>(d, a, b, true);   // 4 warps, from a warp index that 4 divides
+//   wgmma_commit_group();
+//   wgmma_wait_group<0>(d);                        // now d may be read, and shared memory reused
+//
+// All threads of the warpgroup execute each of them with the same descriptors. tf32, fp8 and f16
+// accumulators would be further functions beside wgmma_m64k16.
+#pragma once
+
+#include "warpsmith/ptx/address.hpp"
+#include "warpsmith/tile/swizzle.hpp"
+#include "warpsmith/types.hpp"
+
+#ifdef WS_EMULATED
+#include "emulator/wgmma.hpp"
+#endif
+
+namespace ws::ptx {
+
+// Which dimension of an operand is contiguous in shared memory: K, or M of A and N of B.
+enum class Major { kK, kMN };
+
+// ---- Descriptors --------------------------------------------------------------------------------
+
+// Where an operand lies. In units of 16-byte chunks, 8 elements each, its tile is made of atoms: 8
+// rows of one swizzle row (16, 32, 64 or 128 bytes). The two offsets lead from atom to atom:
+//
+//   major, swizzle     an atom is                   leading_bytes: next ...     stride_bytes: next
+//   ... kK,  none          8 mn x 8 k                   8 k                         8 mn kK,  k32
+//   to k128   8 mn x 16, 32, 64 k          (not used)                  8 mn kMN, none          8 k
+//   x 8 mn                   8 k                         8 mn kMN, k32 to k128   8 k x 16, 32, 64
+//   mn          16, 32, 64 mn               8 k
+//
+// `shared` starts at a multiple of swizzle_period; in K-major tiles wider than 16 elements of k,
+// the descriptor of the next 16 is wgmma_advance(descriptor, 32), for the swizzle acts on
+// addresses.
+__device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_t leading_bytes,
+                                                     uint32_t stride_bytes, tile::Swizzle swizzle) {
+  const uint32_t address = shared_address(shared);
+#ifdef WS_EMULATED
+  emulator::wgmma_check_descriptor(address, leading_bytes, stride_bytes);
+#endif
+  const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
+  // Layout types: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes.
+  const uint64_t type =
+      swizzle == tile::Swizzle::kNone ? 0 : 4 - static_cast<uint64_t>(static_cast<int>(swizzle));
+  return field(address) | (field(leading_bytes) << 16) | (field(stride_bytes) << 32) | (type << 62);
+}
+
+// The same tile `bytes` further on, a multiple of 16.
+__device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, uint32_t bytes) {
+  return descriptor + (bytes >> 4);
+}
+
+// ---- Order --------------------------------------------------------------------------------------
+
+// Keeps the compiler from moving accesses of the accumulators across this point: it does not know
+// that wgmma writes them later than its place in the program.
+template <int kCount>
+__device__ __forceinline__ void wgmma_pin([[maybe_unused]] float (&d)[kCount]) {
+#ifndef WS_EMULATED
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+#endif
+}
+
+// wgmma.fence: this thread's accesses to registers come before those of later wgmma. Needed before
+// the first one, and whenever the thread has touched accumulators or A registers in between.
+template <int... kCounts>
+__device__ __forceinline__ void wgmma_fence(float (&... accumulators)[kCounts]) {
+#ifdef WS_EMULATED
+  ((void)accumulators, ...);
+  emulator::wgmma_fence();
+#else
+  (wgmma_pin(accumulators), ...);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+// wgmma.commit_group: the products issued since the last commit form a group.
+__device__ __forceinline__ void wgmma_commit_group() {
+#ifdef WS_EMULATED
+  emulator::wgmma_commit_group();
+#else
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+// wgmma.wait_group: waits until at most the kPending youngest groups are in flight. Names the
+// accumulators that are read afterwards.
+template <int kPending, int... kCounts>
+__device__ __forceinline__ void wgmma_wait_group(float (&... accumulators)[kCounts]) {
+  static_assert(kPending >= 0 && kPending <= 7);
+#ifdef WS_EMULATED
+  ((void)accumulators, ...);
+  emulator::wgmma_wait_group(kPending);
+#else
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  (wgmma_pin(accumulators), ...);
+#endif
+}
+
+// ---- Products -----------------------------------------------------------------------------------
+
+namespace detail {
+template <int N, class T>
+constexpr bool check_wgmma() {
+  static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma takes N = 8, 16, ... 256");
+  static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
+  return true;
+}
+}  // namespace detail
+
+// wgmma.mma_async.m64nNk16: D = A * B + D, or A * B where accumulate is false. A [64, 16] and B
+// [16, N] of T (half or bf16) by their descriptors, D [64, N] of float in registers.
+//
+// Thread t of the warpgroup holds, with row = 16 * (t / 32) + t % 32 / 4 and pair = 2 * (t % 4):
+//   d[4 * j + 0, 1] = D[row][8 * j + pair, + 1]     d[4 * j + 2, 3] = D[row + 8][8 * j + pair, + 1]
+template <int N, class T, Major kMajorA = Major::kK, Major kMajorB = Major::kK>
+__device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                             bool accumulate) {
+  static_assert(detail::check_wgmma<N, T>());
+#ifdef WS_EMULATED
+  emulator::wgmma_mma_async({.n = N,
+                             .bf16 = std::is_same_v<T, bf16>,
+                             .a_mn_major = kMajorA == Major::kMN,
+                             .b_mn_major = kMajorB == Major::kMN,
+                             .a_registers = nullptr,
+                             .a = a,
+                             .b = b,
+                             .accumulate = accumulate,
+                             .d = d});
+#else
+  // The instruction's name carries N, and asm its operands one by one: a branch for each N.
+#define WS_WGMMA_ASM(n, type, text, a, b, scale, major_a, major_b, ...)                          \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale                                         \
+               ", 0;\n"                                                                          \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" text "}, " a \
+               ", " b ", p, 1, 1, " major_a ", " major_b ";\n}"                                  \
+               : __VA_ARGS__                                                                     \
+               : "l"(a_), "l"(b_), "r"(static_cast<int>(accumulate)),                            \
+                 "n"(static_cast<int>(kMajorA)), "n"(static_cast<int>(kMajorB)))
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)      \
+  if constexpr (N == n) {                                             \
+    if constexpr (std::is_same_v<T, half>) {                          \
+      WS_WGMMA_ASM(n, "f16", text, o0, o1, o2, o3, o4, __VA_ARGS__);  \
+    } else {                                                          \
+      WS_WGMMA_ASM(n, "bf16", text, o0, o1, o2, o3, o4, __VA_ARGS__); \
+    }                                                                 \
+  }
+  const uint64_t a_ = a;
+  const uint64_t b_ = b;
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SHAPE
+#undef WS_WGMMA_ASM
+#endif
+}
+
+// The same with A in registers, two elements of T in each. With row and pair as above:
+//   a[0] = A[row][pair, + 1]        a[2] = A[row][pair + 8, + 1]
+//   a[1] = A[row + 8][pair, + 1]    a[3] = A[row + 8][pair + 8, + 1]
+// The registers are read until the wait: do not touch them before.
+template <int N, class T, Major kMajorB = Major::kK>
+__device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b,
+                                             bool accumulate) {
+  static_assert(detail::check_wgmma<N, T>());
+#ifdef WS_EMULATED
+  emulator::wgmma_mma_async({.n = N,
+                             .bf16 = std::is_same_v<T, bf16>,
+                             .a_mn_major = false,
+                             .b_mn_major = kMajorB == Major::kMN,
+                             .a_registers = a,
+                             .a = 0,
+                             .b = b,
+                             .accumulate = accumulate,
+                             .d = d});
+#else
+#define WS_WGMMA_ASM(n, type, text, a0, a1, a2, a3, b, scale, major_b, ...)                        \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale                                           \
+               ", 0;\n"                                                                            \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" text "}, {" a0 \
+               ", " a1 ", " a2 ", " a3 "}, " b ", p, 1, 1, " major_b ";\n}"                        \
+               : __VA_ARGS__                                                                       \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_),                              \
+                 "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kMajorB)))
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)              \
+  if constexpr (N == n) {                                                     \
+    if constexpr (std::is_same_v<T, half>) {                                  \
+      WS_WGMMA_ASM(n, "f16", text, o0, o1, o2, o3, o4, o5, o6, __VA_ARGS__);  \
+    } else {                                                                  \
+      WS_WGMMA_ASM(n, "bf16", text, o0, o1, o2, o3, o4, o5, o6, __VA_ARGS__); \
+    }                                                                         \
+  }
+  const uint64_t b_ = b;
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SHAPE
+#undef WS_WGMMA_ASM
+#endif
+}
+
+}  // namespace ws::ptx
