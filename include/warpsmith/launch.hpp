@@ -9,6 +9,10 @@
 //   __device__ void operator()(SharedStorage&, const Arguments&) const;
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -117,6 +121,60 @@ inline void check_cuda(cudaError_t status, const char* what, const std::string& 
   throw Error(concatenate(what, ": ", cudaGetErrorName(status), ": ", cudaGetErrorString(status)),
               context);
 }
+
+inline constexpr size_t kMaxDevices = 64;
+
+inline size_t current_device() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  require(device < static_cast<int>(kMaxDevices), "device ", device, ": at most ", kMaxDevices,
+          " devices");
+  return static_cast<size_t>(device);
+}
+#endif
+
+#ifdef __CUDACC__
+// A Grid as the runtime takes it; sets what the function must be told before.
+template <class Kernel>
+struct LaunchConfig {
+  LaunchConfig(const Grid& grid, Stream stream) {
+    const size_t shared_bytes = static_shared_bytes<Kernel>() + grid.dynamic_shared;
+    const auto function = &entry<Kernel>;
+    // Both attributes stick to the function, per device; setting one costs less than a tenth of a
+    // launch, and small kernels skip it.
+    if (shared_bytes > 48 * 1024) {
+      check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared_bytes)),
+                 "cudaFuncSetAttribute(shared memory)", describe(grid, shared_bytes));
+    }
+    if (grid.cluster > 8) {
+      check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+                 "cudaFuncSetAttribute(cluster size)", describe(grid, shared_bytes));
+    }
+    config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
+    config.blockDim = dim3(static_cast<unsigned>(grid.threads));
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    if (arch_of<Kernel>() != Arch::kSm80) {  // older GPUs know no clusters, not even of one block
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeClusterDimension;
+      attribute.val.clusterDim.x = static_cast<unsigned>(grid.cluster);
+      attribute.val.clusterDim.y = 1;
+      attribute.val.clusterDim.z = 1;
+    }
+    if (grid.cooperative) {
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeCooperative;
+      attribute.val.cooperative = 1;
+    }
+  }
+  LaunchConfig(const LaunchConfig&) = delete;  // `config` points into it
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+
+  cudaLaunchConfig_t config{};
+  cudaLaunchAttribute attributes[2];
+};
 #endif
 
 }  // namespace detail
@@ -150,43 +208,46 @@ void launch(const Grid& grid, [[maybe_unused]] Stream stream,
     observer->observe({grid, shared_bytes, reinterpret_cast<const void*>(function)});
     return;
   }
-  // Both attributes stick to the function, per device; setting one costs less than a tenth of a
-  // launch, and small kernels skip it.
-  if (shared_bytes > 48 * 1024) {
-    detail::check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            static_cast<int>(shared_bytes)),
-                       "cudaFuncSetAttribute(shared memory)", detail::describe(grid, shared_bytes));
-  }
-  if (grid.cluster > 8) {
-    detail::check_cuda(
-        cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-        "cudaFuncSetAttribute(cluster size)", detail::describe(grid, shared_bytes));
-  }
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(grid.threads));
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = attributes;
-  if (grid.cluster > 1) {
-    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(grid.cluster);
-    attribute.val.clusterDim.y = 1;
-    attribute.val.clusterDim.z = 1;
-  }
-  if (grid.cooperative) {
-    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  }
-  const cudaError_t status = cudaLaunchKernelEx(&config, function, arguments);
+  const detail::LaunchConfig<Kernel> config(grid, stream);
+  const cudaError_t status = cudaLaunchKernelEx(&config.config, function, arguments);
   if (status != cudaSuccess) [[unlikely]] {
     detail::check_cuda(status, "cudaLaunchKernelEx", detail::describe(grid, shared_bytes));
   }
 #endif
 }
+
+// How many clusters of this shape the current device holds at once, at least one: what a persistent
+// kernel launches. Asked of the driver once per kernel, cluster size and device. The emulator shows
+// two, so that they share the work.
+template <class Kernel>
+int64_t resident_clusters([[maybe_unused]] const Grid& cluster) {
+#ifdef WS_EMULATED
+  return 2;
+#else
+  constexpr size_t kSizes = 17;
+  static std::array<std::array<std::atomic<int>, kSizes>, detail::kMaxDevices> known{};
+  std::atomic<int>& clusters = known[detail::current_device()][static_cast<size_t>(cluster.cluster)];
+  if (clusters == 0) {
+    int count = 0;
+    const detail::LaunchConfig<Kernel> config(cluster, nullptr);
+    detail::check_cuda(
+        cudaOccupancyMaxActiveClusters(&count, &detail::entry<Kernel>, &config.config),
+        "cudaOccupancyMaxActiveClusters", detail::describe(cluster, config.config.dynamicSmemBytes));
+    clusters = std::max(count, 1);
+  }
+  return clusters;
 #endif
+}
+#endif
+
+// Zeroes `bytes` at `data` in the order of the stream.
+inline void set_zero(void* data, size_t bytes, [[maybe_unused]] Stream stream) {
+  if (LaunchObserver::top() != nullptr) return;
+#ifdef WS_EMULATED
+  std::memset(data, 0, bytes);
+#else
+  detail::check_cuda(cudaMemsetAsync(data, 0, bytes, stream), "cudaMemsetAsync");
+#endif
+}
 
 }  // namespace ws
