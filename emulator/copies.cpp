@@ -1,0 +1,336 @@
+#include "emulator/copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/async.hpp"
+#include "emulator/mbarrier.hpp"
+
+namespace ws::emulator {
+namespace {
+
+void require_global(const void* pointer, size_t alignment, const char* operation) {
+  if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0) {
+    fail(Fault::kMisaligned, concatenate(operation, ": the global address ", pointer,
+                                         " is not a multiple of ", alignment, " bytes"));
+  }
+  if (is_shared(pointer)) {
+    fail(Fault::kInvalidUse, concatenate(operation, ": a global address in shared memory"));
+  }
+}
+
+void require_own(const void* shared, const char* operation) {
+  if (shared_address(shared) >> kSharedRankShift != 0) {
+    fail(Fault::kInvalidUse, concatenate(operation, " in another block's shared memory"));
+  }
+}
+
+void count_copy(size_t bytes) {
+  count(Count::kAsyncCopies);
+  count(Count::kAsyncBytes, bytes);
+}
+
+}  // namespace
+
+// ---- cp.async -----------------------------------------------------------------------------------------
+
+void cp_async(void* shared, const void* global, int bytes, int source_bytes) {
+  constexpr const char* kOperation = "cp.async";
+  const auto size = static_cast<size_t>(bytes);
+  if (source_bytes < 0 || source_bytes > bytes) {
+    fail(Fault::kOutOfRange,
+         concatenate(kOperation, ": ", source_bytes, " source bytes of a copy of ", bytes));
+  }
+  check_shared(shared, size, size, kOperation);
+  require_own(shared, kOperation);
+  require_global(global, size, kOperation);
+  poison_shared(shared, size, false, kOperation);
+  count_copy(static_cast<size_t>(source_bytes));
+  async_of(self()).small_copies.add({static_cast<std::byte*>(shared),
+                                     static_cast<const std::byte*>(global), bytes, source_bytes});
+}
+
+void cp_async_commit_group() { async_of(self()).small_copies.commit(); }
+
+void cp_async_wait_group(int pending) {
+  async_of(self()).small_copies.wait(static_cast<size_t>(pending), [](const SmallCopy& copy) {
+    std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.source_bytes));
+    std::memset(copy.to + copy.source_bytes, 0, static_cast<size_t>(copy.bytes - copy.source_bytes));
+    unpoison_shared(copy.to, static_cast<size_t>(copy.bytes), false);
+  });
+}
+
+// ---- cp.async.bulk --------------------------------------------------------------------------------------
+
+namespace {
+
+void check_bulk(const void* shared, const void* global, uint32_t bytes, const char* operation) {
+  if (bytes % 16 != 0) {
+    fail(Fault::kMisaligned, concatenate(operation, " of ", bytes, " bytes, not a multiple of 16"));
+  }
+  check_shared(shared, bytes, 16, operation);
+  require_own(shared, operation);
+  require_global(global, 16, operation);
+}
+
+void add_bulk_store(const void* shared, size_t bytes, std::function<void(const std::byte*)> write,
+                    const char* operation) {
+  read_shared_async(shared, bytes, operation);
+  hold_shared(shared, bytes);
+  count_copy(bytes);
+  async_of(self()).bulk_stores.add(
+      {.from = static_cast<std::byte*>(const_cast<void*>(shared)),
+       .bytes = bytes,
+        .write = std::move(write)});
+}
+
+void read_source(BulkStore& store) {
+  if (store.read) return;
+  store.data.assign(store.from, store.from + store.bytes);
+  store.read = true;
+  release_shared(store.from, store.bytes);
+}
+
+}  // namespace
+
+void bulk_load(void* shared, const void* global, uint32_t bytes, void* barrier) {
+  constexpr const char* kOperation = "cp.async.bulk.shared.global";
+  check_bulk(shared, global, bytes, kOperation);
+  require_own(barrier, kOperation);
+  poison_shared(shared, bytes, true, kOperation);
+  count_copy(bytes);
+  mbarrier_add_transfer(
+      barrier, bytes,
+      [shared, global, bytes] {
+        std::memcpy(shared, global, bytes);
+        unpoison_shared(shared, bytes, true);
+      },
+      kOperation);
+}
+
+void bulk_store(void* global, const void* shared, uint32_t bytes) {
+  constexpr const char* kOperation = "cp.async.bulk.global.shared";
+  check_bulk(shared, global, bytes, kOperation);
+  add_bulk_store(
+      shared, bytes,
+      [global, bytes](const std::byte* data) { std::memcpy(global, data, bytes); }, kOperation);
+}
+
+void bulk_commit_group() { async_of(self()).bulk_stores.commit(); }
+
+void bulk_wait_group_read(int pending) {
+  async_of(self()).bulk_stores.visit(static_cast<size_t>(pending), read_source);
+}
+
+void bulk_wait_group(int pending) {
+  async_of(self()).bulk_stores.wait(static_cast<size_t>(pending), [](BulkStore& store) {
+    read_source(store);
+    store.write(store.data.data());
+  });
+}
+
+void finish_copies(Thread& thread) {
+  auto& stores = thread.async->bulk_stores;
+  if (stores.uncommitted()) {
+    fail(Fault::kInvalidUse, "the thread exits with bulk stores that it has not committed");
+  }
+  // The kernel ends after the writes, but the block's shared memory may be gone before the reads.
+  stores.visit(0, [](const BulkStore& store) {
+    if (store.read) return;
+    fail(Fault::kInvalidUse,
+         "the thread exits while a bulk store may still read shared memory: "
+         "cp.async.bulk.wait_group.read must come first");
+  });
+  bulk_wait_group(0);
+}
+
+// ---- cp.async.bulk.tensor -------------------------------------------------------------------------------
+
+namespace {
+
+// Checked by magic: a map that was copied, or built by hand, or never encoded, is none.
+const TensorMapImage& image_of(const void* map, size_t dimensions, const char* operation) {
+  const auto& image = *static_cast<const TensorMapImage*>(map);
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0) {
+    fail(Fault::kMisaligned, concatenate(operation, ": a tensor map at ", map,
+                                         ", which is not a multiple of 64 bytes"));
+  }
+  if (image.magic != kTensorMapMagic) {
+    fail(Fault::kInvalidUse, concatenate(operation, ": the tensor map was not encoded"));
+  }
+  if (image.rank != dimensions) {
+    fail(Fault::kInvalidUse, concatenate(operation, ": ", dimensions, " coordinates for a tensor map of ",
+                                         image.rank, " dimensions"));
+  }
+  return image;
+}
+
+size_t tile_bytes(const TensorMapImage& map) {
+  size_t bytes = map.element_bytes;
+  for (size_t d = 0; d < map.rank; ++d) bytes *= map.box[d];
+  return bytes;
+}
+
+// A tile of a tensor, wherever it lies: partly or wholly outside.
+struct Tile {
+  TensorMapImage map;
+  std::array<int, 5> at{};  // coordinates of its first element
+
+  // Calls visit(offset in shared memory, address in global memory or null where outside, bytes) for all
+  // pieces of the tile; a piece is inside one 16-byte chunk. `base` is the tile's shared address, for the
+  // swizzle permutes address bits.
+  template <class Visit>
+  void each(uint32_t base, Visit&& visit) const {
+    const size_t row_bytes = size_t{map.box[0]} * map.element_bytes;
+    const size_t rows = tile_bytes(map) / row_bytes;
+    // The part of a row that the tensor has, in bytes from the row's beginning.
+    const auto clip = [&](int64_t element) {
+      return static_cast<size_t>(std::clamp<int64_t>(element - at[0], 0, map.box[0])) *
+             map.element_bytes;
+    };
+    const size_t first = clip(0);
+    const size_t last = clip(map.extents[0]);
+    for (size_t row = 0; row < rows; ++row) {
+      bool inside = true;
+      std::byte* global = map.base + int64_t{at[0]} * map.element_bytes;
+      size_t rest = row;
+      for (size_t d = 1; d < map.rank; ++d) {
+        const int64_t coordinate = at[d] + static_cast<int64_t>(rest % map.box[d]);
+        rest /= map.box[d];
+        inside = inside && coordinate >= 0 && coordinate < map.extents[d];
+        global += coordinate * map.strides[d - 1];
+      }
+      for (size_t chunk = 0; chunk < row_bytes; chunk += 16) {
+        const size_t place = swizzled(base + row * row_bytes + chunk) - base;
+        const size_t from = inside ? std::clamp(first, chunk, chunk + 16) : chunk + 16;
+        const size_t to = inside ? std::clamp(last, from, chunk + 16) : chunk + 16;
+        const auto piece = [&](size_t begin, size_t end, bool exists) {
+          if (begin < end) visit(place + begin - chunk, exists ? global + begin : nullptr, end - begin);
+        };
+        piece(chunk, from, false);
+        piece(from, to, inside);
+        piece(to, chunk + 16, false);
+      }
+    }
+  }
+
+  // PTX ISA, "Swizzling modes": 16-byte chunks trade places within the span, by the address bits above.
+  size_t swizzled(size_t address) const {
+    const size_t chunks = map.swizzle_span / 16;
+    return chunks == 0 ? address : address ^ ((address >> 3) & ((chunks - 1) << 4));
+  }
+};
+
+Tile tile_of(const void* map, std::span<const int> coordinates, const char* operation) {
+  Tile tile{.map = image_of(map, coordinates.size(), operation)};
+  std::ranges::copy(coordinates, tile.at.begin());
+  return tile;
+}
+
+// A tile to the shared memory of one block.
+void load_tile(const Tile& tile, void* shared, void* barrier, const char* operation) {
+  const size_t bytes = tile_bytes(tile.map);
+  check_shared(shared, bytes, 128, operation);
+  poison_shared(shared, bytes, true, operation);
+  count_copy(bytes);
+  auto* to = static_cast<std::byte*>(shared);
+  mbarrier_add_transfer(
+      barrier, static_cast<uint32_t>(bytes),
+      [tile, to, bytes, base = shared_address(shared)] {
+        tile.each(base, [to](size_t offset, const std::byte* global, size_t size) {
+          if (global != nullptr) {
+            std::memcpy(to + offset, global, size);
+          } else {
+            std::memset(to + offset, 0, size);
+          }
+        });
+        unpoison_shared(to, bytes, true);
+      },
+      operation);
+}
+
+}  // namespace
+
+void tensor_load(void* shared, const void* map, void* barrier, std::span<const int> coordinates) {
+  constexpr const char* kOperation = "cp.async.bulk.tensor.shared.global";
+  const Tile tile = tile_of(map, coordinates, kOperation);
+  require_own(shared, kOperation);
+  require_own(barrier, kOperation);
+  load_tile(tile, shared, barrier, kOperation);
+}
+
+void tensor_load_multicast(void* shared, const void* map, void* barrier,
+                           std::span<const int> coordinates, uint16_t mask) {
+  constexpr const char* kOperation = "cp.async.bulk.tensor.shared.global.multicast";
+  const Tile tile = tile_of(map, coordinates, kOperation);
+  require_own(shared, kOperation);
+  require_own(barrier, kOperation);
+  if (mask == 0 || mask >> cluster_size() != 0) {
+    fail(Fault::kOutOfRange, concatenate(kOperation, ": mask 0x", std::hex, mask, std::dec,
+                                         " for a cluster of ", cluster_size(), " blocks"));
+  }
+  for (int rank = 0; rank < cluster_size(); ++rank) {
+    if ((mask >> rank & 1) == 0) continue;
+    load_tile(tile, shared_pointer(map_shared_rank(shared, rank)),
+              shared_pointer(map_shared_rank(barrier, rank)), kOperation);
+  }
+}
+
+void tensor_store(const void* map, std::span<const int> coordinates, const void* shared) {
+  constexpr const char* kOperation = "cp.async.bulk.tensor.global.shared";
+  const Tile tile = tile_of(map, coordinates, kOperation);
+  const size_t bytes = tile_bytes(tile.map);
+  check_shared(shared, bytes, 128, kOperation);
+  require_own(shared, kOperation);
+  add_bulk_store(
+      shared, bytes,
+      [tile, base = shared_address(shared)](const std::byte* data) {
+        tile.each(base, [data](size_t offset, std::byte* global, size_t size) {
+          if (global != nullptr) std::memcpy(global, data + offset, size);
+        });
+      },
+      kOperation);
+}
+
+// ---- Shared memory of the cluster -----------------------------------------------------------------------
+
+void load_cluster(void* registers, uint32_t address, size_t bytes) {
+  constexpr const char* kOperation = "ld.shared::cluster";
+  const std::byte* from = shared_pointer(address);
+  check_shared(from, bytes, bytes, kOperation);
+  read_shared(from, bytes, kOperation);
+  count(Count::kSharedLoadBytes, bytes);
+  std::memcpy(registers, from, bytes);
+}
+
+void store_cluster(uint32_t address, const void* registers, size_t bytes) {
+  constexpr const char* kOperation = "st.shared::cluster";
+  std::byte* to = shared_pointer(address);
+  check_shared(to, bytes, bytes, kOperation);
+  write_shared(to, bytes, kOperation);
+  count(Count::kSharedStoreBytes, bytes);
+  std::memcpy(to, registers, bytes);
+}
+
+void st_async(uint32_t address, const void* registers, size_t bytes, uint32_t barrier) {
+  constexpr const char* kOperation = "st.async";
+  std::byte* to = shared_pointer(address);
+  check_shared(to, bytes, bytes, kOperation);
+  if (address >> kSharedRankShift != barrier >> kSharedRankShift) {
+    fail(Fault::kInvalidUse,
+         concatenate(kOperation, ": destination and mbarrier are in different blocks"));
+  }
+  poison_shared(to, bytes, false, kOperation);
+  count_copy(bytes);
+  std::array<std::byte, 16> value;
+  std::memcpy(value.data(), registers, bytes);
+  mbarrier_add_transfer(
+      shared_pointer(barrier), static_cast<uint32_t>(bytes),
+      [to, value, bytes] {
+        std::memcpy(to, value.data(), bytes);
+        unpoison_shared(to, bytes, true);
+      },
+      kOperation);
+}
+
+}  // namespace ws::emulator

@@ -1,0 +1,310 @@
+// The emulator's core, as the device layer and ptx/ see it: who am I, meet the others, wait, fail.
+//
+// A fiber runs each CUDA thread. The blocks of a cluster (all blocks of a cooperative grid) form a
+// Group that one host thread schedules; groups spread over the host's cores. A warp- or
+// warpgroup-wide instruction is one `converge`: the last thread to arrive acts for all. Everything
+// else that waits is a barrier, a condition that the scheduler looks at (wait_until), or a yield.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "warpsmith/error.hpp"
+
+namespace ws::emulator {
+
+// ---- Faults: the named errors -------------------------------------------------------------------
+
+enum class Fault {
+  kDivergence,     // threads that must execute one collective together do not
+  kDeadlock,       // no thread can go on
+  kUnwrittenRead,  // shared memory is read that nothing wrote, or whose copy is still in flight
+  kOutOfRange,     // an index, lane or shared-memory address outside its range
+  kMisaligned,     // an address or size that the instruction does not take
+  kInvalidUse,     // anything else that PTX leaves undefined
+};
+const char* to_string(Fault fault);
+
+class FaultError : public Error {
+ public:
+  FaultError(Fault fault, int64_t block, int thread, std::string message, ErrorContext context)
+      : Error(std::move(message), std::move(context)),
+        fault_(fault),
+        block_(block),
+        thread_(thread) {}
+  Fault fault() const { return fault_; }
+  int64_t block() const { return block_; }
+  int thread() const { return thread_; }
+
+ private:
+  Fault fault_;
+  int64_t block_;
+  int thread_;
+};
+
+// Throws a FaultError that carries the current block, thread and launch.
+[[noreturn]] void fail(Fault fault, const std::string& message);
+
+// ---- Options and counts -------------------------------------------------------------------------
+
+enum class Order { kForward, kReverse, kRandom };  // in which order ready threads run
+const char* to_string(Order order);
+
+struct Options {
+  Order order = Order::kForward;
+  uint64_t seed = 0;  // of kRandom
+  int workers = 0;    // host threads; 0: one per core
+};
+// Of this process; a launch reads them once. They begin as the environment says:
+// WARPSMITH_EMULATOR="order=random seed=7 workers=1", any of the three.
+Options& options();
+
+// What a launch executed. Memory is counted by the load and store primitives, in bytes asked for.
+enum class Count {
+  kLaunches,
+  kBlocks,
+  kThreads,
+  kSwitches,          // fiber switches
+  kWarpInstructions,  // warp- and warpgroup-wide instructions: shuffles, votes, mma, ldmatrix ...
+  kShuffles,
+  kBarriers,  // block, named, cluster and grid barriers, one per barrier completed
+  kGlobalLoads,
+  kGlobalLoadBytes,
+  kGlobalStores,
+  kGlobalStoreBytes,
+  kSharedLoadBytes,
+  kSharedStoreBytes,
+  kAtomics,
+  kAsyncCopies,  // cp.async, bulk and tensor copies
+  kAsyncBytes,
+  kMma,  // mma.sync and wgmma instructions
+  kSize,
+};
+const char* to_string(Count count);
+using Counts = std::array<uint64_t, static_cast<size_t>(Count::kSize)>;
+Counts counts();  // summed since the last reset, over all launches of this process that have ended
+void reset_counts();
+
+extern constinit thread_local Counts local_counts;  // of this host thread, not yet in counts()
+inline void count(Count what, uint64_t amount = 1) {
+  local_counts[static_cast<size_t>(what)] += amount;
+}
+
+// ---- Threads, blocks, shared memory -------------------------------------------------------------
+
+struct Group;        // emulator/scheduler.hpp
+struct Runner;       // ... the fiber that a thread runs on
+struct Block;
+struct AsyncThread;  // emulator/async.hpp: copies in flight of a thread
+struct AsyncBlock;   // ... and mbarriers of a block
+
+// A callable that is only borrowed: for parameters.
+template <class Signature>
+class FunctionRef;
+template <class Result, class... Parameters>
+class FunctionRef<Result(Parameters...)> {
+ public:
+  template <class Function>
+    requires(!std::same_as<std::remove_cvref_t<Function>, FunctionRef>)
+  FunctionRef(Function&& function)  // NOLINT: borrows any callable, as std::function_ref will
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
+        call_([](void* object, Parameters... parameters) -> Result {
+          return (*static_cast<std::remove_reference_t<Function>*>(object))(
+              std::forward<Parameters>(parameters)...);
+        }) {}
+  Result operator()(Parameters... parameters) const {
+    return call_(object_, std::forward<Parameters>(parameters)...);
+  }
+
+ private:
+  void* object_;
+  Result (*call_)(void*, Parameters...);
+};
+
+// What a thread waits for. The scheduler asks when nothing else can run, as that thread.
+class Condition {
+ public:
+  virtual bool holds() = 0;
+  virtual std::string describe() const { return {}; }  // its state, for the report of a deadlock
+
+ protected:
+  ~Condition() = default;
+};
+
+struct Thread {
+  Block* block = nullptr;
+  int index = 0;  // in the block
+  Runner* runner = nullptr;
+  bool finished = false;
+  const char* waiting_for = nullptr;  // the instruction it waits in, for reports
+  Condition* until = nullptr;         // the condition it waits for, if any
+  bool cluster_arrived = false;       // barrier.cluster.arrive without its wait
+  uint64_t cluster_generation = 0;    // ... and of which generation
+  uint32_t proxy_fences = 0;          // fence.proxy.async executed
+  uint32_t init_fences = 0;           // those and fence.mbarrier_init
+  std::unique_ptr<AsyncThread> async;
+
+  Thread();
+  Thread(Thread&&) noexcept;
+  ~Thread();
+  int lane() const { return index % 32; }
+  int warp() const { return index / 32; }
+};
+
+// Threads that execute one warp- or warpgroup-wide instruction together.
+struct Meeting {
+  const char* operation = nullptr;
+  uint32_t mask = 0;  // lanes of a warp; of a warpgroup 0
+  int expected = 0;
+  int arrived = 0;
+  std::vector<void*> payloads;  // by lane, or by thread of the warpgroup; null where not arrived
+  std::vector<Thread*> waiting;
+};
+
+// One of a block's 16 barriers. Warps arrive, so lanes count once their warp is complete.
+struct Barrier {
+  const char* operation = nullptr;
+  int expected = 0;  // threads, a multiple of 32
+  int arrived = 0;   // threads of complete warps
+  std::array<uint32_t, 32> lanes{};  // arrived, by warp
+  std::vector<Thread*> waiting;
+  bool open() const { return expected != 0; }
+};
+
+struct Block {
+  Group* group = nullptr;
+  int64_t index = 0;
+  int cluster_rank = 0;
+  int threads = 0;
+  int exited = 0;
+  bool started = false;
+  Thread* first = nullptr;      // its threads stand in a row
+  std::byte* shared = nullptr;  // 1024-byte aligned
+  size_t shared_bytes = 0;
+  uint8_t* state = nullptr;    // a set of ByteState for each byte of `shared`
+  uint32_t* writer = nullptr;  // for each 4 bytes of `shared` who wrote them last, see shared_memory.cpp
+  std::vector<std::vector<Meeting>> warps;  // open ones and closed ones to use again
+  std::vector<std::vector<Meeting>> warpgroups;
+  std::array<Barrier, 16> barriers;
+  std::unique_ptr<AsyncBlock> async;
+
+  Block();
+  Block(Block&&) noexcept;
+  ~Block();
+};
+
+extern constinit thread_local Thread* current_thread;  // null outside kernels
+[[noreturn]] void fail_outside_kernel();
+
+inline bool running() { return current_thread != nullptr; }
+inline Thread& self() {
+  if (current_thread == nullptr) [[unlikely]] fail_outside_kernel();
+  return *current_thread;
+}
+
+int64_t grid_blocks();
+int cluster_size();
+Block& block_of_cluster(int rank);  // a block of the caller's cluster
+
+// The place of a choice that the hardware makes among n: by Options::order the first, the last or any.
+size_t choose(size_t n);
+
+// 32-bit shared-window addresses as PTX has them: bits 0-23 the offset in the block's window, which
+// starts at kSharedWindowBase; bits 24-31 are 0 for the block itself (so this address means another
+// byte to another block, as on the GPU) and else 1 + the rank in the cluster.
+inline constexpr uint32_t kSharedWindowBase = 1024;
+inline constexpr int kSharedRankShift = 24;
+uint32_t shared_address(const void* pointer);  // fails if the pointer is not in the cluster's shared memory
+std::byte* shared_pointer(uint32_t address);   // fails if the address is outside
+uint32_t map_shared_rank(const void* local, int rank);  // mapa
+bool is_shared(const void* pointer);  // of any block of the caller's cluster
+
+// Checked access to shared memory; all fail with the operation's name.
+// ... the bytes are inside and aligned
+void check_shared(const void* pointer, size_t bytes, size_t alignment, const char* operation);
+// ... ordinary loads and stores: unwritten, in flight; overwriting what a copy still uses
+void read_shared(const void* pointer, size_t bytes, const char* operation);
+void write_shared(void* pointer, size_t bytes, const char* operation);
+// ... reads by the async proxy (wgmma, bulk and tensor stores): also fails where an ordinary store was
+// not followed by its thread's fence.proxy.async
+void read_shared_async(const void* pointer, size_t bytes, const char* operation);
+
+// ---- Meeting and waiting ------------------------------------------------------------------------
+
+// Blocks the thread until the condition holds.
+void wait_until(const char* operation, Condition& condition);
+template <class Predicate>
+  requires std::is_invocable_r_v<bool, Predicate&>
+void wait_until(const char* operation, Predicate&& predicate) {
+  struct Asked final : Condition {
+    explicit Asked(Predicate& p) : predicate(p) {}
+    bool holds() override { return predicate(); }
+    Predicate& predicate;
+  };
+  Asked asked(predicate);
+  wait_until(operation, static_cast<Condition&>(asked));
+}
+// Lets the others run: for spin loops. A grid whose threads do nothing but yield is a deadlock.
+void yield(const char* operation);
+
+// The lanes of `mask` of the caller's warp, or (mask 0) the 128 threads of its warpgroup, meet: each
+// brings a payload; the last to arrive calls act(payloads) and frees all.
+void meet(uint32_t mask, const char* operation, void* payload,
+          FunctionRef<void(std::span<void* const>)> act);
+
+// Lanes of `mask` of the caller's warp execute one instruction together. act(lanes): 32 pointers to
+// the lanes' payloads, null outside the mask.
+template <class Payload, class Act>
+void converge_warp(uint32_t mask, const char* operation, Payload& mine, Act&& act) {
+  meet(mask, operation, const_cast<void*>(static_cast<const void*>(&mine)),
+       [&act](std::span<void* const> payloads) {
+         std::array<Payload*, 32> lanes;
+         for (size_t i = 0; i < 32; ++i) lanes[i] = static_cast<Payload*>(payloads[i]);
+         count(Count::kWarpInstructions);
+         act(std::span<Payload* const, 32>(lanes));
+       });
+}
+
+// The 128 threads of the caller's warpgroup (4 warps from a multiple of 4) execute one instruction.
+template <class Payload, class Act>
+void converge_warpgroup(const char* operation, Payload& mine, Act&& act) {
+  meet(0, operation, const_cast<void*>(static_cast<const void*>(&mine)),
+       [&act](std::span<void* const> payloads) {
+         std::array<Payload*, 128> threads;
+         for (size_t i = 0; i < 128; ++i) threads[i] = static_cast<Payload*>(payloads[i]);
+         count(Count::kWarpInstructions, 4);
+         act(std::span<Payload* const, 128>(threads));
+       });
+}
+
+void check_warpgroup(const char* operation);  // all threads of the warpgroup execute it
+bool elect(uint32_t mask);                    // elect.sync
+
+void barrier_block();                      // __syncthreads
+void barrier_sync(int id, int threads);    // barrier.sync
+void barrier_arrive(int id, int threads);  // barrier.arrive
+void barrier_cluster_arrive();             // barrier.cluster.arrive
+void barrier_cluster_wait();               // barrier.cluster.wait
+// All threads of a cooperative launch. `counter` is what ptx/grid.hpp counts with on the GPU.
+void barrier_grid(uint32_t* counter);
+
+// ---- Launch -------------------------------------------------------------------------------------
+
+struct LaunchShape {
+  int64_t blocks = 1;
+  int threads = 1;
+  int cluster = 1;
+  size_t shared_bytes = 0;
+  bool cooperative = false;
+};
+// Runs `body(shared memory of the block)` once per CUDA thread; throws the first fault.
+void launch(const LaunchShape& shape, FunctionRef<void(std::byte* shared)> body);
+
+}  // namespace ws::emulator

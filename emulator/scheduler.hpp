@@ -1,0 +1,110 @@
+// Fibers and the scheduler that runs them: one Scheduler per host thread, one Group at a time.
+#pragma once
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/stack_context.hpp>
+#include <exception>
+#include <random>
+
+#include "emulator/async.hpp"
+#include "emulator/emulator.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WS_ASAN 1
+#else
+#define WS_ASAN 0
+#endif
+
+namespace ws::emulator {
+
+// barrier.cluster of one cluster: per thread, exited threads not counted.
+struct ClusterBarrier {
+  int missing = 0;  // running threads that have not arrived
+  int live = 0;     // running threads
+  uint64_t generation = 0;
+  std::vector<Thread*> waiting;
+};
+
+// Blocks that may wait for each other: a cluster, or all blocks of a cooperative grid.
+struct Group {
+  Group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body, const Options& options)
+      : shape(shape), body(body), options(options) {}
+
+  const LaunchShape& shape;
+  FunctionRef<void(std::byte*)> body;
+  Options options;
+  std::vector<Block> blocks;
+  std::vector<Thread> threads;
+  std::vector<ClusterBarrier> clusters;
+  int grid_arrived = 0;
+  std::vector<Thread*> grid_waiting;
+
+  std::vector<Thread*> ready;        // the last one runs next
+  std::vector<Thread*> conditional;  // wait for a Condition
+  std::vector<Thread*> yielded;      // run when nobody else can
+  size_t finished = 0;
+  std::mt19937_64 random;
+  std::exception_ptr failure;
+  bool cancelled = false;  // after a failure: threads that wait are unwound
+
+  ClusterBarrier& cluster_of(const Thread& thread);
+};
+
+// A stack with the fiber on it, which runs one CUDA thread after another: threads that never wait cost
+// no switch at all.
+struct Runner {
+  boost::context::fiber context;  // where it goes on, while another one runs
+  Thread* assigned = nullptr;
+  bool quit = false;
+  // For ASan, which must be told of every change of stacks.
+  void* fake_stack = nullptr;
+  const void* bottom = nullptr;
+  size_t size = 0;
+};
+
+class Scheduler {
+ public:
+  Scheduler() = default;
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+  ~Scheduler() { trim(0); }
+
+  // Runs the group's threads to their end; throws the first failure.
+  void run(Group& group);
+
+  // Called by the running thread, which has put itself where it will be found again: others run.
+  void suspend();
+
+  // Makes waiting threads ready; they will run in this order.
+  static void release(Group& group, std::vector<Thread*>& waiting);
+
+  static Scheduler& of_this_host_thread();
+
+ private:
+  Thread* pick();
+  Runner& runner_of(Thread& thread);
+  void switch_to(Runner& target);
+  void arrived(boost::context::fiber from, Runner& here);
+  void loop(Runner& me);
+  void execute(Thread& thread);
+  void thread_ended(Thread& thread);
+  void wake_conditional();
+  bool wake_yielded();
+  void cancel();
+  void trim(size_t keep);
+
+  Group* group_ = nullptr;
+  Runner main_;  // the host thread's own stack
+  Runner* active_ = &main_;
+  Runner* previous_ = nullptr;  // who switched to the active one
+  std::vector<std::unique_ptr<Runner>> runners_;
+  std::vector<Runner*> idle_;
+  uint64_t idle_passes_ = 0;  // in which threads did nothing but yield
+  uint64_t stores_seen_ = 0;
+};
+
+// The error for a group in which no thread can go on.
+FaultError stuck(Group& group);
+FaultError make_fault(Fault fault, const Thread& thread, const std::string& message);
+
+}  // namespace ws::emulator

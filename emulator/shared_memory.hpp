@@ -1,0 +1,35 @@
+// The shared memory of a group's blocks, with what the emulator knows of each byte.
+#pragma once
+
+#include "emulator/emulator.hpp"
+
+namespace ws::emulator {
+
+inline constexpr size_t kMostShared = 232448;  // bytes a block can have: 227 KB
+
+// What is known of a byte: a set of these.
+enum ByteState : uint8_t {
+  kWritten = 1,
+  kInFlight = 2,   // the destination of a copy that has not landed
+  kHeld = 4,       // the source of a copy that has not read it
+  kMbarrier = 8,   // part of an mbarrier object
+};
+
+// Memory for the blocks of one group, all bytes unwritten. The host thread keeps it for the next group.
+class SharedMemory {
+ public:
+  SharedMemory(size_t blocks, size_t bytes);
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  ~SharedMemory();
+  void give(Block& block, size_t index) const;
+
+ private:
+  size_t bytes_;     // of a block, as the launch asked
+  size_t capacity_;  // of a block, whole kilobytes
+  std::byte* data_ = nullptr;
+  uint8_t* state_ = nullptr;
+  uint32_t* writer_ = nullptr;
+};
+
+}  // namespace ws::emulator

@@ -1,0 +1,53 @@
+// A barrier of the whole grid, for cooperative launches: all blocks are resident, so they may wait for
+// each other (PTX ISA, "atom", "ld.acquire").
+#pragma once
+
+#include "warpsmith/ptx/barrier.hpp"
+
+namespace ws::ptx {
+
+#ifndef WS_EMULATED
+// atom.add.acq_rel.gpu: adds to a word that other blocks watch; returns what it was.
+__device__ __forceinline__ uint32_t atom_add_acq_rel_gpu(uint32_t* word, uint32_t value) {
+  uint32_t old = 0;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(__cvta_generic_to_global(word)), "r"(value)
+               : "memory");
+  return old;
+}
+
+// ld.acquire.gpu: reads a word; what its writer did before is seen after.
+__device__ __forceinline__ uint32_t ld_acquire_gpu(const uint32_t* word) {
+  uint32_t value = 0;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+               : "=r"(value)
+               : "l"(__cvta_generic_to_global(word))
+               : "memory");
+  return value;
+}
+#endif
+
+// All threads of the grid meet, and see each other's memory. `counter` is a word of the workspace, zero
+// before its first use ever: a barrier leaves it ready for the next one, of this launch or a later one
+// with any number of blocks.
+//
+// Block 0 adds what the others' ones lack to 2^31, so the word's top bit flips when the last one has come;
+// the bits below are zero again. Nobody can flip it back before all have seen it.
+__device__ __forceinline__ void grid_sync(uint32_t* counter) {
+#ifdef WS_EMULATED
+  emulator::barrier_grid(counter);
+#else
+  constexpr uint32_t kTop = 0x80000000u;
+  barrier_sync();
+  if (thread_index() == 0) {
+    const auto others = static_cast<uint32_t>(grid_blocks() - 1);
+    const uint32_t old = atom_add_acq_rel_gpu(counter, block_index() == 0 ? kTop - others : 1);
+    while (((old ^ ld_acquire_gpu(counter)) & kTop) == 0) {
+    }
+  }
+  barrier_sync();
+#endif
+}
+
+}  // namespace ws::ptx

@@ -1,0 +1,67 @@
+// Tensor copies: boxes of a tensor in global memory, which a tensor map describes, to and from shared
+// memory (PTX ISA, "Data Movement and Conversion Instructions: Tensor copy"). One thread issues them.
+// Coordinates are of the box's first element, innermost dimension first; they may lie outside the tensor,
+// also below zero: a load fills what is outside with zeros, a store leaves it out.
+//
+// 2D alone is here; further ranks and im2col would be further functions.
+#pragma once
+
+#include "warpsmith/ptx/bulk.hpp"
+#include "warpsmith/ptx/tensor_map.hpp"
+
+namespace ws::ptx {
+
+// prefetch.tensormap: brings the map to the cache before its first use.
+__device__ __forceinline__ void prefetch_tensor_map([[maybe_unused]] const TensorMap& map) {
+#ifndef WS_EMULATED
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+#endif
+}
+
+// cp.async.bulk.tensor.2d.shared::cluster.global.tile: the box at (x, y) to shared memory, a multiple of
+// 128 bytes; the bytes of the whole box, zeros included, count on the mbarrier's phase.
+__device__ __forceinline__ void tensor_load_2d(void* shared, const TensorMap& map,
+                                               Mbarrier& barrier, int x, int y) {
+#ifdef WS_EMULATED
+  emulator::tensor_load(shared, &map, &barrier, std::array{x, y});
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(shared_address(&barrier))
+      : "memory");
+#endif
+}
+
+// The same with .multicast::cluster: to this place in every block of the cluster whose bit of
+// `block_mask` is set, counted on each one's mbarrier at `barrier`'s place.
+__device__ __forceinline__ void tensor_load_2d_multicast(void* shared, const TensorMap& map,
+                                                         Mbarrier& barrier, int x, int y,
+                                                         uint16_t block_mask) {
+#ifdef WS_EMULATED
+  emulator::tensor_load_multicast(shared, &map, &barrier, std::array{x, y}, block_mask);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(shared_address(&barrier)), "h"(block_mask)
+      : "memory");
+#endif
+}
+
+// cp.async.bulk.tensor.2d.global.shared::cta.tile: the box in shared memory, a multiple of 128 bytes, to
+// (x, y). Those who wrote it have executed fence_proxy_async(); groups as in bulk.hpp.
+__device__ __forceinline__ void tensor_store_2d(const TensorMap& map, int x, int y,
+                                                const void* shared) {
+#ifdef WS_EMULATED
+  emulator::tensor_store(&map, std::array{x, y}, shared);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+          &map),
+      "r"(x), "r"(y), "r"(shared_address(shared))
+      : "memory");
+#endif
+}
+
+}  // namespace ws::ptx
