@@ -71,7 +71,8 @@ __device__ __forceinline__ void ld_global(void* registers, const void* global) {
   const Word* from = static_cast<const Word*>(global);
   Word* to = static_cast<Word*>(registers);
   if constexpr (kCache == Cache::kDefault) {
-    *to = *from;
+    // A plain assignment may become several narrower loads.
+    *to = __ldca(from);
   } else if constexpr (kCache == Cache::kStreaming) {
     *to = __ldcs(from);
   } else {

@@ -19,7 +19,8 @@ __device__ __forceinline__ void st_global(void* global, const void* registers) {
   const Word* from = static_cast<const Word*>(registers);
   Word* to = static_cast<Word*>(global);
   if constexpr (kCache == Cache::kDefault) {
-    *to = *from;
+    // A plain assignment may become several narrower stores.
+    __stwb(to, *from);
   } else {
     __stcs(to, *from);
   }

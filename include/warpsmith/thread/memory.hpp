@@ -2,6 +2,8 @@
 // through load and store, so the emulator can check and count it.
 #pragma once
 
+#include <cstring>
+
 #include "warpsmith/ptx/load.hpp"
 #include "warpsmith/ptx/store.hpp"
 #include "warpsmith/types.hpp"
@@ -72,9 +74,8 @@ __device__ __forceinline__ Vec<To, N> convert(const Vec<From, N>& value) {
           static_assert(std::is_same_v<To, e5m2>);
           pair = ptx::cvt_rn_satfinite_e5m2x2_f32(low, high);
         }
-        using Bits = decltype(To::bits);
-        result[i].bits = static_cast<Bits>(pair);
-        result[i + 1].bits = static_cast<Bits>(pair >> (8 * sizeof(To)));
+        // As one word: taken apart by elements, the compiler would put it together again.
+        std::memcpy(&result[i], &pair, 2 * sizeof(To));
       }
     }
     return result;
