@@ -8,6 +8,8 @@ find_package(tvm_ffi CONFIG REQUIRED)
 add_library(libwarpsmith SHARED ${binding})
 set_target_properties(libwarpsmith PROPERTIES OUTPUT_NAME warpsmith INSTALL_RPATH "$ORIGIN/../../tvm_ffi/lib")
 target_link_libraries(libwarpsmith PRIVATE warpsmith_core tvm_ffi::shared)
+# Two builds of it live in one process: nothing of what is linked in may be seen from outside.
+target_link_options(libwarpsmith PRIVATE -Wl,--exclude-libs,ALL)
 
 # `pip install` asks for the target python_libraries: the emulated library always, as warpsmith/_emulated, and where
 # there is nvcc the CUDA one, as warpsmith/_cuda, from a build of its own inside this one.

@@ -1,0 +1,96 @@
+/* Warpsmith's C ABI: every operation of the catalogue over DLPack tensors. No torch, no Python.
+ *
+ * There are two builds of this library with the same interface: the emulated one takes CPU tensors
+ * and needs no GPU, the CUDA one takes CUDA tensors. A process may load both (RTLD_LOCAL).
+ *
+ * Functions return a ws_status; the text of the last failure on the calling thread is
+ * ws_last_error(). They are thread-safe, and none but those that say so allocates device
+ * memory or waits for the device. */
+#ifndef WARPSMITH_C_API_H_
+#define WARPSMITH_C_API_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WS_API __attribute__((visibility("default")))
+
+typedef enum {
+  WS_OK = 0,
+  WS_INVALID_ARGUMENT = 1, /* the caller's mistake: a shape, dtype, device or name */
+  WS_ERROR = 2             /* anything else: the device, a library, the kernel */
+} ws_status;
+
+/* A rung as calls name it: from ws_resolve, or WS_BEST for the fastest that takes the problem. */
+typedef int64_t ws_rung;
+#define WS_BEST ((ws_rung) - 1)
+
+/* One call of one operation. */
+typedef struct {
+  int32_t operation;           /* "id" in ws_catalogue */
+  ws_rung rung;
+  int32_t tensor_count;
+  const DLTensor* const* tensors; /* inputs, then outputs, in the catalogue's order */
+  int32_t attribute_count;     /* 0: every attribute has its default */
+  const double* attributes;    /* in the catalogue's order; of a choice its index, of a bool 0 or 1 */
+  void* stream;                /* cudaStream_t; not used by the emulated build */
+  void* workspace;             /* at least ws_workspace() bytes on the device, 256-byte aligned */
+  size_t workspace_bytes;
+} ws_call;
+
+/* A name of the catalogue, taken apart. */
+typedef struct {
+  int32_t family;
+  int32_t operation; /* -1 where the name is a family's alone */
+  ws_rung rung;      /* WS_BEST where the name has no rung; a seed name also fixes the dtypes */
+} ws_address;
+
+/* Shape and dtype of an output. */
+typedef struct {
+  DLDataType dtype;
+  int32_t ndim;
+  int64_t shape[8];
+} ws_output;
+
+/* The last failure on this thread; "" before the first. Valid until the next failure. */
+WS_API const char* ws_last_error(void);
+
+/* The catalogue as JSON, valid for the life of the process:
+ * {"version", "emulated": bool, "families": [{"name", "summary",
+ *   "rungs": [{"name", "idea", "dtypes", "arch"}],
+ *   "operations": [{"id", "name", "summary", "source", "formula", "torch", "dtypes",
+ *     "parameters": [{"name", "output", "doc"}],
+ *     "attributes": [{"name", "kind": "float" | "int" | "bool" | "choice", "default", "choices", "doc"}],
+ *     "extent_names", "like": index of the input whose shape and dtype the output mostly has, or -1,
+ *     "seeds": [{"name", "rung", "dtypes"}]}]}]} */
+WS_API ws_status ws_catalogue(const char** json);
+
+/* "softmax", "softmax/warp_per_row" or a seed name; near names are suggested on failure. */
+WS_API ws_status ws_resolve(const char* name, ws_address* address);
+
+/* The calls below look at inputs; outputs may be left out, or brought without data. */
+
+/* outputs[k]: what the call's output k has to be. */
+WS_API ws_status ws_infer(const ws_call* call, ws_output* outputs);
+/* *reason: why the rung does not take the problem, "" where it does; valid until the next call of
+ * this function on this thread. */
+WS_API ws_status ws_supports(const ws_call* call, const char** reason);
+/* The rung that WS_BEST stands for. */
+WS_API ws_status ws_choose(const ws_call* call, ws_rung* rung);
+WS_API ws_status ws_workspace(const ws_call* call, size_t* bytes);
+
+/* Enqueues the call on its stream; all tensors on one device, which is made current meanwhile. */
+WS_API ws_status ws_run(const ws_call* call);
+
+/* Waits for all that is enqueued on a stream. The emulated build has none and returns at once. */
+WS_API ws_status ws_synchronize(int32_t device, void* stream);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* WARPSMITH_C_API_H_ */

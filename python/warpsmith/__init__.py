@@ -1,0 +1,20 @@
+"""Warpsmith: CUDA kernels as ladders, from the naive loop to the fastest, one idea a step.
+
+Each operation of the catalogue is a function here (`warpsmith.softmax(x)`) and an operator
+`torch.ops.warpsmith.softmax`. Arrays of torch, NumPy, CuPy and JAX are taken; CPU arrays run in the
+emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` shows all rungs, and
+`help(warpsmith.softmax)` what one takes.
+"""
+
+from warpsmith import _functions
+from warpsmith._catalogue import OPERATIONS
+from warpsmith._catalogue import list_rungs as list
+from warpsmith._libraries import CATALOGUE as _CATALOGUE
+from warpsmith._measure import bench, verify
+
+__version__ = _CATALOGUE["version"]
+__all__ = ["bench", "list", "verify", *OPERATIONS]  # noqa: PLE0604
+
+for _operation in OPERATIONS.values():
+    globals()[_operation.name] = _functions.make(_operation)
+del _operation

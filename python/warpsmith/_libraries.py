@@ -1,0 +1,72 @@
+"""Finds and loads libwarpsmith.so: the emulated build for CPU arrays, the CUDA build for the GPU's.
+
+Both may be loaded: their symbols are hidden and tvm-ffi loads them locally. They are looked for
+
+1. in the folder that the environment variable WARPSMITH_BUILD names, as `emulated/` and `cuda/`;
+2. in the installed package, as `_emulated/` and `_cuda/`;
+3. in the source checkout that this file lies in, as `build/emulated/` and `build/cuda/`.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+
+VARIANTS = ("emulated", "cuda")
+DEVICE_CPU = 1  # DLPack's numbers
+DEVICE_CUDA = 2
+
+
+def _places(variant: str) -> Iterator[Path]:
+    build = os.environ.get("WARPSMITH_BUILD")
+    if build:
+        yield Path(build) / variant
+        return
+    import warpsmith
+
+    # In an editable install the package has two places: the sources', and that of what was built.
+    for place in warpsmith.__path__:
+        yield Path(place) / f"_{variant}"
+    yield Path(__file__).resolve().parents[2] / "build" / variant
+
+
+def find(variant: str) -> Path | None:
+    """The library of a variant, "emulated" or "cuda"; None where it was not built."""
+    for place in _places(variant):
+        path = place / "libwarpsmith.so"
+        if path.is_file():
+            return path
+    return None
+
+
+def load() -> dict[str, Any]:
+    """The tvm-ffi modules that exist, by variant; ImportError where there is none."""
+    modules = {}
+    for variant in VARIANTS:
+        path = find(variant)
+        if path is not None:
+            modules[variant] = tvm_ffi.load_module(path)
+    if not modules:
+        searched = ", ".join(str(place) for variant in VARIANTS for place in _places(variant))
+        raise ImportError(
+            f"libwarpsmith.so is in none of {searched}: "
+            "`pip install .` or `make build/emulated` builds it"
+        )
+    return modules
+
+
+MODULES = load()
+CATALOGUE = json.loads(next(iter(MODULES.values())).catalogue())
+for _module in MODULES.values():
+    # The C++ code runs long in the emulator, and releases nothing that Python objects own.
+    if json.loads(_module.catalogue())["version"] != CATALOGUE["version"]:
+        raise ImportError("the emulated and the CUDA library are of different versions")
+
+
+def module_for(device_type: int) -> Any:
+    """The module that takes arrays of a DLPack device type, else any: it says what is wrong."""
+    preferred = "cuda" if device_type in (DEVICE_CUDA, 13) else "emulated"
+    return MODULES.get(preferred) or next(iter(MODULES.values()))
