@@ -36,11 +36,20 @@ std::string expand(std::string_view pattern, std::string_view prefix) {
   return text;
 }
 
-// Whether a seed belongs to the operation: named for it, or for all where it needs no prefix or the
-// operation has one.
-bool applies(const Seed& seed, const Operation& operation) {
+// Whether a seed belongs to the operation: it says so, or is made from the operation's prefix. A
+// whole name without an operation belongs to the family's first.
+bool applies(const Seed& seed, const Operation& operation, const Family* family) {
   if (!seed.operation.empty()) return seed.operation == operation.name;
-  return seed.name.find("{}") == std::string_view::npos || !operation.seed_prefix.empty();
+  if (seed.name.find("{}") != std::string_view::npos) return !operation.seed_prefix.empty();
+  return family == nullptr || &operation == &family->operations.front();
+}
+
+const Family* find_family(const Operation& operation) {
+  for (const Family* family : families()) {
+    const std::span<const Operation> all = family->operations;
+    if (&operation >= all.data() && &operation < all.data() + all.size()) return family;
+  }
+  return nullptr;
 }
 
 template <class Row>
@@ -172,8 +181,9 @@ std::vector<std::string> near_names(std::string_view text, std::span<const std::
 
 std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation) {
   std::vector<std::string> seeds;
+  const Family* family = find_family(operation);
   for (const Seed& seed : rung.seeds) {
-    if (applies(seed, operation)) seeds.push_back(expand(seed.name, operation.seed_prefix));
+    if (applies(seed, operation, family)) seeds.push_back(expand(seed.name, operation.seed_prefix));
   }
   return seeds;
 }
@@ -193,7 +203,7 @@ Address resolve(std::string_view text) {
     for (const Operation& operation : family->operations) {
       for (const Rung& rung : family->rungs) {
         for (const Seed& seed : rung.seeds) {
-          if (applies(seed, operation) && expand(seed.name, operation.seed_prefix) == text) {
+          if (applies(seed, operation, family) && expand(seed.name, operation.seed_prefix) == text) {
             return {family, &operation, &rung, seed.dtypes};
           }
         }
@@ -223,10 +233,7 @@ const Operation& operation_named(std::string_view name) {
 }
 
 const Family& family_of(const Operation& operation) {
-  for (const Family* family : families()) {
-    const std::span<const Operation> all = family->operations;
-    if (&operation >= all.data() && &operation < all.data() + all.size()) return *family;
-  }
+  if (const Family* family = find_family(operation)) return *family;
   throw Error(concatenate("operation '", operation.name, "' is not in the catalogue"));
 }
 

@@ -107,11 +107,16 @@ void print_summary(const std::vector<Verification>& results) {
   print(table.text());
 }
 
-// Each reason once, with an example.
-void print_reasons(const std::vector<Verification>& results, Verdict verdict) {
+// The reasons of the first `limit` results with that verdict.
+void print_reasons(const std::vector<Verification>& results, Verdict verdict, size_t limit) {
+  size_t count = 0;
   for (const Verification& r : results) {
-    if (r.verdict != verdict) continue;
+    if (r.verdict != verdict || ++count > limit) continue;
     print(fmt::format("{} {}: {}\n  {}\n", to_string(verdict), r.rung, r.problem, r.reason));
+  }
+  if (count > limit) {
+    print(fmt::format("... and {} more {}; --verbose shows all\n", count - limit,
+                      to_string(verdict)));
   }
 }
 
@@ -131,11 +136,11 @@ int run_verify(const VerifyArguments& arguments) {
   } else {
     if (arguments.verbose) {
       print_each(results);
-      print_reasons(results, Verdict::kSkipped);
+      print_reasons(results, Verdict::kSkipped, results.size());
     } else {
       print_summary(results);
     }
-    print_reasons(results, Verdict::kFailed);
+    print_reasons(results, Verdict::kFailed, arguments.verbose ? results.size() : 10);
     print(fmt::format("{} passed, {} skipped, {} failed (seed {}{})\n",
                       static_cast<int64_t>(results.size()) - failed - skipped, skipped, failed,
                       arguments.problems.seed, kEmulated ? ", emulator" : ""));

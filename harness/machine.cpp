@@ -1,0 +1,147 @@
+#include "harness/machine.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ctime>
+
+#include "harness/embedded.hpp"
+
+#ifndef WS_EMULATED
+#include <cuda_runtime.h>
+#endif
+
+namespace ws::harness {
+namespace {
+
+// Published figures, dense: bytes/s of the memory, FLOP/s of f16 with f32 accumulation on tensor
+// cores, FLOP/s of f32. The first entry whose name is part of the device's counts.
+struct DataSheet {
+  std::string_view name;
+  double memory_rate;
+  double f16;
+  double f32;
+};
+constexpr std::array kDataSheets = {
+    DataSheet{"GH200", 4.9e12, 989e12, 67e12},
+    DataSheet{"H200", 4.8e12, 989e12, 67e12},
+    DataSheet{"H100 PCIe", 2.04e12, 756e12, 51e12},
+    DataSheet{"H100", 3.35e12, 989e12, 67e12},
+    DataSheet{"A100-SXM4-40GB", 1.555e12, 312e12, 19.5e12},
+    DataSheet{"A100-PCIE-40GB", 1.555e12, 312e12, 19.5e12},
+    DataSheet{"A100", 2.039e12, 312e12, 19.5e12},
+    DataSheet{"L40S", 0.864e12, 362e12, 91.6e12},
+    DataSheet{"L4", 0.300e12, 121e12, 30.3e12},
+    DataSheet{"RTX 4090", 1.008e12, 165e12, 82.6e12},
+    DataSheet{"RTX 3090", 0.936e12, 71e12, 35.6e12},
+};
+
+const DataSheet* data_sheet(std::string_view device) {
+  const auto at = std::ranges::find_if(kDataSheets, [&](const DataSheet& sheet) {
+    return device.find(sheet.name) != std::string_view::npos;
+  });
+  return at == kDataSheets.end() ? nullptr : &*at;
+}
+
+#ifndef WS_EMULATED
+std::string version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+#endif
+
+}  // namespace
+
+#ifdef WS_EMULATED
+Machine machine() {
+  return {.device = "emulator",
+          .capability = device_capability(),
+          .driver = "none",
+          .runtime = "none"};
+}
+#else
+Machine machine() {
+  int device = 0;
+  detail::check_cuda(cudaGetDevice(&device), "no GPU to measure: cudaGetDevice");
+  cudaDeviceProp properties{};
+  detail::check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  const auto attribute = [device](cudaDeviceAttr which) {
+    int value = 0;
+    detail::check_cuda(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+    return value;
+  };
+  Machine m;
+  m.device = properties.name;
+  m.capability = properties.major * 10 + properties.minor;
+  m.multiprocessors = properties.multiProcessorCount;
+  m.memory_bytes = properties.totalGlobalMem;
+  m.l2_bytes = static_cast<size_t>(properties.l2CacheSize);
+  m.clock = 1e3 * attribute(cudaDevAttrClockRate);
+  if (const DataSheet* sheet = data_sheet(m.device)) {
+    m.memory_rate = sheet->memory_rate;
+  } else {
+    // Two transfers per clock.
+    m.memory_rate = 2e3 * attribute(cudaDevAttrMemoryClockRate) *
+                    attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+  }
+  int number = 0;
+  detail::check_cuda(cudaDriverGetVersion(&number), "cudaDriverGetVersion");
+  m.driver = version(number);
+  m.runtime = version(CUDART_VERSION);
+  return m;
+}
+#endif
+
+double peak_flops(const Machine& machine, DType dtype) {
+  const bool narrow = dtype == DType::kF16 || dtype == DType::kBf16;
+  const bool fp8 = dtype == DType::kE4m3 || dtype == DType::kE5m2;
+  if (const DataSheet* sheet = data_sheet(machine.device)) {
+    return narrow ? sheet->f16 : fp8 ? 2 * sheet->f16 : sheet->f32;
+  }
+  // Operations per clock and multiprocessor.
+  const double tensor = machine.capability >= 90   ? 4096
+                        : machine.capability == 80 ? 2048
+                                                   : 1024;
+  const double simt = machine.capability == 80 ? 128 : 256;
+  return machine.clock * machine.multiprocessors * (narrow ? tensor : fp8 ? 2 * tensor : simt);
+}
+
+double floor_microseconds(const Machine& machine, const Problem& problem, const Cost& cost) {
+  double written = 0;
+  for (const Tensor& output : problem.outputs()) {
+    written += static_cast<double>(output.elements()) * static_cast<double>(size_of(output.dtype));
+  }
+  const double bytes = cost.bytes - std::min(written, static_cast<double>(machine.l2_bytes));
+  const DType dtype = problem.tensor(0).dtype;
+  // f32 products may run on tensor cores as TF32, at half the rate of f16.
+  const double flops = std::max(2 * peak_flops(machine, dtype),
+                                dtype == DType::kF32 ? peak_flops(machine, DType::kF16) : 0.0);
+  return 1e6 * std::max(bytes / machine.memory_rate, cost.flops / flops);
+}
+
+std::string revision() {
+  if (const char* given = std::getenv("WARPSMITH_REVISION")) return given;
+  return kRevision;
+}
+
+Json to_json(const Machine& machine) {
+  return {{"name", machine.device},
+          {"capability", machine.capability},
+          {"multiprocessors", machine.multiprocessors},
+          {"memory_bytes", machine.memory_bytes},
+          {"l2_bytes", machine.l2_bytes},
+          {"driver", machine.driver},
+          {"runtime", machine.runtime}};
+}
+
+Json header() {
+  return {{"tool", "warpsmith"},
+          {"format", 1},
+          {"revision", revision()},
+          {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+          {"device", to_json(machine())}};
+}
+
+}  // namespace ws::harness
