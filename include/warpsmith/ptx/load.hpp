@@ -71,8 +71,16 @@ __device__ __forceinline__ void ld_global(void* registers, const void* global) {
   const Word* from = static_cast<const Word*>(global);
   Word* to = static_cast<Word*>(registers);
   if constexpr (kCache == Cache::kDefault) {
-    // A plain assignment may become several narrower loads.
-    *to = __ldca(from);
+    // Not an assignment, which may become several narrower loads, nor __ldca, which is a strong one.
+    if constexpr (kBytes == 16) {
+      asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(to->x), "=r"(to->y), "=r"(to->z), "=r"(to->w)
+                   : "l"(from));
+    } else if constexpr (kBytes == 8) {
+      asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(to->x), "=r"(to->y) : "l"(from));
+    } else {
+      *to = *from;
+    }
   } else if constexpr (kCache == Cache::kStreaming) {
     *to = __ldcs(from);
   } else {

@@ -19,8 +19,20 @@ __device__ __forceinline__ void st_global(void* global, const void* registers) {
   const Word* from = static_cast<const Word*>(registers);
   Word* to = static_cast<Word*>(global);
   if constexpr (kCache == Cache::kDefault) {
-    // A plain assignment may become several narrower stores.
-    __stwb(to, *from);
+    // Not an assignment, which may become several narrower stores, nor __stwb, which is a strong one.
+    if constexpr (kBytes == 16) {
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                   :
+                   : "l"(to), "r"(from->x), "r"(from->y), "r"(from->z), "r"(from->w)
+                   : "memory");
+    } else if constexpr (kBytes == 8) {
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};"
+                   :
+                   : "l"(to), "r"(from->x), "r"(from->y)
+                   : "memory");
+    } else {
+      *to = *from;
+    }
   } else {
     __stcs(to, *from);
   }
