@@ -330,7 +330,9 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
     Contender& c = contenders.emplace_back();
     c.name = callback.name;
     c.role = Role::kPeer;
-    c.run = [&callback, stream = options.stream](size_t) { callback.run(stream); };
+    c.run = [&callback, &devices, stream = options.stream](size_t set) {
+      callback.run(devices[set].problem(), stream);
+    };
   }
 
   // Copies of as many bytes: half of them read, half written. Whole 16-byte pieces.

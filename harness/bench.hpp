@@ -11,10 +11,11 @@
 
 namespace ws::harness {
 
-// A peer from outside C++: enqueues one call on the stream. Python brings torch's that way.
+// A peer from outside C++: enqueues one call on the stream. Python brings torch's that way. It reads
+// the problem's inputs, and writes where it likes.
 struct CallbackPeer {
   std::string name;
-  std::function<void(Stream)> run;
+  std::function<void(const Problem&, Stream)> run;
 };
 
 struct BenchOptions {
