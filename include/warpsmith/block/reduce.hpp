@@ -1,0 +1,49 @@
+// All-reduce among the threads of a block.
+#pragma once
+
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/warp/reduce.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::block {
+
+// All-reduce of T over the kThreads threads of a block; one object per thread, any number of calls.
+// A call is shuffles, one barrier, shuffles: successive calls use two sets of slots in turn, so a
+// fast warp cannot overwrite what a slow one still reads, and no second barrier is needed.
+template <class T, int kThreads>
+class AllReduce {
+  static constexpr int kWarps = kThreads / kWarpSize;
+  static_assert(kThreads % kWarpSize == 0 && std::has_single_bit(static_cast<unsigned>(kWarps)) &&
+                    kWarps <= kWarpSize,
+                "1, 2, 4, 8, 16 or 32 whole warps, so that one warp can read all of their partials");
+
+ public:
+  struct Storage {
+    SharedArray<T, 2 * kWarps> partials;
+  };
+
+  __device__ __forceinline__ explicit AllReduce(Storage& storage) : storage_(storage) {}
+
+  // Every thread of the block calls; each gets the same bits.
+  template <class Combine>
+  __device__ __forceinline__ T operator()(T value, const Combine& combine) {
+    value = warp::all_reduce(value, combine);
+    if constexpr (kWarps > 1) {
+      const int first = turn_ * kWarps;
+      turn_ ^= 1;
+      if (lane_index() == 0) storage_.partials[first + warp_index()] = value;
+      ptx::barrier_sync();
+      const T partial = storage_.partials[first + lane_index() % kWarps];
+      value = warp::all_reduce<kWarps>(partial, combine);
+    }
+    return value;
+  }
+
+ private:
+  Storage& storage_;
+  int turn_ = 0;
+};
+
+}  // namespace ws::block
+#endif

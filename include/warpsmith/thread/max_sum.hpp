@@ -1,0 +1,54 @@
+// MaxSum: the maximum and the sum of exponentials of a set of numbers, merged in any order.
+//
+// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867).
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "warpsmith/ptx/math.hpp"
+#include "warpsmith/thread/tile.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::thread {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// e^x through the special-function unit, which knows powers of two only. Callers subtract the
+// maximum before, not after the scaling: x * log2(e) of a large x has lost the digits that count.
+__device__ __forceinline__ float exp_approximate(float x) {
+  constexpr float kLog2E = 1.44269504088896340736F;
+  return ptx::ex2_approx_ftz_f32(x * kLog2E);
+}
+
+// max(x) and sum(exp(x - max(x))). Values of -infinity add nothing, also where there are no others;
+// NaN and +infinity make the sum NaN.
+struct MaxSum {
+  float max;
+  float sum;
+
+  // Of no numbers.
+  __device__ __forceinline__ static MaxSum none() { return {-kInfinity, 0.0F}; }
+};
+
+// What to subtract: the maximum, or 0 where all is -infinity and the difference would be NaN.
+__device__ __forceinline__ float finite_or_zero(float max) { return max == -kInfinity ? 0.0F : max; }
+
+// Same bits for (a, b) and (b, a): the sum that stays is never the one that is scaled.
+__device__ __forceinline__ MaxSum merge(const MaxSum& a, const MaxSum& b) {
+  const bool first = a.max >= b.max;
+  const MaxSum& high = first ? a : b;
+  const MaxSum& low = first ? b : a;
+  const float below = low.max == high.max ? 0.0F : low.max - high.max;
+  return {high.max, high.sum + low.sum * exp_approximate(below)};
+}
+
+// One number more.
+__device__ __forceinline__ MaxSum add(const MaxSum& total, float x) {
+  const float max = fmaxf(total.max, x);
+  const float shift = finite_or_zero(max);
+  return {max, total.sum * exp_approximate(total.max - shift) + exp_approximate(x - shift)};
+}
+
+}  // namespace ws::thread
+#endif

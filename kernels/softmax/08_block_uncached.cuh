@@ -1,0 +1,60 @@
+// Idea: a block reads its row twice, and so needs room for nothing: rows of any length.
+// From block_shared: no limit, and twice the reads; the second comes from L2 where the rows of all
+// resident blocks fit (50 MB on an H100 or H200).
+// Traffic: two reads, one write.
+#pragma once
+
+#include "kernels/softmax/rows.hpp"
+#include "warpsmith/block/reduce.hpp"
+#include "warpsmith/launch.hpp"
+
+namespace ws::softmax {
+
+template <class T, class Op>
+struct BlockUncachedKernel {
+  static constexpr int kThreads = 512;
+  static constexpr int kWidth = kWidest<T>;
+  using Total = typename Op::Total;
+  using Arguments = Rows<T, Op::kInputs>;
+  struct SharedStorage {
+    typename block::AllReduce<Total, kThreads>::Storage total;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
+    const Row<T, Op::kInputs, kWidth> row(rows, block_index());
+    const bool has_edge = thread_index() < row.edges;
+    Total mine = Op::none();
+    if (has_edge) mine = Op::add(mine, row.edge_element(thread_index()));
+#pragma unroll 4
+    for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
+      auto elements = row.elements(v);
+      mine = Op::merge(mine, Op::begin(elements));
+    }
+    block::AllReduce<Total, kThreads> all_reduce(shared.total);
+    const Total total = all_reduce(mine, Op::merge);
+
+#pragma unroll 2
+    for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
+      const auto elements = row.elements(v);
+      Vec<float, kWidth> out;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) out[i] = Op::finish(elements[i], total);
+      row.store(v, out);
+    }
+    if (has_edge) {
+      row.store_edge(thread_index(), Op::finish(row.edge_element(thread_index()), total));
+    }
+  }
+};
+
+struct BlockUncached {
+  static void run(const Problem& problem, const Context& context) {
+    dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
+      using Kernel = BlockUncachedKernel<T, Op>;
+      const auto rows = rows_of<T, Op::kInputs>(problem);
+      launch<Kernel>({.blocks = rows.count, .threads = Kernel::kThreads}, context.stream, rows);
+    });
+  }
+};
+
+}  // namespace ws::softmax

@@ -1,0 +1,120 @@
+// Idea: few, long rows (one whole vector, say) are cut into parts for the whole grid; all blocks
+// meet once, between the parts' totals and the output.
+// From block_uncached: a single row keeps every SM busy instead of one.
+// Traffic: two reads, one write, 8 bytes for a part. The second read comes from L2 while the
+// tensor fits there. The barrier's word is set by a launch of its own: a workspace is not zeroed.
+#pragma once
+
+#include "kernels/softmax/rows.hpp"
+#include "warpsmith/block/reduce.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/grid.hpp"
+
+namespace ws::softmax {
+
+struct ClearWordKernel {
+  static constexpr int kThreads = 32;
+  using Arguments = uint32_t*;
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage& /*shared*/, uint32_t* const& word) const {
+    if (thread_index() == 0) thread::store(word, Vec<uint32_t, 1>{{0}});
+  }
+};
+
+template <class T, class Op>
+struct GridFenceKernel {
+  static constexpr int kThreads = 512;
+  static constexpr int kMinBlocks = 2;  // resident on an SM: the launch counts on it
+  static constexpr int kWidth = kWidest<T>;
+  using Total = typename Op::Total;
+  struct Arguments {
+    Rows<T, Op::kInputs> rows;
+    int parts;         // of a row
+    uint32_t* meeting;
+    Total* totals;  // [rows, parts]
+  };
+  struct SharedStorage {
+    typename block::AllReduce<Total, kThreads>::Storage total;
+  };
+  using RowOf = Row<T, Op::kInputs, kWidth>;
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    block::AllReduce<Total, kThreads> all_reduce(shared.total);
+    const int64_t items = a.rows.count * a.parts;
+    for (int64_t item = block_index(); item < items; item += grid_blocks()) {
+      const RowOf row = part(a, item);
+      Total mine = Op::none();
+      if (thread_index() < row.edges) mine = Op::add(mine, row.edge_element(thread_index()));
+#pragma unroll 4
+      for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
+        auto elements = row.elements(v);
+        mine = Op::merge(mine, Op::begin(elements));
+      }
+      const Total total = all_reduce(mine, Op::merge);
+      if (thread_index() == 0) thread::store(a.totals + item, Vec<Total, 1>{{total}});
+    }
+    ptx::grid_sync(a.meeting);
+    for (int64_t item = block_index(); item < items; item += grid_blocks()) {
+      const Total* totals = a.totals + item / a.parts * a.parts;
+      Total mine = Op::none();
+      for (int p = thread_index(); p < a.parts; p += kThreads) {
+        mine = Op::merge(mine, thread::load(totals + p));
+      }
+      const Total total = all_reduce(mine, Op::merge);
+      const RowOf row = part(a, item);
+      for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
+        const auto elements = row.elements(v);
+        Vec<float, kWidth> out;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) out[i] = Op::finish(elements[i], total);
+        row.store(v, out);
+      }
+      if (thread_index() < row.edges) {
+        row.store_edge(thread_index(), Op::finish(row.edge_element(thread_index()), total));
+      }
+    }
+  }
+
+  __device__ __forceinline__ static RowOf part(const Arguments& a, int64_t item) {
+    RowOf row(a.rows, item / a.parts);
+    row.keep_part(static_cast<int>(item % a.parts), a.parts);
+    return row;
+  }
+};
+
+struct GridFence {
+  static constexpr size_t kMeetingBytes = 16;
+
+  static int64_t blocks() { return int64_t{2} * device_facts().multiprocessors; }
+  static int parts(int64_t rows) {
+    return static_cast<int>(std::max<int64_t>(1, blocks() / std::max<int64_t>(1, rows)));
+  }
+  static Reason supports(const Problem& problem) {
+    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    return supports_widest(problem);
+  }
+  static size_t workspace(const Problem& problem) {
+    const int64_t rows = layout_of(problem).rows;
+    return kMeetingBytes + static_cast<size_t>(rows * parts(rows)) * sizeof(MaxSum);
+  }
+  static void run(const Problem& problem, const Context& context) {
+    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+      using Kernel = GridFenceKernel<T, Op>;
+      typename Kernel::Arguments arguments{};
+      arguments.rows = rows_of<T, Op::kInputs>(problem);
+      arguments.parts = parts(arguments.rows.count);
+      arguments.meeting = static_cast<uint32_t*>(context.workspace);
+      arguments.totals = reinterpret_cast<typename Op::Total*>(
+          static_cast<std::byte*>(context.workspace) + kMeetingBytes);
+      launch<ClearWordKernel>({.blocks = 1, .threads = 32}, context.stream, arguments.meeting);
+      launch<Kernel>(
+          {.blocks = std::min(blocks(), arguments.rows.count * arguments.parts),
+           .threads = Kernel::kThreads,
+           .cooperative = true},
+          context.stream, arguments);
+    });
+  }
+};
+
+}  // namespace ws::softmax

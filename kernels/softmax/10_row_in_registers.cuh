@@ -1,0 +1,99 @@
+// Idea: as many threads as the row asks for, 8 to 1024, each with 4 or 8 vectors in flight; short
+// rows share a warp, middle ones have a small block each, so that many rows are under way per SM.
+// From the block rungs: no thread idles, no row is read twice, loads of some blocks cover the
+// reductions and stores of others; streaming stores leave the cache to what is read.
+// Traffic: one read, one write. Limits: 1024 threads of 128 bytes: rows of up to 128 KiB.
+#pragma once
+
+#include <bit>
+
+#include "kernels/softmax/row_tile.hpp"
+#include "warpsmith/block/reduce.hpp"
+#include "warpsmith/launch.hpp"
+
+namespace ws::softmax {
+
+// kLanes threads share a row and hold kVectors vectors of 16 bytes each.
+template <class T, class Op, int kLanes, int kVectors>
+struct RowInRegistersKernel {
+  static constexpr bool kSharesWarp = kLanes <= kWarpSize;
+  static constexpr int kThreads = kSharesWarp ? 128 : kLanes;
+  static constexpr int kRows = kThreads / kLanes;  // of a block
+  using RowOfThreads = RowTile<T, Op, kWidest<T>, kLanes, kVectors>;
+  using Total = typename Op::Total;
+  using Arguments = Rows<T, Op::kInputs>;
+  struct SharedStorage {
+    typename block::AllReduce<Total, kThreads>::Storage total;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
+    const int64_t r = block_index() * kRows + thread_index() / kLanes;
+    typename RowOfThreads::RowOf row(rows, r < rows.count ? r : 0);
+    if (r >= rows.count) row.clear();  // its lanes still take part in the shuffles
+    const RowOfThreads tile(row, thread_index() % kLanes);
+    auto elements = tile.elements();
+    const Total mine = Op::begin(elements);
+    Total total;
+    if constexpr (kSharesWarp) {
+      total = warp::all_reduce<kLanes>(mine, Op::merge);
+    } else {
+      block::AllReduce<Total, kThreads> all_reduce(shared.total);
+      total = all_reduce(mine, Op::merge);
+    }
+    tile.template store<Cache::kStreaming>(
+        row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+  }
+
+  static void launch_on(const Arguments& rows, Stream stream) {
+    launch<RowInRegistersKernel>({.blocks = divide_up(rows.count, kRows), .threads = kThreads},
+                                 stream, rows);
+  }
+};
+
+// Configurations in the order of their capacity.
+template <int kLanes, int kVectors>
+struct Shape {
+  static constexpr int64_t kBytes = int64_t{kLanes} * kVectors * 16;
+};
+template <class... All>
+struct Shapes {
+  // f.operator()<lanes, vectors>() for the first that holds a row of `bytes`.
+  template <class F>
+  static void first_that_holds(int64_t bytes, const F& f) {
+    const auto take = [&]<int kLanes, int kVectors>(Shape<kLanes, kVectors>) {
+      if (bytes > Shape<kLanes, kVectors>::kBytes) return false;
+      f.template operator()<kLanes, kVectors>();
+      return true;
+    };
+    (take(All{}) || ...);
+  }
+};
+using RegisterShapes = Shapes<Shape<8, 4>, Shape<16, 4>, Shape<32, 4>, Shape<64, 4>, Shape<128, 4>,
+                              Shape<256, 4>, Shape<256, 8>, Shape<512, 8>, Shape<1024, 8>>;
+
+struct RowInRegisters {
+  static constexpr int64_t kBytes = Shape<1024, 8>::kBytes;
+
+  static int64_t row_bytes(const Problem& problem, const Layout& layout) {
+    return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
+  }
+  static Reason supports(const Problem& problem) {
+    const Layout layout = layout_of(problem);
+    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
+      return concatenate("a block's registers hold rows of up to ", kBytes, " bytes, not ", bytes);
+    }
+    return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
+  }
+  static void run(const Problem& problem, const Context& context) {
+    const int64_t bytes = row_bytes(problem, layout_of(problem));
+    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+      RegisterShapes::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
+        RowInRegistersKernel<T, Op, kLanes, kVectors>::launch_on(rows_of<T, Op::kInputs>(problem),
+                                                                 context.stream);
+      });
+    });
+  }
+};
+
+}  // namespace ws::softmax

@@ -1,0 +1,76 @@
+// Idea: a cluster of up to 16 blocks owns a row; each keeps its part in registers, and the blocks
+// merge their totals through distributed shared memory.
+// From row_in_registers: rows of up to 1 MiB are still read once.
+// Traffic: one read, one write, a few hundred bytes between SMs for a row.
+// Limits: 16 blocks of 64 KiB. A cluster of more than 8 is not portable beyond Hopper.
+#pragma once
+
+#include <bit>
+
+#include "kernels/softmax/row_tile.hpp"
+#include "warpsmith/cluster/reduce.hpp"
+#include "warpsmith/launch.hpp"
+
+namespace ws::softmax {
+
+template <class T, class Op>
+struct ClusterPerRowKernel {
+  static constexpr int kThreads = 512;
+  static constexpr int kVectors = 8;
+  static constexpr Arch kArch = Arch::kSm90;
+  using Part = RowTile<T, Op, kWidest<T>, kThreads, kVectors>;
+  using Total = typename Op::Total;
+  using Arguments = Rows<T, Op::kInputs>;
+  struct SharedStorage {
+    typename cluster::AllReduce<Total, kThreads>::Storage total;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
+    typename Part::RowOf row(rows, block_index() / cluster_size());
+    row.keep_part(cluster_rank(), cluster_size());
+    const Part tile(row, thread_index());  // in flight while the cluster meets
+    cluster::AllReduce<Total, kThreads> all_reduce(shared.total);
+    auto elements = tile.elements();
+    const Total mine = Op::begin(elements);
+    const Total total = all_reduce(mine, Op::none(), Op::merge);
+    tile.template store<Cache::kStreaming>(
+        row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+    all_reduce.finish();
+  }
+};
+
+struct ClusterPerRow {
+  static constexpr int64_t kBlockBytes = 64 * 1024;
+  static constexpr int64_t kBytes = cluster::kMaxBlocks * kBlockBytes;
+
+  static int64_t row_bytes(const Problem& problem, const Layout& layout) {
+    return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
+  }
+  static Reason supports(const Problem& problem) {
+    const Layout layout = layout_of(problem);
+    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
+      return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ",
+                         bytes);
+    }
+    if (layout.rows > kMostBlocks / cluster::kMaxBlocks) {
+      return concatenate("takes up to ", kMostBlocks / cluster::kMaxBlocks, " rows, not ",
+                         layout.rows);
+    }
+    return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
+  }
+  static void run(const Problem& problem, const Context& context) {
+    const int64_t bytes = row_bytes(problem, layout_of(problem));
+    const auto blocks = static_cast<int>(
+        std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, kBlockBytes))));
+    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+      using Kernel = ClusterPerRowKernel<T, Op>;
+      const auto rows = rows_of<T, Op::kInputs>(problem);
+      launch<Kernel>(
+          {.blocks = rows.count * blocks, .threads = Kernel::kThreads, .cluster = blocks},
+          context.stream, rows);
+    });
+  }
+};
+
+}  // namespace ws::softmax
