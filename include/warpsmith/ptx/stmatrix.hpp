@@ -32,8 +32,8 @@ void store_matrices(void* shared_row, const uint32_t (&registers)[kMatrices]) {
             static_cast<uint16_t>(pair >> 16);
       }
       for (uint32_t row = 0; row < 8; ++row) {
-        std::memcpy(lanes[8 * m + row]->row, matrix[row], 16);
         emulator::write_shared(lanes[8 * m + row]->row, 16, kName);
+        std::memcpy(lanes[8 * m + row]->row, matrix[row], 16);
       }
     }
   });

@@ -1,0 +1,275 @@
+// ldmatrix, stmatrix and mma.sync: which lane holds which element, from the figures of the PTX ISA.
+#include "tests/run.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/ldmatrix.hpp"
+#include "warpsmith/ptx/mma.hpp"
+#include "warpsmith/ptx/stmatrix.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws {
+namespace {
+
+// Element (row, column) of matrix m.
+__host__ __device__ constexpr uint16_t element(int m, int row, int column) {
+  return static_cast<uint16_t>(1000 * m + 10 * row + column + 1);
+}
+
+// Where row `row` of matrix m lies, in units of 16 bytes: scattered, for lanes give any addresses.
+__host__ __device__ constexpr int place(int m, int row) { return (5 * (8 * m + row) + 3) % 32; }
+
+template <int kMatrices, bool kTranspose>
+__device__ void load_matrices(uint32_t (&r)[kMatrices], const void* row) {
+  if constexpr (kMatrices == 1) {
+    ptx::ldmatrix_x1<kTranspose>(r, row);
+  } else if constexpr (kMatrices == 2) {
+    ptx::ldmatrix_x2<kTranspose>(r, row);
+  } else {
+    ptx::ldmatrix_x4<kTranspose>(r, row);
+  }
+}
+
+template <int kMatrices, bool kTranspose>
+__device__ void store_matrices(void* row, const uint32_t (&r)[kMatrices]) {
+  if constexpr (kMatrices == 1) {
+    ptx::stmatrix_x1<kTranspose>(row, r);
+  } else if constexpr (kMatrices == 2) {
+    ptx::stmatrix_x2<kTranspose>(row, r);
+  } else {
+    ptx::stmatrix_x4<kTranspose>(row, r);
+  }
+}
+
+struct MatrixStorage {
+  SharedArray<uint16_t, 32 * 8> rows;
+};
+
+template <int kMatrices, bool kTranspose>
+struct LoadMatrices {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    uint32_t* y;  // [kMatrices, 32]
+    int skew;     // bytes to add to the addresses
+    bool write;
+  };
+  using SharedStorage = MatrixStorage;
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const int lane = lane_index();
+    if (arguments.write && lane < 8) {
+      for (int m = 0; m < kMatrices; ++m) {
+        for (int column = 0; column < 8; ++column) {
+          shared.rows[place(m, lane) * 8 + column] = element(m, lane, column);
+        }
+      }
+    }
+    ptx::barrier_sync();
+    const int given = lane < 8 * kMatrices ? lane : 0;
+    const char* row =
+        reinterpret_cast<const char*>(shared.rows.pointer(place(given / 8, given % 8) * 8));
+    uint32_t r[kMatrices];
+    load_matrices<kMatrices, kTranspose>(r, row + arguments.skew);
+    for (int m = 0; m < kMatrices; ++m) arguments.y[32 * m + lane] = r[m];
+  }
+};
+
+template <int kMatrices, bool kTranspose>
+void test_load() {
+  test::Buffer<uint32_t> y(kMatrices * 32);
+  test::run<LoadMatrices<kMatrices, kTranspose>>({.threads = 32}, {y.data(), 0, true});
+  for (int m = 0; m < kMatrices; ++m) {
+    for (int row = 0; row < 8; ++row) {
+      for (int column = 0; column < 8; ++column) {
+        const int lane = kTranspose ? 4 * column + row / 2 : 4 * row + column / 2;
+        const int half = kTranspose ? row % 2 : column % 2;
+        const uint32_t held = y[static_cast<size_t>(32 * m + lane)] >> (16 * half) & 0xFFFF;
+        ASSERT_EQ(held, element(m, row, column)) << m << " " << row << " " << column;
+      }
+    }
+  }
+}
+
+TEST(Ldmatrix, Layout) {
+  test::in_every_order([] {
+    test_load<1, false>();
+    test_load<1, true>();
+    test_load<2, false>();
+    test_load<2, true>();
+    test_load<4, false>();
+    test_load<4, true>();
+  });
+}
+
+template <int kMatrices, bool kTranspose>
+struct StoreMatrices {
+  static constexpr int kThreads = 32;
+  static constexpr Arch kArch = Arch::kSm90;
+  struct Arguments {
+    uint16_t* y;  // [kMatrices, 8, 8]
+    int skew;
+  };
+  using SharedStorage = MatrixStorage;
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const int lane = lane_index();
+    uint32_t r[kMatrices];
+    for (int m = 0; m < kMatrices; ++m) {
+      const int i = lane / 4;
+      const int j = 2 * (lane % 4);
+      const uint32_t low = kTranspose ? element(m, j, i) : element(m, i, j);
+      const uint32_t high = kTranspose ? element(m, j + 1, i) : element(m, i, j + 1);
+      r[m] = low | (high << 16);
+    }
+    const int given = lane < 8 * kMatrices ? lane : 0;
+    char* row = reinterpret_cast<char*>(shared.rows.pointer(place(given / 8, given % 8) * 8));
+    store_matrices<kMatrices, kTranspose>(row + arguments.skew, r);
+    ptx::barrier_sync();
+    if (lane >= 8) return;
+    for (int m = 0; m < kMatrices; ++m) {
+      for (int column = 0; column < 8; ++column) {
+        arguments.y[(m * 8 + lane) * 8 + column] = shared.rows[place(m, lane) * 8 + column];
+      }
+    }
+  }
+};
+
+template <int kMatrices, bool kTranspose>
+void test_store() {
+  test::Buffer<uint16_t> y(kMatrices * 64);
+  test::run<StoreMatrices<kMatrices, kTranspose>>({.threads = 32}, {y.data(), 0});
+  for (int m = 0; m < kMatrices; ++m) {
+    for (int row = 0; row < 8; ++row) {
+      for (int column = 0; column < 8; ++column) {
+        ASSERT_EQ(y[static_cast<size_t>((m * 8 + row) * 8 + column)], element(m, row, column));
+      }
+    }
+  }
+}
+
+TEST(Stmatrix, Layout) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  test::in_every_order([] {
+    test_store<1, false>();
+    test_store<1, true>();
+    test_store<2, false>();
+    test_store<2, true>();
+    test_store<4, false>();
+    test_store<4, true>();
+  });
+}
+
+#ifdef WS_EMULATED
+TEST(Ldmatrix, Faults) {
+  using emulator::Fault;
+  test::Buffer<uint32_t> y(128);
+  const Grid grid{.threads = 32};
+  using Load = LoadMatrices<4, false>;
+  test::expect_fault<Load>(Fault::kMisaligned, "ldmatrix", grid, {y.data(), 8, true});
+  test::expect_fault<Load>(Fault::kOutOfRange, "ldmatrix", grid, {y.data(), 512, true});
+  test::expect_fault<Load>(Fault::kUnwrittenRead, "ldmatrix", grid, {y.data(), 0, false});
+}
+
+TEST(Stmatrix, Faults) {
+  using emulator::Fault;
+  test::Buffer<uint16_t> y(256);
+  using Store = StoreMatrices<4, true>;
+  test::expect_fault<Store>(Fault::kMisaligned, "stmatrix.trans", {.threads = 32}, {y.data(), 2});
+  test::expect_fault<Store>(Fault::kOutOfRange, "stmatrix.trans", {.threads = 32},
+                            {y.data(), -512});
+}
+
+struct DivergedLoad {
+  static constexpr int kThreads = 32;
+  struct Arguments {};
+  using SharedStorage = MatrixStorage;
+  __device__ void operator()(SharedStorage& shared, const Arguments&) const {
+    uint32_t r[1];
+    if (lane_index() != 31) ptx::ldmatrix_x1(r, shared.rows.pointer());
+  }
+};
+
+TEST(Ldmatrix, DivergenceIsAFault) {
+  test::expect_fault<DivergedLoad>(emulator::Fault::kDivergence, "ldmatrix", {.threads = 32}, {});
+}
+#endif
+
+// ---- mma.sync
+// -------------------------------------------------------------------------------------
+
+template <class T>
+struct MultiplyFragments {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    const uint32_t* a;  // [32, 4]
+    const uint32_t* b;  // [32, 2]
+    const float* c;     // [32, 4]
+    float* d;           // [32, 4]
+    bool diverge;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
+    const int lane = lane_index();
+    if (arguments.diverge && lane == 3) return;
+    uint32_t a[4];
+    uint32_t b[2];
+    float d[4];
+    for (int i = 0; i < 4; ++i) a[i] = arguments.a[4 * lane + i];
+    for (int i = 0; i < 2; ++i) b[i] = arguments.b[2 * lane + i];
+    for (int i = 0; i < 4; ++i) d[i] = arguments.c[4 * lane + i];
+    ptx::mma_m16n8k16<T>(d, a, b, d);
+    for (int i = 0; i < 4; ++i) arguments.d[4 * lane + i] = d[i];
+  }
+};
+
+// Small whole numbers, so that every order of summation gives the same.
+float a_value(int m, int k) { return static_cast<float>((m * 7 + k * 3) % 11 - 5); }
+float b_value(int k, int n) { return static_cast<float>((k * 5 + n * 9) % 13 - 6); }
+float c_value(int m, int n) { return static_cast<float>(m * 8 + n) * 0.25f; }
+
+template <class T>
+void test_mma() {
+  test::Buffer<uint32_t> a(128);
+  test::Buffer<uint32_t> b(64);
+  test::Buffer<float> c(128);
+  test::Buffer<float> d(128);
+  const auto bits = [](float value) { return static_cast<uint32_t>(T(value).bits); };
+  // "Matrix Fragments for mma.m16n8k16 with floating point type": the element at index i of a lane.
+  for (int lane = 0; lane < 32; ++lane) {
+    const int group = lane >> 2;
+    const int in_group = lane % 4;
+    for (int i = 0; i < 8; ++i) {
+      const int row = (i < 2 || (4 <= i && i < 6)) ? group : group + 8;
+      const int column = i < 4 ? in_group * 2 + (i & 1) : in_group * 2 + (i & 1) + 8;
+      a[static_cast<size_t>(4 * lane + i / 2)] |= bits(a_value(row, column)) << (16 * (i & 1));
+    }
+    for (int i = 0; i < 4; ++i) {
+      const int row = i < 2 ? in_group * 2 + (i & 1) : in_group * 2 + (i & 1) + 8;
+      b[static_cast<size_t>(2 * lane + i / 2)] |= bits(b_value(row, group)) << (16 * (i & 1));
+      const int c_row = i < 2 ? group : group + 8;
+      c[static_cast<size_t>(4 * lane + i)] = c_value(c_row, in_group * 2 + (i & 1));
+    }
+  }
+  test::run<MultiplyFragments<T>>({.threads = 32}, {a.data(), b.data(), c.data(), d.data(), false});
+  for (int m = 0; m < 16; ++m) {
+    for (int n = 0; n < 8; ++n) {
+      float expected = c_value(m, n);
+      for (int k = 0; k < 16; ++k) expected += a_value(m, k) * b_value(k, n);
+      const int lane = m % 8 * 4 + n / 2;
+      const int i = m / 8 * 2 + n % 2;
+      ASSERT_EQ(d[static_cast<size_t>(4 * lane + i)], expected) << m << " " << n;
+    }
+  }
+#ifdef WS_EMULATED
+  test::expect_fault<MultiplyFragments<T>>(emulator::Fault::kDivergence, "mma.sync",
+                                           {.threads = 32},
+                                           {a.data(), b.data(), c.data(), d.data(), true});
+#endif
+}
+
+TEST(Mma, M16N8K16) {
+  test::in_every_order([] {
+    test_mma<half>();
+    test_mma<bf16>();
+  });
+}
+
+}  // namespace
+}  // namespace ws
