@@ -78,10 +78,11 @@ void add_bulk_store(const void* shared, size_t bytes, std::function<void(const s
   read_shared_async(shared, bytes, operation);
   hold_shared(shared, bytes);
   count_copy(bytes);
-  async_of(self()).bulk_stores.add(
-      {.from = static_cast<std::byte*>(const_cast<void*>(shared)),
-       .bytes = bytes,
-        .write = std::move(write)});
+  async_of(self()).bulk_stores.add({.from = static_cast<std::byte*>(const_cast<void*>(shared)),
+                                    .bytes = bytes,
+                                    .data = {},
+                                    .read = false,
+                                    .write = std::move(write)});
 }
 
 void read_source(BulkStore& store) {

@@ -127,10 +127,11 @@ void require_written(const Place& place, size_t bytes, const char* operation) {
 void require_free(const Place& place, size_t bytes, const char* operation) {
   const uint8_t* state = place.state();
   for (size_t i = 0; i < bytes; ++i) {
-    if ((state[i] & (kInFlight | kHeld | kMbarrier)) == 0) continue;
+    if ((state[i] & (kInFlight | kReaders | kMbarrier)) == 0) continue;
     const char* why = (state[i] & kMbarrier) != 0   ? ", part of an mbarrier (mbarrier.inval first)"
                       : (state[i] & kInFlight) != 0 ? ", to which a copy is in flight"
-                                                    : ", which a store in flight still reads";
+                                                    : ", which a copy or wgmma in flight still reads: a wait is "
+                                                      "missing";
     fail(Fault::kInvalidUse,
          concatenate(operation, " overwrites shared byte ", place.offset + i, why));
   }
@@ -276,12 +277,17 @@ void unpoison_shared(void* pointer, size_t bytes, bool async_proxy) {
 
 void hold_shared(const void* pointer, size_t bytes) {
   uint8_t* state = place_of(pointer, bytes, "store").state();
-  for (size_t i = 0; i < bytes; ++i) state[i] |= kHeld;
+  // The most that can be counted stays: better to miss an early store than to report a proper one.
+  for (size_t i = 0; i < bytes; ++i) {
+    if (state[i] < kReaders) state[i] = static_cast<uint8_t>(state[i] + kReader);
+  }
 }
 
 void release_shared(const void* pointer, size_t bytes) {
   uint8_t* state = place_of(pointer, bytes, "store").state();
-  for (size_t i = 0; i < bytes; ++i) state[i] &= static_cast<uint8_t>(~kHeld);
+  for (size_t i = 0; i < bytes; ++i) {
+    if (state[i] >= kReader) state[i] = static_cast<uint8_t>(state[i] - kReader);
+  }
 }
 
 void mark_mbarrier(void* pointer, bool alive) {

@@ -7,12 +7,14 @@ namespace ws::emulator {
 
 inline constexpr size_t kMostShared = 232448;  // bytes a block can have: 227 KB
 
-// What is known of a byte: a set of these.
+// What is known of a byte: a set of these, and above them how many copies and products in flight still
+// read it.
 enum ByteState : uint8_t {
   kWritten = 1,
-  kInFlight = 2,   // the destination of a copy that has not landed
-  kHeld = 4,       // the source of a copy that has not read it
-  kMbarrier = 8,   // part of an mbarrier object
+  kInFlight = 2,  // the destination of a copy that has not landed
+  kMbarrier = 4,  // part of an mbarrier object
+  kReader = 8,    // one of the readers
+  kReaders = 0xF8,
 };
 
 // Memory for the blocks of one group, all bytes unwritten. The host thread keeps it for the next group.

@@ -1,0 +1,52 @@
+#include "warpsmith/ptx/grid.hpp"
+
+#include "tests/run.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws {
+namespace {
+
+// Blocks pass numbers on through global memory, round after round.
+struct Rounds {
+  static constexpr int kThreads = 64;
+  struct Arguments {
+    int* numbers;  // [2, blocks]
+    uint32_t* counter;
+    int rounds;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const auto blocks = static_cast<int>(grid_blocks());
+    const auto me = static_cast<int>(block_index());
+    for (int round = 0; round < a.rounds; ++round) {
+      const int* from = a.numbers + round % 2 * blocks;
+      if (thread_index() == 0) {
+        thread::store(a.numbers + (round + 1) % 2 * blocks + me,
+                      thread::load(from + (me + 1) % blocks) + 1);
+      }
+      ptx::grid_sync(a.counter);
+    }
+  }
+};
+
+TEST(Grid, BarrierIsReadyAgainForAnyGrid) {
+  test::in_every_order([] {
+    test::Buffer<uint32_t> counter(1);  // zero once, for all launches
+    for (const int blocks : {1, 2, 7, 8}) {
+      for (const int rounds : {1, 2, 5}) {
+        test::Buffer<int> numbers(static_cast<size_t>(2 * blocks));
+        for (int i = 0; i < blocks; ++i) numbers[static_cast<size_t>(i)] = 100 * i;
+        test::run<Rounds>({.blocks = blocks, .threads = 64, .cooperative = true},
+                          {numbers.data(), counter.data(), rounds});
+        for (int i = 0; i < blocks; ++i) {
+          EXPECT_EQ(numbers[static_cast<size_t>(rounds % 2 * blocks + i)],
+                    100 * ((i + rounds) % blocks) + rounds);
+        }
+        EXPECT_EQ(counter[0] & 0x7FFFFFFFu, 0u);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ws
