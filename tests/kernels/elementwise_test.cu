@@ -1,0 +1,359 @@
+// What `verify` cannot ask of the elementwise family: values that are not finite, every f16 and bf16
+// there is, operands that share memory, and layouts of all ranks.
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "catalogue/catalogue.hpp"
+#include "kernels/elementwise/01_scalar.cuh"
+#include "kernels/elementwise/problem.hpp"
+#include "tests/run.hpp"
+
+namespace ws::elementwise {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::string_view kUnary[] = {"relu",      "elu",        "gelu",   "swish",
+                                       "hardswish", "hardshrink", "sigmoid"};
+
+const Family& family() { return family_of(operation_named("relu")); }
+
+template <class T>
+Tensor vector_of(test::Buffer<T>& buffer) {
+  Tensor tensor = Tensor::dense(kDType<T>, {static_cast<int64_t>(buffer.size())});
+  tensor.data = buffer.data();
+  return tensor;
+}
+
+Problem problem_of(std::string_view name, std::initializer_list<Tensor> tensors,
+                   std::initializer_list<double> attributes = {}) {
+  Problem problem;
+  problem.operation = &operation_named(name);
+  for (size_t i = 0; i < problem.operation->attributes.size(); ++i) {
+    problem.attributes[i] = problem.operation->attributes[i].standard;
+  }
+  std::ranges::copy(attributes, problem.attributes.begin());
+  for (const Tensor& tensor : tensors) problem.tensor(problem.tensor_count++) = tensor;
+  check(problem);
+  return problem;
+}
+
+void run_and_wait(const Rung& rung, const Problem& problem) {
+  ws::run(rung, problem, {});
+#ifndef WS_EMULATED
+  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+}
+
+// Every element is within the operation's tolerance of the reference, and as infinite or NaN.
+void expect_right(const Problem& problem) {
+  const Tensor& y = problem.tensor(problem.tensor_count - 1);
+  const int64_t count = y.elements();
+  std::vector<double> expected(static_cast<size_t>(count));
+  double* const target = expected.data();
+  problem.operation->reference(problem, {0, count}, {&target, 1});
+  const Tolerance tolerance = problem.operation->tolerance(problem);
+  int reported = 0;
+  for (int64_t i = 0; i < count && reported < 5; ++i) {
+    const double got = element(y, i);
+    const double want = round_to(y.dtype, expected[static_cast<size_t>(i)]);
+    const bool right =
+        std::isnan(want)
+            ? std::isnan(got)
+            : got == want || std::abs(got - expected[static_cast<size_t>(i)]) <=
+                                 tolerance.worst * (std::abs(want) + tolerance.floor);
+    if (right) continue;
+    ++reported;
+    ADD_FAILURE() << problem.describe() << ", element " << i << ": f(" << element(problem.tensor(0), i)
+                  << ") is " << got << ", the reference has " << expected[static_cast<size_t>(i)];
+  }
+}
+
+template <class T>
+class Elementwise : public testing::Test {};
+using Types = testing::Types<float, half, bf16>;
+TYPED_TEST_SUITE(Elementwise, Types);
+
+TYPED_TEST(Elementwise, ValuesThatAreNotFinite) {
+  using T = TypeParam;
+  struct Expectation {
+    std::string_view operation;
+    double at_minus_infinity;
+    double at_infinity;
+  };
+  // As torch has them: x * 0 is NaN where x is infinite.
+  const Expectation all[] = {
+      {"relu", 0, kInfinity},     {"elu", -1, kInfinity},
+      {"gelu", kNaN, kInfinity},  {"swish", kNaN, kInfinity},
+      {"hardswish", kNaN, kInfinity}, {"hardshrink", -kInfinity, kInfinity},
+      {"sigmoid", 0, 1},
+  };
+  const auto infinity = static_cast<float>(kInfinity);
+  const std::vector<float> inputs = {-infinity, infinity, static_cast<float>(kNaN)};
+  for (const Expectation& want : all) {
+    for (double choice = 0; choice < (want.operation == "gelu" ? 2 : 1); ++choice) {
+      // 19 elements: in vectors, and in what is left over.
+      test::Buffer<T> x(19);
+      test::Buffer<T> y(19);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = from_float<T>(inputs[i % 3]);
+      Problem problem = problem_of(want.operation, {vector_of(x), vector_of(y)});
+      if (want.operation == "gelu") problem.attributes[0] = choice;
+      for (const Rung& rung : family().rungs) {
+        SCOPED_TRACE(concatenate(want.operation, "/", rung.name));
+        run_and_wait(rung, problem);
+        for (size_t i = 0; i < y.size(); ++i) {
+          const double got = to_float(y[i]);
+          const double expected =
+              i % 3 == 0 ? want.at_minus_infinity : i % 3 == 1 ? want.at_infinity : kNaN;
+          if (std::isnan(expected)) {
+            EXPECT_TRUE(std::isnan(got)) << "element " << i << " is " << got;
+          } else {
+            EXPECT_EQ(got, expected) << "element " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(Elementwise, ZeroKeepsItsSign) {
+  using T = TypeParam;
+  for (const std::string_view name : {"relu", "elu", "gelu", "swish", "hardswish"}) {
+    test::Buffer<T> x(2);
+    test::Buffer<T> y(2);
+    x[0] = from_float<T>(-0.0f);
+    x[1] = from_float<T>(0.0f);
+    run_and_wait(*resolve("elementwise/compact_front").rung,
+                 problem_of(name, {vector_of(x), vector_of(y)}));
+    EXPECT_EQ(to_float(y[0]), 0.0f);
+    EXPECT_TRUE(std::signbit(to_float(y[0]))) << name;
+    EXPECT_FALSE(std::signbit(to_float(y[1]))) << name;
+  }
+}
+
+TYPED_TEST(Elementwise, HardshrinkKeepsWhatIsBeyondLambd) {
+  using T = TypeParam;
+  test::Buffer<T> x(6);
+  test::Buffer<T> y(6);
+  // torch rounds lambd to the dtype, so 0.3 itself is not beyond 0.3.
+  const float edge = to_float(from_float<T>(0.3f));
+  const float above = edge * (1 + (sizeof(T) == 4 ? 2e-7f : 1e-2f));
+  const float values[] = {edge, -edge, above, -above, 0.0f, -0.0f};
+  for (size_t i = 0; i < 6; ++i) x[i] = from_float<T>(values[i]);
+  run_and_wait(*resolve("elementwise/scalar").rung,
+               problem_of("hardshrink", {vector_of(x), vector_of(y)}, {0.3}));
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(to_float(y[i]), i == 2 || i == 3 ? to_float(x[i]) : 0.0f) << i;
+  }
+  // A negative lambd keeps everything.
+  run_and_wait(*resolve("elementwise/scalar").rung,
+               problem_of("hardshrink", {vector_of(x), vector_of(y)}, {-1}));
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(to_float(y[i]), to_float(x[i])) << i;
+}
+
+// Of f32 a random sixteenth of a million bit patterns, of f16 and bf16 all there are.
+TYPED_TEST(Elementwise, AllValues) {
+  using T = TypeParam;
+  test::Buffer<T> x(65536);
+  test::Buffer<T> y(65536);
+  std::mt19937 bits(7);
+  for (uint32_t i = 0; i < 65536; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      x[i] = std::bit_cast<float>(static_cast<uint32_t>(bits()));
+    } else {
+      x[i].bits = static_cast<uint16_t>(i);
+    }
+  }
+  const Rung& rung = *resolve("elementwise/compact_front").rung;
+  for (const std::string_view name : kUnary) {
+    Problem problem = problem_of(name, {vector_of(x), vector_of(y)});
+    run_and_wait(rung, problem);
+    expect_right(problem);
+    if (name == "gelu") {
+      problem.attributes[0] = 1;
+      run_and_wait(rung, problem);
+      expect_right(problem);
+    }
+  }
+}
+
+// f32 where the formulas bend, densely.
+TEST(ElementwiseValues, FloatsAroundTheOrigin) {
+  test::Buffer<float> x(1 << 17);
+  test::Buffer<float> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = 16 * (2 * static_cast<float>(i) / static_cast<float>(x.size()) - 1);
+  }
+  for (const std::string_view name : kUnary) {
+    Problem problem = problem_of(name, {vector_of(x), vector_of(y)});
+    run_and_wait(*resolve("elementwise/pack").rung, problem);
+    expect_right(problem);
+  }
+}
+
+TEST(ElementwiseLayout, OperandsMayBeOneTensor) {
+  for (const Rung& rung : family().rungs) {
+    test::Buffer<half> x(1000);
+    std::vector<float> before(1000);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = from_float<half>(static_cast<float>(i) - 500);
+      before[i] = to_float(x[i]);
+    }
+    const Tensor whole = vector_of(x);
+    run_and_wait(rung, problem_of("relu", {whole, whole}));
+    run_and_wait(rung, problem_of("add", {whole, whole, whole}));
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(to_float(x[i]), 2 * std::max(before[i], 0.0f)) << rung.name << " " << i;
+    }
+  }
+}
+
+TEST(ElementwiseLayout, PointersThatLieDifferently) {
+  test::Buffer<half> a(3000);
+  test::Buffer<half> b(3000);
+  test::Buffer<half> y(3000);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = from_float<half>(static_cast<float>(i % 97));
+    b[i] = from_float<half>(static_cast<float>(i % 89));
+  }
+  for (const int shifts : {0, 1, 8, 17, 73, 511}) {
+    const auto part = [](test::Buffer<half>& buffer, int shift) {
+      Tensor tensor = Tensor::dense(DType::kF16, {2900});
+      tensor.data = buffer.data() + shift;
+      return tensor;
+    };
+    for (const Rung& rung : family().rungs) {
+      std::fill(y.begin(), y.end(), from_float<half>(-1));
+      const Problem problem =
+          problem_of("mul", {part(a, shifts % 8), part(b, shifts / 8 % 8), part(y, shifts / 64)});
+      if (!supports(rung, problem, device_capability()).empty()) continue;
+      run_and_wait(rung, problem);
+      expect_right(problem);
+      EXPECT_EQ(to_float(y[static_cast<size_t>(shifts / 64 + 2900)]), -1) << rung.name;
+    }
+    EXPECT_EQ(best(problem_of("mul", {part(a, shifts % 8), part(b, 0), part(y, 1)}),
+                   device_capability()).name,
+              "compact_front");
+  }
+}
+
+TEST(ElementwiseLayout, SixDimensionsBroadcastAndPermuted) {
+  test::Buffer<float> a(2 * 3 * 4 * 5 * 2 * 3);
+  test::Buffer<float> b(3 * 5 * 3);
+  test::Buffer<float> y(a.size());
+  std::iota(a.begin(), a.end(), 1.0f);
+  std::iota(b.begin(), b.end(), 0.5f);
+  Tensor wide = Tensor::dense(DType::kF32, {2, 3, 4, 5, 2, 3});
+  wide.data = a.data();
+  std::swap(wide.strides[1], wide.strides[5]);  // both have extent 3
+  std::swap(wide.strides[0], wide.strides[4]);  // both have extent 2
+  Tensor narrow = Tensor::dense(DType::kF32, {3, 1, 5, 1, 3});
+  narrow.data = b.data();
+  Tensor out = Tensor::dense(DType::kF32, {2, 3, 4, 5, 2, 3});
+  out.data = y.data();
+  for (const std::string_view name : {"add", "mul"}) {
+    const Problem problem = problem_of(name, {wide, narrow, out});
+    const Rung& rung = best(problem, device_capability());
+    EXPECT_EQ(rung.name, "scalar");
+    run_and_wait(rung, problem);
+    expect_right(problem);
+  }
+  // All operands permuted alike are flat again.
+  Tensor same = out;
+  same.strides = wide.strides;
+  EXPECT_TRUE(layout_of(problem_of("add", {wide, wide, same})).is_flat(3));
+  EXPECT_EQ(layout_of(problem_of("add", {wide, narrow, out})).rank, 6);
+}
+
+TEST(ElementwiseLayout, RankZeroAndOnes) {
+  test::Buffer<float> x(1);
+  test::Buffer<float> y(1);
+  x[0] = 2.5f;
+  for (const int rank : {0, 6}) {
+    Tensor in = Tensor::dense(DType::kF32, {1, 1, 1, 1, 1, 1});
+    in.rank = rank;
+    in.strides = {17, 0, 3, 99, 5, 7};  // of extents 1 they mean nothing
+    in.data = x.data();
+    Tensor out = in;
+    out.strides = {};
+    out.data = y.data();
+    for (const Rung& rung : family().rungs) {
+      y[0] = 0;
+      const Problem problem = problem_of("add", {in, in, out});
+      run_and_wait(rung, problem);
+      EXPECT_EQ(y[0], 5.0f) << rung.name << " rank " << rank;
+    }
+  }
+}
+
+// What a tensor of over 2^31 elements takes, on a small one.
+TEST(ElementwiseLayout, SplitLaunches) {
+  test::Buffer<float> a(7 * 11 * 13);
+  test::Buffer<float> y(a.size());
+  std::iota(a.begin(), a.end(), -500.0f);
+  Tensor in = Tensor::dense(DType::kF32, {7, 11, 13});
+  in.data = a.data();
+  Tensor out = in;
+  out.data = y.data();
+  std::swap(in.shape[0], in.shape[2]);
+  in.strides = {1, 13, 143};
+  out.shape = in.shape;
+  out.strides = {77, 7, 1};
+  const Problem problem = problem_of("relu", {in, out});
+  for (const int64_t limit : {1, 2, 50, 76, 77, 500, 1001}) {
+    std::fill(y.begin(), y.end(), -1.0f);
+    launch_scalar<float, Relu>(Relu{}, Operands<float, 1>(problem), layout_of(problem), nullptr,
+                               limit);
+#ifndef WS_EMULATED
+    ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+    expect_right(problem);
+  }
+}
+
+TEST(ElementwiseErrors, NameTheValues) {
+  const auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  test::Buffer<float> x(12);
+  test::Buffer<half> h(12);
+  Tensor a = Tensor::dense(DType::kF32, {3, 4});
+  a.data = x.data();
+  Tensor b = Tensor::dense(DType::kF32, {4, 3});
+  b.data = x.data();
+  EXPECT_THAT(message([&] { problem_of("add", {a, b}); }),
+              testing::HasSubstr("add cannot broadcast f32 [3, 4] and f32 [4, 3]"));
+  EXPECT_THAT(message([&] { problem_of("add", {vector_of(x), vector_of(h)}); }),
+              testing::HasSubstr("one dtype, got f32 [12] and f16 [12]"));
+  Tensor integers = a;
+  integers.dtype = DType::kI32;
+  EXPECT_THAT(message([&] { problem_of("relu", {integers}); }),
+              testing::HasSubstr("f32, f16 and bf16, got i32 [3, 4]"));
+  EXPECT_THAT(message([&] { problem_of("gelu", {a}, {2}); }), testing::HasSubstr("approximate"));
+}
+
+TEST(ElementwiseSeeds, AllNamesResolve) {
+  for (const std::string_view name : {"elementwise_f32", "relu_f16x8_pack", "gelu_f16x2",
+                                      "elementwise_f16x8", "swish_f32x4", "sigmoid_f16",
+                                      "elementwise_mul_naive_f32", "elementwise_mul_naive_f16",
+                                      "elementwise_template_mul_pack_f32",
+                                      "elementwise_template_mul_pack_f16"}) {
+    const Address address = resolve(name);
+    EXPECT_NE(address.rung, nullptr) << name;
+    EXPECT_NE(address.operation, nullptr) << name;
+    EXPECT_FALSE(address.dtypes.empty()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ws::elementwise
