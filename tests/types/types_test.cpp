@@ -35,7 +35,7 @@ struct Format {
 };
 
 template <class T>
-constexpr Format kFormat;
+constexpr Format kFormat{};
 template <>
 constexpr Format kFormat<half>{5, 10, true};
 template <>
