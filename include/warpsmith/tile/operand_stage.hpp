@@ -1,0 +1,80 @@
+// An operand's tile in a stage of shared memory, between the copy engine that writes it and wgmma
+// that reads it: rows of 128 bytes, swizzled, in groups of eight.
+//
+// The tile is kOuter rows of A or columns of B (outer) by kK of the inner dimension. K-major, a row
+// of 128 bytes is 64 of K, and the rows count the outer dimension. MN-major, a row is 64 of the
+// outer dimension and the rows count K; such panels of 64 lie one after the other.
+#pragma once
+
+#include "warpsmith/ptx/tensor.hpp"
+#include "warpsmith/ptx/tensor_map.hpp"
+#include "warpsmith/ptx/wgmma.hpp"
+
+namespace ws::tile {
+
+// kSharers blocks of a cluster use the same tile, and each loads its share for all of them.
+template <class T, ptx::Major kMajor, int kOuter, int kK, int kSharers>
+struct OperandStage {
+  static_assert(sizeof(T) == 2 && kK == 64, "a swizzle row is 64 elements of 16 bits");
+  static constexpr bool kKMajor = kMajor == ptx::Major::kK;
+  static constexpr int kPanels = kOuter / 64;
+  static_assert(kKMajor || kOuter % 64 == 0, "MN-major tiles are panels of 64");
+
+  static constexpr int kElements = kOuter * kK;
+  static constexpr int kPanelElements = 64 * 64;
+  // A share is some rows of a K-major tile, or some panels; where they do not divide, some of K of
+  // all.
+  static constexpr bool kShareOfK = !kKMajor && kPanels % kSharers != 0;
+  static constexpr int kBoxRows = kKMajor ? kOuter / kSharers : kShareOfK ? kK / kSharers : kK;
+  static constexpr int kBoxes = kKMajor ? 1 : kShareOfK ? kPanels : kPanels / kSharers;
+  static_assert(kBoxRows % 8 == 0 && kBoxRows <= 256, "whole swizzle patterns, one tensor copy");
+  static_assert(kBoxes * kBoxRows * 64 * kSharers == kElements, "the shares make up the tile");
+
+  // Which share this block loads, and the blocks that it is for: first_rank, first_rank + rank_step
+  // ...
+  struct Sharing {
+    int share;
+    int first_rank;
+    int rank_step;
+  };
+
+  // `outer`, `k`: where the tile begins in the matrix. By one thread.
+  __device__ __forceinline__ static void load(T* stage, const ptx::TensorMap& map,
+                                              ptx::Mbarrier& full, int outer, int k,
+                                              const Sharing& sharing) {
+    uint32_t ranks = 0;
+#pragma unroll
+    for (int i = 0; i < kSharers; ++i) ranks |= 1u << (sharing.first_rank + i * sharing.rank_step);
+#pragma unroll
+    for (int box = 0; box < kBoxes; ++box) {
+      const int panel = kShareOfK ? box : sharing.share * kBoxes + box;
+      const int row = kKMajor || kShareOfK ? sharing.share * kBoxRows : 0;
+      T* const to = stage + (kKMajor ? 0 : panel * kPanelElements) + row * 64;
+      const int x = kKMajor ? k : outer + panel * 64;
+      const int y = kKMajor ? outer + row : k + row;
+      if constexpr (kSharers == 1) {
+        ptx::tensor_load_2d(to, map, full, x, y);
+      } else {
+        ptx::tensor_load_2d_multicast(to, map, full, x, y, static_cast<uint16_t>(ranks));
+      }
+    }
+  }
+
+  // Of the matrix that `load` reads: `outer` by `k`, runs `leading` elements apart.
+  static ptx::TensorMap tensor_map(const T* data, int64_t outer, int64_t k, int64_t leading) {
+    return ptx::make_tensor_map_2d(data, kKMajor ? outer : k, kKMajor ? k : outer, leading,
+                                   kBoxRows, 64, Swizzle::k128);
+  }
+
+  __device__ __forceinline__ static uint64_t descriptor(const T* stage) {
+    // Eight rows are 1024 bytes; the next 64 of the outer dimension are the next panel.
+    return ptx::wgmma_descriptor(stage, kPanelElements * sizeof(T), 1024, Swizzle::k128);
+  }
+  // The operand of one wgmma: from 64 * panel of the outer dimension and k on.
+  __device__ __forceinline__ static uint64_t advance(uint64_t descriptor, int panel, int k) {
+    const int elements = panel * kPanelElements + (kKMajor ? k : k * 64);
+    return ptx::wgmma_advance(descriptor, static_cast<uint32_t>(elements) * sizeof(T));
+  }
+};
+
+}  // namespace ws::tile

@@ -1,0 +1,65 @@
+// A ring of shared-memory stages between threads that fill them and threads that use them.
+//
+// Two mbarriers guard a stage: `full` completes when its data has landed, `empty` when all its
+// users have let go of it. Both sides walk the ring in the same order with a PipelinePosition of
+// their own.
+#pragma once
+
+#include "warpsmith/ptx/mbarrier.hpp"
+
+namespace ws::tile {
+
+// A place in the ring, and the parity of the round: 0 in the first, then 1, 0, ...
+template <int kStages>
+struct PipelinePosition {
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <int kStages>
+struct Pipeline {
+  using Position = PipelinePosition<kStages>;
+
+  // By one thread of the block; then fence_mbarrier_init() and a barrier of all who take part. A
+  // stage is full after one arrival and the bytes that it announces, and empty after `users`
+  // arrivals.
+  __device__ __forceinline__ void init(uint32_t users) {
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) {
+      ptx::mbarrier_init(full[stage], 1);
+      ptx::mbarrier_init(empty[stage], users);
+    }
+  }
+
+  // The filling side, one thread: waits until the stage is free, announces `bytes` of copies that
+  // will complete on the barrier returned.
+  template <ptx::Scope kScope = ptx::Scope::kCta>
+  __device__ __forceinline__ ptx::Mbarrier& acquire(const Position& at, uint32_t bytes) {
+    // Before the first round all stages are free: that is the phase of parity 1.
+    ptx::mbarrier_wait_parity<kScope>(empty[at.stage], at.parity ^ 1);
+    ptx::mbarrier_arrive_expect_tx(full[at.stage], bytes);
+    return full[at.stage];
+  }
+
+  // The using side: all threads wait for the data, one of each group of users lets go.
+  __device__ __forceinline__ void wait(const Position& at) {
+    ptx::mbarrier_wait_parity(full[at.stage], at.parity);
+  }
+  __device__ __forceinline__ void release(int stage) { ptx::mbarrier_arrive(empty[stage]); }
+  // ... to block `rank` of the cluster, whose copies also land in this block's stages.
+  __device__ __forceinline__ void release(int stage, int rank) {
+    ptx::mbarrier_arrive_cluster(empty[stage], rank);
+  }
+
+  ptx::Mbarrier full[kStages];
+  ptx::Mbarrier empty[kStages];
+};
+
+}  // namespace ws::tile

@@ -1,0 +1,125 @@
+// Tiles of 16-bit matrices in shared memory as ldmatrix reads them, and their copies from global
+// memory.
+//
+// A tile is kRuns runs of kLength consecutive elements: rows where the matrix is stored row by row,
+// columns where it is stored transposed.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "warpsmith/ptx/cp_async.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::tile {
+
+// Where an element lies. The 16-byte chunks of a run are permuted by the run's number, so that
+// eight runs' chunks of one column, which one ldmatrix phase reads, lie in different banks. So 16,
+// 32 or 48 elements further along a line of 64 is an xor: offset(r, e + 16) = offset(r, e) ^ 16
+// where e / 16 is even.
+template <int kRuns, int kLength>
+struct SwizzledTile {
+  static constexpr int kChunk = 8;  // elements in 16 bytes
+  static_assert(kLength % (8 * kChunk) == 0,
+                "the permutation stays inside eight chunks, 128 bytes");
+
+  static constexpr int kElements = kRuns * kLength;
+  static constexpr int kRunLength = kLength;
+  __host__ __device__ static constexpr int offset(int run, int element) {
+    return run * kLength + ((element / kChunk) ^ (run % 8)) * kChunk + element % kChunk;
+  }
+};
+
+// An operand of a matrix product, copied tile after tile along K by all kThreads threads of a
+// block. A tile is kOuter rows of A or columns of B by kK; its runs lie along K, or along the outer
+// dimension. What the matrix does not have is filled with zeros.
+template <class T, bool kRunsAlongK, int kOuter, int kK, int kThreads>
+struct OperandCursor {
+  static constexpr int kRuns = kRunsAlongK ? kOuter : kK;
+  static constexpr int kLength = kRunsAlongK ? kK : kOuter;
+  using Tile = SwizzledTile<kRuns, kLength>;
+
+  // From row or column `first` of the matrix on, which has `outer` of them and `k` of K, in runs
+  // `leading` elements apart that start at multiples of `bytes`. Copies are of `bytes`, 16, 4 or 2.
+  __device__ __forceinline__ OperandCursor(const T* matrix, int leading_stride, int first,
+                                           int outer, int k, int bytes)
+      : base(matrix),
+        next(matrix + first * (kRunsAlongK ? int64_t{leading_stride} : 1)),
+        leading(leading_stride),
+        outer_left(std::min(int{kOuter}, outer - first)),
+        k_left(k) {
+    const int per_run = kLength * static_cast<int>(sizeof(T)) / bytes;
+    next += int64_t{thread_index() / per_run} * leading +
+            thread_index() % per_run * (bytes / static_cast<int>(sizeof(T)));
+  }
+
+  // Copies the next tile; 16 and 4 bytes are in flight until cp_async_wait_group.
+  template <int kBytes>
+  __device__ __forceinline__ void copy(SharedSpan<T> shared) {
+    if (outer_left == kOuter && k_left >= kK) {
+      copy_pieces<kBytes, true>(shared);
+    } else {
+      copy_pieces<kBytes, false>(shared);
+    }
+    next += kRunsAlongK ? int64_t{kK} : int64_t{leading} * kK;
+    k_left -= kK;
+  }
+
+  const T* base;
+  const T* next;  // this thread's first piece of the next tile
+  int leading;
+  int outer_left;
+  int k_left;
+
+ private:
+  template <int kBytes, bool kWhole>
+  __device__ __forceinline__ void copy_pieces(SharedSpan<T> shared) const {
+    constexpr int kPiece = kBytes / static_cast<int>(sizeof(T));
+    constexpr int kPerRun = kLength / kPiece;
+    static_assert(kThreads % kPerRun == 0, "a thread keeps its place in the run");
+    constexpr int kStep = kThreads / kPerRun;
+    static_assert(kRuns % kStep == 0);
+    const int first = thread_index() % kPerRun * kPiece;
+    const int run = thread_index() / kPerRun;
+    const int runs = kRunsAlongK ? outer_left : k_left;
+    const int length = kRunsAlongK ? k_left : outer_left;
+    // The pointer walks: an address for each copy would cost registers all kernel long.
+    const T* source = next;
+    if constexpr (kBytes == sizeof(T)) {
+      // No asynchronous copy is this narrow. Loads go out in batches before the first store.
+      constexpr int kBatch = 16 < kRuns / kStep ? 16 : kRuns / kStep;
+#pragma unroll 1
+      for (int i = 0; i < kRuns; i += kBatch * kStep) {
+        T values[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const bool exists = kWhole || (first < length && run + i + j * kStep < runs);
+          values[j] = exists ? thread::load(source) : T{};
+          source += int64_t{leading} * kStep;
+        }
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          shared[Tile::offset(run + i + j * kStep, first)] = values[j];
+        }
+      }
+    } else if constexpr (kWhole) {
+#pragma unroll
+      for (int i = 0; i < kRuns; i += kStep) {
+        ptx::cp_async<kBytes>(shared.pointer(Tile::offset(run + i, first)), source);
+        source += int64_t{leading} * kStep;
+      }
+    } else {
+      const int bytes = std::clamp(length - first, 0, kPiece) * static_cast<int>(sizeof(T));
+#pragma unroll 1
+      for (int i = 0; i < kRuns; i += kStep) {
+        const bool exists = bytes > 0 && run + i < runs;
+        ptx::cp_async<kBytes>(shared.pointer(Tile::offset(run + i, first)), exists ? source : base,
+                              exists ? bytes : 0);
+        source += int64_t{leading} * kStep;
+      }
+    }
+  }
+};
+
+}  // namespace ws::tile

@@ -1,0 +1,212 @@
+// Idea: tensor cores (mma.sync) fed from shared memory, while cp.async fills the next stages.
+// From naive: a block computes a tile, so an element read once serves 128 or 256 products; a warp
+//   instruction does 2048 multiply-adds; copies for later K steps fly during the arithmetic.
+// Traffic: M N K (1 / tile_m + 1 / tile_n) elements from L2, each operand from memory about once,
+// as
+//   tiles run in bands (tile::Raster). Shared memory is swizzled: ldmatrix meets no bank conflict.
+// Limits: mma.sync reaches about 63 % of Hopper's tensor rate. Rows aligned to 16 bytes take the
+// wide
+//   tile; to 8, 4 or 2 a smaller one with narrower copies. One of each matrix's strides must be 1.
+#pragma once
+
+#include "kernels/gemm/dispatch.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/tile/mma_fragments.hpp"
+#include "warpsmith/tile/raster.hpp"
+#include "warpsmith/tile/staged_copy.hpp"
+
+namespace ws::gemm {
+
+template <int kM, int kN, int kStageCount, int kWarpM, int kWarpN, bool kAligned>
+struct MmaConfig {
+  static constexpr int kTileM = kM;
+  static constexpr int kTileN = kN;
+  static constexpr int kTileK = 64;
+  static constexpr int kStages = kStageCount;
+  static constexpr int kWarpTileM = kWarpM;
+  static constexpr int kWarpTileN = kWarpN;
+  static constexpr int kWarpsN = kN / kWarpN;
+  static constexpr int kThreads = kM / kWarpM * kWarpsN * kWarpSize;
+  static constexpr bool kOnlyAligned = kAligned;  // 16-byte copies only
+  static constexpr int kStageElements = (kM + kN) * kTileK;
+  static_assert(kM % kWarpM == 0 && kN % kWarpN == 0, "whole warp tiles");
+  static_assert(kStages * kStageElements >= kM * kN, "the epilogue reuses the stages for C");
+};
+using MmaWide = MmaConfig<128, 256, 3, 64, 64, true>;    // 144 KB: compute capability 8.0, 9.0
+using MmaSmall = MmaConfig<128, 128, 3, 64, 32, false>;  // 96 KB: everywhere
+
+template <class T, Contiguous kA, Contiguous kB, class Config>
+struct MmaPipeline : Config {
+  static constexpr int kMinBlocks = 1;
+  using Config::kStages, Config::kTileK, Config::kTileM, Config::kTileN, Config::kThreads;
+  static constexpr bool kARunsAlongK = kA == Contiguous::kColumns;
+  static constexpr bool kBRunsAlongK = kB == Contiguous::kRows;
+  using CursorA = tile::OperandCursor<T, kARunsAlongK, kTileM, kTileK, kThreads>;
+  using CursorB = tile::OperandCursor<T, kBRunsAlongK, kTileN, kTileK, kThreads>;
+  using TileA = typename CursorA::Tile;
+  using TileB = typename CursorB::Tile;
+  using TileC = tile::SwizzledTile<kTileM, kTileN>;
+  using Fragments = tile::MmaFragments<T, Config::kWarpTileM, Config::kWarpTileN>;
+  using LaneOffsets =
+      typename Fragments::template LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>;
+  using Sums = typename Fragments::Sums;
+
+  struct Arguments {
+    const T* a;
+    const T* b;
+    T* c;
+    int a_leading, b_leading;  // strides from run to run, in elements
+    int64_t c_leading;
+    int m, n, k;
+    tile::Raster raster;
+    int copy_bytes;  // of one copy of A or B
+    bool c_aligned;  // rows of C start at multiples of 16 bytes
+  };
+  struct SharedStorage {
+    SharedArray<T, kStages * Config::kStageElements, 128> memory;  // stages of A and B; then C
+
+    __device__ __forceinline__ SharedSpan<T> a(int stage) {
+      return {memory.pointer(stage * Config::kStageElements), TileA::kElements};
+    }
+    __device__ __forceinline__ SharedSpan<T> b(int stage) {
+      return {memory.pointer(stage * Config::kStageElements + TileA::kElements), TileB::kElements};
+    }
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
+    const tile::TileIndex tile = g.raster.at(static_cast<int>(block_index()));
+    const int row = tile.m * kTileM;
+    const int column = tile.n * kTileN;
+    const int warp_row = warp_index() / Config::kWarpsN * Config::kWarpTileM;
+    const int warp_column = warp_index() % Config::kWarpsN * Config::kWarpTileN;
+    Sums sums = {};
+    if (g.k > 0) {
+      const int bytes = Config::kOnlyAligned ? 16 : g.copy_bytes;
+      multiply(shared, bytes, CursorA(g.a, g.a_leading, row, g.m, g.k, bytes),
+               CursorB(g.b, g.b_leading, column, g.n, g.k, bytes), warp_row, warp_column, sums);
+    }
+    ptx::barrier_sync();  // all fragments are read: the stages are free
+    const SharedSpan<T> staged{shared.memory.pointer(), TileC::kElements};
+    Fragments::for_each_pair(sums, [&](int i, int j, float first, float second) {
+      staged.template store<2>(TileC::offset(warp_row + i, warp_column + j),
+                               Vec<T, 2>{from_float<T>(first), from_float<T>(second)});
+    });
+    ptx::barrier_sync();
+    T* c = g.c + row * g.c_leading + column;
+    const int columns = std::min(int{kTileN}, g.n - column);
+    if (g.c_aligned && columns % 8 == 0) {
+      write<8>(c, g.c_leading, staged, std::min(int{kTileM}, g.m - row), columns);
+    } else {
+      write<1>(c, g.c_leading, staged, std::min(int{kTileM}, g.m - row), columns);
+    }
+  }
+
+  __device__ __forceinline__ static void multiply(SharedStorage& shared, int bytes, CursorA a,
+                                                  CursorB b, int warp_row, int warp_column,
+                                                  Sums& sums) {
+    const auto copy_next = [&](int stage) {
+      if (a.k_left > 0) {
+        if (bytes == 16) {
+          a.template copy<16>(shared.a(stage));
+          b.template copy<16>(shared.b(stage));
+        } else if (bytes == 4) {
+          a.template copy<4>(shared.a(stage));
+          b.template copy<4>(shared.b(stage));
+        } else {
+          a.template copy<2>(shared.a(stage));
+          b.template copy<2>(shared.b(stage));
+        }
+      }
+      ptx::cp_async_commit_group();
+    };
+    const LaneOffsets lane(warp_row, warp_column);
+    const auto load = [&](Fragments& fragments, int part, int stage, int k) {
+      fragments.load(part, shared.a(stage), shared.b(stage), lane, k);
+    };
+    int left = (a.k_left + kTileK - 1) / kTileK;
+    for (int stage = 0; stage < kStages - 1; ++stage) copy_next(stage);
+    ptx::cp_async_wait_group<kStages - 2>();
+    ptx::barrier_sync();
+    Fragments fragments[2];
+#pragma unroll
+    for (int part = 0; part < Fragments::kDown; ++part) load(fragments[0], part, 0, 0);
+    for (int reading = 0; left > 0; --left) {
+      const int writing = (reading + kStages - 1) % kStages;  // the stage read before this one
+#pragma unroll
+      for (int k = 0; k < kTileK; k += 16) {
+        // The fragments of the next step load while the tensor cores work on this one's. After the
+        // last step they come from the next stage: its copies must have landed, for all threads;
+        // and then nobody reads the stage before any more.
+        const bool last = k + 16 == kTileK;
+        if (last && left > 1) {
+          ptx::cp_async_wait_group<kStages - 2>();
+          ptx::barrier_sync();
+          reading = (reading + 1) % kStages;
+        }
+        fragments[k / 16 % 2].multiply_add(sums, [&](int part) {
+          if (!last || left > 1) {
+            load(fragments[(k / 16 + 1) % 2], part, reading, (k + 16) % kTileK);
+          }
+        });
+        if (k == 0) copy_next(writing);
+      }
+    }
+  }
+
+  // The block writes its tile of C row by row, kWidth elements at a time.
+  template <int kWidth>
+  __device__ __forceinline__ static void write(T* c, int64_t leading, SharedSpan<T> staged,
+                                               int rows, int columns) {
+#pragma unroll 4
+    for (int at = thread_index() * kWidth; at < kTileM * kTileN; at += kThreads * kWidth) {
+      const int i = at / kTileN;
+      const int j = at % kTileN;
+      if (i < rows && j < columns) {
+        thread::store(c + i * leading + j, staged.template load<kWidth>(TileC::offset(i, j)));
+      }
+    }
+  }
+
+  static void run(const Call& call, int copy_bytes, Stream stream) {
+    const auto [a, b, c] = storages_of(call);
+    const tile::Raster raster{.tiles_m = static_cast<int>((call.m + kTileM - 1) / kTileM),
+                              .tiles_n = static_cast<int>((call.n + kTileN - 1) / kTileN),
+                              .group = 2048 / kTileM};
+    launch<MmaPipeline>(
+        {.blocks = raster.count(), .threads = kThreads}, stream,
+        {static_cast<const T*>(a.data), static_cast<const T*>(b.data), static_cast<T*>(c.data),
+         static_cast<int>(a.storage.leading), static_cast<int>(b.storage.leading),
+         c.storage.leading, static_cast<int>(call.m), static_cast<int>(call.n),
+         static_cast<int>(call.k), raster, copy_bytes,
+         alignment_of(c.data, c.storage.leading, call.dtype) == 16});
+  }
+};
+
+inline Reason mma_pipeline_supports(const Problem& problem) {
+  return runs_supported(call_of(problem));
+}
+
+inline void run_mma_pipeline(const Problem& problem, const Context& context) {
+  const Call call = call_of(problem);
+  const auto [a, b, c] = storages_of(call);
+  const int aligned = std::min(alignment_of(a.data, a.storage.leading, call.dtype),
+                               alignment_of(b.data, b.storage.leading, call.dtype));
+  const int bytes = aligned == 8 ? 4 : aligned;
+  // The wide tile wants a data-centre GPU's shared memory, and enough tiles to go round.
+  const DeviceFacts& device = device_facts();
+  const int64_t wide_tiles = ((call.m + MmaWide::kTileM - 1) / MmaWide::kTileM) *
+                             ((call.n + MmaWide::kTileN - 1) / MmaWide::kTileN);
+  const bool wide = bytes == 16 && wide_tiles * 2 > device.multiprocessors &&
+                    device.shared_bytes >= MmaWide::kStages * MmaWide::kStageElements * 2;
+  with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
+             [&]<class T, Contiguous kA, Contiguous kB>() {
+               if (wide) {
+                 MmaPipeline<T, kA, kB, MmaWide>::run(call, bytes, context.stream);
+               } else {
+                 MmaPipeline<T, kA, kB, MmaSmall>::run(call, bytes, context.stream);
+               }
+             });
+}
+
+}  // namespace ws::gemm
