@@ -287,6 +287,16 @@ bool elect(uint32_t mask) {
 
 namespace {
 
+// With its number, for reports that keep no more than a pointer.
+const char* name_of_sync(int id) {
+  static constexpr const char* kNames[] = {
+      "barrier.sync 0",  "barrier.sync 1",  "barrier.sync 2",  "barrier.sync 3",
+      "barrier.sync 4",  "barrier.sync 5",  "barrier.sync 6",  "barrier.sync 7",
+      "barrier.sync 8",  "barrier.sync 9",  "barrier.sync 10", "barrier.sync 11",
+      "barrier.sync 12", "barrier.sync 13", "barrier.sync 14", "barrier.sync 15"};
+  return kNames[id];
+}
+
 // Counts the caller in; true if that completed the barrier.
 bool arrive(int id, int threads, const char* operation) {
   Thread& me = self();
@@ -300,7 +310,6 @@ bool arrive(int id, int threads, const char* operation) {
   Barrier& barrier = block.barriers[static_cast<size_t>(id)];
   if (!barrier.open()) {
     barrier.expected = threads;
-    barrier.operation = operation;
   } else if (barrier.expected != threads) {
     fail(Fault::kInvalidUse, concatenate(operation, " ", id, ": ", threads,
                                          " threads expected, but ", barrier.expected,
@@ -338,7 +347,7 @@ void barrier_sync(int id, int threads) {
   if (arrive(id, threads, "barrier.sync")) return;
   Thread& me = self();
   me.block->barriers[static_cast<size_t>(id)].waiting.push_back(&me);
-  suspend(me, "barrier.sync");
+  suspend(me, name_of_sync(id));
 }
 
 void barrier_arrive(int id, int threads) { arrive(id, threads, "barrier.arrive"); }

@@ -170,7 +170,6 @@ struct Meeting {
 
 // One of a block's 16 barriers. Warps arrive, so lanes count once their warp is complete.
 struct Barrier {
-  const char* operation = nullptr;
   int expected = 0;  // threads, a multiple of 32
   int arrived = 0;   // threads of complete warps
   std::array<uint32_t, 32> lanes{};  // arrived, by warp

@@ -347,7 +347,7 @@ std::vector<Open> open_collectives(const Group& group) {
     }
     for (const Barrier& barrier : block.barriers) {
       if (!barrier.open() || barrier.waiting.empty()) continue;
-      Open open{barrier.operation, barrier.waiting.front(), {}};
+      Open open{barrier.waiting.front()->waiting_for, barrier.waiting.front(), {}};
       for (int warp = 0; warp * 32 < block.threads; ++warp) {
         // A warp of which some lanes have arrived, or any warp if all must come.
         const bool some = barrier.lanes[static_cast<size_t>(warp)] != 0;
