@@ -33,9 +33,9 @@ struct Safe {
     dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
       using Kernel = SafeKernel<T, Op>;
       const auto rows = strided_rows_of<T, 1>(problem);
-      launch<Kernel>({.blocks = divide_up(rows.layout.rows, Kernel::kThreads),
-                      .threads = Kernel::kThreads},
-                     context.stream, rows);
+      launch<Kernel>(
+          {.blocks = divide_up(rows.layout.rows, Kernel::kThreads), .threads = Kernel::kThreads},
+          context.stream, rows);
     });
   }
 };

@@ -29,9 +29,9 @@ struct Online {
     dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
       using Kernel = OnlineKernel<T, Op>;
       const auto rows = strided_rows_of<T, Op::kInputs>(problem);
-      launch<Kernel>({.blocks = divide_up(rows.layout.rows, Kernel::kThreads),
-                      .threads = Kernel::kThreads},
-                     context.stream, rows);
+      launch<Kernel>(
+          {.blocks = divide_up(rows.layout.rows, Kernel::kThreads), .threads = Kernel::kThreads},
+          context.stream, rows);
     });
   }
 };

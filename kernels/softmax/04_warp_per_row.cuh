@@ -37,9 +37,9 @@ struct WarpPerRow {
     dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
       using Kernel = WarpPerRowKernel<T, Op>;
       const auto rows = strided_rows_of<T, Op::kInputs>(problem);
-      launch<Kernel>({.blocks = divide_up(rows.layout.rows, Kernel::kWarps),
-                      .threads = Kernel::kThreads},
-                     context.stream, rows);
+      launch<Kernel>(
+          {.blocks = divide_up(rows.layout.rows, Kernel::kWarps), .threads = Kernel::kThreads},
+          context.stream, rows);
     });
   }
 };

@@ -15,8 +15,7 @@ struct WarpRegistersKernel {
   static constexpr int kThreads = 128;
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kColumns = 1024;
-  using RowInRegisters =
-      RowTile<T, Op, kWidest<T>, kWarpSize, kColumns / (kWarpSize * kWidest<T>)>;
+  using RowInRegisters = RowTile<T, Op, kWidest<T>, kWarpSize, kColumns / (kWarpSize * kWidest<T>)>;
   static_assert(RowInRegisters::kCapacity == kColumns);
   using Arguments = Rows<T, Op::kInputs>;
   struct SharedStorage {};

@@ -82,10 +82,11 @@ struct BlockShared {
     dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
       using Kernel = BlockSharedKernel<T, Op>;
       const auto rows = rows_of<T, Op::kInputs>(problem);
-      launch<Kernel>({.blocks = rows.count,
-                      .threads = Kernel::kThreads,
-                      .dynamic_shared = static_cast<size_t>(row_bytes(problem, layout_of(problem)))},
-                     context.stream, rows);
+      launch<Kernel>(
+          {.blocks = rows.count,
+           .threads = Kernel::kThreads,
+           .dynamic_shared = static_cast<size_t>(row_bytes(problem, layout_of(problem)))},
+          context.stream, rows);
     });
   }
 };

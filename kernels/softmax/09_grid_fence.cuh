@@ -24,13 +24,13 @@ struct ClearWordKernel {
 
 template <class T, class Op>
 struct GridFenceKernel {
-  static constexpr int kThreads = 512;
-  static constexpr int kMinBlocks = 2;  // resident on an SM: the launch counts on it
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;  // resident on an SM: the launch counts on it
   static constexpr int kWidth = kWidest<T>;
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op::kInputs> rows;
-    int parts;         // of a row
+    int parts;  // of a row
     uint32_t* meeting;
     Total* totals;  // [rows, parts]
   };
@@ -86,7 +86,7 @@ struct GridFenceKernel {
 struct GridFence {
   static constexpr size_t kMeetingBytes = 16;
 
-  static int64_t blocks() { return int64_t{2} * device_facts().multiprocessors; }
+  static int64_t blocks() { return int64_t{4} * device_facts().multiprocessors; }
   static int parts(int64_t rows) {
     return static_cast<int>(std::max<int64_t>(1, blocks() / std::max<int64_t>(1, rows)));
   }
@@ -108,11 +108,10 @@ struct GridFence {
       arguments.totals = reinterpret_cast<typename Op::Total*>(
           static_cast<std::byte*>(context.workspace) + kMeetingBytes);
       launch<ClearWordKernel>({.blocks = 1, .threads = 32}, context.stream, arguments.meeting);
-      launch<Kernel>(
-          {.blocks = std::min(blocks(), arguments.rows.count * arguments.parts),
-           .threads = Kernel::kThreads,
-           .cooperative = true},
-          context.stream, arguments);
+      launch<Kernel>({.blocks = std::min(blocks(), arguments.rows.count * arguments.parts),
+                      .threads = Kernel::kThreads,
+                      .cooperative = true},
+                     context.stream, arguments);
     });
   }
 };

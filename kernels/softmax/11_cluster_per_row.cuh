@@ -33,8 +33,7 @@ struct ClusterPerRowKernel {
     auto elements = tile.elements();
     const Total mine = Op::begin(elements);
     const Total total = all_reduce(mine, Op::none(), Op::merge);
-    tile.template store<Cache::kStreaming>(
-        row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+    tile.store(row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
     all_reduce.finish();
   }
 };
@@ -61,8 +60,8 @@ struct ClusterPerRow {
   }
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
-    const auto blocks = static_cast<int>(
-        std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, kBlockBytes))));
+    const auto blocks =
+        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, kBlockBytes))));
     dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
       using Kernel = ClusterPerRowKernel<T, Op>;
       const auto rows = rows_of<T, Op::kInputs>(problem);

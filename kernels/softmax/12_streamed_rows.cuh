@@ -39,7 +39,9 @@ struct StreamedRowsKernel {
   static constexpr int kLanes = kSharesWarp ? Shape::kLanes : kWarpSize;
   static constexpr int kGroups = kWarpSize / kLanes;  // rows, or parts of one, of a warp
   static constexpr int kWidth = kWidest<T>;
-  static constexpr int kStageElements = kWarpSize * kVectors * kWidth;  // of a warp
+  using Word = typename Packed<T, kWidth>::Word;
+  static constexpr int kWords = Packed<T, kWidth>::kWords;           // of a vector
+  static constexpr int kStageWords = kWarpSize * kVectors * kWords;  // of a warp
   static constexpr Arch kArch = Arch::kSm90;
   static_assert(!(kSharesWarp && kClustered));
   using Total = typename Op::Total;
@@ -49,7 +51,7 @@ struct StreamedRowsKernel {
   struct SharedStorage {
     ptx::Mbarrier full[kWarps][kStages];
     typename Reduce::Storage total;
-    SharedArray<T, kWarps * kStages * kStageElements, 128> stages;  // [warp][stage][vector][width]
+    SharedArray<Word, kWarps * kStages * kStageWords, 128> stages;  // [warp][stage][vector][word]
   };
 
   // A warp's share of the work: rows row(turn) .. + kGroups, vectors [first, first + vectors) of
@@ -88,15 +90,14 @@ struct StreamedRowsKernel {
     ptx::mbarrier_arrive_expect_tx(full, bytes * static_cast<uint32_t>(groups));
     if (bytes == 0) return;
     for (int g = 0; g < groups; ++g) {
-      ptx::bulk_load(stage_of(shared, stage).pointer(g * share.vectors * kWidth),
+      ptx::bulk_load(stage_of(shared, stage).pointer(g * share.vectors * kWords),
                      rows.inputs[0] + (row + g) * rows.input_strides[0] + share.first * kWidth,
                      bytes, full);
     }
   }
 
-  __device__ __forceinline__ static SharedSpan<T> stage_of(SharedStorage& shared, int stage) {
-    return {shared.stages.pointer((warp_index() * kStages + stage) * kStageElements),
-            kStageElements};
+  __device__ __forceinline__ static SharedSpan<Word> stage_of(SharedStorage& shared, int stage) {
+    return {shared.stages.pointer((warp_index() * kStages + stage) * kStageWords), kStageWords};
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
@@ -116,16 +117,14 @@ struct StreamedRowsKernel {
     for (int64_t row = share.row; row < rows.count; row += share.step) {
       const int vectors = row + group < rows.count ? share.vectors : 0;
       ptx::mbarrier_wait_parity(shared.full[warp_index()][stage], parity);
-      Vec<T, kWidth> raw[kVectors];
+      const SharedSpan<Word> staged = stage_of(shared, stage);
+      Packed<T, kWidth> packed[kVectors];
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
         const int at = lane + v * kLanes;
-        if (at < vectors) {
-          raw[v] = stage_of(shared, stage).template load<kWidth>((group * vectors + at) * kWidth);
-        } else {
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) raw[v][i] = from_float<T>(Op::kPadding);
-        }
+        packed[v] = Packed<T, kWidth>::filled(Op::kPadding);
+        if (at < vectors)
+          packed[v].words = staged.template load<kWords>((group * vectors + at) * kWords);
       }
       ptx::syncwarp();  // all lanes have read: the stage is free
       fetch(shared, rows, share, row + kStages * share.step, stage);
@@ -136,7 +135,7 @@ struct StreamedRowsKernel {
 
       Tile<Values<1>, kVectors * kWidth> elements;
 #pragma unroll
-      for (int i = 0; i < kVectors * kWidth; ++i) elements[i][0] = to_float(raw[i / kWidth][i % kWidth]);
+      for (int i = 0; i < kVectors * kWidth; ++i) elements[i][0] = packed[i / kWidth][i % kWidth];
       const Total mine = Op::begin(elements);
       Total total;
       if constexpr (kSharesWarp) {
@@ -146,15 +145,14 @@ struct StreamedRowsKernel {
       } else {
         total = all_reduce(mine, Op::merge);
       }
-      T* out = rows.output + (row + group) * rows.output_stride + share.first * kWidth;
+      T* to = rows.output + (row + group) * rows.output_stride + (share.first + lane) * kWidth;
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
-        const int at = lane + v * kLanes;
         Vec<float, kWidth> y;
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) y[i] = Op::end(elements[v * kWidth + i], mine, total);
-        if (at < vectors) {
-          thread::store<Cache::kStreaming>(out + at * kWidth, thread::convert<T>(y));
+        if (lane + v * kLanes < vectors) {
+          thread::store(to + v * kLanes * kWidth, thread::convert<T>(y));
         }
       }
     }
@@ -164,8 +162,8 @@ struct StreamedRowsKernel {
   static void launch_on(const Arguments& rows, int cluster, Stream stream) {
     Grid grid{.threads = kThreads, .cluster = cluster};
     const int64_t at_once = resident_blocks<StreamedRowsKernel>(grid);
-    const int64_t needed = kSharesWarp ? divide_up(rows.count, kWarps * kGroups)
-                                       : rows.count * cluster;
+    const int64_t needed =
+        kSharesWarp ? divide_up(rows.count, kWarps * kGroups) : rows.count * cluster;
     grid.blocks = std::min(at_once, needed);
     launch<StreamedRowsKernel>(grid, stream, rows);
   }
@@ -212,8 +210,8 @@ struct StreamedRows {
         return;
       }
       const auto parts = divide_up(bytes, StreamShape<0, 512, 8, 3>::kBytes);
-      ClusterKernel<T, Op>::launch_on(rows, static_cast<int>(std::bit_ceil(static_cast<uint64_t>(parts))),
-                                      context.stream);
+      ClusterKernel<T, Op>::launch_on(
+          rows, static_cast<int>(std::bit_ceil(static_cast<uint64_t>(parts))), context.stream);
     });
   }
 };

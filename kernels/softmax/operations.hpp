@@ -36,8 +36,8 @@ struct Forward {
   // `end` needs no second exponential.
   template <int N>
   __device__ __forceinline__ static Total begin(Tile<Values<1>, N>& tile) {
-    const float max = fold(tile, -kInfinity,
-                           [](float m, const Values<1>& x) { return fmaxf(m, x[0]); });
+    const float max =
+        fold(tile, -kInfinity, [](float m, const Values<1>& x) { return fmaxf(m, x[0]); });
     const float shift = thread::finite_or_zero(max);
     float sum = 0;
 #pragma unroll
@@ -54,7 +54,7 @@ struct Forward {
     if constexpr (kLogarithm) {
       return finish(left, total);
     } else {
-      return left[0] * (exp_approximate(mine.max - total.max) * (1.0F / total.sum));
+      return left[0] * (exp_approximate(mine.max - total.max) * ptx::rcp_approx_ftz_f32(total.sum));
     }
   }
 
@@ -63,7 +63,7 @@ struct Forward {
     if constexpr (kLogarithm) {
       return (x[0] - total.max) - logf(total.sum);
     } else {
-      return exp_approximate(x[0] - total.max) * (1.0F / total.sum);
+      return exp_approximate(x[0] - total.max) * ptx::rcp_approx_ftz_f32(total.sum);
     }
   }
 };

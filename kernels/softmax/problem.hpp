@@ -23,7 +23,8 @@ inline bool is_backward(Kind kind) {
   return kind == Kind::kSoftmaxBackward || kind == Kind::kLogSoftmaxBackward;
 }
 
-// ---- Rows -----------------------------------------------------------------------------------------
+// ---- Rows
+// -----------------------------------------------------------------------------------------
 
 inline constexpr int kMaxOperands = 3;  // tensors of a call
 inline constexpr int kMaxOuter = kMaxRank - 1;
@@ -71,7 +72,8 @@ inline Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-// ---- The operations -------------------------------------------------------------------------------
+// ---- The operations
+// -------------------------------------------------------------------------------
 
 inline void infer(Problem& problem) {
   const Tensor& x = problem.tensor(0);
@@ -86,8 +88,8 @@ inline void infer(Problem& problem) {
             x.describe(), " but '", problem.operation->parameters[static_cast<size_t>(k)].name,
             "' is ", other.describe());
   }
-  problem.tensor(output) = Tensor::dense(
-      x.dtype, std::span<const int64_t>(x.shape.data(), static_cast<size_t>(x.rank)));
+  problem.tensor(output) =
+      Tensor::dense(x.dtype, std::span<const int64_t>(x.shape.data(), static_cast<size_t>(x.rank)));
 }
 
 // Extents are rows, columns, then what makes a tensor awkward: `outer` > 0 puts a dimension before
@@ -129,7 +131,8 @@ inline Cost cost(const Problem& problem) {
 // Half a unit in the last place of the output's dtype, and some units of f32 for what precedes it,
 // which add up like a random walk where one thread sums a row. Probabilities of a long row, about
 // 1 / N, are subnormal in f16: an error of up to 2^-25 each. The floor is where outputs become
-// subnormal; logarithms and gradients are differences, whose error is that of terms of the order of 1.
+// subnormal; logarithms and gradients are differences, whose error is that of terms of the order
+// of 1.
 inline Tolerance tolerance(const Problem& problem) {
   const bool differences = kind_of(problem) != Kind::kSoftmax;
   const auto columns = static_cast<double>(layout_of(problem).columns);
@@ -138,9 +141,8 @@ inline Tolerance tolerance(const Problem& problem) {
     case DType::kF32:
       return {.relative = 2e-6 + walk, .worst = 2e-5 + walk, .floor = differences ? 1.0 : 1e-30};
     case DType::kF16:
-      return {.relative = 1e-3 + 0x1p-24 * columns,
-              .worst = 2e-3,
-              .floor = differences ? 1.0 : 1e-4};
+      return {
+          .relative = 1e-3 + 0x1p-24 * columns, .worst = 2e-3, .floor = differences ? 1.0 : 1e-4};
     default: return {.relative = 6e-3, .worst = 8e-3, .floor = differences ? 1.0 : 1e-30};
   }
 }
@@ -151,7 +153,9 @@ inline void reference(const Problem& problem, Slice slice, std::span<double* con
   std::vector<double> row(static_cast<size_t>(columns));
   for (int64_t r = slice.first; r < slice.last; ++r) {
     double* out = expected[0] + (r - slice.first) * columns;
-    const auto input = [&](int k, int64_t i) { return element(problem.tensor(k), r * columns + i); };
+    const auto input = [&](int k, int64_t i) {
+      return element(problem.tensor(k), r * columns + i);
+    };
     if (is_backward(kind)) {
       double total = 0;
       for (int64_t i = 0; i < columns; ++i) {
@@ -177,8 +181,8 @@ inline void reference(const Problem& problem, Slice slice, std::span<double* con
   }
 }
 
-// Forward inputs are standard normal where the caller promises `bounded`; else, where there are rows
-// enough, some hold what breaks a careless softmax: masks, NaN, infinities, huge numbers.
+// Forward inputs are standard normal where the caller promises `bounded`; else, where there are
+// rows enough, some hold what breaks a careless softmax: masks, NaN, infinities, huge numbers.
 inline void fill(const Problem& problem, int index, uint64_t seed) {
   const Tensor& tensor = problem.tensor(index);
   const int64_t columns = layout_of(problem).columns;
@@ -210,7 +214,8 @@ inline void fill(const Problem& problem, int index, uint64_t seed) {
   });
 }
 
-// ---- The table of operations ----------------------------------------------------------------------
+// ---- The table of operations
+// ----------------------------------------------------------------------
 
 inline constexpr Parameter kForwardParameters[] = {
     {.name = "x", .doc = "[..., N], f32, f16 or bf16"},
@@ -219,13 +224,16 @@ inline constexpr Parameter kForwardParameters[] = {
 inline constexpr Parameter kBackwardParameters[] = {
     {.name = "grad", .doc = "gradient of the forward's output, [..., N], f32, f16 or bf16"},
     {.name = "output", .doc = "the forward's output, shape and dtype of grad"},
-    {.name = "out", .output = true, .doc = "gradient of the forward's input, shape and dtype of grad"},
+    {.name = "out",
+     .output = true,
+     .doc = "gradient of the forward's input, shape and dtype of grad"},
 };
 inline constexpr Attribute kForwardAttributes[] = {
     {.name = "bounded",
      .kind = Attribute::Kind::kBool,
      .standard = 0,
-     .doc = "the caller promises |x| <= 64, so that rungs that do not subtract the maximum may run"},
+     .doc =
+         "the caller promises |x| <= 64, so that rungs that do not subtract the maximum may run"},
 };
 inline constexpr std::string_view kExtentNames[] = {"rows", "columns", "outer", "step"};
 
@@ -273,7 +281,8 @@ inline constexpr Case kVerify[] = {
     // Nothing to do.
     {.extents = {0, 16}},
     {.extents = {4, 0}},
-    // Rows that do not start on a vector, rows with gaps between, a transposed tensor, both, gaps in
+    // Rows that do not start on a vector, rows with gaps between, a transposed tensor, both, gaps
+    // in
     // the rows.
     {.extents = {16, 128}, .offset = 1},
     {.extents = {16, 1001}, .offset = 3},

@@ -20,36 +20,24 @@ class RowTile {
   static constexpr int64_t kCapacity = static_cast<int64_t>(kLanes) * kVectors * kWidth;
   using Elements = Tile<Values<kInputs>, kElements>;
   using RowOf = Row<T, kInputs, kWidth>;
+  using PackedVector = Packed<T, kWidth>;
 
   // All loads are issued before anything waits for one.
   template <Cache kCache = Cache::kDefault>
   __device__ __forceinline__ RowTile(const RowOf& row, int lane)
-      : RowTile(row, lane, [&](int input, int vector) {
-          return row.template load<kCache>(input, vector);
-        }) {}
+      : lane_(lane), vectors_(static_cast<int>(row.vectors)) {
+    fill(row, [&](int k, int v) {
+      const T* from = row.inputs[k] + row.head + lane * kWidth;
+      return PackedVector::template load<kCache>(from + v * kLanes * kWidth);
+    });
+  }
 
   // The same with the vectors from elsewhere: load(input, vector), where they have been staged.
   template <class Load>
-  __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load) : lane_(lane) {
-    const auto vectors = static_cast<int>(row.vectors);
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        const int at = lane + v * kLanes;
-        if (at < vectors) {
-          vectors_[k][v] = load(k, at);
-        } else {
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) vectors_[k][v][i] = from_float<T>(Op::kPadding);
-        }
-      }
-#pragma unroll
-      for (int e = 0; e < kEdges; ++e) {
-        const int at = lane + e * kLanes;
-        edges_[k][e] = at < row.edges ? row.load_edge(k, at) : from_float<T>(Op::kPadding);
-      }
-    }
+  __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load)
+      : lane_(lane), vectors_(static_cast<int>(row.vectors)) {
+    fill(row,
+         [&](int k, int v) { return std::bit_cast<PackedVector>(load(k, lane + v * kLanes)); });
   }
 
   __device__ __forceinline__ Elements elements() const {
@@ -59,10 +47,10 @@ class RowTile {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) elements[v * kWidth + i][k] = to_float(vectors_[k][v][i]);
+        for (int i = 0; i < kWidth; ++i) elements[v * kWidth + i][k] = packed_[k][v][i];
       }
 #pragma unroll
-      for (int e = 0; e < kEdges; ++e) elements[kVectors * kWidth + e][k] = to_float(edges_[k][e]);
+      for (int e = 0; e < kEdges; ++e) elements[kVectors * kWidth + e][k] = edges_[k][e];
     }
     return elements;
   }
@@ -71,14 +59,15 @@ class RowTile {
   template <Cache kCache = Cache::kDefault, class F>
   __device__ __forceinline__ void store(const RowOf& row, const Elements& elements,
                                         const F& f) const {
-    const auto vectors = static_cast<int>(row.vectors);
+    T* to = row.output + row.head + lane_ * kWidth;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const int at = lane_ + v * kLanes;
       Vec<float, kWidth> out;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) out[i] = f(elements[v * kWidth + i]);
-      if (at < vectors) row.template store<kCache>(at, out);
+      if (lane_ + v * kLanes < vectors_) {
+        thread::store<kCache>(to + v * kLanes * kWidth, thread::convert<T>(out));
+      }
     }
 #pragma unroll
     for (int e = 0; e < kEdges; ++e) {
@@ -88,9 +77,28 @@ class RowTile {
   }
 
  private:
+  // packed(input, v) is the thread's v-th vector.
+  template <class Load>
+  __device__ __forceinline__ void fill(const RowOf& row, const Load& packed) {
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        packed_[k][v] = PackedVector::filled(Op::kPadding);
+        if (lane_ + v * kLanes < vectors_) packed_[k][v] = packed(k, v);
+      }
+#pragma unroll
+      for (int e = 0; e < kEdges; ++e) {
+        const int at = lane_ + e * kLanes;
+        edges_[k][e] = at < row.edges ? to_float(row.load_edge(k, at)) : Op::kPadding;
+      }
+    }
+  }
+
   int lane_;
-  Vec<T, kWidth> vectors_[kInputs][kVectors];
-  T edges_[kInputs][kEdgeSlots];
+  int vectors_;
+  PackedVector packed_[kInputs][kVectors];
+  float edges_[kInputs][kEdgeSlots];
 };
 
 }  // namespace ws::softmax

@@ -2,7 +2,8 @@
 // arguments.
 #pragma once
 
-#include <utility>
+#include <bit>
+#include <type_traits>
 
 #include "kernels/softmax/operations.hpp"
 #include "kernels/softmax/problem.hpp"
@@ -15,7 +16,8 @@ __host__ __device__ __forceinline__ N smaller(N a, N b) {
   return a < b ? a : b;
 }
 
-// ---- Rows of any strides --------------------------------------------------------------------------
+// ---- Rows of any strides
+// --------------------------------------------------------------------------
 
 template <class T, int kInputs>
 struct StridedRows {
@@ -64,7 +66,50 @@ struct StridedRow {
   }
 };
 
-// ---- Rows whose elements lie side by side -----------------------------------------------------------
+// ---- Packed elements
+// --------------------------------------------------------------------------------
+
+// N elements as the words that hold them. Kernels that pad a row choose between loaded and padding
+// words; on the elements themselves, two of which share a register, it would take twice the work.
+template <class T, int N>
+struct Packed {
+  using Word = std::conditional_t<(N * sizeof(T) >= 4), uint32_t, uint16_t>;
+  static constexpr int kWords = static_cast<int>(N * sizeof(T) / sizeof(Word));
+  static constexpr int kPerWord = N / kWords;
+
+  Vec<Word, kWords> words;
+
+  // N times the same.
+  __device__ __forceinline__ static Packed filled(float value) {
+    Word word;
+    if constexpr (sizeof(T) == 4) {
+      word = std::bit_cast<Word>(value);
+    } else {
+      word = from_float<T>(value).bits;
+      if constexpr (kPerWord == 2) word |= word << 16;
+    }
+    Packed packed;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) packed.words[w] = word;
+    return packed;
+  }
+  template <Cache kCache = Cache::kDefault>
+  __device__ __forceinline__ static Packed load(const T* pointer) {
+    return {thread::load<kWords, kCache>(reinterpret_cast<const Word*>(pointer))};
+  }
+  __device__ __forceinline__ float operator[](int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return std::bit_cast<float>(words[i]);
+    } else {
+      T element;
+      element.bits = static_cast<uint16_t>(words[i / kPerWord] >> (16 * (i % kPerWord)));
+      return to_float(element);
+    }
+  }
+};
+
+// ---- Rows whose elements lie side by side
+// -----------------------------------------------------------
 
 template <class T, int kInputs>
 struct Rows {
@@ -77,8 +122,8 @@ struct Rows {
 };
 
 // One of them, cut for accesses of kWidth elements: up to kWidth - 1 elements before the first
-// aligned vector, whole vectors, up to kWidth - 1 elements after the last. `edges` counts both ends.
-// All operands are cut alike: rows_supported() asks that they be aligned alike.
+// aligned vector, whole vectors, up to kWidth - 1 elements after the last. `edges` counts both
+// ends. All operands are cut alike: rows_supported() asks that they be aligned alike.
 template <class T, int kInputs, int kWidth>
 struct Row {
   const T* inputs[kInputs];
@@ -92,7 +137,8 @@ struct Row {
       : output(rows.output + row * rows.output_stride) {
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) inputs[k] = rows.inputs[k] + row * rows.input_strides[k];
-    const auto misaligned = static_cast<int>(reinterpret_cast<uintptr_t>(output) / sizeof(T)) & (kWidth - 1);
+    const auto misaligned =
+        static_cast<int>(reinterpret_cast<uintptr_t>(output) / sizeof(T)) & (kWidth - 1);
     head = misaligned == 0 ? 0 : kWidth - misaligned;
     head = static_cast<int>(smaller<int64_t>(head, rows.columns));
     vectors = (rows.columns - head) / kWidth;
@@ -153,7 +199,8 @@ struct Row {
   }
 };
 
-// ---- From a problem to a kernel ---------------------------------------------------------------------
+// ---- From a problem to a kernel
+// ---------------------------------------------------------------------
 
 template <class T, int kInputs>
 StridedRows<T, kInputs> strided_rows_of(const Problem& problem) {
@@ -182,7 +229,8 @@ Rows<T, kInputs> rows_of(const Problem& problem) {
 
 inline constexpr int64_t kMostBlocks = 0x7FFFFFFF;  // of a launch
 
-// Whether a kernel that gives a block to each row can take the rows in accesses of `width` elements.
+// Whether a kernel that gives a block to each row can take the rows in accesses of `width`
+// elements.
 inline Reason rows_supported(const Problem& problem, const Layout& layout, int width) {
   if (layout.rows > kMostBlocks) [[unlikely]] {
     return concatenate("takes up to ", kMostBlocks, " rows, not ", layout.rows);
