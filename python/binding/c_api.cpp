@@ -4,12 +4,14 @@
 #include <string>
 
 #include "python/binding/call.hpp"
+#include "python/binding/measure.hpp"
 
 namespace ws::binding {
 namespace {
 
 thread_local std::string last_error;
 thread_local std::string last_reason;
+thread_local std::string last_report;
 
 template <class Body>
 ws_status guarded(Body&& body) noexcept {
@@ -94,4 +96,28 @@ ws_status ws_run(const ws_call* call) {
 
 ws_status ws_synchronize(int32_t device, void* stream) {
   return guarded([&] { ws::binding::synchronize(device, stream); });
+}
+
+ws_status ws_verify(const char* options, const char** json) {
+  return guarded([&] {
+    ws::binding::last_report = ws::binding::verify(options);
+    *json = ws::binding::last_report.c_str();
+  });
+}
+
+ws_status ws_bench(const char* options, const ws_peer* peers, int32_t peer_count, void* stream,
+                   const char** json) {
+  return guarded([&] {
+    std::vector<ws::harness::CallbackPeer> callbacks;
+    for (int32_t i = 0; i < peer_count; ++i) {
+      callbacks.push_back({peers[i].name, [peer = peers[i]](const ws::Problem& problem, ws::Stream s) {
+                             const ws::binding::OutgoingCall outgoing(problem, s);
+                             const char* const wrong = peer.enqueue(peer.user, &outgoing.call);
+                             if (wrong != nullptr) throw ws::Error(wrong);
+                           }});
+    }
+    ws::binding::last_report =
+        ws::binding::bench(options, std::move(callbacks), static_cast<ws::Stream>(stream));
+    *json = ws::binding::last_report.c_str();
+  });
 }

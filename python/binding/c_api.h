@@ -89,6 +89,26 @@ WS_API ws_status ws_run(const ws_call* call);
 /* Waits for all that is enqueued on a stream. The emulated build has none and returns at once. */
 WS_API ws_status ws_synchronize(int32_t device, void* stream);
 
+/* Compares rungs with the double-precision reference, as `warpsmith verify --json`. `options` is JSON:
+ * {"names": [...], "dtypes": [...], "cases": "smoke" | "verify" | "bench", "shapes": [[extents], ...],
+ *  "attributes": {name: value}, "seed": n}, all optional. Allocates, and waits. *json is valid until
+ * the next call of ws_verify or ws_bench on this thread. */
+WS_API ws_status ws_verify(const char* options, const char** json);
+
+/* A contender from outside: enqueues one call on call->stream, reading the call's inputs and writing
+ * where it likes. Null where that went well, else what went wrong. */
+typedef struct {
+  const char* name;
+  const char* (*enqueue)(void* user, const ws_call* call);
+  void* user;
+} ws_peer;
+
+/* Times rungs beside their peers, in turns, as `warpsmith bench --json`. Further options: "min_runs",
+ * "min_milliseconds", "warm_up", "peers" (false: only those brought here). Needs a GPU and the CUDA
+ * build. Allocates, and waits. */
+WS_API ws_status ws_bench(const char* options, const ws_peer* peers, int32_t peer_count, void* stream,
+                          const char** json);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

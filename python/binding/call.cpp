@@ -330,6 +330,33 @@ const Rung& Call::choose(ws_rung code) const {
   return rung;
 }
 
+OutgoingCall::OutgoingCall(const Problem& problem, Stream stream) {
+  DLDevice device{kDLCPU, 0};
+#ifndef WS_EMULATED
+  device.device_type = kDLCUDA;
+  detail::check_cuda(cudaGetDevice(&device.device_id), "cudaGetDevice");
+#endif
+  for (int i = 0; i < problem.tensor_count; ++i) {
+    const Tensor& from = problem.tensor(i);
+    DLTensor& to = tensors_[static_cast<size_t>(i)];
+    to = {from.data,
+          device,
+          from.rank,
+          to_dlpack(from.dtype),
+          const_cast<int64_t*>(from.shape.data()),  // NOLINT: DLPack has no const
+          const_cast<int64_t*>(from.strides.data()),
+          0};
+    pointers_[static_cast<size_t>(i)] = &to;
+  }
+  call.operation = id_of(*problem.operation);
+  call.rung = WS_BEST;
+  call.tensor_count = problem.tensor_count;
+  call.tensors = pointers_.data();
+  call.attribute_count = static_cast<int32_t>(problem.operation->attributes.size());
+  call.attributes = problem.attributes.data();
+  call.stream = stream;
+}
+
 const std::string& catalogue_json() {
   static const std::string kText = [] {
     Json all = Json::array();

@@ -3,6 +3,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -51,6 +52,20 @@ struct Call {
   DLDevice device;
   DeviceGuard guard;
   Problem problem;
+};
+
+// A problem's tensors as DLTensors, and all else of a ws_call that has them; valid while it lives and
+// is not moved.
+struct OutgoingCall {
+  OutgoingCall(const Problem& problem, Stream stream);
+  OutgoingCall(const OutgoingCall&) = delete;
+  OutgoingCall& operator=(const OutgoingCall&) = delete;
+
+  ws_call call{};
+
+ private:
+  std::array<DLTensor, kMaxTensors> tensors_{};
+  std::array<const DLTensor*, kMaxTensors> pointers_{};
 };
 
 // The catalogue as ws_catalogue() has it.

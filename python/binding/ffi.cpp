@@ -2,6 +2,7 @@
 //
 // tvm-ffi turns torch, NumPy and any other __dlpack__ arrays into DLTensors, and sets the caller's
 // stream and allocator (torch's) as its environment for the time of a call.
+#include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/c_env_api.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "python/binding/call.hpp"
+#include "python/binding/measure.hpp"
 
 namespace ws::binding {
 namespace {
@@ -147,14 +149,26 @@ ffi::Shape resolve_name(const ffi::String& name) {
   });
 }
 
+// Whether a tensor's elements may be those of complex numbers, every other one. torch can say "and
+// negated" of such a view, in a bit that DLPack does not have.
+bool may_be_imaginary(const DLTensor& tensor) {
+  if (tensor.dtype.code != kDLFloat || tensor.strides == nullptr) return false;
+  for (int32_t d = 0; d < tensor.ndim; ++d) {
+    if (tensor.shape[d] > 1 && tensor.strides[d] % 2 != 0) return false;
+  }
+  return true;
+}
+
 // A function (inputs and outputs, attributes, rung = best, stream = the caller's, workspace = the
 // caller's allocator) that enqueues one call. Arrays of another device go to `other`, the same
-// function of the other library.
-ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other) {
+// function of the other library. `quick` is for callers that have not asked torch whether a view is
+// negated: what may be one is refused.
+ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, bool quick) {
   return translated([&] {
     const Operation* operation = &operation_at(id);
+    const int tensors = quick ? static_cast<int>(operation->parameters.size()) : 0;
     return ffi::Function::FromPacked(
-        [operation, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
+        [operation, tensors, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
           const auto least = static_cast<int>(operation->parameters.size() +
                                               operation->attributes.size());
           if (args.size() < least) [[unlikely]] {
@@ -166,6 +180,11 @@ ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other) {
           if (other.has_value() && !is_ours(args[0].cast<DLTensor*>()->device)) {
             other.value().CallPacked(args, result);
             return;
+          }
+          for (int i = 0; i < tensors; ++i) {
+            if (may_be_imaginary(*args[i].cast<DLTensor*>())) [[unlikely]] {
+              throw ffi::Error("ValueError", "a view that may be negated", "");
+            }
           }
           translated([&] { run_call(*operation, args); });
         });
@@ -215,21 +234,68 @@ ffi::Function choice_of(int64_t id) {
   });
 }
 
-// A tensor over memory that the caller keeps alive; strides in elements.
-ffi::Tensor view_of_memory(int64_t address, int64_t code, int64_t bits, int64_t device_type,
-                           int64_t device, const ffi::Shape& shape, const ffi::Shape& strides) {
+// A tensor over memory that somebody else keeps alive.
+ffi::Tensor view_of(const DLTensor& from) {
   struct Borrowed {
     void AllocData(DLTensor* tensor, void* data) { tensor->data = data; }
     void FreeData(DLTensor*) {}
   };
-  const DLDataType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-  const DLDevice where{static_cast<DLDeviceType>(device_type), static_cast<int32_t>(device)};
-  return ffi::Tensor::FromNDAllocStrided(Borrowed{}, shape, strides, dtype, where,
-                                         reinterpret_cast<void*>(address));
+  const auto rank = static_cast<size_t>(from.ndim);
+  return ffi::Tensor::FromNDAllocStrided(Borrowed{}, ffi::ShapeView(from.shape, rank),
+                                         ffi::ShapeView(from.strides, rank), from.dtype, from.device,
+                                         from.data);
+}
+
+// The same for Python; strides in elements.
+ffi::Tensor view_of_memory(int64_t address, int64_t code, int64_t bits, int64_t device_type,
+                           int64_t device, const ffi::Shape& shape, const ffi::Shape& strides) {
+  return translated([&] {
+    require(shape.size() == strides.size(), shape.size(), " extents and ", strides.size(), " strides");
+    return view_of({reinterpret_cast<void*>(address),
+                    {static_cast<DLDeviceType>(device_type), static_cast<int32_t>(device)},
+                    static_cast<int32_t>(shape.size()),
+                    {static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1},
+                    const_cast<int64_t*>(shape.data()),  // NOLINT: DLPack has no const
+                    const_cast<int64_t*>(strides.data()),
+                    0});
+  });
 }
 
 void wait_for(int64_t device, int64_t stream) {
   translated([&] { synchronize(static_cast<int>(device), reinterpret_cast<void*>(stream)); });
+}
+
+ffi::String verify_rungs(const ffi::String& options) {
+  return translated([&] { return ffi::String(verify(std::string(options))); });
+}
+
+// Each peer is called as peer(operation id, attributes, tensors, stream).
+ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String>& names,
+                        const ffi::Array<ffi::Function>& peers, int64_t stream) {
+  return translated([&] {
+    std::vector<harness::CallbackPeer> callbacks;
+    for (size_t i = 0; i < peers.size(); ++i) {
+      callbacks.push_back({std::string(names[static_cast<int64_t>(i)]),
+                           [peer = peers[static_cast<int64_t>(i)]](const Problem& problem, Stream s) {
+                             const OutgoingCall outgoing(problem, s);
+                             const ws_call& call = outgoing.call;
+                             ffi::Array<ffi::Tensor> tensors;
+                             for (int32_t k = 0; k < call.tensor_count; ++k) {
+                               tensors.push_back(view_of(*call.tensors[k]));
+                             }
+                             try {
+                               peer(call.operation,
+                                    ffi::Array<double>(call.attributes,
+                                                       call.attributes + call.attribute_count),
+                                    tensors, reinterpret_cast<int64_t>(call.stream));
+                             } catch (const ffi::Error& error) {
+                               throw Error(error.what());
+                             }
+                           }});
+    }
+    return ffi::String(bench(std::string(options), std::move(callbacks),
+                             reinterpret_cast<Stream>(stream)));
+  });
 }
 
 }  // namespace
@@ -244,3 +310,5 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(reason_of, ws::binding::reason_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(choice_of, ws::binding::choice_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(view_of_memory, ws::binding::view_of_memory)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(synchronize, ws::binding::wait_for)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(verify, ws::binding::verify_rungs)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(bench, ws::binding::bench_rungs)

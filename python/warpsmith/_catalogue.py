@@ -75,10 +75,18 @@ class Operation:
     @cached_property
     def run(self) -> Any:
         """run(*inputs, *outputs, *attributes, rung=BEST, stream=None, workspace=None)."""
+        return self._run(False)
+
+    @cached_property
+    def run_quick(self) -> Any:
+        """`run` for torch tensors of which nothing was asked; what it may not take, it refuses."""
+        return self._run(True)
+
+    def _run(self, quick: bool) -> Any:
         function = None
         for variant in ("emulated", "cuda"):
             if variant in MODULES:
-                function = MODULES[variant].function_of(self.id, function)
+                function = MODULES[variant].function_of(self.id, function, quick)
         return function
 
     def functions(self, device_type: int) -> Functions:

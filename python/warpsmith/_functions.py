@@ -124,7 +124,7 @@ def make(operation: Operation) -> Callable[..., Any]:
     scope: dict[str, Any] = {
         "__name__": "warpsmith",
         "general": _general(operation),
-        "run": operation.run,
+        "run": operation.run_quick,
         "rung_codes": operation.codes,
     }
     quick = torch is not None and operation.like >= 0 and len(operation.outputs) == 1

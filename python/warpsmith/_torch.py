@@ -115,20 +115,12 @@ def _run(
     rung: str | None,
     outs: Sequence[torch.Tensor],
 ) -> None:
-    # detach: DLPack exports no tensor that requires a gradient. A negated view (the imaginary part
-    # of a conjugate) is data that no kernel understands.
-    tensors = [tensor.detach().resolve_neg() for tensor in inputs]
-    targets = [out.detach() for out in outs]
-    written = [torch.empty_like(out) if out.is_neg() else out for out in targets]
     attributes = operation.encode(tuple(values))
-    operation.run(*tensors, *written, *attributes, operation.codes[rung])
-    for target, out in zip(targets, written, strict=True):
-        if target is not out:
-            target.copy_(out)
+    operation.run(*inputs, *outs, *attributes, operation.codes[rung])
 
 
 def _define(operation: Operation) -> None:
-    name = operation.name
+    """Registers the two operators of an operation."""
     count = len(operation.inputs)
     single = len(operation.outputs) == 1
 
@@ -137,24 +129,27 @@ def _define(operation: Operation) -> None:
         given = arguments[count:]
         return [*given, *(a.default for a in operation.attributes[len(given) :])]
 
+    # Below autograd and torch's resolution of negated views: tensors are what they seem.
     def functional(*arguments: Any, rung: str | None = None) -> Any:
         inputs, values = arguments[:count], values_of(arguments)
-        _check(operation, inputs)
-        outs = _empty_checked(operation, inputs, values)
-        _run(operation, inputs, values, rung, outs)
+        try:
+            outs = _empty(operation, inputs, values)
+            _run(operation, inputs, values, rung, outs)
+        except (RuntimeError, IndexError):
+            # Inputs that do not fit are our ValueError, where torch was the first to notice.
+            _check(operation, inputs)
+            _infer(operation, inputs, values)
+            raise
         return outs[0] if single else outs
 
     def fake(*arguments: Any, rung: str | None = None) -> Any:
         del rung
-        inputs, values = arguments[:count], values_of(arguments)
-        outs = _empty(operation, inputs, values)
+        outs = _empty(operation, arguments[:count], values_of(arguments))
         return outs[0] if single else outs
 
     def writing(*arguments: Any, rung: str | None = None, **outputs: torch.Tensor) -> None:
-        inputs, values = arguments[:count], values_of(arguments)
         outs = [outputs[output] for output in operation.outputs]
-        _check(operation, (*inputs, *outs))
-        _run(operation, inputs, values, rung, outs)
+        _run(operation, arguments[:count], values_of(arguments), rung, outs)
 
     def fake_writing(*arguments: Any, **others: Any) -> None:
         del arguments, others
@@ -166,25 +161,15 @@ def _define(operation: Operation) -> None:
     ):
         # pt2_compliant_tag: that is what tests/python checks with opcheck.
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-        qualified = f"warpsmith::{schema[: schema.index('(')]}"
-        torch.library.impl(qualified, ("cpu", "cuda"), real, lib=LIBRARY)
-        torch.library.register_fake(qualified, traced, lib=LIBRARY)
+        name = schema[: schema.index("(")]
+        for key in ("CPU", "CUDA"):
+            LIBRARY.impl(name, real, key)
+        torch.library.register_fake(f"warpsmith::{name}", traced, lib=LIBRARY)
 
     backward, setup = _gradients.formula(operation)
     torch.library.register_autograd(
-        f"warpsmith::{name}", backward, setup_context=setup, lib=LIBRARY
+        f"warpsmith::{operation.name}", backward, setup_context=setup, lib=LIBRARY
     )
-
-
-def _empty_checked(
-    operation: Operation, inputs: Sequence[torch.Tensor], values: Sequence[Any]
-) -> tuple[torch.Tensor, ...]:
-    """_empty, where inputs that do not fit are the C++ side's ValueError, not torch's."""
-    try:
-        return _empty(operation, inputs, values)
-    except (RuntimeError, IndexError):
-        _infer(operation, inputs, values)
-        raise
 
 
 def call(
