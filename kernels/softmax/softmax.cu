@@ -11,6 +11,7 @@
 #include "kernels/softmax/10_row_in_registers.cuh"
 #include "kernels/softmax/11_cluster_per_row.cuh"
 #include "kernels/softmax/12_streamed_rows.cuh"
+#include "kernels/softmax/13_cluster_queue.cuh"
 
 namespace ws::softmax {
 namespace {
@@ -119,7 +120,7 @@ constexpr Rung kRungs[] = {
      .workspace = GridFence::workspace,
      .seeds = kGridFenceSeeds},
     {.name = "row_in_registers",
-     .idea = "8 to 1024 threads a row, as the row asks for, several loads in flight each",
+     .idea = "8 to 512 threads a row, as the row asks for, several loads in flight each",
      .dtypes = kFloats,
      .run = RowInRegisters::run,
      .supports = RowInRegisters::supports},
@@ -135,6 +136,13 @@ constexpr Rung kRungs[] = {
      .arch = Arch::kSm90,
      .run = StreamedRows::run,
      .supports = StreamedRows::supports},
+    {.name = "cluster_queue",
+     .idea = "clusters stay and draw the next row from a counter, so that addresses stay in order",
+     .dtypes = kFloats,
+     .arch = Arch::kSm90,
+     .run = ClusterQueue::run,
+     .supports = ClusterQueue::supports,
+     .workspace = ClusterQueue::workspace},
 };
 static_assert(well_formed(kRungs));
 static_assert(well_formed(kOperations));

@@ -1,8 +1,8 @@
 // Idea: clusters that stay take the next row from a counter; a warp of each block keeps bulk copies
 // of the rows to come in flight while the others work on a row in registers.
-// From cluster_per_row: no block is launched for a row, and loads do not pause for the reduction. The
-// counter hands rows out in the order of their addresses, so that DRAM pages are read and written as
-// a whole; dealt out in turns, rows drift apart, and 3 to 5 % of the rate is lost.
+// From cluster_per_row: no block is launched for a row, and loads do not pause for the reduction.
+// The counter hands rows out in the order of their addresses, so that DRAM pages are read and
+// written as a whole; dealt out in turns, rows drift apart, and 3 to 5 % of the rate is lost.
 // Traffic: one read, one write, one pass through shared memory.
 // Limits: 16 blocks of 64 KiB.
 #pragma once
@@ -25,12 +25,12 @@ struct QueueShape {
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kVectors = kVectors_;
   static constexpr int kStages = kStages_;
-  static constexpr int kMinBlocks = kMinBlocks_;  // an SM holds
+  static constexpr int kMinBlocks = kMinBlocks_;                          // an SM holds
   static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part
 };
 
-// Where a row waits for its block: a ring of parts, and the row's number, which the first block of the
-// cluster draws for all. A number past the last row ends the kernel.
+// Where a row waits for its block: a ring of parts, and the row's number, which the first block of
+// the cluster draws for all. A number past the last row ends the kernel.
 template <class T, class Shape>
 struct RowQueue {
   using Pipeline = tile::Pipeline<Shape::kStages>;
@@ -125,7 +125,8 @@ struct ClusterQueueKernel {
         if (r >= rows) break;
         const auto row = part_of(r);
         const Part tile(row, thread_index(), [&](int /*input*/, int vector) {
-          return shared.queue.parts.template load<kWidth>(at.stage * Queue::kPart + vector * kWidth);
+          return shared.queue.parts.template load<kWidth>(at.stage * Queue::kPart +
+                                                          vector * kWidth);
         });
         ptx::syncwarp();
         if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
@@ -144,7 +145,8 @@ struct ClusterQueue {
   // measured better than one with a deeper ring.
   using Short = QueueShape<512, 4, 2, 2>;
   template <class T>
-  using Long = std::conditional_t<sizeof(T) == 4, QueueShape<256, 16, 1, 2>, QueueShape<512, 8, 3, 1>>;
+  using Long =
+      std::conditional_t<sizeof(T) == 4, QueueShape<256, 16, 1, 2>, QueueShape<512, 8, 3, 1>>;
   static constexpr int64_t kShortBytes = cluster::kMaxBlocks * Short::kBytes;
   static constexpr int64_t kBytes = 2 * kShortBytes;
 
@@ -155,7 +157,8 @@ struct ClusterQueue {
     const Layout layout = layout_of(problem);
     if (Reason reason = forward_only(problem); !reason.empty()) return reason;
     if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
-      return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ", bytes);
+      return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ",
+                         bytes);
     }
     return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
   }
@@ -169,12 +172,13 @@ struct ClusterQueue {
       const auto with_shape = [&]<class Shape>() {
         using Kernel = ClusterQueueKernel<T, Op, Shape>;
         const auto rows = rows_of<T, Op::kInputs>(problem);
-        const auto blocks = static_cast<int>(
-            std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
+        const auto blocks =
+            static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
         const Grid cluster{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
         const int64_t clusters = std::min(rows.count, resident_clusters<Kernel>(cluster));
-        launch<Kernel>({.blocks = clusters * blocks, .threads = Kernel::kThreads, .cluster = blocks},
-                       context.stream, {rows, next});
+        launch<Kernel>(
+            {.blocks = clusters * blocks, .threads = Kernel::kThreads, .cluster = blocks},
+            context.stream, {rows, next});
       };
       if (bytes <= kShortBytes) {
         with_shape.template operator()<Short>();
