@@ -118,7 +118,9 @@ struct SharedArray {
 // bytes), as `size` elements of T; it starts at the next multiple of 16 bytes.
 template <class T, class SharedStorage>
 __device__ __forceinline__ SharedSpan<T> dynamic_shared(SharedStorage& shared, int64_t size) {
-  constexpr size_t kOffset = (sizeof(SharedStorage) + 15) / 16 * 16;
+  // As launch() counts it: an empty SharedStorage takes no memory.
+  constexpr size_t kOffset =
+      std::is_empty_v<SharedStorage> ? 0 : (sizeof(SharedStorage) + 15) / 16 * 16;
   return {reinterpret_cast<T*>(reinterpret_cast<std::byte*>(&shared) + kOffset), size};
 }
 
