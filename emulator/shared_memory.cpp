@@ -194,6 +194,9 @@ SharedMemory::~SharedMemory() {
 }
 
 void SharedMemory::give(Block& block, size_t index) const {
+  // Kernels without shared memory bind a reference to it all the same.
+  alignas(1024) static std::byte nothing;
+  block.shared = &nothing;
   if (capacity_ == 0) return;
   block.shared = data_ + index * capacity_;
   block.shared_bytes = bytes_;

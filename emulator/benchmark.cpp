@@ -1,0 +1,108 @@
+// How fast the emulator is: `emulator_benchmark` prints the table of docs/emulator.md.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "emulator/emulator.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/shuffle.hpp"
+
+namespace ws::emulator {
+namespace {
+
+constexpr int kRuns = 5;
+
+// Median seconds of a call, after one to warm up.
+double seconds(const std::function<void()>& call) {
+  call();
+  std::vector<double> times;
+  for (int i = 0; i < kRuns; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::ranges::sort(times);
+  return times[kRuns / 2];
+}
+
+uint64_t counted(Count what, const std::function<void()>& call) {
+  reset_counts();
+  call();
+  return counts()[static_cast<size_t>(what)];
+}
+
+void rate(const char* what, Count unit, const char* unit_name, const std::function<void()>& call) {
+  const double time = seconds(call);
+  fmt::print("{:<52} {:>9.2f} million {}/s\n", what,
+             static_cast<double>(counted(unit, call)) / time / 1e6, unit_name);
+}
+
+// A kernel of the catalogue on zeros, if it is there.
+void rung(const char* address, const Case& chosen, DType dtype) {
+  const Address found = resolve(address);
+  Problem problem = found.operation->make(*found.operation, chosen, dtype);
+  problem.operation = found.operation;
+  std::vector<std::vector<std::byte>> memory;
+  const auto allocate = [&](Tensor& tensor) {
+    const auto bytes = static_cast<size_t>(tensor.elements()) * size_of(tensor.dtype);
+    memory.emplace_back(bytes + 256);
+    const auto start = reinterpret_cast<uintptr_t>(memory.back().data());
+    tensor.data = memory.back().data() + (256 - start % 256) % 256;
+  };
+  for (int i = 0; i < problem.tensor_count; ++i) allocate(problem.tensor(i));
+  found.operation->infer(problem);
+  for (int i = 0; i < problem.tensor_count; ++i) {
+    if (problem.tensor(i).data == nullptr) allocate(problem.tensor(i));
+  }
+  std::vector<std::byte> workspace(found.rung->workspace(problem) + 256);
+  const auto start = reinterpret_cast<uintptr_t>(workspace.data());
+  const Context context{.workspace = workspace.data() + (256 - start % 256) % 256};
+  const double time = seconds([&] { found.rung->run(problem, context); });
+  fmt::print("{:<52} {:>9.1f} ms\n", concatenate(address, " ", problem.describe()), time * 1e3);
+}
+
+void run_all() {
+  fmt::print("{} host threads, median of {} runs\n", std::thread::hardware_concurrency(), kRuns);
+  rate("threads that never wait (blocks of 256)", Count::kThreads, "threads",
+       [] { launch({4096, 256}, [](std::byte*) {}); });
+  rate("shuffles, 8 blocks of 256 threads", Count::kSwitches, "switches", [] {
+    launch({8, 256}, [](std::byte*) {
+      uint32_t value = 1;
+      for (int i = 0; i < 200; ++i) value = ptx::shfl_sync_bfly(kFullMask, value, 1 + i % 16);
+    });
+  });
+  rate("the same", Count::kWarpInstructions, "warp instructions", [] {
+    launch({8, 256}, [](std::byte*) {
+      uint32_t value = 1;
+      for (int i = 0; i < 200; ++i) value = ptx::shfl_sync_bfly(kFullMask, value, 1 + i % 16);
+    });
+  });
+  rate("block barriers, 8 blocks of 1024 threads", Count::kSwitches, "switches", [] {
+    launch({8, 1024}, [](std::byte*) {
+      for (int i = 0; i < 100; ++i) ptx::barrier_sync();
+    });
+  });
+  for (const char* address : {"softmax/warp_per_row", "softmax/block_per_row"}) {
+    rung(address, {.extents = {1024, 1024}}, DType::kF32);
+  }
+  for (const char* address : {"gemm/naive", "gemm/mma_pipeline", "gemm/warp_specialized"}) {
+    rung(address, {.extents = {256, 256, 256}}, DType::kF16);
+  }
+}
+
+}  // namespace
+}  // namespace ws::emulator
+
+int main() {
+  try {
+    ws::emulator::run_all();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
