@@ -22,8 +22,8 @@ struct Scalar {
     Op op;
     uint32_t elements;
     int rank;
-    thread::Divider extents[kMaxRank];                // innermost first
-    int64_t strides[Op::kInputs + 1][kMaxRank];       // innermost first
+    thread::Divider extents[kMaxRank];           // innermost first
+    int64_t strides[Op::kInputs + 1][kMaxRank];  // innermost first
   };
   struct SharedStorage {};
 

@@ -1,9 +1,10 @@
 // Idea: one thread, several neighbouring elements, in accesses of several elements each.
 // From scalar: an access of 2, 4 or 8 times the bytes is still one instruction and one request, so
-// the same number of requests in flight covers more memory. vector_x8 takes two accesses of 4, whose
-// lanes leave gaps for each other; pack takes what 16 bytes hold, whatever the dtype.
+// the same number of requests in flight covers more memory. vector_x8 takes two accesses of 4,
+// whose lanes leave gaps for each other; pack takes what 16 bytes hold, whatever the dtype.
 // Traffic: every byte once.
-// Limits: flat layouts, pointers aligned to the access. A tail shorter than a vector goes one by one.
+// Limits: flat layouts, pointers aligned to the access. A tail shorter than a vector goes one by
+// one.
 #pragma once
 
 #include "kernels/elementwise/dispatch.hpp"
@@ -54,19 +55,23 @@ struct Vector {
 
 // Elements of an access, and accesses a thread, of the rows.
 struct VectorX2 {
-  template <class T> static constexpr int kWidth = 2;
+  template <class T>
+  static constexpr int kWidth = 2;
   static constexpr int kAccesses = 1;
 };
 struct VectorX4 {
-  template <class T> static constexpr int kWidth = 4;
+  template <class T>
+  static constexpr int kWidth = 4;
   static constexpr int kAccesses = 1;
 };
 struct VectorX8 {
-  template <class T> static constexpr int kWidth = 4;
+  template <class T>
+  static constexpr int kWidth = 4;
   static constexpr int kAccesses = 2;
 };
 struct Pack {
-  template <class T> static constexpr int kWidth = 16 / sizeof(T);
+  template <class T>
+  static constexpr int kWidth = 16 / sizeof(T);
   static constexpr int kAccesses = 1;
 };
 

@@ -28,7 +28,7 @@ struct CompactFront {
   struct Arguments {
     Operands<T, Op::kInputs> operands;
     Op op;
-    int64_t head;      // elements before the first vector
+    int64_t head;  // elements before the first vector
     int64_t vectors;
     int64_t elements;  // head, vectors * kWidth, and a tail shorter than a vector
   };
@@ -89,9 +89,9 @@ void launch_front(const Op& op, const Operands<T, kInputs>& operands, int64_t he
   const int64_t vectors = (elements - head) / kWidth;
   // One block more than full tiles: it takes the rest and the ends.
   const bool has_rest = vectors % Kernel::kTile != 0 || elements != vectors * kWidth;
-  launch<Kernel>({.blocks = vectors / Kernel::kTile + (has_rest ? 1 : 0),
-                  .threads = Kernel::kThreads},
-                 stream, {operands, op, head, vectors, elements});
+  launch<Kernel>(
+      {.blocks = vectors / Kernel::kTile + (has_rest ? 1 : 0), .threads = Kernel::kThreads}, stream,
+      {operands, op, head, vectors, elements});
 }
 
 // Configurations for one input and for two.

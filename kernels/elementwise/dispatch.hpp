@@ -35,8 +35,8 @@ void dispatch(const Problem& problem, Visit&& visit) {
     case DType::kF16: return with_type(half{});
     case DType::kBf16: return with_type(bf16{});
     default:
-      throw Error(concatenate("elementwise has no kernel for ",
-                              to_string(problem.tensor(0).dtype)));
+      throw Error(
+          concatenate("elementwise has no kernel for ", to_string(problem.tensor(0).dtype)));
   }
 }
 

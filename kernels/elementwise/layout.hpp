@@ -1,5 +1,5 @@
-// What a kernel must know of the tensors of a call: one loop nest for all of them, with as few loops
-// as the strides allow.
+// What a kernel must know of the tensors of a call: one loop nest for all of them, with as few
+// loops as the strides allow.
 #pragma once
 
 #include <algorithm>

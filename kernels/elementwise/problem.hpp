@@ -11,8 +11,8 @@
 
 namespace ws::elementwise {
 
-// The number of the dtype nearest to `value`. Through f32: to f16 and bf16 that rounds twice, as the
-// operations themselves do, which differs for no sum or product but subnormal bf16.
+// The number of the dtype nearest to `value`. Through f32: to f16 and bf16 that rounds twice, as
+// the operations themselves do, which differs for no sum or product but subnormal bf16.
 inline double round_to(DType dtype, double value) {
   const auto wide = static_cast<float>(value);
   switch (dtype) {
@@ -22,7 +22,8 @@ inline double round_to(DType dtype, double value) {
   }
 }
 
-// ---- Formulas: written from the definition, sharing nothing with functors.hpp --------------------
+// ---- Formulas: written from the definition, sharing nothing with functors.hpp
+// --------------------
 
 // `flops`: what a plain evaluation of the formula counts, a function call as one.
 struct AddFormula {
@@ -100,7 +101,8 @@ struct SigmoidFormula {
   static double value(const Problem&, double x) { return 1 / (1 + std::exp(-x)); }
 };
 
-// ---- Shapes -----------------------------------------------------------------------------------------
+// ---- Shapes
+// -----------------------------------------------------------------------------------------
 
 // The output has the inputs' shape; two inputs are broadcast against each other as in NumPy.
 template <class Formula>
@@ -174,7 +176,8 @@ Problem make(const Operation& operation, const Case& chosen, DType dtype) {
   return problem;
 }
 
-// ---- Cost, tolerance, reference --------------------------------------------------------------------
+// ---- Cost, tolerance, reference
+// --------------------------------------------------------------------
 
 // Elements that lie behind a tensor: a broadcast dimension has one.
 inline double distinct_elements(const Tensor& tensor) {
@@ -206,9 +209,9 @@ template <class Formula>
 Tolerance tolerance(const Problem& problem) {
   if (Formula::kIsExact) return {};
   switch (problem.tensor(0).dtype) {
-    case DType::kF16: return {.relative = 4e-4, .worst = 5.2e-4, .floor = 6.2e-5};
-    case DType::kBf16: return {.relative = 2.5e-3, .worst = 4e-3, .floor = 1e-5};
-    default: return {.relative = 1e-6, .worst = 2e-6, .floor = 1e-2};
+    case DType::kF16: return {.relative = 5.2e-4, .worst = 5.2e-4, .floor = 6.2e-5};
+    case DType::kBf16: return {.relative = 4e-3, .worst = 4e-3, .floor = 1e-5};
+    default: return {.relative = 2e-6, .worst = 2e-6, .floor = 1e-2};
   }
 }
 
@@ -234,7 +237,8 @@ void reference(const Problem& problem, Slice slice, std::span<double* const> exp
   }
 }
 
-// ---- Inputs -----------------------------------------------------------------------------------------
+// ---- Inputs
+// -----------------------------------------------------------------------------------------
 
 // Standard normal would never leave [-6, 6]: one element in eight comes from where the formulas
 // bend, round to nothing or overflow on the way.
@@ -249,7 +253,8 @@ inline void fill_with_corners(const Problem& problem, int index, uint64_t seed) 
   });
 }
 
-// ---- Cases ------------------------------------------------------------------------------------------
+// ---- Cases
+// ------------------------------------------------------------------------------------------
 
 inline constexpr std::array<std::string_view, 3> kExtentNames = {"rows", "columns", "inputs"};
 

@@ -1,5 +1,5 @@
-// What `verify` cannot ask of the elementwise family: values that are not finite, every f16 and bf16
-// there is, operands that share memory, and layouts of all ranks.
+// What `verify` cannot ask of the elementwise family: values that are not finite, every f16 and
+// bf16 there is, operands that share memory, and layouts of all ranks.
 #include <gmock/gmock.h>
 
 #include <bit>
@@ -63,14 +63,14 @@ void expect_right(const Problem& problem) {
     const double got = element(y, i);
     const double want = round_to(y.dtype, expected[static_cast<size_t>(i)]);
     const bool right =
-        std::isnan(want)
-            ? std::isnan(got)
-            : got == want || std::abs(got - expected[static_cast<size_t>(i)]) <=
-                                 tolerance.worst * (std::abs(want) + tolerance.floor);
+        std::isnan(want) ? std::isnan(got)
+                         : got == want || std::abs(got - expected[static_cast<size_t>(i)]) <=
+                                              tolerance.worst * (std::abs(want) + tolerance.floor);
     if (right) continue;
     ++reported;
-    ADD_FAILURE() << problem.describe() << ", element " << i << ": f(" << element(problem.tensor(0), i)
-                  << ") is " << got << ", the reference has " << expected[static_cast<size_t>(i)];
+    ADD_FAILURE() << problem.describe() << ", element " << i << ": f("
+                  << element(problem.tensor(0), i) << ") is " << got << ", the reference has "
+                  << expected[static_cast<size_t>(i)];
   }
 }
 
@@ -88,9 +88,12 @@ TYPED_TEST(Elementwise, ValuesThatAreNotFinite) {
   };
   // As torch has them: x * 0 is NaN where x is infinite.
   const Expectation all[] = {
-      {"relu", 0, kInfinity},     {"elu", -1, kInfinity},
-      {"gelu", kNaN, kInfinity},  {"swish", kNaN, kInfinity},
-      {"hardswish", kNaN, kInfinity}, {"hardshrink", -kInfinity, kInfinity},
+      {"relu", 0, kInfinity},
+      {"elu", -1, kInfinity},
+      {"gelu", kNaN, kInfinity},
+      {"swish", kNaN, kInfinity},
+      {"hardswish", kNaN, kInfinity},
+      {"hardshrink", -kInfinity, kInfinity},
       {"sigmoid", 0, 1},
   };
   const auto infinity = static_cast<float>(kInfinity);
@@ -108,8 +111,9 @@ TYPED_TEST(Elementwise, ValuesThatAreNotFinite) {
         run_and_wait(rung, problem);
         for (size_t i = 0; i < y.size(); ++i) {
           const double got = to_float(y[i]);
-          const double expected =
-              i % 3 == 0 ? want.at_minus_infinity : i % 3 == 1 ? want.at_infinity : kNaN;
+          const double expected = i % 3 == 0   ? want.at_minus_infinity
+                                  : i % 3 == 1 ? want.at_infinity
+                                               : kNaN;
           if (std::isnan(expected)) {
             EXPECT_TRUE(std::isnan(got)) << "element " << i << " is " << got;
           } else {
@@ -236,9 +240,10 @@ TEST(ElementwiseLayout, PointersThatLieDifferently) {
       expect_right(problem);
       EXPECT_EQ(to_float(y[static_cast<size_t>(shifts / 64 + 2900)]), -1) << rung.name;
     }
-    EXPECT_EQ(best(problem_of("mul", {part(a, shifts % 8), part(b, 0), part(y, 1)}),
-                   device_capability()).name,
-              "compact_front");
+    EXPECT_EQ(
+        best(problem_of("mul", {part(a, shifts % 8), part(b, 0), part(y, 1)}), device_capability())
+            .name,
+        "compact_front");
   }
 }
 
@@ -343,11 +348,10 @@ TEST(ElementwiseErrors, NameTheValues) {
 }
 
 TEST(ElementwiseSeeds, AllNamesResolve) {
-  for (const std::string_view name : {"elementwise_f32", "relu_f16x8_pack", "gelu_f16x2",
-                                      "elementwise_f16x8", "swish_f32x4", "sigmoid_f16",
-                                      "elementwise_mul_naive_f32", "elementwise_mul_naive_f16",
-                                      "elementwise_template_mul_pack_f32",
-                                      "elementwise_template_mul_pack_f16"}) {
+  for (const std::string_view name :
+       {"elementwise_f32", "relu_f16x8_pack", "gelu_f16x2", "elementwise_f16x8", "swish_f32x4",
+        "sigmoid_f16", "elementwise_mul_naive_f32", "elementwise_mul_naive_f16",
+        "elementwise_template_mul_pack_f32", "elementwise_template_mul_pack_f16"}) {
     const Address address = resolve(name);
     EXPECT_NE(address.rung, nullptr) << name;
     EXPECT_NE(address.operation, nullptr) << name;

@@ -11,8 +11,23 @@ constexpr uint32_t kLargest = (1u << 31) - 1;
 
 TEST(Divider, EdgesAndRandomNumbers) {
   std::mt19937 bits(1);
-  std::vector<uint32_t> divisors = {1, 2, 3, 5, 7, 255, 256, 257, 641, 65535, 65536, 65537,
-                                    (1u << 30) - 1, 1u << 30, (1u << 30) + 1, kLargest - 1, kLargest};
+  std::vector<uint32_t> divisors = {1,
+                                    2,
+                                    3,
+                                    5,
+                                    7,
+                                    255,
+                                    256,
+                                    257,
+                                    641,
+                                    65535,
+                                    65536,
+                                    65537,
+                                    (1u << 30) - 1,
+                                    1u << 30,
+                                    (1u << 30) + 1,
+                                    kLargest - 1,
+                                    kLargest};
   for (int i = 0; i < 500; ++i) divisors.push_back((bits() >> (1 + i % 30)) + 1);
   for (const uint32_t d : divisors) {
     const Divider divider(d);

@@ -71,7 +71,8 @@ __device__ __forceinline__ void ld_global(void* registers, const void* global) {
   const Word* from = static_cast<const Word*>(global);
   Word* to = static_cast<Word*>(registers);
   if constexpr (kCache == Cache::kDefault) {
-    // Not an assignment, which may become several narrower loads, nor __ldca, which is a strong one.
+    // Not an assignment, which may become several narrower loads, nor __ldca, which is a strong
+    // one.
     if constexpr (kBytes == 16) {
       asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
                    : "=r"(to->x), "=r"(to->y), "=r"(to->z), "=r"(to->w)

@@ -19,7 +19,8 @@ __device__ __forceinline__ void st_global(void* global, const void* registers) {
   const Word* from = static_cast<const Word*>(registers);
   Word* to = static_cast<Word*>(global);
   if constexpr (kCache == Cache::kDefault) {
-    // Not an assignment, which may become several narrower stores, nor __stwb, which is a strong one.
+    // Not an assignment, which may become several narrower stores, nor __stwb, which is a strong
+    // one.
     if constexpr (kBytes == 16) {
       asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
                    :
