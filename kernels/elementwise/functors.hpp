@@ -40,10 +40,10 @@ struct Elu {
 
  private:
   // e^x - 1 for x <= 0. Close to 0 the subtraction would cancel all digits that matter: there a
-  // polynomial x * q(x) serves, relative error 3e-8 down to kFar.
+  // polynomial x * q(x) serves, relative error 3e-8 down to kFar (fit.py).
   static __device__ __forceinline__ float expm1_of_negative(float x) {
     constexpr float kFar = -0.4f;
-    float q = 0.00708748260512948f;
+    float q = 0.007087481673806906f;
     q = thread::fma(q, x, 0.04125666618347168f);
     q = thread::fma(q, x, 0.16661246120929718f);
     q = thread::fma(q, x, 0.49999773502349854f);
@@ -60,7 +60,7 @@ struct GeluErf {
   // cancels for x < 0. log2(Phi(-|x|)) is smooth enough for one polynomial, and one ex2 leads back,
   // so the tail keeps its relative accuracy: error below 8e-7 * (|gelu(x)| + 0.01) everywhere.
   // Past the fitted [0, 6] the polynomial only falls, so huge x reach Phi = 0 or 1 by themselves.
-  // Coefficients: fit_gelu.py.
+  // Coefficients: fit.py.
   __device__ __forceinline__ float operator()(float x) const {
     const float a = ::fabsf(x);
     float q = -8.598950671512284e-07f;
