@@ -91,6 +91,7 @@ struct Operation {
   std::span<const Parameter> parameters;  // inputs first
   std::span<const Attribute> attributes{};
   std::span<const std::string_view> extent_names;  // of Case::extents: {"rows", "columns"}
+  int optional_extents = 0;  // trailing ones that `--shape` may leave out: 0 then
   DTypes dtypes;
   std::string_view seed_prefix = {};  // replaces {} in Rung::seeds
   std::string_view torch;  // the peer as a Python expression over parameter and attribute names

@@ -35,9 +35,15 @@ Case parse_shape(const Operation& operation, const std::string& text) {
   for (const std::string_view name : operation.extent_names) {
     names.append(names.empty() ? "" : "x").append(name);
   }
-  require(extents.size() == operation.extent_names.size(), "--shape ", text, " has ", extents.size(),
+  const size_t most = operation.extent_names.size();
+  require(extents.size() <= most &&
+              extents.size() + static_cast<size_t>(operation.optional_extents) >= most,
+          "--shape ", text, " has ", extents.size(),
           extents.size() == 1 ? " extent, " : " extents, ", operation.name, " has ",
-          operation.extent_names.size(), ": ", names);
+          most, ": ", names,
+          operation.optional_extents > 0
+              ? concatenate(", of which the last ", operation.optional_extents, " may be left out")
+              : "");
   std::ranges::copy(extents, chosen.extents.begin());
   return chosen;
 }
@@ -66,6 +72,14 @@ void apply(const Operation& operation, const std::string& setting, Case& chosen)
 }
 
 }  // namespace
+
+std::vector<std::string_view> dtype_names(DTypes dtypes) {
+  std::vector<std::string_view> names;
+  for (const DType d : kAllDTypes) {
+    if (dtypes.has(d)) names.push_back(to_string(d));
+  }
+  return names;
+}
 
 std::string Target::name() const { return fmt::format("{}/{}", operation->name, rung->name); }
 
@@ -176,6 +190,25 @@ void Progress::show(const std::string& text) {
   std::fflush(stderr);
 }
 
+namespace {
+
+// Cuts a text between words into lines of at most `width`; longer words stay whole.
+std::vector<std::string> wrap(const std::string& text, size_t width) {
+  std::vector<std::string> lines = {""};
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) {
+      lines.emplace_back();
+    }
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::string Table::text() const {
   const size_t count = columns_.size();
   std::vector<size_t> widths(count);
@@ -185,22 +218,22 @@ std::string Table::text() const {
   }
   size_t before = 0;
   for (size_t c = 0; c + 1 < count; ++c) before += widths[c] + 2;
-  if (before < kWidth) widths[count - 1] = std::min(widths[count - 1], kWidth - before);
+  const size_t room = before + 20 < kWidth ? kWidth - before : 20;
+  widths[count - 1] = std::min(widths[count - 1], room);
 
   std::string text;
   const auto line = [&](const auto& cell) {
     std::string row;
-    for (size_t c = 0; c < count; ++c) {
-      std::string value = cell(c);
-      if (c + 1 == count && value.size() > widths[c]) {
-        value = value.substr(0, widths[c] > 3 ? widths[c] - 3 : 0) + "...";
-      }
-      row += columns_[c].right ? fmt::format("{:>{}}", value, widths[c])
-                               : fmt::format("{:<{}}", value, widths[c]);
-      if (c + 1 < count) row += "  ";
+    for (size_t c = 0; c + 1 < count; ++c) {
+      row += columns_[c].right ? fmt::format("{:>{}}  ", cell(c), widths[c])
+                               : fmt::format("{:<{}}  ", cell(c), widths[c]);
     }
-    row.erase(row.find_last_not_of(' ') + 1);
-    text += row + "\n";
+    for (const std::string& part : wrap(cell(count - 1), widths[count - 1])) {
+      row += columns_[count - 1].right ? fmt::format("{:>{}}", part, widths[count - 1]) : part;
+      row.erase(row.find_last_not_of(' ') + 1);
+      text += row + "\n";
+      row.assign(before, ' ');
+    }
   };
   line([&](size_t c) { return columns_[c].title; });
   for (const auto& cells : rows_) line([&](size_t c) { return cells[c]; });
@@ -208,6 +241,6 @@ std::string Table::text() const {
 }
 
 void print(const std::string& text) { fmt::print("{}", text); }
-void print(const Json& json) { fmt::print("{}\n", json.dump(2)); }
+void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
 
 }  // namespace ws::cli

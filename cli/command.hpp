@@ -33,6 +33,8 @@ void add_resources(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 
+std::vector<std::string_view> dtype_names(DTypes dtypes);
+
 // One rung of one operation.
 struct Target {
   const Family* family;
@@ -76,7 +78,7 @@ class Progress {
   bool terminal_;
 };
 
-// Columns as wide as their texts, at most 100 together: the last one is cut.
+// Columns as wide as their texts, at most 100 together: the last one goes on in the next line.
 class Table {
  public:
   struct Column {
@@ -93,6 +95,6 @@ class Table {
 };
 
 void print(const std::string& text);
-void print(const Json& json);
+void print_json(const Json& json);
 
 }  // namespace ws::cli

@@ -4,18 +4,10 @@
 #include <algorithm>
 
 #include "cli/command.hpp"
+#include "cli/sources.hpp"
 
 namespace ws::cli {
 namespace {
-
-std::vector<std::string_view> names_of(DTypes dtypes) {
-  std::vector<std::string_view> names;
-  for (const DType d : {DType::kF32, DType::kF16, DType::kBf16, DType::kE4m3, DType::kE5m2,
-                        DType::kI32, DType::kI64}) {
-    if (dtypes.has(d)) names.push_back(to_string(d));
-  }
-  return names;
-}
 
 Json to_json(const Attribute& attribute) {
   constexpr std::array<std::string_view, 4> kKinds = {"float", "int", "bool", "choice"};
@@ -34,7 +26,7 @@ Json to_json(const Operation& operation) {
                {"summary", operation.summary},
                {"formula", operation.formula},
                {"source", operation.source},
-               {"dtypes", names_of(operation.dtypes)},
+               {"dtypes", dtype_names(operation.dtypes)},
                {"extents", std::vector(operation.extent_names.begin(), operation.extent_names.end())},
                {"parameters", Json::array()},
                {"attributes", Json::array()},
@@ -60,16 +52,16 @@ Json to_json(const Family& family) {
   for (const Rung& rung : family.rungs) {
     json["rungs"].push_back({{"name", rung.name},
                              {"idea", rung.idea},
-                             {"dtypes", names_of(rung.dtypes)},
+                             {"dtypes", dtype_names(rung.dtypes)},
                              {"arch", to_string(rung.arch)},
                              {"file", rung.file},
                              {"may_spill", rung.may_spill}});
-    for (const Operation& operation : family.operations) {
-      for (const std::string& seed : seeds_of(rung, operation)) {
-        json["seeds"].push_back(
-            {{"name", seed}, {"rung", fmt::format("{}/{}", operation.name, rung.name)}});
-      }
-    }
+  }
+  for (const SeedRow& row : seed_rows()) {
+    if (row.family != family.name) continue;
+    json["seeds"].push_back({{"name", row.name},
+                             {"dtypes", row.dtypes},
+                             {"rung", row.rung.empty() ? Json(nullptr) : Json(row.rung)}});
   }
   return json;
 }
@@ -88,7 +80,7 @@ void run_list(const std::vector<std::string>& names, bool as_json) {
   if (as_json) {
     Json json = Json::array();
     for (const Family* family : chosen) json.push_back(to_json(*family));
-    print(Json{{"families", json}});
+    print_json(Json{{"families", json}});
     return;
   }
   for (const Family* family : chosen) {
@@ -98,7 +90,7 @@ void run_list(const std::vector<std::string>& names, bool as_json) {
     print(fmt::format("  operations: {}\n", fmt::join(operations, ", ")));
     Table table({{"  rung"}, {"dtypes"}, {"arch"}, {"idea"}});
     for (const Rung& rung : family->rungs) {
-      table.add({fmt::format("  {}", rung.name), joined(names_of(rung.dtypes)),
+      table.add({fmt::format("  {}", rung.name), joined(dtype_names(rung.dtypes)),
                  std::string(to_string(rung.arch)), std::string(rung.idea)});
     }
     print(table.text() + "\n");

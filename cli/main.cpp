@@ -17,7 +17,13 @@ int main(int argc, char** argv) {
       "Exit codes: 0 all well, 1 a check failed or a kernel did, 2 bad usage or input.");
   int exit_code = ws::cli::kOk;
   ws::cli::add_list(app, exit_code);
+  ws::cli::add_show(app, exit_code);
   ws::cli::add_verify(app, exit_code);
+  ws::cli::add_bench(app, exit_code);
+  ws::cli::add_ladder(app, exit_code);
+  ws::cli::add_resources(app, exit_code);
+  ws::cli::add_compare(app, exit_code);
+  ws::cli::add_doctor(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

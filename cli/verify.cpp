@@ -132,7 +132,7 @@ int run_verify(const VerifyArguments& arguments) {
                  {"skipped", skipped},
                  {"results", Json::array()}};
     for (const Verification& r : results) json["results"].push_back(harness::to_json(r));
-    print(json);
+    print_json(json);
   } else {
     if (arguments.verbose) {
       print_each(results);

@@ -8,19 +8,39 @@
 
 namespace ws::harness {
 
+Problem make_problem(const Operation& operation, const Case& chosen, DType dtype) {
+  require(operation.dtypes.has(dtype), operation.name, " takes no ", to_string(dtype));
+  const Case complete = with_attributes(operation, chosen);
+  Problem problem = operation.make(operation, complete, dtype);
+  problem.operation = &operation;
+  problem.attributes = complete.attributes;
+  // Outputs that make() laid out (with padding) are as if the caller had brought them.
+  std::byte anywhere{};
+  const int inputs = problem.input_count();
+  for (int i = inputs; i < problem.tensor_count; ++i) problem.tensor(i).data = &anywhere;
+  check(problem);
+  for (int i = inputs; i < problem.tensor_count; ++i) problem.tensor(i).data = nullptr;
+  return problem;
+}
+
+Case with_attributes(const Operation& operation, const Case& chosen) {
+  Case complete = chosen;
+  if (!complete.has_attributes) {
+    for (size_t i = 0; i < operation.attributes.size(); ++i) {
+      complete.attributes[i] = operation.attributes[i].standard;
+    }
+    complete.has_attributes = true;
+  }
+  return complete;
+}
+
 Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, uint64_t seed,
                    const SampleLimits& limits)
-    : chosen_(chosen), dtype_(dtype), seed_(seed), limits_(limits) {
-  require(operation.dtypes.has(dtype), operation.name, " takes no ", to_string(dtype));
-  if (!chosen_.has_attributes) {
-    for (size_t i = 0; i < operation.attributes.size(); ++i) {
-      chosen_.attributes[i] = operation.attributes[i].standard;
-    }
-    chosen_.has_attributes = true;
-  }
-  problem_ = operation.make(operation, chosen_, dtype);
-  problem_.operation = &operation;
-  problem_.attributes = chosen_.attributes;
+    : chosen_(with_attributes(operation, chosen)),
+      dtype_(dtype),
+      seed_(seed),
+      limits_(limits),
+      problem_(make_problem(operation, chosen, dtype)) {
   const int count = problem_.input_count();
   for (int i = 0; i < count; ++i) {
     // The 0xFF between rows is a NaN that no kernel may take in.
@@ -35,11 +55,6 @@ Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, 
       fill_normal(problem_.tensor(i), input_seed);
     }
   }
-  // Outputs that make() laid out (with padding) are as if the caller had brought them.
-  std::byte anywhere{};
-  for (int i = count; i < problem_.tensor_count; ++i) problem_.tensor(i).data = &anywhere;
-  check(problem_);
-  for (int i = count; i < problem_.tensor_count; ++i) problem_.tensor(i).data = nullptr;
   items_ = operation.items(problem_);
 }
 

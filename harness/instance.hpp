@@ -11,6 +11,12 @@
 
 namespace ws::harness {
 
+// The case with attributes: the operation's standard ones where it has none of its own.
+Case with_attributes(const Operation& operation, const Case& chosen);
+
+// The case's problem, checked, without data. Throws InvalidArgument.
+Problem make_problem(const Operation& operation, const Case& chosen, DType dtype);
+
 // Up to which size every output element is compared; beyond, a sample of items is.
 struct SampleLimits {
   double flops = 4e9;
@@ -25,7 +31,7 @@ class Instance {
   const Operation& operation() const { return *problem_.operation; }
   const Case& chosen() const { return chosen_; }
   DType dtype() const { return dtype_; }
-  // Checked by check(); inputs lie on the host, outputs have no data.
+  // Inputs lie on the host, outputs have no data.
   const Problem& problem() const { return problem_; }
   std::span<const HostTensor> inputs() const { return inputs_; }
 

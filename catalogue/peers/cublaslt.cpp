@@ -1,0 +1,240 @@
+#include "catalogue/peers/cublaslt.hpp"
+
+#if !defined(WS_EMULATED) && __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#define WS_HAS_CUBLASLT
+#endif
+
+namespace ws::peers {
+
+#ifndef WS_HAS_CUBLASLT
+
+namespace {
+constexpr std::string_view kWhy =
+#ifdef WS_EMULATED
+    "needs a GPU: this is the emulated build";
+#else
+    "was not built: the toolkit had no cublasLt.h";
+#endif
+}  // namespace
+
+LibraryStatus cublaslt_status() { return {"cuBLASLt", false, std::string(kWhy)}; }
+Reason cublaslt_gemm_supports(const Problem&) { return std::string(kWhy); }
+size_t cublaslt_gemm_workspace(const Problem&) { return 0; }
+void cublaslt_gemm_run(const Problem&, const Context&) { throw Error(std::string(kWhy)); }
+
+#else
+
+namespace {
+
+constexpr size_t kWorkspace = size_t{32} << 20;  // what the vendor advises for Hopper
+
+struct Functions {
+  Library library{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtGetVersion) version = nullptr;
+  decltype(&cublasLtMatmul) matmul = nullptr;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
+  decltype(&cublasLtMatmulDescDestroy) desc_destroy = nullptr;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create = nullptr;
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create = nullptr;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+
+  Functions() {
+    if (!library.found()) return;
+    const auto load = [&](auto& target, const char* name) {
+      target = library.function<std::remove_pointer_t<std::remove_reference_t<decltype(target)>>>(
+          name);
+    };
+    load(create, "cublasLtCreate");
+    load(version, "cublasLtGetVersion");
+    load(matmul, "cublasLtMatmul");
+    load(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    load(desc_create, "cublasLtMatmulDescCreate");
+    load(desc_destroy, "cublasLtMatmulDescDestroy");
+    load(desc_set, "cublasLtMatmulDescSetAttribute");
+    load(layout_create, "cublasLtMatrixLayoutCreate");
+    load(layout_destroy, "cublasLtMatrixLayoutDestroy");
+    load(preference_create, "cublasLtMatmulPreferenceCreate");
+    load(preference_destroy, "cublasLtMatmulPreferenceDestroy");
+    load(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  }
+};
+
+const Functions& functions() {
+  static const Functions kFunctions;
+  return kFunctions;
+}
+
+void check_status(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw Error(concatenate(what, " failed with cublasStatus_t ", static_cast<int>(status)));
+  }
+}
+
+cublasLtHandle_t handle() {
+  // One per device, for the life of the process.
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;
+  int device = 0;
+  detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  const std::lock_guard lock(mutex);
+  cublasLtHandle_t& mine = handles[device];
+  if (mine == nullptr) check_status(functions().create(&mine), "cublasLtCreate");
+  return mine;
+}
+
+// What a plan depends on. cuBLAS counts in columns, so it computes C^T = op(B)^T op(A)^T.
+struct Key {
+  DType dtype;
+  int layout;
+  int64_t m, n, k;
+  std::array<int64_t, 3> leading;
+  std::array<uint32_t, 3> alignment;
+  auto operator<=>(const Key&) const = default;
+};
+
+uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer) | 256;
+  return static_cast<uint32_t>(address & -address);
+}
+
+Key key_of(const Problem& problem) {
+  Key key{};
+  key.dtype = problem.tensor(0).dtype;
+  key.layout = static_cast<int>(problem.attribute(0));
+  key.m = problem.tensor(2).shape[0];
+  key.n = problem.tensor(2).shape[1];
+  key.k = problem.tensor(0).shape[key.layout >= 2 ? 0 : 1];
+  for (int i = 0; i < 3; ++i) {
+    const Tensor& t = problem.tensor(i);
+    // A single row has no next one; torch leaves any number there.
+    key.leading[static_cast<size_t>(i)] = t.shape[0] > 1 ? t.strides[0] : t.shape[1];
+    key.alignment[static_cast<size_t>(i)] = alignment_of(t.data);
+  }
+  return key;
+}
+
+struct Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  std::array<cublasLtMatrixLayout_t, 3> layouts{};
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace = 0;
+  std::string missing;  // why there is none
+
+  explicit Plan(const Key& key) {
+    const Functions& f = functions();
+    const cudaDataType_t type = key.dtype == DType::kF32   ? CUDA_R_32F
+                                : key.dtype == DType::kF16 ? CUDA_R_16F
+                                                           : CUDA_R_16BF;
+    check_status(f.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+      const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+      check_status(f.desc_set(operation, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulDescSetAttribute");
+    };
+    const bool a_transposed = key.layout >= 2;
+    const bool b_transposed = key.layout % 2 == 1;
+    set(CUBLASLT_MATMUL_DESC_TRANSA, b_transposed);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, a_transposed);
+    const auto layout = [&](size_t i, int64_t rows, int64_t columns) {
+      check_status(f.layout_create(&layouts[i], type, static_cast<uint64_t>(columns),
+                                   static_cast<uint64_t>(rows), key.leading[i]),
+                   "cublasLtMatrixLayoutCreate");
+    };
+    layout(0, a_transposed ? key.k : key.m, a_transposed ? key.m : key.k);
+    layout(1, b_transposed ? key.n : key.k, b_transposed ? key.k : key.n);
+    layout(2, key.m, key.n);
+
+    cublasLtMatmulPreference_t preference = nullptr;
+    check_status(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check_status(f.preference_set(preference, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment[2]);
+    cublasLtMatmulHeuristicResult_t result{};
+    int found = 0;
+    const cublasStatus_t status = f.heuristic(handle(), operation, layouts[1], layouts[0],
+                                              layouts[2], layouts[2], preference, 1, &result, &found);
+    f.preference_destroy(preference);
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
+      missing = concatenate("its heuristic has no algorithm (cublasStatus_t ",
+                            static_cast<int>(status), ")");
+      return;
+    }
+    algorithm = result.algo;
+    workspace = result.workspaceSize;
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() {
+    for (cublasLtMatrixLayout_t layout : layouts) {
+      if (layout != nullptr) functions().layout_destroy(layout);
+    }
+    if (operation != nullptr) functions().desc_destroy(operation);
+  }
+};
+
+const Plan& plan_of(const Problem& problem) {
+  static thread_local std::map<Key, std::unique_ptr<Plan>> plans;
+  const Key key = key_of(problem);
+  std::unique_ptr<Plan>& plan = plans[key];
+  if (plan == nullptr) plan = std::make_unique<Plan>(key);
+  return *plan;
+}
+
+}  // namespace
+
+LibraryStatus cublaslt_status() {
+  const Library& library = functions().library;
+  if (!library.found()) return {"cuBLASLt", false, library.missing()};
+  return {"cuBLASLt", true, concatenate(library.path(), ", version ", functions().version())};
+}
+
+Reason cublaslt_gemm_supports(const Problem& problem) {
+  if (!functions().library.found()) return functions().library.missing();
+  if (!kFloats.has(problem.tensor(0).dtype)) {
+    return concatenate("takes f32, f16 and bf16, not ", to_string(problem.tensor(0).dtype));
+  }
+  const Key key = key_of(problem);
+  if (key.k == 0) return "K is 0";
+  for (int i = 0; i < 3; ++i) {
+    const Tensor& t = problem.tensor(i);
+    if (t.shape[1] > 1 && t.strides[1] != 1) {
+      return concatenate("takes contiguous rows, not ", t.describe());
+    }
+  }
+  return plan_of(problem).missing;
+}
+
+size_t cublaslt_gemm_workspace(const Problem& problem) { return plan_of(problem).workspace; }
+
+void cublaslt_gemm_run(const Problem& problem, const Context& context) {
+  const Plan& plan = plan_of(problem);
+  const float one = 1;
+  const float zero = 0;
+  void* c = problem.tensor(2).data;
+  check_status(functions().matmul(handle(), plan.operation, &one, problem.tensor(1).data,
+                                  plan.layouts[1], problem.tensor(0).data, plan.layouts[0], &zero, c,
+                                  plan.layouts[2], c, plan.layouts[2], &plan.algorithm,
+                                  context.workspace, plan.workspace, context.stream),
+               "cublasLtMatmul");
+}
+
+#endif
+
+}  // namespace ws::peers
