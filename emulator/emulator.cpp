@@ -176,9 +176,9 @@ size_t choose(size_t n) {
 
 namespace {
 
-void suspend(Thread& me, const char* operation) {
+inline void suspend(Thread& me, const char* operation) {
   me.waiting_for = operation;
-  Scheduler::of_this_host_thread().suspend();
+  me.block->group->scheduler->suspend(me);
   me.waiting_for = nullptr;
 }
 

@@ -8,10 +8,6 @@
 #include <cstring>
 #include <thread>
 
-#if WS_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 namespace ws::emulator {
 namespace {
 
@@ -43,9 +39,6 @@ class StackAllocator {
   }
 };
 
-// Unwinds a waiting thread after another one has failed.
-struct Cancelled {};
-
 }  // namespace
 
 constinit thread_local Thread* current_thread = nullptr;
@@ -57,40 +50,19 @@ Scheduler& Scheduler::of_this_host_thread() {
 
 // ---- Changing stacks ------------------------------------------------------------------------------
 
-void Scheduler::switch_to(Runner& target) {
-  Runner& here = *active_;
-  previous_ = &here;
-  active_ = &target;
-#if WS_ASAN
-  __sanitizer_start_switch_fiber(&here.fake_stack, target.bottom, target.size);
-#endif
-  arrived(std::move(target.context).resume(), here);
-}
-
-// The first thing on the new stack: `from` is where the previous runner stopped.
-void Scheduler::arrived(context::fiber from, [[maybe_unused]] Runner& here) {
-#if WS_ASAN
-  const void* bottom = nullptr;
-  size_t size = 0;
-  __sanitizer_finish_switch_fiber(here.fake_stack, &bottom, &size);
-  if (previous_ == &main_) {
-    main_.bottom = bottom;
-    main_.size = size;
-  }
-#endif
-  previous_->context = std::move(from);
-}
-
-Runner& Scheduler::runner_of(Thread& thread) {
-  if (thread.runner != nullptr) return *thread.runner;
+Runner& Scheduler::new_runner_of(Thread& thread) {
   if (idle_.empty()) {
     Runner* runner = runners_.emplace_back(std::make_unique<Runner>()).get();
     StackAllocator allocator;
     const context::stack_context stack = allocator.allocate();
-    runner->size = kStackBytes;
+    // Stacks begin at different cache lines of their pages: their tops, which every switch touches, would
+    // else all compete for the same few sets of the cache.
+    const size_t offset = runners_.size() * 17 % 64 * 64;
+    runner->size = kStackBytes - offset;
     runner->bottom = static_cast<std::byte*>(stack.sp) - kStackBytes;
+    void* top = static_cast<std::byte*>(stack.sp) - offset;
     runner->context = context::fiber(
-        std::allocator_arg, context::preallocated(stack.sp, stack.size, stack), allocator,
+        std::allocator_arg, context::preallocated(top, stack.size - offset, stack), allocator,
         [this, runner](context::fiber from) {
           arrived(std::move(from), *runner);
           loop(*runner);
@@ -146,7 +118,7 @@ void Scheduler::trim(size_t keep) {
 void Scheduler::execute(Thread& thread) {
   current_thread = &thread;
   thread.block->started = true;
-  count(Count::kSwitches);
+  ++group_->switches;
   try {
     group_->body(thread.block->shared);
     thread_ended(thread);
@@ -174,33 +146,12 @@ void Scheduler::thread_ended(Thread& thread) {
   }
 }
 
-void Scheduler::suspend() {
-  Thread* me = current_thread;
-  Thread* next = pick();
-  if (next != me) {
-    switch_to(next != nullptr ? runner_of(*next) : main_);
-    current_thread = me;
-    count(Count::kSwitches);
-  }
-  if (group_->cancelled) throw Cancelled{};
-}
-
-Thread* Scheduler::pick() {
+// Puts any of the ready threads last; or says that conditions should be looked at before they must.
+bool Scheduler::permute() {
   Group& group = *group_;
-  if (group.ready.empty() || group.cancelled) return nullptr;
-  if (group.options.order == Order::kRandom) {
-    // Now and then conditions are looked at before they must be.
-    if (!group.conditional.empty() && group.random() % 64 == 0) return nullptr;
-    std::swap(group.ready[group.random() % group.ready.size()], group.ready.back());
-  }
-  Thread* next = group.ready.back();
-  group.ready.pop_back();
-  return next;
-}
-
-void Scheduler::release(Group& group, std::vector<Thread*>& waiting) {
-  group.ready.insert(group.ready.end(), waiting.rbegin(), waiting.rend());
-  waiting.clear();
+  if (!group.conditional.empty() && group.random() % 64 == 0) return false;
+  std::swap(group.ready[group.random() % group.ready.size()], group.ready.back());
+  return true;
 }
 
 void Scheduler::wake_conditional() {
@@ -241,6 +192,7 @@ bool Scheduler::wake_yielded() {
 
 void Scheduler::run(Group& group) {
   group_ = &group;
+  group.scheduler = this;
   idle_passes_ = 0;
   group.ready.reserve(group.threads.size());
   for (Thread& thread : group.threads) group.ready.push_back(&thread);
@@ -260,6 +212,7 @@ void Scheduler::run(Group& group) {
     }
   }
   if (group.failure) cancel();
+  count(Count::kSwitches, group.switches);
   trim(kIdleRunners);
   group_ = nullptr;
   if (group.failure) std::rethrow_exception(group.failure);

@@ -10,6 +10,7 @@
 #include "emulator/emulator.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
 #define WS_ASAN 1
 #else
 #define WS_ASAN 0
@@ -24,6 +25,8 @@ struct ClusterBarrier {
   uint64_t generation = 0;
   std::vector<Thread*> waiting;
 };
+
+class Scheduler;
 
 // Blocks that may wait for each other: a cluster, or all blocks of a cooperative grid.
 struct Group {
@@ -44,8 +47,10 @@ struct Group {
   std::vector<Thread*> yielded;      // run when nobody else can
   size_t finished = 0;
   std::mt19937_64 random;
+  uint64_t switches = 0;
   std::exception_ptr failure;
   bool cancelled = false;  // after a failure: threads that wait are unwound
+  Scheduler* scheduler = nullptr;
 
   ClusterBarrier& cluster_of(const Thread& thread);
 };
@@ -62,6 +67,9 @@ struct Runner {
   size_t size = 0;
 };
 
+// Unwinds a waiting thread after another one has failed.
+struct Cancelled {};
+
 class Scheduler {
  public:
   Scheduler() = default;
@@ -73,16 +81,23 @@ class Scheduler {
   void run(Group& group);
 
   // Called by the running thread, which has put itself where it will be found again: others run.
-  void suspend();
+  void suspend(Thread& me);
 
   // Makes waiting threads ready; they will run in this order.
-  static void release(Group& group, std::vector<Thread*>& waiting);
+  static void release(Group& group, std::vector<Thread*>& waiting) {
+    group.ready.insert(group.ready.end(), waiting.rbegin(), waiting.rend());
+    waiting.clear();
+  }
 
   static Scheduler& of_this_host_thread();
 
  private:
   Thread* pick();
-  Runner& runner_of(Thread& thread);
+  bool permute();
+  Runner& runner_of(Thread& thread) {
+    return thread.runner != nullptr ? *thread.runner : new_runner_of(thread);
+  }
+  Runner& new_runner_of(Thread& thread);
   void switch_to(Runner& target);
   void arrived(boost::context::fiber from, Runner& here);
   void loop(Runner& me);
@@ -102,6 +117,53 @@ class Scheduler {
   uint64_t idle_passes_ = 0;  // in which threads did nothing but yield
   uint64_t stores_seen_ = 0;
 };
+
+// What a switch goes through is inlined into the few functions that wait: a processor predicts returns by
+// the calls that it has seen on the stack before, so every return after a switch costs some 20 cycles.
+
+// The next thread to run, or null where the main stack should see to conditions, yields and failures.
+inline Thread* Scheduler::pick() {
+  Group& group = *group_;
+  if (group.ready.empty() || group.cancelled) return nullptr;
+  if (group.options.order == Order::kRandom && !permute()) return nullptr;
+  Thread* next = group.ready.back();
+  group.ready.pop_back();
+  return next;
+}
+
+inline void Scheduler::switch_to(Runner& target) {
+  Runner& here = *active_;
+  previous_ = &here;
+  active_ = &target;
+#if WS_ASAN
+  __sanitizer_start_switch_fiber(&here.fake_stack, target.bottom, target.size);
+#endif
+  arrived(std::move(target.context).resume(), here);
+}
+
+// The first thing on the new stack: `from` is where the previous runner stopped.
+inline void Scheduler::arrived(boost::context::fiber from, [[maybe_unused]] Runner& here) {
+#if WS_ASAN
+  const void* bottom = nullptr;
+  size_t size = 0;
+  __sanitizer_finish_switch_fiber(here.fake_stack, &bottom, &size);
+  if (previous_ == &main_) {
+    main_.bottom = bottom;
+    main_.size = size;
+  }
+#endif
+  previous_->context = std::move(from);
+}
+
+inline void Scheduler::suspend(Thread& me) {
+  Thread* next = pick();
+  if (next != &me) {
+    switch_to(next != nullptr ? runner_of(*next) : main_);
+    current_thread = &me;
+    ++group_->switches;
+  }
+  if (group_->cancelled) [[unlikely]] throw Cancelled{};
+}
 
 // The error for a group in which no thread can go on.
 FaultError stuck(Group& group);
