@@ -59,15 +59,12 @@ class RowTile {
   template <Cache kCache = Cache::kDefault, class F>
   __device__ __forceinline__ void store(const RowOf& row, const Elements& elements,
                                         const F& f) const {
-    T* to = row.output + row.head + lane_ * kWidth;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       Vec<float, kWidth> out;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) out[i] = f(elements[v * kWidth + i]);
-      if (lane_ + v * kLanes < vectors_) {
-        thread::store<kCache>(to + v * kLanes * kWidth, thread::convert<T>(out));
-      }
+      if (lane_ + v * kLanes < vectors_) row.template store<kCache>(lane_ + v * kLanes, out);
     }
 #pragma unroll
     for (int e = 0; e < kEdges; ++e) {

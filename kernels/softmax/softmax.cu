@@ -120,7 +120,7 @@ constexpr Rung kRungs[] = {
      .workspace = GridFence::workspace,
      .seeds = kGridFenceSeeds},
     {.name = "row_in_registers",
-     .idea = "8 to 512 threads a row, as the row asks for, several loads in flight each",
+     .idea = "8 to 512 threads a row, as the row asks for: many small blocks in address order",
      .dtypes = kFloats,
      .run = RowInRegisters::run,
      .supports = RowInRegisters::supports},
@@ -147,6 +147,30 @@ constexpr Rung kRungs[] = {
 static_assert(well_formed(kRungs));
 static_assert(well_formed(kOperations));
 
+consteval const Rung* rung(std::string_view name) {
+  for (const Rung& r : kRungs) {
+    if (r.name == name) return &r;
+  }
+  throw "no such rung";  // NOLINT: ends the compilation
+}
+
+// Rows that threads can hold stay in a block, longer ones in a cluster. What is longer still is
+// read twice, by the whole grid where there are few rows; strided rows fall to a warp each.
+const Rung* best(const Problem& problem, int capability) {
+  constexpr int64_t kRowsThatFillTheDevice = 64;
+  const bool few = layout_of(problem).rows < kRowsThatFillTheDevice;
+  const std::array<const Rung*, 8> by_worth = {
+      rung("row_in_registers"), rung("cluster_queue"),
+      rung("warp_registers"),   few ? rung("grid_fence") : rung("block_shared"),
+      rung("block_shared"),     rung("block_uncached"),
+      rung("grid_fence"),       rung("warp_per_row"),
+  };
+  for (const Rung* r : by_worth) {
+    if (supports(*r, problem, capability).empty()) return r;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 extern const Family kFamily;
@@ -155,6 +179,7 @@ const Family kFamily = {
     .summary = "softmax and log_softmax over the last dimension, and their gradients",
     .operations = kOperations,
     .rungs = kRungs,
+    .best = best,
 };
 
 }  // namespace ws::softmax
