@@ -38,9 +38,11 @@ std::vector<float> map(const std::vector<float>& values) {
 // Many values of both signs between 2^-30 and `limit`.
 std::vector<float> samples(double limit) {
   std::vector<float> values;
-  for (double v = std::ldexp(1.0, -30); v < limit; v *= 1.003) {
-    values.push_back(static_cast<float>(v));
-    values.push_back(static_cast<float>(-v));
+  double value = std::ldexp(1.0, -30);
+  while (value < limit) {
+    values.push_back(static_cast<float>(value));
+    values.push_back(static_cast<float>(-value));
+    value *= 1.003;
   }
   return values;
 }

@@ -38,7 +38,7 @@ void test_copy() {
   emulator::reset_counts();
 #endif
   test::run<CopyVectors<T, N, kCache>>({.threads = 64}, {x.data(), y.data()});
-  EXPECT_EQ(std::memcmp(x.data(), y.data(), 64 * N * sizeof(T)), 0);
+  EXPECT_TRUE(std::equal(bytes, bytes + 64 * N * sizeof(T), reinterpret_cast<uint8_t*>(y.data())));
 #ifdef WS_EMULATED
   const emulator::Counts counts = emulator::counts();
   const auto of = [&](emulator::Count count) { return counts[static_cast<size_t>(count)]; };
