@@ -110,11 +110,12 @@ ws_status ws_bench(const char* options, const ws_peer* peers, int32_t peer_count
   return guarded([&] {
     std::vector<ws::harness::CallbackPeer> callbacks;
     for (int32_t i = 0; i < peer_count; ++i) {
-      callbacks.push_back({peers[i].name, [peer = peers[i]](const ws::Problem& problem, ws::Stream s) {
-                             const ws::binding::OutgoingCall outgoing(problem, s);
-                             const char* const wrong = peer.enqueue(peer.user, &outgoing.call);
-                             if (wrong != nullptr) throw ws::Error(wrong);
-                           }});
+      callbacks.push_back(
+          {peers[i].name, [peer = peers[i]](const ws::Problem& problem, ws::Stream s) {
+             const ws::binding::OutgoingCall outgoing(problem, s);
+             const char* const wrong = peer.enqueue(peer.user, &outgoing.call);
+             if (wrong != nullptr) throw ws::Error(wrong);
+           }});
     }
     ws::binding::last_report =
         ws::binding::bench(options, std::move(callbacks), static_cast<ws::Stream>(stream));

@@ -31,14 +31,14 @@ typedef int64_t ws_rung;
 
 /* One call of one operation. */
 typedef struct {
-  int32_t operation;           /* "id" in ws_catalogue */
+  int32_t operation; /* "id" in ws_catalogue */
   ws_rung rung;
   int32_t tensor_count;
   const DLTensor* const* tensors; /* inputs, then outputs, in the catalogue's order */
-  int32_t attribute_count;     /* 0: every attribute has its default */
-  const double* attributes;    /* in the catalogue's order; of a choice its index, of a bool 0 or 1 */
-  void* stream;                /* cudaStream_t; not used by the emulated build */
-  void* workspace;             /* at least ws_workspace() bytes on the device, 256-byte aligned */
+  int32_t attribute_count;        /* 0: every attribute has its default */
+  const double* attributes; /* in the catalogue's order; of a choice its index, of a bool 0 or 1 */
+  void* stream;             /* cudaStream_t; not used by the emulated build */
+  void* workspace;          /* at least ws_workspace() bytes on the device, 256-byte aligned */
   size_t workspace_bytes;
 } ws_call;
 
@@ -64,9 +64,9 @@ WS_API const char* ws_last_error(void);
  *   "rungs": [{"name", "idea", "dtypes", "arch"}],
  *   "operations": [{"id", "name", "summary", "source", "formula", "torch", "dtypes",
  *     "parameters": [{"name", "output", "doc"}],
- *     "attributes": [{"name", "kind": "float" | "int" | "bool" | "choice", "default", "choices", "doc"}],
- *     "extent_names", "like": index of the input whose shape and dtype the output mostly has, or -1,
- *     "seeds": [{"name", "rung", "dtypes"}]}]}]} */
+ *     "attributes": [{"name", "kind": "float" | "int" | "bool" | "choice", "default", "choices",
+ * "doc"}], "extent_names", "like": index of the input whose shape and dtype the output mostly has,
+ * or -1, "seeds": [{"name", "rung", "dtypes"}]}]}]} */
 WS_API ws_status ws_catalogue(const char** json);
 
 /* "softmax", "softmax/warp_per_row" or a seed name; near names are suggested on failure. */
@@ -89,25 +89,26 @@ WS_API ws_status ws_run(const ws_call* call);
 /* Waits for all that is enqueued on a stream. The emulated build has none and returns at once. */
 WS_API ws_status ws_synchronize(int32_t device, void* stream);
 
-/* Compares rungs with the double-precision reference, as `warpsmith verify --json`. `options` is JSON:
- * {"names": [...], "dtypes": [...], "cases": "smoke" | "verify" | "bench", "shapes": [[extents], ...],
- *  "attributes": {name: value}, "seed": n}, all optional. Allocates, and waits. *json is valid until
- * the next call of ws_verify or ws_bench on this thread. */
+/* Compares rungs with the double-precision reference, as `warpsmith verify --json`. `options` is
+ * JSON:
+ * {"names": [...], "dtypes": [...], "cases": "smoke" | "verify" | "bench", "shapes": [[extents],
+ * ...], "attributes": {name: value}, "seed": n}, all optional. Allocates, and waits. *json is valid
+ * until the next call of ws_verify or ws_bench on this thread. */
 WS_API ws_status ws_verify(const char* options, const char** json);
 
-/* A contender from outside: enqueues one call on call->stream, reading the call's inputs and writing
- * where it likes. Null where that went well, else what went wrong. */
+/* A contender from outside: enqueues one call on call->stream, reading the call's inputs and
+ * writing where it likes. Null where that went well, else what went wrong. */
 typedef struct {
   const char* name;
   const char* (*enqueue)(void* user, const ws_call* call);
   void* user;
 } ws_peer;
 
-/* Times rungs beside their peers, in turns, as `warpsmith bench --json`. Further options: "min_runs",
- * "min_milliseconds", "warm_up", "peers" (false: only those brought here). Needs a GPU and the CUDA
- * build. Allocates, and waits. */
-WS_API ws_status ws_bench(const char* options, const ws_peer* peers, int32_t peer_count, void* stream,
-                          const char** json);
+/* Times rungs beside their peers, in turns, as `warpsmith bench --json`. Further options:
+ * "min_runs", "min_milliseconds", "warm_up", "peers" (false: only those brought here). Needs a GPU
+ * and the CUDA build. Allocates, and waits. */
+WS_API ws_status ws_bench(const char* options, const ws_peer* peers, int32_t peer_count,
+                          void* stream, const char** json);
 
 #ifdef __cplusplus
 } /* extern "C" */

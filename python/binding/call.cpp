@@ -32,7 +32,7 @@ constexpr std::array<DTypePair, 7> kDTypePairs = {{
 }};
 
 std::string describe(DLDataType dtype) {
-  constexpr std::array<std::string_view, 7> kCodes = {"int",    "uint",   "float", "handle",
+  constexpr std::array<std::string_view, 7> kCodes = {"int",    "uint",    "float", "handle",
                                                       "bfloat", "complex", "bool"};
   const std::string_view code = dtype.code < kCodes.size() ? kCodes[dtype.code] : "float8-like ";
   return concatenate(code, static_cast<int>(dtype.bits),
@@ -80,7 +80,8 @@ Json default_of(const Attribute& attribute) {
     case Attribute::Kind::kFloat: return attribute.standard;
     case Attribute::Kind::kInt: return static_cast<int64_t>(attribute.standard);
     case Attribute::Kind::kBool: return attribute.standard != 0;
-    case Attribute::Kind::kChoice: return attribute.choices[static_cast<size_t>(attribute.standard)];
+    case Attribute::Kind::kChoice:
+      return attribute.choices[static_cast<size_t>(attribute.standard)];
   }
   return nullptr;
 }
@@ -103,8 +104,8 @@ int like(const Operation& operation) {
       ++total;
       for (int i = 0; i < inputs; ++i) {
         const Tensor& input = problem.tensor(i);
-        const bool same = input.dtype == output.dtype && input.rank == output.rank &&
-                          input.shape == output.shape;
+        const bool same =
+            input.dtype == output.dtype && input.rank == output.rank && input.shape == output.shape;
         agree[static_cast<size_t>(i)] += same ? 1 : 0;
       }
     }
@@ -158,7 +159,8 @@ const Operation& operation_at(int64_t id) {
   int64_t remaining = id;
   for (const Family* family : families()) {
     const auto count = static_cast<int64_t>(family->operations.size());
-    if (remaining >= 0 && remaining < count) return family->operations[static_cast<size_t>(remaining)];
+    if (remaining >= 0 && remaining < count)
+      return family->operations[static_cast<size_t>(remaining)];
     remaining -= count;
   }
   throw InvalidArgument(concatenate("no operation has the id ", id));
@@ -214,9 +216,7 @@ Tensor to_tensor(const DLTensor& from) {
   return to;
 }
 
-DLDataType to_dlpack(DType dtype) {
-  return kDTypePairs[static_cast<size_t>(dtype)].theirs;
-}
+DLDataType to_dlpack(DType dtype) { return kDTypePairs[static_cast<size_t>(dtype)].theirs; }
 
 bool is_ours(DLDevice device) {
 #ifdef WS_EMULATED
@@ -266,7 +266,8 @@ DLDevice common_device(const Operation& operation, std::span<const DLTensor* con
 #endif
   }
   for (size_t i = 1; i < tensors.size(); ++i) {
-    if (same(tensors[i]->device, device)) [[likely]] continue;
+    if (same(tensors[i]->device, device)) [[likely]]
+      continue;
     const std::string_view name =
         i < operation.parameters.size() ? operation.parameters[i].name : "?";
     throw InvalidArgument(concatenate(operation.name, ": '", operation.parameters[0].name,
@@ -282,8 +283,9 @@ Call::Call(const Operation& operation, std::span<const DLTensor* const> tensors,
            std::span<const double> attributes)
     : device(common_device(operation, tensors)), guard(device) {
   if (tensors.size() > operation.parameters.size()) [[unlikely]] {
-    throw InvalidArgument(concatenate(operation.name, " takes at most ", operation.parameters.size(),
-                                      " tensors, got ", tensors.size()));
+    throw InvalidArgument(concatenate(operation.name, " takes at most ",
+                                      operation.parameters.size(), " tensors, got ",
+                                      tensors.size()));
   }
   if (!attributes.empty() && attributes.size() != operation.attributes.size()) [[unlikely]] {
     throw InvalidArgument(concatenate(operation.name, " has ", operation.attributes.size(),
@@ -295,8 +297,8 @@ Call::Call(const Operation& operation, std::span<const DLTensor* const> tensors,
     try {
       problem.tensors[i] = to_tensor(*tensors[i]);
     } catch (const InvalidArgument& error) {
-      throw InvalidArgument(concatenate(operation.name, ": '", operation.parameters[i].name,
-                                        "': ", error.message()));
+      throw InvalidArgument(
+          concatenate(operation.name, ": '", operation.parameters[i].name, "': ", error.message()));
     }
   }
   for (size_t i = 0; i < operation.attributes.size(); ++i) {

@@ -54,8 +54,8 @@ struct Call {
   Problem problem;
 };
 
-// A problem's tensors as DLTensors, and all else of a ws_call that has them; valid while it lives and
-// is not moved.
+// A problem's tensors as DLTensors, and all else of a ws_call that has them; valid while it lives
+// and is not moved.
 struct OutgoingCall {
   OutgoingCall(const Problem& problem, Stream stream);
   OutgoingCall(const OutgoingCall&) = delete;

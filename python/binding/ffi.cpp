@@ -135,7 +135,8 @@ int input_count(const Operation& operation) {
   return count;
 }
 
-// ---- What the module exports -----------------------------------------------------------------------
+// ---- What the module exports
+// -----------------------------------------------------------------------
 
 ffi::String catalogue() {
   return translated([] { return ffi::String(catalogue_json()); });
@@ -169,8 +170,8 @@ ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, bool q
     const int tensors = quick ? static_cast<int>(operation->parameters.size()) : 0;
     return ffi::Function::FromPacked(
         [operation, tensors, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
-          const auto least = static_cast<int>(operation->parameters.size() +
-                                              operation->attributes.size());
+          const auto least =
+              static_cast<int>(operation->parameters.size() + operation->attributes.size());
           if (args.size() < least) [[unlikely]] {
             throw ffi::Error("TypeError",
                              concatenate(operation->name, " takes at least ", least,
@@ -225,7 +226,8 @@ ffi::Function workspace_of(int64_t id) {
 }
 
 ffi::Function reason_of(int64_t id) {
-  return query_of(id, [](const Call& call, ws_rung rung) { return ffi::String(call.reason(rung)); });
+  return query_of(id,
+                  [](const Call& call, ws_rung rung) { return ffi::String(call.reason(rung)); });
 }
 
 ffi::Function choice_of(int64_t id) {
@@ -242,15 +244,16 @@ ffi::Tensor view_of(const DLTensor& from) {
   };
   const auto rank = static_cast<size_t>(from.ndim);
   return ffi::Tensor::FromNDAllocStrided(Borrowed{}, ffi::ShapeView(from.shape, rank),
-                                         ffi::ShapeView(from.strides, rank), from.dtype, from.device,
-                                         from.data);
+                                         ffi::ShapeView(from.strides, rank), from.dtype,
+                                         from.device, from.data);
 }
 
 // The same for Python; strides in elements.
 ffi::Tensor view_of_memory(int64_t address, int64_t code, int64_t bits, int64_t device_type,
                            int64_t device, const ffi::Shape& shape, const ffi::Shape& strides) {
   return translated([&] {
-    require(shape.size() == strides.size(), shape.size(), " extents and ", strides.size(), " strides");
+    require(shape.size() == strides.size(), shape.size(), " extents and ", strides.size(),
+            " strides");
     return view_of({reinterpret_cast<void*>(address),
                     {static_cast<DLDeviceType>(device_type), static_cast<int32_t>(device)},
                     static_cast<int32_t>(shape.size()),
@@ -275,26 +278,26 @@ ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String
   return translated([&] {
     std::vector<harness::CallbackPeer> callbacks;
     for (size_t i = 0; i < peers.size(); ++i) {
-      callbacks.push_back({std::string(names[static_cast<int64_t>(i)]),
-                           [peer = peers[static_cast<int64_t>(i)]](const Problem& problem, Stream s) {
-                             const OutgoingCall outgoing(problem, s);
-                             const ws_call& call = outgoing.call;
-                             ffi::Array<ffi::Tensor> tensors;
-                             for (int32_t k = 0; k < call.tensor_count; ++k) {
-                               tensors.push_back(view_of(*call.tensors[k]));
-                             }
-                             try {
-                               peer(call.operation,
-                                    ffi::Array<double>(call.attributes,
-                                                       call.attributes + call.attribute_count),
-                                    tensors, reinterpret_cast<int64_t>(call.stream));
-                             } catch (const ffi::Error& error) {
-                               throw Error(error.what());
-                             }
-                           }});
+      callbacks.push_back(
+          {std::string(names[static_cast<int64_t>(i)]),
+           [peer = peers[static_cast<int64_t>(i)]](const Problem& problem, Stream s) {
+             const OutgoingCall outgoing(problem, s);
+             const ws_call& call = outgoing.call;
+             ffi::Array<ffi::Tensor> tensors;
+             for (int32_t k = 0; k < call.tensor_count; ++k) {
+               tensors.push_back(view_of(*call.tensors[k]));
+             }
+             try {
+               peer(call.operation,
+                    ffi::Array<double>(call.attributes, call.attributes + call.attribute_count),
+                    tensors, reinterpret_cast<int64_t>(call.stream));
+             } catch (const ffi::Error& error) {
+               throw Error(error.what());
+             }
+           }});
     }
-    return ffi::String(bench(std::string(options), std::move(callbacks),
-                             reinterpret_cast<Stream>(stream)));
+    return ffi::String(
+        bench(std::string(options), std::move(callbacks), reinterpret_cast<Stream>(stream)));
   });
 }
 

@@ -129,7 +129,8 @@ std::string verify(const std::string& text) {
         for (const auto& [rung, wanted] : group.rungs) {
           if (!wanted.has(dtype)) continue;
           if (instance == nullptr) {
-            instance = std::make_unique<harness::Instance>(*group.operation, cases[c], dtype, seed + c);
+            instance =
+                std::make_unique<harness::Instance>(*group.operation, cases[c], dtype, seed + c);
           }
           const harness::Verification result = harness::verify(*rung, *instance);
           failed += result.verdict == harness::Verdict::kFailed ? 1 : 0;
@@ -153,7 +154,8 @@ std::string verify(const std::string& text) {
       .dump();
 }
 
-std::string bench(const std::string& text, std::vector<harness::CallbackPeer> peers, Stream stream) {
+std::string bench(const std::string& text, std::vector<harness::CallbackPeer> peers,
+                  Stream stream) {
   const Json given = parse(text);
   harness::BenchOptions options;
   options.min_runs = given.value("min_runs", options.min_runs);

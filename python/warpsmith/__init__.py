@@ -13,7 +13,7 @@ from warpsmith._libraries import CATALOGUE as _CATALOGUE
 from warpsmith._measure import bench, verify
 
 __version__ = _CATALOGUE["version"]
-__all__ = ["bench", "list", "verify", *OPERATIONS]  # noqa: PLE0604
+__all__ = ["bench", "list", "verify", *OPERATIONS]
 
 for _operation in OPERATIONS.values():
     globals()[_operation.name] = _functions.make(_operation)

@@ -193,7 +193,7 @@ class Jax(Generic):
         return tvm_ffi.from_dlpack(array.__dlpack__(stream=stream))
 
     def output(self, array: Any) -> Any:
-        raise ValueError("JAX arrays cannot be written: leave out= away")
+        raise ValueError("JAX arrays cannot be written: call without out=")
 
     # A new JAX array that nobody else has yet, seen as one that may be written.
     def empty(self, code: int, bits: int, shape: tuple[int, ...]) -> Any:
@@ -220,9 +220,15 @@ def shapes_of(flat: Sequence[int]) -> list[tuple[int, int, tuple[int, ...]]]:
 
 def adapter_of(operation: Operation, arrays: Sequence[Any]) -> Generic:
     """How to handle the library that all these arrays are of; TypeError where there is none."""
-    for kind in (NumPy, Jax, CuPy, Generic):
-        if all(kind.owns(array) for array in arrays):
+    for kind in (NumPy, Jax, CuPy):
+        owned = [kind.owns(array) for array in arrays]
+        if all(owned):
             return kind(arrays[0])
+        if any(owned):
+            break
+    else:
+        if all(Generic.owns(array) for array in arrays):
+            return Generic(arrays[0])
     names = ", ".join(f"{type(a).__module__}.{type(a).__name__}" for a in arrays)
     raise TypeError(f"{operation.name} takes arrays of one library, got {names}")
 

@@ -27,6 +27,7 @@ def parameters_of(operation: Operation) -> str:
 
 def docstring_of(operation: Operation) -> str:
     """The docstring of an operation's function."""
+    first = operation.rungs[0]["name"]
     lines = [f"{operation.summary[0].upper()}{operation.summary[1:]}.", ""]
     lines += [f"    {operation.formula}", "", "Args:"]
     for name in operation.inputs:
@@ -35,20 +36,18 @@ def docstring_of(operation: Operation) -> str:
         choices = f" One of {', '.join(map(repr, a.choices))}." if a.choices else ""
         lines.append(f"    {a.name}: {a.doc}.{choices}")
     lines += [
-        "    rung: A rung of the ladder by name, an address such as "
-        f"{operation.name}/{operation.rungs[0]['name']!s},",
+        f"    rung: A rung's name, an address such as {operation.name}/{first},",
         "        or a seed name; None picks the fastest that takes the call.",
         "    out: Written and returned instead of a new array.",
         "",
         "Returns:",
         *(f"    {operation.docs[name]}." for name in operation.outputs),
         "",
-        f"dtypes: {', '.join(operation.dtypes)}. CPU arrays run in the emulator, CUDA arrays on "
-        "their GPU",
-        "and the caller's current stream.",
+        f"dtypes: {', '.join(operation.dtypes)}. CPU arrays run in the emulator,",
+        "CUDA arrays on their GPU and the caller's current stream.",
         "",
         "Raises:",
-        "    ValueError: shapes, dtypes, devices or names that do not fit; the text has the values.",
+        "    ValueError: shapes, dtypes, devices or names that do not fit; the text has values.",
         "    RuntimeError: the device or the kernel failed.",
         "",
         f"Rungs: {', '.join(rung['name'] for rung in operation.rungs)}.",
@@ -86,13 +85,17 @@ def _source(operation: Operation) -> str:
         f"{a.name}_codes[{a.name}]" if a.kind == "choice" else a.name for a in operation.attributes
     ]
     run = ", ".join([*inputs, "OUT", *encoded])
-    like = inputs[operation.like]
-    return f'''
+    if operation.like >= 0:
+        empty = f"empty_like({inputs[operation.like]})"
+    else:
+        values = ", ".join([*inputs, *(a.name for a in operation.attributes)])
+        empty = f"{inputs[0]}.new_empty(shape_of({values}))"
+    return f"""
 def {operation.name}({parameters_of(operation)}):
     if {" and ".join(plain)}:
         try:
             if out is None:
-                result = empty_like({like})
+                result = {empty}
                 if rung is None:
                     run({run.replace("OUT", "result")})
                 else:
@@ -108,15 +111,15 @@ def {operation.name}({parameters_of(operation)}):
         except Exception:
             pass  # the general way says what is wrong, or does it another way
     return general({arguments})
-'''
+"""
 
 
 def _plain_source(operation: Operation) -> str:
     arguments = [*operation.inputs, *(a.name for a in operation.attributes), "rung", "out"]
-    return f'''
+    return f"""
 def {operation.name}({parameters_of(operation)}):
     return general({", ".join(arguments)})
-'''
+"""
 
 
 def make(operation: Operation) -> Callable[..., Any]:
@@ -127,9 +130,14 @@ def make(operation: Operation) -> Callable[..., Any]:
         "run": operation.run_quick,
         "rung_codes": operation.codes,
     }
-    quick = torch is not None and operation.like >= 0 and len(operation.outputs) == 1
+    quick = False
+    if torch is not None and len(operation.outputs) == 1:
+        from warpsmith import _torch
+
+        quick = operation.like >= 0 or operation.name in _torch.SHAPES
     if quick:
         scope |= {
+            "shape_of": _torch.SHAPES.get(operation.name),
             "Tensor": torch.Tensor,
             "empty_like": torch.empty_like,
             "grad_enabled": torch.is_grad_enabled,
@@ -146,8 +154,6 @@ def make(operation: Operation) -> Callable[..., Any]:
     function.__module__ = "warpsmith"
     function.__qualname__ = operation.name
     if torch is not None:
-        from warpsmith import _torch
-
         _torch.trace_as_operator(operation, function, parameters_of(operation))
     return function
 

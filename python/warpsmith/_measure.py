@@ -189,10 +189,14 @@ def _shape(text: str) -> list[int]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m warpsmith.bench`: the program's bench, with torch among the peers."""
     parser = argparse.ArgumentParser(prog="python -m warpsmith.bench", description=main.__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="families, operations, rungs, seeds")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="families, operations, rungs, seeds"
+    )
     parser.add_argument("--peer", action="append", choices=PEERS, default=[], help="repeatable")
     parser.add_argument("--dtype", action="append", help="only these; repeatable")
-    parser.add_argument("--shape", action="append", type=_shape, help="such as 4096x1024; repeatable")
+    parser.add_argument(
+        "--shape", action="append", type=_shape, help="such as 4096x1024; repeatable"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--min-runs", type=int)
     parser.add_argument("--min-milliseconds", type=float)

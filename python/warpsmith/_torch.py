@@ -54,7 +54,9 @@ def _check(operation: Operation, tensors: Sequence[Any]) -> None:
             kind = f"{type(tensor).__module__}.{type(tensor).__name__}"
             raise TypeError(f"{operation.name}: '{name}' is a {kind}, the others are torch tensors")
         if tensor.layout != torch.strided:
-            raise ValueError(f"{operation.name}: '{name}' has the layout {tensor.layout}, not dense")
+            raise ValueError(
+                f"{operation.name}: '{name}' has the layout {tensor.layout}, not dense"
+            )
         if tensor.device.type not in ("cpu", "cuda"):
             raise ValueError(
                 f"{operation.name}: '{name}' is on {tensor.device}; kernels take cpu and cuda"
@@ -70,7 +72,9 @@ def _infer(
     for name, tensor in zip(operation.inputs, inputs, strict=True):
         code = _CODES.get(tensor.dtype)
         if code is None:
-            raise ValueError(f"{operation.name}: '{name}': {tensor.dtype} is none that kernels take")
+            raise ValueError(
+                f"{operation.name}: '{name}': {tensor.dtype} is none that kernels take"
+            )
         shape = [int(extent) for extent in tensor.shape]
         strides = [int(stride) for stride in tensor.stride()]
         views.append(_arrays.memory(0, code, shape, strides, (device, tensor.device.index or 0)))
@@ -88,11 +92,10 @@ def _empty(
             return (torch.empty_like(first, requires_grad=False),)
         # Of the operations that mostly take after an input, the others broadcast.
         shape = torch.broadcast_shapes(*(tensor.shape for tensor in inputs))
-        return (torch.empty(shape, dtype=first.dtype, device=first.device),)
-    known = _SHAPES.get(operation.name)
+        return (first.new_empty(shape),)
+    known = SHAPES.get(operation.name)
     if known is not None:
-        shape = known(*inputs, *values)
-        return (torch.empty(shape, dtype=inputs[0].dtype, device=inputs[0].device),)
+        return (inputs[0].new_empty(known(*inputs, *values)),)
     return tuple(
         torch.empty(shape, dtype=dtype, device=inputs[0].device)
         for dtype, shape in _infer(operation, inputs, values)
@@ -103,9 +106,9 @@ def _gemm_shape(a: torch.Tensor, b: torch.Tensor, layout: str) -> tuple[Any, Any
     return a.shape[layout[0] == "t"], b.shape[layout[1] == "n"]
 
 
-# Shapes as functions of symbolic extents. Operations that are not here work under torch.compile too,
-# but are compiled anew for every shape.
-_SHAPES: dict[str, Callable[..., tuple[Any, ...]]] = {"gemm": _gemm_shape}
+# Shapes as functions of symbolic extents, of operations whose output is like none of its inputs.
+# One that is missing here works under torch.compile too, but is compiled anew for every shape.
+SHAPES: dict[str, Callable[..., tuple[Any, ...]]] = {"gemm": _gemm_shape}
 
 
 def _run(
@@ -150,6 +153,7 @@ def _define(operation: Operation) -> None:
     def writing(*arguments: Any, rung: str | None = None, **outputs: torch.Tensor) -> None:
         outs = [outputs[output] for output in operation.outputs]
         _run(operation, arguments[:count], values_of(arguments), rung, outs)
+        torch._C._increment_version(outs)  # autograd must know
 
     def fake_writing(*arguments: Any, **others: Any) -> None:
         del arguments, others
@@ -195,9 +199,7 @@ def call(
     return out
 
 
-def trace_as_operator(
-    operation: Operation, function: Callable[..., Any], parameters: str
-) -> None:
+def trace_as_operator(operation: Operation, function: Callable[..., Any], parameters: str) -> None:
     """Has torch.compile see the operator where the package's function is called."""
     arguments = ", ".join([*operation.inputs, *(a.name for a in operation.attributes)])
     outputs = operation.outputs

@@ -17,8 +17,6 @@ import torch
 
 import warpsmith
 
-TURNS = 31
-
 
 def _contenders(elements: int, device: str) -> dict[str, dict[str, Callable[[], Any]]]:
     """By row of the table: our call and torch's."""
@@ -76,13 +74,16 @@ def _seconds(call: Callable[[], Any], calls: int, wait: Callable[[], None]) -> f
     return seconds / calls
 
 
-def measure(elements: int = 1000, device: str | None = None, calls: int = 500) -> dict[str, Any]:
+def measure(
+    elements: int = 1000, device: str | None = None, calls: int = 500, turns: int = 31
+) -> dict[str, Any]:
     """Host time per call of our functions and torch's.
 
     Args:
         elements: f32 elements of each array.
         device: "cuda" or "cpu"; None takes the GPU where there is one.
         calls: Calls in a turn: fewer than the launches that a GPU queues, or they would wait.
+        turns: Of each contender.
 
     Returns:
         "device", "elements" and "rows": name, "warpsmith_us", "torch_us" and "ratio" of each.
@@ -91,13 +92,13 @@ def measure(elements: int = 1000, device: str | None = None, calls: int = 500) -
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     rows = []
     for name, calls_of in _contenders(elements, device).items():
-        turns: dict[str, list[float]] = {who: [] for who in calls_of}
+        times: dict[str, list[float]] = {who: [] for who in calls_of}
         for call in calls_of.values():
-            _seconds(call, 50, wait)  # warm-up: lazy loading, caches
-        for _ in range(TURNS):
+            _seconds(call, min(calls, 50), wait)  # warm-up: lazy loading, caches
+        for _ in range(turns):
             for who, call in calls_of.items():
-                turns[who].append(_seconds(call, calls, wait))
-        microseconds = {who: 1e6 * statistics.median(values) for who, values in turns.items()}
+                times[who].append(_seconds(call, calls, wait))
+        microseconds = {who: 1e6 * statistics.median(values) for who, values in times.items()}
         rows.append(
             {
                 "name": name,

@@ -1,0 +1,109 @@
+"""Bad input is a ValueError or TypeError whose text has the values."""
+
+import numpy as np
+import pytest
+import torch
+import warpsmith
+
+X = torch.ones(3, 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: warpsmith.relu(X.double()), "float64"),
+        (lambda: warpsmith.relu(X.numpy().astype(np.float64)), "float64"),
+        (lambda: warpsmith.relu(X > 0), "bool"),
+        (lambda: warpsmith.relu(X.numpy().astype(">f4")), "f4"),
+        (lambda: warpsmith.add(X, X.half()), r"f32 \[3, 5\] and f16 \[3, 5\]"),
+        (lambda: warpsmith.add(X, torch.ones(4)), r"f32 \[3, 5\] and f32 \[4\]"),
+        (lambda: warpsmith.gemm(X, X), "K = 5 .* K = 3"),
+        (lambda: warpsmith.gemm(X, torch.ones(5)), r"f32 \[5\]"),
+        (lambda: warpsmith.gemm(X, X, layout="nx"), "'nn', 'nt', 'tn', 'tt', not 'nx'"),
+        (lambda: warpsmith.elu(X, alpha="much"), "alpha is a number, not 'much'"),
+        (lambda: warpsmith.relu(X, out=torch.empty(2)), r"f32 \[2\].*f32 \[3, 5\]"),
+        (lambda: warpsmith.relu(X, out=torch.empty(3, 5).half()), "f16"),
+        (lambda: warpsmith.relu(X, out=torch.empty(3, 1).expand(3, 5)), "share one address"),
+        (lambda: warpsmith.relu(X.to("meta")), "meta"),
+        (lambda: warpsmith.relu(X.to_sparse()), "sparse"),
+        (lambda: warpsmith.relu(X, rung="no_such_rung"), "no_such_rung"),
+        (lambda: warpsmith.relu(X, rung="scalr"), "did you mean 'relu/scalar'"),
+        (lambda: warpsmith.relu(X, rung="gelu/scalar"), "rung of gelu, not of relu"),
+        (lambda: warpsmith.relu(X, rung="relu"), "is no rung"),
+        (lambda: warpsmith.relu(X, rung=3), "not 3"),
+        (lambda: warpsmith.softmax(X, rung="softmax_f16_not_there"), "softmax_f16_not_there"),
+        (lambda: warpsmith.relu(torch.ones(1, 1, 1, 1, 1, 1, 2)), "7 dimensions"),
+        (lambda: warpsmith.relu(np.ones(3, np.float32), out=np.ones(4, np.float32)), r"\[4\]"),
+        (lambda: warpsmith.verify("ad"), "did you mean 'add'"),
+        (lambda: warpsmith.verify("add", dtypes=["f31"]), "f31"),
+        (lambda: warpsmith.verify("add", cases="all"), "all"),
+        (lambda: warpsmith.verify("add", shapes=[[1]]), "1 extents"),
+        (lambda: warpsmith.verify("elu", attributes={"beta": 1}), "beta"),
+        (lambda: warpsmith.verify("add", device="tpu"), "tpu"),
+        (lambda: warpsmith.bench("add", peers=["tensorflow"]), "tensorflow"),
+    ],
+)
+def test_value_errors(call, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: warpsmith.relu([1.0, 2.0]), "builtins.list"),
+        (lambda: warpsmith.add(X, 1.0), "builtins.float"),
+        (lambda: warpsmith.add(X, X.numpy()), "numpy.ndarray"),
+        (lambda: warpsmith.add(X.numpy(), X), "numpy.ndarray, torch.Tensor"),
+        (lambda: warpsmith.relu(X, out=X.numpy()), "numpy.ndarray"),
+        (lambda: warpsmith.relu(), "missing 1 required positional argument"),
+        (lambda: warpsmith.relu(X, "scalar"), "positional argument"),
+    ],
+)
+def test_type_errors(call, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        call()
+
+
+def test_a_seed_name_fixes_the_dtype() -> None:
+    seeds = [row for row in warpsmith.list() if row["seeds"]]
+    assert seeds
+    operation = warpsmith.OPERATIONS["relu"]
+    seed = next(s for s in operation.seeds if s["dtypes"] == ["f16"])
+    with pytest.raises(ValueError, match="another dtype than f32"):
+        warpsmith.relu(X, rung=seed["name"])
+    assert torch.equal(warpsmith.relu(X.half(), rung=seed["name"]), X.half())
+
+
+def test_read_only_out() -> None:
+    x = np.ones(4, np.float32)
+    out = np.empty(4, np.float32)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        warpsmith.relu(x, out=out)
+
+
+def test_out_of_a_gradient() -> None:
+    x = X.clone().requires_grad_()
+    with pytest.raises(ValueError, match="requires one"):
+        warpsmith.relu(x, out=torch.empty(3, 5))
+    with torch.no_grad():
+        assert torch.equal(warpsmith.relu(x, out=torch.empty(3, 5)), X)
+
+
+@pytest.mark.cuda
+def test_devices_must_agree() -> None:
+    x = X.cuda()
+    with pytest.raises(ValueError, match=r"CUDA device 0, but 'b' is on the CPU"):
+        warpsmith.add(x, X)
+    with pytest.raises(ValueError, match="the CPU, but 'b' is on CUDA device 0"):
+        warpsmith.add(X, x)
+    with pytest.raises(ValueError, match="on the CPU"):
+        warpsmith.relu(x, out=torch.empty(3, 5))
+
+
+def test_bench_needs_a_gpu() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises((ValueError, RuntimeError), match=r"emulator|no GPU"):
+        warpsmith.bench("relu", peers=[])
