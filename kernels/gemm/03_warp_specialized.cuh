@@ -15,44 +15,54 @@
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
-#include "warpsmith/ptx/bulk.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
-#include "warpsmith/ptx/stmatrix.hpp"
 #include "warpsmith/ptx/wgmma.hpp"
 #include "warpsmith/tile/operand_stage.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 #include "warpsmith/tile/raster.hpp"
+#include "warpsmith/tile/warp_store.hpp"
 
 namespace ws::gemm {
 
-// A cluster is kClusterM blocks down, which share B's tile, by kClusterN across, which share A's.
-template <int kM, int kN, int kStageCount, int kClusterRows, int kClusterColumns = 1,
-          int kConsumerCount = 2>
+// What can be chosen. A cluster is cluster_m blocks down, which share B's tile, by cluster_n
+// across, which share A's.
+struct WgmmaShape {
+  int tile_m;
+  int tile_n;
+  int stages;
+  int cluster_m = 1;
+  int cluster_n = 1;
+  int store_buffers = 2;  // of 16 x 64 elements of C, of a warp
+  int band = 2048;        // rows of C that running tiles should cover
+};
+
+template <WgmmaShape kShape>
 struct WgmmaConfig {
-  static constexpr int kTileM = kM;
-  static constexpr int kTileN = kN;
+  static constexpr int kTileM = kShape.tile_m;
+  static constexpr int kTileN = kShape.tile_n;
   static constexpr int kTileK = 64;  // one 128-byte swizzle row of 16-bit elements
-  static constexpr int kStages = kStageCount;
-  static constexpr int kClusterM = kClusterRows;
-  static constexpr int kClusterN = kClusterColumns;
+  static constexpr int kStages = kShape.stages;
+  static constexpr int kClusterM = kShape.cluster_m;
+  static constexpr int kClusterN = kShape.cluster_n;
   static constexpr int kCluster = kClusterM * kClusterN;
-  static constexpr int kConsumers = kConsumerCount;  // warpgroups
+  static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kRowBlocks = kM / 64 / kConsumers;  // of 64 rows, of a consumer
-  static constexpr int kStageBytes = (kM + kN) * kTileK * 2;
-  static constexpr int kStoreBuffers = 2;  // of 16 x 64 elements of C, of a warp
+  static constexpr int kRowBlocks = kTileM / 64 / kConsumers;  // of 64 rows, of a consumer
+  static constexpr int kStageBytes = (kTileM + kTileN) * kTileK * 2;
+  static constexpr int kStoreBuffers = kShape.store_buffers;
   static constexpr int kStoreBytes = kConsumers * 4 * kStoreBuffers * 16 * 64 * 2;
   static constexpr int kSharedBytes = kStages * kStageBytes + kStoreBytes + 1024;
-  // Out of 65536 / kThreads: what the producer gives back, the consumers take.
+  static constexpr int kBand = std::max(1, kShape.band / (kTileM * kClusterM));  // in clusters
+  // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
+  // consumers take.
   static constexpr int kProducerRegisters = 40;
   static constexpr int kConsumerRegisters = 232;
 
-  static_assert(kM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");
-  static_assert(kN % 64 == 0 && kN <= 256,
-                "wgmma's widest product; C is stored 64 columns at a time");
-  static_assert(kRowBlocks * kN / 2 <= 128, "accumulators a thread can hold");
-  static_assert(kConsumers <= 2, "the register split below is for one or two consumers");
+  static_assert(kTileM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");
+  static_assert(kTileN % 64 == 0 && kTileN <= 256, "wgmma's widest; C is stored by 64 columns");
+  static_assert(kRowBlocks * kTileN / 2 <= 128, "accumulators that a thread can hold");
+  static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
   static_assert(kSharedBytes <= 227 * 1024, "shared memory of a block");
 };
 
@@ -71,7 +81,7 @@ struct WarpSpecialized : Config {
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Config::kClusterN>;
   using StageB = tile::OperandStage<T, kMajorB, kTileN, kTileK, Config::kClusterM>;
   using Position = tile::PipelinePosition<kStages>;
-  using Sums = float[kRowBlocks][kTileN / 2];
+  using Store = tile::WarpStore<T, Config::kStoreBuffers>;
 
   struct Arguments {
     ptx::TensorMap a;
@@ -83,7 +93,7 @@ struct WarpSpecialized : Config {
   struct SharedStorage {
     SharedArray<T, kStages * StageA::kElements, 1024> a;
     SharedArray<T, kStages * StageB::kElements, 1024> b;
-    SharedArray<T, Config::kStoreBytes / 2, 1024> c;
+    SharedArray<T, Config::kConsumers * 4 * Store::kElements, 1024> c;
     tile::Pipeline<kStages> pipeline;
   };
   static_assert(sizeof(SharedStorage) <= Config::kSharedBytes);
@@ -128,12 +138,14 @@ struct WarpSpecialized : Config {
     }
   }
 
-  // A warpgroup: multiplies its rows of every tile and stores them.
+  // A warpgroup: multiplies its rows of every tile and stores them. `warp` counts the consumers'
+  // warps.
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& g,
-                                                 int consumer) {
+                                                 int warp) {
+    const int consumer = warp / 4;
     Position at;
-    int buffer = 0;
-    Sums sum = {};
+    Store store{shared.c.pointer(warp * Store::kElements)};
+    float sum[kRowBlocks][kTileN / 2] = {};
     for_each_tile(g, [&](int row, int column) {
       int previous = 0;
       for (int block = 0; block < g.blocks_of_k; ++block) {
@@ -164,61 +176,22 @@ struct WarpSpecialized : Config {
         ptx::wgmma_wait_group<0>(sum[0], sum[1]);
       }
       release(shared, previous);
-      store(shared, g, row + consumer * kRowBlocks * 64, column, consumer, sum, buffer);
-    });
-    if (lane_index() == 0) ptx::bulk_wait_group<0>();
-  }
-
-  // Each warp alone, 16 rows and 64 columns at a time: while the copy engine reads one buffer, the
-  // warp fills the other.
-  __device__ __forceinline__ static void store(SharedStorage& shared, const Arguments& g, int row,
-                                               int column, int consumer, const Sums& sum,
-                                               int& buffer) {
-    const int warp = warp_index() % 4;
-    const int lane = lane_index();
-    constexpr int kBufferElements = 16 * 64;
-    T* const buffers =
-        shared.c.pointer((consumer * 4 + warp) * Config::kStoreBuffers * kBufferElements);
 #pragma unroll
-    for (int i = 0; i < kRowBlocks; ++i) {
+      for (int i = 0; i < kRowBlocks; ++i) {
 #pragma unroll
-      for (int j = 0; j < kTileN; j += 64) {
-        char* const staged = reinterpret_cast<char*>(buffers + buffer * kBufferElements);
-        if (lane == 0) ptx::bulk_wait_group_read<Config::kStoreBuffers - 1>();
-        ptx::syncwarp();
-#pragma unroll
-        for (int pair = 0; pair < 4; ++pair) {  // 16 columns: two matrices down, two across
-          const float* d = &sum[i][(j + pair * 16) / 2];
-          const uint32_t matrices[4] = {pack(d[0], d[1]), pack(d[2], d[3]), pack(d[4], d[5]),
-                                        pack(d[6], d[7])};
-          ptx::stmatrix_x4(
-              staged + tile::swizzled_chunk<tile::Swizzle::k128>(lane % 16, pair * 2 + lane / 16),
-              matrices);
+        for (int j = 0; j < kTileN; j += 64) {
+          store.put(g.c, row + (consumer * kRowBlocks + i) * 64 + warp % 4 * 16, column + j,
+                    &sum[i][j / 2]);
         }
-        ptx::fence_proxy_async();
-        ptx::syncwarp();
-        if (lane == 0) {
-          ptx::tensor_store_2d(g.c, column + j, row + i * 64 + warp * 16, staged);
-          ptx::bulk_commit_group();
-        }
-        buffer = (buffer + 1) % Config::kStoreBuffers;
       }
-    }
-  }
-
-  // Two of f32, rounded.
-  __device__ __forceinline__ static uint32_t pack(float low, float high) {
-    if constexpr (std::is_same_v<T, half>) {
-      return ptx::cvt_rn_f16x2_f32(low, high);
-    } else {
-      return ptx::cvt_rn_bf16x2_f32(low, high);
-    }
+    });
+    store.finish();
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
-    const auto group = static_cast<int>(
-        ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(thread_index() / 128), 0));
+    const auto warp =
+        static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
     if (thread_index() == 0) {
       ptx::prefetch_tensor_map(g.a);
       ptx::prefetch_tensor_map(g.b);
@@ -227,22 +200,24 @@ struct WarpSpecialized : Config {
       ptx::fence_mbarrier_init();
     }
     meet();
-    if (group == 0) {
-      if constexpr (Config::kConsumers == 2) ptx::setmaxnreg_dec<Config::kProducerRegisters>();
-      if (warp_index() == 0) {
+    if (warp < 4) {
+      ptx::setmaxnreg_dec<Config::kProducerRegisters>();
+      if (warp == 0) {
         if (ptx::elect_sync()) produce(shared, g);
         ptx::syncwarp();
       }
     } else {
-      if constexpr (Config::kConsumers == 2) ptx::setmaxnreg_inc<Config::kConsumerRegisters>();
-      consume(shared, g, group - 1);
+      ptx::setmaxnreg_inc<Config::kConsumerRegisters>();
+      consume(shared, g, warp - 4);
     }
     meet();  // others may still copy into this block's memory, or arrive at its barriers
   }
 
   __device__ __forceinline__ static void meet() {
     if constexpr (Config::kCluster > 1) {
-      ptx::cluster_sync();
+      ptx::syncwarp();  // the arrival is one instruction for the warp
+      ptx::cluster_arrive_relaxed();
+      ptx::cluster_wait();
     } else {
       ptx::barrier_sync();
     }
@@ -253,7 +228,7 @@ struct WarpSpecialized : Config {
     constexpr int kColumns = kTileN * Config::kClusterN;
     return {.tiles_m = static_cast<int>((call.m + kRows - 1) / kRows),
             .tiles_n = static_cast<int>((call.n + kColumns - 1) / kColumns),
-            .group = std::max(1, 2048 / kRows)};
+            .group = Config::kBand};
   }
 
   // On at most `max_blocks` blocks, which must be resident together.
@@ -268,17 +243,17 @@ struct WarpSpecialized : Config {
         stream,
         {.a = StageA::tensor_map(static_cast<const T*>(a.data), call.m, call.k, a.storage.leading),
          .b = StageB::tensor_map(static_cast<const T*>(b.data), call.n, call.k, b.storage.leading),
-         .c = ptx::make_tensor_map_2d(static_cast<const T*>(c.data), call.m, call.n,
-                                      c.storage.leading, 16, 64, tile::Swizzle::k128),
+         .c = Store::tensor_map(static_cast<const T*>(c.data), call.m, call.n, c.storage.leading),
          .raster = raster,
          .blocks_of_k = static_cast<int>((call.k + kTileK - 1) / kTileK)});
   }
 };
 
 // The tile for every call: big tiles move least, small ones leave no SM idle.
-using WgmmaBig = WgmmaConfig<128, 256, 4, 2>;
-using WgmmaMiddle = WgmmaConfig<128, 128, 6, 2>;
-using WgmmaSmall = WgmmaConfig<128, 64, 8, 1>;
+using WgmmaBig = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>;
+using WgmmaMiddle =
+    WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
+using WgmmaSmall = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>;
 
 // Time of a call in units of a product per SM, from the waves of tiles that it takes. `efficiency`
 // is the share of the big tile's rate that the configuration reaches when all SMs are busy.

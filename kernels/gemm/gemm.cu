@@ -1,4 +1,5 @@
 // The GEMM family: its operation and its ladder.
+#include "catalogue/peers/cublaslt.hpp"
 #include "kernels/gemm/01_naive.cuh"
 #include "kernels/gemm/02_mma_pipeline.cuh"
 #include "kernels/gemm/03_warp_specialized.cuh"
@@ -22,6 +23,8 @@ constexpr Attribute kAttributes[] = {
 
 constexpr std::string_view kExtentNames[] = {"M", "N", "K"};
 
+constexpr Peer kPeers[] = {peers::kCublasLt};
+
 constexpr Operation kOperations[] = {{
     .name = "gemm",
     .summary = "matrix product, accumulated in f32",
@@ -41,6 +44,7 @@ constexpr Operation kOperations[] = {{
     .smoke = kSmoke,
     .verify = kVerify,
     .bench = kBench,
+    .peers = kPeers,
 }};
 static_assert(well_formed(kOperations));
 

@@ -239,6 +239,8 @@ inline constexpr std::array kVerify = {
     shape(304, 520, 200, kNt),
     shape(304, 520, 200, kTn),
     shape(304, 520, 200, kTt),
+    shape(248, 504, 136, kNn),
+    shape(248, 504, 136, kTt),
     shape(160, 96, 200, kNn, 0, 1),
     shape(160, 96, 200, kNt, 0, 2),
     shape(160, 96, 200, kTn, 0, 4),

@@ -72,20 +72,28 @@ __device__ __forceinline__ void mbarrier_expect_tx(Mbarrier& barrier, uint32_t b
 #endif
 }
 
-// mbarrier.arrive.release.cluster.shared::cluster: one arrival at an mbarrier anywhere in the cluster,
-// by the address that map_shared_rank gives.
+// mbarrier.arrive.shared::cluster: one arrival at an mbarrier anywhere in the cluster, by the address
+// that map_shared_rank gives. The scope is that of the threads which then see what this one wrote:
+// kCluster costs a fence of the GPU's memory, so where only the arrival matters, kCta is the one.
+template <Scope kScope = Scope::kCluster>
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
+  static_assert(kScope == Scope::kCta || kScope == Scope::kCluster);
 #ifdef WS_EMULATED
   emulator::mbarrier_arrive(emulator::shared_pointer(address));
 #else
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address)
-               : "memory");
+  if constexpr (kScope == Scope::kCta) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
+  } else {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address)
+                 : "memory");
+  }
 #endif
 }
 
 // The same, at the mbarrier of block `rank` of the cluster that stands where `barrier` stands here.
+template <Scope kScope = Scope::kCluster>
 __device__ __forceinline__ void mbarrier_arrive_cluster(Mbarrier& barrier, int rank) {
-  mbarrier_arrive_cluster(map_shared_rank(&barrier, rank));
+  mbarrier_arrive_cluster<kScope>(map_shared_rank(&barrier, rank));
 }
 
 // mbarrier.try_wait.parity: whether the phase of this parity (0 for the first, then 1, 0, ...) has

@@ -53,9 +53,10 @@ struct Pipeline {
     ptx::mbarrier_wait_parity(full[at.stage], at.parity);
   }
   __device__ __forceinline__ void release(int stage) { ptx::mbarrier_arrive(empty[stage]); }
-  // ... to block `rank` of the cluster, whose copies also land in this block's stages.
+  // ... to block `rank` of the cluster, whose copies also land in this block's stages. The users
+  // have read and written nothing that the other block should see, so no fence goes with it.
   __device__ __forceinline__ void release(int stage, int rank) {
-    ptx::mbarrier_arrive_cluster(empty[stage], rank);
+    ptx::mbarrier_arrive_cluster<ptx::Scope::kCta>(empty[stage], rank);
   }
 
   ptx::Mbarrier full[kStages];

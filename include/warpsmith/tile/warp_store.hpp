@@ -1,0 +1,77 @@
+// From the accumulators of wgmma to global memory: each warp alone rounds, stages its 16 rows in
+// swizzled shared memory (stmatrix) and lets the copy engine write them, while it goes on.
+#pragma once
+
+#include <type_traits>
+
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/fence.hpp"
+#include "warpsmith/ptx/stmatrix.hpp"
+#include "warpsmith/ptx/tensor.hpp"
+#include "warpsmith/shared.hpp"
+
+namespace ws::tile {
+
+// Two of f32, rounded to T, the first in the low half.
+template <class T>
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+  static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
+  if constexpr (std::is_same_v<T, half>) {
+    return ptx::cvt_rn_f16x2_f32(low, high);
+  } else {
+    return ptx::cvt_rn_bf16x2_f32(low, high);
+  }
+}
+
+// A ring of kBuffers buffers of 16 x 64 elements, one warp's own.
+template <class T, int kBuffers>
+struct WarpStore {
+  static constexpr int kRows = 16;
+  static constexpr int kColumns = 64;  // 128 bytes: a swizzle row
+  static constexpr int kBufferElements = kRows * kColumns;
+  static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
+
+  // The map whose boxes put() stores: `rows` rows of `columns` elements of T, `leading` apart.
+  static ptx::TensorMap tensor_map(const T* data, int64_t rows, int64_t columns, int64_t leading) {
+    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, Swizzle::k128);
+  }
+
+  // Rounds the warp's 16 rows of 64 columns of wgmma's accumulators, d[0] ... d[31] of every lane,
+  // and stores them at (row, column) of the map's matrix. The store is under way when this returns.
+  __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column,
+                                      const float* d) {
+    const int lane = lane_index();
+    char* const staged = reinterpret_cast<char*>(buffers + buffer * kBufferElements);
+    // The copy engine still reads all buffers but the oldest.
+    if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
+    ptx::syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // 16 columns: matrices of 8 x 8, two down, two across
+      const float* from = d + i * 8;
+      const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
+                                    pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
+      ptx::stmatrix_x4(
+          staged + swizzled_chunk<Swizzle::k128>(static_cast<uint32_t>(lane % 16),
+                                                 static_cast<uint32_t>(i * 2 + lane / 16)),
+          matrices);
+    }
+    ptx::fence_proxy_async();
+    ptx::syncwarp();
+    if (lane == 0) {
+      ptx::tensor_store_2d(map, column, row, staged);
+      ptx::bulk_commit_group();
+    }
+    buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
+  }
+
+  // Waits until all stores are done: before the block exits.
+  __device__ __forceinline__ void finish() const {
+    if (lane_index() == 0) ptx::bulk_wait_group<0>();
+    ptx::syncwarp();
+  }
+
+  T* buffers;
+  int buffer = 0;
+};
+
+}  // namespace ws::tile

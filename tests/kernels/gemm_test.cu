@@ -1,0 +1,201 @@
+// What `verify` cannot ask of the gemm family: every configuration whatever the shape, strides as
+// torch leaves them, and the words of refusals.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+
+#include "catalogue/catalogue.hpp"
+#include "kernels/gemm/02_mma_pipeline.cuh"
+#include "kernels/gemm/03_warp_specialized.cuh"
+#include "tests/run.hpp"
+
+namespace ws::gemm {
+namespace {
+
+const Operation& operation() { return operation_named("gemm"); }
+
+const Rung& rung(std::string_view name) { return *resolve(concatenate("gemm/", name)).rung; }
+
+// A case with memory: inputs random, the output NaN, and NaN between the rows.
+template <class T>
+class Instance {
+ public:
+  Instance(const Case& chosen) : problem_(make(operation(), chosen, kDType<T>)) {
+    std::mt19937 engine(5);
+    std::normal_distribution<float> normal;
+    for (int i = 0; i < 3; ++i) {
+      Tensor& tensor = problem_.tensor(i);
+      const auto size = static_cast<size_t>(tensor.shape[0] * tensor.strides[0] + 1);
+      buffers_.push_back(std::make_unique<test::Buffer<T>>(size));
+      std::ranges::fill(*buffers_.back(), T(NAN));
+      tensor.data = buffers_.back()->data();
+      for (int64_t row = 0; i < 2 && row < tensor.shape[0]; ++row) {
+        for (int64_t column = 0; column < tensor.shape[1]; ++column) {
+          tensor.as<T>()[row * tensor.strides[0] + column] = T(normal(engine));
+        }
+      }
+    }
+  }
+
+  Problem& problem() { return problem_; }
+
+  void expect_right() {
+    const Tensor& c = problem_.tensor(2);
+    std::vector<double> expected(static_cast<size_t>(c.elements()));
+    double* const target = expected.data();
+    reference(problem_, {0, items(problem_)}, {&target, 1});
+    const Tolerance allowed = tolerance(problem_);
+    for (int64_t i = 0; i < c.elements(); ++i) {
+      const double at = expected[static_cast<size_t>(i)];
+      ASSERT_LE(std::abs(element(c, i) - at), allowed.worst * (std::abs(at) + allowed.floor))
+          << "element " << i << " of " << problem_.describe();
+    }
+  }
+
+ private:
+  Problem problem_;
+  std::vector<std::unique_ptr<test::Buffer<T>>> buffers_;
+};
+
+void wait() {
+#ifndef WS_EMULATED
+  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+}
+
+// Every layout of a shape through one configuration of the warp-specialised rung.
+template <WgmmaShape kShape, class T = half>
+void expect_shape_right(int64_t m, int64_t n, int64_t k) {
+  for (int layout = 0; layout < 4; ++layout) {
+    Instance<T> instance(shape(m, n, k, layout, 8));
+    const Call call = call_of(instance.problem());
+    const auto [a, b, c] = storages_of(call);
+    with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
+               [&]<class U, Contiguous kA, Contiguous kB>() {
+                 if constexpr (std::is_same_v<T, U>) {
+                   WarpSpecialized<T, kA, kB, WgmmaConfig<kShape>>::run(call, 4, nullptr);
+                 }
+               });
+    wait();
+    instance.expect_right();
+  }
+}
+
+// Four blocks: several tiles for each, clusters that hang over the edge, K that does not divide.
+TEST(WarpSpecialized, BigTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>(
+      392, 520, 360);
+}
+
+TEST(WarpSpecialized, BigTileInEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}, bf16>(
+        136, 264, 72);
+  });
+}
+
+TEST(WarpSpecialized, MiddleTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>(
+      264, 264, 520);
+}
+
+TEST(WarpSpecialized, SmallTileAlone) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>(264, 200, 136);
+}
+
+TEST(WarpSpecialized, SharedTiles) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  // Both operands shared; a share that is a part of K; two row blocks for a consumer.
+  expect_shape_right<WgmmaShape{
+      .tile_m = 128, .tile_n = 64, .stages = 3, .cluster_m = 2, .cluster_n = 2}>(264, 136, 136);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 2, .cluster_m = 2}>(
+      136, 200, 200);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 256, .tile_n = 128, .stages = 2, .cluster_n = 2, .store_buffers = 3}>(264, 264,
+                                                                                      136);
+}
+
+TEST(MmaPipeline, CopiesOfEveryWidth) {
+  for (const int64_t k : {72, 68, 66, 65}) {  // rows at multiples of 16, 8, 4 and 2 bytes
+    for (int layout = 0; layout < 4; ++layout) {
+      Instance<half> instance(shape(k + 64, k + 128, k, layout));
+      run_mma_pipeline(instance.problem(), {});
+      wait();
+      instance.expect_right();
+    }
+  }
+}
+
+// torch's a @ w.t() and transposed outputs: the strides say it, not `layout`.
+TEST(Gemm, StridesMayTranspose) {
+  for (const char* name : {"naive", "mma_pipeline", "warp_specialized"}) {
+    if (!supports(rung(name), Instance<half>(shape(8, 8, 8, kNn)).problem(), device_capability())
+             .empty()) {
+      continue;
+    }
+    Instance<half> instance(shape(80, 72, 136, kNt));
+    Problem& problem = instance.problem();
+    Tensor& b = problem.tensor(1);
+    std::swap(b.shape[0], b.shape[1]);
+    std::swap(b.strides[0], b.strides[1]);
+    problem.attributes[0] = kNn;
+    Tensor& c = problem.tensor(2);
+    c.strides = {1, 80};  // as many elements as before
+    ASSERT_EQ(supports(rung(name), problem, device_capability()), "") << name;
+    ws::run(rung(name), problem, {});
+    wait();
+    SCOPED_TRACE(name);
+    instance.expect_right();
+  }
+}
+
+TEST(Gemm, NaiveTakesAnyStrides) {
+  Instance<float> instance(shape(9, 14, 22, kNn));
+  Problem& problem = instance.problem();
+  for (int i = 0; i < 3; ++i) {  // every other column
+    problem.tensor(i).shape[1] /= 2;
+    problem.tensor(i).strides[1] = 2;
+  }
+  problem.tensor(1).shape[0] /= 2;
+  EXPECT_THAT(supports(rung("mma_pipeline"), problem, 90), testing::HasSubstr("f32"));
+  ws::run(rung("naive"), problem, {});
+  wait();
+  instance.expect_right();
+}
+
+TEST(Gemm, RefusalsNameTheMatrix) {
+  Instance<half> instance(shape(64, 64, 64, kNn));
+  Problem& problem = instance.problem();
+  const Rung& hopper = rung("warp_specialized");
+  EXPECT_EQ(supports(hopper, problem, 90), "");
+  EXPECT_THAT(supports(hopper, problem, 80), testing::HasSubstr("sm_90a"));
+  problem.tensor(1).strides[0] = 66;
+  EXPECT_THAT(supports(hopper, problem, 90),
+              testing::HasSubstr("rows of b start at multiples of 4"));
+  EXPECT_EQ(supports(rung("mma_pipeline"), problem, 90), "");
+  problem.tensor(0).strides[1] = 2;
+  EXPECT_THAT(supports(rung("mma_pipeline"), problem, 90),
+              testing::HasSubstr("a stride of 1 in a"));
+  EXPECT_EQ(supports(rung("naive"), problem, 90), "");
+}
+
+TEST(Gemm, ShapesMustFit) {
+  Problem problem = make(operation(), shape(4, 6, 8, kNn), DType::kF16);
+  problem.attributes[0] = kNt;  // B [8, 6] read as [N, K]
+  problem.tensor_count = 2;
+  try {
+    check(problem);
+    FAIL() << "accepted";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("K = 8"), testing::HasSubstr("K = 6")));
+  }
+}
+
+}  // namespace
+}  // namespace ws::gemm
