@@ -61,10 +61,9 @@ int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& a
       const Cost cost = operation.cost(instance.problem());
       Table table({{"rung"},
                    {"error", true},
-                   {"bytes/floor", true},
-                   {"warp instr", true},
+                   {"traffic", true},
+                   {"warp ops", true},
                    {"barriers", true},
-                   {"launches", true},
                    {"idea"}});
       std::vector<std::string> notes;
       for (const Target& target : targets) {
@@ -86,11 +85,11 @@ int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& a
         table.add({std::string(target.rung->name), good ? fmt::format("{:.1e}", r.error) : "FAILED",
                    fmt::format("{:.2f}", moved / std::max(cost.bytes, 1.0)),
                    compact(count("warp_instructions")), compact(count("barriers")),
-                   compact(count("launches")), std::string(target.rung->idea)});
+                   std::string(target.rung->idea)});
       }
       progress.show("");
       if (arguments.as_json) continue;
-      print(fmt::format("{} in the emulator; at least {:.4g} KB must move\n",
+      print(fmt::format("{} in the emulator; traffic in units of the {:.4g} KB that must move\n",
                         instance.problem().describe(), cost.bytes * 1e-3));
       print(table.text());
       for (const std::string& note : notes) print(note + "\n");
