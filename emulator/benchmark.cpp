@@ -9,6 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "emulator/emulator.hpp"
+#include "harness/instance.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
 
@@ -42,28 +43,15 @@ void rate(const char* what, Count unit, const char* unit_name, const std::functi
              static_cast<double>(counted(unit, call)) / time / 1e6, unit_name);
 }
 
-// A kernel of the catalogue on zeros, if it is there.
 void rung(const char* address, const Case& chosen, DType dtype) {
   const Address found = resolve(address);
-  Problem problem = found.operation->make(*found.operation, chosen, dtype);
-  problem.operation = found.operation;
-  std::vector<std::vector<std::byte>> memory;
-  const auto allocate = [&](Tensor& tensor) {
-    const auto bytes = static_cast<size_t>(tensor.elements()) * size_of(tensor.dtype);
-    memory.emplace_back(bytes + 256);
-    const auto start = reinterpret_cast<uintptr_t>(memory.back().data());
-    tensor.data = memory.back().data() + (256 - start % 256) % 256;
-  };
-  for (int i = 0; i < problem.tensor_count; ++i) allocate(problem.tensor(i));
-  found.operation->infer(problem);
-  for (int i = 0; i < problem.tensor_count; ++i) {
-    if (problem.tensor(i).data == nullptr) allocate(problem.tensor(i));
-  }
-  std::vector<std::byte> workspace(found.rung->workspace(problem) + 256);
-  const auto start = reinterpret_cast<uintptr_t>(workspace.data());
-  const Context context{.workspace = workspace.data() + (256 - start % 256) % 256};
-  const double time = seconds([&] { found.rung->run(problem, context); });
-  fmt::print("{:<52} {:>9.1f} ms\n", concatenate(address, " ", problem.describe()), time * 1e3);
+  const harness::Instance instance(*found.operation, chosen, dtype, 1);
+  harness::DeviceInstance device(instance);
+  const Problem& problem = device.problem();
+  const Context context{.workspace = device.workspace(found.rung->workspace(problem))};
+  const double time = seconds([&] { run(*found.rung, problem, context); });
+  fmt::print("{:<52} {:>9.1f} ms\n", concatenate(found.rung->name, ": ", problem.describe()),
+             time * 1e3);
 }
 
 void run_all() {
