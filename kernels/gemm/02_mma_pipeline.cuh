@@ -1,41 +1,22 @@
 // Idea: tensor cores (mma.sync) fed from shared memory, while cp.async fills the next stages.
-// From naive: a block computes a tile, so an element read once serves 128 or 256 products; a warp
+// From naive: a block computes a tile, so an element read once serves 128 or 256 products; one warp
 //   instruction does 2048 multiply-adds; copies for later K steps fly during the arithmetic.
-// Traffic: M N K (1 / tile_m + 1 / tile_n) elements from L2, each operand from memory about once,
-// as
+// Traffic: M N K (1 / tile_m + 1 / tile_n) elements from L2, each operand from memory about once:
 //   tiles run in bands (tile::Raster). Shared memory is swizzled: ldmatrix meets no bank conflict.
 // Limits: mma.sync reaches about 63 % of Hopper's tensor rate. Rows aligned to 16 bytes take the
-// wide
-//   tile; to 8, 4 or 2 a smaller one with narrower copies. One of each matrix's strides must be 1.
+//   wide tile; to 4 or 2 a smaller one, narrower copies. A stride of each matrix must be 1.
 #pragma once
 
+#include "kernels/gemm/configs.hpp"
 #include "kernels/gemm/dispatch.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/tile/mma_fragments.hpp"
-#include "warpsmith/tile/raster.hpp"
 #include "warpsmith/tile/staged_copy.hpp"
 
 namespace ws::gemm {
 
-template <int kM, int kN, int kStageCount, int kWarpM, int kWarpN, bool kAligned>
-struct MmaConfig {
-  static constexpr int kTileM = kM;
-  static constexpr int kTileN = kN;
-  static constexpr int kTileK = 64;
-  static constexpr int kStages = kStageCount;
-  static constexpr int kWarpTileM = kWarpM;
-  static constexpr int kWarpTileN = kWarpN;
-  static constexpr int kWarpsN = kN / kWarpN;
-  static constexpr int kThreads = kM / kWarpM * kWarpsN * kWarpSize;
-  static constexpr bool kOnlyAligned = kAligned;  // 16-byte copies only
-  static constexpr int kStageElements = (kM + kN) * kTileK;
-  static_assert(kM % kWarpM == 0 && kN % kWarpN == 0, "whole warp tiles");
-  static_assert(kStages * kStageElements >= kM * kN, "the epilogue reuses the stages for C");
-};
-using MmaWide = MmaConfig<128, 256, 3, 64, 64, true>;    // 144 KB: compute capability 8.0, 9.0
-using MmaSmall = MmaConfig<128, 128, 3, 64, 32, false>;  // 96 KB: everywhere
-
+// Long: copies, products and the write of C share the stages; apart, their order would be hidden.
 template <class T, Contiguous kA, Contiguous kB, class Config>
 struct MmaPipeline : Config {
   static constexpr int kMinBlocks = 1;
@@ -193,12 +174,8 @@ inline void run_mma_pipeline(const Problem& problem, const Context& context) {
   const int aligned = std::min(alignment_of(a.data, a.storage.leading, call.dtype),
                                alignment_of(b.data, b.storage.leading, call.dtype));
   const int bytes = aligned == 8 ? 4 : aligned;
-  // The wide tile wants a data-centre GPU's shared memory, and enough tiles to go round.
   const DeviceFacts& device = device_facts();
-  const int64_t wide_tiles = ((call.m + MmaWide::kTileM - 1) / MmaWide::kTileM) *
-                             ((call.n + MmaWide::kTileN - 1) / MmaWide::kTileN);
-  const bool wide = bytes == 16 && wide_tiles * 2 > device.multiprocessors &&
-                    device.shared_bytes >= MmaWide::kStages * MmaWide::kStageElements * 2;
+  const bool wide = bytes == 16 && choose_wide(call, device.multiprocessors, device.shared_bytes);
   with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
              [&]<class T, Contiguous kA, Contiguous kB>() {
                if (wide) {

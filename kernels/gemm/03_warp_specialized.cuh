@@ -1,17 +1,14 @@
 // Idea: warpgroups with roles. One thread keeps the copy engine busy (TMA), two warpgroups keep the
-//   tensor cores busy (wgmma), and a ring of shared-memory stages with mbarriers lies between them.
-// From mma_pipeline: operands go from shared memory straight into the tensor cores, without
-// ldmatrix,
-//   registers or issue slots; a product is 64 x 256 x 16. Two blocks of a cluster share their
-//   columns of B (multicast), so L2 is read less. Blocks are persistent: the next tile's copies fly
-//   under this tile's epilogue, and C leaves asynchronously through shared memory.
+//   tensor cores busy (wgmma); a ring of shared-memory stages with mbarriers lies between them.
+// From mma_pipeline: operands go from shared memory straight into the tensor cores, past registers
+//   and issue slots. Two blocks of a cluster share B's tile (multicast): L2 is read less. Blocks
+//   are persistent: copies for the next tile fly under the epilogue, and C leaves asynchronously.
 // Traffic: per 128 x 256 x 64 step a block reads 32 KB from L2 (48 KB without the cluster).
-// Limits: sm_90a; base addresses and row strides are multiples of 16 bytes, as the copy engine
-// asks.
+// Limits: sm_90a; base addresses and row strides are multiples of 16 bytes, the copy engine's rule.
 #pragma once
 
+#include "kernels/gemm/configs.hpp"
 #include "kernels/gemm/dispatch.hpp"
-#include "kernels/gemm/problem.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
@@ -20,52 +17,11 @@
 #include "warpsmith/ptx/wgmma.hpp"
 #include "warpsmith/tile/operand_stage.hpp"
 #include "warpsmith/tile/pipeline.hpp"
-#include "warpsmith/tile/raster.hpp"
 #include "warpsmith/tile/warp_store.hpp"
 
 namespace ws::gemm {
 
-// What can be chosen. A cluster is cluster_m blocks down, which share B's tile, by cluster_n
-// across, which share A's.
-struct WgmmaShape {
-  int tile_m;
-  int tile_n;
-  int stages;
-  int cluster_m = 1;
-  int cluster_n = 1;
-  int store_buffers = 2;  // of 16 x 64 elements of C, of a warp
-  int band = 2048;        // rows of C that running tiles should cover
-};
-
-template <WgmmaShape kShape>
-struct WgmmaConfig {
-  static constexpr int kTileM = kShape.tile_m;
-  static constexpr int kTileN = kShape.tile_n;
-  static constexpr int kTileK = 64;  // one 128-byte swizzle row of 16-bit elements
-  static constexpr int kStages = kShape.stages;
-  static constexpr int kClusterM = kShape.cluster_m;
-  static constexpr int kClusterN = kShape.cluster_n;
-  static constexpr int kCluster = kClusterM * kClusterN;
-  static constexpr int kConsumers = 2;  // warpgroups
-  static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kRowBlocks = kTileM / 64 / kConsumers;  // of 64 rows, of a consumer
-  static constexpr int kStageBytes = (kTileM + kTileN) * kTileK * 2;
-  static constexpr int kStoreBuffers = kShape.store_buffers;
-  static constexpr int kStoreBytes = kConsumers * 4 * kStoreBuffers * 16 * 64 * 2;
-  static constexpr int kSharedBytes = kStages * kStageBytes + kStoreBytes + 1024;
-  static constexpr int kBand = std::max(1, kShape.band / (kTileM * kClusterM));  // in clusters
-  // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
-  // consumers take.
-  static constexpr int kProducerRegisters = 40;
-  static constexpr int kConsumerRegisters = 232;
-
-  static_assert(kTileM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");
-  static_assert(kTileN % 64 == 0 && kTileN <= 256, "wgmma's widest; C is stored by 64 columns");
-  static_assert(kRowBlocks * kTileN / 2 <= 128, "accumulators that a thread can hold");
-  static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
-  static_assert(kSharedBytes <= 227 * 1024, "shared memory of a block");
-};
-
+// Long: the two roles and their protocol belong on one page, beside the storage they share.
 template <class T, Contiguous kA, Contiguous kB, class Config>
 struct WarpSpecialized : Config {
   static constexpr int kMinBlocks = 1;
@@ -223,18 +179,10 @@ struct WarpSpecialized : Config {
     }
   }
 
-  static tile::Raster raster_of(const Call& call) {
-    constexpr int kRows = kTileM * Config::kClusterM;
-    constexpr int kColumns = kTileN * Config::kClusterN;
-    return {.tiles_m = static_cast<int>((call.m + kRows - 1) / kRows),
-            .tiles_n = static_cast<int>((call.n + kColumns - 1) / kColumns),
-            .group = Config::kBand};
-  }
-
   // On at most `max_blocks` blocks, which must be resident together.
   static void run(const Call& call, int max_blocks, Stream stream) {
     const auto [a, b, c] = storages_of(call);
-    const tile::Raster raster = raster_of(call);
+    const tile::Raster raster = Config::raster(call);
     const int clusters = std::min(raster.count(), max_blocks / Config::kCluster);
     launch<WarpSpecialized>(
         {.blocks = clusters * Config::kCluster,
@@ -248,24 +196,6 @@ struct WarpSpecialized : Config {
          .blocks_of_k = static_cast<int>((call.k + kTileK - 1) / kTileK)});
   }
 };
-
-// The tile for every call: big tiles move least, small ones leave no SM idle.
-using WgmmaBig = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>;
-using WgmmaMiddle =
-    WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
-using WgmmaSmall = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>;
-
-// Time of a call in units of a product per SM, from the waves of tiles that it takes. `efficiency`
-// is the share of the big tile's rate that the configuration reaches when all SMs are busy.
-template <class Config>
-double estimated_time(const Call& call, int multiprocessors, double efficiency) {
-  constexpr int64_t kRows = Config::kTileM * Config::kClusterM;
-  constexpr int64_t kColumns = Config::kTileN * Config::kClusterN;
-  const int64_t clusters = ((call.m + kRows - 1) / kRows) * ((call.n + kColumns - 1) / kColumns);
-  const int64_t resident = std::max(1, multiprocessors / Config::kCluster);
-  const int64_t waves = (clusters + resident - 1) / resident;
-  return static_cast<double>(waves * Config::kTileM * Config::kTileN) / efficiency;
-}
 
 inline Reason warp_specialized_supports(const Problem& problem) {
   const Call call = call_of(problem);
@@ -287,19 +217,17 @@ inline Reason warp_specialized_supports(const Problem& problem) {
 inline void run_warp_specialized(const Problem& problem, const Context& context) {
   const Call call = call_of(problem);
   const auto [a, b, c] = storages_of(call);
-  const int multiprocessors = device_facts().multiprocessors;
-  const double big = estimated_time<WgmmaBig>(call, multiprocessors, 1.0);
-  const double middle = estimated_time<WgmmaMiddle>(call, multiprocessors, 0.85);
-  const double small = estimated_time<WgmmaSmall>(call, multiprocessors, 0.6);
+  const int blocks = device_facts().multiprocessors;
   with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
              [&]<class T, Contiguous kA, Contiguous kB>() {
-               if (big <= middle && big <= small) {
-                 WarpSpecialized<T, kA, kB, WgmmaBig>::run(call, multiprocessors, context.stream);
-               } else if (middle <= small) {
-                 WarpSpecialized<T, kA, kB, WgmmaMiddle>::run(call, multiprocessors,
-                                                              context.stream);
-               } else {
-                 WarpSpecialized<T, kA, kB, WgmmaSmall>::run(call, multiprocessors, context.stream);
+               switch (choose_wgmma(call, blocks)) {
+                 case WgmmaChoice::kBig:
+                   return WarpSpecialized<T, kA, kB, WgmmaBig>::run(call, blocks, context.stream);
+                 case WgmmaChoice::kMiddle:
+                   return WarpSpecialized<T, kA, kB, WgmmaMiddle>::run(call, blocks,
+                                                                       context.stream);
+                 case WgmmaChoice::kSmall:
+                   return WarpSpecialized<T, kA, kB, WgmmaSmall>::run(call, blocks, context.stream);
                }
              });
 }
