@@ -1,0 +1,115 @@
+// The tile shapes of the tensor-core rungs, and which of them a call gets.
+#pragma once
+
+#include "kernels/gemm/problem.hpp"
+#include "warpsmith/device.hpp"
+#include "warpsmith/tile/raster.hpp"
+
+namespace ws::gemm {
+
+// ---- mma_pipeline -------------------------------------------------------------------------------
+
+template <int kM, int kN, int kStageCount, int kWarpM, int kWarpN, bool kAligned>
+struct MmaConfig {
+  static constexpr int kTileM = kM;
+  static constexpr int kTileN = kN;
+  static constexpr int kTileK = 64;
+  static constexpr int kStages = kStageCount;
+  static constexpr int kWarpTileM = kWarpM;
+  static constexpr int kWarpTileN = kWarpN;
+  static constexpr int kWarpsN = kN / kWarpN;
+  static constexpr int kThreads = kM / kWarpM * kWarpsN * kWarpSize;
+  static constexpr bool kOnlyAligned = kAligned;  // 16-byte copies only
+  static constexpr int kStageElements = (kM + kN) * kTileK;
+  static_assert(kM % kWarpM == 0 && kN % kWarpN == 0, "whole warp tiles");
+  static_assert(kStages * kStageElements >= kM * kN, "the epilogue reuses the stages for C");
+};
+using MmaWide = MmaConfig<128, 256, 3, 64, 64, true>;    // 144 KB: compute capability 8.0, 9.0
+using MmaSmall = MmaConfig<128, 128, 3, 64, 32, false>;  // 96 KB: everywhere
+
+// The wide tile wants a data-centre GPU's shared memory, and enough tiles to go round.
+inline bool choose_wide(const Call& call, int multiprocessors, int shared_bytes) {
+  const int64_t tiles = ((call.m + MmaWide::kTileM - 1) / MmaWide::kTileM) *
+                        ((call.n + MmaWide::kTileN - 1) / MmaWide::kTileN);
+  return tiles * 2 > multiprocessors &&
+         shared_bytes >= MmaWide::kStages * MmaWide::kStageElements * 2;
+}
+
+// ---- warp_specialized ---------------------------------------------------------------------------
+
+// What can be chosen. A cluster is cluster_m blocks down, which share B's tile, by cluster_n
+// across, which share A's.
+struct WgmmaShape {
+  int tile_m;
+  int tile_n;
+  int stages;
+  int cluster_m = 1;
+  int cluster_n = 1;
+  int store_buffers = 2;  // of 16 x 64 elements of C, of a warp
+  int band = 2048;        // rows of C that running tiles should cover
+};
+
+template <WgmmaShape kShape>
+struct WgmmaConfig {
+  static constexpr int kTileM = kShape.tile_m;
+  static constexpr int kTileN = kShape.tile_n;
+  static constexpr int kTileK = 64;  // one 128-byte swizzle row of 16-bit elements
+  static constexpr int kStages = kShape.stages;
+  static constexpr int kClusterM = kShape.cluster_m;
+  static constexpr int kClusterN = kShape.cluster_n;
+  static constexpr int kCluster = kClusterM * kClusterN;
+  static constexpr int kConsumers = 2;  // warpgroups
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kRowBlocks = kTileM / 64 / kConsumers;  // of 64 rows, of a consumer
+  static constexpr int kStageBytes = (kTileM + kTileN) * kTileK * 2;
+  static constexpr int kStoreBuffers = kShape.store_buffers;
+  static constexpr int kStoreBytes = kConsumers * 4 * kStoreBuffers * 16 * 64 * 2;
+  static constexpr int kSharedBytes = kStages * kStageBytes + kStoreBytes + 1024;
+  static constexpr int kBand = std::max(1, kShape.band / (kTileM * kClusterM));  // in clusters
+  // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
+  // consumers take.
+  static constexpr int kProducerRegisters = 40;
+  static constexpr int kConsumerRegisters = 232;
+
+  // The output in tiles of a cluster.
+  static constexpr tile::Raster raster(const Call& call) {
+    constexpr int kRows = kTileM * kClusterM;
+    constexpr int kColumns = kTileN * kClusterN;
+    return {.tiles_m = static_cast<int>((call.m + kRows - 1) / kRows),
+            .tiles_n = static_cast<int>((call.n + kColumns - 1) / kColumns),
+            .group = kBand};
+  }
+
+  static_assert(kTileM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");
+  static_assert(kTileN % 64 == 0 && kTileN <= 256, "wgmma's widest; C is stored by 64 columns");
+  static_assert(kRowBlocks * kTileN / 2 <= 128, "accumulators that a thread can hold");
+  static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
+  static_assert(kSharedBytes <= 227 * 1024, "shared memory of a block");
+};
+
+// The tile for every call: big tiles move least, small ones leave no SM idle.
+using WgmmaBig = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>;
+using WgmmaMiddle =
+    WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
+using WgmmaSmall = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>;
+
+// Time of a call in units of a product per SM, from the waves of tiles that it takes. `efficiency`
+// is the share of the big tile's rate that a configuration reaches when all SMs are busy.
+template <class Config>
+double estimated_time(const Call& call, int multiprocessors, double efficiency) {
+  const int resident = std::max(1, multiprocessors / Config::kCluster);
+  const int waves = (Config::raster(call).count() + resident - 1) / resident;
+  return static_cast<double>(waves) * Config::kTileM * Config::kTileN / efficiency;
+}
+
+enum class WgmmaChoice { kBig, kMiddle, kSmall };
+
+inline WgmmaChoice choose_wgmma(const Call& call, int multiprocessors) {
+  const double big = estimated_time<WgmmaBig>(call, multiprocessors, 1.0);
+  const double middle = estimated_time<WgmmaMiddle>(call, multiprocessors, 0.85);
+  const double small = estimated_time<WgmmaSmall>(call, multiprocessors, 0.6);
+  if (big <= middle && big <= small) return WgmmaChoice::kBig;
+  return middle <= small ? WgmmaChoice::kMiddle : WgmmaChoice::kSmall;
+}
+
+}  // namespace ws::gemm
