@@ -208,8 +208,8 @@ inline int64_t items(const Problem& problem) {
 
 // Exact operations have one right result, which the reference rounds to. The others may err by 2e-6
 // before they round: half a unit in the last place of f16 and bf16 (2^-11, 2^-8) dwarfs that.
-// Below `floor` the error is absolute: f16 is subnormal there, exp flushes subnormals, gelu's fit is
-// absolute. All of a few elements may lie there, so only many are held to the norm.
+// Below `floor` the error is absolute: f16 is subnormal there, exp flushes subnormals, gelu's fit
+// is absolute. All of a few elements may lie there, so only many are held to the norm.
 template <class Formula>
 Tolerance tolerance(const Problem& problem) {
   if (Formula::kIsExact) return {};

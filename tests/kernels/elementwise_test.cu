@@ -99,7 +99,7 @@ TYPED_TEST(Elementwise, ValuesThatAreNotFinite) {
   const auto infinity = static_cast<float>(kInfinity);
   const std::vector<float> inputs = {-infinity, infinity, static_cast<float>(kNaN)};
   for (const Expectation& want : all) {
-    for (double choice = 0; choice < (want.operation == "gelu" ? 2 : 1); ++choice) {
+    for (int choice = 0; choice < (want.operation == "gelu" ? 2 : 1); ++choice) {
       // 19 elements: in vectors, and in what is left over.
       test::Buffer<T> x(19);
       test::Buffer<T> y(19);
