@@ -5,6 +5,7 @@ execute_process(COMMAND ${Python_EXECUTABLE} -m tvm_ffi.config --cmakedir
                 OUTPUT_VARIABLE tvm_ffi_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(tvm_ffi CONFIG REQUIRED)
 
+file(GLOB binding CONFIGURE_DEPENDS python/binding/*.cpp)
 add_library(libwarpsmith SHARED ${binding})
 set_target_properties(libwarpsmith PROPERTIES OUTPUT_NAME warpsmith INSTALL_RPATH "$ORIGIN/../../tvm_ffi/lib")
 target_link_libraries(libwarpsmith PRIVATE warpsmith_core tvm_ffi::shared)
