@@ -155,7 +155,8 @@ ffi::Shape resolve_name(const ffi::String& name) {
 bool may_be_imaginary(const DLTensor& tensor) {
   if (tensor.dtype.code != kDLFloat || tensor.strides == nullptr) return false;
   for (int32_t d = 0; d < tensor.ndim; ++d) {
-    if (tensor.shape[d] > 1 && tensor.strides[d] % 2 != 0) return false;
+    const int64_t extent = tensor.shape[d];
+    if (extent == 0 || (extent > 1 && tensor.strides[d] % 2 != 0)) return false;
   }
   return true;
 }

@@ -9,7 +9,7 @@ import sys
 import pytest
 import warpsmith
 from conftest import OPERATION_CASES
-from warpsmith import _functions, _libraries
+from warpsmith import _functions, _libraries, _measure
 from warpsmith._catalogue import Operation
 
 
@@ -54,7 +54,8 @@ print(warpsmith.verify("relu", cases="smoke", device="cpu")["failed"])
 
 def test_says_where_it_looked_for_the_library(tmp_path) -> None:
     code = f"""
-import os
+import os, sys
+sys.modules["torch"] = None
 os.environ["WARPSMITH_BUILD"] = {str(tmp_path)!r}
 try:
     import warpsmith
@@ -89,15 +90,11 @@ def test_verify() -> None:
     assert [result["verdict"] for result in report["results"]] == ["passed"]
 
 
-def test_bench_program_says_what_it_lacks() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "warpsmith.bench", "no_such_rung", "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (1, 2)
-    assert "no_such_rung" in done.stderr or "emulator" in done.stderr or "GPU" in done.stderr
+def test_bench_program_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _measure.main(["no_such_rung", "--json"]) == 2
+    assert "error: " in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        _measure.main(["relu", "--peer", "tensorflow"])
 
 
 class Device(ctypes.Structure):
