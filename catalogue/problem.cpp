@@ -57,9 +57,7 @@ bool Tensor::contiguous() const {
   return true;
 }
 
-std::string Tensor::describe() const {
-  return std::string(to_string(dtype)) + " " + layout(*this);
-}
+std::string Tensor::describe() const { return std::string(to_string(dtype)) + " " + layout(*this); }
 
 Tensor Tensor::dense(DType dtype, std::span<const int64_t> shape) {
   require(shape.size() <= static_cast<size_t>(kMaxRank), "a tensor of rank ", shape.size(),
@@ -69,7 +67,10 @@ Tensor Tensor::dense(DType dtype, std::span<const int64_t> shape) {
   tensor.rank = static_cast<int>(shape.size());
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
-    require(shape[i] >= 0, "a tensor of shape ", list(shape), ": extents cannot be negative");
+    if (shape[i] < 0) [[unlikely]] {
+      throw InvalidArgument(
+          concatenate("a tensor of shape ", list(shape), ": extents cannot be negative"));
+    }
     tensor.shape[i] = shape[i];
     tensor.strides[i] = stride;
     stride *= shape[i];

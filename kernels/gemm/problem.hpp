@@ -98,16 +98,26 @@ inline void infer(Problem& problem) {
   const Tensor& a = problem.tensor(0);
   const Tensor& b = problem.tensor(1);
   const auto layout = static_cast<size_t>(problem.attribute(0));
-  require(a.rank == 2 && b.rank == 2, "gemm takes matrices, got ", a.describe(), " and ",
-          b.describe());
-  require(a.dtype == b.dtype, "gemm takes one dtype, got ", a.describe(), " and ", b.describe());
-  require(kFloats.has(a.dtype), "gemm takes f32, f16 and bf16, got ", a.describe());
+  // Not require(): describing tensors that fit would cost more than all the rest of a call.
+  const auto fail = [&](const std::string& what) {
+    throw InvalidArgument(
+        concatenate("gemm ", what, ", got ", a.describe(), " and ", b.describe()));
+  };
+  if (a.rank != 2 || b.rank != 2) [[unlikely]]
+    fail("takes matrices");
+  if (a.dtype != b.dtype) [[unlikely]]
+    fail("takes one dtype");
+  if (!kFloats.has(a.dtype)) [[unlikely]]
+    fail("takes f32, f16 and bf16");
   const bool a_transposed = layout >= 2;
   const bool b_transposed = layout % 2 == 1;
   const int64_t k = a.shape[a_transposed ? 0 : 1];
   const int64_t k_of_b = b.shape[b_transposed ? 1 : 0];
-  require(k == k_of_b, "gemm with layout ", kLayouts[layout], ": A ", a.describe(), " has K = ", k,
-          " and B ", b.describe(), " has K = ", k_of_b);
+  if (k != k_of_b) [[unlikely]] {
+    throw InvalidArgument(concatenate("gemm with layout ", kLayouts[layout], ": A ", a.describe(),
+                                      " has K = ", k, " and B ", b.describe(),
+                                      " has K = ", k_of_b));
+  }
   problem.tensor(2) =
       Tensor::dense(a.dtype, {a.shape[a_transposed ? 1 : 0], b.shape[b_transposed ? 0 : 1]});
 }

@@ -77,16 +77,22 @@ inline Layout layout_of(const Problem& problem) {
 
 inline void infer(Problem& problem) {
   const Tensor& x = problem.tensor(0);
-  require(kFloats.has(x.dtype), problem.operation->name, " takes f32, f16 and bf16, got ",
-          x.describe());
+  // Not require(): describing tensors that fit would cost more than all the rest of a call.
+  if (!kFloats.has(x.dtype)) [[unlikely]] {
+    throw InvalidArgument(
+        concatenate(problem.operation->name, " takes f32, f16 and bf16, got ", x.describe()));
+  }
   const int output = problem.tensor_count - 1;
   for (int k = 1; k < output; ++k) {
     const Tensor& other = problem.tensor(k);
-    require(other.dtype == x.dtype && other.rank == x.rank &&
-                std::equal(x.shape.begin(), x.shape.begin() + x.rank, other.shape.begin()),
-            problem.operation->name, ": '", problem.operation->parameters[0].name, "' is ",
-            x.describe(), " but '", problem.operation->parameters[static_cast<size_t>(k)].name,
-            "' is ", other.describe());
+    if (other.dtype == x.dtype && other.rank == x.rank &&
+        std::equal(x.shape.begin(), x.shape.begin() + x.rank, other.shape.begin())) [[likely]] {
+      continue;
+    }
+    const std::span<const Parameter> parameters = problem.operation->parameters;
+    throw InvalidArgument(
+        concatenate(problem.operation->name, ": '", parameters[0].name, "' is ", x.describe(),
+                    " but '", parameters[static_cast<size_t>(k)].name, "' is ", other.describe()));
   }
   problem.tensor(output) =
       Tensor::dense(x.dtype, std::span<const int64_t>(x.shape.data(), static_cast<size_t>(x.rank)));
