@@ -1,5 +1,5 @@
-// Copies and matrix products in flight: what asynchronous instructions keep per thread and per block
-// until the wait that covers them.
+// Copies and matrix products in flight: what asynchronous instructions keep per thread and per
+// block until the wait that covers them.
 #pragma once
 
 #include <deque>
@@ -10,8 +10,8 @@
 
 namespace ws::emulator {
 
-// Actions in the order of issue, cut into groups by commits, as cp.async, bulk stores and wgmma have
-// them: a wait names how many of the youngest groups may stay in flight.
+// Actions in the order of issue, cut into groups by commits, as cp.async, bulk stores and wgmma
+// have them: a wait names how many of the youngest groups may stay in flight.
 template <class Action>
 class DeferredGroups {
  public:
@@ -95,19 +95,20 @@ struct WgmmaBlock;
 
 struct AsyncBlock {
   std::deque<MbarrierState> mbarriers;  // an mbarrier's 64 bits hold its place here
-  std::shared_ptr<WgmmaBlock> wgmma;  // products in flight, see wgmma.cpp; null before the first
+  std::shared_ptr<WgmmaBlock> wgmma;    // products in flight, see wgmma.cpp; null before the first
 };
 
 AsyncThread& async_of(Thread& thread);
 AsyncBlock& async_of(Block& block);
 
-// What a thread or block that ends leaves in flight: finishes it, or fails where PTX has no meaning.
+// What a thread or block that ends leaves in flight: finishes it, or fails where PTX has no
+// meaning.
 void finish_copies(Thread& thread);
 void finish_copies(Block& block);
 
 // Shared memory as copies use it.
-// The destination of a copy: marks it in flight and fills it with kPoisonByte. `async_proxy` says which
-// proxy writes.
+// The destination of a copy: marks it in flight and fills it with kPoisonByte. `async_proxy` says
+// which proxy writes.
 void poison_shared(void* pointer, size_t bytes, bool async_proxy, const char* operation);
 inline constexpr int kPoisonByte = 0xFF;  // NaN as f32, f16, bf16, e4m3, e5m2; -1 as an integer
 // The copy has landed.

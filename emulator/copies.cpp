@@ -32,7 +32,8 @@ void count_copy(size_t bytes) {
 
 }  // namespace
 
-// ---- cp.async -----------------------------------------------------------------------------------------
+// ---- cp.async
+// -----------------------------------------------------------------------------------------
 
 void cp_async(void* shared, const void* global, int bytes, int source_bytes) {
   constexpr const char* kOperation = "cp.async";
@@ -55,12 +56,14 @@ void cp_async_commit_group() { async_of(self()).small_copies.commit(); }
 void cp_async_wait_group(int pending) {
   async_of(self()).small_copies.wait(static_cast<size_t>(pending), [](const SmallCopy& copy) {
     std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.source_bytes));
-    std::memset(copy.to + copy.source_bytes, 0, static_cast<size_t>(copy.bytes - copy.source_bytes));
+    std::memset(copy.to + copy.source_bytes, 0,
+                static_cast<size_t>(copy.bytes - copy.source_bytes));
     unpoison_shared(copy.to, static_cast<size_t>(copy.bytes), false);
   });
 }
 
-// ---- cp.async.bulk --------------------------------------------------------------------------------------
+// ---- cp.async.bulk
+// --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -113,8 +116,8 @@ void bulk_store(void* global, const void* shared, uint32_t bytes) {
   constexpr const char* kOperation = "cp.async.bulk.global.shared";
   check_bulk(shared, global, bytes, kOperation);
   add_bulk_store(
-      shared, bytes,
-      [global, bytes](const std::byte* data) { std::memcpy(global, data, bytes); }, kOperation);
+      shared, bytes, [global, bytes](const std::byte* data) { std::memcpy(global, data, bytes); },
+      kOperation);
 }
 
 void bulk_commit_group() { async_of(self()).bulk_stores.commit(); }
@@ -145,7 +148,8 @@ void finish_copies(Thread& thread) {
   bulk_wait_group(0);
 }
 
-// ---- cp.async.bulk.tensor -------------------------------------------------------------------------------
+// ---- cp.async.bulk.tensor
+// -------------------------------------------------------------------------------
 
 namespace {
 
@@ -160,8 +164,9 @@ const TensorMapImage& image_of(const void* map, size_t dimensions, const char* o
     fail(Fault::kInvalidUse, concatenate(operation, ": the tensor map was not encoded"));
   }
   if (image.rank != dimensions) {
-    fail(Fault::kInvalidUse, concatenate(operation, ": ", dimensions, " coordinates for a tensor map of ",
-                                         image.rank, " dimensions"));
+    fail(Fault::kInvalidUse,
+         concatenate(operation, ": ", dimensions, " coordinates for a tensor map of ", image.rank,
+                     " dimensions"));
   }
   return image;
 }
@@ -177,9 +182,9 @@ struct Tile {
   TensorMapImage map;
   std::array<int, 5> at{};  // coordinates of its first element
 
-  // Calls visit(offset in shared memory, address in global memory or null where outside, bytes) for all
-  // pieces of the tile; a piece is inside one 16-byte chunk. `base` is the tile's shared address, for the
-  // swizzle permutes address bits.
+  // Calls visit(offset in shared memory, address in global memory or null where outside, bytes) for
+  // all pieces of the tile; a piece is inside one 16-byte chunk. `base` is the tile's shared
+  // address, for the swizzle permutes address bits.
   template <class Visit>
   void each(uint32_t base, Visit&& visit) const {
     const size_t row_bytes = size_t{map.box[0]} * map.element_bytes;
@@ -206,7 +211,8 @@ struct Tile {
         const size_t from = inside ? std::clamp(first, chunk, chunk + 16) : chunk + 16;
         const size_t to = inside ? std::clamp(last, from, chunk + 16) : chunk + 16;
         const auto piece = [&](size_t begin, size_t end, bool exists) {
-          if (begin < end) visit(place + begin - chunk, exists ? global + begin : nullptr, end - begin);
+          if (begin < end)
+            visit(place + begin - chunk, exists ? global + begin : nullptr, end - begin);
         };
         piece(chunk, from, false);
         piece(from, to, inside);
@@ -215,7 +221,8 @@ struct Tile {
     }
   }
 
-  // PTX ISA, "Swizzling modes": 16-byte chunks trade places within the span, by the address bits above.
+  // PTX ISA, "Swizzling modes": 16-byte chunks trade places within the span, by the address bits
+  // above.
   size_t swizzled(size_t address) const {
     const size_t chunks = map.swizzle_span / 16;
     return chunks == 0 ? address : address ^ ((address >> 3) & ((chunks - 1) << 4));
@@ -293,7 +300,8 @@ void tensor_store(const void* map, std::span<const int> coordinates, const void*
       kOperation);
 }
 
-// ---- Shared memory of the cluster -----------------------------------------------------------------------
+// ---- Shared memory of the cluster
+// -----------------------------------------------------------------------
 
 void load_cluster(void* registers, uint32_t address, size_t bytes) {
   constexpr const char* kOperation = "ld.shared::cluster";

@@ -1,5 +1,5 @@
-// The models behind ptx/{cp_async,bulk,tensor,cluster}.hpp: copies whose effect comes with the wait that
-// covers them.
+// The models behind ptx/{cp_async,bulk,tensor,cluster}.hpp: copies whose effect comes with the wait
+// that covers them.
 #pragma once
 
 #include "emulator/emulator.hpp"
@@ -34,8 +34,8 @@ inline constexpr uint32_t kTensorMapMagic = 0x54454E53;
 static_assert(sizeof(TensorMapImage) <= 128);
 
 void tensor_load(void* shared, const void* map, void* barrier, std::span<const int> coordinates);
-// The same tile to the same offset in each block of the cluster whose bit is set, counted on each one's
-// own mbarrier.
+// The same tile to the same offset in each block of the cluster whose bit is set, counted on each
+// one's own mbarrier.
 void tensor_load_multicast(void* shared, const void* map, void* barrier,
                            std::span<const int> coordinates, uint16_t mask);
 void tensor_store(const void* map, std::span<const int> coordinates, const void* shared);

@@ -30,7 +30,8 @@ AsyncBlock& async_of(Block& block) {
   return *block.async;
 }
 
-// ---- Faults, options, counts ------------------------------------------------------------------------
+// ---- Faults, options, counts
+// ------------------------------------------------------------------------
 
 const char* to_string(Fault fault) {
   switch (fault) {
@@ -148,7 +149,8 @@ void reset_counts() {
   total_counts.fill(0);
 }
 
-// ---- Who am I ---------------------------------------------------------------------------------------
+// ---- Who am I
+// ---------------------------------------------------------------------------------------
 
 int64_t grid_blocks() { return self().block->group->shape.blocks; }
 int cluster_size() { return self().block->group->shape.cluster; }
@@ -172,11 +174,12 @@ size_t choose(size_t n) {
   return 0;
 }
 
-// ---- Meeting and waiting ------------------------------------------------------------------------------
+// ---- Meeting and waiting
+// ------------------------------------------------------------------------------
 
 namespace {
 
-inline void suspend(Thread& me, const char* operation) {
+[[gnu::always_inline]] inline void suspend(Thread& me, const char* operation) {
   me.waiting_for = operation;
   me.block->group->scheduler->suspend(me);
   me.waiting_for = nullptr;
@@ -242,9 +245,9 @@ void meet(uint32_t mask, const char* operation, void* payload,
     meeting->payloads.assign(warp ? 32 : 128, nullptr);
   }
   if (meeting->operation != operation && std::strcmp(meeting->operation, operation) != 0) {
-    fail(Fault::kDivergence, concatenate("thread ", me.index, " executes ", operation,
-                                         " where thread ", meeting->waiting.front()->index,
-                                         " waits in ", meeting->operation));
+    fail(Fault::kDivergence,
+         concatenate("thread ", me.index, " executes ", operation, " where thread ",
+                     meeting->waiting.front()->index, " waits in ", meeting->operation));
   }
   meeting->payloads[static_cast<size_t>(warp ? me.lane() : me.index % 128)] = payload;
   if (++meeting->arrived < meeting->expected) {
@@ -270,8 +273,8 @@ bool elect(uint32_t mask) {
     int leader = std::countr_zero(mask);
     if (chosen.order == Order::kReverse) leader = 31 - std::countl_zero(mask);
     if (chosen.order == Order::kRandom) {
-      auto skip = static_cast<int>((chosen.seed + mask) * 0x9E3779B97F4A7C15u >> 32) %
-                  std::popcount(mask);
+      auto skip =
+          static_cast<int>((chosen.seed + mask) * 0x9E3779B97F4A7C15u >> 32) % std::popcount(mask);
       for (skip = std::abs(skip); skip > 0; --skip) {
         do {
           leader = (leader + 1) % 32;
@@ -283,7 +286,8 @@ bool elect(uint32_t mask) {
   return elected;
 }
 
-// ---- Barriers ---------------------------------------------------------------------------------------
+// ---- Barriers
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -301,7 +305,8 @@ const char* name_of_sync(int id) {
 bool arrive(int id, int threads, const char* operation) {
   Thread& me = self();
   Block& block = *me.block;
-  if (id < 0 || id > 15) fail(Fault::kOutOfRange, concatenate(operation, ": barrier ", id, " of 16"));
+  if (id < 0 || id > 15)
+    fail(Fault::kOutOfRange, concatenate(operation, ": barrier ", id, " of 16"));
   const int whole = (block.threads + 31) / 32 * 32;
   if (threads <= 0 || threads % 32 != 0 || threads > whole) {
     fail(Fault::kInvalidUse, concatenate(operation, " ", id, ": ", threads,
@@ -311,15 +316,16 @@ bool arrive(int id, int threads, const char* operation) {
   if (!barrier.open()) {
     barrier.expected = threads;
   } else if (barrier.expected != threads) {
-    fail(Fault::kInvalidUse, concatenate(operation, " ", id, ": ", threads,
-                                         " threads expected, but ", barrier.expected,
-                                         " by those who have arrived"));
+    fail(Fault::kInvalidUse,
+         concatenate(operation, " ", id, ": ", threads, " threads expected, but ", barrier.expected,
+                     " by those who have arrived"));
   }
   uint32_t& lanes = barrier.lanes[static_cast<size_t>(me.warp())];
   const uint32_t lane = 1u << me.lane();
   if ((lanes & lane) != 0) {
-    fail(Fault::kInvalidUse, concatenate(operation, " ", id, ": the thread arrives a second time, ",
-                                         barrier.arrived, " of ", threads, " threads have arrived"));
+    fail(Fault::kInvalidUse,
+         concatenate(operation, " ", id, ": the thread arrives a second time, ", barrier.arrived,
+                     " of ", threads, " threads have arrived"));
   }
   lanes |= lane;
   if (lanes != lanes_of_warp(me)) return false;
@@ -395,9 +401,10 @@ void barrier_grid(uint32_t* counter) {
     fail(Fault::kInvalidUse, "grid barrier in a launch that is not cooperative");
   }
   if ((*counter & ~kTop) != 0) {
-    fail(Fault::kInvalidUse, concatenate("grid barrier: its counter is ", *counter,
-                                         ": it was not zero before its first use, or something else "
-                                         "has written it"));
+    fail(Fault::kInvalidUse,
+         concatenate("grid barrier: its counter is ", *counter,
+                     ": it was not zero before its first use, or something else "
+                     "has written it"));
   }
   group.grid_waiting.push_back(&me);
   if (group.grid_waiting.size() < group.threads.size()) {
@@ -410,13 +417,14 @@ void barrier_grid(uint32_t* counter) {
   Scheduler::release(group, group.grid_waiting);
 }
 
-// ---- Launch ----------------------------------------------------------------------------------------
+// ---- Launch
+// ----------------------------------------------------------------------------------------
 
 namespace {
 
-// The host threads that help with launches, for the life of the process. A launch offers its work and
-// does it itself; helpers join while there is some. So a launch never waits for a helper that does not
-// come, as in a forked process, which has none.
+// The host threads that help with launches, for the life of the process. A launch offers its work
+// and does it itself; helpers join while there is some. So a launch never waits for a helper that
+// does not come, as in a forked process, which has none.
 class Workers {
  public:
   // Calls work() here and on up to `helpers` other threads; returns when all calls have.

@@ -99,8 +99,8 @@ inline void count(Count what, uint64_t amount = 1) {
 
 // ---- Threads, blocks, shared memory -------------------------------------------------------------
 
-struct Group;        // emulator/scheduler.hpp
-struct Runner;       // ... the fiber that a thread runs on
+struct Group;   // emulator/scheduler.hpp
+struct Runner;  // ... the fiber that a thread runs on
 struct Block;
 struct AsyncThread;  // emulator/async.hpp: copies in flight of a thread
 struct AsyncBlock;   // ... and mbarriers of a block
@@ -170,8 +170,8 @@ struct Meeting {
 
 // One of a block's 16 barriers. Warps arrive, so lanes count once their warp is complete.
 struct Barrier {
-  int expected = 0;  // threads, a multiple of 32
-  int arrived = 0;   // threads of complete warps
+  int expected = 0;                  // threads, a multiple of 32
+  int arrived = 0;                   // threads of complete warps
   std::array<uint32_t, 32> lanes{};  // arrived, by warp
   std::vector<Thread*> waiting;
   bool open() const { return expected != 0; }
@@ -187,8 +187,9 @@ struct Block {
   Thread* first = nullptr;      // its threads stand in a row
   std::byte* shared = nullptr;  // 1024-byte aligned
   size_t shared_bytes = 0;
-  uint8_t* state = nullptr;    // a set of ByteState for each byte of `shared`
-  uint32_t* writer = nullptr;  // for each 4 bytes of `shared` who wrote them last, see shared_memory.cpp
+  uint8_t* state = nullptr;  // a set of ByteState for each byte of `shared`
+  uint32_t* writer =
+      nullptr;  // for each 4 bytes of `shared` who wrote them last, see shared_memory.cpp
   std::vector<std::vector<Meeting>> warps;  // open ones and closed ones to use again
   std::vector<std::vector<Meeting>> warpgroups;
   std::array<Barrier, 16> barriers;
@@ -204,7 +205,8 @@ extern constinit thread_local Thread* current_thread;  // null outside kernels
 
 inline bool running() { return current_thread != nullptr; }
 inline Thread& self() {
-  if (current_thread == nullptr) [[unlikely]] fail_outside_kernel();
+  if (current_thread == nullptr) [[unlikely]]
+    fail_outside_kernel();
   return *current_thread;
 }
 
@@ -212,7 +214,8 @@ int64_t grid_blocks();
 int cluster_size();
 Block& block_of_cluster(int rank);  // a block of the caller's cluster
 
-// The place of a choice that the hardware makes among n: by Options::order the first, the last or any.
+// The place of a choice that the hardware makes among n: by Options::order the first, the last or
+// any.
 size_t choose(size_t n);
 
 // 32-bit shared-window addresses as PTX has them: bits 0-23 the offset in the block's window, which
@@ -220,10 +223,11 @@ size_t choose(size_t n);
 // byte to another block, as on the GPU) and else 1 + the rank in the cluster.
 inline constexpr uint32_t kSharedWindowBase = 1024;
 inline constexpr int kSharedRankShift = 24;
-uint32_t shared_address(const void* pointer);  // fails if the pointer is not in the cluster's shared memory
-std::byte* shared_pointer(uint32_t address);   // fails if the address is outside
+uint32_t shared_address(
+    const void* pointer);  // fails if the pointer is not in the cluster's shared memory
+std::byte* shared_pointer(uint32_t address);            // fails if the address is outside
 uint32_t map_shared_rank(const void* local, int rank);  // mapa
-bool is_shared(const void* pointer);  // of any block of the caller's cluster
+bool is_shared(const void* pointer);                    // of any block of the caller's cluster
 
 // Checked access to shared memory; all fail with the operation's name.
 // ... the bytes are inside and aligned
@@ -231,8 +235,8 @@ void check_shared(const void* pointer, size_t bytes, size_t alignment, const cha
 // ... ordinary loads and stores: unwritten, in flight; overwriting what a copy still uses
 void read_shared(const void* pointer, size_t bytes, const char* operation);
 void write_shared(void* pointer, size_t bytes, const char* operation);
-// ... reads by the async proxy (wgmma, bulk and tensor stores): also fails where an ordinary store was
-// not followed by its thread's fence.proxy.async
+// ... reads by the async proxy (wgmma, bulk and tensor stores): also fails where an ordinary store
+// was not followed by its thread's fence.proxy.async
 void read_shared_async(const void* pointer, size_t bytes, const char* operation);
 
 // ---- Meeting and waiting ------------------------------------------------------------------------
@@ -253,8 +257,8 @@ void wait_until(const char* operation, Predicate&& predicate) {
 // Lets the others run: for spin loops. A grid whose threads do nothing but yield is a deadlock.
 void yield(const char* operation);
 
-// The lanes of `mask` of the caller's warp, or (mask 0) the 128 threads of its warpgroup, meet: each
-// brings a payload; the last to arrive calls act(payloads) and frees all.
+// The lanes of `mask` of the caller's warp, or (mask 0) the 128 threads of its warpgroup, meet:
+// each brings a payload; the last to arrive calls act(payloads) and frees all.
 void meet(uint32_t mask, const char* operation, void* payload,
           FunctionRef<void(std::span<void* const>)> act);
 

@@ -9,7 +9,7 @@
 namespace ws::emulator {
 namespace {
 
-constexpr uint32_t kMagic = 0x6D626172;          // "mbar"
+constexpr uint32_t kMagic = 0x6D626172;             // "mbar"
 constexpr uint32_t kMostArrivals = (1u << 20) - 1;  // PTX ISA, "Mbarrier object: valid range"
 constexpr int64_t kMostTx = (1 << 20) - 1;
 
@@ -46,8 +46,9 @@ MbarrierState& find(void* barrier, const char* operation) {
   }
   const bool was_one = (block.state[offset] & kMbarrier) != 0;
   fail(Fault::kInvalidUse,
-       concatenate(operation, ": the mbarrier at shared byte ", offset, " of block ", block.index,
-                   was_one ? " has been overwritten" : " has not been initialised by mbarrier.init"));
+       concatenate(
+           operation, ": the mbarrier at shared byte ", offset, " of block ", block.index,
+           was_one ? " has been overwritten" : " has not been initialised by mbarrier.init"));
 }
 
 // Others than the block's own ordinary instructions need the initialisation passed on.
@@ -68,17 +69,17 @@ void complete_if_due(MbarrierState& state) {
 void add_tx(MbarrierState& state, int64_t bytes, const char* operation) {
   state.tx += bytes;
   if (state.tx > kMostTx || state.tx < -kMostTx) {
-    fail(Fault::kInvalidUse,
-         concatenate(operation, ": ", state.tx, " bytes pending is outside [", -kMostTx, ", ",
-                     kMostTx, "] (", describe(state), ")"));
+    fail(Fault::kInvalidUse, concatenate(operation, ": ", state.tx, " bytes pending is outside [",
+                                         -kMostTx, ", ", kMostTx, "] (", describe(state), ")"));
   }
 }
 
-// Lets copies land while the phase that `target` begins waits for nothing else: as late as a wait can
-// tell.
+// Lets copies land while the phase that `target` begins waits for nothing else: as late as a wait
+// can tell.
 void land(MbarrierState& state, uint64_t target) {
   while (state.phase == target && state.pending == 0 && !state.transfers.empty()) {
-    const auto at = state.transfers.begin() + static_cast<ptrdiff_t>(choose(state.transfers.size()));
+    const auto at =
+        state.transfers.begin() + static_cast<ptrdiff_t>(choose(state.transfers.size()));
     const Transfer transfer = std::move(*at);
     state.transfers.erase(at);
     transfer.land();
@@ -93,8 +94,8 @@ class PhaseWait final : public Condition {
   PhaseWait(MbarrierState& state, uint64_t target) : state_(state), target_(target) {}
   bool holds() override {
     if (!state_.valid) {
-      fail(Fault::kInvalidUse, "mbarrier.inval while a thread waits for " +
-                                   emulator::describe(state_));
+      fail(Fault::kInvalidUse,
+           "mbarrier.inval while a thread waits for " + emulator::describe(state_));
     }
     land(state_, target_);
     if (state_.phase > target_ + 1) {

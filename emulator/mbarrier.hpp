@@ -1,5 +1,5 @@
-// The model behind ptx/mbarrier.hpp. `barrier` is the address of the 64-bit object in the shared memory
-// of any block of the cluster. Rules: PTX ISA, "mbarrier".
+// The model behind ptx/mbarrier.hpp. `barrier` is the address of the 64-bit object in the shared
+// memory of any block of the cluster. Rules: PTX ISA, "mbarrier".
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ void mbarrier_expect_tx(void* barrier, uint32_t bytes);
 bool mbarrier_try_wait(void* barrier, uint32_t parity);
 void mbarrier_wait(void* barrier, uint32_t parity);
 
-// A copy is on its way that will count `bytes` on the mbarrier. `land` is called inside the wait that
-// first needs it, never earlier, so that nobody sees the data without that wait.
+// A copy is on its way that will count `bytes` on the mbarrier. `land` is called inside the wait
+// that first needs it, never earlier, so that nobody sees the data without that wait.
 void mbarrier_add_transfer(void* barrier, uint32_t bytes, std::function<void()> land,
                            const char* operation);
 

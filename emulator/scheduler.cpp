@@ -16,8 +16,8 @@ namespace context = boost::context;
 constexpr size_t kStackBytes = WS_ASAN ? 512 * 1024 : 128 * 1024;
 constexpr size_t kIdleRunners = 2048;  // kept between launches
 
-// Stacks of pages that are touched on first use, with a page below that nobody may touch: a kernel that
-// overflows its stack stops there, in the debugger, and not in another thread's variables.
+// Stacks of pages that are touched on first use, with a page below that nobody may touch: a kernel
+// that overflows its stack stops there, in the debugger, and not in another thread's variables.
 class StackAllocator {
  public:
   context::stack_context allocate() {
@@ -25,9 +25,11 @@ class StackAllocator {
     void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED) {
-      throw Error(concatenate("the emulator has no memory for another stack: ", std::strerror(errno)));
+      throw Error(
+          concatenate("the emulator has no memory for another stack: ", std::strerror(errno)));
     }
-    // Where the system has no more mappings to give (very large cooperative grids) stacks go without.
+    // Where the system has no more mappings to give (very large cooperative grids) stacks go
+    // without.
     mprotect(memory, page, PROT_NONE);
     context::stack_context stack;
     stack.size = kStackBytes + page;
@@ -48,31 +50,32 @@ Scheduler& Scheduler::of_this_host_thread() {
   return instance;
 }
 
-// ---- Changing stacks ------------------------------------------------------------------------------
+// ---- Changing stacks
+// ------------------------------------------------------------------------------
 
 Runner& Scheduler::new_runner_of(Thread& thread) {
   if (idle_.empty()) {
     Runner* runner = runners_.emplace_back(std::make_unique<Runner>()).get();
     StackAllocator allocator;
     const context::stack_context stack = allocator.allocate();
-    // Stacks begin at different cache lines of their pages: their tops, which every switch touches, would
-    // else all compete for the same few sets of the cache.
+    // Stacks begin at different cache lines of their pages: their tops, which every switch touches,
+    // would else all compete for the same few sets of the cache.
     const size_t offset = runners_.size() * 17 % 64 * 64;
     runner->size = kStackBytes - offset;
     runner->bottom = static_cast<std::byte*>(stack.sp) - kStackBytes;
     void* top = static_cast<std::byte*>(stack.sp) - offset;
-    runner->context = context::fiber(
-        std::allocator_arg, context::preallocated(top, stack.size - offset, stack), allocator,
-        [this, runner](context::fiber from) {
-          arrived(std::move(from), *runner);
-          loop(*runner);
-          previous_ = runner;
-          active_ = &main_;
+    runner->context =
+        context::fiber(std::allocator_arg, context::preallocated(top, stack.size - offset, stack),
+                       allocator, [this, runner](context::fiber from) {
+                         arrived(std::move(from), *runner);
+                         loop(*runner);
+                         previous_ = runner;
+                         active_ = &main_;
 #if WS_ASAN
-          __sanitizer_start_switch_fiber(nullptr, main_.bottom, main_.size);
+                         __sanitizer_start_switch_fiber(nullptr, main_.bottom, main_.size);
 #endif
-          return std::move(main_.context);
-        });
+                         return std::move(main_.context);
+                       });
     idle_.push_back(runner);
   }
   Runner& runner = *idle_.back();
@@ -82,8 +85,8 @@ Runner& Scheduler::new_runner_of(Thread& thread) {
   return runner;
 }
 
-// What a runner does for its life: its CUDA thread, then the next one that has not begun, until the next
-// one to run already has a stack of its own.
+// What a runner does for its life: its CUDA thread, then the next one that has not begun, until the
+// next one to run already has a stack of its own.
 void Scheduler::loop(Runner& me) {
   for (;;) {
     if (me.assigned != nullptr) {
@@ -113,7 +116,8 @@ void Scheduler::trim(size_t keep) {
   }
 }
 
-// ---- Running threads --------------------------------------------------------------------------------
+// ---- Running threads
+// --------------------------------------------------------------------------------
 
 void Scheduler::execute(Thread& thread) {
   current_thread = &thread;
@@ -173,8 +177,8 @@ void Scheduler::wake_conditional() {
   release(group, woken);
 }
 
-// Lets threads that yielded try again; false once they have done nothing else for too long. A store is
-// progress; for other groups, which may run on other cores, a spinning one waits some seconds.
+// Lets threads that yielded try again; false once they have done nothing else for too long. A store
+// is progress; for other groups, which may run on other cores, a spinning one waits some seconds.
 bool Scheduler::wake_yielded() {
   constexpr uint64_t kPasses = 10000;
   Group& group = *group_;
@@ -229,14 +233,15 @@ ClusterBarrier& Group::cluster_of(const Thread& thread) {
   return clusters[static_cast<size_t>((thread.block - blocks.data()) / shape.cluster)];
 }
 
-// ---- Reports ------------------------------------------------------------------------------------------
+// ---- Reports
+// ------------------------------------------------------------------------------------------
 
 FaultError make_fault(Fault fault, const Thread& thread, const std::string& message) {
   const LaunchShape& shape = thread.block->group->shape;
   ErrorContext context;
-  context.launch = concatenate("blocks=", shape.blocks, " threads=", shape.threads,
-                               " cluster=", shape.cluster, " shared=", shape.shared_bytes,
-                               shape.cooperative ? " cooperative" : "");
+  context.launch =
+      concatenate("blocks=", shape.blocks, " threads=", shape.threads, " cluster=", shape.cluster,
+                  " shared=", shape.shared_bytes, shape.cooperative ? " cooperative" : "");
   context.place = concatenate("block ", thread.block->index, ", thread ", thread.index,
                               thread.waiting_for ? ", in " : "",
                               thread.waiting_for ? thread.waiting_for : "", " (emulator)");
@@ -260,7 +265,7 @@ std::string whereabouts(const Thread& thread) {
 // A collective that some of its threads have not reached.
 struct Open {
   const char* operation;
-  const Thread* first;                // of those who wait
+  const Thread* first;                 // of those who wait
   std::vector<const Thread*> missing;  // empty: not known, for named barriers of some warps
   int present = 0;
 };
@@ -326,13 +331,13 @@ std::vector<Open> open_collectives(const Group& group) {
 
 FaultError stuck(Group& group) {
   // A collective that a member can never reach, because it has exited or waits in another one, is
-  // divergence. Where threads wait for something else (an mbarrier, a named barrier of some warps), that
-  // is what holds the rest up.
+  // divergence. Where threads wait for something else (an mbarrier, a named barrier of some warps),
+  // that is what holds the rest up.
   const std::vector<Open> collectives = open_collectives(group);
   const auto divergence = [](const Open& open) {
-    std::string text = concatenate(open.operation, ": ", open.present, " of ",
-                                   open.present + static_cast<int>(open.missing.size()),
-                                   " threads arrived");
+    std::string text =
+        concatenate(open.operation, ": ", open.present, " of ",
+                    open.present + static_cast<int>(open.missing.size()), " threads arrived");
     for (size_t i = 0; i < std::min<size_t>(open.missing.size(), 4); ++i) {
       text += "\n    " + whereabouts(*open.missing[i]);
     }

@@ -55,8 +55,8 @@ struct Group {
   ClusterBarrier& cluster_of(const Thread& thread);
 };
 
-// A stack with the fiber on it, which runs one CUDA thread after another: threads that never wait cost
-// no switch at all.
+// A stack with the fiber on it, which runs one CUDA thread after another: threads that never wait
+// cost no switch at all.
 struct Runner {
   boost::context::fiber context;  // where it goes on, while another one runs
   Thread* assigned = nullptr;
@@ -118,10 +118,12 @@ class Scheduler {
   uint64_t stores_seen_ = 0;
 };
 
-// What a switch goes through is inlined into the few functions that wait: a processor predicts returns by
-// the calls that it has seen on the stack before, so every return after a switch costs some 20 cycles.
+// What a switch goes through is inlined into the few functions that wait: a processor predicts
+// returns by the calls that it has seen on the stack before, so every return after a switch costs
+// some 20 cycles.
 
-// The next thread to run, or null where the main stack should see to conditions, yields and failures.
+// The next thread to run, or null where the main stack should see to conditions, yields and
+// failures.
 inline Thread* Scheduler::pick() {
   Group& group = *group_;
   if (group.ready.empty() || group.cancelled) return nullptr;
@@ -162,7 +164,8 @@ inline void Scheduler::suspend(Thread& me) {
     current_thread = &me;
     ++group_->switches;
   }
-  if (group_->cancelled) [[unlikely]] throw Cancelled{};
+  if (group_->cancelled) [[unlikely]]
+    throw Cancelled{};
 }
 
 // The error for a group in which no thread can go on.

@@ -26,8 +26,9 @@ struct Arena {
 };
 thread_local Arena arena;
 
-// Who wrote a word last with an ordinary store, if no fence.proxy.async of that thread has come since:
-// the thread in the cluster, plus 1, above the number of its fences so far. 0: nobody, or a copy.
+// Who wrote a word last with an ordinary store, if no fence.proxy.async of that thread has come
+// since: the thread in the cluster, plus 1, above the number of its fences so far. 0: nobody, or a
+// copy.
 constexpr int kFenceBits = 17;
 constexpr uint32_t kFenceMask = (1u << kFenceBits) - 1;
 
@@ -84,9 +85,10 @@ Place place_of(const void* pointer, size_t bytes, const char* operation) {
                        " of the cluster may not have started: a cluster barrier must come first"));
     }
     if (block->exited == block->threads) {
-      fail(Fault::kInvalidUse, concatenate(operation, ": block ", block->index,
-                                           " of the cluster has exited, and its shared memory is "
-                                           "gone: a cluster kernel must end with a cluster barrier"));
+      fail(Fault::kInvalidUse,
+           concatenate(operation, ": block ", block->index,
+                       " of the cluster has exited, and its shared memory is "
+                       "gone: a cluster kernel must end with a cluster barrier"));
     }
   }
   return {*block, offset};
@@ -112,9 +114,8 @@ void require_written(const Place& place, size_t bytes, const char* operation) {
   if (all_plain(state, bytes)) return;
   for (size_t i = 0; i < bytes; ++i) {
     if ((state[i] & kInFlight) != 0) {
-      fail(Fault::kUnwrittenRead,
-           concatenate(operation, " reads shared byte ", place.offset + i,
-                       ", whose copy has not landed: a wait is missing"));
+      fail(Fault::kUnwrittenRead, concatenate(operation, " reads shared byte ", place.offset + i,
+                                              ", whose copy has not landed: a wait is missing"));
     }
     if ((state[i] & kWritten) == 0) {
       fail(Fault::kUnwrittenRead, concatenate(operation, " reads shared byte ", place.offset + i,
@@ -128,10 +129,11 @@ void require_free(const Place& place, size_t bytes, const char* operation) {
   const uint8_t* state = place.state();
   for (size_t i = 0; i < bytes; ++i) {
     if ((state[i] & (kInFlight | kReaders | kMbarrier)) == 0) continue;
-    const char* why = (state[i] & kMbarrier) != 0   ? ", part of an mbarrier (mbarrier.inval first)"
-                      : (state[i] & kInFlight) != 0 ? ", to which a copy is in flight"
-                                                    : ", which a copy or wgmma in flight still reads: a wait is "
-                                                      "missing";
+    const char* why = (state[i] & kMbarrier) != 0 ? ", part of an mbarrier (mbarrier.inval first)"
+                      : (state[i] & kInFlight) != 0
+                          ? ", to which a copy is in flight"
+                          : ", which a copy or wgmma in flight still reads: a wait is "
+                            "missing";
     fail(Fault::kInvalidUse,
          concatenate(operation, " overwrites shared byte ", place.offset + i, why));
   }
@@ -161,7 +163,8 @@ void require_fenced(const Place& place, size_t bytes, const char* operation) {
 
 }  // namespace
 
-// ---- Memory of a group ------------------------------------------------------------------------------
+// ---- Memory of a group
+// ------------------------------------------------------------------------------
 
 SharedMemory::SharedMemory(size_t blocks, size_t bytes)
     : bytes_(bytes), capacity_((bytes + 1023) / 1024 * 1024) {
@@ -204,7 +207,8 @@ void SharedMemory::give(Block& block, size_t index) const {
   block.writer = writer_ + index * capacity_ / 4;
 }
 
-// ---- Addresses --------------------------------------------------------------------------------------
+// ---- Addresses
+// --------------------------------------------------------------------------------------
 
 uint32_t shared_address(const void* pointer) {
   const Block* block = owner(pointer);
@@ -235,7 +239,8 @@ uint32_t map_shared_rank(const void* local, int rank) {
 
 bool is_shared(const void* pointer) { return owner(pointer) != nullptr; }
 
-// ---- Access -------------------------------------------------------------------------------------------
+// ---- Access
+// -------------------------------------------------------------------------------------------
 
 void check_shared(const void* pointer, size_t bytes, size_t alignment, const char* operation) {
   const Place place = place_of(pointer, bytes, operation);

@@ -7,8 +7,8 @@ namespace ws::emulator {
 
 inline constexpr size_t kMostShared = 232448;  // bytes a block can have: 227 KB
 
-// What is known of a byte: a set of these, and above them how many copies and products in flight still
-// read it.
+// What is known of a byte: a set of these, and above them how many copies and products in flight
+// still read it.
 enum ByteState : uint8_t {
   kWritten = 1,
   kInFlight = 2,  // the destination of a copy that has not landed
@@ -17,7 +17,8 @@ enum ByteState : uint8_t {
   kReaders = 0xF8,
 };
 
-// Memory for the blocks of one group, all bytes unwritten. The host thread keeps it for the next group.
+// Memory for the blocks of one group, all bytes unwritten. The host thread keeps it for the next
+// group.
 class SharedMemory {
  public:
   SharedMemory(size_t blocks, size_t bytes);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr Fault kInvalid = Fault::kInvalidUse;
 
-// ---- Barriers -------------------------------------------------------------------------------------------
+// ---- Barriers
+// -------------------------------------------------------------------------------------------
 
 TEST(BarrierFault, CountOfThreads) {
   for (const int threads : {0, -32, 33, 96}) {
@@ -62,16 +63,17 @@ TEST(BarrierFault, Cluster) {
 
 TEST(BarrierFault, Grid) {
   uint32_t counter = 0;
-  expect_fault(kInvalid, "not cooperative", {2, 32},
-               [&](std::byte*) { ptx::grid_sync(&counter); });
+  expect_fault(kInvalid, "not cooperative", {2, 32}, [&](std::byte*) { ptx::grid_sync(&counter); });
   uint32_t garbage = 5;
   expect_fault(kInvalid, "its counter is 5", {.blocks = 2, .threads = 32, .cooperative = true},
                [&](std::byte*) { ptx::grid_sync(&garbage); });
 }
 
-// ---- mbarrier -------------------------------------------------------------------------------------------
+// ---- mbarrier
+// -------------------------------------------------------------------------------------------
 
-// A block with an mbarrier at byte 0, which thread 0 has initialised for `count` arrivals; then body.
+// A block with an mbarrier at byte 0, which thread 0 has initialised for `count` arrivals; then
+// body.
 template <class Body>
 auto with_mbarrier(uint32_t count, Body body) {
   return [=](std::byte* shared) {
@@ -87,9 +89,8 @@ auto with_mbarrier(uint32_t count, Body body) {
 constexpr LaunchShape kBlock{1, 64, 1, 4096};
 
 TEST(MbarrierFault, UseBeforeInit) {
-  expect_fault(kInvalid, "has not been initialised", kBlock, [](std::byte* shared) {
-    ptx::mbarrier_arrive(at<ptx::Mbarrier>(shared, 8));
-  });
+  expect_fault(kInvalid, "has not been initialised", kBlock,
+               [](std::byte* shared) { ptx::mbarrier_arrive(at<ptx::Mbarrier>(shared, 8)); });
   expect_fault(kInvalid, "has not been initialised", kBlock, [](std::byte* shared) {
     ptx::mbarrier_wait_parity(at<ptx::Mbarrier>(shared, 8), 0);
   });
@@ -103,9 +104,8 @@ TEST(MbarrierFault, BadInit) {
                with_mbarrier(1, [](ptx::Mbarrier& barrier, std::byte*) {
                  if (thread_index() == 5) ptx::mbarrier_init(barrier, 1);
                }));
-  expect_fault(Fault::kMisaligned, "not a multiple of 8", kBlock, [](std::byte* shared) {
-    mbarrier_init(shared + 4, 1);
-  });
+  expect_fault(Fault::kMisaligned, "not a multiple of 8", kBlock,
+               [](std::byte* shared) { mbarrier_init(shared + 4, 1); });
 }
 
 TEST(MbarrierFault, Overwritten) {
@@ -186,7 +186,8 @@ TEST(MbarrierFault, WrongNumberOfBytesIsADeadlockThatTellsThem) {
                }));
 }
 
-// ---- Copies ---------------------------------------------------------------------------------------------
+// ---- Copies
+// ---------------------------------------------------------------------------------------------
 
 alignas(128) std::array<uint8_t, 4096> global_bytes{};
 
@@ -342,7 +343,8 @@ TEST(Copy, StoreIsSeenAfterItsWaitAlone) {
              }));
 }
 
-// ---- Tensor maps ------------------------------------------------------------------------------------------
+// ---- Tensor maps
+// ------------------------------------------------------------------------------------------
 
 TEST(TensorFault, Places) {
   const ptx::TensorMap map =
@@ -389,7 +391,8 @@ TEST(TensorFault, LoadOverStoresWithoutFence) {
                }));
 }
 
-// ---- Clusters -------------------------------------------------------------------------------------------
+// ---- Clusters
+// -------------------------------------------------------------------------------------------
 
 TEST(ClusterFault, BlockThatHasLeft) {
   expect_fault(kInvalid, "a cluster kernel must end with a cluster barrier", {2, 32, 2, 64},

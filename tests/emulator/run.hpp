@@ -1,5 +1,5 @@
-// Runs lambdas as kernels in the emulator, in every order, and expects what they should do or the fault
-// that they should end in.
+// Runs lambdas as kernels in the emulator, in every order, and expects what they should do or the
+// fault that they should end in.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@
 
 namespace ws::emulator {
 
-// body(std::byte* shared) for each thread, with threads run forward, in reverse and in random orders.
+// body(std::byte* shared) for each thread, with threads run forward, in reverse and in random
+// orders.
 template <class Body>
 void run_kernel(const LaunchShape& shape, Body&& body) {
   test::in_every_order([&] { launch(shape, body); });

@@ -14,8 +14,9 @@ namespace ws::emulator {
 namespace {
 
 TEST(Launch, RunsEveryThreadOnce) {
-  for (const auto& shape : {LaunchShape{1, 1}, LaunchShape{1, 1024}, LaunchShape{1000, 33},
-                            LaunchShape{12, 64, 4}, LaunchShape{.blocks = 8, .threads = 32, .cooperative = true}}) {
+  for (const auto& shape :
+       {LaunchShape{1, 1}, LaunchShape{1, 1024}, LaunchShape{1000, 33}, LaunchShape{12, 64, 4},
+        LaunchShape{.blocks = 8, .threads = 32, .cooperative = true}}) {
     std::vector<std::atomic<int>> visits(static_cast<size_t>(shape.blocks * shape.threads));
     run_kernel(shape, [&](std::byte*) {
       EXPECT_EQ(block_threads(), shape.threads);
@@ -53,7 +54,8 @@ TEST(Order, IsAsAskedAndRepeatable) {
   std::vector<int> forward(64);
   for (int i = 0; i < 64; ++i) forward[static_cast<size_t>(i)] = i;
   EXPECT_EQ(order_of_threads(Order::kForward, 0), forward);
-  EXPECT_EQ(order_of_threads(Order::kReverse, 0), std::vector<int>(forward.rbegin(), forward.rend()));
+  EXPECT_EQ(order_of_threads(Order::kReverse, 0),
+            std::vector<int>(forward.rbegin(), forward.rend()));
   const std::vector<int> random = order_of_threads(Order::kRandom, 1);
   EXPECT_EQ(order_of_threads(Order::kRandom, 1), random);
   EXPECT_NE(order_of_threads(Order::kRandom, 2), random);
@@ -81,7 +83,8 @@ TEST(Order, MissingBarrierShowsInSomeOrder) {
   EXPECT_GE(faults, 2);
 }
 
-// ---- Divergence -----------------------------------------------------------------------------------------
+// ---- Divergence
+// -----------------------------------------------------------------------------------------
 
 TEST(Divergence, ThreadsThatLeaveBeforeABarrier) {
   expect_fault(Fault::kDivergence, "barrier.sync 0: 40 of 64 threads arrived", {2, 64},
@@ -109,9 +112,8 @@ TEST(Divergence, LanesAtDifferentInstructions) {
 }
 
 TEST(Divergence, MasksThatDoNotMatch) {
-  expect_fault(Fault::kDivergence, "bar.warp.sync", {1, 32}, [](std::byte*) {
-    ptx::syncwarp(lane_index() < 16 ? 0xFFFFFFFFu : 0xFFFF0000u);
-  });
+  expect_fault(Fault::kDivergence, "bar.warp.sync", {1, 32},
+               [](std::byte*) { ptx::syncwarp(lane_index() < 16 ? 0xFFFFFFFFu : 0xFFFF0000u); });
 }
 
 TEST(Divergence, MaskNamesLanesThatTheWarpHasNot) {
@@ -142,7 +144,8 @@ TEST(Divergence, LaneOutsideItsOwnMask) {
                [](std::byte*) { ptx::syncwarp(0xFFFF); });
 }
 
-// ---- Deadlock -------------------------------------------------------------------------------------------
+// ---- Deadlock
+// -------------------------------------------------------------------------------------------
 
 TEST(Deadlock, NamesWhereThreadsWait) {
   expect_fault(Fault::kDeadlock, "phase 0, 1 of 2 arrivals pending", {1, 64, 1, 8},
@@ -202,7 +205,8 @@ TEST(Yield, LetsOthersRun) {
   });
 }
 
-// ---- After a fault ----------------------------------------------------------------------------------------
+// ---- After a fault
+// ----------------------------------------------------------------------------------------
 
 TEST(Fault, UnwindsThreadsThatWait) {
   static std::atomic<int> alive;
@@ -249,13 +253,17 @@ TEST(Fault, OtherExceptionsPassThrough) {
 
 TEST(Fault, TheNextLaunchIsUnharmed) {
   for (int i = 0; i < 20; ++i) {
-    EXPECT_THROW(launch({8, 256}, [](std::byte*) { if (lane_index() > 0) ptx::barrier_sync(); }),
+    EXPECT_THROW(launch({8, 256},
+                        [](std::byte*) {
+                          if (lane_index() > 0) ptx::barrier_sync();
+                        }),
                  FaultError);
     launch({8, 256}, [](std::byte*) { ptx::barrier_sync(); });
   }
 }
 
-// ---- Counts, host threads -----------------------------------------------------------------------------------
+// ---- Counts, host threads
+// -----------------------------------------------------------------------------------
 
 TEST(Counts, SumOverBlocksAndLaunches) {
   reset_counts();

@@ -24,7 +24,8 @@ TEST(SharedMemory, HoldsWhatIsWritten) {
     const float other = s.x[63 - thread_index()];
     EXPECT_EQ(other, 2.0f * (63 - thread_index()));
     ptx::barrier_sync();
-    if (thread_index() < 16) s.x.store<4>(thread_index() * 4, s.x.load<4>((15 - thread_index()) * 4));
+    if (thread_index() < 16)
+      s.x.store<4>(thread_index() * 4, s.x.load<4>((15 - thread_index()) * 4));
   });
 }
 
@@ -46,16 +47,13 @@ TEST(SharedMemory, BeginsUnwrittenInEveryBlock) {
 
 TEST(SharedMemory, KnowsItsBounds) {
   for (const int64_t index : {int64_t{-1}, int64_t{64}, int64_t{1} << 40}) {
-    expect_fault(Fault::kOutOfRange, "of 64", kShape, [=](std::byte* shared) {
-      storage(shared).x[index] = 1.0f;
-    });
+    expect_fault(Fault::kOutOfRange, "of 64", kShape,
+                 [=](std::byte* shared) { storage(shared).x[index] = 1.0f; });
   }
-  expect_fault(Fault::kOutOfRange, "shared elements [62, 66) of 64", kShape, [](std::byte* shared) {
-    storage(shared).x.store<4>(62, Vec<float, 4>{});
-  });
-  expect_fault(Fault::kOutOfRange, "not in shared memory", kShape, [](std::byte* shared) {
-    read_shared(shared + sizeof(Storage), 4, "shared load");
-  });
+  expect_fault(Fault::kOutOfRange, "shared elements [62, 66) of 64", kShape,
+               [](std::byte* shared) { storage(shared).x.store<4>(62, Vec<float, 4>{}); });
+  expect_fault(Fault::kOutOfRange, "not in shared memory", kShape,
+               [](std::byte* shared) { read_shared(shared + sizeof(Storage), 4, "shared load"); });
   expect_fault(Fault::kOutOfRange, "bytes [286, 290) of 288 bytes", {1, 1, 1, 288},
                [](std::byte* shared) { read_shared(shared + 286, 4, "shared load"); });
 }

@@ -89,7 +89,8 @@ TEST(Barrier, NamedBarriersHandOver) {
   });
 }
 
-// Two halves of a block meet apart from each other, each on its own barrier and as often as it likes.
+// Two halves of a block meet apart from each other, each on its own barrier and as often as it
+// likes.
 struct Halves {
   static constexpr int kThreads = 128;
   struct Arguments {

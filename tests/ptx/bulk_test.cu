@@ -10,8 +10,8 @@
 namespace ws {
 namespace {
 
-// A block moves rows of `bytes` bytes through two buffers: in by bulk loads, every byte plus one, out by
-// bulk stores.
+// A block moves rows of `bytes` bytes through two buffers: in by bulk loads, every byte plus one,
+// out by bulk stores.
 struct AddOne {
   static constexpr int kThreads = 64;
   static constexpr Arch kArch = Arch::kSm90;

@@ -62,8 +62,7 @@ struct StoreBox {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     for (int i = thread_index(); i < a.elements; i += block_threads()) {
       const auto plain = static_cast<uint32_t>(i * sizeof(T));
-      const uint32_t place =
-          a.swizzle == Swizzle::kNone ? plain : tile::swizzled(a.swizzle, plain);
+      const uint32_t place = a.swizzle == Swizzle::kNone ? plain : tile::swizzled(a.swizzle, plain);
       shared.box[place / sizeof(T)] = static_cast<T>(i + 1);
     }
     ptx::fence_proxy_async();
@@ -82,8 +81,9 @@ struct BoxCase {
   int columns;
 };
 
-// Where element (row, column) of a box lies, from the definition: among the 8 rows that share an atom,
-// 16-byte chunk c of line r is at c xor r, where lines are 128 bytes and the span limits the bits.
+// Where element (row, column) of a box lies, from the definition: among the 8 rows that share an
+// atom, 16-byte chunk c of line r is at c xor r, where lines are 128 bytes and the span limits the
+// bits.
 size_t place_of(Swizzle swizzle, size_t byte) {
   const size_t line = byte / 128 % 8;
   const size_t chunk = byte / 16 % 8;
@@ -105,8 +105,8 @@ void loads_boxes(const std::vector<BoxCase>& cases) {
     const ptx::TensorMap map = ptx::make_tensor_map_2d(tensor.data(), kRows, kColumns, kStride,
                                                        c.rows, c.columns, c.swizzle);
     const auto bytes = static_cast<int>(static_cast<size_t>(c.rows * c.columns) * sizeof(T));
-    for (const auto& [x, y] : {std::pair{0, 0}, {3, 5}, {kColumns - 5, kRows - 3}, {-3, -2},
-                              {1000, 0}, {0, -1000}}) {
+    for (const auto& [x, y] :
+         {std::pair{0, 0}, {3, 5}, {kColumns - 5, kRows - 3}, {-3, -2}, {1000, 0}, {0, -1000}}) {
       test::Buffer<uint8_t> out(static_cast<size_t>(bytes));
       test::run<LoadBox>({.threads = 128}, {map, out.data(), bytes, x, y});
       for (int row = 0; row < c.rows; ++row) {
@@ -118,9 +118,9 @@ void loads_boxes(const std::vector<BoxCase>& cases) {
           const size_t byte = static_cast<size_t>(row * c.columns + column) * sizeof(T);
           T got;
           std::memcpy(&got, out.data() + place_of(c.swizzle, byte), sizeof(T));
-          ASSERT_EQ(got, expected) << "box " << c.rows << "x" << c.columns << " swizzle "
-                                   << static_cast<int>(c.swizzle) << " at (" << x << ", " << y
-                                   << "), element (" << row << ", " << column << ")";
+          ASSERT_EQ(got, expected)
+              << "box " << c.rows << "x" << c.columns << " swizzle " << static_cast<int>(c.swizzle)
+              << " at (" << x << ", " << y << "), element (" << row << ", " << column << ")";
         }
       }
     }
@@ -243,7 +243,8 @@ TEST(Tensor, MulticastsToTheBlocksOfTheMask) {
   });
 }
 
-// ---- The encoder's rules --------------------------------------------------------------------------------
+// ---- The encoder's rules
+// --------------------------------------------------------------------------------
 
 void expect_refused(const ptx::TensorMapShape& shape, const std::string& words) {
   try {

@@ -6,8 +6,8 @@
 namespace ws::ptx {
 
 // The 32-bit shared::cta address of a generic pointer into the block's shared memory (PTX ISA,
-// "cvta"); it is a shared::cluster address of the same byte too. Emulator: a fault if the pointer is
-// elsewhere.
+// "cvta"); it is a shared::cluster address of the same byte too. Emulator: a fault if the pointer
+// is elsewhere.
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 #ifdef WS_EMULATED
   return emulator::shared_address(pointer);

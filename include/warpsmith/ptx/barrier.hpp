@@ -14,8 +14,8 @@ __device__ __forceinline__ void barrier_sync() {
 #endif
 }
 
-// barrier.cta.sync.aligned: waits until `threads` threads (a multiple of 32, whole warps) have arrived
-// at barrier `id` of 0 to 15, this warp among them. Barrier 0 is also barrier_sync()'s.
+// barrier.cta.sync.aligned: waits until `threads` threads (a multiple of 32, whole warps) have
+// arrived at barrier `id` of 0 to 15, this warp among them. Barrier 0 is also barrier_sync()'s.
 __device__ __forceinline__ void barrier_sync(int id, int threads) {
 #ifdef WS_EMULATED
   emulator::barrier_sync(id, threads);
@@ -24,8 +24,8 @@ __device__ __forceinline__ void barrier_sync(int id, int threads) {
 #endif
 }
 
-// barrier.cta.arrive.aligned: arrives at barrier `id` without waiting; `threads` counts those who wait
-// as well.
+// barrier.cta.arrive.aligned: arrives at barrier `id` without waiting; `threads` counts those who
+// wait as well.
 __device__ __forceinline__ void barrier_arrive(int id, int threads) {
 #ifdef WS_EMULATED
   emulator::barrier_arrive(id, threads);

@@ -1,5 +1,5 @@
-// Bulk copies between global and shared memory, and the groups that bulk and tensor stores form (PTX
-// ISA, "Data Movement and Conversion Instructions: Bulk copy").
+// Bulk copies between global and shared memory, and the groups that bulk and tensor stores form
+// (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy").
 #pragma once
 
 #include "warpsmith/ptx/mbarrier.hpp"
@@ -10,8 +10,9 @@
 
 namespace ws::ptx {
 
-// cp.async.bulk.shared::cluster.global: one thread copies `bytes` bytes to shared memory, which count on
-// the mbarrier's phase when they have landed. Both pointers and `bytes` are multiples of 16.
+// cp.async.bulk.shared::cluster.global: one thread copies `bytes` bytes to shared memory, which
+// count on the mbarrier's phase when they have landed. Both pointers and `bytes` are multiples
+// of 16.
 __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint32_t bytes,
                                           Mbarrier& barrier) {
 #ifdef WS_EMULATED
@@ -25,8 +26,9 @@ __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint
 #endif
 }
 
-// cp.async.bulk.global.shared::cta: one thread copies `bytes` bytes to global memory. Those who wrote the
-// shared memory have executed fence_proxy_async(). Both pointers and `bytes` are multiples of 16.
+// cp.async.bulk.global.shared::cta: one thread copies `bytes` bytes to global memory. Those who
+// wrote the shared memory have executed fence_proxy_async(). Both pointers and `bytes` are
+// multiples of 16.
 __device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
 #ifdef WS_EMULATED
   emulator::bulk_store(global, shared, bytes);
@@ -38,7 +40,8 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared, uin
 #endif
 }
 
-// cp.async.bulk.commit_group: this thread's bulk and tensor stores since the last commit form a group.
+// cp.async.bulk.commit_group: this thread's bulk and tensor stores since the last commit form a
+// group.
 __device__ __forceinline__ void bulk_commit_group() {
 #ifdef WS_EMULATED
   emulator::bulk_commit_group();
@@ -47,8 +50,8 @@ __device__ __forceinline__ void bulk_commit_group() {
 #endif
 }
 
-// cp.async.bulk.wait_group: waits until all but the kPending youngest groups of this thread are done and
-// what they wrote is visible to it.
+// cp.async.bulk.wait_group: waits until all but the kPending youngest groups of this thread are
+// done and what they wrote is visible to it.
 template <int kPending>
 __device__ __forceinline__ void bulk_wait_group() {
   static_assert(kPending >= 0);
@@ -59,8 +62,8 @@ __device__ __forceinline__ void bulk_wait_group() {
 #endif
 }
 
-// cp.async.bulk.wait_group.read: waits until all but the kPending youngest groups of this thread have
-// read their shared memory, which may then be written again. Due before the block exits.
+// cp.async.bulk.wait_group.read: waits until all but the kPending youngest groups of this thread
+// have read their shared memory, which may then be written again. Due before the block exits.
 template <int kPending>
 __device__ __forceinline__ void bulk_wait_group_read() {
   static_assert(kPending >= 0);

@@ -39,8 +39,8 @@ __device__ __forceinline__ void cluster_wait() {
 #endif
 }
 
-// All threads of the cluster meet. A kernel that touches other blocks' shared memory begins with one
-// (they may not run yet) and ends with one (they may be gone).
+// All threads of the cluster meet. A kernel that touches other blocks' shared memory begins with
+// one (they may not run yet) and ends with one (they may be gone).
 __device__ __forceinline__ void cluster_sync() {
   cluster_arrive();
   cluster_wait();
@@ -62,8 +62,8 @@ __device__ __forceinline__ uint32_t map_shared_rank(const void* local, int rank)
 
 // A value that one ld or st of 4, 8 or 16 bytes moves.
 template <class T>
-concept ClusterValue = std::is_trivially_copyable_v<T> &&
-                       (sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+concept ClusterValue =
+    std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
 
 // ld.shared::cluster: loads from any block's shared memory; `address` from map_shared_rank.
 template <ClusterValue T>
@@ -143,7 +143,8 @@ __device__ __forceinline__ void st_async(uint32_t address, const T& value, uint3
 #endif
 }
 
-// elect.sync: true in one of the lanes of `mask`, always the same for a mask; which one is not said.
+// elect.sync: true in one of the lanes of `mask`, always the same for a mask; which one is not
+// said.
 __device__ __forceinline__ bool elect_sync(uint32_t mask = kFullMask) {
 #ifdef WS_EMULATED
   return emulator::elect(mask);

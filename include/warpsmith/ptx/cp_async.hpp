@@ -20,10 +20,10 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global,
   emulator::cp_async(shared, global, kBytes, source_bytes);
 #else
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], %2, %3;" ::"r"(
-                     shared_address(shared)),
-                 "l"(__cvta_generic_to_global(global)), "n"(kBytes), "r"(source_bytes)
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global.L2::128B [%0], [%1], %2, %3;" ::"r"(shared_address(shared)),
+        "l"(__cvta_generic_to_global(global)), "n"(kBytes), "r"(source_bytes)
+        : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)),
                  "l"(__cvta_generic_to_global(global)), "n"(kBytes), "r"(source_bytes)
@@ -41,8 +41,8 @@ __device__ __forceinline__ void cp_async_commit_group() {
 #endif
 }
 
-// cp.async.wait_group: waits until at most the kPending youngest groups of this thread are in flight.
-// What landed is seen by this thread; others see it after a barrier.
+// cp.async.wait_group: waits until at most the kPending youngest groups of this thread are in
+// flight. What landed is seen by this thread; others see it after a barrier.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait_group() {
   static_assert(kPending >= 0);

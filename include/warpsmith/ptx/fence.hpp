@@ -11,8 +11,9 @@ namespace ws::ptx {
 
 enum class Scope { kCta, kCluster, kGpu };
 
-// fence.acq_rel: orders this thread's memory accesses before it against those after it, as seen by the
-// threads of the scope. The emulator's memory is sequentially consistent: there it does nothing.
+// fence.acq_rel: orders this thread's memory accesses before it against those after it, as seen by
+// the threads of the scope. The emulator's memory is sequentially consistent: there it does
+// nothing.
 template <Scope kScope>
 __device__ __forceinline__ void fence_acq_rel() {
 #ifdef WS_EMULATED
@@ -28,9 +29,9 @@ __device__ __forceinline__ void fence_acq_rel() {
 #endif
 }
 
-// fence.proxy.async.shared::cta: this thread's ordinary accesses to shared memory before it are seen by
-// what the async proxy does after it (bulk and tensor copies, wgmma). Each thread that wrote executes
-// it, then a barrier passes the word on.
+// fence.proxy.async.shared::cta: this thread's ordinary accesses to shared memory before it are
+// seen by what the async proxy does after it (bulk and tensor copies, wgmma). Each thread that
+// wrote executes it, then a barrier passes the word on.
 __device__ __forceinline__ void fence_proxy_async() {
 #ifdef WS_EMULATED
   emulator::fence_proxy_async();
@@ -39,8 +40,8 @@ __device__ __forceinline__ void fence_proxy_async() {
 #endif
 }
 
-// fence.mbarrier_init.release.cluster: this thread's mbarrier.init before it are seen by the cluster
-// and by the async proxy.
+// fence.mbarrier_init.release.cluster: this thread's mbarrier.init before it are seen by the
+// cluster and by the async proxy.
 __device__ __forceinline__ void fence_mbarrier_init() {
 #ifdef WS_EMULATED
   emulator::fence_mbarrier_init();

@@ -1,5 +1,5 @@
-// A barrier of the whole grid, for cooperative launches: all blocks are resident, so they may wait for
-// each other (PTX ISA, "atom", "ld.acquire").
+// A barrier of the whole grid, for cooperative launches: all blocks are resident, so they may wait
+// for each other (PTX ISA, "atom", "ld.acquire").
 #pragma once
 
 #include "warpsmith/ptx/barrier.hpp"
@@ -28,12 +28,12 @@ __device__ __forceinline__ uint32_t ld_acquire_gpu(const uint32_t* word) {
 }
 #endif
 
-// All threads of the grid meet, and see each other's memory. `counter` is a word of the workspace, zero
-// before its first use ever: a barrier leaves it ready for the next one, of this launch or a later one
-// with any number of blocks.
+// All threads of the grid meet, and see each other's memory. `counter` is a word of the workspace,
+// zero before its first use ever: a barrier leaves it ready for the next one, of this launch or a
+// later one with any number of blocks.
 //
-// Block 0 adds what the others' ones lack to 2^31, so the word's top bit flips when the last one has come;
-// the bits below are zero again. Nobody can flip it back before all have seen it.
+// Block 0 adds what the others' ones lack to 2^31, so the word's top bit flips when the last one
+// has come; the bits below are zero again. Nobody can flip it back before all have seen it.
 __device__ __forceinline__ void grid_sync(uint32_t* counter) {
 #ifdef WS_EMULATED
   emulator::barrier_grid(counter);

@@ -1,6 +1,7 @@
 // mbarrier: a barrier object in shared memory that counts arrivals and bytes (PTX ISA, "Parallel
 // Synchronization and Communication Instructions: mbarrier"). A phase completes when all expected
-// arrivals have come and all expected bytes have landed; the next begins at once with the same count.
+// arrivals have come and all expected bytes have landed; the next begins at once with the same
+// count.
 #pragma once
 
 #include "warpsmith/ptx/address.hpp"
@@ -17,8 +18,8 @@ struct alignas(8) Mbarrier {
   uint64_t opaque;
 };
 
-// mbarrier.init: phase 0 begins, expecting `count` arrivals (1 to 2^20 - 1). Others may use it after a
-// barrier; other blocks and the async proxy after fence_mbarrier_init() and a barrier.
+// mbarrier.init: phase 0 begins, expecting `count` arrivals (1 to 2^20 - 1). Others may use it
+// after a barrier; other blocks and the async proxy after fence_mbarrier_init() and a barrier.
 __device__ __forceinline__ void mbarrier_init(Mbarrier& barrier, uint32_t count) {
 #ifdef WS_EMULATED
   emulator::mbarrier_init(&barrier, count);
@@ -53,10 +54,10 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier& barrier, uin
   emulator::mbarrier_expect_tx(&barrier, bytes);
   emulator::mbarrier_arrive(&barrier);
 #else
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   shared_address(&barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
+      "r"(bytes)
+      : "memory");
 #endif
 }
 
@@ -65,16 +66,17 @@ __device__ __forceinline__ void mbarrier_expect_tx(Mbarrier& barrier, uint32_t b
 #ifdef WS_EMULATED
   emulator::mbarrier_expect_tx(&barrier, bytes);
 #else
-  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(
-                   shared_address(&barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)),
+      "r"(bytes)
+      : "memory");
 #endif
 }
 
-// mbarrier.arrive.shared::cluster: one arrival at an mbarrier anywhere in the cluster, by the address
-// that map_shared_rank gives. The scope is that of the threads which then see what this one wrote:
-// kCluster costs a fence of the GPU's memory, so where only the arrival matters, kCta is the one.
+// mbarrier.arrive.shared::cluster: one arrival at an mbarrier anywhere in the cluster, by the
+// address that map_shared_rank gives. The scope is that of the threads which then see what this one
+// wrote: kCluster costs a fence of the GPU's memory, so where only the arrival matters, kCta is the
+// one.
 template <Scope kScope = Scope::kCluster>
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
   static_assert(kScope == Scope::kCta || kScope == Scope::kCluster);
@@ -97,9 +99,9 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(Mbarrier& barrier, int r
 }
 
 // mbarrier.try_wait.parity: whether the phase of this parity (0 for the first, then 1, 0, ...) has
-// completed; waits a while before it says no. Asked for parity 1 a fresh mbarrier says yes: the phase
-// "before the first" is complete. The scope is that of the memory which the waiting thread then sees:
-// kCluster where other blocks wrote.
+// completed; waits a while before it says no. Asked for parity 1 a fresh mbarrier says yes: the
+// phase "before the first" is complete. The scope is that of the memory which the waiting thread
+// then sees: kCluster where other blocks wrote.
 template <Scope kScope = Scope::kCta>
 __device__ __forceinline__ bool mbarrier_try_wait_parity(Mbarrier& barrier, uint32_t parity) {
   static_assert(kScope == Scope::kCta || kScope == Scope::kCluster);

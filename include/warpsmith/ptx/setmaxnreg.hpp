@@ -1,5 +1,5 @@
-// setmaxnreg: moves registers between the warpgroups of a block (PTX ISA, "setmaxnreg"). sm_90a; the
-// kernel needs a register cap at entry, so its kMinBlocks must be set.
+// setmaxnreg: moves registers between the warpgroups of a block (PTX ISA, "setmaxnreg"). sm_90a;
+// the kernel needs a register cap at entry, so its kMinBlocks must be set.
 #pragma once
 
 #include "warpsmith/device.hpp"
@@ -9,7 +9,8 @@ namespace ws::ptx {
 template <int kRegisters>
 concept RegisterCount = kRegisters >= 24 && kRegisters <= 256 && kRegisters % 8 == 0;
 
-// setmaxnreg.dec.sync.aligned: all threads of the warpgroup give registers back, down to kRegisters.
+// setmaxnreg.dec.sync.aligned: all threads of the warpgroup give registers back, down to
+// kRegisters.
 template <int kRegisters>
   requires RegisterCount<kRegisters>
 __device__ __forceinline__ void setmaxnreg_dec() {

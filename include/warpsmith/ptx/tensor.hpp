@@ -1,7 +1,8 @@
-// Tensor copies: boxes of a tensor in global memory, which a tensor map describes, to and from shared
-// memory (PTX ISA, "Data Movement and Conversion Instructions: Tensor copy"). One thread issues them.
-// Coordinates are of the box's first element, innermost dimension first; they may lie outside the tensor,
-// also below zero: a load fills what is outside with zeros, a store leaves it out.
+// Tensor copies: boxes of a tensor in global memory, which a tensor map describes, to and from
+// shared memory (PTX ISA, "Data Movement and Conversion Instructions: Tensor copy"). One thread
+// issues them. Coordinates are of the box's first element, innermost dimension first; they may lie
+// outside the tensor, also below zero: a load fills what is outside with zeros, a store leaves it
+// out.
 //
 // 2D alone is here; further ranks and im2col would be further functions.
 #pragma once
@@ -18,8 +19,8 @@ __device__ __forceinline__ void prefetch_tensor_map([[maybe_unused]] const Tenso
 #endif
 }
 
-// cp.async.bulk.tensor.2d.shared::cluster.global.tile: the box at (x, y) to shared memory, a multiple of
-// 128 bytes; the bytes of the whole box, zeros included, count on the mbarrier's phase.
+// cp.async.bulk.tensor.2d.shared::cluster.global.tile: the box at (x, y) to shared memory, a
+// multiple of 128 bytes; the bytes of the whole box, zeros included, count on the mbarrier's phase.
 __device__ __forceinline__ void tensor_load_2d(void* shared, const TensorMap& map,
                                                Mbarrier& barrier, int x, int y) {
 #ifdef WS_EMULATED
@@ -49,8 +50,8 @@ __device__ __forceinline__ void tensor_load_2d_multicast(void* shared, const Ten
 #endif
 }
 
-// cp.async.bulk.tensor.2d.global.shared::cta.tile: the box in shared memory, a multiple of 128 bytes, to
-// (x, y). Those who wrote it have executed fence_proxy_async(); groups as in bulk.hpp.
+// cp.async.bulk.tensor.2d.global.shared::cta.tile: the box in shared memory, a multiple of 128
+// bytes, to (x, y). Those who wrote it have executed fence_proxy_async(); groups as in bulk.hpp.
 __device__ __forceinline__ void tensor_store_2d(const TensorMap& map, int x, int y,
                                                 const void* shared) {
 #ifdef WS_EMULATED

@@ -1,6 +1,6 @@
-// Tensor maps: how the copy engine sees a tensor in global memory (CUDA driver API, "Tensor Map Object
-// Management", cuTensorMapEncodeTiled; PTX ISA, "Tensor-map"). The driver encodes them on the host, in
-// about a microsecond and without touching the GPU; they travel as kernel arguments.
+// Tensor maps: how the copy engine sees a tensor in global memory (CUDA driver API, "Tensor Map
+// Object Management", cuTensorMapEncodeTiled; PTX ISA, "Tensor-map"). The driver encodes them on
+// the host, in about a microsecond and without touching the GPU; they travel as kernel arguments.
 //
 // Tiles of 1 to 5 dimensions; im2col would be a second function.
 #pragma once
@@ -33,15 +33,17 @@ struct TensorMapShape {
   int element_bytes = 2;       // 1, 2, 4, 8
   int rank = 2;
   std::array<int64_t, 5> extents{};  // elements
-  std::array<int64_t, 5> strides{};  // bytes, multiples of 16; [0] is not used: the innermost is dense
-  std::array<int, 5> box{};          // elements of a copy, up to 256 in each dimension
+  std::array<int64_t, 5>
+      strides{};             // bytes, multiples of 16; [0] is not used: the innermost is dense
+  std::array<int, 5> box{};  // elements of a copy, up to 256 in each dimension
   tile::Swizzle swizzle = tile::Swizzle::kNone;  // box rows are then one swizzle row
 };
 
 namespace detail {
 
 inline std::string describe(const TensorMapShape& shape) {
-  std::string text = concatenate("tensor map of ", shape.element_bytes, "-byte elements at ", shape.base);
+  std::string text =
+      concatenate("tensor map of ", shape.element_bytes, "-byte elements at ", shape.base);
   const auto list = [&](const char* name, const auto& values, int first) {
     text += concatenate(", ", name, " [");
     for (int d = first; d < shape.rank; ++d) {
@@ -60,7 +62,8 @@ inline std::string describe(const TensorMapShape& shape) {
 // The driver's rules, with words for each; it knows only "invalid value".
 inline void check(const TensorMapShape& shape) {
   const auto rule = [&shape](bool holds, const auto&... what) {
-    if (!holds) [[unlikely]] throw InvalidArgument(concatenate(what..., " (", describe(shape), ")"));
+    if (!holds) [[unlikely]]
+      throw InvalidArgument(concatenate(what..., " (", describe(shape), ")"));
   };
   rule(shape.rank >= 1 && shape.rank <= 5, "a tensor map has 1 to 5 dimensions, not ", shape.rank);
   const int size = shape.element_bytes;
@@ -69,8 +72,8 @@ inline void check(const TensorMapShape& shape) {
   rule(shape.base != nullptr && reinterpret_cast<uintptr_t>(shape.base) % 16 == 0, "the base ",
        shape.base, " is not a multiple of 16 bytes");
   for (size_t d = 0; d < static_cast<size_t>(shape.rank); ++d) {
-    rule(shape.extents[d] >= 1 && shape.extents[d] <= int64_t{1} << 32, "extent ",
-         shape.extents[d], " of dimension ", d, " is outside [1, 2^32]");
+    rule(shape.extents[d] >= 1 && shape.extents[d] <= int64_t{1} << 32, "extent ", shape.extents[d],
+         " of dimension ", d, " is outside [1, 2^32]");
     rule(shape.box[d] >= 1 && shape.box[d] <= 256, "box extent ", shape.box[d], " of dimension ", d,
          " is outside [1, 256]");
     if (d == 0) continue;
@@ -81,7 +84,8 @@ inline void check(const TensorMapShape& shape) {
   }
   const int row = shape.box[0] * size;
   rule(row % 16 == 0, "a box row of ", row, " bytes is not a multiple of 16");
-  // The driver takes shorter rows too; they would lie apart in shared memory, which nothing here uses.
+  // The driver takes shorter rows too; they would lie apart in shared memory, which nothing here
+  // uses.
   rule(shape.swizzle == tile::Swizzle::kNone || row == tile::swizzle_row_bytes(shape.swizzle),
        "a box row of ", row, " bytes is not one swizzle row of ",
        tile::swizzle_row_bytes(shape.swizzle));
@@ -98,10 +102,11 @@ inline EncodeTiled encode_tiled() {
   static const EncodeTiled function = [] {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion(
-        "cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                                                12000, cudaEnableDefault, &result);
     if (status != cudaSuccess || result != cudaDriverEntryPointSuccess || found == nullptr) {
-      throw Error(concatenate("the driver has no cuTensorMapEncodeTiled (", cudaGetErrorName(status),
+      throw Error(concatenate("the driver has no cuTensorMapEncodeTiled (",
+                              cudaGetErrorName(status),
                               "): tensor maps need a driver for CUDA 12"));
     }
     return reinterpret_cast<EncodeTiled>(found);
@@ -130,13 +135,14 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
   for (size_t d = 1; d < 5; ++d) image.strides[d - 1] = shape.strides[d];
   std::memcpy(&map, &image, sizeof image);
 #else
-  // Integers stand for floats: only the bytes matter, and zeros outside the tensor are zeros in both.
-  constexpr CUtensorMapDataType kTypes[] = {CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                                            CU_TENSOR_MAP_DATA_TYPE_UINT16,
-                                            CU_TENSOR_MAP_DATA_TYPE_UINT32,
-                                            CU_TENSOR_MAP_DATA_TYPE_UINT64};
+  // Integers stand for floats: only the bytes matter, and zeros outside the tensor are zeros in
+  // both.
+  constexpr CUtensorMapDataType kTypes[] = {
+      CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_DATA_TYPE_UINT16, CU_TENSOR_MAP_DATA_TYPE_UINT32,
+      CU_TENSOR_MAP_DATA_TYPE_UINT64};
   constexpr CUtensorMapSwizzle kSwizzles[] = {CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B,
-                                              CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_SWIZZLE_128B};
+                                              CU_TENSOR_MAP_SWIZZLE_64B,
+                                              CU_TENSOR_MAP_SWIZZLE_128B};
   cuuint64_t extents[5];
   cuuint64_t strides[4];
   cuuint32_t box[5];
