@@ -32,8 +32,7 @@ void count_copy(size_t bytes) {
 
 }  // namespace
 
-// ---- cp.async
-// -----------------------------------------------------------------------------------------
+// ---- cp.async ----------------------------------------------------------------------------------
 
 void cp_async(void* shared, const void* global, int bytes, int source_bytes) {
   constexpr const char* kOperation = "cp.async";
@@ -62,8 +61,7 @@ void cp_async_wait_group(int pending) {
   });
 }
 
-// ---- cp.async.bulk
-// --------------------------------------------------------------------------------------
+// ---- cp.async.bulk -----------------------------------------------------------------------------
 
 namespace {
 
@@ -148,8 +146,7 @@ void finish_copies(Thread& thread) {
   bulk_wait_group(0);
 }
 
-// ---- cp.async.bulk.tensor
-// -------------------------------------------------------------------------------
+// ---- cp.async.bulk.tensor ----------------------------------------------------------------------
 
 namespace {
 
@@ -300,8 +297,7 @@ void tensor_store(const void* map, std::span<const int> coordinates, const void*
       kOperation);
 }
 
-// ---- Shared memory of the cluster
-// -----------------------------------------------------------------------
+// ---- Shared memory of the cluster --------------------------------------------------------------
 
 void load_cluster(void* registers, uint32_t address, size_t bytes) {
   constexpr const char* kOperation = "ld.shared::cluster";

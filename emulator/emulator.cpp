@@ -30,8 +30,7 @@ AsyncBlock& async_of(Block& block) {
   return *block.async;
 }
 
-// ---- Faults, options, counts
-// ------------------------------------------------------------------------
+// ---- Faults, options, counts -------------------------------------------------------------------
 
 const char* to_string(Fault fault) {
   switch (fault) {
@@ -149,8 +148,7 @@ void reset_counts() {
   total_counts.fill(0);
 }
 
-// ---- Who am I
-// ---------------------------------------------------------------------------------------
+// ---- Who am I ----------------------------------------------------------------------------------
 
 int64_t grid_blocks() { return self().block->group->shape.blocks; }
 int cluster_size() { return self().block->group->shape.cluster; }
@@ -174,8 +172,7 @@ size_t choose(size_t n) {
   return 0;
 }
 
-// ---- Meeting and waiting
-// ------------------------------------------------------------------------------
+// ---- Meeting and waiting -----------------------------------------------------------------------
 
 namespace {
 
@@ -286,8 +283,7 @@ bool elect(uint32_t mask) {
   return elected;
 }
 
-// ---- Barriers
-// ---------------------------------------------------------------------------------------
+// ---- Barriers ----------------------------------------------------------------------------------
 
 namespace {
 
@@ -417,8 +413,7 @@ void barrier_grid(uint32_t* counter) {
   Scheduler::release(group, group.grid_waiting);
 }
 
-// ---- Launch
-// ----------------------------------------------------------------------------------------
+// ---- Launch ------------------------------------------------------------------------------------
 
 namespace {
 

@@ -20,7 +20,7 @@
 
 namespace ws::emulator {
 
-// ---- Faults: the named errors -------------------------------------------------------------------
+// ---- Faults: the named errors ------------------------------------------------------------------
 
 enum class Fault {
   kDivergence,     // threads that must execute one collective together do not
@@ -52,7 +52,7 @@ class FaultError : public Error {
 // Throws a FaultError that carries the current block, thread and launch.
 [[noreturn]] void fail(Fault fault, const std::string& message);
 
-// ---- Options and counts -------------------------------------------------------------------------
+// ---- Options and counts ------------------------------------------------------------------------
 
 enum class Order { kForward, kReverse, kRandom };  // in which order ready threads run
 const char* to_string(Order order);
@@ -97,7 +97,7 @@ inline void count(Count what, uint64_t amount = 1) {
   local_counts[static_cast<size_t>(what)] += amount;
 }
 
-// ---- Threads, blocks, shared memory -------------------------------------------------------------
+// ---- Threads, blocks, shared memory ------------------------------------------------------------
 
 struct Group;   // emulator/scheduler.hpp
 struct Runner;  // ... the fiber that a thread runs on
@@ -239,7 +239,7 @@ void write_shared(void* pointer, size_t bytes, const char* operation);
 // was not followed by its thread's fence.proxy.async
 void read_shared_async(const void* pointer, size_t bytes, const char* operation);
 
-// ---- Meeting and waiting ------------------------------------------------------------------------
+// ---- Meeting and waiting -----------------------------------------------------------------------
 
 // Blocks the thread until the condition holds.
 void wait_until(const char* operation, Condition& condition);
@@ -298,7 +298,7 @@ void barrier_cluster_wait();               // barrier.cluster.wait
 // All threads of a cooperative launch. `counter` is what ptx/grid.hpp counts with on the GPU.
 void barrier_grid(uint32_t* counter);
 
-// ---- Launch -------------------------------------------------------------------------------------
+// ---- Launch ------------------------------------------------------------------------------------
 
 struct LaunchShape {
   int64_t blocks = 1;

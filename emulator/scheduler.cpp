@@ -31,6 +31,10 @@ class StackAllocator {
     // Where the system has no more mappings to give (very large cooperative grids) stacks go
     // without.
     mprotect(memory, page, PROT_NONE);
+#if WS_ASAN
+    // Where an unmapped stack lay, the shadow of its frames still stands.
+    __asan_unpoison_memory_region(memory, kStackBytes + page);
+#endif
     context::stack_context stack;
     stack.size = kStackBytes + page;
     stack.sp = static_cast<std::byte*>(memory) + stack.size;
@@ -50,8 +54,7 @@ Scheduler& Scheduler::of_this_host_thread() {
   return instance;
 }
 
-// ---- Changing stacks
-// ------------------------------------------------------------------------------
+// ---- Changing stacks ---------------------------------------------------------------------------
 
 Runner& Scheduler::new_runner_of(Thread& thread) {
   if (idle_.empty()) {
@@ -116,8 +119,7 @@ void Scheduler::trim(size_t keep) {
   }
 }
 
-// ---- Running threads
-// --------------------------------------------------------------------------------
+// ---- Running threads ---------------------------------------------------------------------------
 
 void Scheduler::execute(Thread& thread) {
   current_thread = &thread;
@@ -233,8 +235,7 @@ ClusterBarrier& Group::cluster_of(const Thread& thread) {
   return clusters[static_cast<size_t>((thread.block - blocks.data()) / shape.cluster)];
 }
 
-// ---- Reports
-// ------------------------------------------------------------------------------------------
+// ---- Reports -----------------------------------------------------------------------------------
 
 FaultError make_fault(Fault fault, const Thread& thread, const std::string& message) {
   const LaunchShape& shape = thread.block->group->shape;

@@ -10,6 +10,7 @@
 #include "emulator/emulator.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define WS_ASAN 1
 #else

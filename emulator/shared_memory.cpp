@@ -163,8 +163,7 @@ void require_fenced(const Place& place, size_t bytes, const char* operation) {
 
 }  // namespace
 
-// ---- Memory of a group
-// ------------------------------------------------------------------------------
+// ---- Memory of a group -------------------------------------------------------------------------
 
 SharedMemory::SharedMemory(size_t blocks, size_t bytes)
     : bytes_(bytes), capacity_((bytes + 1023) / 1024 * 1024) {
@@ -207,8 +206,7 @@ void SharedMemory::give(Block& block, size_t index) const {
   block.writer = writer_ + index * capacity_ / 4;
 }
 
-// ---- Addresses
-// --------------------------------------------------------------------------------------
+// ---- Addresses ---------------------------------------------------------------------------------
 
 uint32_t shared_address(const void* pointer) {
   const Block* block = owner(pointer);
@@ -239,8 +237,7 @@ uint32_t map_shared_rank(const void* local, int rank) {
 
 bool is_shared(const void* pointer) { return owner(pointer) != nullptr; }
 
-// ---- Access
-// -------------------------------------------------------------------------------------------
+// ---- Access ------------------------------------------------------------------------------------
 
 void check_shared(const void* pointer, size_t bytes, size_t alignment, const char* operation) {
   const Place place = place_of(pointer, bytes, operation);

@@ -22,7 +22,7 @@ constexpr int kThreads = 128;
 // What accumulator registers hold while a product is in flight: a NaN that nobody else writes.
 constexpr uint32_t kInFlightBits = 0x7FDEAD00u;
 
-// ---- Operands in shared memory ------------------------------------------------------------------
+// ---- Operands in shared memory -----------------------------------------------------------------
 
 // Finds the 16-byte chunks of an operand (PTX ISA, "Matrix Descriptor Format", "Canonical
 // Layouts").
@@ -114,7 +114,7 @@ struct Operand {
   }
 };
 
-// ---- Products in flight -------------------------------------------------------------------------
+// ---- Products in flight ------------------------------------------------------------------------
 
 // Row and column of accumulator i of a thread (and, with two elements a register, of A's
 // registers).

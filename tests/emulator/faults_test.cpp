@@ -13,8 +13,7 @@ namespace {
 
 constexpr Fault kInvalid = Fault::kInvalidUse;
 
-// ---- Barriers
-// -------------------------------------------------------------------------------------------
+// ---- Barriers ----------------------------------------------------------------------------------
 
 TEST(BarrierFault, CountOfThreads) {
   for (const int threads : {0, -32, 33, 96}) {
@@ -69,8 +68,7 @@ TEST(BarrierFault, Grid) {
                [&](std::byte*) { ptx::grid_sync(&garbage); });
 }
 
-// ---- mbarrier
-// -------------------------------------------------------------------------------------------
+// ---- mbarrier ----------------------------------------------------------------------------------
 
 // A block with an mbarrier at byte 0, which thread 0 has initialised for `count` arrivals; then
 // body.
@@ -186,8 +184,7 @@ TEST(MbarrierFault, WrongNumberOfBytesIsADeadlockThatTellsThem) {
                }));
 }
 
-// ---- Copies
-// ---------------------------------------------------------------------------------------------
+// ---- Copies ------------------------------------------------------------------------------------
 
 alignas(128) std::array<uint8_t, 4096> global_bytes{};
 
@@ -343,8 +340,7 @@ TEST(Copy, StoreIsSeenAfterItsWaitAlone) {
              }));
 }
 
-// ---- Tensor maps
-// ------------------------------------------------------------------------------------------
+// ---- Tensor maps -------------------------------------------------------------------------------
 
 TEST(TensorFault, Places) {
   const ptx::TensorMap map =
@@ -391,8 +387,7 @@ TEST(TensorFault, LoadOverStoresWithoutFence) {
                }));
 }
 
-// ---- Clusters
-// -------------------------------------------------------------------------------------------
+// ---- Clusters ----------------------------------------------------------------------------------
 
 TEST(ClusterFault, BlockThatHasLeft) {
   expect_fault(kInvalid, "a cluster kernel must end with a cluster barrier", {2, 32, 2, 64},

@@ -83,8 +83,7 @@ TEST(Order, MissingBarrierShowsInSomeOrder) {
   EXPECT_GE(faults, 2);
 }
 
-// ---- Divergence
-// -----------------------------------------------------------------------------------------
+// ---- Divergence --------------------------------------------------------------------------------
 
 TEST(Divergence, ThreadsThatLeaveBeforeABarrier) {
   expect_fault(Fault::kDivergence, "barrier.sync 0: 40 of 64 threads arrived", {2, 64},
@@ -144,8 +143,7 @@ TEST(Divergence, LaneOutsideItsOwnMask) {
                [](std::byte*) { ptx::syncwarp(0xFFFF); });
 }
 
-// ---- Deadlock
-// -------------------------------------------------------------------------------------------
+// ---- Deadlock ----------------------------------------------------------------------------------
 
 TEST(Deadlock, NamesWhereThreadsWait) {
   expect_fault(Fault::kDeadlock, "phase 0, 1 of 2 arrivals pending", {1, 64, 1, 8},
@@ -205,8 +203,7 @@ TEST(Yield, LetsOthersRun) {
   });
 }
 
-// ---- After a fault
-// ----------------------------------------------------------------------------------------
+// ---- After a fault -----------------------------------------------------------------------------
 
 TEST(Fault, UnwindsThreadsThatWait) {
   static std::atomic<int> alive;
@@ -262,8 +259,7 @@ TEST(Fault, TheNextLaunchIsUnharmed) {
   }
 }
 
-// ---- Counts, host threads
-// -----------------------------------------------------------------------------------
+// ---- Counts, host threads ----------------------------------------------------------------------
 
 TEST(Counts, SumOverBlocksAndLaunches) {
   reset_counts();

@@ -243,8 +243,7 @@ TEST(Tensor, MulticastsToTheBlocksOfTheMask) {
   });
 }
 
-// ---- The encoder's rules
-// --------------------------------------------------------------------------------
+// ---- The encoder's rules -----------------------------------------------------------------------
 
 void expect_refused(const ptx::TensorMapShape& shape, const std::string& words) {
   try {

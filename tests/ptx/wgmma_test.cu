@@ -245,8 +245,7 @@ TEST(Wgmma, EveryOrderAndTheSecondWarpgroup) {
   });
 }
 
-// ---- What the emulator must find
-// ------------------------------------------------------------------
+// ---- What the emulator must find ---------------------------------------------------------------
 
 #ifdef WS_EMULATED
 

@@ -69,7 +69,7 @@ using FloatE5m2 = NarrowFloat<5, 2>;
 
 }  // namespace detail
 
-// ---- f16 ----------------------------------------------------------------------------------------
+// ---- f16 ---------------------------------------------------------------------------------------
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_f16_f32(float value) {
 #ifdef __CUDA_ARCH__
@@ -102,7 +102,7 @@ __host__ __device__ __forceinline__ uint32_t cvt_rn_f16x2_f32(float low, float h
 #endif
 }
 
-// ---- bf16 ---------------------------------------------------------------------------------------
+// ---- bf16 --------------------------------------------------------------------------------------
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_bf16_f32(float value) {
 #ifdef __CUDA_ARCH__
@@ -129,8 +129,7 @@ __host__ __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float low, float 
 #endif
 }
 
-// ---- fp8: instructions from sm_89 on, the bit arithmetic of the host before
-// ------------------------
+// ---- fp8: instructions from sm_89 on, the bit arithmetic of the host before --------------------
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_satfinite_e4m3x2_f32(float low, float high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890

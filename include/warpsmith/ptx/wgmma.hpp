@@ -23,7 +23,7 @@ namespace ws::ptx {
 // Which dimension of an operand is contiguous in shared memory: K, or M of A and N of B.
 enum class Major { kK, kMN };
 
-// ---- Descriptors --------------------------------------------------------------------------------
+// ---- Descriptors -------------------------------------------------------------------------------
 
 // Where an operand lies. In units of 16-byte chunks, 8 elements each, its tile is made of atoms: 8
 // rows of one swizzle row (16, 32, 64 or 128 bytes). The two offsets lead from atom to atom:
@@ -55,7 +55,7 @@ __device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, uint32_t 
   return descriptor + (bytes >> 4);
 }
 
-// ---- Order --------------------------------------------------------------------------------------
+// ---- Order -------------------------------------------------------------------------------------
 
 // Keeps the compiler from moving accesses of the accumulators across this point: it does not know
 // that wgmma writes them later than its place in the program.
@@ -103,7 +103,7 @@ __device__ __forceinline__ void wgmma_wait_group(float (&... accumulators)[kCoun
 #endif
 }
 
-// ---- Products -----------------------------------------------------------------------------------
+// ---- Products ----------------------------------------------------------------------------------
 
 namespace detail {
 template <int N, class T>
