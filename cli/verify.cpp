@@ -98,13 +98,21 @@ void print_summary(const std::vector<Verification>& results) {
                {"failed", true},
                {"error", true},
                {"allowed", true}});
+  int none = 0;
   for (const Row& row : rows) {
-    const bool ran = row.verdicts[0] + row.verdicts[2] > 0;
+    if (row.verdicts[0] + row.verdicts[2] == 0) {
+      ++none;
+      continue;
+    }
     table.add({row.rung, std::string(to_string(row.dtype)), std::to_string(row.verdicts[0]),
                std::to_string(row.verdicts[1]), std::to_string(row.verdicts[2]),
-               ran ? scientific(row.error) : "", ran ? scientific(row.allowed) : ""});
+               scientific(row.error), scientific(row.allowed)});
   }
   print(table.text());
+  if (none > 0) {
+    print(fmt::format("{} more rungs and dtypes take none of these problems; --verbose says why\n",
+                      none));
+  }
 }
 
 // The reasons of the first `limit` results with that verdict.

@@ -35,7 +35,7 @@ struct Measurement {
   std::string name;  // "softmax/warp_per_row", "cudnn", "copy", "cudaMemcpyAsync"
   Role role = Role::kRung;
   Verdict verdict = Verdict::kPassed;
-  std::string reason;       // of a skip or a failure
+  std::string reason{};     // of a skip or a failure
   int runs = 0;
   double median = 0;  // microseconds
   double min = 0;

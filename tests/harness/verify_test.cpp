@@ -1,0 +1,231 @@
+// The verifier finds what it is for: each wrong kernel, for the reason it is wrong.
+#include "harness/verify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "catalogue/fill.hpp"
+#include "tests/harness/wrong_kernels/wrong_kernels.hpp"
+
+namespace ws::harness {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Wrong kernels write where the sanitizer would stop the whole program.
+class Verify : public ::testing::Test {
+ protected:
+  Verify() { DeviceBuffer::sanitize_guards = false; }
+  ~Verify() override { DeviceBuffer::sanitize_guards = true; }
+
+  static Verification verify_wrong(std::string_view name, DType dtype = DType::kF32,
+                                   const Case& chosen = {.extents = {4, 1027}}) {
+    Instance instance(wrong::center(), chosen, dtype, 1);
+    return verify(wrong::rung(name), instance);
+  }
+};
+
+TEST_F(Verify, PassesARightKernel) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    for (const Case& chosen :
+         {Case{.extents = {4, 1027}}, Case{.extents = {1, 1}}, Case{.extents = {3, 64}, .offset = 1},
+          Case{.extents = {5, 33}, .offset = 3, .padding = 7}, Case{.extents = {0, 8}}}) {
+      const Verification result = verify_wrong("right", dtype, chosen);
+      EXPECT_EQ(result.verdict, Verdict::kPassed) << result.problem << ": " << result.reason;
+      EXPECT_EQ(result.defect, Defect::kNone);
+      EXPECT_EQ(result.checked, result.elements);
+      EXPECT_LE(result.error, result.tolerance.relative);
+    }
+  }
+}
+
+struct WrongCase {
+  const char* rung;
+  Defect defect;
+  const char* reason;
+  DType dtype = DType::kF32;
+  Case chosen = {.extents = {4, 1027}};
+};
+void PrintTo(const WrongCase& wrong, std::ostream* out) { *out << wrong.rung; }
+
+class VerifyWrong : public Verify, public ::testing::WithParamInterface<WrongCase> {};
+
+TEST_P(VerifyWrong, IsCaughtForItsReason) {
+  const WrongCase& wrong = GetParam();
+  const Verification result = verify_wrong(wrong.rung, wrong.dtype, wrong.chosen);
+  EXPECT_EQ(result.verdict, Verdict::kFailed);
+  EXPECT_EQ(result.defect, wrong.defect)
+      << to_string(result.defect) << " instead of " << to_string(wrong.defect);
+  EXPECT_THAT(result.reason, HasSubstr(wrong.reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, VerifyWrong,
+    ::testing::Values(
+        WrongCase{"dropped_tail", Defect::kUnwritten, "y[0, 1024] was never written (12 of 4108"},
+        WrongCase{"off_by_one_row", Defect::kInaccurate, "of 4108 elements compared are beyond it"},
+        WrongCase{"missing_barrier", Defect::kError, "unwritten read"},
+        WrongCase{"overflow", Defect::kNotFinite, "is -inf, the reference has", DType::kF16},
+        WrongCase{"stale_output", Defect::kUnwritten, "y[3, 0] was never written (1027 of"},
+        WrongCase{"writes_past_the_end", Defect::kOutOfBounds,
+                  "wrote past the end of output 'y': byte 0 behind its 16432 bytes"},
+        WrongCase{"writes_between_rows", Defect::kOutOfBounds, "wrote between the rows of output 'y'",
+                  DType::kF32, {.extents = {4, 33}, .padding = 3}},
+        WrongCase{"three_values", Defect::kInaccurate, "beyond it"},
+        WrongCase{"modifies_input", Defect::kInputChanged, "input 'x' was modified"},
+        WrongCase{"nondeterministic", Defect::kNondeterministic, "two runs on the same input differ"},
+        WrongCase{"throws", Defect::kError, "this rung always throws"}),
+    [](const auto& info) { return std::string(info.param.rung); });
+
+TEST_F(Verify, ErrorsNameRungAndProblem) {
+  const Verification result = verify_wrong("missing_barrier");
+  EXPECT_THAT(result.reason, HasSubstr("center/missing_barrier"));
+  EXPECT_THAT(result.reason, HasSubstr("center f32 [4, 1027]"));
+}
+
+TEST_F(Verify, SkipsWithTheRungsReason) {
+  Rung picky = wrong::rung("right");
+  picky.supports = [](const Problem&) -> Reason { return "not on a Friday"; };
+  Instance instance(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
+  const Verification result = verify(picky, instance);
+  EXPECT_EQ(result.verdict, Verdict::kSkipped);
+  EXPECT_EQ(result.reason, "not on a Friday");
+}
+
+TEST_F(Verify, FailsARungWithoutTheMemoryItAsksFor) {
+  // The workspace is as large as the rung said, and guarded.
+  Rung greedy = wrong::rung("right");
+  greedy.workspace = [](const Problem&) -> size_t { return 64; };
+  greedy.run = [](const Problem& problem, const Context& context) {
+    static_cast<std::byte*>(context.workspace)[64] = std::byte{1};
+    wrong::rung("right").run(problem, context);
+  };
+  Instance instance(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
+  const Verification result = verify(greedy, instance);
+  EXPECT_EQ(result.defect, Defect::kOutOfBounds);
+  EXPECT_THAT(result.reason, HasSubstr("the workspace"));
+}
+
+TEST_F(Verify, DrawsFreshInputsFromTheSeed) {
+  Instance one(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
+  Instance same(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
+  Instance other(wrong::center(), {.extents = {2, 8}}, DType::kF32, 2);
+  const auto bytes = [](const Instance& i) {
+    return std::vector(i.inputs()[0].bytes().begin(), i.inputs()[0].bytes().end());
+  };
+  EXPECT_EQ(bytes(one), bytes(same));
+  EXPECT_NE(bytes(one), bytes(other));
+}
+
+// ---- Comparing ------------------------------------------------------------------------------------
+
+// An operation whose reference and a rung whose output are what the test says.
+double stored = 0;
+double wanted = 0;
+Tolerance allowed;
+
+Operation constant_operation(DTypes dtypes) {
+  Operation op = wrong::center();
+  op.dtypes = dtypes;
+  op.fill = nullptr;
+  op.tolerance = [](const Problem&) { return allowed; };
+  op.reference = [](const Problem& problem, Slice slice, std::span<double* const> expected) {
+    const int64_t columns = problem.tensor(0).shape[1];
+    std::fill_n(expected[0], (slice.last - slice.first) * columns, wanted);
+  };
+  return op;
+}
+
+Verification verify_constant(DType dtype, double got, double expected, Tolerance tolerance) {
+  stored = got;
+  wanted = expected;
+  allowed = tolerance;
+  const Operation op = constant_operation({dtype});
+  Rung rung = wrong::rung("right");
+  rung.dtypes = {dtype};
+  rung.run = [](const Problem& problem, const Context&) {
+    fill_with(problem.tensor(1), [](int64_t) { return stored; });
+  };
+  Instance instance(op, {.extents = {2, 3}}, dtype, 1);
+  return verify(rung, instance);
+}
+
+TEST_F(Verify, NanAndInfinityMustMatch) {
+  const Tolerance some{1e-2, 1e-2, 1e-3};
+  const double nan = NAN;
+  const double inf = INFINITY;
+  EXPECT_EQ(verify_constant(DType::kF32, nan, nan, some).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF32, inf, inf, some).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF32, -inf, inf, some).defect, Defect::kNotFinite);
+  EXPECT_EQ(verify_constant(DType::kF32, 1, nan, some).defect, Defect::kNotFinite);
+  EXPECT_EQ(verify_constant(DType::kF32, nan, 1, some).defect, Defect::kNotFinite);
+  EXPECT_EQ(verify_constant(DType::kF32, inf, 1e30, some).defect, Defect::kNotFinite);
+  // 70000 is no f16: infinity is what rounding gives, a finite neighbour is as good.
+  EXPECT_EQ(verify_constant(DType::kF16, inf, 70000, some).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF16, 65504, 65530, some).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF16, 1000, 70000, some).defect, Defect::kNotFinite);
+}
+
+TEST_F(Verify, ExactMeansEveryBit) {
+  EXPECT_EQ(verify_constant(DType::kF32, 1, 1, {}).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF32, 1, 1 + 0x1p-20, {}).defect, Defect::kInaccurate);
+  EXPECT_EQ(verify_constant(DType::kF32, -0.0, 0.0, {}).defect, Defect::kInaccurate);
+  EXPECT_EQ(verify_constant(DType::kI32, 7, 7, {}).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kI32, 7, 8, {}).defect, Defect::kInaccurate);
+  EXPECT_EQ(verify_constant(DType::kI32, -1, 8, {}).defect, Defect::kUnwritten);
+}
+
+TEST_F(Verify, EachMeasureOfTheToleranceCounts) {
+  EXPECT_EQ(verify_constant(DType::kF32, 1.001, 1, {1e-2, 1e-4, 0}).defect, Defect::kInaccurate);
+  EXPECT_EQ(verify_constant(DType::kF32, 1.001, 1, {1e-4, 1e-2, 0}).defect, Defect::kInaccurate);
+  EXPECT_EQ(verify_constant(DType::kF32, 1.001, 1, {1e-2, 1e-2, 0}).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF32, 1.001, 1, {1e-2, 0, 0}).verdict, Verdict::kPassed)
+      << "a worst of 0 is not looked at";
+}
+
+// ---- Samples --------------------------------------------------------------------------------------
+
+TEST(Instance, ComparesASampleOfLargeProblems) {
+  Instance instance(wrong::center(), {.extents = {5000, 8}}, DType::kF32, 1,
+                    {.flops = 1e9, .elements = 4000});
+  int64_t items = 0;
+  int64_t last = 0;
+  for (const Instance::Expected& piece : instance.expected()) {
+    EXPECT_GE(piece.slice.first, last) << "in order, without overlap";
+    last = piece.slice.last;
+    items += piece.slice.last - piece.slice.first;
+    EXPECT_EQ(piece.outputs[0].size(),
+              static_cast<size_t>((piece.slice.last - piece.slice.first) * 8));
+  }
+  EXPECT_EQ(instance.expected().front().slice.first, 0) << "the first item";
+  EXPECT_EQ(last, 5000) << "the last item";
+  EXPECT_GE(items, 250);
+  EXPECT_LE(items, 500);
+}
+
+TEST(Instance, ComparesAllOfSmallOnes) {
+  Instance instance(wrong::center(), {.extents = {1000, 8}}, DType::kF32, 1);
+  int64_t next = 0;
+  for (const Instance::Expected& piece : instance.expected()) {
+    EXPECT_EQ(piece.slice.first, next);
+    next = piece.slice.last;
+  }
+  EXPECT_EQ(next, 1000);
+}
+
+// ---- Memory ---------------------------------------------------------------------------------------
+
+TEST_F(Verify, BuffersTellWhereTheyWereDamaged) {
+  DeviceBuffer buffer(100, 6);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 256, 6U);
+  EXPECT_EQ(buffer.damage(), std::nullopt);
+  buffer.data()[-3] = std::byte{0};
+  EXPECT_EQ(buffer.damage(), -3);
+  buffer.data()[102] = std::byte{0};
+  EXPECT_EQ(buffer.damage(), 2);
+}
+
+}  // namespace
+}  // namespace ws::harness
