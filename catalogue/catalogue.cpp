@@ -319,8 +319,12 @@ const Rung& best(const Problem& problem, int capability) {
   if (family.best != nullptr) {
     if (const Rung* rung = family.best(problem, capability)) return *rung;
   } else {
+    const DType dtype = problem.tensor(0).dtype;
     for (size_t i = family.rungs.size(); i-- > 0;) {
-      if (supports(family.rungs[i], problem, capability).empty()) return family.rungs[i];
+      const Rung& rung = family.rungs[i];
+      // Not supports(): its words, which nobody would read, cost more than all the rest of a call.
+      if (!rung.dtypes.has(dtype) || !runs_on(rung.arch, capability)) continue;
+      if (rung.supports(problem).empty()) return rung;
     }
   }
   std::string reasons;
