@@ -11,6 +11,7 @@ CTEST := .venv/bin/ctest -j $(JOBS)
 PYTHON := .venv/bin/python
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
+TARGET ?= all
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
 .PHONY: help setup demo test lint sanitize cuda-check clean
@@ -22,7 +23,7 @@ setup:  ## Install what a build needs and is missing: distribution packages, .ve
 	@tools/setup build
 
 demo: setup  ## Build, then climb the softmax and the gemm ladder: on the GPU here, else in the emulator
-	@$(MAKE) build/$(PRESET)
+	@$(MAKE) build/$(PRESET) TARGET=warpsmith
 	@build/$(PRESET)/warpsmith ladder softmax
 	@build/$(PRESET)/warpsmith ladder gemm
 
@@ -51,7 +52,8 @@ sanitize: setup  ## Run the C++ tests under AddressSanitizer and UndefinedBehavi
 cuda-check:  ## Compile every kernel for sm_80 and sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }
 	@tools/setup build cuda
-	@$(MAKE) build/emulated build/cuda-check
+	@$(MAKE) build/cuda-check
+	@$(MAKE) build/emulated TARGET=warpsmith
 	@$(PYTHON) tools/check_spills.py build/cuda-check/libwarpsmith_core.a build/emulated/warpsmith
 
 clean:  ## Remove what was built; .venv stays
@@ -64,4 +66,4 @@ configure/%:
 
 build/%: configure/%
 	@echo "build: $*"
-	@$(CMAKE) --build --preset $* -j $(JOBS)
+	@$(CMAKE) --build --preset $* -j $(JOBS) --target $(TARGET)
