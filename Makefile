@@ -11,7 +11,7 @@ CTEST := .venv/bin/ctest -j $(JOBS)
 PYTHON := .venv/bin/python
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
-TARGET ?= all
+TARGET := all
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
 .PHONY: help setup demo test lint sanitize cuda-check clean
