@@ -150,7 +150,7 @@ void finish_copies(Thread& thread) {
 
 namespace {
 
-// Checked by magic: a map that was copied, or built by hand, or never encoded, is none.
+// Checked by magic: what was never encoded is no tensor map.
 const TensorMapImage& image_of(const void* map, size_t dimensions, const char* operation) {
   const auto& image = *static_cast<const TensorMapImage*>(map);
   if (reinterpret_cast<uintptr_t>(map) % 64 != 0) {

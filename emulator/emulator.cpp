@@ -1,5 +1,7 @@
 #include "emulator/emulator.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -422,6 +424,14 @@ namespace {
 // does not come, as in a forked process, which has none.
 class Workers {
  public:
+  Workers() = default;
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers() {
+    if (getpid() == process_) return;
+    for (std::jthread& thread : threads_) thread.detach();  // they stayed in the parent process
+  }
+
   // Calls work() here and on up to `helpers` other threads; returns when all calls have.
   void run(int helpers, FunctionRef<void()> work) {
     std::unique_lock lock(mutex_);
@@ -470,6 +480,7 @@ class Workers {
   const FunctionRef<void()>* work_ = nullptr;
   int wanted_ = 0;
   int active_ = 0;
+  pid_t process_ = getpid();
   std::vector<std::jthread> threads_;  // last, so that they end before what they use
 };
 

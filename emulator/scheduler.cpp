@@ -160,6 +160,13 @@ bool Scheduler::permute() {
   return true;
 }
 
+void Scheduler::preempt(Thread& me) {
+  // Not where the main stack acts for a thread, whose condition it looks at.
+  if (active_ == &main_ || group_->random() % 32 != 0) return;
+  group_->ready.push_back(&me);
+  suspend(me);
+}
+
 void Scheduler::wake_conditional() {
   Group& group = *group_;
   std::vector<Thread*> woken;

@@ -84,6 +84,9 @@ class Scheduler {
   // Called by the running thread, which has put itself where it will be found again: others run.
   void suspend(Thread& me);
 
+  // In random order, now and then: others run although the thread could go on.
+  void preempt(Thread& me);
+
   // Makes waiting threads ready; they will run in this order.
   static void release(Group& group, std::vector<Thread*>& waiting) {
     group.ready.insert(group.ready.end(), waiting.rbegin(), waiting.rend());

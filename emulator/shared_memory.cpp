@@ -247,7 +247,20 @@ void check_shared(const void* pointer, size_t bytes, size_t alignment, const cha
   }
 }
 
+namespace {
+
+// Where ordinary accesses happen, threads may change places: between a load and a store that belong
+// together, say, which a barrier should have protected.
+void maybe_preempt() {
+  Thread& me = self();
+  Group& group = *me.block->group;
+  if (group.options.order == Order::kRandom) group.scheduler->preempt(me);
+}
+
+}  // namespace
+
 void read_shared(const void* pointer, size_t bytes, const char* operation) {
+  maybe_preempt();
   require_written(place_of(pointer, bytes, operation), bytes, operation);
 }
 
@@ -258,6 +271,7 @@ void write_shared(void* pointer, size_t bytes, const char* operation) {
     std::memset(place.state(), kWritten, bytes);
   }
   set_writer(place, bytes, writer_of(self()));
+  maybe_preempt();
 }
 
 void read_shared_async(const void* pointer, size_t bytes, const char* operation) {

@@ -83,6 +83,33 @@ TEST(Order, MissingBarrierShowsInSomeOrder) {
   EXPECT_GE(faults, 2);
 }
 
+TEST(Order, RandomChangesThreadsBetweenTwoAccesses) {
+  // Each lane takes a number and adds one, without an atomic: right as long as nobody comes
+  // between.
+  const auto sum = [](Order order, uint64_t seed) {
+    const Options before = options();
+    options().order = order;
+    options().seed = seed;
+    int total = 0;
+    launch({1, 64, 1, 4}, [&](std::byte* shared) {
+      if (thread_index() == 0) store_shared(shared, 0, 0);
+      ptx::barrier_sync();
+      store_shared(shared, 0, load_shared<int>(shared, 0) + 1);
+      // A second access in between shows it.
+      const int mine = load_shared<int>(shared, 0);
+      total = std::max(total, mine - load_shared<int>(shared, 0));
+      total = std::max(total, load_shared<int>(shared, 0) - mine);
+    });
+    options() = before;
+    return total;
+  };
+  EXPECT_EQ(sum(Order::kForward, 0), 0);
+  EXPECT_EQ(sum(Order::kReverse, 0), 0);
+  int seen = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) seen += sum(Order::kRandom, seed) > 0 ? 1 : 0;
+  EXPECT_GT(seen, 0);
+}
+
 // ---- Divergence --------------------------------------------------------------------------------
 
 TEST(Divergence, ThreadsThatLeaveBeforeABarrier) {
