@@ -89,7 +89,7 @@ int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& a
       }
       progress.show("");
       if (arguments.as_json) continue;
-      print(fmt::format("{} in the emulator; traffic in units of the {:.4g} KB that must move\n",
+      print(fmt::format("{} in the emulator\ntraffic 1: the {:.4g} KB that must move\n",
                         instance.problem().describe(), cost.bytes * 1e-3));
       print(table.text());
       for (const std::string& note : notes) print(note + "\n");

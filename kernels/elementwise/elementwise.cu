@@ -56,6 +56,7 @@ constexpr Operation operation(const Description& text) {
   op.parameters = Formula::kInputs == 1 ? std::span<const Parameter>(kOne) : kTwo;
   op.attributes = text.attributes;
   op.extent_names = kExtentNames;
+  op.optional_extents = 1;
   op.dtypes = kFloats;
   op.seed_prefix = text.seed_prefix;
   op.torch = text.torch;

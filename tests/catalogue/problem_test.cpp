@@ -78,7 +78,8 @@ TEST(Attribute, ValuesGoBothWays) {
   const Attribute choice{.name = "approximate",
                          .kind = Attribute::Kind::kChoice,
                          .standard = 0,
-                         .choices = kChoices};
+                         .choices = kChoices,
+                         .doc = ""};
   EXPECT_EQ(parse_value(choice, "tanh"), 1);
   EXPECT_EQ(describe_value(choice, 1), "tanh");
   try {
@@ -87,13 +88,16 @@ TEST(Attribute, ValuesGoBothWays) {
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(), HasSubstr("one of none, tanh, not 'erf'"));
   }
-  const Attribute number{.name = "alpha", .kind = Attribute::Kind::kFloat, .standard = 1};
+  const Attribute number{
+      .name = "alpha", .kind = Attribute::Kind::kFloat, .standard = 1, .choices = {}, .doc = ""};
   EXPECT_EQ(parse_value(number, "0.5"), 0.5);
   EXPECT_EQ(describe_value(number, 0.5), "0.5");
   EXPECT_THROW(parse_value(number, "half"), InvalidArgument);
-  const Attribute count{.name = "k", .kind = Attribute::Kind::kInt, .standard = 1};
+  const Attribute count{
+      .name = "k", .kind = Attribute::Kind::kInt, .standard = 1, .choices = {}, .doc = ""};
   EXPECT_THROW(parse_value(count, "1.5"), InvalidArgument);
-  const Attribute flag{.name = "causal", .kind = Attribute::Kind::kBool, .standard = 0};
+  const Attribute flag{
+      .name = "causal", .kind = Attribute::Kind::kBool, .standard = 0, .choices = {}, .doc = ""};
   EXPECT_EQ(parse_value(flag, "true"), 1);
   EXPECT_THROW(parse_value(flag, "maybe"), InvalidArgument);
 }
