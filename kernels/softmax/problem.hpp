@@ -14,6 +14,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/fill.hpp"
+#include "catalogue/peers/cudnn.hpp"
 
 namespace ws::softmax {
 
@@ -241,6 +242,7 @@ inline constexpr Attribute kForwardAttributes[] = {
      .doc =
          "the caller promises |x| <= 64, so that rungs that do not subtract the maximum may run"},
 };
+inline constexpr Peer kPeers[] = {peers::kCudnnSoftmax};
 inline constexpr std::string_view kExtentNames[] = {"rows", "columns", "outer", "step"};
 
 // Few elements, each path of each rung: no row, narrower than a vector, one warp, several; odd.
@@ -299,9 +301,10 @@ inline constexpr Case kVerify[] = {
     {.extents = {7, 35, 2}, .offset = 1, .padding = 5},
     {.extents = {16, 40, 0, 3}},
 };
+// Large enough to leave the caches, and for long rows also to have many rows for every SM.
 inline constexpr Case kBench[] = {
-    bounded(16384, 256),  bounded(16384, 1024), bounded(16384, 4096),
-    bounded(4096, 16384), bounded(1024, 65536), bounded(256, 262144),
+    bounded(262144, 256),  bounded(65536, 1024), bounded(16384, 4096),
+    bounded(16384, 16384), bounded(4096, 65536), bounded(1024, 262144),
 };
 
 inline constexpr Operation operation(std::string_view name, std::string_view summary,
@@ -320,6 +323,7 @@ inline constexpr Operation operation(std::string_view name, std::string_view sum
     op.attributes = kForwardAttributes;
   }
   op.extent_names = kExtentNames;
+  op.optional_extents = 2;
   op.dtypes = kFloats;
   op.seed_prefix = name;
   op.torch = torch;
@@ -333,6 +337,7 @@ inline constexpr Operation operation(std::string_view name, std::string_view sum
   op.smoke = kSmoke;
   op.verify = kVerify;
   op.bench = kBench;
+  op.peers = kPeers;
   return op;
 }
 
