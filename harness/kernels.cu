@@ -5,11 +5,10 @@
 namespace ws::harness {
 namespace {
 
-// 16 bytes an access, four of them in flight a thread, past the caches: what bench calls the best
-// copy beside cudaMemcpyAsync.
+// One access of 16 bytes a thread, many small blocks in address order: the best copy that we know
+// of beside cudaMemcpyAsync (results/JOURNAL.md).
 struct CopyKernel {
   static constexpr int kThreads = 256;
-  static constexpr int kUnroll = 4;
   struct Arguments {
     float* target;
     const float* source;
@@ -18,18 +17,8 @@ struct CopyKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
-    const int64_t first = block_index() * (kThreads * kUnroll) + thread_index();
-    Vec<float, 4> values[kUnroll];
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * kThreads;
-      if (at < a.vectors) values[i] = thread::load<4, Cache::kStreaming>(a.source + 4 * at);
-    }
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * kThreads;
-      if (at < a.vectors) thread::store<Cache::kStreaming>(a.target + 4 * at, values[i]);
-    }
+    const int64_t at = block_index() * kThreads + thread_index();
+    if (at < a.vectors) thread::store(a.target + 4 * at, thread::load<4>(a.source + 4 * at));
   }
 };
 
@@ -72,18 +61,17 @@ struct DelayKernel {
 
 void launch_copy(void* target, const void* source, size_t bytes, Stream stream) {
   const auto vectors = static_cast<int64_t>(bytes / 16);
-  constexpr int64_t kPerBlock = CopyKernel::kThreads * CopyKernel::kUnroll;
+  constexpr int64_t kPerBlock = CopyKernel::kThreads;
   if (vectors == 0) return;
-  launch<CopyKernel>({.blocks = (vectors + kPerBlock - 1) / kPerBlock,
-                      .threads = CopyKernel::kThreads},
-                     stream,
-                     {static_cast<float*>(target), static_cast<const float*>(source), vectors});
+  launch<CopyKernel>(
+      {.blocks = (vectors + kPerBlock - 1) / kPerBlock, .threads = CopyKernel::kThreads}, stream,
+      {static_cast<float*>(target), static_cast<const float*>(source), vectors});
 }
 
 void launch_flush(const void* buffer, size_t bytes, Stream stream) {
-  launch<FlushKernel>({.blocks = 1024, .threads = FlushKernel::kThreads}, stream,
-                      {static_cast<const float*>(buffer), static_cast<int64_t>(bytes / 16),
-                       nullptr});
+  launch<FlushKernel>(
+      {.blocks = 1024, .threads = FlushKernel::kThreads}, stream,
+      {static_cast<const float*>(buffer), static_cast<int64_t>(bytes / 16), nullptr});
 }
 
 void launch_delay(int64_t clocks, Stream stream) {

@@ -39,7 +39,7 @@ struct Grid {
 // first line is known.
 struct KernelFacts {
   Grid grid;
-  size_t shared_bytes = 0;  // static and dynamic
+  size_t shared_bytes = 0;      // static and dynamic
   const void* entry = nullptr;  // for cudaFuncGetAttributes; null in the emulator
 };
 
@@ -200,7 +200,8 @@ void launch(const Grid& grid, [[maybe_unused]] Stream stream,
   }
   emulator::launch({grid.blocks, grid.threads, grid.cluster, shared_bytes, grid.cooperative},
                    [&](std::byte* memory) {
-                     Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory), arguments);
+                     Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory),
+                              arguments);
                    });
 #else
   const auto function = &detail::entry<Kernel>;
@@ -226,13 +227,15 @@ int64_t resident_clusters([[maybe_unused]] const Grid& cluster) {
 #else
   constexpr size_t kSizes = 17;
   static std::array<std::array<std::atomic<int>, kSizes>, detail::kMaxDevices> known{};
-  std::atomic<int>& clusters = known[detail::current_device()][static_cast<size_t>(cluster.cluster)];
+  std::atomic<int>& clusters =
+      known[detail::current_device()][static_cast<size_t>(cluster.cluster)];
   if (clusters == 0) {
     int count = 0;
     const detail::LaunchConfig<Kernel> config(cluster, nullptr);
     detail::check_cuda(
         cudaOccupancyMaxActiveClusters(&count, &detail::entry<Kernel>, &config.config),
-        "cudaOccupancyMaxActiveClusters", detail::describe(cluster, config.config.dynamicSmemBytes));
+        "cudaOccupancyMaxActiveClusters",
+        detail::describe(cluster, config.config.dynamicSmemBytes));
     clusters = std::max(count, 1);
   }
   return clusters;

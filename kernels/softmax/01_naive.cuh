@@ -21,9 +21,8 @@ struct NaiveKernel {
     const StridedRow<T, 1> row(rows, r);
     float sum = 0;
     for (int64_t i = 0; i < row.columns; ++i) sum += exp_approximate(row[i][0]);
-    for (int64_t i = 0; i < row.columns; ++i) {
-      row.set(i, Op::finish(row[i], MaxSum{.max = 0, .sum = sum}));
-    }
+    const typename Op::Finish finish(MaxSum{.max = 0, .sum = sum});
+    for (int64_t i = 0; i < row.columns; ++i) row.set(i, finish(row[i]));
   }
 };
 

@@ -22,9 +22,8 @@ struct SafeKernel {
     for (int64_t i = 0; i < row.columns; ++i) max = fmaxf(max, row[i][0]);
     float sum = 0;
     for (int64_t i = 0; i < row.columns; ++i) sum += exp_approximate(row[i][0] - max);
-    for (int64_t i = 0; i < row.columns; ++i) {
-      row.set(i, Op::finish(row[i], MaxSum{.max = max, .sum = sum}));
-    }
+    const typename Op::Finish finish(MaxSum{.max = max, .sum = sum});
+    for (int64_t i = 0; i < row.columns; ++i) row.set(i, finish(row[i]));
   }
 };
 

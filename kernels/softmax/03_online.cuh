@@ -20,7 +20,8 @@ struct OnlineKernel {
     const StridedRow<T, Op::kInputs> row(rows, r);
     auto total = Op::none();
     for (int64_t i = 0; i < row.columns; ++i) total = Op::add(total, row[i]);
-    for (int64_t i = 0; i < row.columns; ++i) row.set(i, Op::finish(row[i], total));
+    const typename Op::Finish finish(total);
+    for (int64_t i = 0; i < row.columns; ++i) row.set(i, finish(row[i]));
   }
 };
 

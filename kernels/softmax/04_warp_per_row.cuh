@@ -25,9 +25,9 @@ struct WarpPerRowKernel {
     for (int64_t i = lane_index(); i < row.columns; i += kWarpSize) {
       total = Op::add(total, row[i]);
     }
-    total = warp::all_reduce(total, Op::merge);
+    const typename Op::Finish finish(warp::all_reduce(total, Op::merge));
     for (int64_t i = lane_index(); i < row.columns; i += kWarpSize) {
-      row.set(i, Op::finish(row[i], total));
+      row.set(i, finish(row[i]));
     }
   }
 };

@@ -26,9 +26,8 @@ struct WarpRegistersKernel {
     const typename RowInRegisters::RowOf row(rows, r);
     const RowInRegisters tile(row, lane_index());
     auto elements = tile.elements();
-    const auto mine = Op::begin(elements);
-    const auto total = warp::all_reduce(mine, Op::merge);
-    tile.store(row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+    const auto total = Op::template begin<kWarpSize>(elements);
+    tile.store(row, elements, Op::end(total, total));
   }
 };
 

@@ -25,10 +25,10 @@ struct BlockPerRowKernel {
     const typename RowInRegisters::RowOf row(rows, block_index());
     const RowInRegisters tile(row, thread_index());
     auto elements = tile.elements();
-    const Total mine = Op::begin(elements);
+    const Total mine = Op::template begin<kWarpSize>(elements);
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const Total total = all_reduce(mine, Op::merge);
-    tile.store(row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+    const Total total = all_reduce.of_warps(mine, Op::merge);
+    tile.store(row, elements, Op::end(mine, total));
   }
 };
 

@@ -45,7 +45,7 @@ struct BlockSharedKernel {
     if (has_edge) mine = Op::add(mine, edge = row.edge_element(thread_index()));
 
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const Total total = all_reduce(mine, Op::merge);
+    const typename Op::Finish finish(all_reduce(mine, Op::merge));
 
     for (int64_t v = thread_index(); v < vectors; v += kThreads) {
       Tile<Values<kInputs>, kWidth> elements;
@@ -57,10 +57,10 @@ struct BlockSharedKernel {
       }
       Vec<float, kWidth> out;
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) out[i] = Op::finish(elements[i], total);
+      for (int i = 0; i < kWidth; ++i) out[i] = finish(elements[i]);
       row.store(v, out);
     }
-    if (has_edge) row.store_edge(thread_index(), Op::finish(edge, total));
+    if (has_edge) row.store_edge(thread_index(), finish(edge));
   }
 };
 

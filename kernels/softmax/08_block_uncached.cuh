@@ -31,18 +31,18 @@ struct BlockUncachedKernel {
       mine = Op::merge(mine, Op::begin(elements));
     }
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const Total total = all_reduce(mine, Op::merge);
+    const typename Op::Finish finish(all_reduce(mine, Op::merge));
 
 #pragma unroll 2
     for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
       const auto elements = row.elements(v);
       Vec<float, kWidth> out;
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) out[i] = Op::finish(elements[i], total);
+      for (int i = 0; i < kWidth; ++i) out[i] = finish(elements[i]);
       row.store(v, out);
     }
     if (has_edge) {
-      row.store_edge(thread_index(), Op::finish(row.edge_element(thread_index()), total));
+      row.store_edge(thread_index(), finish(row.edge_element(thread_index())));
     }
   }
 };

@@ -2,7 +2,7 @@
 // meet once, between the parts' totals and the output.
 // From block_uncached: a single row keeps every SM busy instead of one.
 // Traffic: two reads, one write, 8 bytes for a part. The second read comes from L2 while the
-// tensor fits there. The barrier's word is set by a launch of its own: a workspace is not zeroed.
+// tensor fits there.
 #pragma once
 
 #include "kernels/softmax/rows.hpp"
@@ -12,15 +12,6 @@
 #include "warpsmith/ptx/grid.hpp"
 
 namespace ws::softmax {
-
-struct ClearWordKernel {
-  static constexpr int kThreads = 32;
-  using Arguments = uint32_t*;
-  struct SharedStorage {};
-  __device__ void operator()(SharedStorage& /*shared*/, uint32_t* const& word) const {
-    if (thread_index() == 0) thread::store(word, Vec<uint32_t, 1>{{0}});
-  }
-};
 
 template <class T, class Op>
 struct GridFenceKernel {
@@ -61,17 +52,17 @@ struct GridFenceKernel {
       for (int p = thread_index(); p < a.parts; p += kThreads) {
         mine = Op::merge(mine, thread::load(totals + p));
       }
-      const Total total = all_reduce(mine, Op::merge);
+      const typename Op::Finish finish(all_reduce(mine, Op::merge));
       const RowOf row = part(a, item);
       for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
         const auto elements = row.elements(v);
         Vec<float, kWidth> out;
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) out[i] = Op::finish(elements[i], total);
+        for (int i = 0; i < kWidth; ++i) out[i] = finish(elements[i]);
         row.store(v, out);
       }
       if (thread_index() < row.edges) {
-        row.store_edge(thread_index(), Op::finish(row.edge_element(thread_index()), total));
+        row.store_edge(thread_index(), finish(row.edge_element(thread_index())));
       }
     }
   }
@@ -107,7 +98,7 @@ struct GridFence {
       arguments.meeting = static_cast<uint32_t*>(context.workspace);
       arguments.totals = reinterpret_cast<typename Op::Total*>(
           static_cast<std::byte*>(context.workspace) + kMeetingBytes);
-      launch<ClearWordKernel>({.blocks = 1, .threads = 32}, context.stream, arguments.meeting);
+      set_zero(arguments.meeting, kMeetingBytes, context.stream);
       launch<Kernel>({.blocks = std::min(blocks(), arguments.rows.count * arguments.parts),
                       .threads = Kernel::kThreads,
                       .cooperative = true},

@@ -1,8 +1,9 @@
-// Idea: as many threads as the row asks for, 8 to 512, with 1 or 2 vectors each while that will do;
+// Idea: as many threads as the row asks for, 8 to 512, with 2 vectors each while that will do;
 // short rows share a block, and blocks are many and small, launched in the order of addresses.
 // From the block rungs: no thread idles, no row is read twice, each exponential is computed once,
 // and the loads of some blocks cover the reductions and stores of others.
-// Traffic: one read, one write. Limits: 512 threads of 128 bytes: rows of up to 64 KiB.
+// Traffic: one read, one write. Limits: 64 bytes a thread in flight, 256 in f32: rows of up to 32
+// KiB, 64 KiB in f32.
 #pragma once
 
 #include <bit>
@@ -14,12 +15,12 @@
 namespace ws::softmax {
 
 // kLanes threads share a row and hold kVectors vectors of 16 bytes each.
-template <class T, class Op, int kLanes, int kVectors>
+template <class T, class Op, int kLanes, int kVectors, bool kAligned>
 struct RowInRegistersKernel {
   static constexpr bool kSharesWarp = kLanes <= kWarpSize;
   static constexpr int kThreads = kSharesWarp ? 128 : kLanes;
   static constexpr int kRows = kThreads / kLanes;  // of a block
-  using RowOfThreads = RowTile<T, Op, kWidest<T>, kLanes, kVectors>;
+  using RowOfThreads = RowTile<T, Op, kWidest<T>, kLanes, kVectors, kAligned>;
   using Total = typename Op::Total;
   using Arguments = Rows<T, Op::kInputs>;
   struct SharedStorage {
@@ -32,15 +33,13 @@ struct RowInRegistersKernel {
     if (r >= rows.count) row.clear();  // its lanes still take part in the shuffles
     const RowOfThreads tile(row, thread_index() % kLanes);
     auto elements = tile.elements();
-    const Total mine = Op::begin(elements);
-    Total total;
-    if constexpr (kSharesWarp) {
-      total = warp::all_reduce<kLanes>(mine, Op::merge);
-    } else {
+    const Total mine = Op::template begin<kSharesWarp ? kLanes : kWarpSize>(elements);
+    Total total = mine;
+    if constexpr (!kSharesWarp) {
       block::AllReduce<Total, kThreads> all_reduce(shared.total);
-      total = all_reduce(mine, Op::merge);
+      total = all_reduce.of_warps(mine, Op::merge);
     }
-    tile.store(row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+    tile.store(row, elements, Op::end(mine, total));
   }
 
   static void launch_on(const Arguments& rows, Stream stream) {
@@ -67,33 +66,46 @@ struct Shapes {
     (take(All{}) || ...);
   }
 };
-// Measured on an H200: more threads beat more vectors each until a block is 512 wide, whose barrier
-// then costs more than it gives; ld.cs and st.cs lose 3 to 6 %.
-using RegisterShapes =
-    Shapes<Shape<8, 1>, Shape<16, 1>, Shape<32, 1>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
-           Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<512, 8>>;
+// Measured on an H200 (results/JOURNAL.md): two vectors a thread, then more threads, until
+// registers for 16-bit elements in f32, or the barrier of a wide block, cost more than they give.
+template <class T>
+using RegisterShapes = std::conditional_t<
+    sizeof(T) == 4,
+    Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
+           Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>,
+    Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
+           Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>;
 
 struct RowInRegisters {
-  static constexpr int64_t kBytes = Shape<512, 8>::kBytes;
-
+  static int64_t most_bytes(const Problem& problem) {
+    return size_of(problem.tensor(0).dtype) == 4 ? Shape<256, 16>::kBytes : Shape<512, 4>::kBytes;
+  }
   static int64_t row_bytes(const Problem& problem, const Layout& layout) {
     return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
   }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
     if (Reason reason = forward_only(problem); !reason.empty()) return reason;
-    if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
-      return concatenate("a block's registers hold rows of up to ", kBytes, " bytes, not ", bytes);
+    const int64_t most = most_bytes(problem);
+    if (const int64_t bytes = row_bytes(problem, layout); bytes > most) {
+      return concatenate("a block's registers hold rows of up to ", most, " bytes, not ", bytes);
     }
     return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
   }
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
     dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
-      RegisterShapes::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
-        RowInRegistersKernel<T, Op, kLanes, kVectors>::launch_on(rows_of<T, Op::kInputs>(problem),
-                                                                 context.stream);
-      });
+      const auto rows = rows_of<T, Op::kInputs>(problem);
+      const auto with = [&]<bool kAligned>() {
+        RegisterShapes<T>::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
+          RowInRegistersKernel<T, Op, kLanes, kVectors, kAligned>::launch_on(rows, context.stream);
+        });
+      };
+      if (rows_aligned<kWidest<T>>(rows)) {
+        with.template operator()<true>();
+      } else {
+        with.template operator()<false>();
+      }
     });
   }
 };

@@ -31,9 +31,9 @@ struct ClusterPerRowKernel {
     const Part tile(row, thread_index());  // in flight while the cluster meets
     cluster::AllReduce<Total, kThreads> all_reduce(shared.total);
     auto elements = tile.elements();
-    const Total mine = Op::begin(elements);
-    const Total total = all_reduce(mine, Op::none(), Op::merge);
-    tile.store(row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+    const Total mine = Op::template begin<kWarpSize>(elements);
+    const Total total = all_reduce.of_warps(mine, Op::none(), Op::merge);
+    tile.store(row, elements, Op::end(mine, total));
     all_reduce.finish();
   }
 };

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "warpsmith/thread/max_sum.hpp"
+#include "warpsmith/warp/reduce.hpp"
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
@@ -32,12 +33,14 @@ struct Forward {
     return thread::add(total, x[0]);
   }
 
-  // The Total of a thread's elements; softmax leaves exp(x - their maximum) in their place, so that
-  // `end` needs no second exponential.
-  template <int N>
+  // The Total of the elements of kLanes neighbouring lanes, given to each of them; softmax leaves
+  // exp(x - their maximum) in place of x, so that end() needs no second exponential.
+  template <int kLanes = 1, int N>
   __device__ __forceinline__ static Total begin(Tile<Values<1>, N>& tile) {
-    const float max =
-        fold(tile, -kInfinity, [](float m, const Values<1>& x) { return fmaxf(m, x[0]); });
+    const auto larger = [](float a, float b) { return fmaxf(a, b); };
+    const float max = warp::all_reduce<kLanes>(
+        fold(tile, -kInfinity, [&](float m, const Values<1>& x) { return larger(m, x[0]); }),
+        larger);
     const float shift = thread::finite_or_zero(max);
     float sum = 0;
 #pragma unroll
@@ -46,24 +49,44 @@ struct Forward {
       sum += e;
       if constexpr (!kLogarithm) tile[i][0] = e;
     }
-    return {max, sum};
-  }
-  // The output for what `begin` left; `mine` is the Total that it returned.
-  __device__ __forceinline__ static float end(const Values<1>& left, const Total& mine,
-                                              const Total& total) {
-    if constexpr (kLogarithm) {
-      return finish(left, total);
-    } else {
-      return left[0] * (exp_approximate(mine.max - total.max) * ptx::rcp_approx_ftz_f32(total.sum));
-    }
+    return {max, warp::all_reduce<kLanes>(sum, [](float a, float b) { return a + b; })};
   }
 
-  // The output for an element.
-  __device__ __forceinline__ static float finish(const Values<1>& x, const Total& total) {
+  // The output for an element of a row with this Total.
+  class Finish {
+   public:
+    __device__ __forceinline__ explicit Finish(const Total& total)
+        : max_(total.max), scale_(kLogarithm ? logf(total.sum) : 1.0F / total.sum) {}
+    __device__ __forceinline__ float operator()(const Values<1>& x) const {
+      if constexpr (kLogarithm) {
+        return (x[0] - max_) - scale_;
+      } else {
+        return exp_approximate(x[0] - max_) * scale_;
+      }
+    }
+
+   private:
+    float max_;
+    float scale_;
+  };
+
+  // The same for what `begin` left; `mine` is the Total that it returned.
+  class ScaleByTotal {
+   public:
+    __device__ __forceinline__ ScaleByTotal(const Total& mine, const Total& total)
+        : factor_(exp_approximate(mine.max - total.max) * (1.0F / total.sum)) {}
+    __device__ __forceinline__ float operator()(const Values<1>& left) const {
+      return left[0] * factor_;
+    }
+
+   private:
+    float factor_;
+  };
+  __device__ __forceinline__ static auto end(const Total& mine, const Total& total) {
     if constexpr (kLogarithm) {
-      return (x[0] - total.max) - logf(total.sum);
+      return Finish(total);
     } else {
-      return exp_approximate(x[0] - total.max) * ptx::rcp_approx_ftz_f32(total.sum);
+      return ScaleByTotal(mine, total);
     }
   }
 };
@@ -81,15 +104,23 @@ struct Backward {
   __device__ __forceinline__ static Total add(Total total, const Values<2>& v) {
     return kLogarithm ? total + v[0] : fmaf(v[0], v[1], total);
   }
-  template <int N>
+  template <int kLanes = 1, int N>
   __device__ __forceinline__ static Total begin(Tile<Values<2>, N>& tile) {
-    return fold(tile, none(), add);
+    return warp::all_reduce<kLanes>(fold(tile, none(), add), merge);
   }
-  __device__ __forceinline__ static float end(const Values<2>& v, Total /*mine*/, Total total) {
-    return finish(v, total);
-  }
-  __device__ __forceinline__ static float finish(const Values<2>& v, Total total) {
-    return kLogarithm ? v[0] - exp_approximate(v[1]) * total : (v[0] - total) * v[1];
+
+  class Finish {
+   public:
+    __device__ __forceinline__ explicit Finish(Total total) : total_(total) {}
+    __device__ __forceinline__ float operator()(const Values<2>& v) const {
+      return kLogarithm ? v[0] - exp_approximate(v[1]) * total_ : (v[0] - total_) * v[1];
+    }
+
+   private:
+    float total_;
+  };
+  __device__ __forceinline__ static Finish end(Total /*mine*/, Total total) {
+    return Finish(total);
   }
 };
 

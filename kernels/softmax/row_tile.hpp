@@ -9,17 +9,17 @@ namespace ws::softmax {
 // A thread's part of a row that kLanes threads share: vectors lane, lane + kLanes, ... (neighbours
 // load neighbours), and elements lane, ... of the edges. Places beyond the row hold Op's padding.
 // Narrow floats stay as they are: in f32 they would take twice the registers.
-template <class T, class Op, int kWidth, int kLanes, int kVectors>
+template <class T, class Op, int kWidth, int kLanes, int kVectors, bool kAligned = false>
 class RowTile {
   static constexpr int kInputs = Op::kInputs;
-  static constexpr int kEdges = (2 * (kWidth - 1) + kLanes - 1) / kLanes;
+  static constexpr int kEdges = kAligned ? 0 : (2 * (kWidth - 1) + kLanes - 1) / kLanes;
   static constexpr int kEdgeSlots = kEdges > 0 ? kEdges : 1;  // an array has at least one
 
  public:
   static constexpr int kElements = kVectors * kWidth + kEdges;
   static constexpr int64_t kCapacity = static_cast<int64_t>(kLanes) * kVectors * kWidth;
   using Elements = Tile<Values<kInputs>, kElements>;
-  using RowOf = Row<T, kInputs, kWidth>;
+  using RowOf = Row<T, kInputs, kWidth, kAligned>;
   using PackedVector = Packed<T, kWidth>;
 
   // All loads are issued before anything waits for one.

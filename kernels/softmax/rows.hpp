@@ -124,7 +124,9 @@ struct Rows {
 // One of them, cut for accesses of kWidth elements: up to kWidth - 1 elements before the first
 // aligned vector, whole vectors, up to kWidth - 1 elements after the last. `edges` counts both
 // ends. All operands are cut alike: rows_supported() asks that they be aligned alike.
-template <class T, int kInputs, int kWidth>
+// kAligned promises that all operands start at a multiple of the vector and that the row is a whole
+// number of them: no edges, and no instructions for them.
+template <class T, int kInputs, int kWidth, bool kAligned = false>
 struct Row {
   const T* inputs[kInputs];
   T* output;
@@ -137,13 +139,16 @@ struct Row {
       : output(rows.output + row * rows.output_stride) {
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) inputs[k] = rows.inputs[k] + row * rows.input_strides[k];
-    const auto misaligned =
-        static_cast<int>(reinterpret_cast<uintptr_t>(output) / sizeof(T)) & (kWidth - 1);
-    head = misaligned == 0 ? 0 : kWidth - misaligned;
-    head = static_cast<int>(smaller<int64_t>(head, rows.columns));
+    head = 0;
+    if constexpr (!kAligned) {
+      const auto misaligned =
+          static_cast<int>(reinterpret_cast<uintptr_t>(output) / sizeof(T)) & (kWidth - 1);
+      head = misaligned == 0 ? 0 : kWidth - misaligned;
+      head = static_cast<int>(smaller<int64_t>(head, rows.columns));
+    }
     vectors = (rows.columns - head) / kWidth;
     body = vectors * kWidth;
-    edges = static_cast<int>(rows.columns - body);
+    edges = kAligned ? 0 : static_cast<int>(rows.columns - body);
   }
 
   // Keeps part `index` of `parts`: whole vectors, divided evenly; the edges go with part 0.
@@ -225,6 +230,17 @@ Rows<T, kInputs> rows_of(const Problem& problem) {
   rows.count = layout.rows;
   rows.columns = layout.columns;
   return rows;
+}
+
+// Whether the rows keep Row's promise kAligned.
+template <int kWidth, class T, int kInputs>
+bool rows_aligned(const Rows<T, kInputs>& rows) {
+  const auto aligned = [](const T* data, int64_t stride) {
+    return reinterpret_cast<uintptr_t>(data) % (kWidth * sizeof(T)) == 0 && stride % kWidth == 0;
+  };
+  bool all = rows.columns % kWidth == 0 && aligned(rows.output, rows.output_stride);
+  for (int k = 0; k < kInputs; ++k) all = all && aligned(rows.inputs[k], rows.input_strides[k]);
+  return all;
 }
 
 inline constexpr int64_t kMostBlocks = 0x7FFFFFFF;  // of a launch

@@ -10,8 +10,7 @@
 #include "kernels/softmax/09_grid_fence.cuh"
 #include "kernels/softmax/10_row_in_registers.cuh"
 #include "kernels/softmax/11_cluster_per_row.cuh"
-#include "kernels/softmax/12_streamed_rows.cuh"
-#include "kernels/softmax/13_cluster_queue.cuh"
+#include "kernels/softmax/12_cluster_queue.cuh"
 
 namespace ws::softmax {
 namespace {
@@ -130,12 +129,6 @@ constexpr Rung kRungs[] = {
      .arch = Arch::kSm90,
      .run = ClusterPerRow::run,
      .supports = ClusterPerRow::supports},
-    {.name = "streamed_rows",
-     .idea = "blocks stay; bulk copies fetch the next rows while one is reduced and stored",
-     .dtypes = kFloats,
-     .arch = Arch::kSm90,
-     .run = StreamedRows::run,
-     .supports = StreamedRows::supports},
     {.name = "cluster_queue",
      .idea = "clusters stay and draw the next row from a counter, so that addresses stay in order",
      .dtypes = kFloats,

@@ -14,9 +14,10 @@ namespace ws::block {
 template <class T, int kThreads>
 class AllReduce {
   static constexpr int kWarps = kThreads / kWarpSize;
-  static_assert(kThreads % kWarpSize == 0 && std::has_single_bit(static_cast<unsigned>(kWarps)) &&
-                    kWarps <= kWarpSize,
-                "1, 2, 4, 8, 16 or 32 whole warps, so that one warp can read all of their partials");
+  static_assert(
+      kThreads % kWarpSize == 0 && std::has_single_bit(static_cast<unsigned>(kWarps)) &&
+          kWarps <= kWarpSize,
+      "1, 2, 4, 8, 16 or 32 whole warps, so that one warp can read all of their partials");
 
  public:
   struct Storage {
@@ -28,7 +29,12 @@ class AllReduce {
   // Every thread of the block calls; each gets the same bits.
   template <class Combine>
   __device__ __forceinline__ T operator()(T value, const Combine& combine) {
-    value = warp::all_reduce(value, combine);
+    return of_warps(warp::all_reduce(value, combine), combine);
+  }
+
+  // The same where the lanes of each warp already hold their warp's value.
+  template <class Combine>
+  __device__ __forceinline__ T of_warps(T value, const Combine& combine) {
     if constexpr (kWarps > 1) {
       const int first = turn_ * kWarps;
       turn_ ^= 1;

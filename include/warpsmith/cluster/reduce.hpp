@@ -1,6 +1,9 @@
 // All-reduce among the threads of a cluster's blocks, through distributed shared memory.
 #pragma once
 
+#include <bit>
+
+#include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/cluster.hpp"
 #include "warpsmith/ptx/mbarrier.hpp"
 #include "warpsmith/shared.hpp"
@@ -12,21 +15,26 @@ inline constexpr int kMaxBlocks = 16;  // of a cluster; more than 8 are not port
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 
-// All-reduce of T (4, 8 or 16 bytes) over kThreads threads of each block of the cluster; one object
-// per thread, any number of calls, which all blocks make alike.
+// All-reduce of T (4, 8 or 16 bytes) over the first kThreads threads of each block of the cluster;
+// one object per thread, any number of calls, which all blocks make alike.
 //
-// Each warp sends its partial to every block by st.async, which counts the bytes on that block's
-// mbarrier: a block waits for data to arrive, never for other blocks to come to a barrier. Two sets
-// of slots serve in turn. A warp sends for call i + 1 after it has read the slots of call i, and
-// nobody sends for call i + 2 before all have sent for i + 1: so two sets are enough.
-template <ptx::ClusterValue T, int kThreads>
+// A block merges its warps' values behind a barrier of these threads (kBarrier); its first warp
+// sends the result to every block by st.async, which counts the bytes on that block's mbarrier: a
+// block waits for data to arrive, never for other blocks to come to a barrier. Two sets of slots
+// serve in turn. A block sends for call i + 1 after it has read the slots of call i, and nobody
+// sends for call i + 2 before all have sent for i + 1: so two sets are enough.
+template <ptx::ClusterValue T, int kThreads, int kBarrier = 1>
 class AllReduce {
   static constexpr int kWarps = kThreads / kWarpSize;
-  static_assert(kThreads % kWarpSize == 0 && kWarps <= kWarpSize);
+  static_assert(
+      kThreads % kWarpSize == 0 && std::has_single_bit(static_cast<unsigned>(kWarps)) &&
+          kWarps <= kWarpSize,
+      "1, 2, 4, 8, 16 or 32 whole warps, so that one warp can read all of their partials");
 
  public:
   struct Storage {
-    SharedArray<T, 2 * kWarps * kMaxBlocks> partials;
+    SharedArray<T, 2 * kWarps> warps;
+    SharedArray<T, 2 * kMaxBlocks> blocks;
     ptx::Mbarrier arrived[2];
   };
 
@@ -41,39 +49,50 @@ class AllReduce {
     ptx::cluster_sync();
   }
 
-  // Every thread of the cluster calls; each gets the same bits. `none` changes nothing it is combined
-  // with.
+  // Each thread gets the same bits. `none` changes nothing it is combined with.
   template <class Combine>
   __device__ __forceinline__ T operator()(T value, const T& none, const Combine& combine) {
-    const int blocks = cluster_size();
+    return of_warps(warp::all_reduce(value, combine), none, combine);
+  }
+
+  // The same where the lanes of each warp already hold their warp's value.
+  template <class Combine>
+  __device__ __forceinline__ T of_warps(T value, const T& none, const Combine& combine) {
     const int set = turn_ & 1;
-    const int first = set * kWarps * kMaxBlocks;
-    const int partials = blocks * kWarps;
-    if (thread_index() == 0) {
-      ptx::mbarrier_arrive_expect_tx(storage_.arrived[set],
-                                     static_cast<uint32_t>(partials * sizeof(T)));
-    }
-    value = warp::all_reduce(value, combine);
-    if (lane_index() < blocks) {
-      const int slot = first + cluster_rank() * kWarps + warp_index();
-      ptx::st_async(ptx::map_shared_rank(storage_.partials.pointer(slot), lane_index()), value,
-                    ptx::map_shared_rank(&storage_.arrived[set], lane_index()));
-    }
-    ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(storage_.arrived[set],
-                                                    static_cast<uint32_t>(turn_ >> 1 & 1));
+    const auto parity = static_cast<uint32_t>(turn_ >> 1 & 1);
     ++turn_;
-    T total = none;
-    for (int i = lane_index(); i < partials; i += kWarpSize) {
-      const T partial = storage_.partials[first + i];
-      total = combine(total, partial);
+    const int blocks = cluster_size();
+    if (lane_index() == 0) storage_.warps[set * kWarps + warp_index()] = value;
+    ptx::barrier_sync(kBarrier, kThreads);
+    if (warp_index() == 0) {
+      const T partial = storage_.warps[set * kWarps + lane_index() % kWarps];
+      send(warp::all_reduce<kWarps>(partial, combine), set, blocks);
     }
-    return warp::all_reduce(total, combine);
+    ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(storage_.arrived[set], parity);
+    T total = none;
+    const int sender = lane_index() % kMaxBlocks;
+    if (sender < blocks) total = storage_.blocks[set * kMaxBlocks + sender];
+    return warp::all_reduce<kMaxBlocks>(total, combine);
   }
 
   // Before a block ends: the others may still be sending to it.
   __device__ __forceinline__ void finish() const { ptx::cluster_sync(); }
 
  private:
+  // By the first warp: the block's value to each block of the cluster, this one too.
+  __device__ __forceinline__ void send(const T& value, int set, int blocks) {
+    const int lane = lane_index();
+    if (lane == 0) {
+      ptx::mbarrier_arrive_expect_tx(storage_.arrived[set],
+                                     static_cast<uint32_t>(blocks * sizeof(T)));
+    }
+    if (lane < blocks) {
+      const int slot = set * kMaxBlocks + cluster_rank();
+      ptx::st_async(ptx::map_shared_rank(storage_.blocks.pointer(slot), lane), value,
+                    ptx::map_shared_rank(&storage_.arrived[set], lane));
+    }
+  }
+
   Storage& storage_;
   int turn_ = 0;
 };

@@ -9,82 +9,12 @@
 
 #include <bit>
 
+#include "kernels/softmax/row_queue.hpp"
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
-#include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
-#include "warpsmith/ptx/atomic.hpp"
-#include "warpsmith/ptx/bulk.hpp"
-#include "warpsmith/tile/pipeline.hpp"
 
 namespace ws::softmax {
-
-// kConsumers threads hold kVectors vectors of 16 bytes each; kStages parts of rows are under way.
-template <int kConsumers_, int kVectors_, int kStages_, int kMinBlocks_>
-struct QueueShape {
-  static constexpr int kConsumers = kConsumers_;
-  static constexpr int kVectors = kVectors_;
-  static constexpr int kStages = kStages_;
-  static constexpr int kMinBlocks = kMinBlocks_;                          // an SM holds
-  static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part
-};
-
-// Where a row waits for its block: a ring of parts, and the row's number, which the first block of
-// the cluster draws for all. A number past the last row ends the kernel.
-template <class T, class Shape>
-struct RowQueue {
-  using Pipeline = tile::Pipeline<Shape::kStages>;
-  using Position = typename Pipeline::Position;
-  static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
-
-  struct Storage {
-    SharedArray<T, Shape::kStages * kPart, 128> parts;
-    SharedArray<uint64_t, Shape::kStages> drawn;  // as the first block sends it
-    SharedArray<uint64_t, Shape::kStages> row;    // as this block's consumers read it
-    ptx::Mbarrier sent[Shape::kStages];
-    Pipeline pipeline;
-  };
-
-  // By one thread, before the cluster meets.
-  static __device__ __forceinline__ void init(Storage& shared) {
-    shared.pipeline.init(Shape::kConsumers / kWarpSize);
-#pragma unroll
-    for (ptx::Mbarrier& sent : shared.sent) ptx::mbarrier_init(sent, 1);
-    ptx::fence_mbarrier_init();
-  }
-
-  // The producer's thread: draws rows and fetches this block's part of each until none is left.
-  // part_of(row) -> {source, bytes}.
-  template <class PartOf>
-  static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
-                                                 const PartOf& part_of) {
-    for (Position at;; at.advance()) {
-      ptx::mbarrier_wait_parity(shared.pipeline.empty[at.stage], at.parity ^ 1);
-      const uint64_t row = draw(shared, at, next);
-      shared.row[at.stage] = row;
-      ptx::Mbarrier& full = shared.pipeline.full[at.stage];
-      if (row >= rows) return ptx::mbarrier_arrive(full);
-      const auto [source, bytes] = part_of(row);
-      ptx::mbarrier_arrive_expect_tx(full, bytes);
-      if (bytes > 0) ptx::bulk_load(shared.parts.pointer(at.stage * kPart), source, bytes, full);
-    }
-  }
-
- private:
-  static __device__ __forceinline__ uint64_t draw(Storage& shared, const Position& at,
-                                                  uint64_t* next) {
-    ptx::mbarrier_arrive_expect_tx(shared.sent[at.stage], sizeof(uint64_t));
-    if (cluster_rank() == 0) {
-      const uint64_t row = ptx::atom_global_add(next, 1);
-      for (int rank = 0; rank < cluster_size(); ++rank) {
-        ptx::st_async(ptx::map_shared_rank(shared.drawn.pointer(at.stage), rank), row,
-                      ptx::map_shared_rank(&shared.sent[at.stage], rank));
-      }
-    }
-    ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(shared.sent[at.stage], at.parity);
-    return shared.drawn[at.stage];
-  }
-};
 
 template <class T, class Op, class Shape>
 struct ClusterQueueKernel {
@@ -131,9 +61,9 @@ struct ClusterQueueKernel {
         ptx::syncwarp();
         if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
         auto elements = tile.elements();
-        const Total mine = Op::begin(elements);
-        const Total total = all_reduce(mine, Op::none(), Op::merge);
-        tile.store(row, elements, [&](const auto& left) { return Op::end(left, mine, total); });
+        const Total mine = Op::template begin<kWarpSize>(elements);
+        const Total total = all_reduce.of_warps(mine, Op::none(), Op::merge);
+        tile.store(row, elements, Op::end(mine, total));
       }
     }
     all_reduce.finish();
@@ -141,14 +71,28 @@ struct ClusterQueueKernel {
 };
 
 struct ClusterQueue {
-  // Long rows need parts of 64 KiB. In f32 those still leave room for two blocks on an SM, which
-  // measured better than one with a deeper ring.
-  using Short = QueueShape<512, 4, 2, 2>;
-  template <class T>
-  using Long =
-      std::conditional_t<sizeof(T) == 4, QueueShape<256, 16, 1, 2>, QueueShape<512, 8, 3, 1>>;
-  static constexpr int64_t kShortBytes = cluster::kMaxBlocks * Short::kBytes;
-  static constexpr int64_t kBytes = 2 * kShortBytes;
+  // Measured on an H200 (results/JOURNAL.md). f32: two blocks an SM always, which for the longest
+  // rows leaves room for one stage. 16 bits: a thread has twice the elements, and one block an SM
+  // with 64 KiB does better, until clusters of more than 4 such blocks leave too many SMs without
+  // one.
+  using Half = QueueShape<512, 4, 2, 2>;    // parts of 32 KiB
+  using Whole = QueueShape<256, 16, 1, 2>;  // of 64 KiB
+  using NarrowHalf = QueueShape<256, 8, 3, 2>;
+  using NarrowWhole = QueueShape<512, 8, 2, 1>;
+  static constexpr int64_t kBytes = cluster::kMaxBlocks * Whole::kBytes;
+
+  // f.operator()<Shape>() with the shape for rows of `bytes`.
+  template <class T, class F>
+  static void with_shape(int64_t bytes, const F& f) {
+    constexpr int64_t kHalf = cluster::kMaxBlocks * Half::kBytes;
+    if constexpr (sizeof(T) == 4) {
+      if (bytes <= kHalf) return f.template operator()<Half>();
+      f.template operator()<Whole>();
+    } else {
+      if (bytes > kHalf / 2 && bytes <= kHalf) return f.template operator()<NarrowHalf>();
+      f.template operator()<NarrowWhole>();
+    }
+  }
 
   static int64_t row_bytes(const Problem& problem, const Layout& layout) {
     return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
@@ -169,7 +113,7 @@ struct ClusterQueue {
     auto* next = static_cast<uint64_t*>(context.workspace);
     set_zero(next, sizeof(*next), context.stream);
     dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
-      const auto with_shape = [&]<class Shape>() {
+      with_shape<T>(bytes, [&]<class Shape>() {
         using Kernel = ClusterQueueKernel<T, Op, Shape>;
         const auto rows = rows_of<T, Op::kInputs>(problem);
         const auto blocks =
@@ -179,12 +123,7 @@ struct ClusterQueue {
         launch<Kernel>(
             {.blocks = clusters * blocks, .threads = Kernel::kThreads, .cluster = blocks},
             context.stream, {rows, next});
-      };
-      if (bytes <= kShortBytes) {
-        with_shape.template operator()<Short>();
-      } else {
-        with_shape.template operator()<Long<T>>();
-      }
+      });
     });
   }
 };

@@ -1,0 +1,81 @@
+// RowQueue: rows that come to a cluster by themselves, drawn from a counter and fetched ahead.
+#pragma once
+
+#include "warpsmith/ptx/atomic.hpp"
+#include "warpsmith/ptx/bulk.hpp"
+#include "warpsmith/ptx/cluster.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/tile/pipeline.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::softmax {
+
+// kConsumers threads hold kVectors vectors of 16 bytes each; kStages parts of rows are under way.
+template <int kConsumers_, int kVectors_, int kStages_, int kMinBlocks_>
+struct QueueShape {
+  static constexpr int kConsumers = kConsumers_;
+  static constexpr int kVectors = kVectors_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kMinBlocks = kMinBlocks_;                          // an SM holds
+  static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part
+};
+
+// Where a row waits for its block: a ring of parts, and the row's number, which the first block of
+// the cluster draws for all. A number past the last row ends the kernel.
+template <class T, class Shape>
+struct RowQueue {
+  using Pipeline = tile::Pipeline<Shape::kStages>;
+  using Position = typename Pipeline::Position;
+  static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
+
+  struct Storage {
+    SharedArray<T, Shape::kStages * kPart, 128> parts;
+    SharedArray<uint64_t, Shape::kStages> drawn;  // as the first block sends it
+    SharedArray<uint64_t, Shape::kStages> row;    // as this block's consumers read it
+    ptx::Mbarrier sent[Shape::kStages];
+    Pipeline pipeline;
+  };
+
+  // By one thread, before the cluster meets.
+  static __device__ __forceinline__ void init(Storage& shared) {
+    shared.pipeline.init(Shape::kConsumers / kWarpSize);
+#pragma unroll
+    for (ptx::Mbarrier& sent : shared.sent) ptx::mbarrier_init(sent, 1);
+    ptx::fence_mbarrier_init();
+  }
+
+  // The producer's thread: draws rows and fetches this block's part of each until none is left.
+  // part_of(row) -> {source, bytes}.
+  template <class PartOf>
+  static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
+                                                 const PartOf& part_of) {
+    for (Position at;; at.advance()) {
+      ptx::mbarrier_wait_parity(shared.pipeline.empty[at.stage], at.parity ^ 1);
+      const uint64_t row = draw(shared, at, next);
+      shared.row[at.stage] = row;
+      ptx::Mbarrier& full = shared.pipeline.full[at.stage];
+      if (row >= rows) return ptx::mbarrier_arrive(full);
+      const auto [source, bytes] = part_of(row);
+      ptx::mbarrier_arrive_expect_tx(full, bytes);
+      if (bytes > 0) ptx::bulk_load(shared.parts.pointer(at.stage * kPart), source, bytes, full);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ uint64_t draw(Storage& shared, const Position& at,
+                                                  uint64_t* next) {
+    ptx::mbarrier_arrive_expect_tx(shared.sent[at.stage], sizeof(uint64_t));
+    if (cluster_rank() == 0) {
+      const uint64_t row = ptx::atom_global_add(next, 1);
+      for (int rank = 0; rank < cluster_size(); ++rank) {
+        ptx::st_async(ptx::map_shared_rank(shared.drawn.pointer(at.stage), rank), row,
+                      ptx::map_shared_rank(&shared.sent[at.stage], rank));
+      }
+    }
+    ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(shared.sent[at.stage], at.parity);
+    return shared.drawn[at.stage];
+  }
+};
+
+}  // namespace ws::softmax
+#endif
