@@ -4,6 +4,8 @@ For each operation `NAME(inputs, attributes, *, str? rung=None) -> Tensor` and
 `NAME_out(inputs, attributes, *, str? rung=None, Tensor(a!) out) -> ()`.
 """
 
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -199,6 +201,13 @@ def call(
     return out
 
 
+# Where torch.compile finds what stands in for the package's functions: it looks their globals up by
+# the module's name.
+_TRACED = types.ModuleType("warpsmith._traced", "What torch.compile sees of each function.")
+_TRACED.operators = torch.ops.warpsmith
+sys.modules[_TRACED.__name__] = _TRACED
+
+
 def trace_as_operator(operation: Operation, function: Callable[..., Any], parameters: str) -> None:
     """Has torch.compile see the operator where the package's function is called."""
     arguments = ", ".join([*operation.inputs, *(a.name for a in operation.attributes)])
@@ -215,9 +224,8 @@ def {operation.name}({parameters}):
     operators.{operation.name}_out({arguments}, rung=rung, {written})
     return out
 """
-    scope: dict[str, Any] = {"operators": torch.ops.warpsmith, "__name__": "warpsmith._traced"}
-    exec(source, scope)
-    torch.compiler.substitute_in_graph(function)(scope[operation.name])
+    exec(source, _TRACED.__dict__)
+    torch.compiler.substitute_in_graph(function)(getattr(_TRACED, operation.name))
 
 
 for _operation in OPERATIONS.values():
