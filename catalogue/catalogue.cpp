@@ -1,8 +1,8 @@
 #include "catalogue/catalogue.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 
 #ifndef WS_EMULATED
@@ -80,8 +80,7 @@ std::string tensor_text(const Operation& operation, int index) {
 }
 
 bool same_shape(const Tensor& a, const Tensor& b) {
-  return a.rank == b.rank &&
-         std::equal(a.shape.begin(), a.shape.begin() + a.rank, b.shape.begin());
+  return a.rank == b.rank && std::equal(a.shape.begin(), a.shape.begin() + a.rank, b.shape.begin());
 }
 
 // Whether two logical elements may share memory, as in a broadcast: never in an output.
@@ -98,19 +97,20 @@ void check_attributes(const Problem& problem) {
   for (size_t i = 0; i < attributes.size(); ++i) {
     const Attribute& a = attributes[i];
     const double value = problem.attributes[i];
-    const bool valid =
-        a.kind == Attribute::Kind::kFloat ||
-        (value == std::floor(value) &&
-         (a.kind == Attribute::Kind::kInt ||
-          (value >= 0 &&
-           value < (a.kind == Attribute::Kind::kBool ? 2 : static_cast<double>(a.choices.size())))));
+    const bool valid = a.kind == Attribute::Kind::kFloat ||
+                       (value == std::floor(value) &&
+                        (a.kind == Attribute::Kind::kInt ||
+                         (value >= 0 && value < (a.kind == Attribute::Kind::kBool
+                                                     ? 2
+                                                     : static_cast<double>(a.choices.size())))));
     require(valid, problem.operation->name, ": attribute '", a.name, "' cannot be ", value);
   }
 }
 
 }  // namespace
 
-// ---- Attributes -----------------------------------------------------------------------------------
+// ---- Attributes
+// -----------------------------------------------------------------------------------
 
 std::string describe_value(const Attribute& attribute, double value) {
   switch (attribute.kind) {
@@ -157,7 +157,8 @@ double parse_value(const Attribute& attribute, std::string_view text) {
   return value;
 }
 
-// ---- Names ----------------------------------------------------------------------------------------
+// ---- Names
+// ----------------------------------------------------------------------------------------
 
 std::vector<std::string> near_names(std::string_view text, std::span<const std::string> names) {
   std::vector<std::pair<size_t, std::string_view>> ranked;
@@ -203,7 +204,8 @@ Address resolve(std::string_view text) {
     for (const Operation& operation : family->operations) {
       for (const Rung& rung : family->rungs) {
         for (const Seed& seed : rung.seeds) {
-          if (applies(seed, operation, family) && expand(seed.name, operation.seed_prefix) == text) {
+          if (applies(seed, operation, family) &&
+              expand(seed.name, operation.seed_prefix) == text) {
             return {family, &operation, &rung, seed.dtypes};
           }
         }
@@ -214,8 +216,9 @@ Address resolve(std::string_view text) {
   for (const std::string& name : near_names(text, all_names())) {
     hint.append(hint.empty() ? "; did you mean " : ", ").append("'" + name + "'");
   }
-  throw InvalidArgument(concatenate("nothing in the catalogue is called '", text, "'",
-                                    hint.empty() ? "; `warpsmith list` shows all names" : hint + "?"));
+  throw InvalidArgument(
+      concatenate("nothing in the catalogue is called '", text, "'",
+                  hint.empty() ? "; `warpsmith list` shows all names" : hint + "?"));
 }
 
 const Operation& operation_named(std::string_view name) {
@@ -237,7 +240,8 @@ const Family& family_of(const Operation& operation) {
   throw Error(concatenate("operation '", operation.name, "' is not in the catalogue"));
 }
 
-// ---- Calls ----------------------------------------------------------------------------------------
+// ---- Calls
+// ----------------------------------------------------------------------------------------
 
 int device_capability() {
 #ifdef WS_EMULATED
@@ -268,8 +272,8 @@ void check(Problem& problem) {
   const Operation& operation = *problem.operation;
   const int expected = static_cast<int>(operation.parameters.size());
   const int inputs = problem.input_count();
-  const int needed = static_cast<int>(
-      std::ranges::count(operation.parameters, false, &Parameter::output));
+  const int needed =
+      static_cast<int>(std::ranges::count(operation.parameters, false, &Parameter::output));
   require(inputs == needed && problem.tensor_count <= expected, operation.name, " takes ", needed,
           " inputs and up to ", expected - needed, " outputs, got ", problem.tensor_count,
           " tensors");
@@ -296,8 +300,8 @@ void check(Problem& problem) {
                                         ", but the result is ", inferred.describe()));
     }
     if (repeats_elements(mine)) [[unlikely]] {
-      throw InvalidArgument(concatenate(tensor_text(operation, inputs + k), " is ",
-                                        mine.describe(), ": several elements share one address"));
+      throw InvalidArgument(concatenate(tensor_text(operation, inputs + k), " is ", mine.describe(),
+                                        ": several elements share one address"));
     }
     inferred = mine;
   }
@@ -330,7 +334,8 @@ const Rung& best(const Problem& problem, int capability) {
   std::string reasons;
   for (const Rung& rung : family.rungs) {
     const Reason reason = supports(rung, problem, capability);
-    reasons.append(concatenate("\n  ", rung.name, ": ", reason.empty() ? "was not chosen" : reason));
+    reasons.append(
+        concatenate("\n  ", rung.name, ": ", reason.empty() ? "was not chosen" : reason));
   }
   throw InvalidArgument(concatenate("no rung takes ", problem.describe(), reasons));
 }

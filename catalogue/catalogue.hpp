@@ -15,7 +15,8 @@
 
 namespace ws {
 
-// ---- Operations -----------------------------------------------------------------------------------
+// ---- Operations
+// -----------------------------------------------------------------------------------
 
 struct Parameter {
   std::string_view name;  // as in Python
@@ -40,8 +41,8 @@ double parse_value(const Attribute& attribute, std::string_view text);
 // A problem to verify or time, before its dtype is chosen.
 struct Case {
   std::array<int64_t, 4> extents{};  // what they mean is Operation::extent_names
-  int offset = 0;        // every pointer this many elements past a 256-byte boundary
-  int64_t padding = 0;   // elements between rows that the tensors do not own
+  int offset = 0;                    // every pointer this many elements past a 256-byte boundary
+  int64_t padding = 0;               // elements between rows that the tensors do not own
   std::array<double, kMaxAttributes> attributes{};  // used where has_attributes
   bool has_attributes = false;
 };
@@ -77,17 +78,17 @@ using Reason = std::string;
 
 // What a user would pick instead, in C++: a vendor library, loaded when it is first asked for.
 struct Peer {
-  std::string_view name;                 // "cublasLt"
-  Reason (*supports)(const Problem&);    // also says when the library is not there
-  size_t (*workspace)(const Problem&);   // null: none
+  std::string_view name;                // "cublasLt"
+  Reason (*supports)(const Problem&);   // also says when the library is not there
+  size_t (*workspace)(const Problem&);  // null: none
   void (*run)(const Problem&, const Context&);
 };
 
 struct Operation {
-  std::string_view name;     // "log_softmax"
-  std::string_view summary;  // one line
-  std::string_view source;   // paper or document
-  std::string_view formula;  // "y[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))"
+  std::string_view name;                  // "log_softmax"
+  std::string_view summary;               // one line
+  std::string_view source;                // paper or document
+  std::string_view formula;               // "y[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))"
   std::span<const Parameter> parameters;  // inputs first
   std::span<const Attribute> attributes{};
   std::span<const std::string_view> extent_names;  // of Case::extents: {"rows", "columns"}
@@ -116,7 +117,8 @@ struct Operation {
   std::span<const Peer> peers{};
 };
 
-// ---- Rungs ------------------------------------------------------------------------------------------
+// ---- Rungs
+// ------------------------------------------------------------------------------------------
 
 struct Seed {
   std::string_view name;            // "softmax_f32x4"; {} stands for Operation::seed_prefix
@@ -133,7 +135,8 @@ struct Rung {
   DTypes dtypes;
   Arch arch = Arch::kSm80;
   void (*run)(const Problem&, const Context&);  // after supports() said yes
-  Reason (*supports)(const Problem&) = supports_all;  // looks at shapes, strides and pointers; names values
+  Reason (*supports)(const Problem&) =
+      supports_all;  // looks at shapes, strides and pointers; names values
   size_t (*workspace)(const Problem&) = no_workspace;  // bytes
   std::span<const Seed> seeds{};
   std::string_view file = {};  // the rung's file where several rows share one template
@@ -141,7 +144,7 @@ struct Rung {
 };
 
 struct Family {
-  std::string_view name;    // = folder under kernels/
+  std::string_view name;  // = folder under kernels/
   std::string_view summary;
   std::span<const Operation> operations;
   std::span<const Rung> rungs;  // in teaching order
@@ -149,12 +152,13 @@ struct Family {
   const Rung* (*best)(const Problem& problem, int capability) = nullptr;
 };
 
-// Whether a rung table keeps the house's rules: snake_case names, all different, an idea each of one
-// line, dtypes, a run function. For static_assert beside the table.
+// Whether a rung table keeps the house's rules: snake_case names, all different, an idea each of
+// one line, dtypes, a run function. For static_assert beside the table.
 constexpr bool well_formed(std::span<const Rung> rungs);
 constexpr bool well_formed(std::span<const Operation> operations);
 
-// ---- The catalogue ----------------------------------------------------------------------------------
+// ---- The catalogue
+// ----------------------------------------------------------------------------------
 
 std::span<const Family* const> families();  // families.cpp: the one list
 
@@ -181,8 +185,8 @@ std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation);
 // Compute capability of the current device (major * 10 + minor); the emulator is a 90.
 int device_capability();
 
-// Checks a call: parameters' shapes, dtypes and strides (infer), the outputs the caller brought, and
-// fills outputs whose data is null. Throws InvalidArgument.
+// Checks a call: parameters' shapes, dtypes and strides (infer), the outputs the caller brought,
+// and fills outputs whose data is null. Throws InvalidArgument.
 void check(Problem& problem);
 
 // Why the rung does not take the problem on a device: dtype, architecture, supports().

@@ -64,7 +64,9 @@ void set_element(const Tensor& tensor, int64_t index, double value) {
 
 void fill_with(const Tensor& tensor, const std::function<double(int64_t)>& value) {
   switch (tensor.dtype) {
-    case DType::kF32: fill_as<float>(tensor, value, [](double v) { return static_cast<float>(v); }); break;
+    case DType::kF32:
+      fill_as<float>(tensor, value, [](double v) { return static_cast<float>(v); });
+      break;
     case DType::kF16: fill_as<half>(tensor, value, rounded<half>); break;
     case DType::kBf16: fill_as<bf16>(tensor, value, rounded<bf16>); break;
     case DType::kE4m3: fill_as<e4m3>(tensor, value, rounded<e4m3>); break;

@@ -23,14 +23,36 @@ constexpr size_t size_of(DType dtype) {
 }
 
 // The C++ type of a dtype, both ways.
-template <class T> struct dtype_traits;
-template <> struct dtype_traits<float> { static constexpr DType kValue = DType::kF32; };
-template <> struct dtype_traits<half> { static constexpr DType kValue = DType::kF16; };
-template <> struct dtype_traits<bf16> { static constexpr DType kValue = DType::kBf16; };
-template <> struct dtype_traits<e4m3> { static constexpr DType kValue = DType::kE4m3; };
-template <> struct dtype_traits<e5m2> { static constexpr DType kValue = DType::kE5m2; };
-template <> struct dtype_traits<int32_t> { static constexpr DType kValue = DType::kI32; };
-template <> struct dtype_traits<int64_t> { static constexpr DType kValue = DType::kI64; };
+template <class T>
+struct dtype_traits;
+template <>
+struct dtype_traits<float> {
+  static constexpr DType kValue = DType::kF32;
+};
+template <>
+struct dtype_traits<half> {
+  static constexpr DType kValue = DType::kF16;
+};
+template <>
+struct dtype_traits<bf16> {
+  static constexpr DType kValue = DType::kBf16;
+};
+template <>
+struct dtype_traits<e4m3> {
+  static constexpr DType kValue = DType::kE4m3;
+};
+template <>
+struct dtype_traits<e5m2> {
+  static constexpr DType kValue = DType::kE5m2;
+};
+template <>
+struct dtype_traits<int32_t> {
+  static constexpr DType kValue = DType::kI32;
+};
+template <>
+struct dtype_traits<int64_t> {
+  static constexpr DType kValue = DType::kI64;
+};
 template <class T>
 inline constexpr DType kDType = dtype_traits<T>::kValue;
 
@@ -74,7 +96,7 @@ struct Tensor {
     return static_cast<T*>(data);
   }
   int64_t elements() const;
-  bool contiguous() const;  // row-major without gaps; dimensions of extent 1 have any stride
+  bool contiguous() const;       // row-major without gaps; dimensions of extent 1 have any stride
   std::string describe() const;  // "f16 [16384, 4096]", with strides where not contiguous
 
   // A row-major tensor without data.
@@ -100,7 +122,8 @@ struct Problem {
   std::span<const Tensor> inputs() const;
   std::span<const Tensor> outputs() const;
   double attribute(int i) const { return attributes[static_cast<size_t>(i)]; }
-  std::string describe() const;  // "softmax f16 [16384, 4096]", "gemm f16 [4096, 4096] x ... layout=tn"
+  std::string describe()
+      const;  // "softmax f16 [16384, 4096]", "gemm f16 [4096, 4096] x ... layout=tn"
 };
 
 // An element of a tensor on the host, by its row-major logical index, as a double.

@@ -73,7 +73,8 @@ constexpr bool well_formed(std::span<const Operation> operations) {
     if (!detail::has_inputs_then_outputs(op.parameters)) return false;
     if (!detail::has_valid_attributes(op.attributes)) return false;
     if (op.extent_names.empty() || op.extent_names.size() > Case{}.extents.size()) return false;
-    if (op.dtypes.empty() || op.smoke.empty() || op.verify.empty() || op.bench.empty()) return false;
+    if (op.dtypes.empty() || op.smoke.empty() || op.verify.empty() || op.bench.empty())
+      return false;
     if (op.infer == nullptr || op.make == nullptr || op.cost == nullptr ||
         op.tolerance == nullptr || op.items == nullptr || op.reference == nullptr) {
       return false;

@@ -13,7 +13,8 @@
 namespace ws::cli {
 
 std::string rate_text(const harness::BenchGroup& group, double rate) {
-  return group.memory_bound ? fmt::format("{:.0f}", rate * 1e-9) : fmt::format("{:.1f}", rate * 1e-12);
+  return group.memory_bound ? fmt::format("{:.0f}", rate * 1e-9)
+                            : fmt::format("{:.1f}", rate * 1e-12);
 }
 
 std::string figures(const harness::BenchGroup& group) {
@@ -62,10 +63,10 @@ bool all_good(const std::vector<harness::BenchGroup>& groups) {
   });
 }
 
-std::vector<harness::BenchGroup> measure(const std::vector<Target>& targets,
-                                         const ProblemOptions& problems,
-                                         const harness::BenchOptions& options, bool first_case_only,
-                                         const std::function<void(const harness::BenchGroup&)>& done) {
+std::vector<harness::BenchGroup> measure(
+    const std::vector<Target>& targets, const ProblemOptions& problems,
+    const harness::BenchOptions& options, bool first_case_only,
+    const std::function<void(const harness::BenchGroup&)>& done) {
   std::vector<harness::BenchGroup> groups;
   std::vector<const Operation*> operations;
   for (const Target& target : targets) {
@@ -75,8 +76,8 @@ std::vector<harness::BenchGroup> measure(const std::vector<Target>& targets,
   }
   Progress progress;
   for (const Operation* operation : operations) {
-    std::vector<Case> cases = problems.cases(
-        *operation, first_case_only ? operation->bench.first(1) : operation->bench);
+    std::vector<Case> cases =
+        problems.cases(*operation, first_case_only ? operation->bench.first(1) : operation->bench);
     for (const Case& chosen : cases) {
       for (const DType dtype : problems.chosen(operation->dtypes)) {
         std::vector<const Rung*> rungs;
@@ -86,8 +87,8 @@ std::vector<harness::BenchGroup> measure(const std::vector<Target>& targets,
           }
         }
         if (rungs.empty()) continue;
-        progress.show(fmt::format("bench {} {}: {} rungs", operation->name, to_string(dtype),
-                                  rungs.size()));
+        progress.show(
+            fmt::format("bench {} {}: {} rungs", operation->name, to_string(dtype), rungs.size()));
         groups.push_back(harness::bench(*operation, rungs, chosen, dtype, options));
         progress.show("");
         done(groups.back());
@@ -136,9 +137,11 @@ int run_bench(BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("bench", "Time rungs beside their peers and a copy (GPU only)");
+  CLI::App* verb =
+      app.add_subcommand("bench", "Time rungs beside their peers and a copy (GPU only)");
   auto arguments = std::make_shared<BenchArguments>();
-  verb->add_option("NAMES", arguments->names, "Families, operations, rungs or seed names; all if none");
+  verb->add_option("NAMES", arguments->names,
+                   "Families, operations, rungs or seed names; all if none");
   arguments->problems.add_to(*verb);
   verb->add_option("--runs", arguments->options.min_runs, "Timed runs of each, or ...")
       ->capture_default_str();

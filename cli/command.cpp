@@ -18,8 +18,8 @@ constexpr std::array kAllDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DTyp
 int64_t parse_extent(std::string_view text, std::string_view whole) {
   int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(failure == std::errc() && end == text.data() + text.size() && value >= 0, "--shape ", whole,
-          ": '", text, "' is not an extent; write 4096x1024");
+  require(failure == std::errc() && end == text.data() + text.size() && value >= 0, "--shape ",
+          whole, ": '", text, "' is not an extent; write 4096x1024");
   return value;
 }
 
@@ -39,8 +39,8 @@ Case parse_shape(const Operation& operation, const std::string& text) {
   require(extents.size() <= most &&
               extents.size() + static_cast<size_t>(operation.optional_extents) >= most,
           "--shape ", text, " has ", extents.size(),
-          extents.size() == 1 ? " extent, " : " extents, ", operation.name, " has ",
-          most, ": ", names,
+          extents.size() == 1 ? " extent, " : " extents, ", operation.name, " has ", most, ": ",
+          names,
           operation.optional_extents > 0
               ? concatenate(", of which the last ", operation.optional_extents, " may be left out")
               : "");
@@ -85,7 +85,8 @@ std::string Target::name() const { return fmt::format("{}/{}", operation->name, 
 
 std::vector<Target> targets_of(const std::vector<std::string>& names) {
   std::vector<Target> targets;
-  const auto add = [&](const Family& family, const Operation* only, const Rung* rung, DTypes dtypes) {
+  const auto add = [&](const Family& family, const Operation* only, const Rung* rung,
+                       DTypes dtypes) {
     for (const Operation& operation : family.operations) {
       if (only != nullptr && only != &operation) continue;
       for (const Rung& r : family.rungs) {
@@ -117,7 +118,8 @@ void ProblemOptions::add_to(CLI::App& app) {
       ->delimiter(',');
   app.add_option("--set", attributes, "An attribute, NAME=VALUE; `list --json` names them");
   app.add_option("--seed", seed, "Of the random inputs")->capture_default_str();
-  app.add_option("--offset", offset, "With --shape: elements that pointers lie past a 256-byte boundary")
+  app.add_option("--offset", offset,
+                 "With --shape: elements that pointers lie past a 256-byte boundary")
       ->check(CLI::NonNegativeNumber);
 }
 
@@ -153,9 +155,10 @@ void add_device(CLI::App& app) {
       [](const std::string& device) {
         require(device == "cuda" || device == "emulator", "--device ", device,
                 ": 'cuda' or 'emulator'");
-        require(device != "cuda" || !kEmulated,
-                "--device cuda: this warpsmith is the emulated build, it has no CUDA in it; build the "
-                "preset `cuda` where there is an nvcc");
+        require(
+            device != "cuda" || !kEmulated,
+            "--device cuda: this warpsmith is the emulated build, it has no CUDA in it; build the "
+            "preset `cuda` where there is an nvcc");
         require(device != "emulator" || kEmulated,
                 "--device emulator: this warpsmith is the CUDA build; build the preset `emulated`");
       },
@@ -169,8 +172,11 @@ void add_order(CLI::App& app) {
 #ifdef WS_EMULATED
         using emulator::Order;
         const std::array<std::pair<std::string_view, Order>, 3> orders = {
-            {{"forward", Order::kForward}, {"reverse", Order::kReverse}, {"random", Order::kRandom}}};
-        const auto at = std::ranges::find(orders, order, &std::pair<std::string_view, Order>::first);
+            {{"forward", Order::kForward},
+             {"reverse", Order::kReverse},
+             {"random", Order::kRandom}}};
+        const auto at =
+            std::ranges::find(orders, order, &std::pair<std::string_view, Order>::first);
         require(at != orders.end(), "--order ", order, ": forward, reverse or random");
         emulator::options().order = at->second;
 #else

@@ -27,13 +27,14 @@ Results read(const std::string& path) {
   Results results;
   try {
     const Json json = Json::parse(file);
-    results.title = fmt::format("{}: {}, {}, {}", path, json.at("device").at("name").get<std::string>(),
-                                json.at("revision").get<std::string>(),
-                                json.at("date").get<std::string>());
+    results.title =
+        fmt::format("{}: {}, {}, {}", path, json.at("device").at("name").get<std::string>(),
+                    json.at("revision").get<std::string>(), json.at("date").get<std::string>());
     for (const Json& group : json.at("results")) {
       for (const Json& m : group.at("measurements")) {
         if (!m.contains("median_us")) continue;
-        const std::pair key{group.at("problem").get<std::string>(), m.at("name").get<std::string>()};
+        const std::pair key{group.at("problem").get<std::string>(),
+                            m.at("name").get<std::string>()};
         const Json& share = m.at("of_ceiling");
         results.order.push_back(key);
         results.figures[key] = {m.at("median_us").get<double>(),
@@ -52,12 +53,20 @@ int run_compare(const std::string& before_path, const std::string& after_path, b
   Json rows = Json::array();
   std::string text = fmt::format("A  {}\nB  {}\n", before.title, after.title);
   std::string problem;
-  Table table({{"rung"}, {"A us", true}, {"B us", true}, {"A ceiling", true}, {"B ceiling", true},
+  Table table({{"rung"},
+               {"A us", true},
+               {"B us", true},
+               {"A ceiling", true},
+               {"B ceiling", true},
                {"A/B", true}});
   const auto flush = [&] {
     if (!problem.empty()) text += "\n" + problem + "\n" + table.text();
-    table = Table({{"rung"}, {"A us", true}, {"B us", true}, {"A ceiling", true},
-                   {"B ceiling", true}, {"A/B", true}});
+    table = Table({{"rung"},
+                   {"A us", true},
+                   {"B us", true},
+                   {"A ceiling", true},
+                   {"B ceiling", true},
+                   {"A/B", true}});
   };
   for (const auto& key : before.order) {
     const auto at = after.figures.find(key);
@@ -70,7 +79,8 @@ int run_compare(const std::string& before_path, const std::string& after_path, b
     }
     table.add({key.second, fmt::format("{:.1f}", a.median), fmt::format("{:.1f}", b.median),
                fmt::format("{:.1f} %", 100 * a.of_ceiling),
-               fmt::format("{:.1f} %", 100 * b.of_ceiling), fmt::format("{:.3f}", a.median / b.median)});
+               fmt::format("{:.1f} %", 100 * b.of_ceiling),
+               fmt::format("{:.3f}", a.median / b.median)});
     rows.push_back({{"problem", key.first},
                     {"name", key.second},
                     {"before_us", a.median},
@@ -82,10 +92,10 @@ int run_compare(const std::string& before_path, const std::string& after_path, b
   const auto gained = after.figures.size() - rows.size();
   if (as_json) {
     print_json(Json{{"before", before.title},
-               {"after", after.title},
-               {"only_before", lost},
-               {"only_after", gained},
-               {"results", rows}});
+                    {"after", after.title},
+                    {"only_before", lost},
+                    {"only_after", gained},
+                    {"results", rows}});
   } else {
     print(text);
     print(fmt::format("\nA/B above 1: B is faster. Only in A: {}, only in B: {}\n", lost, gained));

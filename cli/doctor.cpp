@@ -46,16 +46,18 @@ Finding nvcc() {
   if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(std::string(home) + "/bin");
   folders.emplace_back("/usr/local/cuda/bin");
   const std::string path = find_program("nvcc", folders);
-  return {"nvcc", !path.empty(), path.empty() ? "not found" : path,
-          "only the CUDA build needs it: install NVIDIA's CUDA toolkit 12.4 or newer, then put nvcc on "
-          "PATH or set CUDA_HOME"};
+  return {
+      "nvcc", !path.empty(), path.empty() ? "not found" : path,
+      "only the CUDA build needs it: install NVIDIA's CUDA toolkit 12.4 or newer, then put nvcc on "
+      "PATH or set CUDA_HOME"};
 }
 
 Finding driver() {
   const std::string path = find_program("nvidia-smi", {});
-  return {"driver", !path.empty(), path.empty() ? "no nvidia-smi on PATH" : path,
-          "without an NVIDIA driver kernels run in the emulator; on a machine with a GPU install its "
-          "driver"};
+  return {
+      "driver", !path.empty(), path.empty() ? "no nvidia-smi on PATH" : path,
+      "without an NVIDIA driver kernels run in the emulator; on a machine with a GPU install its "
+      "driver"};
 }
 
 #ifdef WS_EMULATED
@@ -70,10 +72,10 @@ void add_devices(std::vector<Finding>& findings) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    findings.push_back({"GPU", false,
-                        fmt::format("none: {}", status == cudaSuccess ? "no device"
-                                                                      : cudaGetErrorString(status)),
-                        "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use the preset `emulated`"});
+    findings.push_back(
+        {"GPU", false,
+         fmt::format("none: {}", status == cudaSuccess ? "no device" : cudaGetErrorString(status)),
+         "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use the preset `emulated`"});
     return;
   }
   for (int i = 0; i < count; ++i) {
@@ -81,10 +83,10 @@ void add_devices(std::vector<Finding>& findings) {
     const harness::Machine m = harness::machine();
     findings.push_back(
         {fmt::format("GPU {}", i), m.capability >= 80,
-         fmt::format("{}, sm_{}, {} SMs, {:.0f} GB, {:.0f} MB L2, driver for CUDA {}, built with {}",
-                     m.device, m.capability, m.multiprocessors,
-                     static_cast<double>(m.memory_bytes) * 1e-9,
-                     static_cast<double>(m.l2_bytes) * 1e-6, m.driver, m.runtime),
+         fmt::format(
+             "{}, sm_{}, {} SMs, {:.0f} GB, {:.0f} MB L2, driver for CUDA {}, built with {}",
+             m.device, m.capability, m.multiprocessors, static_cast<double>(m.memory_bytes) * 1e-9,
+             static_cast<double>(m.l2_bytes) * 1e-6, m.driver, m.runtime),
          "kernels need compute capability 8.0 or newer"});
   }
   cudaSetDevice(0);
@@ -107,10 +109,10 @@ void run_doctor(bool as_json) {
     rungs += family->rungs.size();
     operations += family->operations.size();
   }
-  findings.push_back({"catalogue", true,
-                      fmt::format("{} families, {} operations, {} rungs", families().size(),
-                                  operations, rungs),
-                      ""});
+  findings.push_back(
+      {"catalogue", true,
+       fmt::format("{} families, {} operations, {} rungs", families().size(), operations, rungs),
+       ""});
   if (as_json) {
     Json json = Json::array();
     for (const Finding& f : findings) {
@@ -129,7 +131,8 @@ void run_doctor(bool as_json) {
 }  // namespace
 
 void add_doctor(CLI::App& app, int&) {
-  CLI::App* verb = app.add_subcommand("doctor", "Devices, driver, toolkit, libraries: what is missing");
+  CLI::App* verb =
+      app.add_subcommand("doctor", "Devices, driver, toolkit, libraries: what is missing");
   auto as_json = std::make_shared<bool>(false);
   verb->add_flag("--json", *as_json, "As JSON");
   verb->callback([=] { run_doctor(*as_json); });

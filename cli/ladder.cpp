@@ -29,13 +29,12 @@ Case emulated_case(const Operation& operation, const std::vector<Target>& target
     const Problem problem = harness::make_problem(operation, chosen, dtype);
     const Cost cost = operation.cost(problem);
     if (cost.flops > kMaxFlops || cost.bytes > kMaxBytes) continue;
-    const std::pair rank{std::ranges::count_if(targets,
-                                               [&](const Target& t) {
-                                                 return supports(*t.rung, problem,
-                                                                 device_capability())
-                                                     .empty();
-                                               }),
-                         cost.bytes};
+    const std::pair rank{
+        std::ranges::count_if(targets,
+                              [&](const Target& t) {
+                                return supports(*t.rung, problem, device_capability()).empty();
+                              }),
+        cost.bytes};
     if (rank <= best_rank) continue;
     best = chosen;
     best_rank = rank;
@@ -112,8 +111,9 @@ int run_ladder(LadderArguments& arguments) {
   }
   // One dtype unless asked: f16 where the ladder is about it, since the top rungs are.
   if (arguments.problems.dtypes.empty()) {
-    const DType usual = operation.dtypes.has(DType::kF16) ? DType::kF16
-                                                          : arguments.problems.chosen(operation.dtypes).front();
+    const DType usual = operation.dtypes.has(DType::kF16)
+                            ? DType::kF16
+                            : arguments.problems.chosen(operation.dtypes).front();
     arguments.problems.dtypes.emplace_back(to_string(usual));
   }
   if (address.operation == nullptr && !arguments.as_json) {

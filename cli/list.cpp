@@ -22,16 +22,17 @@ Json to_json(const Attribute& attribute) {
 }
 
 Json to_json(const Operation& operation) {
-  Json json = {{"name", operation.name},
-               {"summary", operation.summary},
-               {"formula", operation.formula},
-               {"source", operation.source},
-               {"dtypes", dtype_names(operation.dtypes)},
-               {"extents", std::vector(operation.extent_names.begin(), operation.extent_names.end())},
-               {"parameters", Json::array()},
-               {"attributes", Json::array()},
-               {"peers", Json::array()},
-               {"torch", operation.torch}};
+  Json json = {
+      {"name", operation.name},
+      {"summary", operation.summary},
+      {"formula", operation.formula},
+      {"source", operation.source},
+      {"dtypes", dtype_names(operation.dtypes)},
+      {"extents", std::vector(operation.extent_names.begin(), operation.extent_names.end())},
+      {"parameters", Json::array()},
+      {"attributes", Json::array()},
+      {"peers", Json::array()},
+      {"torch", operation.torch}};
   for (const Parameter& p : operation.parameters) {
     json["parameters"].push_back({{"name", p.name}, {"output", p.output}, {"doc", p.doc}});
   }

@@ -7,12 +7,14 @@
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Warpsmith: CUDA kernels as ladders, from the naive loop to the fastest. Verified, measured,\n"
+      "Warpsmith: CUDA kernels as ladders, from the naive loop to the fastest. Verified, "
+      "measured,\n"
       "and without a GPU run in an emulator.",
       "warpsmith"};
   app.require_subcommand(1);
   app.footer(
-      "Names are a family (softmax), an operation (log_softmax), a rung (softmax/warp_per_row) or a\n"
+      "Names are a family (softmax), an operation (log_softmax), a rung (softmax/warp_per_row) or "
+      "a\n"
       "seed name (softmax_f32x4); `warpsmith list` shows them.\n"
       "Exit codes: 0 all well, 1 a check failed or a kernel did, 2 bad usage or input.");
   int exit_code = ws::cli::kOk;

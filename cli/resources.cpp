@@ -71,7 +71,8 @@ int run_resources(const ResourceArguments& arguments) {
       print(fmt::format("skipped: {}\n", skipped[i]));
     }
     if (skipped.size() > kShown) print(fmt::format("... and {} more\n", skipped.size() - kShown));
-    if (kEmulated) print("registers, local memory and occupancy are known to the CUDA build only\n");
+    if (kEmulated)
+      print("registers, local memory and occupancy are known to the CUDA build only\n");
     if (spills) print("failed: a rung uses local memory that its row does not allow (may_spill)\n");
   }
   return spills ? kFailed : kOk;
@@ -83,7 +84,8 @@ void add_resources(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("resources", "Registers, shared memory, spills and occupancy of launches");
   auto arguments = std::make_shared<ResourceArguments>();
-  verb->add_option("NAMES", arguments->names, "Families, operations, rungs or seed names; all if none");
+  verb->add_option("NAMES", arguments->names,
+                   "Families, operations, rungs or seed names; all if none");
   arguments->problems.add_to(*verb);
   add_device(*verb);
   verb->add_flag("--json", arguments->as_json, "As JSON");

@@ -68,9 +68,11 @@ std::string resources_text(const Json& resources) {
   if (resources.is_null()) return {};
   std::string text = fmt::format("launches for {}:\n", resources["problem"].get<std::string>());
   for (const Json& launch : resources["launches"]) {
-    text += fmt::format("  {} blocks of {} threads, {} bytes shared", launch["blocks"].get<int64_t>(),
-                        launch["threads"].get<int>(), launch["shared_bytes"].get<size_t>());
-    if (launch["cluster"] != 1) text += fmt::format(", clusters of {}", launch["cluster"].get<int>());
+    text +=
+        fmt::format("  {} blocks of {} threads, {} bytes shared", launch["blocks"].get<int64_t>(),
+                    launch["threads"].get<int>(), launch["shared_bytes"].get<size_t>());
+    if (launch["cluster"] != 1)
+      text += fmt::format(", clusters of {}", launch["cluster"].get<int>());
     if (launch["cooperative"] == true) text += ", cooperative";
     if (launch.contains("registers")) {
       text += fmt::format(", {} registers, {} bytes local, occupancy {:.0f} %",
@@ -93,16 +95,16 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
   const std::vector<std::string> seeds = seeds_of(*shown.rung, *shown.operation);
   if (as_json) {
     print_json(Json{{"rung", address},
-               {"idea", shown.rung->idea},
-               {"file", path},
-               {"arch", to_string(shown.rung->arch)},
-               {"dtypes", dtype_names(shown.rung->dtypes)},
-               {"seeds", seeds},
-               {"header", header_comment(text_of(path))},
-               {"below", below.empty() ? Json(nullptr) : Json(below)},
-               {"diff", difference},
-               {"resources", resources},
-               {"source", text_of(path)}});
+                    {"idea", shown.rung->idea},
+                    {"file", path},
+                    {"arch", to_string(shown.rung->arch)},
+                    {"dtypes", dtype_names(shown.rung->dtypes)},
+                    {"seeds", seeds},
+                    {"header", header_comment(text_of(path))},
+                    {"below", below.empty() ? Json(nullptr) : Json(below)},
+                    {"diff", difference},
+                    {"resources", resources},
+                    {"source", text_of(path)}});
     return;
   }
   print(fmt::format("{}: {}\n", address, shown.rung->idea));
@@ -124,7 +126,8 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
 }  // namespace
 
 void add_show(CLI::App& app, int&) {
-  CLI::App* verb = app.add_subcommand("show", "A rung: its idea, its cost, what changed from below");
+  CLI::App* verb =
+      app.add_subcommand("show", "A rung: its idea, its cost, what changed from below");
   auto name = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
   auto with_source = std::make_shared<bool>(false);

@@ -28,7 +28,8 @@ std::span<const Case> standard_cases(const Operation& operation, const std::stri
   return operation.verify;
 }
 
-// All rungs of an operation on one instance after the other, so that inputs and reference are made once.
+// All rungs of an operation on one instance after the other, so that inputs and reference are made
+// once.
 std::vector<Verification> verify_all(const std::vector<Target>& targets,
                                      const VerifyArguments& arguments) {
   std::vector<Verification> results;
@@ -163,7 +164,8 @@ void add_verify(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("verify", "Compare rungs with the double-precision reference");
   auto arguments = std::make_shared<VerifyArguments>();
-  verb->add_option("NAMES", arguments->names, "Families, operations, rungs or seed names; all if none");
+  verb->add_option("NAMES", arguments->names,
+                   "Families, operations, rungs or seed names; all if none");
   arguments->problems.add_to(*verb);
   verb->add_option("--cases", arguments->cases, "The family's list of shapes")
       ->check(CLI::IsMember({"smoke", "verify", "bench"}))

@@ -269,17 +269,17 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
   group.operation = operation.name;
   group.problem = problem.describe();
   group.dtype = dtype;
-  group.extents.assign(chosen.extents.begin(),
-                       chosen.extents.begin() +
-                           static_cast<std::ptrdiff_t>(operation.extent_names.size()));
+  group.extents.assign(
+      chosen.extents.begin(),
+      chosen.extents.begin() + static_cast<std::ptrdiff_t>(operation.extent_names.size()));
   group.cost = operation.cost(problem);
-  group.memory_bound = group.cost.bytes / machine.memory_rate >
-                       group.cost.flops / peak_flops(machine, dtype);
+  group.memory_bound =
+      group.cost.bytes / machine.memory_rate > group.cost.flops / peak_flops(machine, dtype);
   group.floor = floor_microseconds(machine, problem, group.cost);
 
   size_t bytes = 0;
-  for (const Tensor& tensor : std::span(problem.tensors).first(
-           static_cast<size_t>(problem.tensor_count))) {
+  for (const Tensor& tensor :
+       std::span(problem.tensors).first(static_cast<size_t>(problem.tensor_count))) {
     bytes += footprint(tensor);
   }
   const size_t sets = set_count(machine, bytes);

@@ -11,8 +11,8 @@
 
 namespace ws::harness {
 
-// A peer from outside C++: enqueues one call on the stream. Python brings torch's that way. It reads
-// the problem's inputs, and writes where it likes.
+// A peer from outside C++: enqueues one call on the stream. Python brings torch's that way. It
+// reads the problem's inputs, and writes where it likes.
 struct CallbackPeer {
   std::string name;
   std::function<void(const Problem&, Stream)> run;
@@ -35,14 +35,14 @@ struct Measurement {
   std::string name;  // "softmax/warp_per_row", "cudnn", "copy", "cudaMemcpyAsync"
   Role role = Role::kRung;
   Verdict verdict = Verdict::kPassed;
-  std::string reason{};     // of a skip or a failure
+  std::string reason{};  // of a skip or a failure
   int runs = 0;
   double median = 0;  // microseconds
   double min = 0;
   double max = 0;
-  double rate = 0;       // bytes/s or FLOP/s, of the median
+  double rate = 0;        // bytes/s or FLOP/s, of the median
   double of_ceiling = 0;  // fraction
-  double error = -1;     // after timing; negative: not compared
+  double error = -1;      // after timing; negative: not compared
 };
 
 struct BenchGroup {
@@ -60,8 +60,8 @@ struct BenchGroup {
   const Measurement* fastest(Role role) const;  // of those that passed; null: none
 };
 
-// Times the rungs, the operation's peers, the callbacks and copies in turn: A B C A B C ... Each run
-// is preceded by reading more than the L2 and takes the next of several sets of tensors. A rung
+// Times the rungs, the operation's peers, the callbacks and copies in turn: A B C A B C ... Each
+// run is preceded by reading more than the L2 and takes the next of several sets of tensors. A rung
 // whose output is wrong afterwards, or whose time is below the physical floor, has failed. Throws
 // InvalidArgument in the emulated build.
 BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs, const Case& chosen,

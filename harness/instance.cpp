@@ -66,14 +66,14 @@ int64_t Instance::elements_per_item(int output) const {
 std::vector<Slice> Instance::sample() const {
   if (items_ == 0) return {};
   double elements = 0;
-  for (const Tensor& output : problem_.outputs()) elements += static_cast<double>(output.elements());
-  const double excess =
-      std::max(operation().cost(problem_).flops / limits_.flops,
-               elements / static_cast<double>(limits_.elements));
+  for (const Tensor& output : problem_.outputs())
+    elements += static_cast<double>(output.elements());
+  const double excess = std::max(operation().cost(problem_).flops / limits_.flops,
+                                 elements / static_cast<double>(limits_.elements));
   const int64_t wanted = std::clamp<int64_t>(
       static_cast<int64_t>(static_cast<double>(items_) / std::max(excess, 1.0)), 1, items_);
-  const int64_t pieces = wanted == items_ ? std::min<int64_t>(items_, 256)
-                                          : std::clamp<int64_t>(wanted, 3, 256);
+  const int64_t pieces =
+      wanted == items_ ? std::min<int64_t>(items_, 256) : std::clamp<int64_t>(wanted, 3, 256);
   const int64_t length = std::max<int64_t>(1, wanted / pieces);
   std::vector<Slice> slices;
   for (int64_t p = 0; p < pieces; ++p) {
@@ -88,8 +88,8 @@ std::vector<Slice> Instance::sample() const {
       if (p + 1 == pieces) {
         stretch.first = std::max(stretch.first, items_ - length);
       } else if (p > 0 && room > 0) {
-        stretch.first += static_cast<int64_t>(
-            random_bits(seed_, static_cast<uint64_t>(p)) % static_cast<uint64_t>(room));
+        stretch.first += static_cast<int64_t>(random_bits(seed_, static_cast<uint64_t>(p)) %
+                                              static_cast<uint64_t>(room));
       }
       stretch.last = std::min(stretch.last, stretch.first + length);
     }
@@ -104,14 +104,13 @@ std::span<const Instance::Expected> Instance::expected() {
     Expected& piece = expected_.emplace_back();
     piece.slice = slice;
     for (size_t k = 0; k < problem_.outputs().size(); ++k) {
-      piece.outputs.emplace_back(static_cast<size_t>(
-          (slice.last - slice.first) * elements_per_item(static_cast<int>(k))));
+      piece.outputs.emplace_back(
+          static_cast<size_t>((slice.last - slice.first) * elements_per_item(static_cast<int>(k))));
     }
   }
   // Threads cost more than small references.
-  const int64_t grain = problem_.outputs()[0].elements() < 4096
-                            ? static_cast<int64_t>(expected_.size())
-                            : int64_t{1};
+  const int64_t grain =
+      problem_.outputs()[0].elements() < 4096 ? static_cast<int64_t>(expected_.size()) : int64_t{1};
   parallel_for(static_cast<int64_t>(expected_.size()), grain, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       Expected& piece = expected_[static_cast<size_t>(i)];

@@ -47,19 +47,15 @@ const DataSheet* data_sheet(std::string_view device) {
 }
 
 #ifndef WS_EMULATED
-std::string version(int number) {
-  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-}
+std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 #endif
 
 }  // namespace
 
 #ifdef WS_EMULATED
 Machine machine() {
-  return {.device = "emulator",
-          .capability = device_capability(),
-          .driver = "none",
-          .runtime = "none"};
+  return {
+      .device = "emulator", .capability = device_capability(), .driver = "none", .runtime = "none"};
 }
 #else
 Machine machine() {
@@ -101,9 +97,7 @@ double peak_flops(const Machine& machine, DType dtype) {
     return narrow ? sheet->f16 : fp8 ? 2 * sheet->f16 : sheet->f32;
   }
   // Operations per clock and multiprocessor.
-  const double tensor = machine.capability >= 90   ? 4096
-                        : machine.capability == 80 ? 2048
-                                                   : 1024;
+  const double tensor = machine.capability >= 90 ? 4096 : machine.capability == 80 ? 2048 : 1024;
   const double simt = machine.capability == 80 ? 128 : 256;
   return machine.clock * machine.multiprocessors * (narrow ? tensor : fp8 ? 2 * tensor : simt);
 }

@@ -27,8 +27,8 @@ Machine machine();
 double peak_flops(const Machine& machine, DType dtype);
 
 // The least microseconds the device could take: input bytes at its memory's rate, output bytes as
-// far as they cannot stay in the L2, operations at twice the peak (a clock may boost, TF32 may stand
-// in for f32).
+// far as they cannot stay in the L2, operations at twice the peak (a clock may boost, TF32 may
+// stand in for f32).
 double floor_microseconds(const Machine& machine, const Problem& problem, const Cost& cost);
 
 // Of the sources this was built from; WARPSMITH_REVISION in the environment overrides it.

@@ -46,7 +46,9 @@ void copy_bytes(std::byte* target, const std::byte* source, size_t bytes) {
 }
 #endif
 
-size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
@@ -119,7 +121,8 @@ std::optional<int64_t> DeviceBuffer::damage() const {
   copy_bytes(guard.data(), memory_.get(), before_);
   allow_guards(false);
   // Of writes ahead of the buffer the one next to it.
-  const auto begin = std::make_reverse_iterator(guard.begin() + static_cast<std::ptrdiff_t>(before_));
+  const auto begin =
+      std::make_reverse_iterator(guard.begin() + static_cast<std::ptrdiff_t>(before_));
   if (const auto at = std::find_if_not(begin, guard.rend(), intact); at != guard.rend()) {
     return -1 - (at - begin);
   }

@@ -21,20 +21,18 @@ void ask_device(const KernelFacts& facts, KernelResources& resources) {
   detail::check_cuda(cudaFuncGetAttributes(&attributes, facts.entry), "cudaFuncGetAttributes");
   resources.registers = attributes.numRegs;
   resources.local_bytes = static_cast<int>(attributes.localSizeBytes);
+  detail::check_cuda(cudaFuncSetAttribute(facts.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          static_cast<int>(facts.shared_bytes)),
+                     "cudaFuncSetAttribute(shared memory)");
   detail::check_cuda(
-      cudaFuncSetAttribute(facts.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(facts.shared_bytes)),
-      "cudaFuncSetAttribute(shared memory)");
-  detail::check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                         &resources.blocks_per_sm, facts.entry, facts.grid.threads,
-                         facts.shared_bytes),
-                     "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resources.blocks_per_sm, facts.entry,
+                                                    facts.grid.threads, facts.shared_bytes),
+      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   int device = 0;
   int most = 0;
   detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  detail::check_cuda(
-      cudaDeviceGetAttribute(&most, cudaDevAttrMaxThreadsPerMultiProcessor, device),
-      "cudaDeviceGetAttribute");
+  detail::check_cuda(cudaDeviceGetAttribute(&most, cudaDevAttrMaxThreadsPerMultiProcessor, device),
+                     "cudaDeviceGetAttribute");
   resources.occupancy =
       static_cast<double>(resources.blocks_per_sm) * facts.grid.threads / std::max(most, 1);
 }

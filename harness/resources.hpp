@@ -12,8 +12,8 @@ struct KernelResources {
   Grid grid;
   size_t shared_bytes = 0;
   // On a GPU only; -1 elsewhere:
-  int registers = -1;     // per thread
-  int local_bytes = -1;   // per thread: spills and indexed arrays
+  int registers = -1;    // per thread
+  int local_bytes = -1;  // per thread: spills and indexed arrays
   int blocks_per_sm = -1;
   double occupancy = -1;  // threads resident of the most an SM holds
 };

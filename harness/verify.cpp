@@ -23,7 +23,8 @@ std::string place(const Problem& problem, int tensor, int64_t index) {
     text = std::to_string(index % extent) + (text.empty() ? "" : ", ") + text;
     index /= extent;
   }
-  return fmt::format("{}[{}]", problem.operation->parameters[static_cast<size_t>(tensor)].name, text);
+  return fmt::format("{}[{}]", problem.operation->parameters[static_cast<size_t>(tensor)].name,
+                     text);
 }
 
 // Offset in elements of a logical index.
@@ -134,7 +135,8 @@ void check_guards(DeviceInstance& device, Verification& result) {
     const Parameter& p = problem.operation->parameters[static_cast<size_t>(i)];
     report(fmt::format("{} '{}'", p.output ? "output" : "input", p.name), device.buffer(i));
   }
-  if (const DeviceBuffer* workspace = device.workspace_buffer()) report("the workspace", *workspace);
+  if (const DeviceBuffer* workspace = device.workspace_buffer())
+    report("the workspace", *workspace);
 }
 
 void check_inputs(DeviceInstance& device, const Instance& instance, Verification& result) {
@@ -200,8 +202,9 @@ void compare_bytes(DeviceInstance& device, Instance& instance,
           continue;
         }
         const double bad = badness(tolerance, here.got, here.expected);
-        const bool wrong = exact ? (bad != 0 || std::signbit(here.got) != std::signbit(here.expected))
-                                 : (tolerance.worst > 0 && bad > tolerance.worst);
+        const bool wrong = exact
+                               ? (bad != 0 || std::signbit(here.got) != std::signbit(here.expected))
+                               : (tolerance.worst > 0 && bad > tolerance.worst);
         beyond += wrong ? 1 : 0;
         if (bad > worst) {
           worst = bad;
@@ -215,18 +218,21 @@ void compare_bytes(DeviceInstance& device, Instance& instance,
     result.error = std::max(result.error, error);
   }
 
-  const auto where = [&](const Element& e) { return place(problem, first_output + e.output, e.index); };
+  const auto where = [&](const Element& e) {
+    return place(problem, first_output + e.output, e.index);
+  };
   if (unwritten > 0) {
     fail(result, Defect::kUnwritten,
          fmt::format("{} was never written ({} of {} elements compared still hold the poison)",
                      where(poisoned), unwritten, result.checked));
     result.worst = poisoned;
   } else if (not_finite_count > 0) {
-    fail(result, Defect::kNotFinite,
-         fmt::format("{} is {}, the reference has {:.6g} ({} of {} elements compared are not finite "
-                     "where the reference is, or the other way round)",
-                     where(not_finite), not_finite.got, not_finite.expected, not_finite_count,
-                     result.checked));
+    fail(
+        result, Defect::kNotFinite,
+        fmt::format("{} is {}, the reference has {:.6g} ({} of {} elements compared are not finite "
+                    "where the reference is, or the other way round)",
+                    where(not_finite), not_finite.got, not_finite.expected, not_finite_count,
+                    result.checked));
     result.worst = not_finite;
   } else if (beyond > 0 && exact) {
     fail(result, Defect::kInaccurate,
@@ -236,10 +242,11 @@ void compare_bytes(DeviceInstance& device, Instance& instance,
                      result.checked));
   } else if (beyond > 0) {
     fail(result, Defect::kInaccurate,
-         fmt::format("{} is {:.6g}, the reference has {:.6g}: |out-ref|/(|ref|+{:.1g}) is {:.2e}, at "
-                     "most {:.2e} ({} of {} elements compared are beyond it)",
-                     where(result.worst), result.worst.got, result.worst.expected, tolerance.floor,
-                     worst, tolerance.worst, beyond, result.checked));
+         fmt::format(
+             "{} is {:.6g}, the reference has {:.6g}: |out-ref|/(|ref|+{:.1g}) is {:.2e}, at "
+             "most {:.2e} ({} of {} elements compared are beyond it)",
+             where(result.worst), result.worst.got, result.worst.expected, tolerance.floor, worst,
+             tolerance.worst, beyond, result.checked));
   } else if (tolerance.relative > 0 && !(result.error <= tolerance.relative)) {
     fail(result, Defect::kInaccurate,
          fmt::format("||out-ref||/||ref|| is {:.2e}, at most {:.2e}; worst at {}: {:.6g}, the "

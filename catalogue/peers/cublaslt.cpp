@@ -52,8 +52,8 @@ struct Functions {
   Functions() {
     if (!library.found()) return;
     const auto load = [&](auto& target, const char* name) {
-      target = library.function<std::remove_pointer_t<std::remove_reference_t<decltype(target)>>>(
-          name);
+      target =
+          library.function<std::remove_pointer_t<std::remove_reference_t<decltype(target)>>>(name);
     };
     load(create, "cublasLtCreate");
     load(version, "cublasLtGetVersion");
@@ -136,7 +136,8 @@ struct Plan {
     const cudaDataType_t type = key.dtype == DType::kF32   ? CUDA_R_32F
                                 : key.dtype == DType::kF16 ? CUDA_R_16F
                                                            : CUDA_R_16BF;
-    check_status(f.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    check_status(f.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                 "cublasLtMatmulDescCreate");
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
       const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
       check_status(f.desc_set(operation, attribute, &value, sizeof(value)),
@@ -168,8 +169,9 @@ struct Plan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment[2]);
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    const cublasStatus_t status = f.heuristic(handle(), operation, layouts[1], layouts[0],
-                                              layouts[2], layouts[2], preference, 1, &result, &found);
+    const cublasStatus_t status =
+        f.heuristic(handle(), operation, layouts[1], layouts[0], layouts[2], layouts[2], preference,
+                    1, &result, &found);
     f.preference_destroy(preference);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
       missing = concatenate("its heuristic has no algorithm (cublasStatus_t ",
@@ -229,8 +231,8 @@ void cublaslt_gemm_run(const Problem& problem, const Context& context) {
   const float zero = 0;
   void* c = problem.tensor(2).data;
   check_status(functions().matmul(handle(), plan.operation, &one, problem.tensor(1).data,
-                                  plan.layouts[1], problem.tensor(0).data, plan.layouts[0], &zero, c,
-                                  plan.layouts[2], c, plan.layouts[2], &plan.algorithm,
+                                  plan.layouts[1], problem.tensor(0).data, plan.layouts[0], &zero,
+                                  c, plan.layouts[2], c, plan.layouts[2], &plan.algorithm,
                                   context.workspace, plan.workspace, context.stream),
                "cublasLtMatmul");
 }

@@ -43,8 +43,8 @@ struct Functions {
   Functions() {
     if (!library.found()) return;
     const auto load = [&](auto& target, const char* name) {
-      target = library.function<std::remove_pointer_t<std::remove_reference_t<decltype(target)>>>(
-          name);
+      target =
+          library.function<std::remove_pointer_t<std::remove_reference_t<decltype(target)>>>(name);
     };
     load(create, "cudnnCreate");
     load(version, "cudnnGetVersion");
@@ -103,9 +103,10 @@ cudnnTensorDescriptor_t descriptor_of(const Problem& problem) {
     const cudnnDataType_t type = x.dtype == DType::kF32   ? CUDNN_DATA_FLOAT
                                  : x.dtype == DType::kF16 ? CUDNN_DATA_HALF
                                                           : CUDNN_DATA_BFLOAT16;
-    check_status(functions().descriptor_set(last.descriptor, CUDNN_TENSOR_NCHW, type,
-                                            static_cast<int>(rows), static_cast<int>(columns), 1, 1),
-                 "cudnnSetTensor4dDescriptor");
+    check_status(
+        functions().descriptor_set(last.descriptor, CUDNN_TENSOR_NCHW, type, static_cast<int>(rows),
+                                   static_cast<int>(columns), 1, 1),
+        "cudnnSetTensor4dDescriptor");
     last = {last.descriptor, x.dtype, rows, columns};
   }
   return last.descriptor;
@@ -122,7 +123,8 @@ LibraryStatus cudnn_status() {
 Reason cudnn_softmax_supports(const Problem& problem) {
   if (!functions().library.found()) return functions().library.missing();
   const Tensor& x = problem.tensor(0);
-  if (!kFloats.has(x.dtype)) return concatenate("takes f32, f16 and bf16, not ", to_string(x.dtype));
+  if (!kFloats.has(x.dtype))
+    return concatenate("takes f32, f16 and bf16, not ", to_string(x.dtype));
   for (int i = 0; i < problem.tensor_count; ++i) {
     if (!problem.tensor(i).contiguous()) {
       return concatenate("takes contiguous tensors, not ", problem.tensor(i).describe());

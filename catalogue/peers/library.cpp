@@ -70,9 +70,10 @@ Library::Library(std::initializer_list<std::string_view> names) {
       return;
     }
   }
-  missing_ = concatenate(*names.begin(),
-                         " is in none of the places searched: install the CUDA toolkit's or torch's "
-                         "CUDA packages, or name its folder in WARPSMITH_LIBRARY_PATH");
+  missing_ =
+      concatenate(*names.begin(),
+                  " is in none of the places searched: install the CUDA toolkit's or torch's "
+                  "CUDA packages, or name its folder in WARPSMITH_LIBRARY_PATH");
 }
 
 void* Library::address(const char* name) const {

@@ -1,8 +1,8 @@
 // Vendor libraries, found when a peer is first asked for: nothing links them.
 //
 // Places, in order: the folders of WARPSMITH_LIBRARY_PATH (separated by colons); what the loader
-// finds by name (LD_LIBRARY_PATH, its cache, libraries that torch has loaded already); CUDA_HOME and
-// /usr/local/cuda*; the nvidia/*/lib folders of the Python on PATH and of VIRTUAL_ENV.
+// finds by name (LD_LIBRARY_PATH, its cache, libraries that torch has loaded already); CUDA_HOME
+// and /usr/local/cuda*; the nvidia/*/lib folders of the Python on PATH and of VIRTUAL_ENV.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +18,7 @@ class Library {
   explicit Library(std::initializer_list<std::string_view> names);
 
   bool found() const { return handle_ != nullptr; }
-  const std::string& path() const { return path_; }      // where it was found
+  const std::string& path() const { return path_; }        // where it was found
   const std::string& missing() const { return missing_; }  // why not, and what to do
 
   // A function by name; throws ws::Error where the library lacks it.

@@ -26,7 +26,8 @@ std::string error_of(const auto& call) {
   return "no error";
 }
 
-// ---- Names ----------------------------------------------------------------------------------------
+// ---- Names
+// ----------------------------------------------------------------------------------------
 
 TEST(Resolve, FindsFamiliesOperationsAndRungs) {
   const Address family = resolve("elementwise");
@@ -65,7 +66,8 @@ TEST(Resolve, EveryRungAndSeedByItsName) {
 TEST(Resolve, SuggestsNearNames) {
   EXPECT_THAT(error_of([] { resolve("softmx"); }),
               AllOf(HasSubstr("'softmx'"), HasSubstr("did you mean 'softmax'")));
-  EXPECT_THAT(error_of([] { resolve("softmax/warp_per_rwo"); }), HasSubstr("'softmax/warp_per_row'"));
+  EXPECT_THAT(error_of([] { resolve("softmax/warp_per_rwo"); }),
+              HasSubstr("'softmax/warp_per_row'"));
   EXPECT_THAT(error_of([] { resolve("xyzzy_plugh_42"); }), HasSubstr("warpsmith list"));
   EXPECT_THAT(error_of([] { operation_named("gellu"); }), HasSubstr("'gelu'"));
 }
@@ -84,7 +86,8 @@ TEST(Names, NoneStandsForTwoThings) {
   }
 }
 
-// ---- Seeds ----------------------------------------------------------------------------------------
+// ---- Seeds
+// ----------------------------------------------------------------------------------------
 
 struct SeedLine {
   std::string family;
@@ -115,10 +118,9 @@ TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::test
 
 TEST(Seeds, ElementwiseAndSoftmaxResolve) {
   // A mask and a scale inside the call: a family of its own to come.
-  const std::set<std::string> later = {"fused_scale_mask_softmax",
-                                       "fused_scale_mask_softmax_backward",
-                                       "fastertransformer_softmax_v1",
-                                       "fastertransformer_softmax_v2"};
+  const std::set<std::string> later = {
+      "fused_scale_mask_softmax", "fused_scale_mask_softmax_backward",
+      "fastertransformer_softmax_v1", "fastertransformer_softmax_v2"};
   for (const SeedLine& seed : seed_lines()) {
     const bool due = seed.family.starts_with("elementwise/") || seed.family == "softmax";
     if (!due || later.contains(seed.name)) continue;
@@ -151,7 +153,8 @@ TEST(Seeds, RungsClaimOnlySeedsOfTheList) {
   }
 }
 
-// ---- Calls ----------------------------------------------------------------------------------------
+// ---- Calls
+// ----------------------------------------------------------------------------------------
 
 Problem softmax_problem() {
   Problem problem;
@@ -253,12 +256,12 @@ TEST(Run, AddsRungAndProblemToErrors) {
   }
 }
 
-// ---- Tables ---------------------------------------------------------------------------------------
+// ---- Tables
+// ---------------------------------------------------------------------------------------
 
-constexpr Rung kGood{.name = "a",
-                     .idea = "one line",
-                     .dtypes = kFloats,
-                     .run = [](const Problem&, const Context&) {}};
+constexpr Rung kGood{
+    .name = "a", .idea = "one line", .dtypes = kFloats, .run = [](const Problem&, const Context&) {
+    }};
 
 template <class Change>
 constexpr bool is_well_formed_after(Change change) {
@@ -284,7 +287,8 @@ TEST(WellFormed, RefusesBrokenTables) {
 TEST(Families, TakeEveryProblemOfTheirLists) {
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
-      for (const std::span<const Case> cases : {operation.smoke, operation.verify, operation.bench}) {
+      for (const std::span<const Case> cases :
+           {operation.smoke, operation.verify, operation.bench}) {
         for (const Case& chosen : cases) {
           for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
             if (!operation.dtypes.has(dtype)) continue;

@@ -1,5 +1,5 @@
-// Every rung of the catalogue, each dtype and operation: verified in the emulator. One test each for
-// the smoke shapes (in every order of threads) and the verify shapes: smoke.softmax/online/f16.
+// Every rung of the catalogue, each dtype and operation: verified in the emulator. One test each
+// for the smoke shapes (in every order of threads) and the verify shapes: smoke.softmax/online/f16.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@ namespace {
 using emulator::Order;
 
 bool takes(const Rung& rung, const Operation& operation, const Case& chosen, DType dtype) {
-  return supports(rung, harness::make_problem(operation, chosen, dtype), device_capability()).empty();
+  return supports(rung, harness::make_problem(operation, chosen, dtype), device_capability())
+      .empty();
 }
 
 // Puts the emulator's order back, whatever happens.
@@ -60,8 +61,8 @@ class RungTest : public ::testing::Test {
 constexpr std::array kDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
                                 DType::kE5m2, DType::kI32, DType::kI64};
 
-// A rung that takes no problem of an operation has no test for it; EveryRungIsTested sees to it that
-// it has one for another.
+// A rung that takes no problem of an operation has no test for it; EveryRungIsTested sees to it
+// that it has one for another.
 bool register_all() {
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
@@ -76,8 +77,9 @@ bool register_all() {
             }
             ::testing::RegisterTest(
                 smoke ? "smoke" : "verify",
-                fmt::format("{}/{}/{}", operation.name, rung.name, to_string(dtype)).c_str(), nullptr,
-                nullptr, __FILE__, __LINE__, [&operation, &rung, dtype, smoke]() -> RungTest* {
+                fmt::format("{}/{}/{}", operation.name, rung.name, to_string(dtype)).c_str(),
+                nullptr, nullptr, __FILE__, __LINE__,
+                [&operation, &rung, dtype, smoke]() -> RungTest* {
                   return new RungTest(operation, rung, dtype, smoke);
                 });
           }
@@ -95,14 +97,16 @@ TEST(Catalogue, EveryRungIsTested) {
       for (const DType dtype : kDTypes) {
         if (!rung.dtypes.has(dtype)) continue;
         for (const bool smoke : {true, false}) {
-          const bool taken = std::ranges::any_of(family->operations, [&](const Operation& operation) {
-            return operation.dtypes.has(dtype) &&
-                   std::ranges::any_of(smoke ? operation.smoke : operation.verify, [&](const Case& c) {
-                     return takes(rung, operation, c, dtype);
-                   });
-          });
+          const bool taken =
+              std::ranges::any_of(family->operations, [&](const Operation& operation) {
+                return operation.dtypes.has(dtype) &&
+                       std::ranges::any_of(
+                           smoke ? operation.smoke : operation.verify,
+                           [&](const Case& c) { return takes(rung, operation, c, dtype); });
+              });
           EXPECT_TRUE(taken) << family->name << "/" << rung.name << " " << to_string(dtype)
-                             << " takes no problem of any " << (smoke ? "smoke" : "verify") << " list";
+                             << " takes no problem of any " << (smoke ? "smoke" : "verify")
+                             << " list";
         }
       }
     }

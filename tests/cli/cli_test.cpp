@@ -135,8 +135,8 @@ TEST(Cli, VerifyTakesSeedNamesDTypesShapesAndAttributes) {
     EXPECT_THAT(result["rung"].get<std::string>(), StartsWith("gelu/"));
     EXPECT_THAT(result["problem"].get<std::string>(), HasSubstr("[3, 67]"));
   }
-  const Outcome elu = warpsmith({"verify", "elu/scalar", "--dtype", "f32", "--shape", "4x8", "--set",
-                                 "alpha=0.25", "--order", "reverse", "-v"});
+  const Outcome elu = warpsmith({"verify", "elu/scalar", "--dtype", "f32", "--shape", "4x8",
+                                 "--set", "alpha=0.25", "--order", "reverse", "-v"});
   EXPECT_EQ(elu.code, 0) << elu.err;
   EXPECT_THAT(elu.out, AllOf(HasSubstr("alpha=0.25"), HasSubstr("1 passed, 0 skipped, 0 failed")));
 }

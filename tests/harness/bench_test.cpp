@@ -44,8 +44,7 @@ TEST(Machine, KnowsThePeaksOfItsTable) {
 }
 
 TEST(Machine, FloorCountsBytesThatMustCrossTheMemory) {
-  const Problem large =
-      make_problem(wrong::center(), {.extents = {16384, 4096}}, DType::kF32);
+  const Problem large = make_problem(wrong::center(), {.extents = {16384, 4096}}, DType::kF32);
   const double bytes = 16384.0 * 4096 * 8;
   // 60 MB of the output may still lie in the L2.
   EXPECT_NEAR(floor_microseconds(h200(), large, {bytes, 0}), (bytes - 6e7) / 4.8e12 * 1e6, 1e-6);

@@ -30,7 +30,8 @@ class Verify : public ::testing::Test {
 TEST_F(Verify, PassesARightKernel) {
   for (const DType dtype : {DType::kF32, DType::kF16}) {
     for (const Case& chosen :
-         {Case{.extents = {4, 1027}}, Case{.extents = {1, 1}}, Case{.extents = {3, 64}, .offset = 1},
+         {Case{.extents = {4, 1027}}, Case{.extents = {1, 1}},
+          Case{.extents = {3, 64}, .offset = 1},
           Case{.extents = {5, 33}, .offset = 3, .padding = 7}, Case{.extents = {0, 8}}}) {
       const Verification result = verify_wrong("right", dtype, chosen);
       EXPECT_EQ(result.verdict, Verdict::kPassed) << result.problem << ": " << result.reason;
@@ -71,11 +72,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"stale_output", Defect::kUnwritten, "y[3, 0] was never written (1027 of"},
         WrongCase{"writes_past_the_end", Defect::kOutOfBounds,
                   "wrote past the end of output 'y': byte 0 behind its 16432 bytes"},
-        WrongCase{"writes_between_rows", Defect::kOutOfBounds, "wrote between the rows of output 'y'",
-                  DType::kF32, {.extents = {4, 33}, .padding = 3}},
+        WrongCase{"writes_between_rows",
+                  Defect::kOutOfBounds,
+                  "wrote between the rows of output 'y'",
+                  DType::kF32,
+                  {.extents = {4, 33}, .padding = 3}},
         WrongCase{"three_values", Defect::kInaccurate, "beyond it"},
         WrongCase{"modifies_input", Defect::kInputChanged, "input 'x' was modified"},
-        WrongCase{"nondeterministic", Defect::kNondeterministic, "two runs on the same input differ"},
+        WrongCase{"nondeterministic", Defect::kNondeterministic,
+                  "two runs on the same input differ"},
         WrongCase{"throws", Defect::kError, "this rung always throws"}),
     [](const auto& info) { return std::string(info.param.rung); });
 
@@ -119,7 +124,8 @@ TEST_F(Verify, DrawsFreshInputsFromTheSeed) {
   EXPECT_NE(bytes(one), bytes(other));
 }
 
-// ---- Comparing ------------------------------------------------------------------------------------
+// ---- Comparing
+// ------------------------------------------------------------------------------------
 
 // An operation whose reference and a rung whose output are what the test says.
 double stored = 0;
@@ -185,7 +191,8 @@ TEST_F(Verify, EachMeasureOfTheToleranceCounts) {
       << "a worst of 0 is not looked at";
 }
 
-// ---- Samples --------------------------------------------------------------------------------------
+// ---- Samples
+// --------------------------------------------------------------------------------------
 
 TEST(Instance, ComparesASampleOfLargeProblems) {
   Instance instance(wrong::center(), {.extents = {5000, 8}}, DType::kF32, 1,
@@ -215,7 +222,8 @@ TEST(Instance, ComparesAllOfSmallOnes) {
   EXPECT_EQ(next, 1000);
 }
 
-// ---- Memory ---------------------------------------------------------------------------------------
+// ---- Memory
+// ---------------------------------------------------------------------------------------
 
 TEST_F(Verify, BuffersTellWhereTheyWereDamaged) {
   DeviceBuffer buffer(100, 6);

@@ -13,16 +13,16 @@ namespace {
 
 enum class Flaw {
   kNone,
-  kDroppedTail,       // vectors of four only
-  kOffByOneRow,       // row r reads row r + 1
-  kMissingBarrier,    // sums are read before they are there
-  kOverflow,          // f16 where f32 is needed
-  kStaleOutput,       // the last row keeps what it held
-  kWritesPastTheEnd,  // one element too many
+  kDroppedTail,        // vectors of four only
+  kOffByOneRow,        // row r reads row r + 1
+  kMissingBarrier,     // sums are read before they are there
+  kOverflow,           // f16 where f32 is needed
+  kStaleOutput,        // the last row keeps what it held
+  kWritesPastTheEnd,   // one element too many
   kWritesBetweenRows,  // the same, where rows have gaps
-  kThreeValues,       // right for the first three columns only
-  kModifiesInput,     // uses it as scratch
-  kNondeterministic,  // every launch adds a bit
+  kThreeValues,        // right for the first three columns only
+  kModifiesInput,      // uses it as scratch
+  kNondeterministic,   // every launch adds a bit
   kThrows,
 };
 
@@ -86,10 +86,9 @@ void run_as(const Problem& problem, const Context& context) {
   static std::atomic<int> launches{0};
   const Tensor& x = problem.tensor(0);
   const Tensor& y = problem.tensor(1);
-  launch<Center<T, kFlaw>>({.blocks = x.shape[0], .threads = Center<T, kFlaw>::kThreads},
-                           context.stream,
-                           {x.as<T>(), y.as<T>(), x.shape[0], x.shape[1], x.strides[0],
-                            y.strides[0], launches++});
+  launch<Center<T, kFlaw>>(
+      {.blocks = x.shape[0], .threads = Center<T, kFlaw>::kThreads}, context.stream,
+      {x.as<T>(), y.as<T>(), x.shape[0], x.shape[1], x.strides[0], y.strides[0], launches++});
 }
 
 template <Flaw kFlaw>
@@ -122,7 +121,8 @@ Cost cost(const Problem& problem) {
 }
 
 Tolerance tolerance(const Problem& problem) {
-  return problem.tensor(0).dtype == DType::kF32 ? Tolerance{1e-4, 1e-3, 1} : Tolerance{2e-3, 4e-3, 1};
+  return problem.tensor(0).dtype == DType::kF32 ? Tolerance{1e-4, 1e-3, 1}
+                                                : Tolerance{2e-3, 4e-3, 1};
 }
 
 int64_t items(const Problem& problem) { return problem.tensor(0).shape[0]; }
