@@ -183,7 +183,7 @@ class Jax(Generic):
             raise TypeError("warpsmith takes concrete JAX arrays: call it outside of jax.jit")
         self._jax = jax
         (self._device,) = array.devices()
-        if self._device.platform == "gpu":
+        if self._device.platform != "cpu":
             self.stream = 0
 
     def view(self, array: Any) -> Any:
