@@ -178,6 +178,7 @@ size_t tile_bytes(const TensorMapImage& map) {
 struct Tile {
   TensorMapImage map;
   std::array<int, 5> at{};  // coordinates of its first element
+  int64_t edge = 1;         // bytes to a multiple of which the tensor's rows end: 16 for stores
 
   // Calls visit(offset in shared memory, address in global memory or null where outside, bytes) for
   // all pieces of the tile; a piece is inside one 16-byte chunk. `base` is the tile's shared
@@ -187,12 +188,14 @@ struct Tile {
     const size_t row_bytes = size_t{map.box[0]} * map.element_bytes;
     const size_t rows = tile_bytes(map) / row_bytes;
     // The part of a row that the tensor has, in bytes from the row's beginning.
-    const auto clip = [&](int64_t element) {
-      return static_cast<size_t>(std::clamp<int64_t>(element - at[0], 0, map.box[0])) *
-             map.element_bytes;
+    const int64_t start = int64_t{at[0]} * map.element_bytes;
+    const auto clip = [&](int64_t byte) {
+      return static_cast<size_t>(
+          std::clamp<int64_t>(byte - start, 0, static_cast<int64_t>(row_bytes)));
     };
     const size_t first = clip(0);
-    const size_t last = clip(map.extents[0]);
+    const size_t last =
+        clip((static_cast<int64_t>(map.extents[0]) * map.element_bytes + edge - 1) / edge * edge);
     for (size_t row = 0; row < rows; ++row) {
       bool inside = true;
       std::byte* global = map.base + int64_t{at[0]} * map.element_bytes;
@@ -283,7 +286,9 @@ void tensor_load_multicast(void* shared, const void* map, void* barrier,
 
 void tensor_store(const void* map, std::span<const int> coordinates, const void* shared) {
   constexpr const char* kOperation = "cp.async.bulk.tensor.global.shared";
-  const Tile tile = tile_of(map, coordinates, kOperation);
+  Tile tile = tile_of(map, coordinates, kOperation);
+  // As an H200 does it: a store ends at a multiple of 16 bytes, beyond the tensor's last element.
+  tile.edge = 16;
   const size_t bytes = tile_bytes(tile.map);
   check_shared(shared, bytes, 128, kOperation);
   require_own(shared, kOperation);
