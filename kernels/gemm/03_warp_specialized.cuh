@@ -212,7 +212,7 @@ inline Reason warp_specialized_supports(const Problem& problem) {
     }
   }
   // The copy engine cuts what it stores at multiples of 16 bytes, not at the tensor's edge.
-  const NamedStorage& c = storages_of(call)[2];
+  const NamedStorage c = storages_of(call)[2];
   if (c.length * 2 % 16 != 0) {
     return concatenate("rows of c are ", c.length * 2,
                        " bytes long, the copy engine stores multiples of 16");

@@ -13,6 +13,7 @@
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::softmax {
 
@@ -51,7 +52,10 @@ struct ClusterQueueKernel {
     } else if (thread_index() < Shape::kConsumers) {
       for (typename Queue::Position at;; at.advance()) {
         shared.queue.pipeline.wait(at);
-        const uint64_t r = shared.queue.row[at.stage];
+        // The lane that lets go of the stage is the one that reads the number.
+        uint64_t r = 0;
+        if (lane_index() == 0) r = shared.queue.row[at.stage];
+        r = warp::shuffle(r, 0);
         if (r >= rows) break;
         const auto row = part_of(r);
         const Part tile(row, thread_index(), [&](int /*input*/, int vector) {

@@ -250,6 +250,7 @@ inline constexpr Case kSmoke[] = {
     {.extents = {2, 33}, .attributes = {1}, .has_attributes = true},
     {.extents = {16, 64}},
     {.extents = {3, 1000}},
+    {.extents = {3, 34000}},  // several blocks of a cluster
 };
 inline constexpr Case bounded(int64_t rows, int64_t columns) {
   return {.extents = {rows, columns}, .attributes = {1}, .has_attributes = true};

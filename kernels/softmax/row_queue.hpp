@@ -64,6 +64,7 @@ struct RowQueue {
  private:
   static __device__ __forceinline__ uint64_t draw(Storage& shared, const Position& at,
                                                   uint64_t* next) {
+    if (cluster_size() == 1) return ptx::atom_global_add(next, 1);
     ptx::mbarrier_arrive_expect_tx(shared.sent[at.stage], sizeof(uint64_t));
     if (cluster_rank() == 0) {
       const uint64_t row = ptx::atom_global_add(next, 1);

@@ -64,9 +64,11 @@ class AllReduce {
     const int blocks = cluster_size();
     if (lane_index() == 0) storage_.warps[set * kWarps + warp_index()] = value;
     ptx::barrier_sync(kBarrier, kThreads);
-    if (warp_index() == 0) {
+    if (blocks == 1 || warp_index() == 0) {
       const T partial = storage_.warps[set * kWarps + lane_index() % kWarps];
-      send(warp::all_reduce<kWarps>(partial, combine), set, blocks);
+      value = warp::all_reduce<kWarps>(partial, combine);
+      if (blocks == 1) return value;  // st.async is for others
+      send(value, set, blocks);
     }
     ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(storage_.arrived[set], parity);
     T total = none;
