@@ -12,9 +12,9 @@ else()
   if(failed OR NOT revision)
     set(revision unknown)
   endif()
-
-  set(text "// Made by cmake/embed.cmake.\n#include <array>\n\n#include \"harness/embedded.hpp\"\n\nnamespace ws {\n\n")
 endif()
+
+set(text "// Made by cmake/embed.cmake.\n#include <array>\n\n#include \"harness/embedded.hpp\"\n\nnamespace ws {\n\n")
 string(APPEND text "const char* const kRevision = \"${revision}\";\n\n")
 string(APPEND text "std::span<const EmbeddedFile> embedded_files() {\n")
 string(APPEND text "  static constexpr auto kFiles = std::to_array<EmbeddedFile>({\n")
