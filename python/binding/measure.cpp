@@ -31,18 +31,22 @@ std::vector<Group> groups_of(const Json& options) {
     const auto known = std::ranges::find(at->rungs, &rung, &std::pair<const Rung*, DTypes>::first);
     if (known == at->rungs.end()) at->rungs.emplace_back(&rung, wanted);
   };
-  const auto add_all = [&](const Address& address) {
+  // A family's name stands for all of it, also where an operation is called the same.
+  const auto add_all = [&](const Address& address, bool whole) {
     for (const Operation& operation : address.family->operations) {
-      if (address.operation != nullptr && address.operation != &operation) continue;
+      if (!whole && address.operation != nullptr && address.operation != &operation) continue;
       for (const Rung& rung : address.family->rungs) {
         if (address.rung == nullptr || address.rung == &rung) add(operation, rung, address.dtypes);
       }
     }
   };
   const auto names = options.value("names", std::vector<std::string>{});
-  for (const std::string& name : names) add_all(resolve(name));
+  for (const std::string& name : names) {
+    const Address address = resolve(name);
+    add_all(address, name == address.family->name);
+  }
   if (names.empty()) {
-    for (const Family* family : families()) add_all({family, nullptr, nullptr, {}});
+    for (const Family* family : families()) add_all({family, nullptr, nullptr, {}}, true);
   }
   return groups;
 }
