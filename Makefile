@@ -60,10 +60,11 @@ clean:  ## Remove what was built; .venv stays
 	@rm -rf build
 
 # Configured once; Ninja notices itself when a CMake file changes.
-.PHONY: configure/% build/%
-configure/%:
+PRESETS := emulated ci cuda cuda-check release
+.PHONY: $(PRESETS:%=configure/%) $(PRESETS:%=build/%)
+$(PRESETS:%=configure/%): configure/%:
 	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING; }
 
-build/%: configure/%
+$(PRESETS:%=build/%): build/%: configure/%
 	@echo "build: $*"
 	@$(CMAKE) --build --preset $* -j $(JOBS) --target $(TARGET)
