@@ -4,8 +4,9 @@
 // outside the tensor, also below zero: a load fills what is outside with zeros, a store leaves it
 // out.
 //
-// A store of a row whose end is not a multiple of 16 bytes goes on to that multiple, seen on an H200
-// and not documented: tensors to store into have such rows, or nothing behind them that matters.
+// A store of a row whose end is not a multiple of 16 bytes goes on to that multiple, seen on an
+// H200 and not documented: tensors to store into have such rows, or nothing behind them that
+// matters.
 //
 // 2D alone is here; further ranks and im2col would be further functions.
 #pragma once
