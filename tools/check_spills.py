@@ -48,7 +48,7 @@ def is_of(kernel: Kernel, rung: dict) -> bool:
     file = Path(rung["file"]).stem.lstrip("0123456789_")
     structs = [name.title().replace("_", "") for name in (rung["name"], file) if name]
     return any(
-        re.search(rf"\bws::{rung['family']}::(\w+::)*{struct}\b", kernel.name) for struct in structs
+        re.search(rf"\bws::{rung['family']}::(\w+::)*{struct}(Kernel)?\b", kernel.name) for struct in structs
     )
 
 

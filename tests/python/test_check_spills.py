@@ -53,6 +53,11 @@ def test_a_row_may_allow_it():
     assert spilling([SPILLING], [rung("warp_per_row", True)]) == []
 
 
+def test_a_struct_may_end_in_kernel():
+    spill = Kernel(NAME.replace("WarpPerRow", "WarpPerRowKernel"), "sm_90a", 32)
+    assert spilling([spill], [rung("warp_per_row", True)]) == []
+
+
 def test_rows_that_share_a_template():
     row = rung("row_x4", True, file="02_warp_per_row.cuh")
     assert spilling([SPILLING], [row]) == []
