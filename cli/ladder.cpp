@@ -118,9 +118,11 @@ int run_ladder(LadderArguments& arguments) {
   }
   if (address.operation == nullptr && !arguments.as_json) {
     std::vector<std::string_view> others;
-    for (const Operation& other : address.family->operations) others.push_back(other.name);
-    print(fmt::format("{} has the operations {}; this is {}\n", address.family->name,
-                      fmt::join(others, ", "), operation.name));
+    for (const Operation& other : address.family->operations) {
+      if (&other != &operation) others.push_back(other.name);
+    }
+    print(fmt::format("this is {}, of {}; also {}\n", operation.name, address.family->name,
+                      fmt::join(others, ", ")));
   }
   if (kEmulated) return emulated_ladder(targets, arguments);
   harness::BenchOptions options;
