@@ -287,6 +287,7 @@ inline constexpr Case kVerify[] = {
     bounded(5, 97),
     bounded(129, 64),
     bounded(3, 1031),
+    bounded(32, 1024),
     // Nothing to do.
     {.extents = {0, 16}},
     {.extents = {4, 0}},
