@@ -47,9 +47,8 @@ def is_of(kernel: Kernel, rung: dict) -> bool:
     """Whether the kernel is the struct of the rung's name, or of the file that rows share."""
     file = Path(rung["file"]).stem.lstrip("0123456789_")
     structs = [name.title().replace("_", "") for name in (rung["name"], file) if name]
-    return any(
-        re.search(rf"\bws::{rung['family']}::(\w+::)*{struct}(Kernel)?\b", kernel.name) for struct in structs
-    )
+    struct = "|".join(structs)
+    return bool(re.search(rf"\bws::{rung['family']}::(\w+::)*({struct})(Kernel)?\b", kernel.name))
 
 
 def spilling(kernels: list[Kernel], rungs: list[dict]) -> list[Kernel]:
