@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <dtl/dtl.hpp>
 #include <sstream>
 
 #include "harness/embedded.hpp"
@@ -25,6 +24,41 @@ bool is_file_of(std::string_view path, const Family& family, const Rung& rung) {
   if (!rung.file.empty()) return file == rung.file;
   // NN_name.cuh
   return file.size() > 3 && file.substr(3) == fmt::format("{}.cuh", rung.name);
+}
+
+// One line of an edit script: kept (' '), removed ('-') or added ('+').
+struct Edit {
+  char mark;
+  const std::string* line;
+};
+
+// The shortest edit script, by the longest common subsequence. Files have a few hundred lines: the
+// table of lengths is small.
+std::vector<Edit> edits(const std::vector<std::string>& before,
+                        const std::vector<std::string>& after) {
+  const size_t n = before.size();
+  const size_t m = after.size();
+  std::vector<std::vector<int>> common(n + 1, std::vector<int>(m + 1, 0));  // of the two tails
+  for (size_t i = n; i-- > 0;) {
+    for (size_t j = m; j-- > 0;) {
+      common[i][j] = before[i] == after[j] ? common[i + 1][j + 1] + 1
+                                           : std::max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  std::vector<Edit> script;
+  size_t i = 0;
+  size_t j = 0;
+  while (i < n || j < m) {
+    if (i < n && j < m && before[i] == after[j]) {
+      script.push_back({' ', &before[i++]});
+      ++j;
+    } else if (j == m || (i < n && common[i + 1][j] >= common[i][j + 1])) {
+      script.push_back({'-', &before[i++]});
+    } else {
+      script.push_back({'+', &after[j++]});
+    }
+  }
+  return script;
 }
 
 // The name alone; the list adds remarks in brackets.
@@ -56,16 +90,43 @@ std::string header_comment(std::string_view text) {
 }
 
 std::string differences(std::string_view before, std::string_view after) {
+  constexpr size_t kContext = 3;
   const std::vector<std::string> old_lines = lines_of(before);
   const std::vector<std::string> new_lines = lines_of(after);
-  if (old_lines == new_lines) return {};
-  dtl::Diff<std::string> diff(old_lines, new_lines);
-  diff.onHuge();
-  diff.compose();
-  diff.composeUnifiedHunks();
-  std::ostringstream text;
-  diff.printUnifiedFormat(text);
-  return text.str();
+  const std::vector<Edit> script = edits(old_lines, new_lines);
+  const auto is_change = [](const Edit& edit) { return edit.mark != ' '; };
+  std::string text;
+  size_t old_line = 1;
+  size_t new_line = 1;
+  for (size_t at = 0; at < script.size();) {
+    // A hunk: a change, the lines around it, and every change that is near enough to share them.
+    const auto begin = script.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto change = std::find_if(begin, script.end(), is_change);
+    if (change == script.end()) break;
+    const auto to_change = static_cast<size_t>(change - begin);
+    const size_t skipped = to_change > kContext ? to_change - kContext : 0;
+    at += skipped;
+    old_line += skipped;
+    new_line += skipped;
+    size_t end = at;
+    size_t quiet = 0;
+    for (size_t k = at; k < script.size() && quiet <= 2 * kContext; ++k) {
+      quiet = is_change(script[k]) ? 0 : quiet + 1;
+      if (quiet == 0) end = std::min(k + 1 + kContext, script.size());
+    }
+    std::string body;
+    size_t old_count = 0;
+    size_t new_count = 0;
+    for (; at < end; ++at) {
+      old_count += script[at].mark != '+' ? 1 : 0;
+      new_count += script[at].mark != '-' ? 1 : 0;
+      body += script[at].mark + *script[at].line + "\n";
+    }
+    text += fmt::format("@@ -{},{} +{},{} @@\n{}", old_line, old_count, new_line, new_count, body);
+    old_line += old_count;
+    new_line += new_count;
+  }
+  return text;
 }
 
 std::vector<SeedRow> seed_rows() {
