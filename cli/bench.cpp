@@ -111,6 +111,7 @@ struct BenchArguments {
 };
 
 int run_bench(BenchArguments& arguments) {
+  require_device();
   arguments.options.seed = arguments.problems.seed;
   arguments.options.peers = !arguments.no_peers;
   const auto write = [&](std::span<const harness::BenchGroup> groups) {

@@ -7,6 +7,10 @@
 #include <charconv>
 #include <cstdio>
 
+#ifndef WS_EMULATED
+#include <cuda_runtime.h>
+#endif
+
 namespace ws::cli {
 namespace {
 
@@ -163,6 +167,16 @@ void add_device(CLI::App& app) {
                 "--device emulator: this warpsmith is the CUDA build; build the preset `emulated`");
       },
       "cuda or emulator: fails where this build is not for it");
+}
+
+void require_device() {
+#ifndef WS_EMULATED
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  require(status == cudaSuccess && count > 0, "this warpsmith is the CUDA build and finds no GPU (",
+          status == cudaSuccess ? "no device" : cudaGetErrorString(status),
+          "); the preset `emulated` runs without one, `warpsmith doctor` tells more");
+#endif
 }
 
 void add_order(CLI::App& app) {

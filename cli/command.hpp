@@ -62,6 +62,8 @@ struct ProblemOptions {
 
 // --device: this build runs on one kind only, so it checks more than it chooses.
 void add_device(CLI::App& app);
+// Throws where this build needs a GPU and there is none.
+void require_device();
 // --order of the emulator's threads.
 void add_order(CLI::App& app);
 

@@ -19,6 +19,7 @@ struct ResourceArguments {
 std::string or_dash(int value) { return value < 0 ? "-" : std::to_string(value); }
 
 int run_resources(const ResourceArguments& arguments) {
+  require_device();
   Table table({{"rung"},
                {"dtype"},
                {"blocks", true},

@@ -55,6 +55,11 @@ std::vector<Verification> verify_all(const std::vector<Target>& targets,
                                                            arguments.problems.seed + c);
           }
           results.push_back(harness::verify(*target.rung, *instance));
+          // A fault in a kernel takes the process's GPU context with it: the rest would only echo.
+          if (results.back().defect == harness::Defect::kError && !harness::device_is_usable()) {
+            results.back().reason += "\n  the GPU is lost to this process: the rest was not run";
+            return results;
+          }
         }
       }
     }
@@ -130,6 +135,7 @@ void print_reasons(const std::vector<Verification>& results, Verdict verdict, si
 }
 
 int run_verify(const VerifyArguments& arguments) {
+  require_device();
   const std::vector<Target> targets = targets_of(arguments.names);
   const std::vector<Verification> results = verify_all(targets, arguments);
   const auto failed = std::ranges::count(results, Verdict::kFailed, &Verification::verdict);
