@@ -109,8 +109,7 @@ void check_attributes(const Problem& problem) {
 
 }  // namespace
 
-// ---- Attributes
-// -----------------------------------------------------------------------------------
+// ---- Attributes -------------------------------------------------------------------------------
 
 std::string describe_value(const Attribute& attribute, double value) {
   switch (attribute.kind) {
@@ -157,8 +156,7 @@ double parse_value(const Attribute& attribute, std::string_view text) {
   return value;
 }
 
-// ---- Names
-// ----------------------------------------------------------------------------------------
+// ---- Names ------------------------------------------------------------------------------------
 
 std::vector<std::string> near_names(std::string_view text, std::span<const std::string> names) {
   std::vector<std::pair<size_t, std::string_view>> ranked;
@@ -240,8 +238,7 @@ const Family& family_of(const Operation& operation) {
   throw Error(concatenate("operation '", operation.name, "' is not in the catalogue"));
 }
 
-// ---- Calls
-// ----------------------------------------------------------------------------------------
+// ---- Calls ------------------------------------------------------------------------------------
 
 int device_capability() {
 #ifdef WS_EMULATED

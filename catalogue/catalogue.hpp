@@ -15,8 +15,7 @@
 
 namespace ws {
 
-// ---- Operations
-// -----------------------------------------------------------------------------------
+// ---- Operations -------------------------------------------------------------------------------
 
 struct Parameter {
   std::string_view name;  // as in Python
@@ -117,8 +116,7 @@ struct Operation {
   std::span<const Peer> peers{};
 };
 
-// ---- Rungs
-// ------------------------------------------------------------------------------------------
+// ---- Rungs ------------------------------------------------------------------------------------
 
 struct Seed {
   std::string_view name;            // "softmax_f32x4"; {} stands for Operation::seed_prefix
@@ -157,8 +155,7 @@ struct Family {
 constexpr bool well_formed(std::span<const Rung> rungs);
 constexpr bool well_formed(std::span<const Operation> operations);
 
-// ---- The catalogue
-// ----------------------------------------------------------------------------------
+// ---- The catalogue ----------------------------------------------------------------------------
 
 std::span<const Family* const> families();  // families.cpp: the one list
 

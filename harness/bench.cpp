@@ -147,11 +147,14 @@ class Loop {
 
   void warm_up(Contender& contender) {
     guarded(contender, [&] {
+      const Clock::time_point begin = Clock::now();
       for (int i = 0; i < std::max(options_.warm_up, 1); ++i) {
         const Clock::time_point start = Clock::now();
         contender.run(static_cast<size_t>(i) % sets_);
         contender.enqueue = microseconds_since(start);
         synchronize(options_.stream);
+        // The lowest rungs take so long that one call is warm-up enough.
+        if (microseconds_since(begin) > 1e5) break;
       }
     });
   }
@@ -201,7 +204,7 @@ class Loop {
 
   bool enough(const Contender& c) const {
     const auto runs = static_cast<int>(c.times.size());
-    return runs >= options_.min_runs || (runs >= 5 && c.spent >= 1e3 * options_.min_milliseconds);
+    return runs >= options_.min_runs || (runs >= 3 && c.spent >= 1e3 * options_.min_milliseconds);
   }
 
   template <class Work>
@@ -284,7 +287,10 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
   }
   const size_t sets = set_count(machine, bytes);
   std::vector<DeviceInstance> devices;
-  for (size_t s = 0; s < sets; ++s) devices.emplace_back(instance);
+  devices.reserve(sets);
+  for (size_t s = 0; s < sets; ++s) {
+    devices.emplace_back(instance, s == 0 ? nullptr : &devices.front());
+  }
 
   std::vector<Contender> contenders;
   for (const Rung* rung : rungs) {

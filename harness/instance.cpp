@@ -122,16 +122,20 @@ std::span<const Instance::Expected> Instance::expected() {
   return expected_;
 }
 
-DeviceInstance::DeviceInstance(const Instance& instance) : problem_(instance.problem()) {
+DeviceInstance::DeviceInstance(const Instance& instance, const DeviceInstance* like)
+    : problem_(instance.problem()) {
   for (int i = 0; i < problem_.tensor_count; ++i) {
     Tensor& tensor = problem_.tensor(i);
     const size_t offset = static_cast<size_t>(instance.chosen().offset) * size_of(tensor.dtype);
     DeviceBuffer& buffer = buffers_.emplace_back(footprint(tensor), offset);
     tensor.data = buffer.data();
-    if (i < static_cast<int>(instance.inputs().size())) {
-      buffer.upload(instance.inputs()[static_cast<size_t>(i)].bytes());
-    } else {
+    if (i >= static_cast<int>(instance.inputs().size())) {
       buffer.fill(std::byte{0xFF});
+    } else if (like != nullptr) {
+      const DeviceBuffer& source = like->buffers_[static_cast<size_t>(i)];
+      buffer.upload({source.data(), source.bytes()});
+    } else {
+      buffer.upload(instance.inputs()[static_cast<size_t>(i)].bytes());
     }
   }
 }

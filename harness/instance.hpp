@@ -61,7 +61,8 @@ class Instance {
 // An instance's tensors where kernels work, between guards; outputs and workspace poisoned.
 class DeviceInstance {
  public:
-  explicit DeviceInstance(const Instance& instance);
+  // The inputs come from `like`, where the same instance lies already, else from the host.
+  explicit DeviceInstance(const Instance& instance, const DeviceInstance* like = nullptr);
 
   const Problem& problem() const { return problem_; }
   DeviceBuffer& buffer(int tensor) { return buffers_[static_cast<size_t>(tensor)]; }

@@ -105,8 +105,8 @@ void DeviceBuffer::fill(std::byte value) { set_bytes(data(), value, bytes_); }
 void DeviceBuffer::upload(std::span<const std::byte> source) {
   copy_bytes(data(), source.data(), std::min(bytes_, source.size()));
 }
-void DeviceBuffer::download(std::span<std::byte> target) const {
-  copy_bytes(target.data(), data(), std::min(bytes_, target.size()));
+void DeviceBuffer::download(std::span<std::byte> target, size_t offset) const {
+  copy_bytes(target.data(), data() + offset, std::min(bytes_ - offset, target.size()));
 }
 
 std::optional<int64_t> DeviceBuffer::damage() const {

@@ -45,8 +45,9 @@ class DeviceBuffer {
   std::byte* data() const { return memory_.get() + before_; }
   size_t bytes() const { return bytes_; }
   void fill(std::byte value);
-  void upload(std::span<const std::byte> source);
-  void download(std::span<std::byte> target) const;
+  void upload(std::span<const std::byte> source);  // from the host or the device
+  // target.size() bytes from `offset` on.
+  void download(std::span<std::byte> target, size_t offset = 0) const;
 
   // Where the first changed guard byte lies: negative before data(), else behind it, 0 the first
   // byte past the end. Empty where all guards are whole.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 namespace ws::harness {
 namespace {
@@ -154,18 +155,50 @@ void check_inputs(DeviceInstance& device, const Instance& instance, Verification
   }
 }
 
-std::vector<std::vector<std::byte>> download_outputs(DeviceInstance& device) {
-  std::vector<std::vector<std::byte>> all;
+// An output's bytes on the host. Pages that nobody touches are never there.
+struct HostBytes {
+  explicit HostBytes(size_t bytes)
+      : memory(std::make_unique_for_overwrite<std::byte[]>(bytes)), size(bytes) {}
+  std::span<std::byte> bytes() const { return {memory.get(), size}; }
+
+  std::unique_ptr<std::byte[]> memory;
+  size_t size;
+};
+
+std::vector<HostBytes> download_outputs(DeviceInstance& device) {
+  std::vector<HostBytes> all;
   const Problem& problem = device.problem();
   for (int i = problem.input_count(); i < problem.tensor_count; ++i) {
-    std::vector<std::byte>& bytes = all.emplace_back(device.buffer(i).bytes());
-    device.buffer(i).download(bytes);
+    device.buffer(i).download(all.emplace_back(device.buffer(i).bytes()).bytes());
+  }
+  return all;
+}
+
+// Of large outputs only what will be compared: a gigabyte takes long to come over.
+std::vector<HostBytes> download_sample(DeviceInstance& device, Instance& instance) {
+  std::vector<HostBytes> all;
+  const Problem& problem = device.problem();
+  for (int i = problem.input_count(); i < problem.tensor_count; ++i) {
+    const DeviceBuffer& buffer = device.buffer(i);
+    const std::span<std::byte> bytes = all.emplace_back(buffer.bytes()).bytes();
+    if (!problem.tensor(i).contiguous()) {
+      buffer.download(bytes);
+      continue;
+    }
+    const size_t per_item =
+        static_cast<size_t>(instance.elements_per_item(i - problem.input_count())) *
+        size_of(problem.tensor(i).dtype);
+    for (const Instance::Expected& piece : instance.expected()) {
+      const size_t first = static_cast<size_t>(piece.slice.first) * per_item;
+      const size_t count = static_cast<size_t>(piece.slice.last - piece.slice.first) * per_item;
+      buffer.download(bytes.subspan(first, count), first);
+    }
   }
   return all;
 }
 
 void compare_bytes(DeviceInstance& device, Instance& instance,
-                   std::vector<std::vector<std::byte>>& outputs, Verification& result) {
+                   const std::vector<HostBytes>& outputs, Verification& result) {
   const Problem& problem = device.problem();
   const int first_output = problem.input_count();
   const Tolerance& tolerance = result.tolerance;
@@ -180,7 +213,7 @@ void compare_bytes(DeviceInstance& device, Instance& instance,
   for (const Instance::Expected& piece : instance.expected()) {
     for (size_t k = 0; k < outputs.size(); ++k) {
       Tensor host = problem.tensor(first_output + static_cast<int>(k));
-      host.data = outputs[k].data();
+      host.data = outputs[k].memory.get();
       const int64_t first = piece.slice.first * instance.elements_per_item(static_cast<int>(k));
       const std::vector<double>& expected = piece.outputs[k];
       for (size_t e = 0; e < expected.size(); ++e) {
@@ -257,19 +290,19 @@ void compare_bytes(DeviceInstance& device, Instance& instance,
 }
 
 // Both runs, bit by bit.
-void compare_runs(const Problem& problem, std::vector<std::vector<std::byte>>& one,
-                  std::vector<std::vector<std::byte>>& two, Verification& result) {
+void compare_runs(const Problem& problem, const std::vector<HostBytes>& one,
+                  const std::vector<HostBytes>& two, Verification& result) {
   for (size_t k = 0; k < one.size(); ++k) {
     const int tensor = problem.input_count() + static_cast<int>(k);
     Tensor a = problem.tensor(tensor);
     Tensor b = a;
-    if (a.contiguous() && std::ranges::equal(one[k], two[k])) continue;
-    a.data = one[k].data();
-    b.data = two[k].data();
+    if (a.contiguous() && std::ranges::equal(one[k].bytes(), two[k].bytes())) continue;
+    a.data = one[k].memory.get();
+    b.data = two[k].memory.get();
     const size_t size = size_of(a.dtype);
     for (int64_t i = 0; i < a.elements(); ++i) {
       const size_t at = static_cast<size_t>(offset_of(a, i)) * size;
-      if (std::memcmp(&one[k][at], &two[k][at], size) == 0) continue;
+      if (std::memcmp(&one[k].memory[at], &two[k].memory[at], size) == 0) continue;
       fail(result, Defect::kNondeterministic,
            fmt::format("two runs on the same input differ at {}: {:.9g} and {:.9g}",
                        place(problem, tensor, i), element(a, i), element(b, i)));
@@ -304,7 +337,7 @@ std::string_view to_string(Defect defect) {
 }
 
 void compare_outputs(DeviceInstance& device, Instance& instance, Verification& result) {
-  std::vector<std::vector<std::byte>> outputs = download_outputs(device);
+  const std::vector<HostBytes> outputs = download_sample(device, instance);
   compare_bytes(device, instance, outputs, result);
 }
 
@@ -345,11 +378,11 @@ Verification verify(const Rung& rung, Instance& instance) {
       result.counts[emulator::to_string(static_cast<emulator::Count>(i))] = counts[i];
     }
 #endif
-    std::vector<std::vector<std::byte>> outputs = download_outputs(device);
+    const std::vector<HostBytes> outputs = download_outputs(device);
     check_guards(device, result);
     for (size_t k = 0; k < outputs.size(); ++k) {
-      check_gaps(device.problem(), device.problem().input_count() + static_cast<int>(k), outputs[k],
-                 result);
+      check_gaps(device.problem(), device.problem().input_count() + static_cast<int>(k),
+                 outputs[k].bytes(), result);
     }
     check_inputs(device, instance, result);
     compare_bytes(device, instance, outputs, result);
@@ -358,7 +391,7 @@ Verification verify(const Rung& rung, Instance& instance) {
     device.poison_outputs(kSecondPoison);
     run(rung, device.problem(), context);
     synchronize(context.stream);
-    std::vector<std::vector<std::byte>> again = download_outputs(device);
+    const std::vector<HostBytes> again = download_outputs(device);
     check_guards(device, result);
     compare_runs(device.problem(), outputs, again, result);
   } catch (const Error& error) {

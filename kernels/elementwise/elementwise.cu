@@ -8,8 +8,7 @@
 namespace ws::elementwise {
 namespace {
 
-// ---- Operations
-// -----------------------------------------------------------------------------------
+// ---- Operations -------------------------------------------------------------------------------
 
 constexpr Parameter kOne[] = {
     {"x", false, "any shape of rank 0 to 6, f32, f16 or bf16, any strides"},
@@ -143,8 +142,7 @@ constexpr std::array kOperations = {
 };
 static_assert(well_formed(std::span<const Operation>(kOperations)));
 
-// ---- Rungs
-// ------------------------------------------------------------------------------------------
+// ---- Rungs ------------------------------------------------------------------------------------
 
 constexpr DTypes kF32 = {DType::kF32};
 constexpr DTypes kF16 = {DType::kF16};

@@ -22,8 +22,7 @@ inline double round_to(DType dtype, double value) {
   }
 }
 
-// ---- Formulas: written from the definition, sharing nothing with functors.hpp
-// --------------------
+// ---- Formulas: written from the definition, sharing nothing with functors.hpp -----------------
 
 // `flops`: what a plain evaluation of the formula counts, a function call as one.
 struct AddFormula {
@@ -101,8 +100,7 @@ struct SigmoidFormula {
   static double value(const Problem&, double x) { return 1 / (1 + std::exp(-x)); }
 };
 
-// ---- Shapes
-// -----------------------------------------------------------------------------------------
+// ---- Shapes -----------------------------------------------------------------------------------
 
 // The output has the inputs' shape; two inputs are broadcast against each other as in NumPy.
 template <class Formula>
@@ -176,8 +174,7 @@ Problem make(const Operation& operation, const Case& chosen, DType dtype) {
   return problem;
 }
 
-// ---- Cost, tolerance, reference
-// --------------------------------------------------------------------
+// ---- Cost, tolerance, reference ---------------------------------------------------------------
 
 // Elements that lie behind a tensor: a broadcast dimension has one.
 inline double distinct_elements(const Tensor& tensor) {
@@ -241,8 +238,7 @@ void reference(const Problem& problem, Slice slice, std::span<double* const> exp
   }
 }
 
-// ---- Inputs
-// -----------------------------------------------------------------------------------------
+// ---- Inputs -----------------------------------------------------------------------------------
 
 // Standard normal would never leave [-6, 6]: one element in eight comes from where the formulas
 // bend, round to nothing or overflow on the way.
@@ -257,8 +253,7 @@ inline void fill_with_corners(const Problem& problem, int index, uint64_t seed) 
   });
 }
 
-// ---- Cases
-// ------------------------------------------------------------------------------------------
+// ---- Cases ------------------------------------------------------------------------------------
 
 inline constexpr std::array<std::string_view, 3> kExtentNames = {"rows", "columns", "inputs"};
 

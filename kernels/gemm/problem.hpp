@@ -91,8 +91,7 @@ inline int alignment_of(const void* data, int64_t leading, DType dtype) {
   return static_cast<int>(bits & -bits);
 }
 
-// ---- The operation
-// --------------------------------------------------------------------------------
+// ---- The operation ----------------------------------------------------------------------------
 
 inline void infer(Problem& problem) {
   const Tensor& a = problem.tensor(0);
@@ -203,8 +202,7 @@ inline void reference(const Problem& problem, Slice slice, std::span<double* con
   }
 }
 
-// ---- Shapes
-// ---------------------------------------------------------------------------------------
+// ---- Shapes -----------------------------------------------------------------------------------
 
 constexpr Case shape(int64_t m, int64_t n, int64_t k, int layout, int64_t padding = 0,
                      int offset = 0) {

@@ -24,8 +24,7 @@ inline bool is_backward(Kind kind) {
   return kind == Kind::kSoftmaxBackward || kind == Kind::kLogSoftmaxBackward;
 }
 
-// ---- Rows
-// -----------------------------------------------------------------------------------------
+// ---- Rows -------------------------------------------------------------------------------------
 
 inline constexpr int kMaxOperands = 3;  // tensors of a call
 inline constexpr int kMaxOuter = kMaxRank - 1;
@@ -73,8 +72,7 @@ inline Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-// ---- The operations
-// -------------------------------------------------------------------------------
+// ---- The operations ---------------------------------------------------------------------------
 
 inline void infer(Problem& problem) {
   const Tensor& x = problem.tensor(0);
@@ -221,8 +219,7 @@ inline void fill(const Problem& problem, int index, uint64_t seed) {
   });
 }
 
-// ---- The table of operations
-// ----------------------------------------------------------------------
+// ---- The table of operations ------------------------------------------------------------------
 
 inline constexpr Parameter kForwardParameters[] = {
     {.name = "x", .doc = "[..., N], f32, f16 or bf16"},

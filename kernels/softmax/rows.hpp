@@ -16,8 +16,7 @@ __host__ __device__ __forceinline__ N smaller(N a, N b) {
   return a < b ? a : b;
 }
 
-// ---- Rows of any strides
-// --------------------------------------------------------------------------
+// ---- Rows of any strides ----------------------------------------------------------------------
 
 template <class T, int kInputs>
 struct StridedRows {
@@ -66,8 +65,7 @@ struct StridedRow {
   }
 };
 
-// ---- Packed elements
-// --------------------------------------------------------------------------------
+// ---- Packed elements --------------------------------------------------------------------------
 
 // N elements as the words that hold them. Kernels that pad a row choose between loaded and padding
 // words; on the elements themselves, two of which share a register, it would take twice the work.
@@ -108,8 +106,7 @@ struct Packed {
   }
 };
 
-// ---- Rows whose elements lie side by side
-// -----------------------------------------------------------
+// ---- Rows whose elements lie side by side -----------------------------------------------------
 
 template <class T, int kInputs>
 struct Rows {
@@ -204,8 +201,7 @@ struct Row {
   }
 };
 
-// ---- From a problem to a kernel
-// ---------------------------------------------------------------------
+// ---- From a problem to a kernel ---------------------------------------------------------------
 
 template <class T, int kInputs>
 StridedRows<T, kInputs> strided_rows_of(const Problem& problem) {

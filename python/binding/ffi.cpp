@@ -135,8 +135,7 @@ int input_count(const Operation& operation) {
   return count;
 }
 
-// ---- What the module exports
-// -----------------------------------------------------------------------
+// ---- What the module exports ------------------------------------------------------------------
 
 ffi::String catalogue() {
   return translated([] { return ffi::String(catalogue_json()); });

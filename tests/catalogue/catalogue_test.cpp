@@ -26,8 +26,7 @@ std::string error_of(const auto& call) {
   return "no error";
 }
 
-// ---- Names
-// ----------------------------------------------------------------------------------------
+// ---- Names ------------------------------------------------------------------------------------
 
 TEST(Resolve, FindsFamiliesOperationsAndRungs) {
   const Address family = resolve("elementwise");
@@ -86,8 +85,7 @@ TEST(Names, NoneStandsForTwoThings) {
   }
 }
 
-// ---- Seeds
-// ----------------------------------------------------------------------------------------
+// ---- Seeds ------------------------------------------------------------------------------------
 
 struct SeedLine {
   std::string family;
@@ -153,8 +151,7 @@ TEST(Seeds, RungsClaimOnlySeedsOfTheList) {
   }
 }
 
-// ---- Calls
-// ----------------------------------------------------------------------------------------
+// ---- Calls ------------------------------------------------------------------------------------
 
 Problem softmax_problem() {
   Problem problem;
@@ -256,8 +253,7 @@ TEST(Run, AddsRungAndProblemToErrors) {
   }
 }
 
-// ---- Tables
-// ---------------------------------------------------------------------------------------
+// ---- Tables -----------------------------------------------------------------------------------
 
 constexpr Rung kGood{
     .name = "a", .idea = "one line", .dtypes = kFloats, .run = [](const Problem&, const Context&) {

@@ -124,8 +124,7 @@ TEST_F(Verify, DrawsFreshInputsFromTheSeed) {
   EXPECT_NE(bytes(one), bytes(other));
 }
 
-// ---- Comparing
-// ------------------------------------------------------------------------------------
+// ---- Comparing --------------------------------------------------------------------------------
 
 // An operation whose reference and a rung whose output are what the test says.
 double stored = 0;
@@ -191,8 +190,7 @@ TEST_F(Verify, EachMeasureOfTheToleranceCounts) {
       << "a worst of 0 is not looked at";
 }
 
-// ---- Samples
-// --------------------------------------------------------------------------------------
+// ---- Samples ----------------------------------------------------------------------------------
 
 TEST(Instance, ComparesASampleOfLargeProblems) {
   Instance instance(wrong::center(), {.extents = {5000, 8}}, DType::kF32, 1,
@@ -222,8 +220,7 @@ TEST(Instance, ComparesAllOfSmallOnes) {
   EXPECT_EQ(next, 1000);
 }
 
-// ---- Memory
-// ---------------------------------------------------------------------------------------
+// ---- Memory -----------------------------------------------------------------------------------
 
 TEST_F(Verify, BuffersTellWhereTheyWereDamaged) {
   DeviceBuffer buffer(100, 6);
