@@ -20,7 +20,7 @@ class Buffer {
  public:
   explicit Buffer(size_t size) : size_(size) {
 #ifdef WS_EMULATED
-    data_ = static_cast<T*>(::operator new (size * sizeof(T), std::align_val_t{256}));
+    data_ = static_cast<T*>(::operator new(size * sizeof(T), std::align_val_t{256}));
 #else
     ws::detail::check_cuda(cudaMallocManaged(&data_, size * sizeof(T)), "cudaMallocManaged");
 #endif
@@ -33,7 +33,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
 #ifdef WS_EMULATED
-    ::operator delete (data_, std::align_val_t{256});
+    ::operator delete(data_, std::align_val_t{256});
 #else
     cudaFree(data_);
 #endif

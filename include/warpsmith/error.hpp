@@ -77,7 +77,8 @@ std::string concatenate(const Values&... values) {
 // message, so that it names the values: require(n > 0, "N must be positive, got ", n).
 template <class... Values>
 void require(bool condition, const Values&... values) {
-  if (!condition) [[unlikely]] throw InvalidArgument(concatenate(values...));
+  if (!condition) [[unlikely]]
+    throw InvalidArgument(concatenate(values...));
 }
 
 }  // namespace ws

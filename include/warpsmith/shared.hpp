@@ -1,6 +1,6 @@
-// Shared memory: SharedArray<T, N> inside a kernel's SharedStorage, SharedSpan<T> for the part whose
-// size is known at launch only. On the GPU both are plain memory; in the emulator every access is
-// checked against the bounds and against bytes that nothing has written.
+// Shared memory: SharedArray<T, N> inside a kernel's SharedStorage, SharedSpan<T> for the part
+// whose size is known at launch only. On the GPU both are plain memory; in the emulator every
+// access is checked against the bounds and against bytes that nothing has written.
 #pragma once
 
 #include <cstring>
@@ -12,8 +12,8 @@
 namespace ws {
 
 #ifdef WS_EMULATED
-// What `array[i]` gives in the emulator: reads and writes are checked. Write `const T x = array[i]`,
-// not `auto`: a copy of the reference would read later.
+// What `array[i]` gives in the emulator: reads and writes are checked. Write `const T x =
+// array[i]`, not `auto`: a copy of the reference would read later.
 template <class T>
 class SharedReference {
  public:

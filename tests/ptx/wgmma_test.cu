@@ -307,7 +307,7 @@ struct Faulty {
     ptx::wgmma_commit_group();
     ptx::wgmma_m64k16<16, half>(d1, a, b, false);
     if (bug == Bug::kTwoShapes) {
-      ptx::wgmma_m64k16<8, half>(reinterpret_cast<float(&)[4]>(d1), a, b, true);
+      ptx::wgmma_m64k16<8, half>(reinterpret_cast<float (&)[4]>(d1), a, b, true);
     }
     ptx::wgmma_commit_group();
     if (bug == Bug::kOverwrite && thread == 0) shared.a[5] = half(0.0f);

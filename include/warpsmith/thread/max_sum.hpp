@@ -32,7 +32,9 @@ struct MaxSum {
 };
 
 // What to subtract: the maximum, or 0 where all is -infinity and the difference would be NaN.
-__device__ __forceinline__ float finite_or_zero(float max) { return max == -kInfinity ? 0.0F : max; }
+__device__ __forceinline__ float finite_or_zero(float max) {
+  return max == -kInfinity ? 0.0F : max;
+}
 
 // Same bits for (a, b) and (b, a): the sum that stays is never the one that is scaled.
 __device__ __forceinline__ MaxSum merge(const MaxSum& a, const MaxSum& b) {
