@@ -12,9 +12,11 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 HEAD = """# Results
 
-Made by `tools/results_table.py` from the JSON files here, which `warpsmith bench` wrote on the device that each names. For every problem: the fastest rung, its median time, its rate, its
-share of the ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same run; for GEMM the data sheet's tensor rate), and how many times faster it is than each
-peer in the same interleaved run. Every rung of every problem is in the JSON.
+Made by `tools/results_table.py` from the JSON files here, which `warpsmith bench` wrote on the
+device that each names. For every problem: the fastest rung, its median time, its rate, its share of
+the ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same
+run; for GEMM the data sheet's tensor rate), and how many times faster it is than each peer in the
+same interleaved run. Every rung of every problem is in the JSON.
 """
 
 
@@ -64,8 +66,8 @@ def overhead(path: Path) -> str:
     lines = [
         f"## {path.relative_to(RESULTS).as_posix()}",
         "",
-        f"Host time of an eager call from Python at {data['elements']} f32 elements; {data['device']}, "
-        f"torch {data['torch']}.",
+        f"Host time of an eager call from Python at {data['elements']} f32 elements; "
+        f"{data['device']}, torch {data['torch']}.",
         "",
         "| call | warpsmith us | torch us | ratio |",
         "|---|---:|---:|---:|",
