@@ -1,0 +1,112 @@
+"""A call that differs from the last one of its operation is checked, and its rung chosen, anew."""
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+from conftest import assert_close
+from warpsmith._catalogue import OPERATIONS
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def pair(device: str, *shape: int, dtype: torch.dtype = torch.float32) -> Pair:
+    x, y = torch.randn(2, *shape).to(device, dtype)
+    return x.clone(), y.clone()
+
+
+@pytest.fixture(params=[False, True], ids=["run", "run_quick"])
+def run(request: pytest.FixtureRequest) -> Any:
+    """add as the binding has it: the package's function would try another way where one fails."""
+    operation = OPERATIONS["add"]
+    return operation.run_quick if request.param else operation.run
+
+
+def check_add(run: Any, x: torch.Tensor, y: torch.Tensor, *rung: int) -> None:
+    out = torch.full_like(x, float("nan"))
+    run(x, y, out, *rung)
+    assert_close(out, torch.add(x, y).cpu())
+
+
+def variants(device: str) -> dict[str, Pair]:
+    """Calls that each differ in one thing from the first."""
+    x, y = pair(device, 8, 64)
+    far, _ = pair(device, 8 * 64 + 1)
+    return {
+        "first": (x, y),
+        "other addresses": pair(device, 8, 64),
+        "an address 4 bytes on": (x, far[1:].view(8, 64)),
+        "other strides": (x, pair(device, 64, 8)[0].t()),
+        "a broadcast": (x, y[:1]),
+        "another shape": pair(device, 16, 32),
+        "another rank": pair(device, 512),
+        "another dtype": pair(device, 8, 64, dtype=torch.float16),
+        "no elements": pair(device, 0, 64),
+    }
+
+
+def test_what_differs_is_chosen_anew(run: Any, device: str) -> None:
+    calls = variants(device)
+    for x, y in list(calls.values()) * 2:
+        check_add(run, *calls["first"])
+        check_add(run, x, y)
+        check_add(run, x, y)
+
+
+@pytest.mark.parametrize("name", ["an address 4 bytes on", "other strides"])
+def test_a_rung_that_does_not_take_the_next_call(name: str, run: Any, device: str) -> None:
+    calls = variants(device)
+    rung = OPERATIONS["add"].codes["vector_x4"]
+    check_add(run, *calls["first"], rung)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="does not take"):
+            check_add(run, *calls[name], rung)
+        check_add(run, *calls[name])
+
+
+def test_an_output_that_does_not_fit_the_next_call(run: Any, device: str) -> None:
+    x, y = pair(device, 8, 64)
+    out = torch.empty_like(x)
+    run(x, y, out)
+    for wrong in (out[:4], out.half(), out[:1].expand(8, 64)):
+        with pytest.raises(ValueError):
+            run(x, y, wrong)
+    check_add(run, x, torch.randn_like(x))
+
+
+def test_other_attributes(device: str) -> None:
+    x, _ = pair(device, 8, 64)
+    for approximate in ("none", "tanh", "none"):
+        result = warpsmith.gelu(x, approximate=approximate)
+        assert torch.equal(result, warpsmith.gelu(x.clone(), approximate=approximate))
+        assert_close(result, torch.nn.functional.gelu(x.cpu(), approximate=approximate))
+
+
+def test_each_thread_has_its_own() -> None:
+    failures: list[BaseException] = []
+
+    def work(rows: int) -> None:
+        try:
+            for _ in range(5):
+                check_add(OPERATIONS["add"].run_quick, *pair("cpu", rows, 64))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(rows,)) for rows in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.cuda
+def test_other_devices(run: Any) -> None:
+    devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    x, y = pair("cpu", 8, 64)
+    for device in devices * 2:
+        check_add(run, x.to(device), y.to(device))
+    with pytest.raises(ValueError):
+        check_add(run, x.to(devices[1]), y)
