@@ -4,14 +4,10 @@
 file(GLOB files RELATIVE ${ROOT} ${ROOT}/kernels/*/*.cuh ${ROOT}/kernels/*/*.cu ${ROOT}/kernels/*/*.hpp
      ${ROOT}/catalogue/seed-kernels.tsv)
 
-if(DEFINED ENV{WS_REVISION})  # of a copy that has no git
-  set(revision $ENV{WS_REVISION})
-else()
-  execute_process(COMMAND git -C ${ROOT} describe --always --dirty --abbrev=12 OUTPUT_VARIABLE revision
-                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  if(failed OR NOT revision)
-    set(revision unknown)
-  endif()
+execute_process(COMMAND git -C ${ROOT} describe --always --dirty --abbrev=12 OUTPUT_VARIABLE revision
+                OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed OR NOT revision)
+  set(revision unknown)
 endif()
 
 set(text "// Made by cmake/embed.cmake.\n#include <array>\n\n#include \"harness/embedded.hpp\"\n\nnamespace ws {\n\n")
