@@ -93,8 +93,10 @@ std::vector<Case> cases_of(const Json& options, const Operation& operation,
   if (!shapes.empty()) {
     cases.clear();
     for (const std::vector<int64_t>& extents : shapes) {
-      require(extents.size() == operation.extent_names.size(), "a shape of ", extents.size(),
-              " extents; ", operation.name, " has ", operation.extent_names.size());
+      const size_t most = operation.extent_names.size();
+      const size_t least = most - static_cast<size_t>(operation.optional_extents);
+      require(extents.size() >= least && extents.size() <= most, "a shape of ", extents.size(),
+              " extents; ", operation.name, " has ", least, least < most ? " or more" : "");
       for (const int64_t extent : extents) require(extent >= 0, "an extent of ", extent);
       std::ranges::copy(extents, cases.emplace_back().extents.begin());
     }
