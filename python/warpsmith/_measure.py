@@ -121,7 +121,10 @@ class _TorchPeer:
             for a, number in zip(row.attributes, attributes, strict=True)
         ]
         function = torch_expression(row, values)
-        return torch.compile(function, fullgraph=True) if self._compiled else function
+        if not self._compiled:
+            return function
+        torch._dynamo.reset()  # of one code object it compiles eight variants, then no more
+        return torch.compile(function, fullgraph=True)
 
     def _convert(self, operation: int, tensors: Any) -> list[Any]:
         import torch
