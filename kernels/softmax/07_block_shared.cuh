@@ -67,13 +67,12 @@ struct BlockSharedKernel {
 struct BlockShared {
   static constexpr int64_t kBytes = 96 * 1024;
 
-  static int64_t row_bytes(const Problem& problem, const Layout& layout) {
-    return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype)) *
-           (layout.operands - 1);
+  static int64_t staged_bytes(const Problem& problem, const Layout& layout) {
+    return row_bytes(problem, layout) * (layout.operands - 1);
   }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
-    if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
+    if (const int64_t bytes = staged_bytes(problem, layout); bytes > kBytes) {
       return concatenate("stages rows of up to ", kBytes, " bytes in shared memory, not ", bytes);
     }
     return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
@@ -85,7 +84,7 @@ struct BlockShared {
       launch<Kernel>(
           {.blocks = rows.count,
            .threads = Kernel::kThreads,
-           .dynamic_shared = static_cast<size_t>(row_bytes(problem, layout_of(problem)))},
+           .dynamic_shared = static_cast<size_t>(staged_bytes(problem, layout_of(problem)))},
           context.stream, rows);
     });
   }

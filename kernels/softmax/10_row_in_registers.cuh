@@ -80,9 +80,6 @@ struct RowInRegisters {
   static int64_t most_bytes(const Problem& problem) {
     return size_of(problem.tensor(0).dtype) == 4 ? Shape<256, 16>::kBytes : Shape<512, 4>::kBytes;
   }
-  static int64_t row_bytes(const Problem& problem, const Layout& layout) {
-    return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
-  }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
     if (Reason reason = forward_only(problem); !reason.empty()) return reason;

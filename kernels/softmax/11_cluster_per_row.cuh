@@ -42,9 +42,6 @@ struct ClusterPerRow {
   static constexpr int64_t kBlockBytes = 64 * 1024;
   static constexpr int64_t kBytes = cluster::kMaxBlocks * kBlockBytes;
 
-  static int64_t row_bytes(const Problem& problem, const Layout& layout) {
-    return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
-  }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
     if (Reason reason = forward_only(problem); !reason.empty()) return reason;

@@ -98,9 +98,6 @@ struct ClusterQueue {
     }
   }
 
-  static int64_t row_bytes(const Problem& problem, const Layout& layout) {
-    return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
-  }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
     if (Reason reason = forward_only(problem); !reason.empty()) return reason;

@@ -228,6 +228,11 @@ Rows<T, kInputs> rows_of(const Problem& problem) {
   return rows;
 }
 
+// Of a row of one operand.
+inline int64_t row_bytes(const Problem& problem, const Layout& layout) {
+  return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
+}
+
 // Whether the rows keep Row's promise kAligned.
 template <int kWidth, class T, int kInputs>
 bool rows_aligned(const Rows<T, kInputs>& rows) {
