@@ -59,6 +59,7 @@ void set_element(const Tensor& tensor, int64_t index, double value) {
     case DType::kE5m2: tensor.as<e5m2>()[at] = rounded<e5m2>(value); break;
     case DType::kI32: tensor.as<int32_t>()[at] = static_cast<int32_t>(value); break;
     case DType::kI64: tensor.as<int64_t>()[at] = static_cast<int64_t>(value); break;
+    case DType::kBool: tensor.as<uint8_t>()[at] = value != 0; break;
   }
 }
 
@@ -76,6 +77,9 @@ void fill_with(const Tensor& tensor, const std::function<double(int64_t)>& value
       break;
     case DType::kI64:
       fill_as<int64_t>(tensor, value, [](double v) { return static_cast<int64_t>(v); });
+      break;
+    case DType::kBool:
+      fill_as<uint8_t>(tensor, value, [](double v) { return static_cast<uint8_t>(v != 0); });
       break;
   }
 }

@@ -5,8 +5,8 @@
 namespace ws {
 namespace {
 
-constexpr std::array<std::string_view, 7> kDTypeNames = {"f32",  "f16", "bf16", "e4m3",
-                                                         "e5m2", "i32", "i64"};
+constexpr std::array<std::string_view, kAllDTypes.size()> kDTypeNames = {
+    "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i64", "bool"};
 
 std::string list(std::span<const int64_t> values) {
   std::string text = "[";
@@ -37,7 +37,7 @@ DType dtype_from(std::string_view name) {
     if (kDTypeNames[i] == name) return static_cast<DType>(i);
   }
   throw InvalidArgument(
-      concatenate("unknown dtype '", name, "': f32, f16, bf16, e4m3, e5m2, i32 or i64"));
+      concatenate("unknown dtype '", name, "': f32, f16, bf16, e4m3, e5m2, i32, i64 or bool"));
 }
 
 int64_t Tensor::elements() const {
@@ -127,6 +127,7 @@ double element(const Tensor& tensor, int64_t index) {
     case DType::kE5m2: return to_float(tensor.as<const e5m2>()[offset]);
     case DType::kI32: return tensor.as<const int32_t>()[offset];
     case DType::kI64: return static_cast<double>(tensor.as<const int64_t>()[offset]);
+    case DType::kBool: return tensor.as<const uint8_t>()[offset] != 0 ? 1 : 0;
   }
   return 0;
 }

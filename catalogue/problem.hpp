@@ -14,11 +14,14 @@
 
 namespace ws {
 
-enum class DType : uint8_t { kF32, kF16, kBf16, kE4m3, kE5m2, kI32, kI64 };
-std::string_view to_string(DType dtype);  // "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i64"
+enum class DType : uint8_t { kF32, kF16, kBf16, kE4m3, kE5m2, kI32, kI64, kBool };
+inline constexpr std::array kAllDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
+                                          DType::kE5m2, DType::kI32, DType::kI64,  DType::kBool};
+// "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i64", "bool"
+std::string_view to_string(DType dtype);
 DType dtype_from(std::string_view name);  // throws InvalidArgument
 constexpr size_t size_of(DType dtype) {
-  constexpr std::array<size_t, 7> kBytes = {4, 2, 2, 1, 1, 4, 8};
+  constexpr std::array<size_t, kAllDTypes.size()> kBytes = {4, 2, 2, 1, 1, 4, 8, 1};
   return kBytes[static_cast<size_t>(dtype)];
 }
 
@@ -52,6 +55,10 @@ struct dtype_traits<int32_t> {
 template <>
 struct dtype_traits<int64_t> {
   static constexpr DType kValue = DType::kI64;
+};
+template <>
+struct dtype_traits<bool> {
+  static constexpr DType kValue = DType::kBool;
 };
 template <class T>
 inline constexpr DType kDType = dtype_traits<T>::kValue;

@@ -16,9 +16,6 @@ namespace {
 
 constexpr size_t kWidth = 100;
 
-constexpr std::array kAllDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
-                                   DType::kE5m2, DType::kI32, DType::kI64};
-
 int64_t parse_extent(std::string_view text, std::string_view whole) {
   int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);

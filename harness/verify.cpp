@@ -39,7 +39,9 @@ int64_t offset_of(const Tensor& tensor, int64_t index) {
   return offset;
 }
 
-bool is_float(DType dtype) { return dtype != DType::kI32 && dtype != DType::kI64; }
+bool is_float(DType dtype) {
+  return dtype != DType::kI32 && dtype != DType::kI64 && dtype != DType::kBool;
+}
 
 // What a perfect kernel stores for `value`.
 double round_to(DType dtype, double value) {
@@ -50,7 +52,8 @@ double round_to(DType dtype, double value) {
     case DType::kE4m3: return to_float(from_float<e4m3>(static_cast<float>(value)));
     case DType::kE5m2: return to_float(from_float<e5m2>(static_cast<float>(value)));
     case DType::kI32:
-    case DType::kI64: return value;
+    case DType::kI64:
+    case DType::kBool: return value;
   }
   return value;
 }

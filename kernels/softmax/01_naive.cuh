@@ -12,13 +12,13 @@ namespace ws::softmax {
 template <class T, class Op>
 struct NaiveKernel {
   static constexpr int kThreads = 128;
-  using Arguments = StridedRows<T, 1>;
+  using Arguments = StridedRows<T, Op>;
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& rows) const {
     const int64_t r = block_index() * kThreads + thread_index();
     if (r >= rows.layout.rows) return;
-    const StridedRow<T, 1> row(rows, r);
+    const StridedRow<T, Op> row(rows, r);
     float sum = 0;
     for (int64_t i = 0; i < row.columns; ++i) sum += exp_approximate(row[i][0]);
     const typename Op::Finish finish(MaxSum{.max = 0, .sum = sum});
@@ -28,14 +28,14 @@ struct NaiveKernel {
 
 struct Naive {
   static Reason supports(const Problem& problem) {
-    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (Reason reason = one_of(kForward, problem); !reason.empty()) return reason;
     if (problem.attribute(0) != 0) return {};
     return "does not subtract the maximum, so exp(x) may overflow: needs bounded=true";
   }
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+    dispatch<kForward>(problem, [&]<class T, class Op>() {
       using Kernel = NaiveKernel<T, Op>;
-      const auto rows = strided_rows_of<T, 1>(problem);
+      const auto rows = strided_rows_of<T, Op>(problem);
       launch<Kernel>(
           {.blocks = divide_up(rows.layout.rows, Kernel::kThreads), .threads = Kernel::kThreads},
           context.stream, rows);

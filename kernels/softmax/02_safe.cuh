@@ -11,13 +11,13 @@ namespace ws::softmax {
 template <class T, class Op>
 struct SafeKernel {
   static constexpr int kThreads = 128;
-  using Arguments = StridedRows<T, 1>;
+  using Arguments = StridedRows<T, Op>;
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& rows) const {
     const int64_t r = block_index() * kThreads + thread_index();
     if (r >= rows.layout.rows) return;
-    const StridedRow<T, 1> row(rows, r);
+    const StridedRow<T, Op> row(rows, r);
     float max = -kInfinity;
     for (int64_t i = 0; i < row.columns; ++i) max = fmaxf(max, row[i][0]);
     float sum = 0;
@@ -28,10 +28,11 @@ struct SafeKernel {
 };
 
 struct Safe {
+  static Reason supports(const Problem& problem) { return one_of(kForwardAndMasked, problem); }
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+    dispatch<kForwardAndMasked>(problem, [&]<class T, class Op>() {
       using Kernel = SafeKernel<T, Op>;
-      const auto rows = strided_rows_of<T, 1>(problem);
+      const auto rows = strided_rows_of<T, Op>(problem);
       launch<Kernel>(
           {.blocks = divide_up(rows.layout.rows, Kernel::kThreads), .threads = Kernel::kThreads},
           context.stream, rows);

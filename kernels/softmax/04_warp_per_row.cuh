@@ -14,13 +14,13 @@ template <class T, class Op>
 struct WarpPerRowKernel {
   static constexpr int kThreads = 128;
   static constexpr int kWarps = kThreads / kWarpSize;
-  using Arguments = StridedRows<T, Op::kInputs>;
+  using Arguments = StridedRows<T, Op>;
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& rows) const {
     const int64_t r = block_index() * kWarps + warp_index();
     if (r >= rows.layout.rows) return;
-    const StridedRow<T, Op::kInputs> row(rows, r);
+    const StridedRow<T, Op> row(rows, r);
     auto total = Op::none();
     for (int64_t i = lane_index(); i < row.columns; i += kWarpSize) {
       total = Op::add(total, row[i]);
@@ -34,9 +34,9 @@ struct WarpPerRowKernel {
 
 struct WarpPerRow {
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
+    dispatch<kEvery>(problem, [&]<class T, class Op>() {
       using Kernel = WarpPerRowKernel<T, Op>;
-      const auto rows = strided_rows_of<T, Op::kInputs>(problem);
+      const auto rows = strided_rows_of<T, Op>(problem);
       launch<Kernel>(
           {.blocks = divide_up(rows.layout.rows, Kernel::kWarps), .threads = Kernel::kThreads},
           context.stream, rows);

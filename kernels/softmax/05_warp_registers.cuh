@@ -17,7 +17,7 @@ struct WarpRegistersKernel {
   static constexpr int kColumns = 1024;
   using RowInRegisters = RowTile<T, Op, kWidest<T>, kWarpSize, kColumns / (kWarpSize * kWidest<T>)>;
   static_assert(RowInRegisters::kCapacity == kColumns);
-  using Arguments = Rows<T, Op::kInputs>;
+  using Arguments = Rows<T, Op>;
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& rows) const {
@@ -41,9 +41,9 @@ struct WarpRegisters {
     return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
   }
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
+    dispatch<kEvery>(problem, [&]<class T, class Op>() {
       using Kernel = WarpRegistersKernel<T, Op>;
-      const auto rows = rows_of<T, Op::kInputs>(problem);
+      const auto rows = rows_of<T, Op>(problem);
       launch<Kernel>({.blocks = divide_up(rows.count, Kernel::kWarps), .threads = Kernel::kThreads},
                      context.stream, rows);
     });

@@ -16,7 +16,7 @@ struct BlockPerRowKernel {
   static constexpr int kElementsPerThread = 32;
   using RowInRegisters = RowTile<T, Op, kWidth, kThreads, kElementsPerThread / kWidth>;
   using Total = typename Op::Total;
-  using Arguments = Rows<T, Op::kInputs>;
+  using Arguments = Rows<T, Op>;
   struct SharedStorage {
     typename block::AllReduce<Total, kThreads>::Storage total;
   };
@@ -38,7 +38,7 @@ struct BlockPerRow {
 
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
-    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (Reason reason = one_of(kForwardAndMasked, problem); !reason.empty()) return reason;
     if (layout.columns > kColumns) {
       return concatenate("a block's registers hold rows of up to ", kColumns, " elements, not ",
                          layout.columns);
@@ -46,10 +46,10 @@ struct BlockPerRow {
     return rows_supported(problem, layout, kWidth);
   }
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+    dispatch<kForwardAndMasked>(problem, [&]<class T, class Op>() {
       if constexpr (kWidth <= kWidest<T>) {
         using Kernel = BlockPerRowKernel<T, Op, kWidth>;
-        const auto rows = rows_of<T, Op::kInputs>(problem);
+        const auto rows = rows_of<T, Op>(problem);
         launch<Kernel>({.blocks = rows.count, .threads = Kernel::kThreads}, context.stream, rows);
       }
     });

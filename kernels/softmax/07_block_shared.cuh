@@ -17,14 +17,14 @@ struct BlockSharedKernel {
   static constexpr int kInputs = Op::kInputs;
   static constexpr int kWidth = kWidest<T>;
   using Total = typename Op::Total;
-  using Arguments = Rows<T, kInputs>;
+  using Arguments = Rows<T, Op>;
   struct SharedStorage {
     typename block::AllReduce<Total, kThreads>::Storage total;
   };
 
   // A thread reads back what it wrote itself, so the only barrier is the reduction's.
   __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
-    const Row<T, kInputs, kWidth> row(rows, block_index());
+    const Row<T, Op, kWidth> row(rows, block_index());
     const int64_t vectors = row.vectors;
     const SharedSpan<T> staged = dynamic_shared<T>(shared, kInputs * vectors * kWidth);
     Total mine = Op::none();
@@ -72,15 +72,16 @@ struct BlockShared {
   }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
+    if (Reason reason = one_of(kWithoutMask, problem); !reason.empty()) return reason;
     if (const int64_t bytes = staged_bytes(problem, layout); bytes > kBytes) {
       return concatenate("stages rows of up to ", kBytes, " bytes in shared memory, not ", bytes);
     }
     return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
   }
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
+    dispatch<kWithoutMask>(problem, [&]<class T, class Op>() {
       using Kernel = BlockSharedKernel<T, Op>;
-      const auto rows = rows_of<T, Op::kInputs>(problem);
+      const auto rows = rows_of<T, Op>(problem);
       launch<Kernel>(
           {.blocks = rows.count,
            .threads = Kernel::kThreads,

@@ -15,13 +15,13 @@ struct BlockUncachedKernel {
   static constexpr int kThreads = 512;
   static constexpr int kWidth = kWidest<T>;
   using Total = typename Op::Total;
-  using Arguments = Rows<T, Op::kInputs>;
+  using Arguments = Rows<T, Op>;
   struct SharedStorage {
     typename block::AllReduce<Total, kThreads>::Storage total;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
-    const Row<T, Op::kInputs, kWidth> row(rows, block_index());
+    const Row<T, Op, kWidth> row(rows, block_index());
     const bool has_edge = thread_index() < row.edges;
     Total mine = Op::none();
     if (has_edge) mine = Op::add(mine, row.edge_element(thread_index()));
@@ -49,9 +49,9 @@ struct BlockUncachedKernel {
 
 struct BlockUncached {
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kBoth>(problem, [&]<class T, class Op>() {
+    dispatch<kEvery>(problem, [&]<class T, class Op>() {
       using Kernel = BlockUncachedKernel<T, Op>;
-      const auto rows = rows_of<T, Op::kInputs>(problem);
+      const auto rows = rows_of<T, Op>(problem);
       launch<Kernel>({.blocks = rows.count, .threads = Kernel::kThreads}, context.stream, rows);
     });
   }

@@ -20,7 +20,7 @@ struct GridFenceKernel {
   static constexpr int kWidth = kWidest<T>;
   using Total = typename Op::Total;
   struct Arguments {
-    Rows<T, Op::kInputs> rows;
+    Rows<T, Op> rows;
     int parts;  // of a row
     uint32_t* meeting;
     Total* totals;  // [rows, parts]
@@ -28,7 +28,7 @@ struct GridFenceKernel {
   struct SharedStorage {
     typename block::AllReduce<Total, kThreads>::Storage total;
   };
-  using RowOf = Row<T, Op::kInputs, kWidth>;
+  using RowOf = Row<T, Op, kWidth>;
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
@@ -82,7 +82,7 @@ struct GridFence {
     return static_cast<int>(std::max<int64_t>(1, blocks() / std::max<int64_t>(1, rows)));
   }
   static Reason supports(const Problem& problem) {
-    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (Reason reason = one_of(kForward, problem); !reason.empty()) return reason;
     return supports_widest(problem);
   }
   static size_t workspace(const Problem& problem) {
@@ -90,10 +90,10 @@ struct GridFence {
     return kMeetingBytes + static_cast<size_t>(rows * parts(rows)) * sizeof(MaxSum);
   }
   static void run(const Problem& problem, const Context& context) {
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+    dispatch<kForward>(problem, [&]<class T, class Op>() {
       using Kernel = GridFenceKernel<T, Op>;
       typename Kernel::Arguments arguments{};
-      arguments.rows = rows_of<T, Op::kInputs>(problem);
+      arguments.rows = rows_of<T, Op>(problem);
       arguments.parts = parts(arguments.rows.count);
       arguments.meeting = static_cast<uint32_t*>(context.workspace);
       arguments.totals = reinterpret_cast<typename Op::Total*>(

@@ -22,7 +22,7 @@ struct RowInRegistersKernel {
   static constexpr int kRows = kThreads / kLanes;  // of a block
   using RowOfThreads = RowTile<T, Op, kWidest<T>, kLanes, kVectors, kAligned>;
   using Total = typename Op::Total;
-  using Arguments = Rows<T, Op::kInputs>;
+  using Arguments = Rows<T, Op>;
   struct SharedStorage {
     typename block::AllReduce<Total, kThreads>::Storage total;
   };
@@ -68,21 +68,26 @@ struct Shapes {
 };
 // Measured on an H200 (results/JOURNAL.md): two vectors a thread, then more threads, until
 // registers for 16-bit elements in f32, or the barrier of a wide block, cost more than they give.
-template <class T>
+// Gradients, which hold two rows, end at half the length.
+template <class T, int kInputs>
 using RegisterShapes = std::conditional_t<
-    sizeof(T) == 4,
-    Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
-           Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>,
-    Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
-           Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>;
+    kInputs == 2,
+    Shapes<Shape<8, 2>, Shape<32, 1>, Shape<32, 2>, Shape<128, 1>, Shape<128, 2>, Shape<256, 2>,
+           Shape<512, 2>>,
+    std::conditional_t<
+        sizeof(T) == 4,
+        Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
+               Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>,
+        Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
+               Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>>;
 
 struct RowInRegisters {
   static int64_t most_bytes(const Problem& problem) {
+    if (is_backward(kind_of(problem))) return Shape<512, 2>::kBytes;
     return size_of(problem.tensor(0).dtype) == 4 ? Shape<256, 16>::kBytes : Shape<512, 4>::kBytes;
   }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
-    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
     const int64_t most = most_bytes(problem);
     if (const int64_t bytes = row_bytes(problem, layout); bytes > most) {
       return concatenate("a block's registers hold rows of up to ", most, " bytes, not ", bytes);
@@ -91,10 +96,10 @@ struct RowInRegisters {
   }
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
-      const auto rows = rows_of<T, Op::kInputs>(problem);
+    dispatch<kEvery>(problem, [&]<class T, class Op>() {
+      const auto rows = rows_of<T, Op>(problem);
       const auto with = [&]<bool kAligned>() {
-        RegisterShapes<T>::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
+        RegisterShapes<T, Op::kInputs>::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
           RowInRegistersKernel<T, Op, kLanes, kVectors, kAligned>::launch_on(rows, context.stream);
         });
       };

@@ -20,7 +20,7 @@ struct ClusterPerRowKernel {
   static constexpr Arch kArch = Arch::kSm90;
   using Part = RowTile<T, Op, kWidest<T>, kThreads, kVectors>;
   using Total = typename Op::Total;
-  using Arguments = Rows<T, Op::kInputs>;
+  using Arguments = Rows<T, Op>;
   struct SharedStorage {
     typename cluster::AllReduce<Total, kThreads>::Storage total;
   };
@@ -44,7 +44,7 @@ struct ClusterPerRow {
 
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
-    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (Reason reason = one_of(kForwardAndMasked, problem); !reason.empty()) return reason;
     if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
       return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ",
                          bytes);
@@ -59,9 +59,9 @@ struct ClusterPerRow {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
     const auto blocks =
         static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, kBlockBytes))));
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+    dispatch<kForwardAndMasked>(problem, [&]<class T, class Op>() {
       using Kernel = ClusterPerRowKernel<T, Op>;
-      const auto rows = rows_of<T, Op::kInputs>(problem);
+      const auto rows = rows_of<T, Op>(problem);
       launch<Kernel>(
           {.blocks = rows.count * blocks, .threads = Kernel::kThreads, .cluster = blocks},
           context.stream, rows);

@@ -27,7 +27,7 @@ struct ClusterQueueKernel {
   using Queue = RowQueue<T, Shape>;
   using Total = typename Op::Total;
   struct Arguments {
-    Rows<T, Op::kInputs> rows;
+    Rows<T, Op> rows;
     uint64_t* next;  // 0 at launch
   };
   struct SharedStorage {
@@ -100,7 +100,7 @@ struct ClusterQueue {
 
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
-    if (Reason reason = forward_only(problem); !reason.empty()) return reason;
+    if (Reason reason = one_of(kForward, problem); !reason.empty()) return reason;
     if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
       return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ",
                          bytes);
@@ -113,10 +113,10 @@ struct ClusterQueue {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
     auto* next = static_cast<uint64_t*>(context.workspace);
     set_zero(next, sizeof(*next), context.stream);
-    dispatch<Directions::kForward>(problem, [&]<class T, class Op>() {
+    dispatch<kForward>(problem, [&]<class T, class Op>() {
       with_shape<T>(bytes, [&]<class Shape>() {
         using Kernel = ClusterQueueKernel<T, Op, Shape>;
-        const auto rows = rows_of<T, Op::kInputs>(problem);
+        const auto rows = rows_of<T, Op>(problem);
         const auto blocks =
             static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
         const Grid cluster{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};

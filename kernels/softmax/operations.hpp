@@ -1,7 +1,8 @@
 // What the family's operations do with a row, for kernels that are written once for all of them.
 //
 // A row operation makes one Total of a row's elements, then each output from its element and the
-// Total. An element is `Values`: one float of every input.
+// Total. An Element is one float of each of kInputs inputs; an operation that is kMasked makes it of
+// those floats and the element's mask, in prepare(); what lies beyond a row is padding().
 #pragma once
 
 #include "warpsmith/thread/max_sum.hpp"
@@ -22,24 +23,26 @@ using Values = Tile<float, kInputs>;
 template <bool kLogarithm>
 struct Forward {
   static constexpr int kInputs = 1;
+  static constexpr bool kMasked = false;
   static constexpr float kPadding = -kInfinity;  // an input that changes no total
+  using Element = Values<1>;
   using Total = MaxSum;
 
   __device__ __forceinline__ static Total none() { return MaxSum::none(); }
   __device__ __forceinline__ static Total merge(const Total& a, const Total& b) {
     return thread::merge(a, b);
   }
-  __device__ __forceinline__ static Total add(const Total& total, const Values<1>& x) {
+  __device__ __forceinline__ static Total add(const Total& total, const Element& x) {
     return thread::add(total, x[0]);
   }
 
   // The Total of the elements of kLanes neighbouring lanes, given to each of them; softmax leaves
   // exp(x - their maximum) in place of x, so that end() needs no second exponential.
   template <int kLanes = 1, int N>
-  __device__ __forceinline__ static Total begin(Tile<Values<1>, N>& tile) {
+  __device__ __forceinline__ static Total begin(Tile<Element, N>& tile) {
     const auto larger = [](float a, float b) { return fmaxf(a, b); };
     const float max = warp::all_reduce<kLanes>(
-        fold(tile, -kInfinity, [&](float m, const Values<1>& x) { return larger(m, x[0]); }),
+        fold(tile, -kInfinity, [&](float m, const Element& x) { return larger(m, x[0]); }),
         larger);
     const float shift = thread::finite_or_zero(max);
     float sum = 0;
@@ -57,7 +60,7 @@ struct Forward {
    public:
     __device__ __forceinline__ explicit Finish(const Total& total)
         : max_(total.max), scale_(kLogarithm ? logf(total.sum) : 1.0F / total.sum) {}
-    __device__ __forceinline__ float operator()(const Values<1>& x) const {
+    __device__ __forceinline__ float operator()(const Element& x) const {
       if constexpr (kLogarithm) {
         return (x[0] - max_) - scale_;
       } else {
@@ -75,7 +78,7 @@ struct Forward {
    public:
     __device__ __forceinline__ ScaleByTotal(const Total& mine, const Total& total)
         : factor_(exp_approximate(mine.max - total.max) * (1.0F / total.sum)) {}
-    __device__ __forceinline__ float operator()(const Values<1>& left) const {
+    __device__ __forceinline__ float operator()(const Element& left) const {
       return left[0] * factor_;
     }
 
@@ -96,24 +99,67 @@ struct Forward {
 template <bool kLogarithm>
 struct Backward {
   static constexpr int kInputs = 2;
+  static constexpr bool kMasked = false;
   static constexpr float kPadding = 0;
+  using Element = Values<2>;
   using Total = float;
 
   __device__ __forceinline__ static Total none() { return 0; }
   __device__ __forceinline__ static Total merge(Total a, Total b) { return a + b; }
-  __device__ __forceinline__ static Total add(Total total, const Values<2>& v) {
+  template <int N>
+  __device__ __forceinline__ static Total add(Total total, const Values<N>& v) {
     return kLogarithm ? total + v[0] : fmaf(v[0], v[1], total);
   }
-  template <int kLanes = 1, int N>
-  __device__ __forceinline__ static Total begin(Tile<Values<2>, N>& tile) {
-    return warp::all_reduce<kLanes>(fold(tile, none(), add), merge);
+  template <int kLanes = 1, int M, int N>
+  __device__ __forceinline__ static Total begin(Tile<Values<M>, N>& tile) {
+    return warp::all_reduce<kLanes>(fold(tile, none(), add<M>), merge);
   }
 
   class Finish {
    public:
     __device__ __forceinline__ explicit Finish(Total total) : total_(total) {}
-    __device__ __forceinline__ float operator()(const Values<2>& v) const {
+    __device__ __forceinline__ float operator()(const Element& v) const {
       return kLogarithm ? v[0] - exp_approximate(v[1]) * total_ : (v[0] - total_) * v[1];
+    }
+
+   private:
+    float total_;
+  };
+  __device__ __forceinline__ static Finish end(Total /*mine*/, Total total) {
+    return Finish(total);
+  }
+};
+
+// y = softmax(mask ? scale x : fill); input: x.
+struct ScaleMaskForward : Forward<false> {
+  static constexpr bool kMasked = true;
+
+  float scale;
+  float fill;
+
+  __device__ __forceinline__ Element prepare(const Values<1>& x, bool keep) const {
+    return {{keep ? x[0] * scale : fill}};
+  }
+  __device__ __forceinline__ static Element padding() { return {{kPadding}}; }
+};
+
+// dx = mask ? scale (g - sum(g y)) y : 0; inputs: g and y.
+struct ScaleMaskBackward : Backward<false> {
+  static constexpr bool kMasked = true;
+  using Element = Values<3>;  // scale g, y, 1 or 0 as the mask
+
+  float scale;
+
+  __device__ __forceinline__ Element prepare(const Values<2>& v, bool keep) const {
+    return {{v[0] * scale, v[1], keep ? 1.0F : 0.0F}};
+  }
+  __device__ __forceinline__ static Element padding() { return {}; }
+
+  class Finish {
+   public:
+    __device__ __forceinline__ explicit Finish(Total total) : total_(total) {}
+    __device__ __forceinline__ float operator()(const Element& v) const {
+      return v[2] != 0 ? (v[0] - total_) * v[1] : 0.0F;
     }
 
    private:

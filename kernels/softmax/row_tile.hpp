@@ -18,14 +18,17 @@ class RowTile {
  public:
   static constexpr int kElements = kVectors * kWidth + kEdges;
   static constexpr int64_t kCapacity = static_cast<int64_t>(kLanes) * kVectors * kWidth;
-  using Elements = Tile<Values<kInputs>, kElements>;
-  using RowOf = Row<T, kInputs, kWidth, kAligned>;
+  using Elements = Tile<typename Op::Element, kElements>;
+  using RowOf = Row<T, Op, kWidth, kAligned>;
   using PackedVector = Packed<T, kWidth>;
 
   // All loads are issued before anything waits for one.
   template <Cache kCache = Cache::kDefault>
   __device__ __forceinline__ RowTile(const RowOf& row, int lane)
-      : lane_(lane), vectors_(static_cast<int>(row.vectors)) {
+      : lane_(lane),
+        vectors_(static_cast<int>(row.vectors)),
+        op_(row.op),
+        edge_count_(row.edges) {
     fill(row, [&](int k, int v) {
       const T* from = row.inputs[k] + row.head + lane * kWidth;
       return PackedVector::template load<kCache>(from + v * kLanes * kWidth);
@@ -35,24 +38,41 @@ class RowTile {
   // The same with the vectors from elsewhere: load(input, vector), where they have been staged.
   template <class Load>
   __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load)
-      : lane_(lane), vectors_(static_cast<int>(row.vectors)) {
+      : lane_(lane),
+        vectors_(static_cast<int>(row.vectors)),
+        op_(row.op),
+        edge_count_(row.edges) {
     fill(row,
          [&](int k, int v) { return std::bit_cast<PackedVector>(load(k, lane + v * kLanes)); });
   }
 
   __device__ __forceinline__ Elements elements() const {
-    Elements elements;
+    Tile<Values<kInputs>, kElements> values;
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) elements[v * kWidth + i][k] = packed_[k][v][i];
+        for (int i = 0; i < kWidth; ++i) values[v * kWidth + i][k] = packed_[k][v][i];
       }
 #pragma unroll
-      for (int e = 0; e < kEdges; ++e) elements[kVectors * kWidth + e][k] = edges_[k][e];
+      for (int e = 0; e < kEdges; ++e) values[kVectors * kWidth + e][k] = edges_[k][e];
     }
-    return elements;
+    if constexpr (Op::kMasked) {
+      Elements elements;
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        const int v = i / kWidth;
+        const int e = i - kVectors * kWidth;
+        const bool inside =
+            e < 0 ? lane_ + v * kLanes < vectors_ : lane_ + e * kLanes < edge_count_;
+        const bool keep = e < 0 ? mask_[v][i % kWidth] != 0 : mask_edges_[e];
+        elements[i] = inside ? op_.prepare(values[i], keep) : Op::padding();
+      }
+      return elements;
+    } else {
+      return values;
+    }
   }
 
   // Writes f(element) for each element of the row; `elements` as elements() ordered them.
@@ -90,12 +110,29 @@ class RowTile {
         edges_[k][e] = at < row.edges ? to_float(row.load_edge(k, at)) : Op::kPadding;
       }
     }
+    if constexpr (Op::kMasked) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        mask_[v] = {};
+        if (lane_ + v * kLanes < vectors_) mask_[v] = row.load_mask(lane_ + v * kLanes);
+      }
+#pragma unroll
+      for (int e = 0; e < kEdges; ++e) {
+        const int at = lane_ + e * kLanes;
+        mask_edges_[e] = at < row.edges && row.load_mask_edge(at);
+      }
+    }
   }
 
   int lane_;
   int vectors_;
   PackedVector packed_[kInputs][kVectors];
   float edges_[kInputs][kEdgeSlots];
+  // Of masked operations alone.
+  Op op_;
+  int edge_count_;
+  typename RowOf::MaskVector mask_[Op::kMasked ? kVectors : 1];
+  bool mask_edges_[kEdgeSlots];
 };
 
 }  // namespace ws::softmax

@@ -7,6 +7,7 @@
 
 #include "kernels/softmax/operations.hpp"
 #include "kernels/softmax/problem.hpp"
+#include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws::softmax {
@@ -16,13 +17,54 @@ __host__ __device__ __forceinline__ N smaller(N a, N b) {
   return a < b ? a : b;
 }
 
+// ---- Masks ------------------------------------------------------------------------------------
+
+// Where the mask of a row starts. A byte an element, side by side.
+class MaskRows {
+ public:
+  MaskRows() = default;
+  explicit MaskRows(const Problem& problem) {
+    const Layout layout = mask_layout_of(problem);
+    data_ = problem.tensor(mask_index(problem)).as<const uint8_t>();
+    outer_ = layout.outer;
+    for (size_t d = 0; static_cast<int>(d) < outer_; ++d) {
+      extents_[d] = thread::Divider(layout.extents[d]);
+      strides_[d] = layout.strides[0][d];
+    }
+  }
+  __device__ __forceinline__ const uint8_t* operator[](int64_t row) const {
+    const uint8_t* mask = data_;
+    auto rest = static_cast<uint32_t>(row);
+    for (int d = outer_ - 1; d > 0; --d) {
+      const uint32_t above = extents_[d].quotient(rest);
+      mask += (rest - above * extents_[d].divisor()) * strides_[d];
+      rest = above;
+    }
+    return outer_ > 0 ? mask + rest * strides_[0] : mask;
+  }
+
+ private:
+  const uint8_t* data_ = nullptr;
+  int outer_ = 0;
+  thread::Divider extents_[kMaxOuter];
+  int64_t strides_[kMaxOuter] = {};
+};
+
+struct NoMask {};
+
 // ---- Rows of any strides ----------------------------------------------------------------------
 
-template <class T, int kInputs>
+// Operands: the inputs, the mask where there is one, the output.
+template <class T, class Op>
 struct StridedRows {
+  static constexpr int kInputs = Op::kInputs;
+  static constexpr int kOutput = Op::kInputs + (Op::kMasked ? 1 : 0);
+
   Layout layout;
   const T* inputs[kInputs];
+  const uint8_t* mask;
   T* output;
+  Op op;
 
   // Elements from the start of operand k to the start of a row in it.
   __device__ __forceinline__ int64_t offset(int operand, int64_t row) const {
@@ -36,32 +78,43 @@ struct StridedRows {
 };
 
 // One of them.
-template <class T, int kInputs>
+template <class T, class Op>
 struct StridedRow {
-  const T* inputs[kInputs];
-  T* output;
-  int64_t strides[kInputs + 1];
-  int64_t columns;
+  static constexpr int kInputs = Op::kInputs;
+  static constexpr int kOutput = StridedRows<T, Op>::kOutput;
 
-  __device__ __forceinline__ StridedRow(const StridedRows<T, kInputs>& rows, int64_t row)
-      : output(rows.output + rows.offset(kInputs, row)), columns(rows.layout.columns) {
+  const T* inputs[kInputs];
+  const uint8_t* mask;
+  T* output;
+  int64_t strides[kOutput + 1];
+  int64_t columns;
+  Op op;
+
+  __device__ __forceinline__ StridedRow(const StridedRows<T, Op>& rows, int64_t row)
+      : mask(nullptr),
+        output(rows.output + rows.offset(kOutput, row)),
+        columns(rows.layout.columns),
+        op(rows.op) {
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-      inputs[k] = rows.inputs[k] + rows.offset(k, row);
-      strides[k] = rows.layout.inner[k];
-    }
-    strides[kInputs] = rows.layout.inner[kInputs];
+    for (int k = 0; k < kInputs; ++k) inputs[k] = rows.inputs[k] + rows.offset(k, row);
+    if constexpr (Op::kMasked) mask = rows.mask + rows.offset(kInputs, row);
+#pragma unroll
+    for (int k = 0; k <= kOutput; ++k) strides[k] = rows.layout.inner[k];
   }
-  __device__ __forceinline__ Values<kInputs> operator[](int64_t i) const {
+  __device__ __forceinline__ typename Op::Element operator[](int64_t i) const {
     Values<kInputs> values;
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
       values[k] = to_float(thread::load(inputs[k] + i * strides[k]));
     }
-    return values;
+    if constexpr (Op::kMasked) {
+      return op.prepare(values, thread::load(mask + i * strides[kInputs]) != 0);
+    } else {
+      return values;
+    }
   }
   __device__ __forceinline__ void set(int64_t i, float value) const {
-    thread::store(output + i * strides[kInputs], from_float<T>(value));
+    thread::store(output + i * strides[kOutput], from_float<T>(value));
   }
 };
 
@@ -108,14 +161,16 @@ struct Packed {
 
 // ---- Rows whose elements lie side by side -----------------------------------------------------
 
-template <class T, int kInputs>
+template <class T, class Op>
 struct Rows {
-  const T* inputs[kInputs];
+  const T* inputs[Op::kInputs];
   T* output;
-  int64_t input_strides[kInputs];
+  int64_t input_strides[Op::kInputs];
   int64_t output_stride;
   int64_t count;
   int64_t columns;
+  Op op;
+  std::conditional_t<Op::kMasked, MaskRows, NoMask> mask;
 };
 
 // One of them, cut for accesses of kWidth elements: up to kWidth - 1 elements before the first
@@ -123,19 +178,26 @@ struct Rows {
 // ends. All operands are cut alike: rows_supported() asks that they be aligned alike.
 // kAligned promises that all operands start at a multiple of the vector and that the row is a whole
 // number of them: no edges, and no instructions for them.
-template <class T, int kInputs, int kWidth, bool kAligned = false>
+template <class T, class Op, int kWidth, bool kAligned = false>
 struct Row {
+  static constexpr int kInputs = Op::kInputs;
+  using Element = typename Op::Element;
+  using MaskVector = Vec<uint8_t, kWidth>;
+
   const T* inputs[kInputs];
+  const uint8_t* mask;
   T* output;
   int head;
   int edges;
   int64_t vectors;
   int64_t body;  // elements between the edges
+  Op op;
 
-  __device__ __forceinline__ Row(const Rows<T, kInputs>& rows, int64_t row)
-      : output(rows.output + row * rows.output_stride) {
+  __device__ __forceinline__ Row(const Rows<T, Op>& rows, int64_t row)
+      : mask(nullptr), output(rows.output + row * rows.output_stride), op(rows.op) {
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) inputs[k] = rows.inputs[k] + row * rows.input_strides[k];
+    if constexpr (Op::kMasked) mask = rows.mask[row];
     head = 0;
     if constexpr (!kAligned) {
       const auto misaligned =
@@ -154,6 +216,7 @@ struct Row {
     const int64_t first = smaller(share * index, vectors);
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) inputs[k] += first * kWidth;
+    if constexpr (Op::kMasked) mask += first * kWidth;
     output += first * kWidth;
     vectors = smaller(share, vectors - first);
     if (index > 0) edges = 0;
@@ -179,22 +242,41 @@ struct Row {
     return thread::load(inputs[input] + edge(i));
   }
 
-  // The elements of a vector, and the one of an edge, of all inputs.
-  __device__ __forceinline__ Tile<Values<kInputs>, kWidth> elements(int64_t vector) const {
-    Tile<Values<kInputs>, kWidth> elements;
+  __device__ __forceinline__ MaskVector load_mask(int64_t vector) const {
+    return thread::load<kWidth>(mask + head + vector * kWidth);
+  }
+  __device__ __forceinline__ bool load_mask_edge(int i) const {
+    return thread::load(mask + edge(i)) != 0;
+  }
+
+  // The elements of a vector, and the one of an edge.
+  __device__ __forceinline__ Tile<Element, kWidth> elements(int64_t vector) const {
+    Tile<Values<kInputs>, kWidth> values;
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
       const Vec<T, kWidth> loaded = load(k, vector);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) elements[i][k] = to_float(loaded[i]);
+      for (int i = 0; i < kWidth; ++i) values[i][k] = to_float(loaded[i]);
     }
-    return elements;
-  }
-  __device__ __forceinline__ Values<kInputs> edge_element(int i) const {
-    Values<kInputs> element;
+    if constexpr (Op::kMasked) {
+      const MaskVector keep = load_mask(vector);
+      Tile<Element, kWidth> elements;
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) element[k] = to_float(load_edge(k, i));
-    return element;
+      for (int i = 0; i < kWidth; ++i) elements[i] = op.prepare(values[i], keep[i] != 0);
+      return elements;
+    } else {
+      return values;
+    }
+  }
+  __device__ __forceinline__ Element edge_element(int i) const {
+    Values<kInputs> values;
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) values[k] = to_float(load_edge(k, i));
+    if constexpr (Op::kMasked) {
+      return op.prepare(values, load_mask_edge(i));
+    } else {
+      return values;
+    }
   }
   __device__ __forceinline__ void store_edge(int i, float value) const {
     thread::store(output + edge(i), from_float<T>(value));
@@ -203,28 +285,46 @@ struct Row {
 
 // ---- From a problem to a kernel ---------------------------------------------------------------
 
-template <class T, int kInputs>
-StridedRows<T, kInputs> strided_rows_of(const Problem& problem) {
-  StridedRows<T, kInputs> rows{};
-  rows.layout = layout_of(problem);
-  for (int k = 0; k < kInputs; ++k) rows.inputs[k] = problem.tensor(k).as<const T>();
-  rows.output = problem.tensor(kInputs).template as<T>();
+template <class Op>
+Op operation_of(const Problem& problem) {
+  Op op{};
+  if constexpr (Op::kMasked) op.scale = scale_of(problem);
+  if constexpr (std::is_same_v<Op, ScaleMaskForward>) op.fill = fill_of(problem);
+  return op;
+}
+
+template <class T, class Op>
+StridedRows<T, Op> strided_rows_of(const Problem& problem) {
+  StridedRows<T, Op> rows{};
+  std::array<const Tensor*, kMaxOperands> tensors{};
+  const auto count = static_cast<size_t>(problem.tensor_count);
+  for (size_t k = 0; k < count; ++k) tensors[k] = &problem.tensors[k];
+  rows.layout = layout_of(std::span<const Tensor* const>(tensors.data(), count));
+  for (int k = 0; k < Op::kInputs; ++k) rows.inputs[k] = problem.tensor(k).as<const T>();
+  if constexpr (Op::kMasked) {
+    rows.mask = problem.tensor(mask_index(problem)).as<const uint8_t>();
+  }
+  rows.output = problem.tensor(rows.kOutput).template as<T>();
+  rows.op = operation_of<Op>(problem);
   return rows;
 }
 
 // After rows_supported() said yes.
-template <class T, int kInputs>
-Rows<T, kInputs> rows_of(const Problem& problem) {
+template <class T, class Op>
+Rows<T, Op> rows_of(const Problem& problem) {
+  constexpr size_t kInputs = Op::kInputs;
   const Layout layout = layout_of(problem);
-  Rows<T, kInputs> rows{};
+  Rows<T, Op> rows{};
   for (size_t k = 0; k < kInputs; ++k) {
     rows.inputs[k] = problem.tensor(static_cast<int>(k)).as<const T>();
     rows.input_strides[k] = layout.strides[k][0];
   }
-  rows.output = problem.tensor(kInputs).template as<T>();
+  rows.output = problem.tensor(problem.tensor_count - 1).template as<T>();
   rows.output_stride = layout.strides[kInputs][0];
   rows.count = layout.rows;
   rows.columns = layout.columns;
+  rows.op = operation_of<Op>(problem);
+  if constexpr (Op::kMasked) rows.mask = MaskRows(problem);
   return rows;
 }
 
@@ -234,13 +334,16 @@ inline int64_t row_bytes(const Problem& problem, const Layout& layout) {
 }
 
 // Whether the rows keep Row's promise kAligned.
-template <int kWidth, class T, int kInputs>
-bool rows_aligned(const Rows<T, kInputs>& rows) {
+// The mask of rows that are supported is then aligned too.
+template <int kWidth, class T, class Op>
+bool rows_aligned(const Rows<T, Op>& rows) {
   const auto aligned = [](const T* data, int64_t stride) {
     return reinterpret_cast<uintptr_t>(data) % (kWidth * sizeof(T)) == 0 && stride % kWidth == 0;
   };
   bool all = rows.columns % kWidth == 0 && aligned(rows.output, rows.output_stride);
-  for (int k = 0; k < kInputs; ++k) all = all && aligned(rows.inputs[k], rows.input_strides[k]);
+  for (int k = 0; k < Op::kInputs; ++k) {
+    all = all && aligned(rows.inputs[k], rows.input_strides[k]);
+  }
   return all;
 }
 
@@ -263,20 +366,35 @@ inline Reason rows_supported(const Problem& problem, const Layout& layout, int w
   const auto bytes = static_cast<int64_t>(width * size_of(problem.tensor(0).dtype));
   const auto size = static_cast<int64_t>(size_of(problem.tensor(0).dtype));
   const auto address = [&](int k) { return reinterpret_cast<int64_t>(problem.tensor(k).data); };
+  const auto apart = [&](int k) {
+    return concatenate("accesses ", width, " elements at a time, but rows of ",
+                       problem.tensor(0).describe(), " and ", problem.tensor(k).describe(),
+                       " start at different distances from a multiple of that");
+  };
+  const bool masked = is_masked(kind_of(problem));
   for (int k = 1; k < layout.operands; ++k) {
+    const int tensor = k + 1 < layout.operands ? k : problem.tensor_count - 1;
     const int64_t stride = layout.strides[static_cast<size_t>(k)][0] - layout.strides[0][0];
-    if ((address(k) - address(0)) % bytes != 0 || stride * size % bytes != 0) [[unlikely]] {
-      return concatenate("accesses ", bytes, " bytes at a time, but rows of ",
-                         problem.tensor(0).describe(), " and ", problem.tensor(k).describe(),
-                         " start at different distances from a multiple of that");
+    if ((address(tensor) - address(0)) % bytes != 0 || stride * size % bytes != 0) [[unlikely]] {
+      return apart(tensor);
     }
   }
+  if (!masked) return {};
+  const int mask = mask_index(problem);
+  const Layout mask_layout = mask_layout_of(problem);
+  if (mask_layout.inner[0] != 1) {
+    return concatenate("takes masks whose elements lie side by side, not ",
+                       problem.tensor(mask).describe());
+  }
+  bool alike = (address(mask) - address(0) / size) % width == 0;
+  int64_t row_stride = layout.strides[0][0];  // of the first operand, from step to step of d
+  for (int d = mask_layout.outer - 1; d >= 0; --d) {
+    const auto outer = static_cast<size_t>(d);
+    alike = alike && (mask_layout.strides[0][outer] - row_stride) % width == 0;
+    row_stride *= mask_layout.extents[outer];
+  }
+  if (!alike) return apart(mask);
   return {};
-}
-
-template <int kWidth>
-Reason supports_width(const Problem& problem) {
-  return rows_supported(problem, layout_of(problem), kWidth);
 }
 
 // The most elements that one access of 16 bytes holds.
@@ -288,39 +406,51 @@ inline Reason supports_widest(const Problem& problem) {
   return rows_supported(problem, layout_of(problem), widest(problem.tensor(0).dtype));
 }
 
-inline Reason forward_only(const Problem& problem) {
-  if (!is_backward(kind_of(problem))) return {};
-  return concatenate("computes forward operations, not ", problem.operation->name);
+inline constexpr Kinds kForward = {Kind::kSoftmax, Kind::kLogSoftmax};
+inline constexpr Kinds kForwardAndMasked = {Kind::kSoftmax, Kind::kLogSoftmax,
+                                            Kind::kScaleMaskSoftmax};
+inline constexpr Kinds kWithoutMask = {Kind::kSoftmax, Kind::kLogSoftmax, Kind::kSoftmaxBackward,
+                                       Kind::kLogSoftmaxBackward};
+inline constexpr Kinds kEvery = {Kind::kSoftmax,         Kind::kLogSoftmax,
+                                 Kind::kScaleMaskSoftmax, Kind::kSoftmaxBackward,
+                                 Kind::kLogSoftmaxBackward, Kind::kScaleMaskSoftmaxBackward};
+
+inline Reason one_of(Kinds kinds, const Problem& problem) {
+  if (kinds.has(kind_of(problem))) [[likely]] return {};
+  std::string names;
+  for (const Operation& operation : kOperations) {
+    if (!kinds.has(static_cast<Kind>(&operation - kOperations))) continue;
+    names.append(names.empty() ? "" : ", ").append(operation.name);
+  }
+  return concatenate("computes ", names, ", not ", problem.operation->name);
 }
 
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-enum class Directions { kForward, kBoth };
-
-// f.operator()<T, Op>() for the problem's dtype and operation.
-template <Directions kDirections, class F>
+// f.operator()<T, Op>() for the problem's dtype and operation, one of kKinds.
+template <Kinds kKinds, class F>
 void dispatch(const Problem& problem, const F& f) {
-  const auto with_dtype = [&]<class Op>() {
-    switch (problem.tensor(0).dtype) {
-      case DType::kF32: return f.template operator()<float, Op>();
-      case DType::kF16: return f.template operator()<half, Op>();
-      case DType::kBf16: return f.template operator()<bf16, Op>();
-      default: throw InvalidArgument(concatenate("no softmax of ", problem.describe()));
+  const auto with = [&]<Kind kKind, class Op>() {
+    if constexpr (kKinds.has(kKind)) {
+      if (kind_of(problem) != kKind) return false;
+      switch (problem.tensor(0).dtype) {
+        case DType::kF32: f.template operator()<float, Op>(); return true;
+        case DType::kF16: f.template operator()<half, Op>(); return true;
+        case DType::kBf16: f.template operator()<bf16, Op>(); return true;
+        default: return false;
+      }
     }
+    return false;
   };
-  switch (kind_of(problem)) {
-    case Kind::kSoftmax: return with_dtype.template operator()<Forward<false>>();
-    case Kind::kLogSoftmax: return with_dtype.template operator()<Forward<true>>();
-    default: break;
+  if (with.template operator()<Kind::kSoftmax, Forward<false>>() ||
+      with.template operator()<Kind::kLogSoftmax, Forward<true>>() ||
+      with.template operator()<Kind::kScaleMaskSoftmax, ScaleMaskForward>() ||
+      with.template operator()<Kind::kSoftmaxBackward, Backward<false>>() ||
+      with.template operator()<Kind::kLogSoftmaxBackward, Backward<true>>() ||
+      with.template operator()<Kind::kScaleMaskSoftmaxBackward, ScaleMaskBackward>()) {
+    return;
   }
-  if constexpr (kDirections == Directions::kBoth) {
-    if (kind_of(problem) == Kind::kSoftmaxBackward) {
-      return with_dtype.template operator()<Backward<false>>();
-    }
-    return with_dtype.template operator()<Backward<true>>();
-  } else {
-    throw InvalidArgument(forward_only(problem));
-  }
+  throw InvalidArgument(concatenate("no softmax of ", problem.describe()));
 }
 
 }  // namespace ws::softmax

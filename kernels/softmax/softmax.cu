@@ -19,12 +19,21 @@ constexpr DTypes kF32 = {DType::kF32};
 constexpr DTypes kF16 = {DType::kF16};
 
 // Seeds that do not subtract the maximum are answered by rungs that do.
-constexpr Seed kWarpRegistersSeeds[] = {{.name = "{}_warp"}};
+constexpr Seed kWarpRegistersSeeds[] = {
+    {.name = "{}_warp"},
+    {.name = "fused_scale_mask_softmax", .operation = "scale_mask_softmax", .dtypes = kF16},
+    {.name = "fused_scale_mask_softmax_backward",
+     .operation = "scale_mask_softmax_backward",
+     .dtypes = kF16},
+};
 constexpr Seed kBlockPerRowSeeds[] = {
     {.name = "softmax_f32_per_token", .operation = "softmax", .dtypes = kF32},
     {.name = "safe_softmax_f32_per_token", .operation = "softmax", .dtypes = kF32},
     {.name = "online_safe_softmax_f32_per_token", .operation = "softmax", .dtypes = kF32},
     {.name = "safe_softmax_f16_f32_per_token", .operation = "softmax", .dtypes = kF16},
+    // A block a row too, v1 with several rows to a block.
+    {.name = "fastertransformer_softmax_v1", .operation = "scale_mask_softmax", .dtypes = kF16},
+    {.name = "fastertransformer_softmax_v2", .operation = "scale_mask_softmax", .dtypes = kF16},
 };
 constexpr Seed kBlockPerRowX2Seeds[] = {
     {.name = "safe_softmax_f16x2_f32_per_token", .operation = "softmax", .dtypes = kF16},
@@ -57,7 +66,7 @@ constexpr Rung kRungs[] = {
      .idea = "subtract the maximum first: right for every input, three reads",
      .dtypes = kFloats,
      .run = Safe::run,
-     .supports = forward_only},
+     .supports = Safe::supports},
     {.name = "online",
      .idea = "maximum and sum in one pass: two reads",
      .dtypes = kFloats,
@@ -154,7 +163,7 @@ const Rung* best(const Problem& problem, int capability) {
   const bool few = layout_of(problem).rows < kRowsThatFillTheDevice;
   const std::array<const Rung*, 8> by_worth = {
       rung("row_in_registers"), rung("cluster_queue"),
-      rung("warp_registers"),   few ? rung("grid_fence") : rung("block_shared"),
+      rung("cluster_per_row"),  few ? rung("grid_fence") : rung("block_shared"),
       rung("block_shared"),     rung("block_uncached"),
       rung("grid_fence"),       rung("warp_per_row"),
   };
@@ -169,7 +178,8 @@ const Rung* best(const Problem& problem, int capability) {
 extern const Family kFamily;
 const Family kFamily = {
     .name = "softmax",
-    .summary = "softmax and log_softmax over the last dimension, and their gradients",
+    .summary =
+        "softmax, log_softmax and masked softmax over the last dimension, and their gradients",
     .operations = kOperations,
     .rungs = kRungs,
     .best = best,

@@ -13,15 +13,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<DType, 7> kAllDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
-                                             DType::kE5m2, DType::kI32, DType::kI64};
 constexpr int kRowBits = 16;
 
 struct DTypePair {
   DType ours;
   DLDataType theirs;
 };
-constexpr std::array<DTypePair, 7> kDTypePairs = {{
+constexpr std::array<DTypePair, kAllDTypes.size()> kDTypePairs = {{
     {DType::kF32, {kDLFloat, 32, 1}},
     {DType::kF16, {kDLFloat, 16, 1}},
     {DType::kBf16, {kDLBfloat, 16, 1}},
@@ -29,6 +27,7 @@ constexpr std::array<DTypePair, 7> kDTypePairs = {{
     {DType::kE5m2, {kDLFloat8_e5m2, 8, 1}},
     {DType::kI32, {kDLInt, 32, 1}},
     {DType::kI64, {kDLInt, 64, 1}},
+    {DType::kBool, {kDLBool, 8, 1}},
 }};
 
 std::string describe(DLDataType dtype) {
@@ -198,7 +197,7 @@ Tensor to_tensor(const DLTensor& from) {
   }
   if (!known) [[unlikely]] {
     throw InvalidArgument(concatenate("dtype ", describe(from.dtype),
-                                      " is none of f32, f16, bf16, e4m3, e5m2, i32, i64"));
+                                      " is none of f32, f16, bf16, e4m3, e5m2, i32, i64, bool"));
   }
   if (from.ndim < 0 || from.ndim > kMaxRank) [[unlikely]] {
     throw InvalidArgument(

@@ -12,9 +12,6 @@ namespace {
 
 using harness::Json;
 
-constexpr std::array<DType, 7> kAllDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
-                                             DType::kE5m2, DType::kI32, DType::kI64};
-
 // Rungs of one operation that share their problems.
 struct Group {
   const Operation* operation = nullptr;

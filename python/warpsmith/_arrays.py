@@ -22,6 +22,7 @@ _OF_CODE = {
     (2, 16): "float16",
     (0, 32): "int32",
     (0, 64): "int64",
+    (6, 8): "bool",
     **{code: name for name, code in _NAMED.items()},
 }
 _LEGACY_DEFAULT_STREAM = 1  # DLPack's number for CUDA's default stream

@@ -81,6 +81,18 @@ def _log_softmax(g, x, y, *_):
     return (aten._log_softmax_backward_data(g, y, -1, x.dtype),)
 
 
+def _scale_mask_softmax(g, x, mask, y, scale, fill):
+    del x, fill
+    return torch.ops.warpsmith.scale_mask_softmax_backward(g, y, mask, scale), None
+
+
+def _scale_mask_softmax_backward(g, grad, output, mask, y, scale):
+    del y
+    # y = scale * (grad - sum(grad * output)) * output where the mask is true, else 0
+    kept = torch.where(mask, g * scale, 0)
+    return *_softmax_backward(kept, grad, output, None), None
+
+
 def _softmax_backward(g, grad, output, y):
     del y
     # y = (grad - sum(grad * output)) * output
@@ -124,8 +136,10 @@ FORMULAS: dict[str, Backward] = {
     "sigmoid": _sigmoid,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
+    "scale_mask_softmax": _scale_mask_softmax,
     "softmax_backward": _softmax_backward,
     "log_softmax_backward": _log_softmax_backward,
+    "scale_mask_softmax_backward": _scale_mask_softmax_backward,
     "gemm": _gemm,
 }
 

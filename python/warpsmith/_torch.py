@@ -25,6 +25,7 @@ _TORCH_DTYPES = {
     (12, 8): torch.float8_e5m2,
     (0, 32): torch.int32,
     (0, 64): torch.int64,
+    (6, 8): torch.bool,
 }
 _CODES = {dtype: code for code, dtype in _TORCH_DTYPES.items()}
 

@@ -58,16 +58,13 @@ class RungTest : public ::testing::Test {
   bool smoke_;
 };
 
-constexpr std::array kDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
-                                DType::kE5m2, DType::kI32, DType::kI64};
-
 // A rung that takes no problem of an operation has no test for it; EveryRungIsTested sees to it
 // that it has one for another.
 bool register_all() {
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
       for (const Rung& rung : family->rungs) {
-        for (const DType dtype : kDTypes) {
+        for (const DType dtype : kAllDTypes) {
           if (!rung.dtypes.has(dtype) || !operation.dtypes.has(dtype)) continue;
           for (const bool smoke : {true, false}) {
             const std::span<const Case> cases = smoke ? operation.smoke : operation.verify;
@@ -94,7 +91,7 @@ bool register_all() {
 TEST(Catalogue, EveryRungIsTested) {
   for (const Family* family : families()) {
     for (const Rung& rung : family->rungs) {
-      for (const DType dtype : kDTypes) {
+      for (const DType dtype : kAllDTypes) {
         if (!rung.dtypes.has(dtype)) continue;
         for (const bool smoke : {true, false}) {
           const bool taken =

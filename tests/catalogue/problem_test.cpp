@@ -15,8 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(DType, NamesGoBothWays) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16, DType::kE4m3, DType::kE5m2,
-                            DType::kI32, DType::kI64}) {
+  for (const DType dtype : kAllDTypes) {
     EXPECT_EQ(dtype_from(to_string(dtype)), dtype);
   }
   EXPECT_THROW(dtype_from("float32"), InvalidArgument);
@@ -59,15 +58,17 @@ TEST(Tensor, ScalarHasOneElement) {
 }
 
 TEST(Element, ReadsEveryDTypeThroughStrides) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16, DType::kE4m3, DType::kE5m2,
-                            DType::kI32, DType::kI64}) {
+  for (const DType dtype : kAllDTypes) {
+    const auto kept = [dtype](double value) {
+      return dtype == DType::kBool ? static_cast<double>(value != 0) : value;
+    };
     Tensor t = Tensor::dense(dtype, {2, 3});
     t.strides[0] = 4;
     alignas(16) std::array<std::byte, 64> memory{};
     t.data = memory.data();
     for (int64_t i = 0; i < 6; ++i) set_element(t, i, static_cast<double>(i) - 2);
     for (int64_t i = 0; i < 6; ++i) {
-      EXPECT_EQ(element(t, i), static_cast<double>(i) - 2) << to_string(dtype);
+      EXPECT_EQ(element(t, i), kept(static_cast<double>(i) - 2)) << to_string(dtype);
     }
     EXPECT_EQ(element(t, 3), 1) << "row 1 starts at its stride";
   }
