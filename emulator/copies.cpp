@@ -232,6 +232,12 @@ struct Tile {
 Tile tile_of(const void* map, std::span<const int> coordinates, const char* operation) {
   Tile tile{.map = image_of(map, coordinates.size(), operation)};
   std::ranges::copy(coordinates, tile.at.begin());
+  // An H200 calls another x an illegal instruction.
+  if (tile.at[0] * int64_t{tile.map.element_bytes} % 16 != 0) {
+    fail(Fault::kMisaligned,
+         concatenate(operation, ": x = ", tile.at[0], " of ", tile.map.element_bytes,
+                     "-byte elements is not a multiple of 16 bytes"));
+  }
   return tile;
 }
 

@@ -2,7 +2,7 @@
 // merge their totals through distributed shared memory.
 // From row_in_registers: rows of up to 1 MiB are still read once.
 // Traffic: one read, one write, a few hundred bytes between SMs for a row.
-// Limits: 16 blocks of 64 KiB. A cluster of more than 8 is not portable beyond Hopper.
+// Limits: 16 blocks of 64 KiB, of gradients, which hold two rows, of 32 KiB. A cluster of more than 8 is not portable beyond Hopper.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace ws::softmax {
 template <class T, class Op>
 struct ClusterPerRowKernel {
   static constexpr int kThreads = 512;
-  static constexpr int kVectors = 8;
+  static constexpr int kVectors = 8 / Op::kInputs;
   static constexpr Arch kArch = Arch::kSm90;
   using Part = RowTile<T, Op, kWidest<T>, kThreads, kVectors>;
   using Total = typename Op::Total;
@@ -39,15 +39,15 @@ struct ClusterPerRowKernel {
 };
 
 struct ClusterPerRow {
-  static constexpr int64_t kBlockBytes = 64 * 1024;
-  static constexpr int64_t kBytes = cluster::kMaxBlocks * kBlockBytes;
-
+  // Of a row of each input that a block holds.
+  static int64_t block_bytes(const Problem& problem) {
+    return is_backward(kind_of(problem)) ? 32 * 1024 : 64 * 1024;
+  }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
-    if (Reason reason = one_of(kForwardAndMasked, problem); !reason.empty()) return reason;
-    if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
-      return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ",
-                         bytes);
+    const int64_t most = cluster::kMaxBlocks * block_bytes(problem);
+    if (const int64_t bytes = row_bytes(problem, layout); bytes > most) {
+      return concatenate("a cluster's registers hold rows of up to ", most, " bytes, not ", bytes);
     }
     if (layout.rows > kMostBlocks / cluster::kMaxBlocks) {
       return concatenate("takes up to ", kMostBlocks / cluster::kMaxBlocks, " rows, not ",
@@ -58,8 +58,8 @@ struct ClusterPerRow {
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
     const auto blocks =
-        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, kBlockBytes))));
-    dispatch<kForwardAndMasked>(problem, [&]<class T, class Op>() {
+        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, block_bytes(problem)))));
+    dispatch<kEvery>(problem, [&]<class T, class Op>() {
       using Kernel = ClusterPerRowKernel<T, Op>;
       const auto rows = rows_of<T, Op>(problem);
       launch<Kernel>(

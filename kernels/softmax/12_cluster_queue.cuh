@@ -14,6 +14,7 @@
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/warp/shuffle.hpp"
+#include "warpsmith/zero.hpp"
 
 namespace ws::softmax {
 
@@ -111,10 +112,20 @@ struct ClusterQueue {
 
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
-    auto* next = static_cast<uint64_t*>(context.workspace);
-    set_zero(next, sizeof(*next), context.stream);
     dispatch<kForward>(problem, [&]<class T, class Op>() {
       with_shape<T>(bytes, [&]<class Shape>() {
+        run_shape<T, Op, Shape>(problem, context);
+      });
+    });
+  }
+
+  template <class T, class Op, class Shape>
+  static void run_shape(const Problem& problem, const Context& context) {
+    const int64_t bytes = row_bytes(problem, layout_of(problem));
+    auto* next = static_cast<uint64_t*>(context.workspace);
+    if (Shape::kEarly) {
+    launch<ZeroCounter>({.threads = 32}, context.stream, {next});
+    } else set_zero(next, 8, context.stream);
         using Kernel = ClusterQueueKernel<T, Op, Shape>;
         const auto rows = rows_of<T, Op>(problem);
         const auto blocks =
@@ -122,10 +133,8 @@ struct ClusterQueue {
         const Grid cluster{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
         const int64_t clusters = std::min(rows.count, resident_clusters<Kernel>(cluster));
         launch<Kernel>(
-            {.blocks = clusters * blocks, .threads = Kernel::kThreads, .cluster = blocks},
+            {.blocks = clusters * blocks, .threads = Kernel::kThreads, .cluster = blocks, .early = Shape::kEarly},
             context.stream, {rows, next});
-      });
-    });
   }
 };
 

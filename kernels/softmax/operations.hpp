@@ -2,7 +2,8 @@
 //
 // A row operation makes one Total of a row's elements, then each output from its element and the
 // Total. An Element is one float of each of kInputs inputs; an operation that is kMasked makes it of
-// those floats and the element's mask, in prepare(); what lies beyond a row is padding().
+// those floats and the element's mask, in prepare(). Beyond a row (`inside` is false) inputs are
+// kPadding and the mask is false.
 #pragma once
 
 #include "warpsmith/thread/max_sum.hpp"
@@ -137,10 +138,10 @@ struct ScaleMaskForward : Forward<false> {
   float scale;
   float fill;
 
-  __device__ __forceinline__ Element prepare(const Values<1>& x, bool keep) const {
-    return {{keep ? x[0] * scale : fill}};
+  __device__ __forceinline__ Element prepare(const Values<1>& x, bool keep,
+                                             bool inside = true) const {
+    return {{keep ? x[0] * scale : (inside ? fill : kPadding)}};
   }
-  __device__ __forceinline__ static Element padding() { return {{kPadding}}; }
 };
 
 // dx = mask ? scale (g - sum(g y)) y : 0; inputs: g and y.
@@ -150,10 +151,10 @@ struct ScaleMaskBackward : Backward<false> {
 
   float scale;
 
-  __device__ __forceinline__ Element prepare(const Values<2>& v, bool keep) const {
+  __device__ __forceinline__ Element prepare(const Values<2>& v, bool keep,
+                                             bool /*inside*/ = true) const {
     return {{v[0] * scale, v[1], keep ? 1.0F : 0.0F}};
   }
-  __device__ __forceinline__ static Element padding() { return {}; }
 
   class Finish {
    public:

@@ -66,8 +66,8 @@ class RowTile {
         const int e = i - kVectors * kWidth;
         const bool inside =
             e < 0 ? lane_ + v * kLanes < vectors_ : lane_ + e * kLanes < edge_count_;
-        const bool keep = e < 0 ? mask_[v][i % kWidth] != 0 : mask_edges_[e];
-        elements[i] = inside ? op_.prepare(values[i], keep) : Op::padding();
+        const bool keep = e < 0 ? mask_[v][i % kWidth] : mask_edges_[e];
+        elements[i] = op_.prepare(values[i], keep, inside);
       }
       return elements;
     } else {

@@ -19,35 +19,49 @@ __host__ __device__ __forceinline__ N smaller(N a, N b) {
 
 // ---- Masks ------------------------------------------------------------------------------------
 
-// Where the mask of a row starts. A byte an element, side by side.
+// Where the mask of a row starts, of up to kMaxMaskOuter dimensions before the last: batch, heads
+// that share it, queries. Without a loop, whose end the loads behind it would wait for.
+inline constexpr int kMaxMaskOuter = 3;
+
 class MaskRows {
  public:
   MaskRows() = default;
   explicit MaskRows(const Problem& problem) {
     const Layout layout = mask_layout_of(problem);
     data_ = problem.tensor(mask_index(problem)).as<const uint8_t>();
-    outer_ = layout.outer;
-    for (size_t d = 0; static_cast<int>(d) < outer_; ++d) {
-      extents_[d] = thread::Divider(layout.extents[d]);
-      strides_[d] = layout.strides[0][d];
+    for (int d = 0; d < layout.outer; ++d) {  // innermost first
+      const auto from = static_cast<size_t>(layout.outer - 1 - d);
+      extents_[d] = thread::Divider(layout.extents[from]);
+      strides_[d] = layout.strides[0][from];
     }
   }
   __device__ __forceinline__ const uint8_t* operator[](int64_t row) const {
-    const uint8_t* mask = data_;
-    auto rest = static_cast<uint32_t>(row);
-    for (int d = outer_ - 1; d > 0; --d) {
-      const uint32_t above = extents_[d].quotient(rest);
-      mask += (rest - above * extents_[d].divisor()) * strides_[d];
-      rest = above;
-    }
-    return outer_ > 0 ? mask + rest * strides_[0] : mask;
+    const auto inner = static_cast<uint32_t>(row);
+    const uint32_t middle = extents_[0].quotient(inner);
+    const uint32_t outer = extents_[1].quotient(middle);
+    return data_ + (inner - middle * extents_[0].divisor()) * strides_[0] +
+           (middle - outer * extents_[1].divisor()) * strides_[1] + outer * strides_[2];
   }
 
  private:
   const uint8_t* data_ = nullptr;
-  int outer_ = 0;
-  thread::Divider extents_[kMaxOuter];
-  int64_t strides_[kMaxOuter] = {};
+  thread::Divider extents_[kMaxMaskOuter];
+  int64_t strides_[kMaxMaskOuter] = {};
+};
+
+// The mask of N neighbouring elements, as the words that hold it: a byte is looked at where it is.
+template <int N>
+struct PackedMask {
+  using Word = std::conditional_t<(N >= 4), uint32_t, uint8_t>;
+  static constexpr int kPerWord = static_cast<int>(sizeof(Word));
+  Vec<Word, N / kPerWord> words;
+
+  __device__ __forceinline__ static PackedMask load(const uint8_t* pointer) {
+    return {thread::load<N / kPerWord>(reinterpret_cast<const Word*>(pointer))};
+  }
+  __device__ __forceinline__ bool operator[](int i) const {
+    return (words[i / kPerWord] & (Word{0xFF} << (8 * (i % kPerWord)))) != 0;
+  }
 };
 
 struct NoMask {};
@@ -182,7 +196,7 @@ template <class T, class Op, int kWidth, bool kAligned = false>
 struct Row {
   static constexpr int kInputs = Op::kInputs;
   using Element = typename Op::Element;
-  using MaskVector = Vec<uint8_t, kWidth>;
+  using MaskVector = PackedMask<kWidth>;
 
   const T* inputs[kInputs];
   const uint8_t* mask;
@@ -243,7 +257,7 @@ struct Row {
   }
 
   __device__ __forceinline__ MaskVector load_mask(int64_t vector) const {
-    return thread::load<kWidth>(mask + head + vector * kWidth);
+    return MaskVector::load(mask + head + vector * kWidth);
   }
   __device__ __forceinline__ bool load_mask_edge(int i) const {
     return thread::load(mask + edge(i)) != 0;
@@ -262,7 +276,7 @@ struct Row {
       const MaskVector keep = load_mask(vector);
       Tile<Element, kWidth> elements;
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) elements[i] = op.prepare(values[i], keep[i] != 0);
+      for (int i = 0; i < kWidth; ++i) elements[i] = op.prepare(values[i], keep[i]);
       return elements;
     } else {
       return values;
@@ -384,6 +398,11 @@ inline Reason rows_supported(const Problem& problem, const Layout& layout, int w
   const Layout mask_layout = mask_layout_of(problem);
   if (mask_layout.inner[0] != 1) {
     return concatenate("takes masks whose elements lie side by side, not ",
+                       problem.tensor(mask).describe());
+  }
+  if (mask_layout.outer > kMaxMaskOuter) {
+    return concatenate("takes masks of up to ", kMaxMaskOuter,
+                       " dimensions that are walked through unevenly, not ",
                        problem.tensor(mask).describe());
   }
   bool alike = (address(mask) - address(0) / size) % width == 0;

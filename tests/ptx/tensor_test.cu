@@ -105,8 +105,13 @@ void loads_boxes(const std::vector<BoxCase>& cases) {
     const ptx::TensorMap map = ptx::make_tensor_map_2d(tensor.data(), kRows, kColumns, kStride,
                                                        c.rows, c.columns, c.swizzle);
     const auto bytes = static_cast<int>(static_cast<size_t>(c.rows * c.columns) * sizeof(T));
-    for (const auto& [x, y] :
-         {std::pair{0, 0}, {3, 5}, {kColumns - 5, kRows - 3}, {-3, -2}, {1000, 0}, {0, -1000}}) {
+    constexpr int kStep = 16 / sizeof(T);  // x is a multiple of it
+    for (const auto& [x, y] : {std::pair{0, 0},
+                               {kStep, 5},
+                               {kColumns / kStep * kStep, kRows - 3},
+                               {-kStep, -2},
+                               {1000 * kStep, 0},
+                               {0, -1000}}) {
       test::Buffer<uint8_t> out(static_cast<size_t>(bytes));
       test::run<LoadBox>({.threads = 128}, {map, out.data(), bytes, x, y});
       for (int row = 0; row < c.rows; ++row) {
@@ -158,7 +163,7 @@ TEST(Tensor, StoresBoxesAndClipsThemAt16Bytes) {
     constexpr int kStride = 80;
     for (const BoxCase& c : {BoxCase{Swizzle::kNone, 4, 8}, BoxCase{Swizzle::k32, 16, 16},
                              BoxCase{Swizzle::k64, 12, 32}, BoxCase{Swizzle::k128, 16, 64}}) {
-      for (const auto& [x, y] : {std::pair{0, 0}, {3, 5}, {kColumns - 5, kRows - 3}, {-3, -2}}) {
+      for (const auto& [x, y] : {std::pair{0, 0}, {8, 5}, {64, kRows - 3}, {-8, -2}}) {
         test::Buffer<uint16_t> tensor(kRows * kStride);
         const ptx::TensorMap map = ptx::make_tensor_map_2d(tensor.data(), kRows, kColumns, kStride,
                                                            c.rows, c.columns, c.swizzle);
@@ -178,6 +183,21 @@ TEST(Tensor, StoresBoxesAndClipsThemAt16Bytes) {
     }
   });
 }
+
+#ifdef WS_EMULATED
+TEST(Tensor, RefusesCoordinatesBetween16Bytes) {
+  test::Buffer<uint16_t> tensor(32 * 64);
+  test::Buffer<uint8_t> out(8 * 16);
+  const ptx::TensorMap map =
+      ptx::make_tensor_map_2d(tensor.data(), 32, 64, 64, 8, 8, Swizzle::kNone);
+  for (const int x : {1, 4, -3}) {
+    test::expect_fault<LoadBox>(emulator::Fault::kMisaligned, concatenate("x = ", x),
+                                {.threads = 128}, {map, out.data(), 128, x, 0});
+    test::expect_fault<StoreBox<uint16_t>>(emulator::Fault::kMisaligned, concatenate("x = ", x),
+                                           {.threads = 128}, {map, Swizzle::kNone, 64, x, 0});
+  }
+}
+#endif
 
 // Each block of a cluster loads its part of a tile and gives it to all blocks of `mask`.
 struct Multicast {
