@@ -293,6 +293,10 @@ void tensor_load_multicast(void* shared, const void* map, void* barrier,
 void tensor_store(const void* map, std::span<const int> coordinates, const void* shared) {
   constexpr const char* kOperation = "cp.async.bulk.tensor.global.shared";
   Tile tile = tile_of(map, coordinates, kOperation);
+  // To an H200, as x between multiples of 16 bytes, an illegal instruction.
+  if (std::ranges::any_of(coordinates, [](int at) { return at < 0; })) {
+    fail(Fault::kOutOfRange, concatenate(kOperation, ": a coordinate below zero"));
+  }
   // As an H200 does it: a store ends at a multiple of 16 bytes, beyond the tensor's last element.
   tile.edge = 16;
   const size_t bytes = tile_bytes(tile.map);

@@ -26,7 +26,7 @@ void run_queue(const Problem& problem, const Context& context) {
 template <class T, class Op, int kLanes, int kVectors>
 void run_registers(const Problem& problem, const Context& context) {
   const auto rows = rows_of<T, Op>(problem);
-  RowInRegistersKernel<T, Op, kLanes, kVectors, true>::launch_on(rows, context.stream);
+  RowInRegistersKernel<T, Op, kLanes, kVectors, Fit::kAligned>::launch_on(rows, context.stream);
 }
 
 template <class T, class Op, class Shape>
@@ -57,21 +57,15 @@ void measure(Kind kind, const Case& chosen, DType dtype, const std::vector<Rung>
 #define WS_REGISTERS(T, Op, ...) registers<T, Op, __VA_ARGS__>(#__VA_ARGS__)
 
 void tune_queue() {
-  for (const int64_t rows : {1024, 2048}) {
-    const Case chosen = bounded(rows, 262144);
+  {
+    const Case chosen = bounded(1024, 262144);
     using Softmax = Forward<false>;
     measure(Kind::kSoftmax, chosen, DType::kF32,
-            {WS_QUEUE(float, Softmax, 256, 16, 1, 2, false, false), WS_QUEUE(float, Softmax, 256, 16, 1, 2),
-             WS_QUEUE(float, Softmax, 256, 16, 1, 2, true), WS_QUEUE(float, Softmax, 512, 8, 1, 2),
-             WS_QUEUE(float, Softmax, 512, 8, 1, 2, true),
-             WS_QUEUE(float, Softmax, 512, 16, 1, 1), WS_QUEUE(float, Softmax, 512, 16, 1, 1, true)});
+            {WS_QUEUE(float, Softmax, 256, 16, 1, 1, 2), WS_QUEUE(float, Softmax, 256, 16, 2, 2, 2), WS_QUEUE(float, Softmax, 256, 16, 2, 3, 2),
+             WS_QUEUE(float, Softmax, 256, 16, 4, 6, 2), WS_QUEUE(float, Softmax, 512, 16, 4, 6, 1)});
     measure(Kind::kSoftmax, chosen, DType::kBf16,
-            {WS_QUEUE(bf16, Softmax, 256, 8, 3, 2, false, false), WS_QUEUE(bf16, Softmax, 256, 8, 3, 2),
-             WS_QUEUE(bf16, Softmax, 256, 8, 3, 2, true),
-             WS_QUEUE(bf16, Softmax, 256, 8, 2, 2), WS_QUEUE(bf16, Softmax, 256, 8, 2, 2, true), WS_QUEUE(bf16, Softmax, 256, 8, 1, 2),
-             WS_QUEUE(bf16, Softmax, 256, 8, 1, 2, true),
-             WS_QUEUE(bf16, Softmax, 512, 4, 2, 2), WS_QUEUE(bf16, Softmax, 512, 8, 2, 1),
-             WS_QUEUE(bf16, Softmax, 512, 8, 1, 1), WS_QUEUE(bf16, Softmax, 256, 8, 2, 3)});
+            {WS_QUEUE(bf16, Softmax, 256, 8, 1, 3, 2), WS_QUEUE(bf16, Softmax, 256, 8, 1, 2, 2),
+             WS_QUEUE(bf16, Softmax, 256, 8, 2, 6, 2), WS_QUEUE(bf16, Softmax, 256, 8, 2, 4, 2)});
   }
 }
 

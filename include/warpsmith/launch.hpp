@@ -33,7 +33,6 @@ struct Grid {
   int cluster = 1;            // blocks per cluster; needs sm_90 where it is not 1
   size_t dynamic_shared = 0;  // bytes beyond SharedStorage, see dynamic_shared()
   bool cooperative = false;   // all blocks resident at once, so that they may wait for each other
-  bool early = false;         // may begin while the kernel before it runs: see griddepcontrol.hpp
 };
 
 // Facts of a kernel that a launch would run, for `resources` and `show`. Without a GPU only the
@@ -169,17 +168,12 @@ struct LaunchConfig {
       attribute.id = cudaLaunchAttributeCooperative;
       attribute.val.cooperative = 1;
     }
-    if (grid.early) {
-      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
-      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attribute.val.programmaticStreamSerializationAllowed = 1;
-    }
   }
   LaunchConfig(const LaunchConfig&) = delete;  // `config` points into it
   LaunchConfig& operator=(const LaunchConfig&) = delete;
 
   cudaLaunchConfig_t config{};
-  cudaLaunchAttribute attributes[3];
+  cudaLaunchAttribute attributes[2];
 };
 #endif
 

@@ -21,7 +21,8 @@ struct GridFenceKernel {
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op> rows;
-    int parts;  // of a row
+    int parts;     // of a row
+    int64_t part;  // its vectors
     uint32_t* meeting;
     Total* totals;  // [rows, parts]
   };
@@ -69,7 +70,7 @@ struct GridFenceKernel {
 
   __device__ __forceinline__ static RowOf part(const Arguments& a, int64_t item) {
     RowOf row(a.rows, item / a.parts);
-    row.keep_part(static_cast<int>(item % a.parts), a.parts);
+    row.keep_part(static_cast<int>(item % a.parts), a.part);
     return row;
   }
 };
@@ -95,6 +96,7 @@ struct GridFence {
       typename Kernel::Arguments arguments{};
       arguments.rows = rows_of<T, Op>(problem);
       arguments.parts = parts(arguments.rows.count);
+      arguments.part = part_vectors<kWidest<T>>(arguments.rows, arguments.parts);
       arguments.meeting = static_cast<uint32_t*>(context.workspace);
       arguments.totals = reinterpret_cast<typename Op::Total*>(
           static_cast<std::byte*>(context.workspace) + kMeetingBytes);

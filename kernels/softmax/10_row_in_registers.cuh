@@ -2,10 +2,11 @@
 // short rows share a block, and blocks are many and small, launched in the order of addresses.
 // From the block rungs: no thread idles, no row is read twice, each exponential is computed once,
 // and the loads of some blocks cover the reductions and stores of others.
-// Traffic: one read, one write. Limits: 64 bytes a thread in flight, 256 in f32: rows of up to 32
-// KiB, 64 KiB in f32.
+// Traffic: one read, one write. Limits: rows of up to 32 KiB, 64 KiB in f32; of 16-bit gradients,
+// which hold two rows, 16 KiB.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/softmax/row_tile.hpp"
@@ -15,12 +16,12 @@
 namespace ws::softmax {
 
 // kLanes threads share a row and hold kVectors vectors of 16 bytes each.
-template <class T, class Op, int kLanes, int kVectors, bool kAligned>
+template <class T, class Op, int kLanes, int kVectors, Fit kFit>
 struct RowInRegistersKernel {
   static constexpr bool kSharesWarp = kLanes <= kWarpSize;
   static constexpr int kThreads = kSharesWarp ? 128 : kLanes;
   static constexpr int kRows = kThreads / kLanes;  // of a block
-  using RowOfThreads = RowTile<T, Op, kWidest<T>, kLanes, kVectors, kAligned>;
+  using RowOfThreads = RowTile<T, Op, kWidest<T>, kLanes, kVectors, kFit>;
   using Total = typename Op::Total;
   using Arguments = Rows<T, Op>;
   struct SharedStorage {
@@ -55,6 +56,8 @@ struct Shape {
 };
 template <class... All>
 struct Shapes {
+  static constexpr int64_t kMostBytes = std::max({All::kBytes...});
+
   // f.operator()<lanes, vectors>() for the first that holds a row of `bytes`.
   template <class F>
   static void first_that_holds(int64_t bytes, const F& f) {
@@ -68,23 +71,29 @@ struct Shapes {
 };
 // Measured on an H200 (results/JOURNAL.md): two vectors a thread, then more threads, until
 // registers for 16-bit elements in f32, or the barrier of a wide block, cost more than they give.
-// Gradients, which hold two rows, end at half the length.
-template <class T, int kInputs>
+// Gradients, which hold two rows, have fewer shapes: any of them keeps up with the memory.
+template <class T, class Op>
 using RegisterShapes = std::conditional_t<
-    kInputs == 2,
-    Shapes<Shape<8, 2>, Shape<32, 1>, Shape<32, 2>, Shape<128, 1>, Shape<128, 2>, Shape<256, 2>,
-           Shape<512, 2>>,
+    Op::kInputs == 2,
+    std::conditional_t<sizeof(T) == 4,
+                       Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>,
+                              Shape<512, 2>, Shape<512, 4>, Shape<512, 8>>,
+                       Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>,
+                              Shape<512, 2>>>,
     std::conditional_t<
         sizeof(T) == 4,
         Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
-               Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>,
+               Shape<256, 2>, Shape<512, 2>, Shape<512, 4>,
+               std::conditional_t<Op::kMasked, Shape<512, 8>, Shape<256, 16>>>,
         Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
                Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>>;
 
 struct RowInRegisters {
   static int64_t most_bytes(const Problem& problem) {
-    if (is_backward(kind_of(problem))) return Shape<512, 2>::kBytes;
-    return size_of(problem.tensor(0).dtype) == 4 ? Shape<256, 16>::kBytes : Shape<512, 4>::kBytes;
+    int64_t most = 0;
+    dispatch<kEvery>(problem,
+                     [&]<class T, class Op>() { most = RegisterShapes<T, Op>::kMostBytes; });
+    return most;
   }
   static Reason supports(const Problem& problem) {
     const Layout layout = layout_of(problem);
@@ -98,15 +107,15 @@ struct RowInRegisters {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
     dispatch<kEvery>(problem, [&]<class T, class Op>() {
       const auto rows = rows_of<T, Op>(problem);
-      const auto with = [&]<bool kAligned>() {
-        RegisterShapes<T, Op::kInputs>::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
-          RowInRegistersKernel<T, Op, kLanes, kVectors, kAligned>::launch_on(rows, context.stream);
+      const auto with = [&]<Fit kFit>() {
+        RegisterShapes<T, Op>::first_that_holds(bytes, [&]<int kLanes, int kVectors>() {
+          RowInRegistersKernel<T, Op, kLanes, kVectors, kFit>::launch_on(rows, context.stream);
         });
       };
       if (rows_aligned<kWidest<T>>(rows)) {
-        with.template operator()<true>();
+        with.template operator()<Fit::kAligned>();
       } else {
-        with.template operator()<false>();
+        with.template operator()<Fit::kAnywhere>();
       }
     });
   }

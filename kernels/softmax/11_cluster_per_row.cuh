@@ -20,14 +20,17 @@ struct ClusterPerRowKernel {
   static constexpr Arch kArch = Arch::kSm90;
   using Part = RowTile<T, Op, kWidest<T>, kThreads, kVectors>;
   using Total = typename Op::Total;
-  using Arguments = Rows<T, Op>;
+  struct Arguments {
+    Rows<T, Op> rows;
+    int64_t part;  // of a row that a block takes, in vectors
+  };
   struct SharedStorage {
     typename cluster::AllReduce<Total, kThreads>::Storage total;
   };
 
-  __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
-    typename Part::RowOf row(rows, block_index() / cluster_size());
-    row.keep_part(cluster_rank(), cluster_size());
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    typename Part::RowOf row(a.rows, block_index() / cluster_size());
+    row.keep_part(cluster_rank(), a.part);
     const Part tile(row, thread_index());  // in flight while the cluster meets
     cluster::AllReduce<Total, kThreads> all_reduce(shared.total);
     auto elements = tile.elements();
@@ -64,7 +67,7 @@ struct ClusterPerRow {
       const auto rows = rows_of<T, Op>(problem);
       launch<Kernel>(
           {.blocks = rows.count * blocks, .threads = Kernel::kThreads, .cluster = blocks},
-          context.stream, rows);
+          context.stream, {rows, part_vectors<kWidest<T>>(rows, blocks)});
     });
   }
 };

@@ -14,21 +14,21 @@
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/warp/shuffle.hpp"
-#include "warpsmith/zero.hpp"
 
 namespace ws::softmax {
 
-template <class T, class Op, class Shape>
+template <class T, class Op, class Shape, Fit kFit>
 struct ClusterQueueKernel {
   static constexpr int kThreads = Shape::kConsumers + kWarpSize;
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = kWidest<T>;
-  using Part = RowTile<T, Op, kWidth, Shape::kConsumers, Shape::kVectors>;
+  using Part = RowTile<T, Op, kWidth, Shape::kConsumers, Shape::kVectors, kFit>;
   using Queue = RowQueue<T, Shape>;
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op> rows;
+    int64_t part;    // of a row that a block takes, in vectors
     uint64_t* next;  // 0 at launch
   };
   struct SharedStorage {
@@ -40,7 +40,7 @@ struct ClusterQueueKernel {
     const auto rows = static_cast<uint64_t>(a.rows.count);
     const auto part_of = [&](uint64_t r) {
       typename Part::RowOf row(a.rows, static_cast<int64_t>(r));
-      row.keep_part(cluster_rank(), cluster_size());
+      row.keep_part(cluster_rank(), a.part);
       return row;
     };
     if (thread_index() == 0) Queue::init(shared.queue);
@@ -48,10 +48,10 @@ struct ClusterQueueKernel {
     if (thread_index() == Shape::kConsumers) {
       Queue::produce(shared.queue, a.next, rows, [&](uint64_t r) {
         const auto row = part_of(r);
-        return std::pair(row.inputs[0] + row.head, static_cast<uint32_t>(row.vectors * 16));
+        return std::pair(row.inputs[0] + row.head, row.vectors * 16);
       });
     } else if (thread_index() < Shape::kConsumers) {
-      for (typename Queue::Position at;; at.advance()) {
+      for (typename Queue::Position at;;) {
         shared.queue.pipeline.wait(at);
         // The lane that lets go of the stage is the one that reads the number.
         uint64_t r = 0;
@@ -59,12 +59,18 @@ struct ClusterQueueKernel {
         r = warp::shuffle(r, 0);
         if (r >= rows) break;
         const auto row = part_of(r);
-        const Part tile(row, thread_index(), [&](int /*input*/, int vector) {
-          return shared.queue.parts.template load<kWidth>(at.stage * Queue::kPart +
-                                                          vector * kWidth);
-        });
-        ptx::syncwarp();
-        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        Part tile(typename Part::Staged{}, row, thread_index());
+#pragma unroll
+        for (int piece = 0; piece < Shape::kPieces; ++piece, at.advance()) {
+          const int first = piece * Shape::kPieceVectors;
+          if (piece > 0) shared.queue.pipeline.wait(at);
+          tile.template take<Shape::kPieceVectors>(first, [&](int /*input*/, int vector) {
+            return shared.queue.pieces.template load<kWidth>(
+                at.stage * Queue::kPiece + (vector - first * Shape::kConsumers) * kWidth);
+          });
+          ptx::syncwarp();
+          if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        }
         auto elements = tile.elements();
         const Total mine = Op::template begin<kWarpSize>(elements);
         const Total total = all_reduce.of_warps(mine, Op::none(), Op::merge);
@@ -80,10 +86,10 @@ struct ClusterQueue {
   // rows leaves room for one stage. 16 bits: a thread has twice the elements, and one block an SM
   // with 64 KiB does better, until clusters of more than 4 such blocks leave too many SMs without
   // one.
-  using Half = QueueShape<512, 4, 2, 2>;    // parts of 32 KiB
-  using Whole = QueueShape<256, 16, 1, 2>;  // of 64 KiB
-  using NarrowHalf = QueueShape<256, 8, 3, 2>;
-  using NarrowWhole = QueueShape<512, 8, 2, 1>;
+  using Half = QueueShape<512, 4, 1, 2, 2>;    // parts of 32 KiB
+  using Whole = QueueShape<256, 16, 2, 3, 2>;  // of 64 KiB
+  using NarrowHalf = QueueShape<256, 8, 1, 3, 2>;
+  using NarrowWhole = QueueShape<512, 8, 1, 2, 1>;
   static constexpr int64_t kBytes = cluster::kMaxBlocks * Whole::kBytes;
 
   // f.operator()<Shape>() with the shape for rows of `bytes`.
@@ -113,28 +119,30 @@ struct ClusterQueue {
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
     dispatch<kForward>(problem, [&]<class T, class Op>() {
-      with_shape<T>(bytes, [&]<class Shape>() {
-        run_shape<T, Op, Shape>(problem, context);
-      });
+      with_shape<T>(bytes, [&]<class Shape>() { run_shape<T, Op, Shape>(problem, context); });
     });
   }
 
   template <class T, class Op, class Shape>
   static void run_shape(const Problem& problem, const Context& context) {
-    const int64_t bytes = row_bytes(problem, layout_of(problem));
+    const auto rows = rows_of<T, Op>(problem);
+    const auto bytes = static_cast<int64_t>(rows.columns * sizeof(T));
+    const auto blocks =
+        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
     auto* next = static_cast<uint64_t*>(context.workspace);
-    if (Shape::kEarly) {
-    launch<ZeroCounter>({.threads = 32}, context.stream, {next});
-    } else set_zero(next, 8, context.stream);
-        using Kernel = ClusterQueueKernel<T, Op, Shape>;
-        const auto rows = rows_of<T, Op>(problem);
-        const auto blocks =
-            static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
-        const Grid cluster{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
-        const int64_t clusters = std::min(rows.count, resident_clusters<Kernel>(cluster));
-        launch<Kernel>(
-            {.blocks = clusters * blocks, .threads = Kernel::kThreads, .cluster = blocks, .early = Shape::kEarly},
-            context.stream, {rows, next});
+    set_zero(next, sizeof(*next), context.stream);
+    const int64_t part = part_vectors<kWidest<T>>(rows, blocks);
+    const auto with = [&]<Fit kFit>() {
+      using Kernel = ClusterQueueKernel<T, Op, Shape, kFit>;
+      Grid grid{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
+      grid.blocks *= std::min(rows.count, resident_clusters<Kernel>(grid));
+      launch<Kernel>(grid, context.stream, {rows, part, next});
+    };
+    if (rows_aligned<kWidest<T>>(rows) && bytes == blocks * Shape::kBytes) {
+      with.template operator()<Fit::kFull>();
+    } else {
+      with.template operator()<Fit::kAnywhere>();
+    }
   }
 };
 

@@ -1,44 +1,47 @@
 // RowQueue: rows that come to a cluster by themselves, drawn from a counter and fetched ahead.
 #pragma once
 
+#include "kernels/softmax/rows.hpp"
 #include "warpsmith/ptx/atomic.hpp"
 #include "warpsmith/ptx/bulk.hpp"
 #include "warpsmith/ptx/cluster.hpp"
-#include "warpsmith/ptx/griddepcontrol.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
-// kConsumers threads hold kVectors vectors of 16 bytes each; kStages parts of rows are under way.
-template <int kConsumers_, int kVectors_, int kStages_, int kMinBlocks_, bool kAhead_ = false, bool kEarly_ = true>
+// kConsumers threads hold kVectors vectors of 16 bytes each: a part of a row. It comes in kPieces;
+// kStages of them are under way.
+template <int kConsumers_, int kVectors_, int kPieces_, int kStages_, int kMinBlocks_>
 struct QueueShape {
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kVectors = kVectors_;
+  static constexpr int kPieces = kPieces_;
   static constexpr int kStages = kStages_;
-  static constexpr bool kAhead = kAhead_;
-  static constexpr bool kEarly = kEarly_;
   static constexpr int kMinBlocks = kMinBlocks_;                          // an SM holds
   static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part
+  static constexpr int kPieceVectors = kVectors / kPieces;                // of a thread
+  static constexpr int64_t kPieceBytes = kBytes / kPieces;
+  static_assert(kVectors % kPieces == 0, "pieces are alike");
 };
 
-// Where a row waits for its block: a ring of parts, and the row's number. A cluster's first row is
-// its own number; the others its first block draws for all. A number past the last row ends the
-// kernel.
+// Where a row waits for its block: a ring of pieces, and the row's number, which the first block of
+// the cluster draws for all. A number past the last row ends the kernel.
 template <class T, class Shape>
 struct RowQueue {
   using Pipeline = tile::Pipeline<Shape::kStages>;
   using Position = typename Pipeline::Position;
-  // One number more than stages: the first block may draw while another has yet to read the number
-  // of the row that is in the registers here.
-  static constexpr int kDraws = Shape::kStages + 1 + (Shape::kAhead ? 1 : 0);
-  static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
+  // When the first block finds a stage free for a row, all blocks are known to have read the
+  // numbers of rows up to the one before the row that the stage held last.
+  static constexpr int kDraws = (Shape::kStages + Shape::kPieces - 1) / Shape::kPieces + 1;
+  using Draw = tile::PipelinePosition<kDraws>;
+  static constexpr int kPiece = static_cast<int>(Shape::kPieceBytes / sizeof(T));
 
   struct Storage {
-    SharedArray<T, Shape::kStages * kPart, 128> parts;
-    SharedArray<uint64_t, kDraws> drawn;          // as the first block sends it
-    SharedArray<uint64_t, Shape::kStages> row;    // as this block's consumers read it
+    SharedArray<T, Shape::kStages * kPiece, 128> pieces;
+    SharedArray<uint64_t, kDraws> drawn;        // as the first block sends it
+    SharedArray<uint64_t, Shape::kStages> row;  // as this block's consumers read it
     ptx::Mbarrier sent[kDraws];
     Pipeline pipeline;
   };
@@ -51,47 +54,38 @@ struct RowQueue {
     ptx::fence_mbarrier_init();
   }
 
-  // The producer's thread: fetches this block's part of the first row, then draws rows and fetches
-  // its part of each until none is left. The kernel that sets `next` to 0 may still be running.
+  // The producer's thread: draws rows and fetches this block's part of each until none is left.
   // part_of(row) -> {source, bytes}.
   template <class PartOf>
   static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
                                                  const PartOf& part_of) {
-    uint64_t row = block_index() / cluster_size();
-    tile::PipelinePosition<kDraws> drawing;
-    bool first = true;
-    for (Position at;; at.advance()) {
+    Position at;
+    for (Draw drawing;; drawing.advance()) {
       ptx::mbarrier_wait_parity(shared.pipeline.empty[at.stage], at.parity ^ 1);
-      if (!Shape::kAhead && !(first)) {
-        row = draw(shared, drawing, next);
-        drawing.advance();
-      }
-      first = false;
+      const uint64_t row = draw(shared, drawing, next);
       shared.row[at.stage] = row;
-      ptx::Mbarrier& full = shared.pipeline.full[at.stage];
-      if (row >= rows) return ptx::mbarrier_arrive(full);
+      if (row >= rows) return ptx::mbarrier_arrive(shared.pipeline.full[at.stage]);
       const auto [source, bytes] = part_of(row);
-      ptx::mbarrier_arrive_expect_tx(full, bytes);
-      if (bytes > 0) ptx::bulk_load(shared.parts.pointer(at.stage * kPart), source, bytes, full);
-      if (Shape::kAhead) {
-        row = draw(shared, drawing, next);
-        drawing.advance();
+#pragma unroll
+      for (int piece = 0; piece < Shape::kPieces; ++piece, at.advance()) {
+        const int64_t rest = bytes - piece * Shape::kPieceBytes;
+        const auto size = static_cast<uint32_t>(
+            smaller<int64_t>(rest > 0 ? rest : 0, Shape::kPieceBytes));
+        ptx::Mbarrier& full = shared.pipeline.acquire(at, size);
+        if (size == 0) continue;
+        ptx::bulk_load(shared.pieces.pointer(at.stage * kPiece), source + piece * kPiece, size,
+                       full);
       }
     }
   }
 
  private:
-  static __device__ __forceinline__ uint64_t draw(Storage& shared,
-                                                  const tile::PipelinePosition<kDraws>& at,
+  static __device__ __forceinline__ uint64_t draw(Storage& shared, const Draw& at,
                                                   uint64_t* next) {
-    const auto one = [&] {
-      ptx::griddepcontrol_wait();
-      return grid_blocks() / cluster_size() + ptx::atom_global_add(next, 1);
-    };
-    if (cluster_size() == 1) return one();
+    if (cluster_size() == 1) return ptx::atom_global_add(next, 1);
     ptx::mbarrier_arrive_expect_tx(shared.sent[at.stage], sizeof(uint64_t));
     if (cluster_rank() == 0) {
-      const uint64_t row = one();
+      const uint64_t row = ptx::atom_global_add(next, 1);
       for (int rank = 0; rank < cluster_size(); ++rank) {
         ptx::st_async(ptx::map_shared_rank(shared.drawn.pointer(at.stage), rank), row,
                       ptx::map_shared_rank(&shared.sent[at.stage], rank));

@@ -17,11 +17,18 @@ __host__ __device__ __forceinline__ N smaller(N a, N b) {
   return a < b ? a : b;
 }
 
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // ---- Masks ------------------------------------------------------------------------------------
 
 // Where the mask of a row starts, of up to kMaxMaskOuter dimensions before the last: batch, heads
 // that share it, queries. Without a loop, whose end the loads behind it would wait for.
+//
+// Heads that share a mask too large to stay in the L2 beside their own streams are walked through
+// first: all of them for one query, so that the mask is read from memory once, not once a head.
+// Measured on an H200 (results/JOURNAL.md): masks of 1 MiB stay, of 16 MiB do not.
 inline constexpr int kMaxMaskOuter = 3;
+inline constexpr int64_t kMaskThatStays = int64_t{4} << 20;
 
 class MaskRows {
  public:
@@ -34,6 +41,19 @@ class MaskRows {
       extents_[d] = thread::Divider(layout.extents[from]);
       strides_[d] = layout.strides[0][from];
     }
+    if (strides_[1] == 0 && extents_[0].divisor() * layout.columns > kMaskThatStays) {
+      heads_ = extents_[1];
+      queries_ = extents_[0];
+    }
+  }
+  // The row to be done at place i.
+  __device__ __forceinline__ int64_t nth(int64_t i) const {
+    const auto place = static_cast<uint32_t>(i);
+    const uint32_t rest = heads_.quotient(place);
+    const uint32_t head = place - rest * heads_.divisor();
+    const uint32_t batch = queries_.quotient(rest);
+    const uint32_t query = rest - batch * queries_.divisor();
+    return (batch * heads_.divisor() + head) * int64_t{queries_.divisor()} + query;
   }
   __device__ __forceinline__ const uint8_t* operator[](int64_t row) const {
     const auto inner = static_cast<uint32_t>(row);
@@ -47,6 +67,8 @@ class MaskRows {
   const uint8_t* data_ = nullptr;
   thread::Divider extents_[kMaxMaskOuter];
   int64_t strides_[kMaxMaskOuter] = {};
+  thread::Divider heads_;  // both 1 where rows are done as they lie
+  thread::Divider queries_;
 };
 
 // The mask of N neighbouring elements, as the words that hold it: a byte is looked at where it is.
@@ -187,12 +209,18 @@ struct Rows {
   std::conditional_t<Op::kMasked, MaskRows, NoMask> mask;
 };
 
+// What is known of a row while compiling.
+enum class Fit {
+  kAnywhere,
+  kAligned,  // all operands start at a multiple of the vector, and the row is a whole number of them
+  kFull,     // and fills the threads that hold it
+};
+
 // One of them, cut for accesses of kWidth elements: up to kWidth - 1 elements before the first
 // aligned vector, whole vectors, up to kWidth - 1 elements after the last. `edges` counts both
 // ends. All operands are cut alike: rows_supported() asks that they be aligned alike.
-// kAligned promises that all operands start at a multiple of the vector and that the row is a whole
-// number of them: no edges, and no instructions for them.
-template <class T, class Op, int kWidth, bool kAligned = false>
+// Only rows of Fit::kAnywhere have edges, and instructions for them.
+template <class T, class Op, int kWidth, Fit kFit = Fit::kAnywhere>
 struct Row {
   static constexpr int kInputs = Op::kInputs;
   using Element = typename Op::Element;
@@ -207,13 +235,17 @@ struct Row {
   int64_t body;  // elements between the edges
   Op op;
 
-  __device__ __forceinline__ Row(const Rows<T, Op>& rows, int64_t row)
-      : mask(nullptr), output(rows.output + row * rows.output_stride), op(rows.op) {
+  // `place` is the row's number, of masked operations its place in the order of MaskRows.
+  __device__ __forceinline__ Row(const Rows<T, Op>& rows, int64_t place)
+      : mask(nullptr), op(rows.op) {
+    int64_t row = place;
+    if constexpr (Op::kMasked) row = rows.mask.nth(place);
+    output = rows.output + row * rows.output_stride;
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) inputs[k] = rows.inputs[k] + row * rows.input_strides[k];
     if constexpr (Op::kMasked) mask = rows.mask[row];
     head = 0;
-    if constexpr (!kAligned) {
+    if constexpr (kFit == Fit::kAnywhere) {
       const auto misaligned =
           static_cast<int>(reinterpret_cast<uintptr_t>(output) / sizeof(T)) & (kWidth - 1);
       head = misaligned == 0 ? 0 : kWidth - misaligned;
@@ -221,12 +253,11 @@ struct Row {
     }
     vectors = (rows.columns - head) / kWidth;
     body = vectors * kWidth;
-    edges = kAligned ? 0 : static_cast<int>(rows.columns - body);
+    edges = kFit != Fit::kAnywhere ? 0 : static_cast<int>(rows.columns - body);
   }
 
-  // Keeps part `index` of `parts`: whole vectors, divided evenly; the edges go with part 0.
-  __device__ __forceinline__ void keep_part(int index, int parts) {
-    const int64_t share = (vectors + parts - 1) / parts;
+  // Keeps part `index` of those of `share` vectors, see part_vectors(); the edges go with part 0.
+  __device__ __forceinline__ void keep_part(int index, int64_t share) {
     const int64_t first = smaller(share * index, vectors);
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) inputs[k] += first * kWidth;
@@ -342,12 +373,18 @@ Rows<T, Op> rows_of(const Problem& problem) {
   return rows;
 }
 
+// Vectors of a part where rows are cut in `parts`: enough for any row, wherever it starts.
+template <int kWidth, class T, class Op>
+int64_t part_vectors(const Rows<T, Op>& rows, int parts) {
+  return divide_up(rows.columns / kWidth, parts);
+}
+
 // Of a row of one operand.
 inline int64_t row_bytes(const Problem& problem, const Layout& layout) {
   return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
 }
 
-// Whether the rows keep Row's promise kAligned.
+// Whether the rows are Fit::kAligned.
 // The mask of rows that are supported is then aligned too.
 template <int kWidth, class T, class Op>
 bool rows_aligned(const Rows<T, Op>& rows) {
@@ -443,8 +480,6 @@ inline Reason one_of(Kinds kinds, const Problem& problem) {
   }
   return concatenate("computes ", names, ", not ", problem.operation->name);
 }
-
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // f.operator()<T, Op>() for the problem's dtype and operation, one of kKinds.
 template <Kinds kKinds, class F>

@@ -163,8 +163,8 @@ const Rung* best(const Problem& problem, int capability) {
   const bool few = layout_of(problem).rows < kRowsThatFillTheDevice;
   const std::array<const Rung*, 8> by_worth = {
       rung("row_in_registers"), rung("cluster_queue"),
-      rung("cluster_per_row"),  few ? rung("grid_fence") : rung("block_shared"),
-      rung("block_shared"),     rung("block_uncached"),
+      few ? rung("grid_fence") : rung("block_shared"), rung("block_shared"),
+      rung("cluster_per_row"),  rung("block_uncached"),
       rung("grid_fence"),       rung("warp_per_row"),
   };
   for (const Rung* r : by_worth) {

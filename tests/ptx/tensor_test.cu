@@ -163,7 +163,7 @@ TEST(Tensor, StoresBoxesAndClipsThemAt16Bytes) {
     constexpr int kStride = 80;
     for (const BoxCase& c : {BoxCase{Swizzle::kNone, 4, 8}, BoxCase{Swizzle::k32, 16, 16},
                              BoxCase{Swizzle::k64, 12, 32}, BoxCase{Swizzle::k128, 16, 64}}) {
-      for (const auto& [x, y] : {std::pair{0, 0}, {8, 5}, {64, kRows - 3}, {-8, -2}}) {
+      for (const auto& [x, y] : {std::pair{0, 0}, {8, 5}, {64, kRows - 3}, {72, 0}, {0, 1000}}) {
         test::Buffer<uint16_t> tensor(kRows * kStride);
         const ptx::TensorMap map = ptx::make_tensor_map_2d(tensor.data(), kRows, kColumns, kStride,
                                                            c.rows, c.columns, c.swizzle);
@@ -185,7 +185,7 @@ TEST(Tensor, StoresBoxesAndClipsThemAt16Bytes) {
 }
 
 #ifdef WS_EMULATED
-TEST(Tensor, RefusesCoordinatesBetween16Bytes) {
+TEST(Tensor, RefusesCoordinatesThatTheHardwareDoes) {
   test::Buffer<uint16_t> tensor(32 * 64);
   test::Buffer<uint8_t> out(8 * 16);
   const ptx::TensorMap map =
@@ -195,6 +195,10 @@ TEST(Tensor, RefusesCoordinatesBetween16Bytes) {
                                 {.threads = 128}, {map, out.data(), 128, x, 0});
     test::expect_fault<StoreBox<uint16_t>>(emulator::Fault::kMisaligned, concatenate("x = ", x),
                                            {.threads = 128}, {map, Swizzle::kNone, 64, x, 0});
+  }
+  for (const auto& [x, y] : {std::pair{-8, 0}, {0, -1}}) {
+    test::expect_fault<StoreBox<uint16_t>>(emulator::Fault::kOutOfRange, "below zero",
+                                           {.threads = 128}, {map, Swizzle::kNone, 64, x, y});
   }
 }
 #endif
