@@ -61,35 +61,26 @@ void tune_queue() {
     const Case chosen = bounded(1024, 262144);
     using Softmax = Forward<false>;
     measure(Kind::kSoftmax, chosen, DType::kF32,
-            {WS_QUEUE(float, Softmax, 256, 16, 1, 1, 2), WS_QUEUE(float, Softmax, 256, 16, 2, 2, 2), WS_QUEUE(float, Softmax, 256, 16, 2, 3, 2),
-             WS_QUEUE(float, Softmax, 256, 16, 4, 6, 2), WS_QUEUE(float, Softmax, 512, 16, 4, 6, 1)});
+            {WS_QUEUE(float, Softmax, 256, 16, 1, 1, 2), WS_QUEUE(float, Softmax, 512, 16, 4, 6, 1),
+             WS_QUEUE(float, Softmax, 512, 16, 8, 13, 1), WS_QUEUE(float, Softmax, 512, 16, 8, 9, 1)});
+    measure(Kind::kSoftmax, bounded(4096, 65536), DType::kF32,
+            {WS_QUEUE(float, Softmax, 512, 4, 1, 2, 2), WS_QUEUE(float, Softmax, 512, 16, 8, 13, 1),
+             WS_QUEUE(float, Softmax, 512, 8, 4, 13, 1)});
     measure(Kind::kSoftmax, chosen, DType::kBf16,
-            {WS_QUEUE(bf16, Softmax, 256, 8, 1, 3, 2), WS_QUEUE(bf16, Softmax, 256, 8, 1, 2, 2),
-             WS_QUEUE(bf16, Softmax, 256, 8, 2, 6, 2), WS_QUEUE(bf16, Softmax, 256, 8, 2, 4, 2)});
+            {WS_QUEUE(bf16, Softmax, 256, 8, 1, 3, 2), WS_QUEUE(bf16, Softmax, 512, 8, 4, 13, 1)});
+    measure(Kind::kSoftmax, bounded(4096, 65536), DType::kBf16,
+            {WS_QUEUE(bf16, Softmax, 256, 8, 1, 3, 2), WS_QUEUE(bf16, Softmax, 512, 8, 4, 13, 1), WS_QUEUE(bf16, Softmax, 512, 8, 1, 2, 1)});
   }
 }
 
 void tune_registers() {
   using Masked = ScaleMaskForward;
-  measure(Kind::kScaleMaskSoftmax, masked({512, 256, 1024}), DType::kF16,
-          {WS_REGISTERS(half, Masked, 16, 2), WS_REGISTERS(half, Masked, 32, 1)});
-  measure(Kind::kScaleMaskSoftmax, masked({1024, 1024, 128}), DType::kF16,
-          {WS_REGISTERS(half, Masked, 32, 4), WS_REGISTERS(half, Masked, 64, 2), WS_REGISTERS(half, Masked, 128, 1)});
-  measure(Kind::kScaleMaskSoftmax, masked({4096, 4096, 16}), DType::kF16,
-          {WS_REGISTERS(half, Masked, 128, 4), WS_REGISTERS(half, Masked, 256, 2), WS_REGISTERS(half, Masked, 512, 1)});
-  measure(Kind::kScaleMaskSoftmax, masked({16384, 16384}), DType::kF16,
-          {WS_REGISTERS(half, Masked, 512, 4), WS_REGISTERS(half, Masked, 256, 8), WS_REGISTERS(half, Masked, 1024, 2)});
-  measure(Kind::kScaleMaskSoftmax, masked({4096, 4096, 16}), DType::kF32,
-          {WS_REGISTERS(float, Masked, 128, 8), WS_REGISTERS(float, Masked, 256, 4), WS_REGISTERS(float, Masked, 512, 2), WS_REGISTERS(float, Masked, 1024, 1)});
   measure(Kind::kScaleMaskSoftmax, masked({16384, 16384}), DType::kF32,
-          {WS_REGISTERS(float, Masked, 256, 16), WS_REGISTERS(float, Masked, 512, 8), WS_REGISTERS(float, Masked, 1024, 4)});
-  using Gradient = Backward<false>;
-  measure(Kind::kSoftmaxBackward, {.extents = {16384, 16384}}, DType::kF16,
-          {WS_REGISTERS(half, Gradient, 512, 4), WS_REGISTERS(half, Gradient, 256, 8), WS_REGISTERS(half, Gradient, 1024, 2)});
-  measure(Kind::kSoftmaxBackward, {.extents = {16384, 8192}}, DType::kF32,
-          {WS_REGISTERS(float, Gradient, 512, 4), WS_REGISTERS(float, Gradient, 256, 8), WS_REGISTERS(float, Gradient, 1024, 2)});
-  measure(Kind::kSoftmaxBackward, {.extents = {16384, 16384}}, DType::kF32,
-          {WS_REGISTERS(float, Gradient, 512, 8), WS_REGISTERS(float, Gradient, 256, 16), WS_REGISTERS(float, Gradient, 1024, 4)});
+          {WS_REGISTERS(float, Masked, 512, 8), WS_REGISTERS(float, Masked, 1024, 4)});
+  measure(Kind::kScaleMaskSoftmax, masked({4096, 4096, 16}), DType::kF32,
+          {WS_REGISTERS(float, Masked, 512, 2), WS_REGISTERS(float, Masked, 256, 4)});
+  measure(Kind::kScaleMaskSoftmax, masked({4096, 4096, 16}), DType::kBf16,
+          {WS_REGISTERS(bf16, Masked, 128, 4), WS_REGISTERS(bf16, Masked, 256, 2)});
 }
 
 }  // namespace
