@@ -88,7 +88,7 @@ void run_list(const std::vector<std::string>& names, bool as_json) {
     print(fmt::format("{}: {}\n", family->name, family->summary));
     std::vector<std::string_view> operations;
     for (const Operation& operation : family->operations) operations.push_back(operation.name);
-    print(fmt::format("  operations: {}\n", fmt::join(operations, ", ")));
+    print(Table({{"  operations:"}, {fmt::format("{}", fmt::join(operations, ", "))}}).text());
     Table table({{"  rung"}, {"dtypes"}, {"arch"}, {"idea"}});
     for (const Rung& rung : family->rungs) {
       table.add({fmt::format("  {}", rung.name), joined(dtype_names(rung.dtypes)),

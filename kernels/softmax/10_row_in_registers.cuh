@@ -75,18 +75,17 @@ struct Shapes {
 template <class T, class Op>
 using RegisterShapes = std::conditional_t<
     Op::kInputs == 2,
-    std::conditional_t<sizeof(T) == 4,
-                       Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>,
-                              Shape<512, 2>, Shape<512, 4>, Shape<512, 8>>,
-                       Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>,
-                              Shape<512, 2>>>,
     std::conditional_t<
         sizeof(T) == 4,
-        Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
-               Shape<256, 2>, Shape<512, 2>, Shape<512, 4>,
-               std::conditional_t<Op::kMasked, Shape<1024, 4>, Shape<256, 16>>>,
-        Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>,
-               Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>>;
+        Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>, Shape<512, 2>,
+               Shape<512, 4>, Shape<512, 8>>,
+        Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>, Shape<512, 2>>>,
+    std::conditional_t<sizeof(T) == 4,
+                       Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
+                              Shape<128, 2>, Shape<256, 2>, Shape<512, 2>, Shape<512, 4>,
+                              std::conditional_t<Op::kMasked, Shape<1024, 4>, Shape<256, 16>>>,
+                       Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
+                              Shape<128, 2>, Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>>;
 
 struct RowInRegisters {
   static int64_t most_bytes(const Problem& problem) {

@@ -2,7 +2,8 @@
 // merge their totals through distributed shared memory.
 // From row_in_registers: rows of up to 1 MiB are still read once.
 // Traffic: one read, one write, a few hundred bytes between SMs for a row.
-// Limits: 16 blocks of 64 KiB, of gradients, which hold two rows, of 32 KiB. A cluster of more than 8 is not portable beyond Hopper.
+// Limits: 16 blocks of 64 KiB, of gradients, which hold two rows, of 32 KiB. A cluster of more than
+// 8 is not portable beyond Hopper.
 #pragma once
 
 #include <bit>
@@ -60,8 +61,8 @@ struct ClusterPerRow {
   }
   static void run(const Problem& problem, const Context& context) {
     const int64_t bytes = row_bytes(problem, layout_of(problem));
-    const auto blocks =
-        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, block_bytes(problem)))));
+    const auto blocks = static_cast<int>(
+        std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, block_bytes(problem)))));
     dispatch<kEvery>(problem, [&]<class T, class Op>() {
       using Kernel = ClusterPerRowKernel<T, Op>;
       const auto rows = rows_of<T, Op>(problem);

@@ -48,10 +48,10 @@ struct ClusterQueueKernel {
     if (thread_index() == Shape::kConsumers) {
       Queue::produce(shared.queue, a.next, rows, [&](uint64_t r) {
         const auto row = part_of(r);
-        return std::pair(row.inputs[0] + row.head, row.vectors * 16);
+        return std::pair(row.inputs[0] + row.head, static_cast<uint32_t>(row.vectors * 16));
       });
     } else if (thread_index() < Shape::kConsumers) {
-      for (typename Queue::Position at;;) {
+      for (typename Queue::Position at;; at.advance()) {
         shared.queue.pipeline.wait(at);
         // The lane that lets go of the stage is the one that reads the number.
         uint64_t r = 0;
@@ -59,18 +59,12 @@ struct ClusterQueueKernel {
         r = warp::shuffle(r, 0);
         if (r >= rows) break;
         const auto row = part_of(r);
-        Part tile(typename Part::Staged{}, row, thread_index());
-#pragma unroll
-        for (int piece = 0; piece < Shape::kPieces; ++piece, at.advance()) {
-          const int first = piece * Shape::kPieceVectors;
-          if (piece > 0) shared.queue.pipeline.wait(at);
-          tile.template take<Shape::kPieceVectors>(first, [&](int /*input*/, int vector) {
-            return shared.queue.pieces.template load<kWidth>(
-                at.stage * Queue::kPiece + (vector - first * Shape::kConsumers) * kWidth);
-          });
-          ptx::syncwarp();
-          if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
-        }
+        const Part tile(row, thread_index(), [&](int /*input*/, int vector) {
+          return shared.queue.parts.template load<kWidth>(at.stage * Queue::kPart +
+                                                          vector * kWidth);
+        });
+        ptx::syncwarp();
+        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
         auto elements = tile.elements();
         const Total mine = Op::template begin<kWarpSize>(elements);
         const Total total = all_reduce.of_warps(mine, Op::none(), Op::merge);
@@ -82,16 +76,14 @@ struct ClusterQueueKernel {
 };
 
 struct ClusterQueue {
-  // Measured on an H200 (results/JOURNAL.md). f32: two blocks an SM always, which for the longest
-  // rows leaves room for one stage. 16 bits: a thread has twice the elements, and one block an SM
-  // with 64 KiB does better, until clusters of more than 4 such blocks leave too many SMs without
-  // one.
-  using Half = QueueShape<512, 4, 1, 2, 2>;    // parts of 32 KiB
-  using Whole = QueueShape<256, 16, 2, 3, 2>;  // of 64 KiB
-  using NarrowHalf = QueueShape<256, 8, 1, 3, 2>;
-  using NarrowWhole = QueueShape<512, 8, 1, 2, 1>;
+  // Measured on an H200 (results/JOURNAL.md). Two blocks an SM, so that one works while the other
+  // waits, but 16-bit rows that clusters of up to 4 blocks of 64 KiB hold. Rows over 16 blocks do
+  // better with few threads that hold much.
+  using Half = QueueShape<512, 4, 2, 2>;    // parts of 32 KiB
+  using Whole = QueueShape<128, 32, 1, 2>;  // of 64 KiB
+  using NarrowHalf = QueueShape<128, 16, 3, 2>;
+  using NarrowWhole = QueueShape<512, 8, 2, 1>;
   static constexpr int64_t kBytes = cluster::kMaxBlocks * Whole::kBytes;
-
   // f.operator()<Shape>() with the shape for rows of `bytes`.
   template <class T, class F>
   static void with_shape(int64_t bytes, const F& f) {

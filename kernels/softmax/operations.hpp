@@ -1,8 +1,8 @@
 // What the family's operations do with a row, for kernels that are written once for all of them.
 //
 // A row operation makes one Total of a row's elements, then each output from its element and the
-// Total. An Element is one float of each of kInputs inputs; an operation that is kMasked makes it of
-// those floats and the element's mask, in prepare(). Beyond a row (`inside` is false) inputs are
+// Total. An Element is one float of each of kInputs inputs; an operation that is kMasked makes it
+// of those floats and the element's mask, in prepare(). Beyond a row (`inside` is false) inputs are
 // kPadding and the mask is false.
 #pragma once
 
@@ -43,8 +43,7 @@ struct Forward {
   __device__ __forceinline__ static Total begin(Tile<Element, N>& tile) {
     const auto larger = [](float a, float b) { return fmaxf(a, b); };
     const float max = warp::all_reduce<kLanes>(
-        fold(tile, -kInfinity, [&](float m, const Element& x) { return larger(m, x[0]); }),
-        larger);
+        fold(tile, -kInfinity, [&](float m, const Element& x) { return larger(m, x[0]); }), larger);
     const float shift = thread::finite_or_zero(max);
     float sum = 0;
 #pragma unroll

@@ -296,8 +296,9 @@ inline void fill(const Problem& problem, int index, uint64_t seed) {
         case 3: return i % columns <= columns / 2 ? 1.0 : 0.0;
         case 4: return 1.0;
         default:
-          return random_bits(seed, static_cast<uint64_t>(row * columns + i % columns)) % 4 > 0 ? 1.0
-                                                                                               : 0.0;
+          return random_bits(seed, static_cast<uint64_t>(row * columns + i % columns)) % 4 > 0
+                     ? 1.0
+                     : 0.0;
       }
     });
     return;
@@ -502,7 +503,7 @@ inline constexpr Operation operation(std::string_view name, std::string_view sum
   op.extent_names = masked ? kMaskedExtentNames : kExtentNames;
   op.optional_extents = 2;
   op.dtypes = kFloats;
-  op.seed_prefix = name;
+  if (!masked) op.seed_prefix = name;
   op.torch = torch;
   op.infer = infer;
   op.make = make;

@@ -1,7 +1,6 @@
 // RowQueue: rows that come to a cluster by themselves, drawn from a counter and fetched ahead.
 #pragma once
 
-#include "kernels/softmax/rows.hpp"
 #include "warpsmith/ptx/atomic.hpp"
 #include "warpsmith/ptx/bulk.hpp"
 #include "warpsmith/ptx/cluster.hpp"
@@ -11,35 +10,30 @@
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
-// kConsumers threads hold kVectors vectors of 16 bytes each: a part of a row. It comes in kPieces;
-// kStages of them are under way.
-template <int kConsumers_, int kVectors_, int kPieces_, int kStages_, int kMinBlocks_>
+// kConsumers threads hold kVectors vectors of 16 bytes each; kStages parts of rows are under way.
+template <int kConsumers_, int kVectors_, int kStages_, int kMinBlocks_>
 struct QueueShape {
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kVectors = kVectors_;
-  static constexpr int kPieces = kPieces_;
   static constexpr int kStages = kStages_;
   static constexpr int kMinBlocks = kMinBlocks_;                          // an SM holds
   static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part
-  static constexpr int kPieceVectors = kVectors / kPieces;                // of a thread
-  static constexpr int64_t kPieceBytes = kBytes / kPieces;
-  static_assert(kVectors % kPieces == 0, "pieces are alike");
 };
 
-// Where a row waits for its block: a ring of pieces, and the row's number, which the first block of
+// Where a row waits for its block: a ring of parts, and the row's number, which the first block of
 // the cluster draws for all. A number past the last row ends the kernel.
 template <class T, class Shape>
 struct RowQueue {
   using Pipeline = tile::Pipeline<Shape::kStages>;
   using Position = typename Pipeline::Position;
-  // When the first block finds a stage free for a row, all blocks are known to have read the
-  // numbers of rows up to the one before the row that the stage held last.
-  static constexpr int kDraws = (Shape::kStages + Shape::kPieces - 1) / Shape::kPieces + 1;
+  // A number more than stages: when the first block draws for a stage again, it is only the row
+  // before the stage's last that all blocks are known to have read the number of.
+  static constexpr int kDraws = Shape::kStages + 1;
   using Draw = tile::PipelinePosition<kDraws>;
-  static constexpr int kPiece = static_cast<int>(Shape::kPieceBytes / sizeof(T));
+  static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
 
   struct Storage {
-    SharedArray<T, Shape::kStages * kPiece, 128> pieces;
+    SharedArray<T, Shape::kStages * kPart, 128> parts;
     SharedArray<uint64_t, kDraws> drawn;        // as the first block sends it
     SharedArray<uint64_t, Shape::kStages> row;  // as this block's consumers read it
     ptx::Mbarrier sent[kDraws];
@@ -59,29 +53,21 @@ struct RowQueue {
   template <class PartOf>
   static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
                                                  const PartOf& part_of) {
-    Position at;
-    for (Draw drawing;; drawing.advance()) {
+    Draw drawing;
+    for (Position at;; at.advance(), drawing.advance()) {
       ptx::mbarrier_wait_parity(shared.pipeline.empty[at.stage], at.parity ^ 1);
       const uint64_t row = draw(shared, drawing, next);
       shared.row[at.stage] = row;
-      if (row >= rows) return ptx::mbarrier_arrive(shared.pipeline.full[at.stage]);
+      ptx::Mbarrier& full = shared.pipeline.full[at.stage];
+      if (row >= rows) return ptx::mbarrier_arrive(full);
       const auto [source, bytes] = part_of(row);
-#pragma unroll
-      for (int piece = 0; piece < Shape::kPieces; ++piece, at.advance()) {
-        const int64_t rest = bytes - piece * Shape::kPieceBytes;
-        const auto size = static_cast<uint32_t>(
-            smaller<int64_t>(rest > 0 ? rest : 0, Shape::kPieceBytes));
-        ptx::Mbarrier& full = shared.pipeline.acquire(at, size);
-        if (size == 0) continue;
-        ptx::bulk_load(shared.pieces.pointer(at.stage * kPiece), source + piece * kPiece, size,
-                       full);
-      }
+      ptx::mbarrier_arrive_expect_tx(full, bytes);
+      if (bytes > 0) ptx::bulk_load(shared.parts.pointer(at.stage * kPart), source, bytes, full);
     }
   }
 
  private:
-  static __device__ __forceinline__ uint64_t draw(Storage& shared, const Draw& at,
-                                                  uint64_t* next) {
+  static __device__ __forceinline__ uint64_t draw(Storage& shared, const Draw& at, uint64_t* next) {
     if (cluster_size() == 1) return ptx::atom_global_add(next, 1);
     ptx::mbarrier_arrive_expect_tx(shared.sent[at.stage], sizeof(uint64_t));
     if (cluster_rank() == 0) {

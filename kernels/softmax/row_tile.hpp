@@ -9,8 +9,7 @@ namespace ws::softmax {
 // A thread's part of a row that kLanes threads share: vectors lane, lane + kLanes, ... (neighbours
 // load neighbours), and elements lane, ... of the edges. Places beyond the row hold Op's padding.
 // Narrow floats stay as they are: in f32 they would take twice the registers.
-template <class T, class Op, int kWidth, int kLanes, int kVectors,
-          Fit kFit = Fit::kAnywhere>
+template <class T, class Op, int kWidth, int kLanes, int kVectors, Fit kFit = Fit::kAnywhere>
 class RowTile {
   static constexpr int kInputs = Op::kInputs;
   static constexpr int kEdges =
@@ -27,33 +26,21 @@ class RowTile {
   // All loads are issued before anything waits for one.
   template <Cache kCache = Cache::kDefault>
   __device__ __forceinline__ RowTile(const RowOf& row, int lane)
-      : lane_(lane),
-        vectors_(static_cast<int>(row.vectors)),
-        op_(row.op),
-        edge_count_(row.edges) {
-    fill<kVectors>(0, [&](int k, int v) {
+      : lane_(lane), vectors_(static_cast<int>(row.vectors)), op_(row.op), edge_count_(row.edges) {
+    fill(row, [&](int k, int v) {
       const T* from = row.inputs[k] + row.head + lane * kWidth;
       return PackedVector::template load<kCache>(from + v * kLanes * kWidth);
     });
-    fill_edges(row);
     if constexpr (Op::kMasked) fill_mask(row);
   }
 
-  // The same without the vectors: they have been staged elsewhere, for take().
-  struct Staged {};
-  __device__ __forceinline__ RowTile(Staged /*tag*/, const RowOf& row, int lane)
-      : lane_(lane),
-        vectors_(static_cast<int>(row.vectors)),
-        op_(row.op),
-        edge_count_(row.edges) {
-    fill_edges(row);
-  }
-  // kCount vectors of the thread from its `first` on, from load(input, index in the row).
-  template <int kCount, class Load>
-  __device__ __forceinline__ void take(int first, const Load& load) {
-    fill<kCount>(first, [&](int k, int v) {
-      return std::bit_cast<PackedVector>(load(k, lane_ + v * kLanes));
-    });
+  // The same with the vectors from elsewhere: load(input, vector), where they have been staged.
+  template <class Load>
+  __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load)
+      : lane_(lane), vectors_(static_cast<int>(row.vectors)), op_(row.op), edge_count_(row.edges) {
+    static_assert(!Op::kMasked, "a mask would have to be staged too");
+    fill(row,
+         [&](int k, int v) { return std::bit_cast<PackedVector>(load(k, lane + v * kLanes)); });
   }
 
   __device__ __forceinline__ Elements elements() const {
@@ -109,21 +96,15 @@ class RowTile {
   }
 
   // packed(input, v) is the thread's v-th vector.
-  template <int kCount, class Load>
-  __device__ __forceinline__ void fill(int first, const Load& packed) {
+  template <class Load>
+  __device__ __forceinline__ void fill(const RowOf& row, const Load& packed) {
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const int v = first + i;
+      for (int v = 0; v < kVectors; ++v) {
         if constexpr (kFit != Fit::kFull) packed_[k][v] = PackedVector::filled(Op::kPadding);
         if (holds(v)) packed_[k][v] = packed(k, v);
       }
-    }
-  }
-  __device__ __forceinline__ void fill_edges(const RowOf& row) {
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
 #pragma unroll
       for (int e = 0; e < kEdges; ++e) {
         const int at = lane_ + e * kLanes;

@@ -212,7 +212,8 @@ struct Rows {
 // What is known of a row while compiling.
 enum class Fit {
   kAnywhere,
-  kAligned,  // all operands start at a multiple of the vector, and the row is a whole number of them
+  kAligned,  // all operands start at a multiple of the vector, and the row is a whole number of
+             // them
   kFull,     // and fills the threads that hold it
 };
 
@@ -467,12 +468,13 @@ inline constexpr Kinds kForwardAndMasked = {Kind::kSoftmax, Kind::kLogSoftmax,
                                             Kind::kScaleMaskSoftmax};
 inline constexpr Kinds kWithoutMask = {Kind::kSoftmax, Kind::kLogSoftmax, Kind::kSoftmaxBackward,
                                        Kind::kLogSoftmaxBackward};
-inline constexpr Kinds kEvery = {Kind::kSoftmax,         Kind::kLogSoftmax,
-                                 Kind::kScaleMaskSoftmax, Kind::kSoftmaxBackward,
-                                 Kind::kLogSoftmaxBackward, Kind::kScaleMaskSoftmaxBackward};
+inline constexpr Kinds kEvery = {
+    Kind::kSoftmax,         Kind::kLogSoftmax,         Kind::kScaleMaskSoftmax,
+    Kind::kSoftmaxBackward, Kind::kLogSoftmaxBackward, Kind::kScaleMaskSoftmaxBackward};
 
 inline Reason one_of(Kinds kinds, const Problem& problem) {
-  if (kinds.has(kind_of(problem))) [[likely]] return {};
+  if (kinds.has(kind_of(problem))) [[likely]]
+    return {};
   std::string names;
   for (const Operation& operation : kOperations) {
     if (!kinds.has(static_cast<Kind>(&operation - kOperations))) continue;

@@ -162,10 +162,14 @@ const Rung* best(const Problem& problem, int capability) {
   constexpr int64_t kRowsThatFillTheDevice = 64;
   const bool few = layout_of(problem).rows < kRowsThatFillTheDevice;
   const std::array<const Rung*, 8> by_worth = {
-      rung("row_in_registers"), rung("cluster_queue"),
-      few ? rung("grid_fence") : rung("block_shared"), rung("block_shared"),
-      rung("cluster_per_row"),  rung("block_uncached"),
-      rung("grid_fence"),       rung("warp_per_row"),
+      rung("row_in_registers"),
+      rung("cluster_queue"),
+      few ? rung("grid_fence") : rung("block_shared"),
+      rung("block_shared"),
+      rung("cluster_per_row"),
+      rung("block_uncached"),
+      rung("grid_fence"),
+      rung("warp_per_row"),
   };
   for (const Rung* r : by_worth) {
     if (supports(*r, problem, capability).empty()) return r;

@@ -3,7 +3,8 @@
 // issues them. Coordinates are of the box's first element, innermost dimension first; they may lie
 // outside the tensor: a load fills what is outside with zeros, a store leaves it out. Two rules
 // that the PTX document does not state, and an H200 calls an illegal instruction: the innermost
-// coordinate is a multiple of 16 bytes, and those of a store are not below zero, as a load's may be.
+// coordinate is a multiple of 16 bytes, and those of a store are not below zero, as a load's may
+// be.
 //
 // A store of a row whose end is not a multiple of 16 bytes goes on to that multiple, seen on an
 // H200 and not documented: tensors to store into have such rows, or nothing behind them that
