@@ -53,6 +53,9 @@ def inputs_of(
     inputs = []
     for name, shape in zip(operation.inputs, shapes_of(operation, **extents), strict=True):
         x = torch.randn(shape, generator=generator, dtype=torch.float64)
+        if name == "mask":
+            inputs.append((x < 0.7).to(device))
+            continue
         if name == "output":  # of the forward
             logarithm = operation.name.startswith("log_")
             x = torch.log_softmax(x, -1) if logarithm else torch.softmax(x, -1)
@@ -60,9 +63,23 @@ def inputs_of(
     return inputs
 
 
+def doubles_of(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The inputs on the CPU, floats in double precision."""
+    return [x.double().cpu() if x.is_floating_point() else x.cpu() for x in inputs]
+
+
+def floats_of(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those of the inputs that can have a gradient."""
+    return [x for x in inputs if x.is_floating_point()]
+
+
+def requiring_gradients(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
+
+
 def expected_of(operation: Operation, inputs: list[torch.Tensor], values: list[object]):
     """torch's answer from the same inputs, computed in double precision."""
-    return torch_expression(operation, values)(*(x.double().cpu() for x in inputs))
+    return torch_expression(operation, values)(*doubles_of(inputs))
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:

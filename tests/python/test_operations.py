@@ -135,6 +135,43 @@ def test_softmax_of_special_rows(name: str, device: str) -> None:
     assert_close(getattr(warpsmith, name)(x), getattr(torch, name)(rows.double(), -1))
 
 
+MASK_SHAPES = [(2, 3, 5, 24), (2, 1, 5, 24), (1, 1, 5, 24), (5, 24), (2, 1, 1, 24), (24,)]
+MASK_SHAPES += [(2, 3, 5, 1), (3, 1, 1), (1,), ()]
+
+
+@pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
+def test_masks_broadcast(shape: tuple[int, ...], device: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(2, 3, 5, 24, generator=generator)
+    mask = torch.rand(shape, generator=generator) < 0.7
+    scores = torch.where(mask, x.double() * 0.5, -1.0)
+    y = warpsmith.scale_mask_softmax(x.to(device), mask.to(device), 0.5, fill=-1.0)
+    assert_close(y, torch.softmax(scores, -1))
+    grad = torch.randn(x.shape, generator=generator)
+    expected = torch.autograd.grad(
+        torch.softmax(torch.where(mask, (z := x.double().requires_grad_()) * 0.5, -1.0), -1),
+        z,
+        grad.double(),
+    )[0]
+    result = warpsmith.scale_mask_softmax_backward(grad.to(device), y, mask.to(device), 0.5)
+    assert_close(result, expected)
+
+
+def test_masks_too_large_for_the_cache(device: str) -> None:
+    # All heads are done for a query before the next.
+    x = torch.randn(2, 2, 260, 16384).to(torch.float16).to(device)
+    mask = torch.rand(2, 1, 260, 16384).to(device) < 0.5
+    expected = torch.softmax(torch.where(mask, x.float(), -1e4), -1)
+    assert_close(warpsmith.scale_mask_softmax(x, mask), expected.cpu())
+
+
+def test_fully_masked_rows(device: str) -> None:
+    x = torch.randn(2, 8, device=device)
+    mask = torch.zeros(2, 8, dtype=torch.bool, device=device)
+    assert_close(warpsmith.scale_mask_softmax(x, mask), torch.full((2, 8), 1 / 8))
+    assert warpsmith.scale_mask_softmax(x, mask, fill=float("-inf")).isnan().all()
+
+
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 @pytest.mark.parametrize("extents", [(0, 8), (8, 0), (0, 0), (1, 1)], ids=str)
 def test_empty_and_tiny(operation: Operation, extents: tuple[int, int], device: str) -> None:

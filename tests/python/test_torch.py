@@ -3,7 +3,15 @@
 import pytest
 import torch
 import warpsmith
-from conftest import OPERATION_CASES, assert_close, defaults_of, inputs_of
+from conftest import (
+    OPERATION_CASES,
+    assert_close,
+    defaults_of,
+    doubles_of,
+    floats_of,
+    inputs_of,
+    requiring_gradients,
+)
 from torch.fx.experimental.proxy_tensor import make_fx
 from warpsmith._catalogue import Operation
 from warpsmith._measure import torch_expression
@@ -28,7 +36,7 @@ def function(operation: Operation):
 def test_opcheck(operation: Operation, device: str) -> None:
     inputs = inputs_of(operation, torch.float32, device)
     torch.library.opcheck(operator(operation), tuple(inputs))
-    torch.library.opcheck(operator(operation), tuple(x.requires_grad_() for x in inputs))
+    torch.library.opcheck(operator(operation), tuple(requiring_gradients(inputs)))
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
@@ -45,13 +53,13 @@ def test_opcheck_of_out(operation: Operation, device: str) -> None:
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_gradient(operation: Operation, device: str) -> None:
     inputs = inputs_of(operation, torch.float32, device)
-    ours = [x.clone().requires_grad_() for x in inputs]
-    theirs = [x.double().cpu().requires_grad_() for x in inputs]
+    ours = requiring_gradients([x.clone() for x in inputs])
+    theirs = requiring_gradients(doubles_of(inputs))
     result = function(operation)(*ours)
     reference = torch_expression(operation, defaults_of(operation))(*theirs)
     weights = torch.randn(reference.shape, generator=torch.Generator().manual_seed(1))
-    gradients = torch.autograd.grad((result * weights.to(device)).sum(), ours)
-    expected = torch.autograd.grad((reference * weights).sum(), theirs)
+    gradients = torch.autograd.grad((result * weights.to(device)).sum(), floats_of(ours))
+    expected = torch.autograd.grad((reference * weights).sum(), floats_of(theirs))
     for got, wanted in zip(gradients, expected, strict=True):
         assert_close(got, wanted)
 
@@ -75,7 +83,10 @@ def test_broadcast_gradient() -> None:
     torch.testing.assert_close(gb, a.detach().sum(0))
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "gelu", "sigmoid", "swish", "mul"])
+@pytest.mark.parametrize(
+    "name",
+    ["softmax", "log_softmax", "scale_mask_softmax", "gelu", "sigmoid", "swish", "mul"],
+)
 def test_second_gradient(name: str) -> None:
     operation = warpsmith.OPERATIONS[name]
     inputs = inputs_of(operation, torch.float32, "cpu", rows=3, columns=7)
@@ -87,21 +98,22 @@ def test_second_gradient(name: str) -> None:
         )
         return torch.autograd.grad((first**2).sum(), tensors[0])[0]
 
-    got = second(function(operation), [x.clone().requires_grad_() for x in inputs])
-    wanted = second(reference, [x.double().requires_grad_() for x in inputs])
+    got = second(function(operation), requiring_gradients([x.clone() for x in inputs]))
+    wanted = second(reference, requiring_gradients(doubles_of(inputs)))
     torch.testing.assert_close(got.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_compiles_without_graph_breaks(operation: Operation, device: str) -> None:
-    inputs = [x.requires_grad_() for x in inputs_of(operation, torch.float32, device)]
+    inputs = requiring_gradients(inputs_of(operation, torch.float32, device))
     ours = function(operation)
     compiled = torch.compile(lambda *xs: ours(*xs) * 2, fullgraph=True, backend=BACKEND)
     result = compiled(*inputs)
     expected = function(operation)(*inputs) * 2
     torch.testing.assert_close(result, expected)
-    gradients = torch.autograd.grad(result.sum(), inputs)
-    for got, wanted in zip(gradients, torch.autograd.grad(expected.sum(), inputs), strict=True):
+    floats = floats_of(inputs)
+    gradients = torch.autograd.grad(result.sum(), floats)
+    for got, wanted in zip(gradients, torch.autograd.grad(expected.sum(), floats), strict=True):
         torch.testing.assert_close(got, wanted)
 
 
