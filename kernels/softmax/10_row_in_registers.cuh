@@ -69,23 +69,30 @@ struct Shapes {
     (take(All{}) || ...);
   }
 };
+template <class... Longer>
+using ShapesFromAWarp = Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
+                               Shape<128, 2>, Longer...>;
+
 // Measured on an H200 (results/JOURNAL.md): two vectors a thread, then more threads, until
 // registers for 16-bit elements in f32, or the barrier of a wide block, cost more than they give.
-// Gradients, which hold two rows, have fewer shapes: any of them keeps up with the memory.
+// Gradients hold two rows.
 template <class T, class Op>
-using RegisterShapes = std::conditional_t<
-    Op::kInputs == 2,
-    std::conditional_t<
-        sizeof(T) == 4,
-        Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>, Shape<512, 2>,
-               Shape<512, 4>, Shape<512, 8>>,
-        Shapes<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Shape<256, 2>, Shape<512, 2>>>,
-    std::conditional_t<sizeof(T) == 4,
-                       Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
-                              Shape<128, 2>, Shape<256, 2>, Shape<512, 2>, Shape<512, 4>,
-                              std::conditional_t<Op::kMasked, Shape<1024, 4>, Shape<256, 16>>>,
-                       Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
-                              Shape<128, 2>, Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>>>;
+consteval auto register_shapes() {
+  if constexpr (sizeof(T) == 2) {
+    if constexpr (Op::kInputs == 2) {
+      return ShapesFromAWarp<Shape<256, 2>, Shape<512, 2>>{};
+    } else {
+      return ShapesFromAWarp<Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>{};
+    }
+  } else {
+    using Longest =
+        std::conditional_t<Op::kInputs == 2, Shape<512, 8>,
+                           std::conditional_t<Op::kMasked, Shape<1024, 4>, Shape<256, 16>>>;
+    return ShapesFromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Longest>{};
+  }
+}
+template <class T, class Op>
+using RegisterShapes = decltype(register_shapes<T, Op>());
 
 struct RowInRegisters {
   static int64_t most_bytes(const Problem& problem) {

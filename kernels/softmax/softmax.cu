@@ -157,16 +157,19 @@ consteval const Rung* rung(std::string_view name) {
 }
 
 // Rows that threads can hold stay in a block, longer ones in a cluster. What is longer still is
-// read twice, by the whole grid where there are few rows; strided rows fall to a warp each.
+// read twice, by the whole grid where there are few rows; strided rows fall to a warp each. 16-bit
+// gradients are read twice sooner: in a cluster, a block's part of two rows takes a whole SM.
 const Rung* best(const Problem& problem, int capability) {
   constexpr int64_t kRowsThatFillTheDevice = 64;
   const bool few = layout_of(problem).rows < kRowsThatFillTheDevice;
+  const Kind kind = kind_of(problem);
+  const bool twice = is_backward(kind) && !is_masked(kind) && size_of(problem.tensor(0).dtype) == 2;
   const std::array<const Rung*, 8> by_worth = {
       rung("row_in_registers"),
       rung("cluster_queue"),
       few ? rung("grid_fence") : rung("block_shared"),
       rung("block_shared"),
-      rung("cluster_per_row"),
+      twice ? rung("block_uncached") : rung("cluster_per_row"),
       rung("block_uncached"),
       rung("grid_fence"),
       rung("warp_per_row"),
