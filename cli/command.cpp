@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "cli/sources.hpp"
+
 #ifndef WS_EMULATED
 #include <cuda_runtime.h>
 #endif
@@ -84,6 +86,21 @@ std::vector<std::string_view> dtype_names(DTypes dtypes) {
 
 std::string Target::name() const { return fmt::format("{}/{}", operation->name, rung->name); }
 
+Address address_of(const std::string& name) {
+  try {
+    return resolve(name);
+  } catch (const InvalidArgument&) {
+    for (const SeedRow& seed : seed_rows()) {
+      if (seed.name != name || !seed.rung.empty()) continue;
+      throw InvalidArgument(
+          concatenate("'", name, "' is a ", seed.family,
+                      " kernel of the public collections that no rung answers to yet; ",
+                      "`warpsmith list ", seed.family, "` shows the rungs there are"));
+    }
+    throw;
+  }
+}
+
 std::vector<Target> targets_of(const std::vector<std::string>& names) {
   std::vector<Target> targets;
   const auto add = [&](const Family& family, const Operation* only, const Rung* rung,
@@ -105,7 +122,7 @@ std::vector<Target> targets_of(const std::vector<std::string>& names) {
     for (const Family* family : families()) add(*family, nullptr, nullptr, {});
   }
   for (const std::string& name : names) {
-    const Address address = resolve(name);
+    const Address address = address_of(name);
     // A family's name stands for all of it, also where an operation is called the same.
     const bool whole = name == address.family->name;
     add(*address.family, whole ? nullptr : address.operation, address.rung, address.dtypes);

@@ -43,6 +43,9 @@ struct Target {
   DTypes dtypes;  // that both take, and a seed name allows
   std::string name() const;
 };
+// catalogue's resolve(); a kernel of the public collections that no rung answers to yet is not
+// called unknown.
+Address address_of(const std::string& name);
 // What names stand for: a family all of it, an operation its rungs; none stands for everything.
 std::vector<Target> targets_of(const std::vector<std::string>& names);
 

@@ -101,7 +101,7 @@ int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& a
 
 int run_ladder(LadderArguments& arguments) {
   require_device();
-  const Address address = resolve(arguments.name);
+  const Address address = address_of(arguments.name);
   require(address.rung == nullptr, "ladder wants a family or an operation, not the rung ",
           arguments.name);
   const Operation& operation =

@@ -18,7 +18,7 @@ struct Shown {
 };
 
 Shown find_rung(const std::string& name) {
-  const Address address = resolve(name);
+  const Address address = address_of(name);
   if (address.rung == nullptr) {
     std::string rungs;
     for (const Rung& rung : address.family->rungs) {

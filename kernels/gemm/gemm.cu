@@ -53,9 +53,14 @@ constexpr Seed kNaiveSeeds[] = {
     {.name = "hgemm_naive_f16", .dtypes = {DType::kF16}},
 };
 
-// Theirs accumulate in f16; ours in f32, at no loss of speed on these rungs. Their "tn" is layout
-// nt.
+// Theirs accumulate in f16; ours in f32, at no loss of speed on these rungs. Those with stages but
+// no swizzle are answered by the rung that has both. Their "tn" is layout nt.
 constexpr Seed kMmaPipelineSeeds[] = {
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_dsmem", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_dsmem_tn", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_rr", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_swizzle", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_swizzle", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_tn_swizzle_x4",

@@ -148,6 +148,7 @@ struct BadInput {
 TEST(Cli, BadInputIsTwoAndNamesTheValues) {
   const std::vector<BadInput> inputs = {
       {{"verify", "softmx"}, "did you mean 'softmax'"},
+      {{"verify", "hgemm_sliced_k_f16"}, "is a gemm kernel of the public collections that no rung"},
       {{"show", "softmax/warp_per_rwo"}, "'softmax/warp_per_row'"},
       {{"show", "gemm"}, "naive"},
       {{"verify", "gemm", "--shape", "12"}, "--shape 12 has 1 extent, gemm has 3: MxNxK"},
