@@ -212,8 +212,7 @@ struct Rows {
 // What is known of a row while compiling.
 enum class Fit {
   kAnywhere,
-  kAligned,  // all operands start at a multiple of the vector, and the row is a whole number of
-             // them
+  kAligned,  // operands start at a multiple of the vector, rows are whole vectors
   kFull,     // and fills the threads that hold it
 };
 
@@ -385,8 +384,7 @@ inline int64_t row_bytes(const Problem& problem, const Layout& layout) {
   return layout.columns * static_cast<int64_t>(size_of(problem.tensor(0).dtype));
 }
 
-// Whether the rows are Fit::kAligned.
-// The mask of rows that are supported is then aligned too.
+// Whether the rows are Fit::kAligned. The mask of rows that are supported is then aligned too.
 template <int kWidth, class T, class Op>
 bool rows_aligned(const Rows<T, Op>& rows) {
   const auto aligned = [](const T* data, int64_t stride) {
