@@ -195,18 +195,22 @@ inline Problem make(const Operation& operation, const Case& chosen, DType dtype)
 
 inline int64_t items(const Problem& problem) { return layout_of(problem).rows; }
 
+// The tensor's own elements, each of a broadcast dimension's but once.
+inline Tensor without_repeats(Tensor tensor) {
+  for (size_t d = 0; static_cast<int>(d) < tensor.rank; ++d) {
+    if (tensor.strides[d] == 0) tensor.shape[d] = 1;
+  }
+  return tensor;
+}
+
 inline Cost cost(const Problem& problem) {
   const auto elements = static_cast<double>(problem.tensor(0).elements());
   const auto size = static_cast<double>(size_of(problem.tensor(0).dtype));
   const bool masked = is_masked(kind_of(problem));
   double bytes = elements * size * (problem.tensor_count - (masked ? 1 : 0));
   if (masked) {
-    const Tensor& mask = problem.tensor(mask_index(problem));
-    double once = 1;  // elements, each of a broadcast dimension's but once
-    for (size_t d = 0; static_cast<int>(d) < mask.rank; ++d) {
-      if (mask.strides[d] != 0) once *= static_cast<double>(mask.shape[d]);
-    }
-    bytes += elements > 0 ? once : 0;
+    const auto once = without_repeats(problem.tensor(mask_index(problem))).elements();
+    bytes += elements > 0 ? static_cast<double>(once) : 0;
   }
   // Forward: subtract, exponential, add, scale; backward: multiply, add, subtract, multiply; then
   // scale.
@@ -287,18 +291,12 @@ inline void fill(const Problem& problem, int index, uint64_t seed) {
   // The difference of two must still be finite in the dtype.
   const double huge = tensor.dtype == DType::kF16 ? 3e4 : 1.5e38;
   if (is_masked(kind) && index == mask_index(problem)) {
-    // Heads share a mask: its value depends on the row and the column alone.
-    fill_with(tensor, [&](int64_t i) {
-      const int64_t mask_rows = tensor.shape[static_cast<size_t>(tensor.rank - 2)];
-      const int64_t row = i / columns % mask_rows;
-      switch (row % 8) {
+    fill_with(without_repeats(tensor), [&](int64_t i) {
+      switch (i / columns % 8) {
         case 2: return 0.0;
         case 3: return i % columns <= columns / 2 ? 1.0 : 0.0;
         case 4: return 1.0;
-        default:
-          return random_bits(seed, static_cast<uint64_t>(row * columns + i % columns)) % 4 > 0
-                     ? 1.0
-                     : 0.0;
+        default: return random_bits(seed, static_cast<uint64_t>(i)) % 4 > 0 ? 1.0 : 0.0;
       }
     });
     return;
