@@ -1,12 +1,16 @@
 // The catalogue: what the families register, and all that CLI, tests, bench, Python and docs know.
 //
 // A family has operations (what a user calls: softmax, log_softmax) and rungs (how it is computed:
-// warp_per_row). `<family>.cu` defines one constexpr table of each; `families.cpp` lists families.
+// warp_per_row). An operation is a struct, whose row operation_of() makes; a rung's row stands at
+// the end of its file (catalogue/row.hpp has both). `<family>.cu` lists them, `families.cpp` lists
+// families.
 #pragma once
 
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "catalogue/problem.hpp"
@@ -17,39 +21,48 @@ namespace ws {
 
 // ---- Operations -------------------------------------------------------------------------------
 
+// A tensor of an operation. Inputs and in-out tensors stand before outputs.
 struct Parameter {
+  enum class Role : uint8_t {
+    kIn,
+    kOut,
+    kInOut,  // read and written: the caller's own memory, Tensor(a!) in torch's schemas
+  };
   std::string_view name;  // as in Python
-  bool output = false;
+  Role role = Role::kIn;
+  // An input that may be left out; an output that infer() may leave out, as the attributes say.
+  bool optional = false;
   std::string_view doc;  // shape and dtype
-};
+  // Of an output, as Python expressions over the names of tensors and attributes, for who needs
+  // them before or without data: torch.compile's symbolic shapes, the quick path's allocation. An
+  // empty shape is that of the first tensor, an empty dtype its dtype. None where it is left out.
+  std::string_view shape = {};
+  std::string_view torch_dtype = {};
 
-struct Attribute {
-  enum class Kind { kFloat, kInt, kBool, kChoice };
-  std::string_view name;
-  Kind kind;
-  double standard;                              // default value; of a choice, its index
-  std::span<const std::string_view> choices{};  // of kChoice
-  std::string_view doc;
+  constexpr bool is_read() const { return role != Role::kOut; }
+  constexpr bool is_written() const { return role != Role::kIn; }
 };
-
-// An attribute's value as text and back: "0.5", "true", a choice's name. Reading throws
-// InvalidArgument that names the attribute and what it takes.
-std::string describe_value(const Attribute& attribute, double value);
-double parse_value(const Attribute& attribute, std::string_view text);
 
 // A problem to verify or time, before its dtype is chosen.
 struct Case {
-  std::array<int64_t, 4> extents{};  // what they mean is Operation::extent_names
-  int offset = 0;                    // every pointer this many elements past a 256-byte boundary
-  int64_t padding = 0;               // elements between rows that the tensors do not own
-  std::array<double, kMaxAttributes> attributes{};  // used where has_attributes
-  bool has_attributes = false;
+  std::array<int64_t, kMaxExtents> extents{};  // what they mean is Operation::extent_names
+  int offset = 0;       // every pointer this many elements past a 256-byte boundary
+  int64_t padding = 0;  // elements between rows that the tensors do not own
+  std::array<Value, kMaxAttributes> attributes{};  // unset: the attribute's default
+};
+
+// The lists of an operation.
+struct Cases {
+  std::span<const Case> smoke;   // tiny: every rung in the emulator in under a second
+  std::span<const Case> verify;  // straddling every boundary
+  std::span<const Case> bench;
 };
 
 // What a call must at least do: every input byte read once, every output byte written once.
 struct Cost {
   double bytes = 0;
   double flops = 0;
+  bool at_most = false;  // an upper bound: the true figure depends on data
 };
 
 // How far an output may be from the reference. Both zero: equality, bit by bit.
@@ -59,64 +72,145 @@ struct Tolerance {
   double floor = 0;     // in units of the output
 };
 
-// Outputs fall into `items` independent slices (rows, elements) that the reference computes one by
-// one, so that a large problem can be checked on a sample and a small one on all cores.
+// An output falls into independent items (rows, elements) that the reference computes one by one,
+// so that a large problem can be checked on a sample and a small one on all cores.
 struct Slice {
   int64_t first = 0;
   int64_t last = 0;  // exclusive
 };
 
+// Scratch memory of a call. The first `zeroed` bytes are zero before the call, and the call leaves
+// them zero: counters and flags cost no memset.
+struct Workspace {
+  size_t bytes = 0;
+  size_t zeroed = 0;
+};
+
 // Device and resources of one call.
 struct Context {
   Stream stream = nullptr;
-  void* workspace = nullptr;  // at least Rung::workspace(problem) bytes, 256-byte aligned
+  void* workspace = nullptr;  // at least Workspace::bytes, 256-byte aligned
 };
 
 // Why something cannot be done; empty where it can.
 using Reason = std::string;
 
+// Collects why a rung does not take a call, where somebody asks; costs nothing where nobody does.
+//   return why.unless(call.columns <= 1024, "holds rows of up to 1024 elements, not ", call.columns)
+//          && rows_supported(call, why);
+class Why {
+ public:
+  Why() = default;  // nobody asks
+  explicit Why(Reason* reason) : reason_(reason) {}
+
+  // `condition`; where it does not hold, the parts are the reason. Tensors are described.
+  template <class... Parts>
+  bool unless(bool condition, const Parts&... parts) {
+    if (!condition && reason_ != nullptr) [[unlikely]] *reason_ = concatenate(parts...);
+    return condition;
+  }
+
+ private:
+  Reason* reason_ = nullptr;
+};
+
 // What a user would pick instead, in C++: a vendor library, loaded when it is first asked for.
 struct Peer {
-  std::string_view name;                // "cublasLt"
-  Reason (*supports)(const Problem&);   // also says when the library is not there
-  size_t (*workspace)(const Problem&);  // null: none
+  std::string_view name;                          // "cublasLt"
+  Reason (*supports)(const Problem&);             // also says when the library is not there
+  size_t (*workspace)(const Problem&) = nullptr;  // null: none
   void (*run)(const Problem&, const Context&);
 };
 
+// The same from a Python package, as an expression over the operation's names: {"quack",
+// "quack.softmax.softmax_fwd(x)"}. Its first word is imported.
+struct PythonPeer {
+  std::string_view name;
+  std::string_view expression;
+};
+
+// Made by operation_of<Struct>() of catalogue/row.hpp, which says what the struct has.
 struct Operation {
-  std::string_view name;                  // "log_softmax"
-  std::string_view summary;               // one line
-  std::string_view source;                // paper or document
-  std::string_view formula;               // "y[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))"
-  std::span<const Parameter> parameters;  // inputs first
-  std::span<const Attribute> attributes{};
+  std::string_view name;                   // "log_softmax"
+  std::string_view summary;                // one line
+  std::string_view source;                 // paper or document
+  std::string_view formula;                // "y[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))"
+  std::span<const Parameter> parameters;   // inputs and in-out tensors first
+  std::span<const Attribute> attributes;
   std::span<const std::string_view> extent_names;  // of Case::extents: {"rows", "columns"}
-  int optional_extents = 0;  // trailing ones that `--shape` may leave out: 0 then
-  DTypes dtypes;
-  std::string_view seed_prefix = {};  // replaces {} in Rung::seeds
-  std::string_view torch;  // the peer as a Python expression over parameter and attribute names
+  int optional_extents = 0;                // trailing ones that `--shape` may leave out: 0 then
+  DTypes dtypes;                           // of the first tensor
+  std::string_view seed_prefix;            // replaces {} in Rung::seeds
+  std::string_view torch;                  // the same as a Python expression over its names
+  // The gradient of each input, a Python tuple over the operation's names, those of its outputs,
+  // `g` (of several outputs g_NAME; None where there is none) and `ops` (torch.ops.warpsmith).
+  // Empty: it has none.
+  std::string_view gradient;
+  std::span<const PythonPeer> python_peers;
+  std::span<const Peer> (*peers)() = nullptr;  // of C++; null: none
+  bool in_place = false;  // an output may be exactly an input: address, shape and strides
 
   // Fills `problem`'s outputs (dtype, shape, dense strides) from its inputs and attributes; throws
-  // InvalidArgument that names the values. Outputs a caller brought are compared by check().
+  // InvalidArgument that names the values. Outputs a caller brought are compared by AnyCall.
   void (*infer)(Problem& problem);
-  // The inputs of a case, without data; padding and layouts as the case says. chosen.attributes is
-  // always set. Outputs may be laid out too; those left out are dense.
-  Problem (*make)(const Operation& operation, const Case& chosen, DType dtype);
-  Cost (*cost)(const Problem& problem);
-  Tolerance (*tolerance)(const Problem& problem);
-  int64_t (*items)(const Problem& problem);
-  // Double precision on the host. expected[k] receives the slice's elements of output k, row-major.
+  // Lays out the inputs of a case, without data; padding as the case says. Operation and attributes
+  // of `problem` are set. Outputs may be laid out too; those left out are dense.
+  void (*make)(const Case& chosen, DType dtype, Problem& problem);
+  Cases (*cases)();
+  Cost (*cost)(const Problem& problem);  // works without data
+  Tolerance (*tolerance)(const Problem& problem, const Parameter& output);
+  int64_t (*items)(const Problem& problem, const Parameter& output);
+  // Double precision on the host. For each parameter that is written and has as many items as the
+  // slice is of, expected[i] receives the slice's elements of tensor i, row-major; null for others.
   void (*reference)(const Problem& problem, Slice slice, std::span<double* const> expected);
-  // Fills input `index` (host memory) from the seed; null: standard normal.
-  void (*fill)(const Problem& problem, int index, uint64_t seed) = nullptr;
+  // Fills tensor `index` (host memory), which is read, from the seed.
+  void (*fill)(const Problem& problem, int index, uint64_t seed);
 
-  std::span<const Case> smoke;   // tiny: every rung in the emulator in under a second
-  std::span<const Case> verify;  // straddling every boundary
-  std::span<const Case> bench;
-  std::span<const Peer> peers{};
+  // The struct's own view of a checked problem, made once a call, in call_bytes at `place`.
+  size_t call_bytes;
+  void (*make_call)(const Problem& problem, void* place);
+  // Rungs in the order in which the first that takes the call is the fastest; null: the family's
+  // table from its end.
+  std::span<const struct Rung* const> (*by_worth)(const void* call) = nullptr;
+
+  int index_of(std::string_view parameter) const;  // -1: none
+};
+
+// ---- Calls ------------------------------------------------------------------------------------
+
+// A checked problem and its operation's own Call, made once.
+class AnyCall {
+ public:
+  // Checks parameters' shapes, dtypes and strides (infer), the outputs the caller brought, overlap
+  // and attributes; fills in outputs and attributes that are left out. Throws InvalidArgument.
+  explicit AnyCall(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  const Operation& operation() const { return *problem_.operation; }
+  DType dtype() const { return problem_.dtype(); }
+  const void* typed() const { return call_; }
+  // Another address for tensor i, as aligned as the old one.
+  void move(int i, void* data) { problem_.tensor(i).data = data; }
+  // After move().
+  void remake() { problem_.operation->make_call(problem_, call_); }
+
+  static constexpr size_t kMaxBytes = 1024;
+
+ private:
+  Problem problem_;
+  alignas(16) std::byte call_[kMaxBytes];
 };
 
 // ---- Rungs ------------------------------------------------------------------------------------
+
+// What a rung does for one operation; made by rung_of() of catalogue/row.hpp.
+struct Implementation {
+  std::string_view operation;
+  DTypes dtypes;
+  bool (*supports)(const void* call, Why& why);
+  Workspace (*workspace)(const void* call);
+  void (*run)(const void* call, const Context& context);  // after supports() said yes
+};
 
 struct Seed {
   std::string_view name;            // "softmax_f32x4"; {} stands for Operation::seed_prefix
@@ -124,40 +218,33 @@ struct Seed {
   DTypes dtypes = {};               // empty: all of the rung
 };
 
-inline Reason supports_all(const Problem&) { return {}; }
-inline size_t no_workspace(const Problem&) { return 0; }
-
 struct Rung {
-  std::string_view name;  // = file NN_name.cuh
-  std::string_view idea;  // one line
-  DTypes dtypes;
+  std::string_view name;       // = file NN_name.cuh or NN_name.cu
+  std::string_view from = {};  // the rung it grew from; empty: the bottom of a ladder
+  std::string_view idea;       // one line
   Arch arch = Arch::kSm80;
-  void (*run)(const Problem&, const Context&);  // after supports() said yes
-  Reason (*supports)(const Problem&) =
-      supports_all;  // looks at shapes, strides and pointers; names values
-  size_t (*workspace)(const Problem&) = no_workspace;  // bytes
+  bool deterministic = true;  // two runs give the same bits
+  bool may_spill = false;
   std::span<const Seed> seeds{};
   std::string_view file = {};  // the rung's file where several rows share one template
-  bool may_spill = false;
+  std::span<const Implementation> implementations{};  // by operation
+
+  const Implementation* of(const Operation& operation) const;  // null: computes something else
 };
 
 struct Family {
   std::string_view name;  // = folder under kernels/
   std::string_view summary;
   std::span<const Operation> operations;
-  std::span<const Rung> rungs;  // in teaching order
-  // The fastest rung that takes the problem; null: the last of the table that supports it.
-  const Rung* (*best)(const Problem& problem, int capability) = nullptr;
+  std::span<const Rung* const> rungs;  // in teaching order
 };
-
-// Whether a rung table keeps the house's rules: snake_case names, all different, an idea each of
-// one line, dtypes, a run function. For static_assert beside the table.
-constexpr bool well_formed(std::span<const Rung> rungs);
-constexpr bool well_formed(std::span<const Operation> operations);
 
 // ---- The catalogue ----------------------------------------------------------------------------
 
 std::span<const Family* const> families();  // families.cpp: the one list
+
+// What is wrong with a family's tables by the house's rules, a line each; empty: nothing.
+std::vector<std::string> defects_of(const Family& family);
 
 // A rung, an operation and what a seed name fixes beyond them.
 struct Address {
@@ -172,6 +259,7 @@ struct Address {
 Address resolve(std::string_view text);
 const Operation& operation_named(std::string_view name);
 const Family& family_of(const Operation& operation);
+const Rung* rung_named(const Family& family, std::string_view name);  // null: none
 
 // Up to three of `names` that `text` may have meant, best first.
 std::vector<std::string> near_names(std::string_view text, std::span<const std::string> names);
@@ -179,21 +267,26 @@ std::vector<std::string> near_names(std::string_view text, std::span<const std::
 // All seed names of a rung for one operation, {} replaced.
 std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation);
 
+// dtypes that a rung takes of an operation.
+DTypes dtypes_of(const Rung& rung, const Operation& operation);
+
 // Compute capability of the current device (major * 10 + minor); the emulator is a 90.
 int device_capability();
 
-// Checks a call: parameters' shapes, dtypes and strides (infer), the outputs the caller brought,
-// and fills outputs whose data is null. Throws InvalidArgument.
-void check(Problem& problem);
+// The case's problem, attributes complete, without data; outputs as make() laid them out. AnyCall
+// checks it. Throws InvalidArgument.
+Problem make_problem(const Operation& operation, const Case& chosen, DType dtype);
 
-// Why the rung does not take the problem on a device: dtype, architecture, supports().
-Reason supports(const Rung& rung, const Problem& problem, int capability);
-// The fastest rung for the problem. Throws where none takes it.
-const Rung& best(const Problem& problem, int capability);
-// Runs a checked problem; throws ws::Error that carries rung and problem. Empty problems (no output
-// elements) return at once.
-void run(const Rung& rung, const Problem& problem, const Context& context);
+// Whether the rung takes the call on a device: operation, dtype, architecture, supports().
+bool takes(const Rung& rung, const AnyCall& call, int capability);
+// Why it does not, with the values; "" where it does.
+Reason why_not(const Rung& rung, const AnyCall& call, int capability);
+// The fastest rung for the call. Throws where none takes it.
+const Rung& best(const AnyCall& call, int capability);
+Workspace workspace_of(const Rung& rung, const AnyCall& call);
+// Runs a call that the rung takes; throws ws::Error that carries rung and problem, also where the
+// device has reported an error since (see warpsmith/device_error.hpp). Calls without elements to
+// write return at once.
+void run(const Rung& rung, const AnyCall& call, const Context& context);
 
 }  // namespace ws
-
-#include "catalogue/well_formed.hpp"

@@ -31,6 +31,8 @@ void set_element(const Tensor& tensor, int64_t index, double value);
 // Sets every element of a tensor on the host to value(logical index), on all cores.
 void fill_with(const Tensor& tensor, const std::function<double(int64_t)>& value);
 void fill_normal(const Tensor& tensor, uint64_t seed);
+// As Operation::fill: standard normal floats; integers from -100 to 100 (u8 from 0); bools alike.
+void fill_normal_input(const Problem& problem, int index, uint64_t seed);
 
 // Calls work(first, last) for pieces of [0, count) on all cores, in the caller's thread where the
 // whole is smaller than two pieces of `grain`. The first exception comes back to the caller.

@@ -1,100 +1,32 @@
-// A problem: one call of one operation, with its tensors, attributes and device.
+// A problem: one call of one operation, with its tensors and attributes.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "warpsmith/error.hpp"
-#include "warpsmith/types.hpp"
+#include "catalogue/dtype.hpp"
+#include "catalogue/value.hpp"
 
 namespace ws {
 
-enum class DType : uint8_t { kF32, kF16, kBf16, kE4m3, kE5m2, kI32, kI64, kBool };
-inline constexpr std::array kAllDTypes = {DType::kF32,  DType::kF16, DType::kBf16, DType::kE4m3,
-                                          DType::kE5m2, DType::kI32, DType::kI64,  DType::kBool};
-// "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i64", "bool"
-std::string_view to_string(DType dtype);
-DType dtype_from(std::string_view name);  // throws InvalidArgument
-constexpr size_t size_of(DType dtype) {
-  constexpr std::array<size_t, kAllDTypes.size()> kBytes = {4, 2, 2, 1, 1, 4, 8, 1};
-  return kBytes[static_cast<size_t>(dtype)];
-}
-
-// The C++ type of a dtype, both ways.
-template <class T>
-struct dtype_traits;
-template <>
-struct dtype_traits<float> {
-  static constexpr DType kValue = DType::kF32;
-};
-template <>
-struct dtype_traits<half> {
-  static constexpr DType kValue = DType::kF16;
-};
-template <>
-struct dtype_traits<bf16> {
-  static constexpr DType kValue = DType::kBf16;
-};
-template <>
-struct dtype_traits<e4m3> {
-  static constexpr DType kValue = DType::kE4m3;
-};
-template <>
-struct dtype_traits<e5m2> {
-  static constexpr DType kValue = DType::kE5m2;
-};
-template <>
-struct dtype_traits<int32_t> {
-  static constexpr DType kValue = DType::kI32;
-};
-template <>
-struct dtype_traits<int64_t> {
-  static constexpr DType kValue = DType::kI64;
-};
-template <>
-struct dtype_traits<bool> {
-  static constexpr DType kValue = DType::kBool;
-};
-template <class T>
-inline constexpr DType kDType = dtype_traits<T>::kValue;
-
-// A set of dtypes, usable in constant expressions.
-class DTypes {
- public:
-  constexpr DTypes() = default;
-  constexpr DTypes(std::initializer_list<DType> dtypes) {
-    for (const DType d : dtypes) bits_ |= bit(d);
-  }
-  constexpr bool has(DType dtype) const { return (bits_ & bit(dtype)) != 0; }
-  constexpr bool empty() const { return bits_ == 0; }
-  friend constexpr DTypes operator&(DTypes a, DTypes b) {
-    DTypes both{};
-    both.bits_ = a.bits_ & b.bits_;
-    return both;
-  }
-
- private:
-  static constexpr uint32_t bit(DType d) { return 1u << static_cast<int>(d); }
-  uint32_t bits_ = 0;
-};
-inline constexpr DTypes kFloats = {DType::kF32, DType::kF16, DType::kBf16};
-inline constexpr DTypes kHalves = {DType::kF16, DType::kBf16};
-
 inline constexpr int kMaxRank = 6;
-inline constexpr int kMaxTensors = 8;
-inline constexpr int kMaxAttributes = 8;
+inline constexpr int kMaxTensors = 16;
+inline constexpr int kMaxAttributes = 16;
+inline constexpr int kMaxExtents = 8;  // of a Case
 
 // A tensor as DLPack has it: a pointer, a dtype, extents and strides in elements. Does not own.
-// A stride of 0 repeats an element (a broadcast dimension).
+// A stride of 0 repeats an element (a broadcast dimension). Tensor{} is none at all: an optional
+// one that a caller left out, or an output that has yet to be inferred.
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::kF32;
-  int rank = 0;
+  int rank = -1;
   std::array<int64_t, kMaxRank> shape{};
   std::array<int64_t, kMaxRank> strides{};
 
@@ -102,38 +34,63 @@ struct Tensor {
   T* as() const {
     return static_cast<T*>(data);
   }
-  int64_t elements() const;
+  bool exists() const { return rank >= 0; }
+  std::span<const int64_t> extents() const { return {shape.data(), static_cast<size_t>(rank)}; }
+  int64_t extent(int d) const { return shape[static_cast<size_t>(d)]; }
+  int64_t stride(int d) const { return strides[static_cast<size_t>(d)]; }
+  int64_t elements() const;      // 0 where there is no tensor
   bool contiguous() const;       // row-major without gaps; dimensions of extent 1 have any stride
+  bool same_shape(const Tensor& other) const;
   std::string describe() const;  // "f16 [16384, 4096]", with strides where not contiguous
 
-  // A row-major tensor without data.
+  // A row-major tensor without data. Throws InvalidArgument where an extent is negative, or the
+  // tensor is larger than any memory.
   static Tensor dense(DType dtype, std::span<const int64_t> shape);
   static Tensor dense(DType dtype, std::initializer_list<int64_t> shape) {
     return dense(dtype, std::span<const int64_t>(shape.begin(), shape.size()));
   }
+  // Row-major, of the same shape.
+  static Tensor like(const Tensor& other) { return like(other, other.dtype); }
+  static Tensor like(const Tensor& other, DType dtype) { return dense(dtype, other.extents()); }
 };
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);  // describe()
+
+// Offset in elements of a tensor's element by its row-major logical index.
+int64_t offset_of(const Tensor& tensor, int64_t index);
+// An element of a tensor on the host, by its row-major logical index, as a double.
+double element(const Tensor& tensor, int64_t index);
+
+// `tensor` seen in the shape of `to`, with strides of 0 where it repeats, as NumPy broadcasts; a
+// tensor that does not exist where it cannot be.
+Tensor broadcast(const Tensor& tensor, const Tensor& to);
+// The tensor's own elements: a broadcast dimension has one.
+Tensor without_repeats(Tensor tensor);
 
 struct Operation;
 
-// One call: inputs first, then outputs, in the order of Operation::parameters. Attribute values are
-// doubles whatever their kind (a choice is its index), in the order of Operation::attributes.
+// One call: tensors in the order of Operation::parameters, attributes in that of
+// Operation::attributes. Lookups by name throw ws::Error where the operation has no such name.
 struct Problem {
   const Operation* operation = nullptr;
-  int tensor_count = 0;
   std::array<Tensor, kMaxTensors> tensors{};
-  std::array<double, kMaxAttributes> attributes{};
+  std::array<Value, kMaxAttributes> attributes{};
 
   const Tensor& tensor(int i) const { return tensors[static_cast<size_t>(i)]; }
   Tensor& tensor(int i) { return tensors[static_cast<size_t>(i)]; }
-  int input_count() const;
-  std::span<const Tensor> inputs() const;
-  std::span<const Tensor> outputs() const;
-  double attribute(int i) const { return attributes[static_cast<size_t>(i)]; }
-  std::string describe()
-      const;  // "softmax f16 [16384, 4096]", "gemm f16 [4096, 4096] x ... layout=tn"
-};
+  const Tensor& operator[](std::string_view parameter) const;
+  Tensor& operator[](std::string_view parameter);
+  DType dtype() const { return tensors[0].dtype; }  // the first tensor's: what rungs are chosen by
 
-// An element of a tensor on the host, by its row-major logical index, as a double.
-double element(const Tensor& tensor, int64_t index);
+  const Value& attribute(std::string_view name) const;
+  bool flag(std::string_view name) const { return attribute(name).as_bool(); }
+  int64_t integer(std::string_view name) const { return attribute(name).as_int(); }
+  double number(std::string_view name) const { return attribute(name).as_float(); }
+  template <class Choice = int>
+  Choice choice(std::string_view name) const {
+    return static_cast<Choice>(attribute(name).as_choice());
+  }
+  // "softmax f16 [16384, 4096]", "gemm f16 [4096, 4096] x ... layout=tn"
+  std::string describe() const;
+};
 
 }  // namespace ws

@@ -1,10 +1,25 @@
-// Division by a number that is the same for all threads, without dividing.
+// Division by a number that is the same for all threads, without dividing; and rounding up.
 #pragma once
 
 #include <cstdint>
 
 #include "warpsmith/device.hpp"
 #include "warpsmith/error.hpp"
+
+namespace ws {
+
+// ceil(a / b) of non-negative integers.
+template <class A, class B>
+__host__ __device__ constexpr auto divide_up(A a, B b) {
+  return (a + b - 1) / b;
+}
+// The least multiple of b that is not below a.
+template <class A, class B>
+__host__ __device__ constexpr auto round_up(A a, B b) {
+  return divide_up(a, b) * b;
+}
+
+}  // namespace ws
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::thread {
