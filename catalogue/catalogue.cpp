@@ -1,9 +1,9 @@
 #include "catalogue/catalogue.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdio>
+
+#include "catalogue/overlap.hpp"
+#include "warpsmith/device_error.hpp"
 
 #ifndef WS_EMULATED
 #include <cuda_runtime.h>
@@ -52,10 +52,9 @@ const Family* find_family(const Operation& operation) {
   return nullptr;
 }
 
-template <class Row>
-const Row* find(std::span<const Row> table, std::string_view name) {
-  const auto at = std::ranges::find(table, name, &Row::name);
-  return at == table.end() ? nullptr : &*at;
+const Operation* find_operation(const Family& family, std::string_view name) {
+  const auto at = std::ranges::find(family.operations, name, &Operation::name);
+  return at == family.operations.end() ? nullptr : &*at;
 }
 
 std::vector<std::string> all_names() {
@@ -64,96 +63,83 @@ std::vector<std::string> all_names() {
     names.emplace_back(family->name);
     for (const Operation& operation : family->operations) {
       if (operation.name != family->name) names.emplace_back(operation.name);
-      for (const Rung& rung : family->rungs) {
-        names.push_back(concatenate(operation.name, "/", rung.name));
-        for (std::string& seed : seeds_of(rung, operation)) names.push_back(std::move(seed));
+      for (const Rung* rung : family->rungs) {
+        if (rung->of(operation) == nullptr) continue;
+        names.push_back(concatenate(operation.name, "/", rung->name));
+        for (std::string& seed : seeds_of(*rung, operation)) names.push_back(std::move(seed));
       }
     }
   }
   return names;
 }
 
+// "softmax: output 'y'"
 std::string tensor_text(const Operation& operation, int index) {
-  return concatenate(operation.name, ": ",
-                     operation.parameters[static_cast<size_t>(index)].output ? "output" : "input",
-                     " '", operation.parameters[static_cast<size_t>(index)].name, "'");
+  const Parameter& parameter = operation.parameters[static_cast<size_t>(index)];
+  return concatenate(operation.name, ": ", parameter.is_read() ? "input" : "output", " '",
+                     parameter.name, "'");
 }
 
-bool same_shape(const Tensor& a, const Tensor& b) {
-  return a.rank == b.rank && std::equal(a.shape.begin(), a.shape.begin() + a.rank, b.shape.begin());
-}
-
-// Whether two logical elements may share memory, as in a broadcast: never in an output.
-bool repeats_elements(const Tensor& tensor) {
+// Extents whose product, and strides whose sum, any memory could hold.
+void check_size(const Operation& operation, int index, const Tensor& tensor) {
+  int64_t elements = 1;
+  int64_t reach = 1;  // elements from the first to the last in memory
+  bool fits = true;
   for (int d = 0; d < tensor.rank; ++d) {
-    const auto i = static_cast<size_t>(d);
-    if (tensor.shape[i] > 1 && tensor.strides[i] == 0) return true;
+    if (tensor.extent(d) == 0) return;
+    int64_t step = 0;
+    fits = fits && tensor.extent(d) > 0 &&
+           !__builtin_mul_overflow(elements, tensor.extent(d), &elements) &&
+           tensor.stride(d) != std::numeric_limits<int64_t>::min() &&
+           !__builtin_mul_overflow(tensor.extent(d) - 1, std::abs(tensor.stride(d)), &step) &&
+           !__builtin_add_overflow(reach, step, &reach);
   }
-  return false;
+  const int64_t most = kMostBytes / static_cast<int64_t>(size_of(tensor.dtype));
+  if (fits && elements <= most && reach <= most) [[likely]] return;
+  throw InvalidArgument(concatenate(tensor_text(operation, index), " is ", tensor,
+                                    ", larger than any memory: at most ", kMostBytes, " bytes"));
 }
 
-void check_attributes(const Problem& problem) {
-  const std::span<const Attribute> attributes = problem.operation->attributes;
-  for (size_t i = 0; i < attributes.size(); ++i) {
-    const Attribute& a = attributes[i];
-    const double value = problem.attributes[i];
-    const bool valid = a.kind == Attribute::Kind::kFloat ||
-                       (value == std::floor(value) &&
-                        (a.kind == Attribute::Kind::kInt ||
-                         (value >= 0 && value < (a.kind == Attribute::Kind::kBool
-                                                     ? 2
-                                                     : static_cast<double>(a.choices.size())))));
-    require(valid, problem.operation->name, ": attribute '", a.name, "' cannot be ", value);
+// Memory that is written may be that of nothing else, unless the operation allows that it is
+// exactly an input.
+void check_overlap(const Problem& problem) {
+  const Operation& operation = *problem.operation;
+  const auto count = static_cast<int>(operation.parameters.size());
+  for (int w = 0; w < count; ++w) {
+    if (!operation.parameters[static_cast<size_t>(w)].is_written()) continue;
+    const Tensor& written = problem.tensor(w);
+    if (overlaps_itself(written)) [[unlikely]] {
+      throw InvalidArgument(concatenate(tensor_text(operation, w), " is ", written,
+                                        ": several elements share one address"));
+    }
+    for (int i = 0; i < count; ++i) {
+      const Parameter& other = operation.parameters[static_cast<size_t>(i)];
+      if (i == w || (other.is_written() && i > w)) continue;
+      const Tensor& tensor = problem.tensor(i);
+      if (!overlap(written, tensor)) [[likely]] continue;
+      if (operation.in_place && !other.is_written() && coincide(written, tensor)) continue;
+      throw InvalidArgument(concatenate(
+          tensor_text(operation, w), ", ", written, ", shares memory with '", other.name, "', ",
+          tensor,
+          operation.in_place ? ": it may be exactly that tensor, or none of its memory" : ""));
+    }
   }
 }
 
 }  // namespace
 
-// ---- Attributes -------------------------------------------------------------------------------
-
-std::string describe_value(const Attribute& attribute, double value) {
-  switch (attribute.kind) {
-    case Attribute::Kind::kBool: return value != 0 ? "true" : "false";
-    case Attribute::Kind::kChoice: {
-      const auto index = static_cast<size_t>(value);
-      return std::string(value >= 0 && index < attribute.choices.size() ? attribute.choices[index]
-                                                                        : "?");
-    }
-    case Attribute::Kind::kFloat:
-    case Attribute::Kind::kInt: break;
+int Operation::index_of(std::string_view parameter) const {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name == parameter) return static_cast<int>(i);
   }
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
+  return -1;
 }
 
-double parse_value(const Attribute& attribute, std::string_view text) {
-  if (attribute.kind == Attribute::Kind::kChoice) {
-    const auto at = std::ranges::find(attribute.choices, text);
-    if (at != attribute.choices.end()) {
-      return static_cast<double>(at - attribute.choices.begin());
-    }
-    std::string choices;
-    for (const std::string_view choice : attribute.choices) {
-      choices.append(choices.empty() ? "" : ", ").append(choice);
-    }
-    throw InvalidArgument(
-        concatenate("attribute '", attribute.name, "' is one of ", choices, ", not '", text, "'"));
+const Implementation* Rung::of(const Operation& operation) const {
+  for (const Implementation& one : implementations) {
+    if (one.operation == operation.name) return &one;
   }
-  if (attribute.kind == Attribute::Kind::kBool) {
-    if (text == "true" || text == "1") return 1;
-    if (text == "false" || text == "0") return 0;
-    throw InvalidArgument(
-        concatenate("attribute '", attribute.name, "' is true or false, not '", text, "'"));
-  }
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_int = attribute.kind == Attribute::Kind::kInt;
-  require(failure == std::errc() && end == text.data() + text.size() &&
-              (!is_int || value == std::floor(value)),
-          "attribute '", attribute.name, "' is ", is_int ? "an integer" : "a number", ", not '",
-          text, "'");
-  return value;
+  return nullptr;
 }
 
 // ---- Names ------------------------------------------------------------------------------------
@@ -181,6 +167,7 @@ std::vector<std::string> near_names(std::string_view text, std::span<const std::
 std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation) {
   std::vector<std::string> seeds;
   const Family* family = find_family(operation);
+  if (rung.of(operation) == nullptr) return {};
   for (const Seed& seed : rung.seeds) {
     if (applies(seed, operation, family)) seeds.push_back(expand(seed.name, operation.seed_prefix));
   }
@@ -191,20 +178,22 @@ Address resolve(std::string_view text) {
   const size_t slash = text.find('/');
   const std::string_view head = text.substr(0, slash);
   for (const Family* family : families()) {
-    const Operation* operation = find(family->operations, head);
+    const Operation* operation = find_operation(*family, head);
     if (operation == nullptr && family->name != head) continue;
     if (slash == std::string_view::npos) return {family, operation, nullptr, {}};
-    if (const Rung* rung = find(family->rungs, text.substr(slash + 1))) {
-      return {family, operation, rung, {}};
-    }
+    const Rung* rung = rung_named(*family, text.substr(slash + 1));
+    if (rung == nullptr) continue;
+    if (operation != nullptr && rung->of(*operation) == nullptr) continue;
+    return {family, operation, rung, {}};
   }
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
-      for (const Rung& rung : family->rungs) {
-        for (const Seed& seed : rung.seeds) {
+      for (const Rung* rung : family->rungs) {
+        if (rung->of(operation) == nullptr) continue;
+        for (const Seed& seed : rung->seeds) {
           if (applies(seed, operation, family) &&
               expand(seed.name, operation.seed_prefix) == text) {
-            return {family, &operation, &rung, seed.dtypes};
+            return {family, &operation, rung, seed.dtypes};
           }
         }
       }
@@ -222,7 +211,7 @@ Address resolve(std::string_view text) {
 const Operation& operation_named(std::string_view name) {
   std::vector<std::string> names;
   for (const Family* family : families()) {
-    if (const Operation* operation = find(family->operations, name)) return *operation;
+    if (const Operation* operation = find_operation(*family, name)) return *operation;
     for (const Operation& operation : family->operations) names.emplace_back(operation.name);
   }
   std::string hint;
@@ -236,6 +225,16 @@ const Operation& operation_named(std::string_view name) {
 const Family& family_of(const Operation& operation) {
   if (const Family* family = find_family(operation)) return *family;
   throw Error(concatenate("operation '", operation.name, "' is not in the catalogue"));
+}
+
+const Rung* rung_named(const Family& family, std::string_view name) {
+  const auto at = std::ranges::find(family.rungs, name, &Rung::name);
+  return at == family.rungs.end() ? nullptr : *at;
+}
+
+DTypes dtypes_of(const Rung& rung, const Operation& operation) {
+  const Implementation* implementation = rung.of(operation);
+  return implementation == nullptr ? DTypes{} : implementation->dtypes;
 }
 
 // ---- Calls ------------------------------------------------------------------------------------
@@ -264,94 +263,144 @@ int device_capability() {
 #endif
 }
 
-void check(Problem& problem) {
-  require(problem.operation != nullptr, "a problem without an operation");
-  const Operation& operation = *problem.operation;
-  const int expected = static_cast<int>(operation.parameters.size());
-  const int inputs = problem.input_count();
-  const int needed =
-      static_cast<int>(std::ranges::count(operation.parameters, false, &Parameter::output));
-  require(inputs == needed && problem.tensor_count <= expected, operation.name, " takes ", needed,
-          " inputs and up to ", expected - needed, " outputs, got ", problem.tensor_count,
-          " tensors");
-  for (int i = 0; i < problem.tensor_count; ++i) {
-    const Tensor& tensor = problem.tensor(i);
-    if (tensor.rank < 0 || tensor.rank > kMaxRank) [[unlikely]] {
-      throw InvalidArgument(concatenate(tensor_text(operation, i), " has rank ", tensor.rank,
-                                        "; at most ", kMaxRank, " dimensions"));
-    }
+Problem make_problem(const Operation& operation, const Case& chosen, DType dtype) {
+  if (!operation.dtypes.has(dtype)) {
+    throw InvalidArgument(concatenate(operation.name, " takes ", to_string(operation.dtypes),
+                                      ", not ", to_string(dtype)));
   }
-  check_attributes(problem);
-
-  std::array<Tensor, kMaxTensors> brought;
-  std::copy(problem.tensors.begin() + inputs, problem.tensors.begin() + expected, brought.begin());
-  const int given = problem.tensor_count - inputs;
-  problem.tensor_count = expected;
-  operation.infer(problem);
-  for (int k = 0; k < given; ++k) {
-    Tensor& inferred = problem.tensor(inputs + k);
-    const Tensor& mine = brought[static_cast<size_t>(k)];
-    if (mine.data == nullptr) continue;
-    if (mine.dtype != inferred.dtype || !same_shape(mine, inferred)) [[unlikely]] {
-      throw InvalidArgument(concatenate(tensor_text(operation, inputs + k), " is ", mine.describe(),
-                                        ", but the result is ", inferred.describe()));
-    }
-    if (repeats_elements(mine)) [[unlikely]] {
-      throw InvalidArgument(concatenate(tensor_text(operation, inputs + k), " is ", mine.describe(),
-                                        ": several elements share one address"));
-    }
-    inferred = mine;
+  Problem problem;
+  problem.operation = &operation;
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    problem.attributes[i] = checked_value(operation.attributes[i], chosen.attributes[i]);
   }
+  operation.make(chosen, dtype, problem);
+  return problem;
 }
 
-Reason supports(const Rung& rung, const Problem& problem, int capability) {
-  const DType dtype = problem.tensor(0).dtype;
-  if (!rung.dtypes.has(dtype)) [[unlikely]] {
-    return concatenate("takes no ", to_string(dtype));
+AnyCall::AnyCall(const Problem& given) : problem_(given) {
+  if (given.operation == nullptr) [[unlikely]] throw Error("a problem without an operation");
+  const Operation& operation = *given.operation;
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    try {
+      problem_.attributes[i] = checked_value(operation.attributes[i], given.attributes[i]);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(concatenate(operation.name, ": ", error.message()));
+    }
   }
-  if (!runs_on(rung.arch, capability)) [[unlikely]] {
+  const auto count = static_cast<int>(operation.parameters.size());
+  for (int i = 0; i < count; ++i) {
+    const Parameter& parameter = operation.parameters[static_cast<size_t>(i)];
+    Tensor& tensor = problem_.tensor(i);
+    if (tensor.exists()) {
+      check_size(operation, i, tensor);
+      if (!parameter.is_read()) tensor = {};
+    } else if (parameter.is_read() && !parameter.optional) [[unlikely]] {
+      throw InvalidArgument(concatenate(tensor_text(operation, i), " is missing"));
+    }
+  }
+  operation.infer(problem_);
+  for (int i = 0; i < count; ++i) {
+    const Parameter& parameter = operation.parameters[static_cast<size_t>(i)];
+    if (parameter.is_read()) continue;
+    Tensor& inferred = problem_.tensor(i);
+    const Tensor& brought = given.tensor(i);
+    if (inferred.exists()) check_size(operation, i, inferred);
+    if (!brought.exists()) continue;
+    if (!inferred.exists()) [[unlikely]] {
+      throw InvalidArgument(concatenate(tensor_text(operation, i), " is ", brought,
+                                        ", but the call has no such output"));
+    }
+    if (brought.dtype != inferred.dtype || !brought.same_shape(inferred)) [[unlikely]] {
+      throw InvalidArgument(concatenate(tensor_text(operation, i), " is ", brought,
+                                        ", but the result is ", inferred));
+    }
+    inferred = brought;
+  }
+  check_overlap(problem_);
+  remake();
+}
+
+bool takes(const Rung& rung, const AnyCall& call, int capability) {
+  const Implementation* implementation = rung.of(call.operation());
+  Why nobody_asks;
+  return implementation != nullptr && implementation->dtypes.has(call.dtype()) &&
+         runs_on(rung.arch, capability) && implementation->supports(call.typed(), nobody_asks);
+}
+
+Reason why_not(const Rung& rung, const AnyCall& call, int capability) {
+  const Implementation* implementation = rung.of(call.operation());
+  if (implementation == nullptr) {
+    std::string names;
+    for (const Implementation& one : rung.implementations) {
+      names.append(names.empty() ? "" : ", ").append(one.operation);
+    }
+    return concatenate("computes ", names, ", not ", call.operation().name);
+  }
+  if (!implementation->dtypes.has(call.dtype())) {
+    return concatenate("takes ", to_string(implementation->dtypes), ", not ",
+                       to_string(call.dtype()));
+  }
+  if (!runs_on(rung.arch, capability)) {
     return concatenate("needs ", to_string(rung.arch), ", the device is sm_", capability);
   }
-  return rung.supports(problem);
+  Reason reason;
+  Why why(&reason);
+  if (implementation->supports(call.typed(), why)) return {};
+  return reason.empty() ? "does not take this problem" : reason;
 }
 
-const Rung& best(const Problem& problem, int capability) {
-  const Family& family = family_of(*problem.operation);
-  if (family.best != nullptr) {
-    if (const Rung* rung = family.best(problem, capability)) return *rung;
+const Rung& best(const AnyCall& call, int capability) {
+  const Operation& operation = call.operation();
+  const Family& family = family_of(operation);
+  if (operation.by_worth != nullptr) {
+    for (const Rung* rung : operation.by_worth(call.typed())) {
+      if (takes(*rung, call, capability)) return *rung;
+    }
   } else {
-    const DType dtype = problem.tensor(0).dtype;
     for (size_t i = family.rungs.size(); i-- > 0;) {
-      const Rung& rung = family.rungs[i];
-      // Not supports(): its words, which nobody would read, cost more than all the rest of a call.
-      if (!rung.dtypes.has(dtype) || !runs_on(rung.arch, capability)) continue;
-      if (rung.supports(problem).empty()) return rung;
+      if (takes(*family.rungs[i], call, capability)) return *family.rungs[i];
     }
   }
   std::string reasons;
-  for (const Rung& rung : family.rungs) {
-    const Reason reason = supports(rung, problem, capability);
+  for (const Rung* rung : family.rungs) {
+    const Reason reason = why_not(*rung, call, capability);
     reasons.append(
-        concatenate("\n  ", rung.name, ": ", reason.empty() ? "was not chosen" : reason));
+        concatenate("\n  ", rung->name, ": ", reason.empty() ? "was not chosen" : reason));
   }
-  throw InvalidArgument(concatenate("no rung takes ", problem.describe(), reasons));
+  throw InvalidArgument(concatenate("no rung takes ", call.problem().describe(), reasons));
 }
 
-void run(const Rung& rung, const Problem& problem, const Context& context) {
+Workspace workspace_of(const Rung& rung, const AnyCall& call) {
+  const Implementation* implementation = rung.of(call.operation());
+  return implementation == nullptr ? Workspace{} : implementation->workspace(call.typed());
+}
+
+void run(const Rung& rung, const AnyCall& call, const Context& context) {
+  raise_device_error();
+  const Problem& problem = call.problem();
+  const std::span<const Parameter> parameters = call.operation().parameters;
   bool empty = true;
-  for (const Tensor& output : problem.outputs()) empty = empty && output.elements() == 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].is_written()) empty = empty && problem.tensors[i].elements() == 0;
+  }
   if (empty) return;
   try {
-    for (int i = 0; i < problem.tensor_count; ++i) {
-      const Tensor& tensor = problem.tensor(i);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Tensor& tensor = problem.tensors[i];
       if (tensor.data == nullptr && tensor.elements() != 0) [[unlikely]] {
-        throw InvalidArgument(concatenate(tensor_text(*problem.operation, i), " has no data"));
+        throw InvalidArgument(
+            concatenate(tensor_text(call.operation(), static_cast<int>(i)), " has no data"));
       }
     }
-    rung.run(problem, context);
+    const Implementation* implementation = rung.of(call.operation());
+    if (implementation == nullptr) [[unlikely]] throw Error(why_not(rung, call, 0));
+    implementation->run(call.typed(), context);
+#ifdef WS_EMULATED
+    raise_device_error();  // the kernel is done
+#endif
   } catch (Error& error) {
     ErrorContext outer;
-    outer.rung = concatenate(problem.operation->name, "/", rung.name);
+    outer.rung = concatenate(call.operation().name, "/", rung.name);
     outer.problem = problem.describe();
     error.add_context(outer);
     throw;

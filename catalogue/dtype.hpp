@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string_view>
 
 #include "warpsmith/error.hpp"
@@ -103,6 +104,11 @@ struct DTypes {
 };
 inline constexpr DTypes kFloats = {DType::kF32, DType::kF16, DType::kBf16};
 inline constexpr DTypes kHalves = {DType::kF16, DType::kBf16};
+inline constexpr DTypes kEveryDType = [] {
+  DTypes all;
+  for (const DType dtype : kAllDTypes) all = all | DTypes{dtype};
+  return all;
+}();
 std::string to_string(DTypes dtypes);  // "f32, f16, bf16"
 
 // f.operator()<T>() with the C++ type of `dtype`, which is one of kSet: the one way from a dtype to
@@ -118,6 +124,42 @@ decltype(auto) with_type(DType dtype, F&& f) {
   WS_DTYPES(WS_CASE)
 #undef WS_CASE
   throw Error(concatenate("no code for ", to_string(dtype)));
+}
+
+// A value of any dtype as a C++ number that holds it exactly.
+template <class T>
+auto widened(T value) {
+  if constexpr (kIsNarrowFloat<T>) {
+    return to_float(value);
+  } else {
+    return value;
+  }
+}
+
+// The nearest value of a dtype; narrow floats through f32, as kernels that compute in f32 round.
+// Integers saturate.
+template <class T>
+T nearest(double value) {
+  if constexpr (kIsNarrowFloat<T>) {
+    return from_float<T>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    if (value >= static_cast<double>(std::numeric_limits<T>::max())) {
+      return std::numeric_limits<T>::max();
+    }
+    if (!(value > static_cast<double>(std::numeric_limits<T>::min()))) {
+      return std::numeric_limits<T>::min();
+    }
+    return static_cast<T>(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+// The same as a number again: what a perfect kernel stores.
+inline double round_to(DType dtype, double value) {
+  return with_type<kEveryDType>(
+      dtype, [&]<class T>() { return static_cast<double>(widened(nearest<T>(value))); });
 }
 
 }  // namespace ws

@@ -1,12 +1,13 @@
 #include "catalogue/problem.hpp"
 
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
 #include "catalogue/catalogue.hpp"
 
 namespace ws {
 namespace {
-
-constexpr std::array<std::string_view, kAllDTypes.size()> kDTypeNames = {
-    "f32", "f16", "bf16", "e4m3", "e5m2", "i32", "i64", "bool"};
 
 std::string list(std::span<const int64_t> values) {
   std::string text = "[";
@@ -17,55 +18,76 @@ std::string list(std::span<const int64_t> values) {
   return text + "]";
 }
 
-std::span<const int64_t> first(const std::array<int64_t, kMaxRank>& values, int count) {
-  return {values.data(), static_cast<size_t>(count)};
-}
-
 // Shape, and strides where they are not the plain ones.
 std::string layout(const Tensor& tensor) {
-  std::string text = list(first(tensor.shape, tensor.rank));
-  if (!tensor.contiguous()) text += " strides " + list(first(tensor.strides, tensor.rank));
+  std::string text = list(tensor.extents());
+  if (!tensor.contiguous()) {
+    text += " strides " + list({tensor.strides.data(), static_cast<size_t>(tensor.rank)});
+  }
   return text;
 }
 
 }  // namespace
 
-std::string_view to_string(DType dtype) { return kDTypeNames[static_cast<size_t>(dtype)]; }
+// ---- dtypes -----------------------------------------------------------------------------------
 
-DType dtype_from(std::string_view name) {
-  for (size_t i = 0; i < kDTypeNames.size(); ++i) {
-    if (kDTypeNames[i] == name) return static_cast<DType>(i);
+std::string to_string(DTypes dtypes) {
+  std::string names;
+  for (const DTypeFacts& facts : kDTypeFacts) {
+    if (dtypes.has(facts.dtype)) names.append(names.empty() ? "" : ", ").append(facts.name);
   }
-  throw InvalidArgument(
-      concatenate("unknown dtype '", name, "': f32, f16, bf16, e4m3, e5m2, i32, i64 or bool"));
+  return names;
 }
 
+DType dtype_from(std::string_view name) {
+  const auto at = std::ranges::find(kDTypeFacts, name, &DTypeFacts::name);
+  if (at != kDTypeFacts.end()) return at->dtype;
+  throw InvalidArgument(
+      concatenate("unknown dtype '", name, "'; there are ", to_string(kEveryDType)));
+}
+
+// ---- Tensors ----------------------------------------------------------------------------------
+
 int64_t Tensor::elements() const {
+  if (!exists()) return 0;
   int64_t count = 1;
-  for (int d = 0; d < rank; ++d) count *= shape[static_cast<size_t>(d)];
+  for (const int64_t extent : extents()) count *= extent;
   return count;
 }
 
 bool Tensor::contiguous() const {
   int64_t expected = 1;
   for (int d = rank - 1; d >= 0; --d) {
-    const auto i = static_cast<size_t>(d);
-    if (shape[i] == 0) return true;
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= shape[i];
+    if (extent(d) == 0) return true;
+    if (extent(d) != 1 && stride(d) != expected) return false;
+    expected *= extent(d);
   }
   return true;
 }
 
-std::string Tensor::describe() const { return std::string(to_string(dtype)) + " " + layout(*this); }
+bool Tensor::same_shape(const Tensor& other) const {
+  return rank == other.rank &&
+         std::equal(shape.begin(), shape.begin() + std::max(rank, 0), other.shape.begin());
+}
+
+std::string Tensor::describe() const {
+  return exists() ? concatenate(to_string(dtype), " ", layout(*this)) : "none";
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << tensor.describe();
+}
 
 Tensor Tensor::dense(DType dtype, std::span<const int64_t> shape) {
-  require(shape.size() <= static_cast<size_t>(kMaxRank), "a tensor of rank ", shape.size(),
-          "; at most ", kMaxRank, " dimensions");
+  if (shape.size() > static_cast<size_t>(kMaxRank)) [[unlikely]] {
+    throw InvalidArgument(concatenate("a tensor of rank ", shape.size(), "; at most ", kMaxRank,
+                                      " dimensions"));
+  }
   Tensor tensor;
   tensor.dtype = dtype;
   tensor.rank = static_cast<int>(shape.size());
   int64_t stride = 1;
+  bool too_large = false;
   for (size_t i = shape.size(); i-- > 0;) {
     if (shape[i] < 0) [[unlikely]] {
       throw InvalidArgument(
@@ -73,63 +95,108 @@ Tensor Tensor::dense(DType dtype, std::span<const int64_t> shape) {
     }
     tensor.shape[i] = shape[i];
     tensor.strides[i] = stride;
-    stride *= shape[i];
+    // As if every extent were at least 1: strides of empty tensors are numbers too.
+    too_large = too_large || __builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride);
+  }
+  if (too_large || stride > kMostBytes / static_cast<int64_t>(size_of(dtype))) [[unlikely]] {
+    throw InvalidArgument(concatenate("a tensor ", to_string(dtype), " of shape ", list(shape),
+                                      " is larger than any memory: at most ", kMostBytes,
+                                      " bytes"));
   }
   return tensor;
 }
 
-std::span<const Tensor> Problem::inputs() const {
-  return {tensors.data(), static_cast<size_t>(input_count())};
+int64_t offset_of(const Tensor& tensor, int64_t index) {
+  int64_t offset = 0;
+  for (int d = tensor.rank - 1; d >= 0; --d) {
+    offset += index % tensor.extent(d) * tensor.stride(d);
+    index /= tensor.extent(d);
+  }
+  return offset;
 }
 
-std::span<const Tensor> Problem::outputs() const {
-  const int inputs = input_count();
-  return {tensors.data() + inputs, static_cast<size_t>(tensor_count - inputs)};
+double element(const Tensor& tensor, int64_t index) {
+  const int64_t offset = tensor.contiguous() ? index : offset_of(tensor, index);
+  return with_type<kEveryDType>(tensor.dtype, [&]<class T>() -> double {
+    if constexpr (std::is_same_v<T, bool>) {
+      return tensor.as<const uint8_t>()[offset] != 0 ? 1 : 0;
+    } else {
+      return static_cast<double>(widened(tensor.as<const T>()[offset]));
+    }
+  });
 }
 
-int Problem::input_count() const {
-  int count = 0;
-  while (count < tensor_count && !operation->parameters[static_cast<size_t>(count)].output) ++count;
-  return count;
+Tensor broadcast(const Tensor& tensor, const Tensor& to) {
+  const int missing = to.rank - tensor.rank;
+  if (missing < 0) return {};
+  Tensor result = tensor;
+  result.rank = to.rank;
+  result.shape = to.shape;
+  result.strides = {};
+  for (int d = 0; d < tensor.rank; ++d) {
+    const auto at = static_cast<size_t>(d + missing);
+    if (tensor.extent(d) == to.shape[at]) {
+      result.strides[at] = tensor.stride(d);
+    } else if (tensor.extent(d) != 1) {
+      return {};
+    }
+  }
+  return result;
+}
+
+Tensor without_repeats(Tensor tensor) {
+  for (size_t d = 0; static_cast<int>(d) < tensor.rank; ++d) {
+    if (tensor.strides[d] == 0) tensor.shape[d] = std::min<int64_t>(tensor.shape[d], 1);
+  }
+  return tensor;
+}
+
+// ---- Problems ---------------------------------------------------------------------------------
+
+const Tensor& Problem::operator[](std::string_view parameter) const {
+  const int index = operation->index_of(parameter);
+  if (index < 0) [[unlikely]] {
+    throw Error(concatenate(operation->name, " has no tensor '", parameter, "'"));
+  }
+  return tensor(index);
+}
+
+Tensor& Problem::operator[](std::string_view parameter) {
+  return const_cast<Tensor&>(std::as_const(*this)[parameter]);
+}
+
+const Value& Problem::attribute(std::string_view name) const {
+  const std::span<const Attribute> all = operation->attributes;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name == name) return attributes[i];
+  }
+  throw Error(concatenate(operation->name, " has no attribute '", name, "'"));
 }
 
 std::string Problem::describe() const {
   std::string text(operation->name);
-  const std::span<const Tensor> in = inputs();
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (i > 0) text += " x";
-    if (i == 0 || in[i].dtype != in[0].dtype) text.append(" ").append(to_string(in[i].dtype));
-    text.append(" ").append(layout(in[i]));
+  const Tensor* before = nullptr;
+  for (size_t i = 0; i < operation->parameters.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    if (!operation->parameters[i].is_read() || !tensor.exists()) continue;
+    if (before != nullptr) text += " x";
+    if (operation->parameters[i].optional) {
+      text.append(" ").append(operation->parameters[i].name).append("=");
+    } else {
+      text += " ";
+    }
+    if (before == nullptr || tensor.dtype != before->dtype) {
+      text.append(to_string(tensor.dtype)).append(" ");
+    }
+    text += layout(tensor);
+    before = &tensor;
   }
   for (size_t i = 0; i < operation->attributes.size(); ++i) {
     const Attribute& a = operation->attributes[i];
-    if (attributes[i] == a.standard) continue;
+    if (attributes[i].is_unset() || attributes[i] == a.standard) continue;
     text.append(" ").append(a.name).append("=").append(describe_value(a, attributes[i]));
   }
   return text;
-}
-
-double element(const Tensor& tensor, int64_t index) {
-  int64_t offset = index;
-  if (!tensor.contiguous()) {
-    offset = 0;
-    for (int d = tensor.rank - 1; d >= 0; --d) {
-      const auto i = static_cast<size_t>(d);
-      offset += index % tensor.shape[i] * tensor.strides[i];
-      index /= tensor.shape[i];
-    }
-  }
-  switch (tensor.dtype) {
-    case DType::kF32: return tensor.as<const float>()[offset];
-    case DType::kF16: return to_float(tensor.as<const half>()[offset]);
-    case DType::kBf16: return to_float(tensor.as<const bf16>()[offset]);
-    case DType::kE4m3: return to_float(tensor.as<const e4m3>()[offset]);
-    case DType::kE5m2: return to_float(tensor.as<const e5m2>()[offset]);
-    case DType::kI32: return tensor.as<const int32_t>()[offset];
-    case DType::kI64: return static_cast<double>(tensor.as<const int64_t>()[offset]);
-    case DType::kBool: return tensor.as<const uint8_t>()[offset] != 0 ? 1 : 0;
-  }
-  return 0;
 }
 
 }  // namespace ws

@@ -19,6 +19,7 @@ inline constexpr int kMaxRank = 6;
 inline constexpr int kMaxTensors = 16;
 inline constexpr int kMaxAttributes = 16;
 inline constexpr int kMaxExtents = 8;  // of a Case
+inline constexpr int64_t kMostBytes = int64_t{1} << 47;  // of a tensor: what addresses can tell apart
 
 // A tensor as DLPack has it: a pointer, a dtype, extents and strides in elements. Does not own.
 // A stride of 0 repeats an element (a broadcast dimension). Tensor{} is none at all: an optional

@@ -76,12 +76,6 @@ inline constexpr Implementation kImplementations[] = {
 
 }  // namespace detail
 
-inline constexpr DTypes kEveryDType = [] {
-  DTypes all;
-  for (const DType dtype : kAllDTypes) all = all | DTypes{dtype};
-  return all;
-}();
-
 // The row of a rung: `text` completed by what Struct does for each of Ops, in the dtypes of kTaken.
 template <class Struct, DTypes kTaken, class... Ops>
 constexpr Rung rung_of(Rung text) {

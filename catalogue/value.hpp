@@ -80,5 +80,9 @@ struct Attribute {
 // InvalidArgument that names the attribute and what it takes.
 std::string describe_value(const Attribute& attribute, const Value& value);
 Value parse_value(const Attribute& attribute, std::string_view text);
+// The value as the attribute has it: its default where it is unset, an integer as a float where a
+// float is wanted, a single dimension as a list. Throws InvalidArgument where it is none of its
+// values.
+Value checked_value(const Attribute& attribute, const Value& value);
 
 }  // namespace ws

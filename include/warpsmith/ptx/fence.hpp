@@ -9,7 +9,7 @@
 
 namespace ws::ptx {
 
-enum class Scope { kCta, kCluster, kGpu };
+enum class Scope { kCta, kCluster, kGpu, kSystem };
 
 // fence.acq_rel: orders this thread's memory accesses before it against those after it, as seen by
 // the threads of the scope. The emulator's memory is sequentially consistent: there it does
@@ -23,8 +23,10 @@ __device__ __forceinline__ void fence_acq_rel() {
     asm volatile("fence.acq_rel.cta;" ::: "memory");
   } else if constexpr (kScope == Scope::kCluster) {
     asm volatile("fence.acq_rel.cluster;" ::: "memory");
-  } else {
+  } else if constexpr (kScope == Scope::kGpu) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  } else {
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
   }
 #endif
 }

@@ -1,0 +1,76 @@
+// Errors that only a kernel can find: an index out of range. The kernel skips the element, so that
+// nothing is written, and notes the first such index in a record of its device, in host memory that
+// the device sees: no round trip, and nothing that a CUDA graph could not hold. The next call on
+// that device raises it, or who asks (`ws_check`, `warpsmith.check()`); in the emulator the call
+// itself.
+//
+//   struct Arguments { IndexCheck check; ... };   // IndexCheck("embedding/rows", "indices", limit)
+//   if (!a.check(index, position)) return;        // in the kernel, before index is used
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/atomic.hpp"
+#include "warpsmith/ptx/fence.hpp"
+
+namespace ws {
+
+// The first error since the record was last taken.
+struct DeviceErrorRecord {
+  uint32_t claimed = 0;   // by the thread that writes the rest
+  uint32_t complete = 0;  // the host may read it
+  const char* rung = nullptr;
+  const char* tensor = nullptr;
+  int64_t position = 0;
+  int64_t value = 0;
+  int64_t limit = 0;
+};
+
+// The record of the current device, at the address where its kernels reach it.
+DeviceErrorRecord* device_error_record();
+
+// What a kernel has reported on the current device since the last call; then forgotten. Does not
+// wait: a kernel that still runs reports to a later call.
+std::optional<std::string> take_device_error();
+// The same, thrown as ws::InvalidArgument.
+void raise_device_error();
+
+// Whether indices lie in [0, limit). Made on the host, used by kernels. The names are of static
+// storage: the device keeps their addresses and never reads them.
+class IndexCheck {
+ public:
+  IndexCheck() = default;
+  IndexCheck(const char* rung, const char* tensor, int64_t limit)
+      : record_(device_error_record()), rung_(rung), tensor_(tensor), limit_(limit) {}
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+  // False where it does not, which is reported; `position` is the index's place in its tensor.
+  __device__ __forceinline__ bool operator()(int64_t index, int64_t position) const {
+    if (index >= 0 && index < limit_) return true;
+    report(index, position);
+    return false;
+  }
+
+ private:
+  __device__ void report(int64_t index, int64_t position) const {
+    if (ptx::atom_global_cas(&record_->claimed, 0U, 1U) != 0) return;
+    record_->rung = rung_;
+    record_->tensor = tensor_;
+    record_->position = position;
+    record_->value = index;
+    record_->limit = limit_;
+    ptx::fence_acq_rel<ptx::Scope::kSystem>();
+    ptx::atom_global_exch(&record_->complete, 1U);
+  }
+#endif
+
+ private:
+  DeviceErrorRecord* record_ = nullptr;
+  const char* rung_ = nullptr;
+  const char* tensor_ = nullptr;
+  int64_t limit_ = 0;
+};
+
+}  // namespace ws
