@@ -19,12 +19,9 @@
 #include "warpsmith/arch.hpp"
 #include "warpsmith/device.hpp"
 #include "warpsmith/error.hpp"
-
-struct CUstream_st;
+#include "warpsmith/stream.hpp"
 
 namespace ws {
-
-using Stream = CUstream_st*;  // cudaStream_t; null is the default stream, and all the emulator has
 
 // Shape of a launch: blocks and threads in one dimension.
 struct Grid {
