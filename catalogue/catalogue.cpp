@@ -4,12 +4,7 @@
 
 #include "catalogue/overlap.hpp"
 #include "warpsmith/device_error.hpp"
-
-#ifndef WS_EMULATED
-#include <cuda_runtime.h>
-
-#include <atomic>
-#endif
+#include "warpsmith/runtime.hpp"
 
 namespace ws {
 namespace {
@@ -95,7 +90,8 @@ void check_size(const Operation& operation, int index, const Tensor& tensor) {
            !__builtin_add_overflow(reach, step, &reach);
   }
   const int64_t most = kMostBytes / static_cast<int64_t>(size_of(tensor.dtype));
-  if (fits && elements <= most && reach <= most) [[likely]] return;
+  if (fits && elements <= most && reach <= most) [[likely]]
+    return;
   throw InvalidArgument(concatenate(tensor_text(operation, index), " is ", tensor,
                                     ", larger than any memory: at most ", kMostBytes, " bytes"));
 }
@@ -116,7 +112,8 @@ void check_overlap(const Problem& problem) {
       const Parameter& other = operation.parameters[static_cast<size_t>(i)];
       if (i == w || (other.is_written() && i > w)) continue;
       const Tensor& tensor = problem.tensor(i);
-      if (!overlap(written, tensor)) [[likely]] continue;
+      if (!overlap(written, tensor)) [[likely]]
+        continue;
       if (operation.in_place && !other.is_written() && coincide(written, tensor)) continue;
       throw InvalidArgument(concatenate(
           tensor_text(operation, w), ", ", written, ", shares memory with '", other.name, "', ",
@@ -239,30 +236,6 @@ DTypes dtypes_of(const Rung& rung, const Operation& operation) {
 
 // ---- Calls ------------------------------------------------------------------------------------
 
-int device_capability() {
-#ifdef WS_EMULATED
-  return 90;
-#else
-  // Asking the runtime costs more than a small kernel: remembered per device.
-  static std::array<std::atomic<int>, 64> known{};
-  int device = 0;
-  detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  std::atomic<int>& slot = known[static_cast<size_t>(device) % known.size()];
-  int capability = slot.load(std::memory_order_relaxed);
-  if (capability == 0) {
-    int major = 0;
-    int minor = 0;
-    detail::check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                       "cudaDeviceGetAttribute");
-    detail::check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-                       "cudaDeviceGetAttribute");
-    capability = major * 10 + minor;
-    slot.store(capability, std::memory_order_relaxed);
-  }
-  return capability;
-#endif
-}
-
 Problem make_problem(const Operation& operation, const Case& chosen, DType dtype) {
   if (!operation.dtypes.has(dtype)) {
     throw InvalidArgument(concatenate(operation.name, " takes ", to_string(operation.dtypes),
@@ -278,7 +251,8 @@ Problem make_problem(const Operation& operation, const Case& chosen, DType dtype
 }
 
 AnyCall::AnyCall(const Problem& given) : problem_(given) {
-  if (given.operation == nullptr) [[unlikely]] throw Error("a problem without an operation");
+  if (given.operation == nullptr) [[unlikely]]
+    throw Error("a problem without an operation");
   const Operation& operation = *given.operation;
   for (size_t i = 0; i < operation.attributes.size(); ++i) {
     try {
@@ -393,11 +367,10 @@ void run(const Rung& rung, const AnyCall& call, const Context& context) {
       }
     }
     const Implementation* implementation = rung.of(call.operation());
-    if (implementation == nullptr) [[unlikely]] throw Error(why_not(rung, call, 0));
+    if (implementation == nullptr) [[unlikely]]
+      throw Error(why_not(rung, call, 0));
     implementation->run(call.typed(), context);
-#ifdef WS_EMULATED
-    raise_device_error();  // the kernel is done
-#endif
+    if (runtime::kEmulated) raise_device_error();  // the kernel is done
   } catch (Error& error) {
     ErrorContext outer;
     outer.rung = concatenate(call.operation().name, "/", rung.name);

@@ -96,7 +96,8 @@ struct Context {
 using Reason = std::string;
 
 // Collects why a rung does not take a call, where somebody asks; costs nothing where nobody does.
-//   return why.unless(call.columns <= 1024, "holds rows of up to 1024 elements, not ", call.columns)
+//   return why.unless(call.columns <= 1024, "holds rows of up to 1024 elements, not ",
+//   call.columns)
 //          && rows_supported(call, why);
 class Why {
  public:
@@ -106,7 +107,8 @@ class Why {
   // `condition`; where it does not hold, the parts are the reason. Tensors are described.
   template <class... Parts>
   bool unless(bool condition, const Parts&... parts) {
-    if (!condition && reason_ != nullptr) [[unlikely]] *reason_ = concatenate(parts...);
+    if (!condition && reason_ != nullptr) [[unlikely]]
+      *reason_ = concatenate(parts...);
     return condition;
   }
 
@@ -131,17 +133,17 @@ struct PythonPeer {
 
 // Made by operation_of<Struct>() of catalogue/row.hpp, which says what the struct has.
 struct Operation {
-  std::string_view name;                   // "log_softmax"
-  std::string_view summary;                // one line
-  std::string_view source;                 // paper or document
-  std::string_view formula;                // "y[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))"
-  std::span<const Parameter> parameters;   // inputs and in-out tensors first
+  std::string_view name;                  // "log_softmax"
+  std::string_view summary;               // one line
+  std::string_view source;                // paper or document
+  std::string_view formula;               // "y[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))"
+  std::span<const Parameter> parameters;  // inputs and in-out tensors first
   std::span<const Attribute> attributes;
   std::span<const std::string_view> extent_names;  // of Case::extents: {"rows", "columns"}
-  int optional_extents = 0;                // trailing ones that `--shape` may leave out: 0 then
-  DTypes dtypes;                           // of the first tensor
-  std::string_view seed_prefix;            // replaces {} in Rung::seeds
-  std::string_view torch;                  // the same as a Python expression over its names
+  int optional_extents = 0;      // trailing ones that `--shape` may leave out: 0 then
+  DTypes dtypes;                 // of the first tensor
+  std::string_view seed_prefix;  // replaces {} in Rung::seeds
+  std::string_view torch;        // the same as a Python expression over its names
   // The gradient of each input, a Python tuple over the operation's names, those of its outputs,
   // `g` (of several outputs g_NAME; None where there is none) and `ops` (torch.ops.warpsmith).
   // Empty: it has none.
@@ -269,9 +271,6 @@ std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation);
 
 // dtypes that a rung takes of an operation.
 DTypes dtypes_of(const Rung& rung, const Operation& operation);
-
-// Compute capability of the current device (major * 10 + minor); the emulator is a 90.
-int device_capability();
 
 // The case's problem, attributes complete, without data; outputs as make() laid them out. AnyCall
 // checks it. Throws InvalidArgument.

@@ -8,9 +8,8 @@ namespace {
 
 bool is_snake_case(std::string_view name) {
   if (name.empty() || name.front() < 'a' || name.front() > 'z' || name.back() == '_') return false;
-  return std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return std::ranges::all_of(
+      name, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 bool is_one_line(std::string_view text) {
@@ -86,15 +85,16 @@ void check_operation(const Family& family, const Operation& op, Checker& checker
   checker.expect(is_one_line(op.summary) && is_one_line(op.formula), "summary, formula: one line");
   check_parameters(op, checker);
   check_attributes(op, checker);
-  checker.expect(!op.extent_names.empty() &&
-                     op.extent_names.size() <= static_cast<size_t>(kMaxExtents),
-                 "has ", op.extent_names.size(), " extents; from 1 to ", kMaxExtents);
+  checker.expect(
+      !op.extent_names.empty() && op.extent_names.size() <= static_cast<size_t>(kMaxExtents),
+      "has ", op.extent_names.size(), " extents; from 1 to ", kMaxExtents);
   checker.expect(!op.dtypes.empty(), "takes no dtype");
   const Cases cases = op.cases();
   checker.expect(!cases.smoke.empty() && !cases.verify.empty() && !cases.bench.empty(),
                  "cases are missing");
-  checker.expect(std::ranges::any_of(family.rungs, [&](const Rung* r) { return r->of(op) != nullptr; }),
-                 "no rung computes it");
+  checker.expect(
+      std::ranges::any_of(family.rungs, [&](const Rung* r) { return r->of(op) != nullptr; }),
+      "no rung computes it");
 }
 
 void check_rung(const Family& family, size_t place, Checker& checker) {
@@ -110,9 +110,9 @@ void check_rung(const Family& family, size_t place, Checker& checker) {
   }
   for (const Seed& seed : rung.seeds) checker.expect(!seed.name.empty(), "a seed without a name");
   const auto below = family.rungs.first(place);
-  checker.expect(rung.from.empty() ||
-                     std::ranges::find(below, rung.from, &Rung::name) != below.end(),
-                 "grew from '", rung.from, "', which does not stand before it");
+  checker.expect(
+      rung.from.empty() || std::ranges::find(below, rung.from, &Rung::name) != below.end(),
+      "grew from '", rung.from, "', which does not stand before it");
   checker.expect(place > 0 || rung.from.empty(), "the first of the ladder grew from another");
 }
 

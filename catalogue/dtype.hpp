@@ -1,5 +1,5 @@
-// The dtypes of the catalogue. WS_DTYPES is the one table: all that knows a dtype by name, size, C++
-// type or number is made from it, here and in Python.
+// The dtypes of the catalogue. WS_DTYPES is the one table: all that knows a dtype by name, size,
+// C++ type or number is made from it, here and in Python.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ struct DTypeFacts {
 };
 
 inline constexpr auto kDTypeFacts = std::to_array<DTypeFacts>({
-#define WS_FACTS(enumerator, type, name, code, torch)                                   \
+#define WS_FACTS(enumerator, type, name, code, torch) \
   {DType::enumerator, name, torch, sizeof(type), code, (code) != 0 && (code) != 1 && (code) != 6},
     WS_DTYPES(WS_FACTS)
 #undef WS_FACTS
@@ -68,10 +68,10 @@ DType dtype_from(std::string_view name);  // throws InvalidArgument
 // The dtype of a C++ type.
 template <class T>
 struct dtype_traits;
-#define WS_TRAITS(enumerator, type, name, code, torch)  \
-  template <>                                           \
-  struct dtype_traits<type> {                           \
-    static constexpr DType kValue = DType::enumerator;  \
+#define WS_TRAITS(enumerator, type, name, code, torch) \
+  template <>                                          \
+  struct dtype_traits<type> {                          \
+    static constexpr DType kValue = DType::enumerator; \
   };
 WS_DTYPES(WS_TRAITS)
 #undef WS_TRAITS

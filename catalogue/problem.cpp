@@ -80,8 +80,8 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
 
 Tensor Tensor::dense(DType dtype, std::span<const int64_t> shape) {
   if (shape.size() > static_cast<size_t>(kMaxRank)) [[unlikely]] {
-    throw InvalidArgument(concatenate("a tensor of rank ", shape.size(), "; at most ", kMaxRank,
-                                      " dimensions"));
+    throw InvalidArgument(
+        concatenate("a tensor of rank ", shape.size(), "; at most ", kMaxRank, " dimensions"));
   }
   Tensor tensor;
   tensor.dtype = dtype;
@@ -96,7 +96,8 @@ Tensor Tensor::dense(DType dtype, std::span<const int64_t> shape) {
     tensor.shape[i] = shape[i];
     tensor.strides[i] = stride;
     // As if every extent were at least 1: strides of empty tensors are numbers too.
-    too_large = too_large || __builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride);
+    too_large =
+        too_large || __builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride);
   }
   if (too_large || stride > kMostBytes / static_cast<int64_t>(size_of(dtype))) [[unlikely]] {
     throw InvalidArgument(concatenate("a tensor ", to_string(dtype), " of shape ", list(shape),

@@ -19,7 +19,8 @@ inline constexpr int kMaxRank = 6;
 inline constexpr int kMaxTensors = 16;
 inline constexpr int kMaxAttributes = 16;
 inline constexpr int kMaxExtents = 8;  // of a Case
-inline constexpr int64_t kMostBytes = int64_t{1} << 47;  // of a tensor: what addresses can tell apart
+inline constexpr int64_t kMostBytes = int64_t{1}
+                                      << 47;  // of a tensor: what addresses can tell apart
 
 // A tensor as DLPack has it: a pointer, a dtype, extents and strides in elements. Does not own.
 // A stride of 0 repeats an element (a broadcast dimension). Tensor{} is none at all: an optional
@@ -39,8 +40,8 @@ struct Tensor {
   std::span<const int64_t> extents() const { return {shape.data(), static_cast<size_t>(rank)}; }
   int64_t extent(int d) const { return shape[static_cast<size_t>(d)]; }
   int64_t stride(int d) const { return strides[static_cast<size_t>(d)]; }
-  int64_t elements() const;      // 0 where there is no tensor
-  bool contiguous() const;       // row-major without gaps; dimensions of extent 1 have any stride
+  int64_t elements() const;  // 0 where there is no tensor
+  bool contiguous() const;   // row-major without gaps; dimensions of extent 1 have any stride
   bool same_shape(const Tensor& other) const;
   std::string describe() const;  // "f16 [16384, 4096]", with strides where not contiguous
 

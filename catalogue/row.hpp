@@ -1,4 +1,5 @@
-// The rows of the catalogue, made from structs: operation_of<Softmax>(), rung_of<Online, Softmax>().
+// The rows of the catalogue, made from structs: operation_of<Softmax>(), rung_of<Online,
+// Softmax>().
 //
 // An operation is a struct of static members:
 //   kName, kSummary, kSource, kFormula, kTorch             std::string_view
@@ -67,12 +68,11 @@ void run(const void* call, const Context& context) {
 }
 
 template <class Struct, DTypes kTaken, class... Ops>
-inline constexpr Implementation kImplementations[] = {
-    {.operation = Ops::kName,
-     .dtypes = Ops::kDTypes & kTaken,
-     .supports = supports<Struct, Ops>,
-     .workspace = workspace<Struct, Ops>,
-     .run = run<Struct, Ops>}...};
+inline constexpr Implementation kImplementations[] = {{.operation = Ops::kName,
+                                                       .dtypes = Ops::kDTypes & kTaken,
+                                                       .supports = supports<Struct, Ops>,
+                                                       .workspace = workspace<Struct, Ops>,
+                                                       .run = run<Struct, Ops>}...};
 
 }  // namespace detail
 

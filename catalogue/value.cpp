@@ -60,8 +60,7 @@ std::string describe_value(const Attribute& attribute, const Value& value) {
     case Value::Kind::kInt: return std::to_string(value.as_int());
     case Value::Kind::kFloat: {
       std::array<char, 32> text{};
-      const auto end =
-          std::to_chars(text.data(), text.data() + text.size(), value.as_float()).ptr;
+      const auto end = std::to_chars(text.data(), text.data() + text.size(), value.as_float()).ptr;
       return {text.data(), end};
     }
     case Value::Kind::kChoice: {
@@ -115,8 +114,7 @@ Value parse_value(const Attribute& attribute, std::string_view text) {
 
 Value checked_value(const Attribute& attribute, const Value& value) {
   const auto is_choice = [&] {
-    return value.as_int() >= 0 &&
-           static_cast<size_t>(value.as_int()) < attribute.choices.size();
+    return value.as_int() >= 0 && static_cast<size_t>(value.as_int()) < attribute.choices.size();
   };
   if (value.is_unset() && !attribute.standard.is_unset()) return attribute.standard;
   if (value.is_absent() && attribute.standard.is_absent()) return value;
@@ -130,7 +128,8 @@ Value checked_value(const Attribute& attribute, const Value& value) {
     if (attribute.kind == Value::Kind::kBool && (value.as_int() == 0 || value.as_int() == 1)) {
       return value.as_int() == 1;
     }
-    if (attribute.kind == Value::Kind::kDims && value.as_int() >= std::numeric_limits<int8_t>::min() &&
+    if (attribute.kind == Value::Kind::kDims &&
+        value.as_int() >= std::numeric_limits<int8_t>::min() &&
         value.as_int() <= std::numeric_limits<int8_t>::max()) {
       return Dims{static_cast<int>(value.as_int())};
     }

@@ -1,4 +1,5 @@
-// The value of an attribute: a bool, an exact 64-bit integer, a float, a choice, dimensions, or none.
+// The value of an attribute: a bool, an exact 64-bit integer, a float, a choice, dimensions, or
+// none.
 #pragma once
 
 #include <array>

@@ -1,92 +1,114 @@
 #include "harness/instance.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "catalogue/fill.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
+namespace {
 
-Problem make_problem(const Operation& operation, const Case& chosen, DType dtype) {
-  require(operation.dtypes.has(dtype), operation.name, " takes no ", to_string(dtype));
-  const Case complete = with_attributes(operation, chosen);
-  Problem problem = operation.make(operation, complete, dtype);
-  problem.operation = &operation;
-  problem.attributes = complete.attributes;
-  // Outputs that make() laid out (with padding) are as if the caller had brought them.
-  std::byte anywhere{};
-  const int inputs = problem.input_count();
-  for (int i = inputs; i < problem.tensor_count; ++i) problem.tensor(i).data = &anywhere;
-  check(problem);
-  for (int i = inputs; i < problem.tensor_count; ++i) problem.tensor(i).data = nullptr;
-  return problem;
-}
-
-Case with_attributes(const Operation& operation, const Case& chosen) {
-  Case complete = chosen;
-  if (!complete.has_attributes) {
-    for (size_t i = 0; i < operation.attributes.size(); ++i) {
-      complete.attributes[i] = operation.attributes[i].standard;
-    }
-    complete.has_attributes = true;
+// Refuses problems that would end in an allocation that fails, or in swapping.
+void check_memory(const Problem& problem) {
+  double host = 0;
+  double device = 0;
+  const std::span<const Parameter> parameters = problem.operation->parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto bytes = static_cast<double>(footprint(problem.tensors[i]));
+    // On the host what is read, and outputs of two runs; on the device each, in-out ones twice.
+    host += (parameters[i].is_read() ? bytes : 0) + (parameters[i].is_written() ? 2 * bytes : 0);
+    device += bytes * (parameters[i].role == Parameter::Role::kInOut ? 2 : 1);
   }
-  return complete;
+  const double of_host =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (runtime::kEmulated) host += device;
+  const auto refuse = [&](std::string_view where, double needed, double there) {
+    throw InvalidArgument(concatenate(problem.describe(), " needs ", std::ceil(needed * 1e-9),
+                                      " GB of the ", where, "'s memory, which has ",
+                                      std::floor(there * 1e-9), " GB"));
+  };
+  if (host > 0.9 * of_host) refuse("host", host, of_host);
+  if (runtime::kEmulated) return;
+  const auto of_device = static_cast<double>(runtime::memory_info().total);
+  if (device > 0.95 * of_device) refuse("device", device, of_device);
 }
+
+}  // namespace
 
 Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, uint64_t seed,
                    const SampleLimits& limits)
-    : chosen_(with_attributes(operation, chosen)),
+    : chosen_(chosen),
       dtype_(dtype),
       seed_(seed),
       limits_(limits),
-      problem_(make_problem(operation, chosen, dtype)) {
-  const int count = problem_.input_count();
-  for (int i = 0; i < count; ++i) {
+      problem_(AnyCall(make_problem(operation, chosen, dtype)).problem()) {
+  check_memory(problem_);
+  const std::span<const Parameter> parameters = operation.parameters;
+  before_.resize(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].is_read() || !problem_.tensors[i].exists()) continue;
     // The 0xFF between rows is a NaN that no kernel may take in.
-    const HostTensor& input = inputs_.emplace_back(problem_.tensor(i));
-    problem_.tensor(i).data = input.tensor().data;
+    before_[i].emplace(problem_.tensors[i]);
+    problem_.tensors[i].data = before_[i]->tensor().data;
   }
-  for (int i = 0; i < count; ++i) {
-    const uint64_t input_seed = random_bits(seed, static_cast<uint64_t>(i));
-    if (operation.fill != nullptr) {
-      operation.fill(problem_, i, input_seed);
-    } else {
-      fill_normal(problem_.tensor(i), input_seed);
-    }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (before_[i]) operation.fill(problem_, static_cast<int>(i), random_bits(seed, i));
   }
-  items_ = operation.items(problem_);
+  count_items();
 }
 
-int64_t Instance::elements_per_item(int output) const {
-  return items_ == 0 ? 0 : problem_.outputs()[static_cast<size_t>(output)].elements() / items_;
+void Instance::count_items() {
+  const Operation& op = operation();
+  for (size_t i = 0; i < op.parameters.size(); ++i) {
+    const int64_t elements = problem_.tensors[i].elements();
+    if (!op.parameters[i].is_written() || elements == 0) continue;
+    items_[i] = op.items(problem_, op.parameters[i]);
+    if (items_[i] <= 0 || elements % items_[i] != 0) {
+      throw Error(concatenate(op.name, ": output '", op.parameters[i].name, "' of ",
+                              problem_.describe(), " has ", elements, " elements, which ",
+                              items_[i], " items do not divide: the catalogue is wrong"));
+    }
+  }
+}
+
+const HostTensor* Instance::before(int tensor) const {
+  const std::optional<HostTensor>& host = before_[static_cast<size_t>(tensor)];
+  return host ? &*host : nullptr;
+}
+
+int64_t Instance::elements_per_item(int tensor) const {
+  return items(tensor) == 0 ? 0 : problem_.tensor(tensor).elements() / items(tensor);
 }
 
 // Everything, or pieces at both ends and at random places between that stay within the limits.
-std::vector<Slice> Instance::sample() const {
-  if (items_ == 0) return {};
+std::vector<Slice> Instance::sample(int64_t items) const {
   double elements = 0;
-  for (const Tensor& output : problem_.outputs())
-    elements += static_cast<double>(output.elements());
+  for (int i = 0; i < kMaxTensors; ++i) {
+    if (this->items(i) == items) elements += static_cast<double>(problem_.tensor(i).elements());
+  }
   const double excess = std::max(operation().cost(problem_).flops / limits_.flops,
                                  elements / static_cast<double>(limits_.elements));
   const int64_t wanted = std::clamp<int64_t>(
-      static_cast<int64_t>(static_cast<double>(items_) / std::max(excess, 1.0)), 1, items_);
+      static_cast<int64_t>(static_cast<double>(items) / std::max(excess, 1.0)), 1, items);
   const int64_t pieces =
-      wanted == items_ ? std::min<int64_t>(items_, 256) : std::clamp<int64_t>(wanted, 3, 256);
+      wanted == items ? std::min<int64_t>(items, 256) : std::clamp<int64_t>(wanted, 3, 256);
   const int64_t length = std::max<int64_t>(1, wanted / pieces);
   std::vector<Slice> slices;
   for (int64_t p = 0; p < pieces; ++p) {
     // Piece p lies in the p-th stretch of the items; where all are wanted it is the stretch.
     const auto edge = [&](int64_t i) {
-      return static_cast<int64_t>(static_cast<double>(items_) * static_cast<double>(i) /
+      return static_cast<int64_t>(static_cast<double>(items) * static_cast<double>(i) /
                                   static_cast<double>(pieces));
     };
-    Slice stretch{edge(p), p + 1 == pieces ? items_ : edge(p + 1)};
-    if (wanted < items_) {
+    Slice stretch{edge(p), p + 1 == pieces ? items : edge(p + 1)};
+    if (wanted < items) {
       const int64_t room = stretch.last - stretch.first - length;
       if (p + 1 == pieces) {
-        stretch.first = std::max(stretch.first, items_ - length);
+        stretch.first = std::max(stretch.first, items - length);
       } else if (p > 0 && room > 0) {
         stretch.first += static_cast<int64_t>(random_bits(seed_, static_cast<uint64_t>(p)) %
                                               static_cast<uint64_t>(room));
@@ -99,56 +121,96 @@ std::vector<Slice> Instance::sample() const {
 }
 
 std::span<const Instance::Expected> Instance::expected() {
-  if (!expected_.empty() || items_ == 0) return expected_;
-  for (const Slice slice : sample()) {
-    Expected& piece = expected_.emplace_back();
-    piece.slice = slice;
-    for (size_t k = 0; k < problem_.outputs().size(); ++k) {
-      piece.outputs.emplace_back(
-          static_cast<size_t>((slice.last - slice.first) * elements_per_item(static_cast<int>(k))));
+  if (!expected_.empty()) return expected_;
+  std::vector<int64_t> counts;  // each number of items once
+  for (const int64_t items : items_) {
+    if (items > 0 && std::ranges::find(counts, items) == counts.end()) counts.push_back(items);
+  }
+  const size_t tensors = operation().parameters.size();
+  int64_t largest = 0;
+  for (const int64_t items : counts) {
+    for (const Slice slice : sample(items)) {
+      Expected& piece = expected_.emplace_back();
+      piece.slice = slice;
+      piece.tensors.resize(tensors);
+      for (size_t i = 0; i < tensors; ++i) {
+        if (items_[i] != items) continue;
+        piece.tensors[i].resize(static_cast<size_t>((slice.last - slice.first) *
+                                                    elements_per_item(static_cast<int>(i))));
+        largest = std::max(largest, problem_.tensors[i].elements());
+      }
     }
   }
   // Threads cost more than small references.
-  const int64_t grain =
-      problem_.outputs()[0].elements() < 4096 ? static_cast<int64_t>(expected_.size()) : int64_t{1};
+  const int64_t grain = largest < 4096 ? static_cast<int64_t>(expected_.size()) : int64_t{1};
   parallel_for(static_cast<int64_t>(expected_.size()), grain, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      Expected& piece = expected_[static_cast<size_t>(i)];
+    for (int64_t p = first; p < last; ++p) {
+      Expected& piece = expected_[static_cast<size_t>(p)];
       std::array<double*, kMaxTensors> targets{};
-      for (size_t k = 0; k < piece.outputs.size(); ++k) targets[k] = piece.outputs[k].data();
-      operation().reference(problem_, piece.slice, {targets.data(), piece.outputs.size()});
+      for (size_t i = 0; i < tensors; ++i) {
+        if (!piece.tensors[i].empty()) targets[i] = piece.tensors[i].data();
+      }
+      operation().reference(problem_, piece.slice, {targets.data(), tensors});
     }
   });
   return expected_;
 }
 
-DeviceInstance::DeviceInstance(const Instance& instance, const DeviceInstance* like)
-    : problem_(instance.problem()) {
-  for (int i = 0; i < problem_.tensor_count; ++i) {
-    Tensor& tensor = problem_.tensor(i);
+DeviceInstance::DeviceInstance(const Instance& instance, const DeviceInstance* like) {
+  Problem problem = instance.problem();
+  const std::span<const Parameter> parameters = instance.operation().parameters;
+  buffers_.resize(parameters.size());
+  pristine_.resize(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Tensor& tensor = problem.tensors[i];
+    if (!tensor.exists()) continue;
     const size_t offset = static_cast<size_t>(instance.chosen().offset) * size_of(tensor.dtype);
-    DeviceBuffer& buffer = buffers_.emplace_back(footprint(tensor), offset);
+    DeviceBuffer& buffer = buffers_[i].emplace(footprint(tensor), offset);
     tensor.data = buffer.data();
-    if (i >= static_cast<int>(instance.inputs().size())) {
+    if (!parameters[i].is_read()) {
       buffer.fill(std::byte{0xFF});
-    } else if (like != nullptr) {
-      const DeviceBuffer& source = like->buffers_[static_cast<size_t>(i)];
+      continue;
+    }
+    if (like != nullptr) {
+      const DeviceBuffer& source = like->pristine_[i] ? *like->pristine_[i] : *like->buffers_[i];
       buffer.upload({source.data(), source.bytes()});
     } else {
-      buffer.upload(instance.inputs()[static_cast<size_t>(i)].bytes());
+      buffer.upload(instance.before(static_cast<int>(i))->bytes());
+    }
+    if (parameters[i].is_written()) {
+      pristine_[i].emplace(buffer.bytes());
+      pristine_[i]->upload({buffer.data(), buffer.bytes()});
     }
   }
+  call_.emplace(problem);
 }
 
-void* DeviceInstance::workspace(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  if (!workspace_ || workspace_->bytes() != bytes) workspace_.emplace(bytes);
+void* DeviceInstance::workspace(const Workspace& wanted) {
+  zeroed_ = wanted.zeroed;
+  if (wanted.bytes == 0) {
+    workspace_.reset();
+    return nullptr;
+  }
+  if (!workspace_ || workspace_->bytes() != wanted.bytes) workspace_.emplace(wanted.bytes);
+  workspace_->fill(std::byte{0});
   return workspace_->data();
 }
 
-void DeviceInstance::poison_outputs(std::byte value) {
-  for (int i = problem_.input_count(); i < problem_.tensor_count; ++i) buffer(i).fill(value);
-  if (workspace_) workspace_->fill(value);
+void DeviceInstance::reset(std::byte value) {
+  const std::span<const Parameter> parameters = call().operation().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (buffers_[i] && parameters[i].role == Parameter::Role::kOut) buffers_[i]->fill(value);
+  }
+  if (workspace_) workspace_->fill(value, zeroed_);
+  restore(nullptr);
+  runtime::synchronize(nullptr);
+}
+
+void DeviceInstance::restore(Stream stream) {
+  for (size_t i = 0; i < pristine_.size(); ++i) {
+    if (!pristine_[i]) continue;
+    runtime::copy_async(buffers_[i]->data(), pristine_[i]->data(), pristine_[i]->bytes(), stream);
+  }
 }
 
 }  // namespace ws::harness

@@ -11,12 +11,6 @@
 
 namespace ws::harness {
 
-// The case with attributes: the operation's standard ones where it has none of its own.
-Case with_attributes(const Operation& operation, const Case& chosen);
-
-// The case's problem, checked, without data. Throws InvalidArgument.
-Problem make_problem(const Operation& operation, const Case& chosen, DType dtype);
-
 // Up to which size every output element is compared; beyond, a sample of items is.
 struct SampleLimits {
   double flops = 4e9;
@@ -25,56 +19,70 @@ struct SampleLimits {
 
 class Instance {
  public:
+  // Throws InvalidArgument for a case that is none of the operation's, or larger than the memory
+  // of host or device, before anything is allocated.
   Instance(const Operation& operation, const Case& chosen, DType dtype, uint64_t seed,
            const SampleLimits& limits = {});
 
   const Operation& operation() const { return *problem_.operation; }
   const Case& chosen() const { return chosen_; }
   DType dtype() const { return dtype_; }
-  // Inputs lie on the host, outputs have no data.
+  // Checked. What is read lies on the host, in-out tensors as they are before a call; outputs have
+  // no data.
   const Problem& problem() const { return problem_; }
-  std::span<const HostTensor> inputs() const { return inputs_; }
+  // A tensor's bytes before a call; null where it is an output, or there is none.
+  const HostTensor* before(int tensor) const;
 
-  // The items that are compared, in order, and the elements of output k they hold. Computed on all
-  // cores when first asked for.
+  // Some items of the tensors that are written and have as many of them, and what these hold.
+  // Computed on all cores when first asked for.
   struct Expected {
     Slice slice;
-    std::vector<std::vector<double>> outputs;  // row-major
+    std::vector<std::vector<double>> tensors;  // by parameter, row-major; empty: of other items
   };
   std::span<const Expected> expected();
-  int64_t items() const { return items_; }
-  int64_t elements_per_item(int output) const;
+  int64_t items(int tensor) const { return items_[static_cast<size_t>(tensor)]; }
+  int64_t elements_per_item(int tensor) const;
 
  private:
-  std::vector<Slice> sample() const;
+  std::vector<Slice> sample(int64_t items) const;
+  void count_items();
 
   Case chosen_;
   DType dtype_;
   uint64_t seed_;
   SampleLimits limits_;
   Problem problem_;
-  std::vector<HostTensor> inputs_;
-  int64_t items_ = 0;
+  std::vector<std::optional<HostTensor>> before_;  // by parameter
+  std::array<int64_t, kMaxTensors> items_{};       // 0: not written, or empty
   std::vector<Expected> expected_;
 };
 
 // An instance's tensors where kernels work, between guards; outputs and workspace poisoned.
 class DeviceInstance {
  public:
-  // The inputs come from `like`, where the same instance lies already, else from the host.
+  // What is read comes from `like`, where the same instance lies already, else from the host.
   explicit DeviceInstance(const Instance& instance, const DeviceInstance* like = nullptr);
 
-  const Problem& problem() const { return problem_; }
-  DeviceBuffer& buffer(int tensor) { return buffers_[static_cast<size_t>(tensor)]; }
-  // Workspace for a rung or peer that asks for so many bytes.
-  void* workspace(size_t bytes);
-  void poison_outputs(std::byte value);
+  const AnyCall& call() const { return *call_; }
+  const Problem& problem() const { return call_->problem(); }
+  // Of a tensor that exists.
+  DeviceBuffer& buffer(int tensor) { return *buffers_[static_cast<size_t>(tensor)]; }
+  // Workspace for a rung or peer that asks for it; null where it asks for none.
+  void* workspace(const Workspace& wanted);
+  // Fills outputs with `value`, the workspace beyond its zeroes, and makes in-out tensors what they
+  // were before the first call.
+  void reset(std::byte value);
+  // In-out tensors alone, in the order of the stream: cheap enough between timed runs.
+  void restore(Stream stream);
   DeviceBuffer* workspace_buffer() { return workspace_ ? &*workspace_ : nullptr; }
+  size_t workspace_zeroed() const { return zeroed_; }
 
  private:
-  Problem problem_;
-  std::vector<DeviceBuffer> buffers_;
+  std::optional<AnyCall> call_;
+  std::vector<std::optional<DeviceBuffer>> buffers_;   // by parameter
+  std::vector<std::optional<DeviceBuffer>> pristine_;  // of in-out tensors
   std::optional<DeviceBuffer> workspace_;
+  size_t zeroed_ = 0;
 };
 
 }  // namespace ws::harness

@@ -25,7 +25,7 @@ Json to_json(const Verification& result) {
   json["tolerance"] = {{"relative", result.tolerance.relative},
                        {"worst", result.tolerance.worst},
                        {"floor", result.tolerance.floor}};
-  json["worst"] = {{"output", result.worst.output},
+  json["worst"] = {{"tensor", result.worst.tensor},
                    {"index", result.worst.index},
                    {"got", number(result.worst.got)},
                    {"expected", number(result.worst.expected)}};

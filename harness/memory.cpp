@@ -1,14 +1,11 @@
 #include "harness/memory.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
-#ifndef WS_EMULATED
-#include <cuda_runtime.h>
-#endif
+#include "warpsmith/runtime.hpp"
+#include "warpsmith/thread/divide.hpp"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
@@ -20,44 +17,14 @@ constexpr size_t kAlignment = 256;
 constexpr size_t kGuard = 1024;
 constexpr auto kGuardByte = std::byte{0xA5};
 
-#ifdef WS_EMULATED
-std::byte* allocate(size_t bytes) {
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
-  if (memory == nullptr) throw Error(concatenate("no memory for a buffer of ", bytes, " bytes"));
-  return memory;
-}
-void set_bytes(std::byte* target, std::byte value, size_t bytes) {
-  std::memset(target, std::to_integer<int>(value), bytes);
-}
-void copy_bytes(std::byte* target, const std::byte* source, size_t bytes) {
-  if (bytes > 0) std::memcpy(target, source, bytes);
-}
-#else
-std::byte* allocate(size_t bytes) {
-  void* memory = nullptr;
-  detail::check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc", concatenate(bytes, " bytes"));
-  return static_cast<std::byte*>(memory);
-}
-void set_bytes(std::byte* target, std::byte value, size_t bytes) {
-  detail::check_cuda(cudaMemset(target, std::to_integer<int>(value), bytes), "cudaMemset");
-}
-void copy_bytes(std::byte* target, const std::byte* source, size_t bytes) {
-  detail::check_cuda(cudaMemcpy(target, source, bytes, cudaMemcpyDefault), "cudaMemcpy");
-}
-#endif
-
-size_t round_up(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 }  // namespace
 
 size_t footprint(const Tensor& tensor) {
   int64_t last = 0;
+  if (!tensor.exists()) return 0;
   for (int d = 0; d < tensor.rank; ++d) {
-    const auto i = static_cast<size_t>(d);
-    if (tensor.shape[i] == 0) return 0;
-    last += (tensor.shape[i] - 1) * tensor.strides[i];
+    if (tensor.extent(d) == 0) return 0;
+    last += (tensor.extent(d) - 1) * tensor.stride(d);
   }
   return static_cast<size_t>(last + 1) * size_of(tensor.dtype);
 }
@@ -71,10 +38,10 @@ DeviceBuffer::DeviceBuffer(size_t bytes, size_t offset)
     : before_(kGuard + offset),
       bytes_(bytes),
       after_(round_up(before_ + bytes + kGuard, kAlignment) - before_ - bytes) {
-  memory_.reset(allocate(before_ + bytes_ + after_));
+  memory_.reset(static_cast<std::byte*>(runtime::allocate(before_ + bytes_ + after_)));
   // The middle stays untouched: a large buffer that nobody fills costs nothing.
-  set_bytes(memory_.get(), kGuardByte, before_);
-  set_bytes(data() + bytes_, kGuardByte, after_);
+  runtime::fill(memory_.get(), kGuardByte, before_);
+  runtime::fill(data() + bytes_, kGuardByte, after_);
   allow_guards(false);
 }
 
@@ -93,32 +60,29 @@ void DeviceBuffer::allow_guards(bool allowed) const {
 void DeviceBuffer::allow_guards(bool) const {}
 #endif
 
-void DeviceBuffer::Free::operator()(std::byte* memory) const {
-#ifdef WS_EMULATED
-  std::free(memory);
-#else
-  cudaFree(memory);  // a failure here has been reported by the call that caused it
-#endif
-}
+void DeviceBuffer::Free::operator()(std::byte* memory) const { runtime::free(memory); }
 
-void DeviceBuffer::fill(std::byte value) { set_bytes(data(), value, bytes_); }
+void DeviceBuffer::fill(std::byte value) { runtime::fill(data(), value, bytes_); }
+void DeviceBuffer::fill(std::byte value, size_t first) {
+  if (first < bytes_) runtime::fill(data() + first, value, bytes_ - first);
+}
 void DeviceBuffer::upload(std::span<const std::byte> source) {
-  copy_bytes(data(), source.data(), std::min(bytes_, source.size()));
+  runtime::copy(data(), source.data(), std::min(bytes_, source.size()));
 }
 void DeviceBuffer::download(std::span<std::byte> target, size_t offset) const {
-  copy_bytes(target.data(), data() + offset, std::min(bytes_ - offset, target.size()));
+  runtime::copy(target.data(), data() + offset, std::min(bytes_ - offset, target.size()));
 }
 
 std::optional<int64_t> DeviceBuffer::damage() const {
   allow_guards(true);
   std::vector<std::byte> guard(std::max(before_, after_));
   const auto intact = [](std::byte b) { return b == kGuardByte; };
-  copy_bytes(guard.data(), data() + bytes_, after_);
+  runtime::copy(guard.data(), data() + bytes_, after_);
   const auto end = guard.begin() + static_cast<std::ptrdiff_t>(after_);
   if (const auto at = std::find_if_not(guard.begin(), end, intact); at != end) {
     return at - guard.begin();
   }
-  copy_bytes(guard.data(), memory_.get(), before_);
+  runtime::copy(guard.data(), memory_.get(), before_);
   allow_guards(false);
   // Of writes ahead of the buffer the one next to it.
   const auto begin =
@@ -128,19 +92,5 @@ std::optional<int64_t> DeviceBuffer::damage() const {
   }
   return std::nullopt;
 }
-
-#ifdef WS_EMULATED
-void synchronize(Stream) {}
-bool device_is_usable() { return true; }
-#else
-void synchronize(Stream stream) {
-  detail::check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  detail::check_cuda(cudaGetLastError(), "kernel");
-}
-bool device_is_usable() {
-  cudaGetLastError();
-  return cudaDeviceSynchronize() == cudaSuccess;
-}
-#endif
 
 }  // namespace ws::harness

@@ -45,6 +45,7 @@ class DeviceBuffer {
   std::byte* data() const { return memory_.get() + before_; }
   size_t bytes() const { return bytes_; }
   void fill(std::byte value);
+  void fill(std::byte value, size_t first);        // from byte `first` on
   void upload(std::span<const std::byte> source);  // from the host or the device
   // target.size() bytes from `offset` on.
   void download(std::span<std::byte> target, size_t offset = 0) const;
@@ -68,10 +69,5 @@ class DeviceBuffer {
   size_t bytes_ = 0;
   size_t after_ = 0;
 };
-
-// Waits for the stream and throws what went wrong on it. In the emulator nothing is ever pending.
-void synchronize(Stream stream);
-// Makes the current thread's runtime forget errors, and says whether the device still works.
-bool device_is_usable();
 
 }  // namespace ws::harness
