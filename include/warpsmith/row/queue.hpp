@@ -1,4 +1,4 @@
-// RowQueue: rows that come to a cluster by themselves, drawn from a counter and fetched ahead.
+// Queue: rows that come to a cluster by themselves, drawn from a counter and fetched ahead.
 #pragma once
 
 #include "warpsmith/ptx/atomic.hpp"
@@ -8,7 +8,7 @@
 #include "warpsmith/tile/pipeline.hpp"
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
-namespace ws::softmax {
+namespace ws::row {
 
 // kConsumers threads hold kVectors vectors of 16 bytes each; kStages parts of rows are under way.
 template <int kConsumers_, int kVectors_, int kStages_, int kMinBlocks_>
@@ -23,7 +23,7 @@ struct QueueShape {
 // Where a row waits for its block: a ring of parts, and the row's number, which the first block of
 // the cluster draws for all. A number past the last row ends the kernel.
 template <class T, class Shape>
-struct RowQueue {
+struct Queue {
   using Pipeline = tile::Pipeline<Shape::kStages>;
   using Position = typename Pipeline::Position;
   // A number more than stages: when the first block draws for a stage again, it is only the row
@@ -49,7 +49,8 @@ struct RowQueue {
   }
 
   // The producer's thread: draws rows and fetches this block's part of each until none is left.
-  // part_of(row) -> {source, bytes}.
+  // part_of(row) -> {source, bytes}. `next` is 0 before and after the launch: each cluster draws
+  // one number past the last row, and the one that draws the last of these sets it back.
   template <class PartOf>
   static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
                                                  const PartOf& part_of) {
@@ -59,7 +60,11 @@ struct RowQueue {
       const uint64_t row = draw(shared, drawing, next);
       shared.row[at.stage] = row;
       ptx::Mbarrier& full = shared.pipeline.full[at.stage];
-      if (row >= rows) return ptx::mbarrier_arrive(full);
+      if (row >= rows) {
+        const auto clusters = static_cast<uint64_t>(grid_blocks() / cluster_size());
+        if (cluster_rank() == 0 && row + 1 == rows + clusters) ptx::atom_global_exch(next, 0);
+        return ptx::mbarrier_arrive(full);
+      }
       const auto [source, bytes] = part_of(row);
       ptx::mbarrier_arrive_expect_tx(full, bytes);
       if (bytes > 0) ptx::bulk_load(shared.parts.pointer(at.stage * kPart), source, bytes, full);
@@ -82,5 +87,5 @@ struct RowQueue {
   }
 };
 
-}  // namespace ws::softmax
+}  // namespace ws::row
 #endif

@@ -1,0 +1,105 @@
+// Share and Held: a row in the registers of the threads that share it.
+#pragma once
+
+#include "warpsmith/row/cut.hpp"
+#include "warpsmith/row/packed.hpp"
+#include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/tile.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::row {
+
+// Which elements of a row are one thread's, of kLanes threads that share it: vectors lane,
+// lane + kLanes, ... (neighbours load neighbours), and elements lane, ... of the edges. Their
+// values are numbered 0 to kElements - 1, vectors first; loops over them unroll.
+template <int kWidth_, int kLanes_, int kVectors_, Fit kFit = Fit::kAnywhere>
+struct Share {
+  static constexpr int kWidth = kWidth_;
+  static constexpr int kLanes = kLanes_;
+  static constexpr int kVectors = kVectors_;
+  static constexpr int kEdges =
+      kFit != Fit::kAnywhere ? 0 : (2 * (kWidth - 1) + kLanes - 1) / kLanes;
+  static constexpr int kElements = kVectors * kWidth + kEdges;
+  static constexpr int64_t kCapacity = static_cast<int64_t>(kLanes) * kVectors * kWidth;
+  using CutOf = Cut<kWidth, kFit>;
+
+  int lane;
+  int vectors;
+  CutOf cut;
+
+  __device__ __forceinline__ Share(const CutOf& row, int thread)
+      : lane(thread), vectors(static_cast<int>(row.vectors)), cut(row) {}
+
+  // Whether the row has the thread's v-th vector, its e-th edge.
+  __device__ __forceinline__ bool holds(int v) const {
+    return kFit == Fit::kFull || lane + v * kLanes < vectors;
+  }
+  __device__ __forceinline__ bool holds_edge(int e) const { return lane + e * kLanes < cut.edges; }
+  __device__ __forceinline__ int64_t edge(int e) const { return cut.edge(lane + e * kLanes); }
+  // Where the thread's v-th vector is in an operand whose row starts at `row`.
+  template <class T>
+  __device__ __forceinline__ T* vector(T* row, int v) const {
+    return row + cut.head + lane * kWidth + v * kLanes * kWidth;
+  }
+};
+
+// A thread's share of a row of one operand, as it came from memory: narrow floats would take twice
+// the registers in f32. What the row does not have is `padding`.
+template <class T, class Share>
+class Held {
+ public:
+  using PackedVector = Packed<T, Share::kWidth>;
+
+  // All loads are issued before anything waits for one.
+  __device__ __forceinline__ Held(const Share& share, const T* row, float padding)
+      : Held(share, row, padding, [&](int v) { return PackedVector::load(share.vector(row, v)); }) {
+  }
+
+  // The same with the vectors from elsewhere: load(v) gives the thread's v-th, where they have been
+  // staged.
+  template <class Load>
+  __device__ __forceinline__ Held(const Share& share, const T* row, float padding,
+                                  const Load& load) {
+#pragma unroll
+    for (int v = 0; v < Share::kVectors; ++v) {
+      packed_[v] = PackedVector::filled(padding);
+      if (share.holds(v)) packed_[v] = load(v);
+    }
+#pragma unroll
+    for (int e = 0; e < Share::kEdges; ++e) {
+      edges_[e] = share.holds_edge(e) ? to_float(thread::load(row + share.edge(e))) : padding;
+    }
+  }
+
+  // The thread's i-th element; i is a constant once loops are unrolled.
+  __device__ __forceinline__ float operator[](int i) const {
+    const int e = i - Share::kVectors * Share::kWidth;
+    return e < 0 ? packed_[i / Share::kWidth][i % Share::kWidth] : edges_[e];
+  }
+
+ private:
+  PackedVector packed_[Share::kVectors];
+  float edges_[Share::kEdges > 0 ? Share::kEdges : 1];  // an array has at least one
+};
+
+// Writes f(i) to the row at `row` for each of the thread's elements.
+template <Cache kCache = Cache::kDefault, class T, class Share, class F>
+__device__ __forceinline__ void store(const Share& share, T* row, const F& f) {
+  constexpr int kWidth = Share::kWidth;
+#pragma unroll
+  for (int v = 0; v < Share::kVectors; ++v) {
+    Vec<float, kWidth> out;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) out[i] = f(v * kWidth + i);
+    if (share.holds(v)) thread::store<kCache>(share.vector(row, v), thread::convert<T>(out));
+  }
+#pragma unroll
+  for (int e = 0; e < Share::kEdges; ++e) {
+    if (share.holds_edge(e)) {
+      thread::store(row + share.edge(e), from_float<T>(f(Share::kVectors * kWidth + e)));
+    }
+  }
+}
+
+}  // namespace ws::row
+#endif

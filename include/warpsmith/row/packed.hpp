@@ -1,0 +1,52 @@
+// Packed: elements in registers as they came from memory.
+#pragma once
+
+#include <bit>
+#include <type_traits>
+
+#include "warpsmith/thread/memory.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::row {
+
+// N elements as the words that hold them. Kernels that pad a row choose between loaded and padding
+// words; on the elements themselves, two of which share a register, it would take twice the work.
+template <class T, int N>
+struct Packed {
+  using Word = std::conditional_t<(N * sizeof(T) >= 4), uint32_t, uint16_t>;
+  static constexpr int kWords = static_cast<int>(N * sizeof(T) / sizeof(Word));
+  static constexpr int kPerWord = N / kWords;
+
+  Vec<Word, kWords> words;
+
+  // N times the same.
+  __device__ __forceinline__ static Packed filled(float value) {
+    Word word;
+    if constexpr (sizeof(T) == 4) {
+      word = std::bit_cast<Word>(value);
+    } else {
+      word = from_float<T>(value).bits;
+      if constexpr (kPerWord == 2) word |= word << 16;
+    }
+    Packed packed;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) packed.words[w] = word;
+    return packed;
+  }
+  template <Cache kCache = Cache::kDefault>
+  __device__ __forceinline__ static Packed load(const T* pointer) {
+    return {thread::load<kWords, kCache>(reinterpret_cast<const Word*>(pointer))};
+  }
+  __device__ __forceinline__ float operator[](int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return std::bit_cast<float>(words[i]);
+    } else {
+      T element;
+      element.bits = static_cast<uint16_t>(words[i / kPerWord] >> (16 * (i % kPerWord)));
+      return to_float(element);
+    }
+  }
+};
+
+}  // namespace ws::row
+#endif
