@@ -7,24 +7,23 @@
 
 #include "catalogue/catalogue.hpp"
 #include "harness/verify.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws {
 namespace {
 
-using emulator::Order;
-
-bool takes(const Rung& rung, const Operation& operation, const Case& chosen, DType dtype) {
-  return supports(rung, harness::make_problem(operation, chosen, dtype), device_capability())
-      .empty();
+bool taken(const Rung& rung, const Operation& operation, const Case& chosen, DType dtype) {
+  const AnyCall call(make_problem(operation, chosen, dtype));
+  return takes(rung, call, runtime::capability());
 }
 
 // Puts the emulator's order back, whatever happens.
 class OrderScope {
  public:
-  explicit OrderScope(Order order) { emulator::options().order = order; }
+  explicit OrderScope(std::string_view order) { runtime::set_thread_order(order); }
   OrderScope(const OrderScope&) = delete;
   OrderScope& operator=(const OrderScope&) = delete;
-  ~OrderScope() { emulator::options().order = Order::kForward; }
+  ~OrderScope() { runtime::set_thread_order("forward"); }
 };
 
 class RungTest : public ::testing::Test {
@@ -33,21 +32,21 @@ class RungTest : public ::testing::Test {
       : operation_(operation), rung_(rung), dtype_(dtype), smoke_(smoke) {}
 
   void TestBody() override {
-    if (!smoke_) return verify_all(operation_.verify, Order::kForward);
-    for (const Order order : {Order::kForward, Order::kReverse, Order::kRandom}) {
-      verify_all(operation_.smoke, order);
+    if (!smoke_) return verify_all(operation_.cases().verify, "forward");
+    for (const std::string_view order : {"forward", "reverse", "random"}) {
+      verify_all(operation_.cases().smoke, order);
     }
   }
 
  private:
-  void verify_all(std::span<const Case> cases, Order order) {
+  void verify_all(std::span<const Case> cases, std::string_view order) {
     const OrderScope scope(order);
     for (size_t c = 0; c < cases.size(); ++c) {
-      if (!takes(rung_, operation_, cases[c], dtype_)) continue;
+      if (!taken(rung_, operation_, cases[c], dtype_)) continue;
       harness::Instance instance(operation_, cases[c], dtype_, 100 + c);
       const harness::Verification result = harness::verify(rung_, instance);
       EXPECT_NE(result.verdict, harness::Verdict::kFailed)
-          << result.rung << ": " << result.problem << ", order " << static_cast<int>(order) << "\n"
+          << result.rung << ": " << result.problem << ", order " << order << "\n"
           << result.reason;
     }
   }
@@ -58,56 +57,51 @@ class RungTest : public ::testing::Test {
   bool smoke_;
 };
 
-// A rung that takes no problem of an operation has no test for it; EveryRungIsTested sees to it
-// that it has one for another.
-bool register_all() {
+// f(operation, rung, dtype) for what each rung computes.
+template <class F>
+void for_each_rung(const F& f) {
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
-      for (const Rung& rung : family->rungs) {
+      for (const Rung* rung : family->rungs) {
         for (const DType dtype : kAllDTypes) {
-          if (!rung.dtypes.has(dtype) || !operation.dtypes.has(dtype)) continue;
-          for (const bool smoke : {true, false}) {
-            const std::span<const Case> cases = smoke ? operation.smoke : operation.verify;
-            if (std::ranges::none_of(
-                    cases, [&](const Case& c) { return takes(rung, operation, c, dtype); })) {
-              continue;
-            }
-            ::testing::RegisterTest(
-                smoke ? "smoke" : "verify",
-                fmt::format("{}/{}/{}", operation.name, rung.name, to_string(dtype)).c_str(),
-                nullptr, nullptr, __FILE__, __LINE__,
-                [&operation, &rung, dtype, smoke]() -> RungTest* {
-                  return new RungTest(operation, rung, dtype, smoke);
-                });
-          }
+          if (dtypes_of(*rung, operation).has(dtype)) f(operation, *rung, dtype);
         }
       }
     }
   }
+}
+
+bool takes_any(const Operation& operation, const Rung& rung, DType dtype, bool smoke) {
+  const Cases cases = operation.cases();
+  return std::ranges::any_of(smoke ? cases.smoke : cases.verify, [&](const Case& chosen) {
+    return taken(rung, operation, chosen, dtype);
+  });
+}
+
+bool register_all() {
+  for_each_rung([](const Operation& operation, const Rung& rung, DType dtype) {
+    for (const bool smoke : {true, false}) {
+      if (!takes_any(operation, rung, dtype, smoke)) continue;
+      ::testing::RegisterTest(
+          smoke ? "smoke" : "verify",
+          fmt::format("{}/{}/{}", operation.name, rung.name, to_string(dtype)).c_str(), nullptr,
+          nullptr, __FILE__, __LINE__, [&operation, &rung, dtype, smoke]() -> RungTest* {
+            return new RungTest(operation, rung, dtype, smoke);
+          });
+    }
+  });
   return true;
 }
 [[maybe_unused]] const bool kRegistered = register_all();
 
 TEST(Catalogue, EveryRungIsTested) {
-  for (const Family* family : families()) {
-    for (const Rung& rung : family->rungs) {
-      for (const DType dtype : kAllDTypes) {
-        if (!rung.dtypes.has(dtype)) continue;
-        for (const bool smoke : {true, false}) {
-          const bool taken =
-              std::ranges::any_of(family->operations, [&](const Operation& operation) {
-                return operation.dtypes.has(dtype) &&
-                       std::ranges::any_of(
-                           smoke ? operation.smoke : operation.verify,
-                           [&](const Case& c) { return takes(rung, operation, c, dtype); });
-              });
-          EXPECT_TRUE(taken) << family->name << "/" << rung.name << " " << to_string(dtype)
-                             << " takes no problem of any " << (smoke ? "smoke" : "verify")
-                             << " list";
-        }
-      }
+  for_each_rung([](const Operation& operation, const Rung& rung, DType dtype) {
+    for (const bool smoke : {true, false}) {
+      EXPECT_TRUE(takes_any(operation, rung, dtype, smoke))
+          << operation.name << "/" << rung.name << " " << to_string(dtype)
+          << " takes no problem of the " << (smoke ? "smoke" : "verify") << " list";
     }
-  }
+  });
 }
 
 }  // namespace

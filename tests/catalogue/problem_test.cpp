@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "catalogue/catalogue.hpp"
@@ -51,6 +52,38 @@ TEST(Tensor, RefusesTooManyDimensions) {
   EXPECT_THROW(Tensor::dense(DType::kF32, {-1}), InvalidArgument);
 }
 
+TEST(Tensor, RefusesWhatNoMemoryHolds) {
+  const auto error_of = [](std::initializer_list<int64_t> shape) -> std::string {
+    try {
+      (void)Tensor::dense(DType::kF32, shape);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of({4294967296, 4294967296}), HasSubstr("[4294967296, 4294967296]"));
+  EXPECT_THAT(error_of({4611686018427387904, 4}), HasSubstr("larger than any memory"));
+  EXPECT_THAT(error_of({3037000500, 3037000500}), HasSubstr("larger than any memory"));
+  EXPECT_EQ(error_of({0, 3037000500}), "no error");
+}
+
+TEST(Tensor, NoneIsNoScalar) {
+  EXPECT_FALSE(Tensor{}.exists());
+  EXPECT_EQ(Tensor{}.elements(), 0);
+  EXPECT_EQ(Tensor{}.describe(), "none");
+}
+
+TEST(Tensor, BroadcastsAsNumPyDoes) {
+  const Tensor to = Tensor::dense(DType::kF32, {2, 3, 4});
+  const Tensor row = broadcast(Tensor::dense(DType::kF16, {4}), to);
+  EXPECT_EQ(row.describe(), "f16 [2, 3, 4] strides [0, 0, 1]");
+  EXPECT_EQ(broadcast(Tensor::dense(DType::kF16, {3, 1}), to).describe(),
+            "f16 [2, 3, 4] strides [0, 1, 0]");
+  EXPECT_FALSE(broadcast(Tensor::dense(DType::kF16, {3}), to).exists());
+  EXPECT_FALSE(broadcast(to, Tensor::dense(DType::kF16, {4})).exists());
+  EXPECT_EQ(without_repeats(row).elements(), 4);
+}
+
 TEST(Tensor, ScalarHasOneElement) {
   const Tensor t = Tensor::dense(DType::kF32, {});
   EXPECT_EQ(t.elements(), 1);
@@ -60,6 +93,7 @@ TEST(Tensor, ScalarHasOneElement) {
 TEST(Element, ReadsEveryDTypeThroughStrides) {
   for (const DType dtype : kAllDTypes) {
     const auto kept = [dtype](double value) {
+      if (dtype == DType::kU8) return std::max(value, 0.0);
       return dtype == DType::kBool ? static_cast<double>(value != 0) : value;
     };
     Tensor t = Tensor::dense(dtype, {2, 3});
@@ -72,35 +106,6 @@ TEST(Element, ReadsEveryDTypeThroughStrides) {
     }
     EXPECT_EQ(element(t, 3), 1) << "row 1 starts at its stride";
   }
-}
-
-TEST(Attribute, ValuesGoBothWays) {
-  constexpr std::array<std::string_view, 2> kChoices = {"none", "tanh"};
-  const Attribute choice{.name = "approximate",
-                         .kind = Attribute::Kind::kChoice,
-                         .standard = 0,
-                         .choices = kChoices,
-                         .doc = ""};
-  EXPECT_EQ(parse_value(choice, "tanh"), 1);
-  EXPECT_EQ(describe_value(choice, 1), "tanh");
-  try {
-    parse_value(choice, "erf");
-    FAIL();
-  } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("one of none, tanh, not 'erf'"));
-  }
-  const Attribute number{
-      .name = "alpha", .kind = Attribute::Kind::kFloat, .standard = 1, .choices = {}, .doc = ""};
-  EXPECT_EQ(parse_value(number, "0.5"), 0.5);
-  EXPECT_EQ(describe_value(number, 0.5), "0.5");
-  EXPECT_THROW(parse_value(number, "half"), InvalidArgument);
-  const Attribute count{
-      .name = "k", .kind = Attribute::Kind::kInt, .standard = 1, .choices = {}, .doc = ""};
-  EXPECT_THROW(parse_value(count, "1.5"), InvalidArgument);
-  const Attribute flag{
-      .name = "causal", .kind = Attribute::Kind::kBool, .standard = 0, .choices = {}, .doc = ""};
-  EXPECT_EQ(parse_value(flag, "true"), 1);
-  EXPECT_THROW(parse_value(flag, "maybe"), InvalidArgument);
 }
 
 TEST(Fill, DependsOnSeedAndIndexAlone) {

@@ -22,7 +22,11 @@ class Verify : public ::testing::Test {
 
   static Verification verify_wrong(std::string_view name, DType dtype = DType::kF32,
                                    const Case& chosen = {.extents = {4, 1027}}) {
-    Instance instance(wrong::center(), chosen, dtype, 1);
+    return verify_of(wrong::center(), name, dtype, chosen);
+  }
+  static Verification verify_of(const Operation& operation, std::string_view name, DType dtype,
+                                const Case& chosen) {
+    Instance instance(operation, chosen, dtype, 1);
     return verify(wrong::rung(name), instance);
   }
 };
@@ -84,31 +88,150 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"throws", Defect::kError, "this rung always throws"}),
     [](const auto& info) { return std::string(info.param.rung); });
 
+TEST_F(Verify, TheFamilyForTestsKeepsTheRules) {
+  EXPECT_THAT(defects_of(wrong::kFamily), ::testing::IsEmpty());
+}
+
+// ---- Several outputs --------------------------------------------------------------------------
+
+TEST_F(Verify, ComparesEveryElementOfEveryOutput) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{17, 64}, {100, 64}, {64, 64}}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      const Case chosen{.extents = {rows, columns}};
+      const Verification result = verify_of(wrong::summary(), "right_summary", dtype, chosen);
+      EXPECT_EQ(result.verdict, Verdict::kPassed) << result.reason;
+      EXPECT_EQ(result.checked, rows * columns + 2 * rows + columns);
+      EXPECT_EQ(result.checked, result.elements);
+    }
+  }
+}
+
+TEST_F(Verify, CatchesTheLastElementOfALaterOutput) {
+  for (const int64_t rows : {17, 100, 64}) {
+    const Verification result =
+        verify_of(wrong::summary(), "last_column_sum", DType::kF32, {.extents = {rows, 64}});
+    EXPECT_EQ(result.defect, Defect::kInaccurate);
+    EXPECT_THAT(result.reason, HasSubstr("sums[63]"));
+  }
+}
+
+TEST_F(Verify, EachOutputHasAToleranceOfItsOwn) {
+  // 0.1 % of an f32 output beside one of bf16, whose rounding is four times that.
+  const Verification result =
+      verify_of(wrong::summary(), "lse_off", DType::kBf16, {.extents = {17, 64}});
+  EXPECT_EQ(result.defect, Defect::kInaccurate);
+  EXPECT_THAT(result.reason, HasSubstr("lse["));
+}
+
+TEST_F(Verify, AnIntegersPoisonIsNoValue) {
+  const Verification result =
+      verify_of(wrong::summary(), "largest_unwritten", DType::kF32, {.extents = {17, 64}});
+  EXPECT_EQ(result.defect, Defect::kUnwritten);
+  EXPECT_THAT(result.reason, HasSubstr("largest[0] was never written (17 of 17"));
+}
+
+TEST_F(Verify, OutputsThatItemsDoNotDivideAreTheCataloguesError) {
+  Operation op = wrong::summary();
+  op.items = [](const Problem& problem, const Parameter&) { return problem.tensor(0).extent(0); };
+  try {
+    Instance(op, {.extents = {17, 64}}, DType::kF32, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("output 'sums'"));
+    EXPECT_THAT(error.what(), HasSubstr("has 64 elements, which 17 items do not divide"));
+  }
+}
+
+// ---- In-out tensors, workspaces, determinism --------------------------------------------------
+
+TEST_F(Verify, RestoresInOutTensorsBeforeEachRun) {
+  for (const Case& chosen : {Case{.extents = {4, 33}}, Case{.extents = {5, 33}, .padding = 7}}) {
+    const Verification result =
+        verify_of(wrong::accumulate(), "right_accumulate", DType::kF32, chosen);
+    EXPECT_EQ(result.verdict, Verdict::kPassed) << result.reason;
+    EXPECT_EQ(result.checked, chosen.extents[0] * 33);
+  }
+  EXPECT_EQ(verify_of(wrong::accumulate(), "overwrites", DType::kF32, {.extents = {4, 33}}).defect,
+            Defect::kInaccurate);
+  EXPECT_EQ(verify_of(wrong::accumulate(), "accumulates_between_rows", DType::kF32,
+                      {.extents = {4, 33}, .padding = 3})
+                .defect,
+            Defect::kOutOfBounds);
+}
+
+TEST_F(Verify, TheWorkspacesZeroesStayZero) {
+  EXPECT_EQ(verify_wrong("counts").verdict, Verdict::kPassed);
+  const Verification result = verify_wrong("counts_dirty");
+  EXPECT_EQ(result.defect, Defect::kWorkspaceDirty);
+  EXPECT_THAT(result.reason, HasSubstr("left byte 0 of the 8 that begin the workspace at 7"));
+}
+
+TEST_F(Verify, WhatMayDifferIsHeldAgainstTheToleranceInEveryRun) {
+  EXPECT_EQ(verify_wrong("nondeterministic_as_said").verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_wrong("very_different_as_said").defect, Defect::kInaccurate);
+}
+
+TEST_F(Verify, RunsInPlaceWhereTheOperationAllowsIt) {
+  const Verification result = verify_wrong("reads_again");
+  EXPECT_EQ(result.defect, Defect::kInPlace);
+  EXPECT_THAT(result.reason, HasSubstr("apart and in place, results differ at y["));
+}
+
+TEST_F(Verify, RefusesWhatNoMemoryHolds) {
+  const auto error_of = [](std::initializer_list<int64_t> extents) -> std::string {
+    Case chosen;
+    std::ranges::copy(extents, chosen.extents.begin());
+    try {
+      Instance(wrong::center(), chosen, DType::kF32, 1);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of({4294967296, 4294967296}), HasSubstr("[4294967296, 4294967296]"));
+  EXPECT_THAT(error_of({4611686018427387904, 4}), HasSubstr("larger than any memory"));
+  EXPECT_THAT(error_of({3037000500, 3037000500}), HasSubstr("larger than any memory"));
+  EXPECT_THAT(error_of({1 << 20, 1 << 22}), HasSubstr("GB of the host's memory, which has"));
+}
+
 TEST_F(Verify, ErrorsNameRungAndProblem) {
   const Verification result = verify_wrong("missing_barrier");
   EXPECT_THAT(result.reason, HasSubstr("center/missing_barrier"));
   EXPECT_THAT(result.reason, HasSubstr("center f32 [4, 1027]"));
 }
 
+// A row that does for `center` what the test says.
+struct Changed {
+  Implementation implementation = *wrong::rung("right").of(wrong::center());
+  Rung rung = wrong::rung("right");
+
+  const Rung& row() {
+    rung.implementations = {&implementation, 1};
+    return rung;
+  }
+};
+
 TEST_F(Verify, SkipsWithTheRungsReason) {
-  Rung picky = wrong::rung("right");
-  picky.supports = [](const Problem&) -> Reason { return "not on a Friday"; };
+  Changed picky;
+  picky.implementation.supports = [](const void*, Why& why) {
+    return why.unless(false, "not on a ", "Friday");
+  };
   Instance instance(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
-  const Verification result = verify(picky, instance);
+  const Verification result = verify(picky.row(), instance);
   EXPECT_EQ(result.verdict, Verdict::kSkipped);
   EXPECT_EQ(result.reason, "not on a Friday");
 }
 
 TEST_F(Verify, FailsARungWithoutTheMemoryItAsksFor) {
   // The workspace is as large as the rung said, and guarded.
-  Rung greedy = wrong::rung("right");
-  greedy.workspace = [](const Problem&) -> size_t { return 64; };
-  greedy.run = [](const Problem& problem, const Context& context) {
+  Changed greedy;
+  greedy.implementation.workspace = [](const void*) { return Workspace{.bytes = 64}; };
+  greedy.implementation.run = [](const void* call, const Context& context) {
     static_cast<std::byte*>(context.workspace)[64] = std::byte{1};
-    wrong::rung("right").run(problem, context);
+    wrong::rung("right").of(wrong::center())->run(call, context);
   };
   Instance instance(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
-  const Verification result = verify(greedy, instance);
+  const Verification result = verify(greedy.row(), instance);
   EXPECT_EQ(result.defect, Defect::kOutOfBounds);
   EXPECT_THAT(result.reason, HasSubstr("the workspace"));
 }
@@ -118,7 +241,7 @@ TEST_F(Verify, DrawsFreshInputsFromTheSeed) {
   Instance same(wrong::center(), {.extents = {2, 8}}, DType::kF32, 1);
   Instance other(wrong::center(), {.extents = {2, 8}}, DType::kF32, 2);
   const auto bytes = [](const Instance& i) {
-    return std::vector(i.inputs()[0].bytes().begin(), i.inputs()[0].bytes().end());
+    return std::vector(i.before(0)->bytes().begin(), i.before(0)->bytes().end());
   };
   EXPECT_EQ(bytes(one), bytes(same));
   EXPECT_NE(bytes(one), bytes(other));
@@ -131,30 +254,27 @@ double stored = 0;
 double wanted = 0;
 Tolerance allowed;
 
-Operation constant_operation(DTypes dtypes) {
-  Operation op = wrong::center();
-  op.dtypes = dtypes;
-  op.fill = nullptr;
-  op.tolerance = [](const Problem&) { return allowed; };
-  op.reference = [](const Problem& problem, Slice slice, std::span<double* const> expected) {
-    const int64_t columns = problem.tensor(0).shape[1];
-    std::fill_n(expected[0], (slice.last - slice.first) * columns, wanted);
-  };
-  return op;
-}
-
 Verification verify_constant(DType dtype, double got, double expected, Tolerance tolerance) {
   stored = got;
   wanted = expected;
   allowed = tolerance;
-  const Operation op = constant_operation({dtype});
-  Rung rung = wrong::rung("right");
-  rung.dtypes = {dtype};
-  rung.run = [](const Problem& problem, const Context&) {
-    fill_with(problem.tensor(1), [](int64_t) { return stored; });
+  Operation op = wrong::center();
+  op.dtypes = {dtype};
+  op.in_place = false;
+  op.fill = fill_normal_input;
+  op.tolerance = [](const Problem&, const Parameter&) { return allowed; };
+  op.reference = [](const Problem& problem, Slice slice, std::span<double* const> to) {
+    std::fill_n(to[1], (slice.last - slice.first) * problem["x"].extent(1), wanted);
+  };
+  static Tensor y;
+  op.make_call = [](const Problem& problem, void*) { y = problem["y"]; };
+  Changed constant;
+  constant.implementation.dtypes = {dtype};
+  constant.implementation.run = [](const void*, const Context&) {
+    fill_with(y, [](int64_t) { return stored; });
   };
   Instance instance(op, {.extents = {2, 3}}, dtype, 1);
-  return verify(rung, instance);
+  return verify(constant.row(), instance);
 }
 
 TEST_F(Verify, NanAndInfinityMustMatch) {
@@ -179,7 +299,9 @@ TEST_F(Verify, ExactMeansEveryBit) {
   EXPECT_EQ(verify_constant(DType::kF32, -0.0, 0.0, {}).defect, Defect::kInaccurate);
   EXPECT_EQ(verify_constant(DType::kI32, 7, 7, {}).verdict, Verdict::kPassed);
   EXPECT_EQ(verify_constant(DType::kI32, 7, 8, {}).defect, Defect::kInaccurate);
-  EXPECT_EQ(verify_constant(DType::kI32, -1, 8, {}).defect, Defect::kUnwritten);
+  EXPECT_EQ(verify_constant(DType::kI64, -1, -1, {}).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kI64, -1, 8, {}).defect, Defect::kInaccurate);
+  EXPECT_EQ(verify_constant(DType::kI8, 7, 8, {}).defect, Defect::kInaccurate);
 }
 
 TEST_F(Verify, EachMeasureOfTheToleranceCounts) {
@@ -201,7 +323,7 @@ TEST(Instance, ComparesASampleOfLargeProblems) {
     EXPECT_GE(piece.slice.first, last) << "in order, without overlap";
     last = piece.slice.last;
     items += piece.slice.last - piece.slice.first;
-    EXPECT_EQ(piece.outputs[0].size(),
+    EXPECT_EQ(piece.tensors[1].size(),
               static_cast<size_t>((piece.slice.last - piece.slice.first) * 8));
   }
   EXPECT_EQ(instance.expected().front().slice.first, 0) << "the first item";
