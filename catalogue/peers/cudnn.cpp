@@ -160,4 +160,8 @@ void cudnn_softmax_run(const Problem& problem, const Context& context) {
 
 #endif
 
+namespace {
+const LibraryReport kReport(cudnn_status);
+}
+
 }  // namespace ws::peers

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "catalogue/peers/cublaslt.hpp"
-#include "catalogue/peers/cudnn.hpp"
 #include "warpsmith/error.hpp"
 
 namespace ws::peers {
@@ -82,6 +80,20 @@ void* Library::address(const char* name) const {
   return found;
 }
 
-std::vector<LibraryStatus> library_status() { return {cublaslt_status(), cudnn_status()}; }
+namespace {
+std::vector<LibraryStatus (*)()>& reports() {
+  static std::vector<LibraryStatus (*)()> all;
+  return all;
+}
+}  // namespace
+
+LibraryReport::LibraryReport(LibraryStatus (*status)()) { reports().push_back(status); }
+
+std::vector<LibraryStatus> library_status() {
+  std::vector<LibraryStatus> statuses;
+  for (LibraryStatus (*const status)() : reports()) statuses.push_back(status());
+  std::ranges::sort(statuses, {}, &LibraryStatus::name);
+  return statuses;
+}
 
 }  // namespace ws::peers

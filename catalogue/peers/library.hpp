@@ -41,6 +41,13 @@ struct LibraryStatus {
   bool found = false;
   std::string text;  // path and version, or what is missing and how to get it
 };
-std::vector<LibraryStatus> library_status();
+std::vector<LibraryStatus> library_status();  // of all, by name
+
+// Makes a library known to library_status(): who loads one has an object of this at namespace
+// scope.
+class LibraryReport {
+ public:
+  explicit LibraryReport(LibraryStatus (*status)());
+};
 
 }  // namespace ws::peers
