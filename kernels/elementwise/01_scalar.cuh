@@ -1,96 +1,66 @@
-// Idea: one thread, one element: load, compute, store.
-// What a first kernel looks like, made right for every layout: the thread's number becomes an index
-// for each loop of the layout, and each operand adds up its own strides (0 where it is broadcast).
+// Idea: one thread, one element: y[i] = f(x[i]).
+// The first kernel everyone writes. The formulas f stand in functors.hpp.
 // Traffic: every byte once, but a warp's f32 access is 128 bytes and its f16 access 64, so an SM
-// runs out of requests in flight before it fills the memory.
-// Limits: none; over 2^31 elements it takes several launches, so that an index fits 32 bits.
+//   runs out of requests in flight before it fills the memory.
+// Limits: dense tensors of one shape and order; `strided` takes all others.
 #pragma once
 
 #include "kernels/elementwise/dispatch.hpp"
-#include "kernels/elementwise/layout.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::elementwise {
 
-template <class T, class Op>
-struct Scalar {
+template <class T, class Functor>
+struct ScalarKernel {
   static constexpr int kThreads = 256;
 
   struct Arguments {
-    Operands<T, Op::kInputs> operands;
-    Op op;
-    uint32_t elements;
-    int rank;
-    thread::Divider extents[kMaxRank];           // innermost first
-    int64_t strides[Op::kInputs + 1][kMaxRank];  // innermost first
+    Pointers<T, Functor::kInputs> at;
+    Functor f;
+    int64_t elements;
   };
   struct SharedStorage {};
 
-  __device__ void operator()(SharedStorage&, const Arguments& a) const {
-    const auto i = static_cast<uint32_t>(block_index() * kThreads + thread_index());
-    if (i >= a.elements) return;
-
-    int64_t offsets[Op::kInputs + 1] = {};
-    uint32_t rest = i;
-#pragma unroll
-    for (int loop = 0; loop < kMaxRank; ++loop) {
-      if (loop == a.rank) break;
-      const uint32_t outer = a.extents[loop].quotient(rest);
-      const uint32_t index = rest - outer * a.extents[loop].divisor();
-#pragma unroll
-      for (int k = 0; k <= Op::kInputs; ++k) offsets[k] += index * a.strides[k][loop];
-      rest = outer;
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
+    const auto& [at, f, elements] = arguments;
+    const int64_t i = block_index() * kThreads + thread_index();
+    if (i >= elements) return;
+    // All arithmetic is in f32, whatever the dtype.
+    const float x = to_float(thread::load(at.inputs[0] + i));
+    if constexpr (Functor::kInputs == 1) {
+      thread::store(at.output + i, from_float<T>(f(x)));
+    } else {
+      const float b = to_float(thread::load(at.inputs[1] + i));
+      thread::store(at.output + i, from_float<T>(f(x, b)));
     }
-
-    T x[Op::kInputs];
-#pragma unroll
-    for (int k = 0; k < Op::kInputs; ++k) x[k] = thread::load(a.operands.inputs[k] + offsets[k]);
-    thread::store(a.operands.output + offsets[Op::kInputs], apply(a.op, x));
   }
 };
 
-// Launches a loop nest of up to `limit` elements; halves the outermost loop of a larger one.
-template <class T, class Op>
-void launch_scalar(const Op& op, Operands<T, Op::kInputs> operands, Layout layout, Stream stream,
-                   int64_t limit = (int64_t{1} << 31) - 1) {
-  using Kernel = Scalar<T, Op>;
-  if (layout.elements > limit) {
-    const auto split = std::find_if(layout.extents.begin(), layout.extents.end(),
-                                    [](int64_t extent) { return extent > 1; });
-    const auto loop = static_cast<size_t>(split - layout.extents.begin());
-    const int64_t inner = layout.elements / layout.extents[loop];
-    const int64_t first = layout.extents[loop] / 2;
-    const int64_t second = layout.extents[loop] - first;
-    layout.extents[loop] = first;
-    layout.elements = first * inner;
-    launch_scalar(op, operands, layout, stream, limit);
-    for (size_t k = 0; k < Op::kInputs; ++k) operands.inputs[k] += first * layout.strides[k][loop];
-    operands.output += first * layout.strides[Op::kInputs][loop];
-    layout.extents[loop] = second;
-    layout.elements = second * inner;
-    return launch_scalar(op, operands, layout, stream, limit);
-  }
-  typename Kernel::Arguments arguments{};
-  arguments.operands = operands;
-  arguments.op = op;
-  arguments.elements = static_cast<uint32_t>(layout.elements);
-  arguments.rank = layout.rank;
-  for (int loop = 0; loop < layout.rank; ++loop) {
-    const auto from = static_cast<size_t>(layout.rank - 1 - loop);
-    arguments.extents[loop] = thread::Divider(layout.extents[from]);
-    for (size_t k = 0; k <= Op::kInputs; ++k) {
-      arguments.strides[k][loop] = layout.strides[k][from];
-    }
-  }
-  const int64_t blocks = (layout.elements + Kernel::kThreads - 1) / Kernel::kThreads;
-  launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, stream, arguments);
-}
+struct Scalar {
+  static bool supports(const Operands& call, Why& why) { return needs_flat(call, why); }
 
-inline void run_scalar(const Problem& problem, const Context& context) {
-  dispatch(problem, [&]<class Op, class T>(const Op& op, T) {
-    launch_scalar<T, Op>(op, Operands<T, Op::kInputs>(problem), layout_of(problem), context.stream);
-  });
-}
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    dispatch(call, [&]<class T, class Functor>(const Functor& f) {
+      using Kernel = ScalarKernel<T, Functor>;
+      const int64_t elements = call.layout.elements;
+      launch<Kernel>({.blocks = divide_up(elements, Kernel::kThreads), .threads = Kernel::kThreads},
+                     context.stream, {Pointers<T, Functor::kInputs>(call), f, elements});
+    });
+  }
+};
+
+inline constexpr Seed kScalarSeeds[] = {
+    {"{}_f32", {}, {DType::kF32}},
+    {"{}_f16", {}, {DType::kF16}},
+    {"elementwise_mul_naive_f32", "mul", {DType::kF32}},
+    {"elementwise_mul_naive_f16", "mul", {DType::kF16}},
+};
+inline constexpr Rung kScalar = Operations::rung<Scalar>({
+    .name = "scalar",
+    .idea = "a thread an element: y[i] = f(x[i])",
+    .seeds = kScalarSeeds,
+});
 
 }  // namespace ws::elementwise

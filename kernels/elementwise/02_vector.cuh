@@ -8,21 +8,21 @@
 #pragma once
 
 #include "kernels/elementwise/dispatch.hpp"
-#include "kernels/elementwise/layout.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/thread/divide.hpp"
 
 namespace ws::elementwise {
 
 // kAccesses accesses of kWidth elements a thread.
-template <class T, class Op, int kWidth, int kAccesses>
-struct Vector {
+template <class T, class Functor, int kWidth, int kAccesses>
+struct VectorKernel {
   static_assert(kWidth * sizeof(T) <= 16, "one access moves at most 16 bytes");
   static constexpr int kThreads = 256;
   static constexpr int kItems = kWidth * kAccesses;
 
   struct Arguments {
-    Operands<T, Op::kInputs> operands;
-    Op op;
+    Pointers<T, Functor::kInputs> at;
+    Functor f;
     int64_t elements;
   };
   struct SharedStorage {};
@@ -30,87 +30,103 @@ struct Vector {
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
     const int64_t first = (block_index() * kThreads + thread_index()) * kItems;
     if (first + kItems <= a.elements) {
-      Vec<T, kWidth> x[kAccesses][Op::kInputs];
+      Vec<T, kWidth> x[kAccesses][Functor::kInputs];
 #pragma unroll
       for (int j = 0; j < kAccesses; ++j) {
 #pragma unroll
-        for (int k = 0; k < Op::kInputs; ++k) {
-          x[j][k] = thread::load<kWidth>(a.operands.inputs[k] + first + j * kWidth);
+        for (int k = 0; k < Functor::kInputs; ++k) {
+          x[j][k] = thread::load<kWidth>(a.at.inputs[k] + first + j * kWidth);
         }
       }
 #pragma unroll
       for (int j = 0; j < kAccesses; ++j) {
-        thread::store(a.operands.output + first + j * kWidth, apply(a.op, x[j]));
+        thread::store(a.at.output + first + j * kWidth, apply(a.f, x[j]));
       }
     } else {
       for (int64_t i = first; i < a.elements; ++i) {
-        T x[Op::kInputs];
+        T x[Functor::kInputs];
 #pragma unroll
-        for (int k = 0; k < Op::kInputs; ++k) x[k] = thread::load(a.operands.inputs[k] + i);
-        thread::store(a.operands.output + i, apply(a.op, x));
+        for (int k = 0; k < Functor::kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + i);
+        thread::store(a.at.output + i, apply(a.f, x));
       }
     }
   }
 };
 
-// Elements of an access, and accesses a thread, of the rows.
-struct VectorX2 {
-  template <class T>
-  static constexpr int kWidth = 2;
-  static constexpr int kAccesses = 1;
-};
-struct VectorX4 {
-  template <class T>
-  static constexpr int kWidth = 4;
-  static constexpr int kAccesses = 1;
-};
-struct VectorX8 {
-  template <class T>
-  static constexpr int kWidth = 4;
-  static constexpr int kAccesses = 2;
-};
-struct Pack {
-  template <class T>
-  static constexpr int kWidth = 16 / sizeof(T);
-  static constexpr int kAccesses = 1;
-};
-
-// Why a rung of flat layouts does not take the problem.
-inline Reason needs_flat(const Problem& problem) {
-  if (layout_of(problem).is_flat(problem.tensor_count)) return {};
-  std::string tensors;
-  for (int k = 0; k < problem.tensor_count; ++k) {
-    tensors.append(tensors.empty() ? "" : ", ").append(problem.tensor(k).describe());
-  }
-  return "needs dense tensors of one shape and order, got " + tensors;
-}
-
-template <class Row>
-Reason supports_vector(const Problem& problem) {
-  if (Reason reason = needs_flat(problem); !reason.empty()) return reason;
-  const size_t size = size_of(problem.tensor(0).dtype);
-  const size_t bytes = size * static_cast<size_t>(size == 4 ? Row::template kWidth<float>
-                                                            : Row::template kWidth<half>);
-  for (int k = 0; k < problem.tensor_count; ++k) {
-    const auto address = reinterpret_cast<uintptr_t>(problem.tensor(k).data);
-    if (address % bytes != 0) {
-      return concatenate("needs pointers aligned to ", bytes, " bytes; '",
-                         problem.operation->parameters[static_cast<size_t>(k)].name, "' is ",
-                         address % bytes, " past");
+// kWidthOf<T> elements an access, kAccesses accesses a thread.
+template <template <class T> class WidthOf, int kAccesses>
+struct Vector {
+  static bool supports(const Operands& call, Why& why) {
+    if (!needs_flat(call, why)) return false;
+    const size_t bytes = with_type<kFloats>(
+        call.dtype, [&]<class T>() { return sizeof(T) * size_t{WidthOf<T>::value}; });
+    for (int k = 0; k < call.layout.operands; ++k) {
+      const auto past = reinterpret_cast<uintptr_t>(call.data[static_cast<size_t>(k)]) % bytes;
+      if (!why.unless(past == 0, "needs pointers aligned to ", bytes, " bytes; tensor ", k, " is ",
+                      past, " past")) {
+        return false;
+      }
     }
+    return true;
   }
-  return {};
-}
 
-template <class Row>
-void run_vector(const Problem& problem, const Context& context) {
-  dispatch(problem, [&]<class Op, class T>(const Op& op, T) {
-    using Kernel = Vector<T, Op, Row::template kWidth<T>, Row::kAccesses>;
-    const int64_t elements = problem.tensor(Op::kInputs).elements();
-    const int64_t per_block = Kernel::kThreads * Kernel::kItems;
-    launch<Kernel>({.blocks = (elements + per_block - 1) / per_block, .threads = Kernel::kThreads},
-                   context.stream, {Operands<T, Op::kInputs>(problem), op, elements});
-  });
-}
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    dispatch(call, [&]<class T, class Functor>(const Functor& f) {
+      using Kernel = VectorKernel<T, Functor, WidthOf<T>::value, kAccesses>;
+      const int64_t elements = call.layout.elements;
+      launch<Kernel>({.blocks = divide_up(elements, Kernel::kThreads * Kernel::kItems),
+                      .threads = Kernel::kThreads},
+                     context.stream, {Pointers<T, Functor::kInputs>(call), f, elements});
+    });
+  }
+};
+
+template <class T>
+using Two = std::integral_constant<int, 2>;
+template <class T>
+using Four = std::integral_constant<int, 4>;
+template <class T>
+using Whole16Bytes = std::integral_constant<int, 16 / sizeof(T)>;
+
+inline constexpr Seed kVectorX2Seeds[] = {{"{}_f16x2", {}, {DType::kF16}}};
+inline constexpr Rung kVectorX2 = Operations::rung<Vector<Two, 1>>({
+    .name = "vector_x2",
+    .from = "scalar",
+    .idea = "two elements a thread, one access",
+    .seeds = kVectorX2Seeds,
+    .file = "02_vector.cuh",
+});
+
+inline constexpr Seed kVectorX4Seeds[] = {{"{}_f32x4", {}, {DType::kF32}}};
+inline constexpr Rung kVectorX4 = Operations::rung<Vector<Four, 1>>({
+    .name = "vector_x4",
+    .from = "vector_x2",
+    .idea = "four elements a thread, one access",
+    .seeds = kVectorX4Seeds,
+    .file = "02_vector.cuh",
+});
+
+inline constexpr Seed kVectorX8Seeds[] = {{"{}_f16x8", {}, {DType::kF16}}};
+inline constexpr Rung kVectorX8 = Operations::rung<Vector<Four, 2>>({
+    .name = "vector_x8",
+    .from = "vector_x4",
+    .idea = "eight elements a thread, two accesses",
+    .seeds = kVectorX8Seeds,
+    .file = "02_vector.cuh",
+});
+
+inline constexpr Seed kPackSeeds[] = {
+    {"{}_f16x8_pack", {}, {DType::kF16}},
+    {"elementwise_template_mul_pack_f32", "mul", {DType::kF32}},
+    {"elementwise_template_mul_pack_f16", "mul", {DType::kF16}},
+};
+inline constexpr Rung kPack = Operations::rung<Vector<Whole16Bytes, 1>>({
+    .name = "pack",
+    .from = "vector_x4",
+    .idea = "16 bytes a thread, one access, whatever the dtype",
+    .seeds = kPackSeeds,
+    .file = "02_vector.cuh",
+});
 
 }  // namespace ws::elementwise

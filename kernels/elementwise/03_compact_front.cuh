@@ -7,7 +7,8 @@
 // elements on their own at both ends; pointers that lie differently take one element an access.
 #pragma once
 
-#include "kernels/elementwise/02_vector.cuh"
+#include "kernels/elementwise/dispatch.hpp"
+#include "warpsmith/launch.hpp"
 
 namespace ws::elementwise {
 
@@ -18,16 +19,17 @@ struct Front {
   static constexpr int kLoads = kLoadCount;
 };
 
-template <class T, class Op, int kWidth, class Config>
-struct CompactFront {
-  static constexpr int kThreads = Config::kThreads;
+template <class T, class Functor, int kWidth, class Policy>
+struct CompactFrontKernel {
+  static constexpr int kThreads = Policy::kThreads;
   static constexpr int kMinBlocks = 1536 / kThreads;  // as many as any SM since sm_80 holds
-  static constexpr int kLoads = Config::kLoads;
+  static constexpr int kLoads = Policy::kLoads;
+  static constexpr int kVector = kWidth;
   static constexpr int64_t kTile = kThreads * kLoads;  // vectors of a block
 
   struct Arguments {
-    Operands<T, Op::kInputs> operands;
-    Op op;
+    Pointers<T, Functor::kInputs> at;
+    Functor f;
     int64_t head;  // elements before the first vector
     int64_t vectors;
     int64_t elements;  // head, vectors * kWidth, and a tail shorter than a vector
@@ -51,20 +53,20 @@ struct CompactFront {
                                               const Inside& inside) {
     const int64_t first = tile + thread_index();
     const int64_t at = a.head + first * kWidth;
-    Vec<T, kWidth> x[kLoads][Op::kInputs];
+    Vec<T, kWidth> x[kLoads][Functor::kInputs];
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
 #pragma unroll
-      for (int k = 0; k < Op::kInputs; ++k) {
+      for (int k = 0; k < Functor::kInputs; ++k) {
         if (inside(first + j * kThreads)) {
-          x[j][k] = thread::load<kWidth>(a.operands.inputs[k] + at + j * kThreads * kWidth);
+          x[j][k] = thread::load<kWidth>(a.at.inputs[k] + at + j * kThreads * kWidth);
         }
       }
     }
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
       if (inside(first + j * kThreads)) {
-        thread::store(a.operands.output + at + j * kThreads * kWidth, apply(a.op, x[j]));
+        thread::store(a.at.output + at + j * kThreads * kWidth, apply(a.f, x[j]));
       }
     }
   }
@@ -75,47 +77,62 @@ struct CompactFront {
     const int64_t i = thread_index();  // head and tail are shorter than a vector each
     if (i >= a.elements - covered) return;
     const int64_t at = i < a.head ? i : i + covered;
-    T x[Op::kInputs];
+    T x[Functor::kInputs];
 #pragma unroll
-    for (int k = 0; k < Op::kInputs; ++k) x[k] = thread::load(a.operands.inputs[k] + at);
-    thread::store(a.operands.output + at, apply(a.op, x));
+    for (int k = 0; k < Functor::kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + at);
+    thread::store(a.at.output + at, apply(a.f, x));
   }
 };
 
-template <int kWidth, class Config, class Op, class T, int kInputs>
-void launch_front(const Op& op, const Operands<T, kInputs>& operands, int64_t head,
-                  int64_t elements, Stream stream) {
-  using Kernel = CompactFront<T, Op, kWidth, Config>;
-  const int64_t vectors = (elements - head) / kWidth;
-  // One block more than full tiles: it takes the rest and the ends.
-  const bool has_rest = vectors % Kernel::kTile != 0 || elements != vectors * kWidth;
-  launch<Kernel>(
-      {.blocks = vectors / Kernel::kTile + (has_rest ? 1 : 0), .threads = Kernel::kThreads}, stream,
-      {operands, op, head, vectors, elements});
-}
+// Policies, for one input and for two; threads and loads the probe tried: 128 to 512, 1 to 8.
+using OneInput = Front<128, 2>;   // H200 2026-11-21, relu f32 99 % of copy
+using TwoInputs = Front<256, 1>;  // H200 2026-11-21, add f32 99 % of copy
+// Where an access is one element: more of them.
+template <int kInputs>
+using Unaligned = Front<256, 8 / kInputs>;
 
-// Configurations for one input and for two.
 template <class One, class Two>
-void run_front(const Problem& problem, const Context& context) {
-  dispatch(problem, [&]<class Op, class T>(const Op& op, T) {
-    constexpr int kWidth = 16 / sizeof(T);
-    const Operands<T, Op::kInputs> operands(problem);
-    const int64_t elements = problem.tensor(Op::kInputs).elements();
-    const auto place = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16; };
-    bool alike = true;
-    for (const T* input : operands.inputs) {
-      alike = alike && place(input) == place(operands.output);
-    }
-    if (alike) {
-      const auto to_vector = static_cast<int64_t>((16 - place(operands.output)) % 16 / sizeof(T));
-      using Config = std::conditional_t<Op::kInputs == 1, One, Two>;
-      launch_front<kWidth, Config>(op, operands, std::min(to_vector, elements), elements,
-                                   context.stream);
-    } else {
-      using Config = Front<256, 8 / Op::kInputs>;  // a load is one element: more of them
-      launch_front<1, Config>(op, operands, 0, elements, context.stream);
-    }
-  });
-}
+struct CompactFront {
+  static bool supports(const Operands& call, Why& why) { return needs_flat(call, why); }
+
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    dispatch(call, [&]<class T, class Functor>(const Functor& f) {
+      constexpr int kInputs = Functor::kInputs;
+      const Pointers<T, kInputs> at(call);
+      const auto place = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16; };
+      bool alike = true;
+      for (const T* input : at.inputs) alike = alike && place(input) == place(at.output);
+      if (alike) {
+        constexpr int kWidth = 16 / sizeof(T);
+        const auto to_vector = static_cast<int64_t>((16 - place(at.output)) % 16 / sizeof(T));
+        launch_front<
+            CompactFrontKernel<T, Functor, kWidth, std::conditional_t<kInputs == 1, One, Two>>>(
+            at, f, std::min(to_vector, call.layout.elements), call.layout.elements, context.stream);
+      } else {
+        launch_front<CompactFrontKernel<T, Functor, 1, Unaligned<kInputs>>>(
+            at, f, 0, call.layout.elements, context.stream);
+      }
+    });
+  }
+
+ private:
+  template <class Kernel, class Pointers, class Functor>
+  static void launch_front(const Pointers& at, const Functor& f, int64_t head, int64_t elements,
+                           Stream stream) {
+    const int64_t vectors = (elements - head) / Kernel::kVector;
+    // One block more than full tiles: it takes the rest and the ends.
+    const bool has_rest = vectors % Kernel::kTile != 0 || elements != vectors * Kernel::kVector;
+    launch<Kernel>(
+        {.blocks = vectors / Kernel::kTile + (has_rest ? 1 : 0), .threads = Kernel::kThreads},
+        stream, {at, f, head, vectors, elements});
+  }
+};
+
+inline constexpr Rung kCompactFront = Operations::rung<CompactFront<OneInput, TwoInputs>>({
+    .name = "compact_front",
+    .from = "pack",
+    .idea = "small one-shot blocks, so that addresses reach the memory in order",
+});
 
 }  // namespace ws::elementwise

@@ -1,82 +1,64 @@
-// From a problem, whose operation and dtype are values, to a kernel, where they are types.
+// From a call, whose dtype is a value, to a kernel, where it is a type; and what the kernels share.
 #pragma once
 
-#include <cstdlib>
-
-#include "catalogue/catalogue.hpp"
 #include "kernels/elementwise/functors.hpp"
+#include "kernels/elementwise/operations.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws::elementwise {
 
-// Calls visit(functor, T{}) with the functor of the problem's operation and its element type.
-template <class Visit>
-void dispatch(const Problem& problem, Visit&& visit) {
-  const auto with_type = [&]<class T>(T type) {
-    const std::string_view name = problem.operation->name;
-    const auto attribute = [&](int i) { return static_cast<float>(problem.attribute(i)); };
-    if (name == "add") return visit(Add{}, type);
-    if (name == "mul") return visit(Mul{}, type);
-    if (name == "relu") return visit(Relu{}, type);
-    if (name == "elu") return visit(Elu{attribute(0)}, type);
-    if (name == "gelu") {
-      return problem.attribute(0) == 0 ? visit(GeluErf{}, type) : visit(GeluTanh{}, type);
-    }
-    if (name == "swish") return visit(Swish{}, type);
-    if (name == "hardswish") return visit(Hardswish{}, type);
-    if (name == "hardshrink") {
-      return visit(Hardshrink{to_float(from_float<T>(attribute(0)))}, type);
-    }
-    if (name == "sigmoid") return visit(Sigmoid{}, type);
-    throw Error(concatenate("elementwise has no functor for '", name, "'"));
-  };
-  switch (problem.tensor(0).dtype) {
-    case DType::kF32: return with_type(float{});
-    case DType::kF16: return with_type(half{});
-    case DType::kBf16: return with_type(bf16{});
-    default:
-      throw Error(
-          concatenate("elementwise has no kernel for ", to_string(problem.tensor(0).dtype)));
-  }
+// visit.template operator()<T>(functor) with the call's element type and functor.
+template <class Call, class Visit>
+void dispatch(const Call& call, Visit&& visit) {
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    Call::Operation::template with_functor<T>(
+        call, [&](const auto& functor) { visit.template operator()<T>(functor); });
+  });
 }
 
 // One element of the result from one of each input.
-template <class T, class Op>
-__device__ __forceinline__ T apply(const Op& op, const T (&x)[Op::kInputs]) {
-  if constexpr (Op::kInputs == 1) {
-    return from_float<T>(op(to_float(x[0])));
+template <class T, class Functor>
+__device__ __forceinline__ T apply(const Functor& f, const T (&x)[Functor::kInputs]) {
+  if constexpr (Functor::kInputs == 1) {
+    return from_float<T>(f(to_float(x[0])));
   } else {
-    return from_float<T>(op(to_float(x[0]), to_float(x[1])));
+    return from_float<T>(f(to_float(x[0]), to_float(x[1])));
   }
 }
 
 // kWidth neighbouring elements, converted in pairs.
-template <class T, int kWidth, class Op>
-__device__ __forceinline__ Vec<T, kWidth> apply(const Op& op,
-                                                const Vec<T, kWidth> (&x)[Op::kInputs]) {
+template <class T, int kWidth, class Functor>
+__device__ __forceinline__ Vec<T, kWidth> apply(const Functor& f,
+                                                const Vec<T, kWidth> (&x)[Functor::kInputs]) {
   Vec<float, kWidth> result;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) {
-    if constexpr (Op::kInputs == 1) {
-      result[i] = op(to_float(x[0][i]));
+    if constexpr (Functor::kInputs == 1) {
+      result[i] = f(to_float(x[0][i]));
     } else {
-      result[i] = op(to_float(x[0][i]), to_float(x[1][i]));
+      result[i] = f(to_float(x[0][i]), to_float(x[1][i]));
     }
   }
   return thread::convert<T>(result);
 }
 
-// The pointers of a call, for kernels that need one index for all operands.
+// The tensors of a call.
 template <class T, int kInputs>
-struct Operands {
+struct Pointers {
   const T* inputs[kInputs];
   T* output;
 
-  Operands() = default;
-  explicit Operands(const Problem& problem) {
-    for (int k = 0; k < kInputs; ++k) inputs[k] = problem.tensor(k).template as<const T>();
-    output = problem.tensor(kInputs).template as<T>();
+  Pointers() = default;
+  explicit Pointers(const Operands& operands) {
+    for (size_t k = 0; k < kInputs; ++k) inputs[k] = static_cast<const T*>(operands.data[k]);
+    output = static_cast<T*>(operands.data[kInputs]);
   }
 };
+
+// Whether one index serves all tensors.
+inline bool needs_flat(const Operands& call, Why& why) {
+  return why.unless(call.layout.is_flat(), "needs dense tensors of one shape and order, got ",
+                    call.layout);
+}
 
 }  // namespace ws::elementwise

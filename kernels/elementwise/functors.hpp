@@ -8,29 +8,30 @@
 // has what each operation takes of it.
 #pragma once
 
+#include "kernels/elementwise/operations.hpp"
 #include "warpsmith/thread/math.hpp"
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::elementwise {
 
-struct Add {
+struct Add::Functor {
   static constexpr int kInputs = 2;
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
 };
 
-struct Mul {
+struct Mul::Functor {
   static constexpr int kInputs = 2;
   __device__ __forceinline__ float operator()(float a, float b) const { return a * b; }
 };
 
-struct Relu {
+struct Relu::Functor {
   static constexpr int kInputs = 1;
   // Asked this way round a NaN passes, and so does -0.
   __device__ __forceinline__ float operator()(float x) const { return x < 0 ? 0.0f : x; }
 };
 
 // x > 0 ? x : alpha * (e^x - 1)
-struct Elu {
+struct Elu::Functor {
   static constexpr int kInputs = 1;
   float alpha;
 
@@ -51,9 +52,13 @@ struct Elu {
     return x > kFar ? x * q : thread::fast_exp(x) - 1;
   }
 };
+template <class T, class Visit>
+void Elu::with_functor(const Call& call, Visit&& visit) {
+  visit(Functor{static_cast<float>(call.alpha)});
+}
 
 // x * Phi(x), Phi the distribution function of the standard normal: 0.5 * (1 + erf(x / sqrt(2))).
-struct GeluErf {
+struct Gelu::Functor {
   static constexpr int kInputs = 1;
 
   // erf, as the formula has it, costs two polynomials and an exponential, and its 1 + erf(x)
@@ -77,7 +82,7 @@ struct GeluErf {
 };
 
 // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
-struct GeluTanh {
+struct Gelu::TanhFunctor {
   static constexpr int kInputs = 1;
 
   // (1 + tanh(u)) / 2 = 1 / (1 + e^-2u): no cancellation for x < 0, and an overflow of the
@@ -89,14 +94,19 @@ struct GeluTanh {
   }
 };
 
+template <class T, class Visit>
+void Gelu::with_functor(const Call& call, Visit&& visit) {
+  call.approximate == Approximation::kNone ? visit(Functor{}) : visit(TanhFunctor{});
+}
+
 // x * sigmoid(x)
-struct Swish {
+struct Swish::Functor {
   static constexpr int kInputs = 1;
   __device__ __forceinline__ float operator()(float x) const { return x * thread::fast_sigmoid(x); }
 };
 
 // x * min(max(x + 3, 0), 6) / 6
-struct Hardswish {
+struct Hardswish::Functor {
   static constexpr int kInputs = 1;
   // fmaxf drops a NaN, the last factor x brings it back.
   __device__ __forceinline__ float operator()(float x) const {
@@ -105,16 +115,20 @@ struct Hardswish {
 };
 
 // |x| <= lambd ? 0 : x
-struct Hardshrink {
+struct Hardshrink::Functor {
   static constexpr int kInputs = 1;
   float lambd;  // rounded to the dtype of x, as torch does
   __device__ __forceinline__ float operator()(float x) const {
     return ::fabsf(x) <= lambd ? 0.0f : x;
   }
 };
+template <class T, class Visit>
+void Hardshrink::with_functor(const Call& call, Visit&& visit) {
+  visit(Functor{to_float(from_float<T>(static_cast<float>(call.lambd)))});
+}
 
 // 1 / (1 + e^-x)
-struct Sigmoid {
+struct Sigmoid::Functor {
   static constexpr int kInputs = 1;
   __device__ __forceinline__ float operator()(float x) const { return thread::fast_sigmoid(x); }
 };

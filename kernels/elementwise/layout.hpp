@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ostream>
 
 #include "catalogue/problem.hpp"
 
@@ -12,48 +13,48 @@ namespace ws::elementwise {
 inline constexpr int kMaxOperands = 3;  // inputs, then the output
 
 struct Layout {
+  int operands = 0;
   int rank = 0;  // loops, outermost first; those of one iteration are gone
   int64_t elements = 1;
   std::array<int64_t, kMaxRank> extents{};
   std::array<std::array<int64_t, kMaxRank>, kMaxOperands> strides{};  // in elements, by operand
 
   // Whether all operands are dense and in the same order: then one index serves them all.
-  bool is_flat(int operands) const {
+  bool is_flat() const {
     if (rank > 1) return false;
     for (int k = 0; k < operands && rank == 1; ++k) {
       if (strides[static_cast<size_t>(k)][0] != 1) return false;
     }
     return true;
   }
+
+  // "5 x 17 elements, strides 17, 1 and 1, 5"
+  friend std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+    const auto list = [&](const std::array<int64_t, kMaxRank>& values, const char* between) {
+      for (int i = 0; i < layout.rank; ++i) {
+        out << (i > 0 ? between : "") << values[static_cast<size_t>(i)];
+      }
+    };
+    list(layout.extents, " x ");
+    out << " elements, strides ";
+    for (int k = 0; k < layout.operands; ++k) {
+      out << (k > 0 ? " and " : "");
+      list(layout.strides[static_cast<size_t>(k)], ", ");
+    }
+    return out;
+  }
 };
 
-// `input` seen in the shape of `output`: dimensions that it lacks, or has once, get stride 0.
-inline Tensor expand(const Tensor& input, const Tensor& output) {
-  Tensor view = output;
-  view.data = input.data;
-  view.dtype = input.dtype;
-  const int missing = output.rank - input.rank;
-  for (int d = 0; d < output.rank; ++d) {
-    const auto to = static_cast<size_t>(d);
-    const auto from = static_cast<size_t>(d - missing);
-    const bool repeats = d < missing || (input.shape[from] == 1 && output.shape[to] != 1);
-    view.strides[to] = repeats ? 0 : input.strides[from];
-  }
-  return view;
-}
-
-// The loop nest of a checked problem. Loops are ordered by the output's strides, the inner loop
-// walks it in memory order, and neighbours are merged where every operand permits.
-inline Layout layout_of(const Problem& problem) {
-  const int operands = problem.tensor_count;
+// The loop nest of a checked problem, whose first tensors are the operands. Loops are ordered by
+// the output's strides, the inner loop walks it in memory order, and neighbours are merged where
+// every operand permits.
+inline Layout layout_of(const Problem& problem, int operands) {
   const Tensor& output = problem.tensor(operands - 1);
   Layout layout;
+  layout.operands = operands;
   layout.elements = output.elements();
 
-  const auto is_plain = [&](const Tensor& t) {
-    return t.rank == output.rank && t.contiguous() &&
-           std::equal(t.shape.begin(), t.shape.begin() + t.rank, output.shape.begin());
-  };
+  const auto is_plain = [&](const Tensor& t) { return t.same_shape(output) && t.contiguous(); };
   bool all_plain = true;
   for (int k = 0; k < operands; ++k) all_plain = all_plain && is_plain(problem.tensor(k));
   if (all_plain || layout.elements == 0) {  // nearly every call
@@ -65,7 +66,7 @@ inline Layout layout_of(const Problem& problem) {
 
   std::array<Tensor, kMaxOperands> views;
   for (int k = 0; k < operands; ++k) {
-    views[static_cast<size_t>(k)] = expand(problem.tensor(k), output);
+    views[static_cast<size_t>(k)] = broadcast(problem.tensor(k), output);
   }
   std::array<size_t, kMaxRank> order{};
   size_t loops = 0;

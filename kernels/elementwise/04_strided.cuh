@@ -1,0 +1,106 @@
+// Idea: every layout. An element's number becomes an index for each loop of the layout, and each
+//   tensor adds up its own strides (0 where it is broadcast).
+// From scalar: the loops are ordered by the output's strides and merged where all tensors permit
+//   (layout.hpp); the host prepares the divisions, which would cost twenty instructions each.
+// Traffic: every byte once where the inner loops of all tensors agree; up to a sector of 32 bytes
+//   an element where they do not.
+// Limits: none. Over 2^31 elements take several launches, so that an index fits 32 bits.
+#pragma once
+
+#include "kernels/elementwise/dispatch.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/thread/divide.hpp"
+
+namespace ws::elementwise {
+
+template <class T, class Functor>
+struct StridedKernel {
+  static constexpr int kThreads = 256;
+
+  struct Arguments {
+    Pointers<T, Functor::kInputs> at;
+    Functor f;
+    uint32_t elements;
+    int rank;
+    thread::Divider extents[kMaxRank];                // innermost first
+    int64_t strides[Functor::kInputs + 1][kMaxRank];  // innermost first
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const auto i = static_cast<uint32_t>(block_index() * kThreads + thread_index());
+    if (i >= a.elements) return;
+
+    int64_t offsets[Functor::kInputs + 1] = {};
+    uint32_t rest = i;
+#pragma unroll
+    for (int loop = 0; loop < kMaxRank; ++loop) {
+      if (loop == a.rank) break;
+      const uint32_t outer = a.extents[loop].quotient(rest);
+      const uint32_t index = rest - outer * a.extents[loop].divisor();
+#pragma unroll
+      for (int k = 0; k <= Functor::kInputs; ++k) offsets[k] += index * a.strides[k][loop];
+      rest = outer;
+    }
+
+    T x[Functor::kInputs];
+#pragma unroll
+    for (int k = 0; k < Functor::kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + offsets[k]);
+    thread::store(a.at.output + offsets[Functor::kInputs], apply(a.f, x));
+  }
+};
+
+// Launches a loop nest of up to `limit` elements; halves the outermost loop of a larger one.
+template <class T, class Functor>
+void launch_strided(const Functor& f, Pointers<T, Functor::kInputs> pointers, Layout layout,
+                    Stream stream, int64_t limit = (int64_t{1} << 31) - 1) {
+  using Kernel = StridedKernel<T, Functor>;
+  if (layout.elements > limit) {
+    const auto split = std::find_if(layout.extents.begin(), layout.extents.end(),
+                                    [](int64_t extent) { return extent > 1; });
+    const auto loop = static_cast<size_t>(split - layout.extents.begin());
+    const int64_t inner = layout.elements / layout.extents[loop];
+    const int64_t first = layout.extents[loop] / 2;
+    const int64_t second = layout.extents[loop] - first;
+    layout.extents[loop] = first;
+    layout.elements = first * inner;
+    launch_strided(f, pointers, layout, stream, limit);
+    for (size_t k = 0; k < Functor::kInputs; ++k)
+      pointers.inputs[k] += first * layout.strides[k][loop];
+    pointers.output += first * layout.strides[Functor::kInputs][loop];
+    layout.extents[loop] = second;
+    layout.elements = second * inner;
+    return launch_strided(f, pointers, layout, stream, limit);
+  }
+  typename Kernel::Arguments arguments{};
+  arguments.at = pointers;
+  arguments.f = f;
+  arguments.elements = static_cast<uint32_t>(layout.elements);
+  arguments.rank = layout.rank;
+  for (int loop = 0; loop < layout.rank; ++loop) {
+    const auto from = static_cast<size_t>(layout.rank - 1 - loop);
+    arguments.extents[loop] = thread::Divider(layout.extents[from]);
+    for (size_t k = 0; k <= Functor::kInputs; ++k) {
+      arguments.strides[k][loop] = layout.strides[k][from];
+    }
+  }
+  const int64_t blocks = divide_up(layout.elements, Kernel::kThreads);
+  launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, stream, arguments);
+}
+
+struct Strided {
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    dispatch(call, [&]<class T, class Functor>(const Functor& f) {
+      launch_strided<T>(f, Pointers<T, Functor::kInputs>(call), call.layout, context.stream);
+    });
+  }
+};
+
+inline constexpr Rung kStrided = Operations::rung<Strided>({
+    .name = "strided",
+    .from = "scalar",
+    .idea = "any strides, broadcasting, any size",
+});
+
+}  // namespace ws::elementwise

@@ -1,0 +1,327 @@
+// The operations of `elementwise`: what they are called, take and return, one struct each.
+//
+// A new operation is a struct here, and its name in `Operations` at the end; its functor, for the
+// device, stands in functors.hpp, its definition in double precision in reference.cpp. Rungs,
+// peers and everything else follow from the list.
+#pragma once
+
+#include <functional>
+
+#include "catalogue/row.hpp"
+#include "kernels/elementwise/layout.hpp"
+
+namespace ws::elementwise {
+
+// What the calls of all operations have.
+struct Operands {
+  DType dtype{};
+  std::array<void*, kMaxOperands> data{};  // inputs, then the output
+  Layout layout;
+};
+
+// `inputs` inputs and one output.
+Operands operands_of(const Problem& problem, int inputs);
+
+// ---- What operations of one input share, and of two -------------------------------------------
+
+struct Unary {
+  static constexpr int kInputs = 1;
+  static constexpr Parameter kParameters[] = {
+      {.name = "x", .doc = "any shape of rank 0 to 6, f32, f16 or bf16, any strides"},
+      {.name = "y", .role = Parameter::Role::kOut, .doc = "shape and dtype of x"},
+  };
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static void fill(const Problem& problem, int index, uint64_t seed);
+};
+
+struct Binary {
+  static constexpr int kInputs = 2;
+  static constexpr Parameter kParameters[] = {
+      {.name = "a", .doc = "any shape of rank 0 to 6, f32, f16 or bf16, any strides"},
+      {.name = "b", .doc = "dtype of a; broadcast against a"},
+      {.name = "y",
+       .role = Parameter::Role::kOut,
+       .doc = "the broadcast shape, dtype of a",
+       .shape = "torch.broadcast_shapes(a.shape, b.shape)"},
+  };
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+};
+
+// The definition of an operation, on an element of each input.
+using Formula = std::function<double(const double* x)>;
+void evaluate(const Problem& problem, Slice slice, bool is_exact, const Formula& formula,
+              double* expected);
+Cost cost_of(const Problem& problem, double flops_per_element);
+Tolerance tolerance_of(const Problem& problem, const Parameter& output, bool is_exact);
+// The number of the dtype nearest to `value`.
+double round_to(DType dtype, double value);
+
+// All that an operation need not say itself. Op has
+//   kFlops      what a plain evaluation of its formula counts, a function call as one
+//   kIsExact    whether there is one right result, which every rung must give
+//   formula     the definition: double formula(const Call&, double x), or of a and b
+//   Functor     the same on the device, functors.hpp
+template <class Op, class Base>
+struct Elementwise : Base {
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kExtentNames[3] = {"rows", "columns", "inputs"};
+  static constexpr int kOptionalExtents = 1;
+  // Every rung reads the inputs of an element before it writes it, in one thread. An input that is
+  // broadcast is not exactly the output.
+  static constexpr bool kInPlace = true;
+  static constexpr bool kIsExact = false;
+
+  struct Call : Operands {
+    using Operation = Op;
+  };
+  static Call call(const Problem& problem) { return {operands_of(problem, Base::kInputs)}; }
+
+  // visit(functor) with the functor of a call on elements of T.
+  template <class T, class Call, class Visit>
+  static void with_functor(const Call& /*call*/, Visit&& visit) {
+    visit(typename Op::Functor{});
+  }
+
+  static int64_t items(const Problem& problem, const Parameter& /*output*/) {
+    return problem.tensor(Base::kInputs).elements();
+  }
+  static Cost cost(const Problem& problem) { return cost_of(problem, Op::kFlops); }
+  static Tolerance tolerance(const Problem& problem, const Parameter& output) {
+    return tolerance_of(problem, output, Op::kIsExact);
+  }
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+    const typename Op::Call call = Op::call(problem);
+    const auto formula = [&](const double* x) {
+      if constexpr (Base::kInputs == 1) {
+        return Op::formula(call, x[0]);
+      } else {
+        return Op::formula(call, x[0], x[1]);
+      }
+    };
+    evaluate(problem, slice, Op::kIsExact, formula, expected[Base::kInputs]);
+  }
+  static std::span<const Peer> peers();
+  static std::span<const Rung* const> by_worth(const Operands& operands);
+};
+
+// ---- The operations ---------------------------------------------------------------------------
+
+struct Add : Elementwise<Add, Binary> {
+  static constexpr std::string_view kName = "add";
+  static constexpr std::string_view kSummary = "Sum of two tensors";
+  static constexpr std::string_view kSource = "torch.add";
+  static constexpr std::string_view kFormula = "y[i] = a[i] + b[i]";
+  static constexpr std::string_view kTorch = "torch.add(a, b)";
+  static constexpr std::string_view kGradient = "(sum_to(g, a.shape), sum_to(g, b.shape))";
+  static constexpr std::string_view kSeedPrefix = "elementwise";
+  static constexpr double kFlops = 1;
+  static constexpr bool kIsExact = true;
+  struct Functor;
+  static double formula(const Call& call, double a, double b);
+};
+
+struct Mul : Elementwise<Mul, Binary> {
+  static constexpr std::string_view kName = "mul";
+  static constexpr std::string_view kSummary = "Product of two tensors, element by element";
+  static constexpr std::string_view kSource = "torch.mul";
+  static constexpr std::string_view kFormula = "y[i] = a[i] * b[i]";
+  static constexpr std::string_view kTorch = "torch.mul(a, b)";
+  static constexpr std::string_view kGradient = "(sum_to(g * b, a.shape), sum_to(g * a, b.shape))";
+  static constexpr double kFlops = 1;
+  static constexpr bool kIsExact = true;
+  struct Functor;
+  static double formula(const Call& call, double a, double b);
+};
+
+struct Relu : Elementwise<Relu, Unary> {
+  static constexpr std::string_view kName = "relu";
+  static constexpr std::string_view kSummary = "Rectified linear unit";
+  static constexpr std::string_view kSource = "Nair and Hinton, ICML 2010";
+  static constexpr std::string_view kFormula = "y[i] = max(x[i], 0)";
+  static constexpr std::string_view kTorch = "torch.relu(x)";
+  static constexpr std::string_view kGradient = "(torch.ops.aten.threshold_backward(g, y, 0),)";
+  static constexpr std::string_view kSeedPrefix = "relu";
+  static constexpr double kFlops = 1;
+  static constexpr bool kIsExact = true;
+  struct Functor;
+  static double formula(const Call& call, double x);
+};
+
+struct Elu : Elementwise<Elu, Unary> {
+  static constexpr std::string_view kName = "elu";
+  static constexpr std::string_view kSummary = "Exponential linear unit";
+  static constexpr std::string_view kSource = "Clevert et al., arXiv:1511.07289";
+  static constexpr std::string_view kFormula = "y[i] = x[i] > 0 ? x[i] : alpha * (exp(x[i]) - 1)";
+  static constexpr std::string_view kTorch = "torch.nn.functional.elu(x, alpha)";
+  static constexpr std::string_view kGradient =
+      "(torch.ops.aten.elu_backward(g, alpha, 1.0, 1.0, False, x),)";
+  static constexpr std::string_view kSeedPrefix = "elu";
+  static constexpr Attribute kAttributes[] = {
+      {.name = "alpha",
+       .kind = Value::Kind::kFloat,
+       .standard = 1.0,
+       .doc = "what x = -infinity gives, negated; any number"},
+  };
+  static constexpr double kFlops = 3;
+  struct Functor;
+  struct Call : Elementwise::Call {
+    double alpha = 1;
+  };
+  static Call call(const Problem& problem) {
+    return {Elementwise::call(problem), problem.number("alpha")};
+  }
+  template <class T, class Visit>
+  static void with_functor(const Call& call, Visit&& visit);
+  static Cases cases();
+  static double formula(const Call& call, double x);
+};
+
+struct Gelu : Elementwise<Gelu, Unary> {
+  enum class Approximation { kNone, kTanh };
+  static constexpr std::string_view kApproximations[] = {"none", "tanh"};
+
+  static constexpr std::string_view kName = "gelu";
+  static constexpr std::string_view kSummary = "Gaussian error linear unit";
+  static constexpr std::string_view kSource = "Hendrycks and Gimpel, arXiv:1606.08415";
+  static constexpr std::string_view kFormula =
+      "y[i] = x[i] / 2 * (1 + erf(x[i] / sqrt(2))), or "
+      "x[i] / 2 * (1 + tanh(sqrt(2 / pi) * (x[i] + 0.044715 * x[i]^3)))";
+  static constexpr std::string_view kTorch = "torch.nn.functional.gelu(x, approximate=approximate)";
+  static constexpr std::string_view kGradient =
+      "(torch.ops.aten.gelu_backward(g, x, approximate=approximate),)";
+  static constexpr std::string_view kSeedPrefix = "gelu";
+  static constexpr Attribute kAttributes[] = {
+      {.name = "approximate",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = kApproximations,
+       .doc = "none: the normal distribution itself; tanh: the paper's approximation of it"},
+  };
+  static constexpr double kFlops = 8;
+  struct Functor;
+  struct TanhFunctor;
+  struct Call : Elementwise::Call {
+    Approximation approximate{};
+  };
+  static Call call(const Problem& problem) {
+    return {Elementwise::call(problem), problem.choice<Approximation>("approximate")};
+  }
+  template <class T, class Visit>
+  static void with_functor(const Call& call, Visit&& visit);
+  static Cases cases();
+  static double formula(const Call& call, double x);
+};
+
+struct Swish : Elementwise<Swish, Unary> {
+  static constexpr std::string_view kName = "swish";
+  static constexpr std::string_view kSummary = "x * sigmoid(x), also called SiLU";
+  static constexpr std::string_view kSource = "Ramachandran et al., arXiv:1710.05941";
+  static constexpr std::string_view kFormula = "y[i] = x[i] / (1 + exp(-x[i]))";
+  static constexpr std::string_view kTorch = "torch.nn.functional.silu(x)";
+  // Not aten.silu_backward, which has no gradient of its own.
+  static constexpr std::string_view kGradient =
+      "(g * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),)";
+  static constexpr std::string_view kSeedPrefix = "swish";
+  static constexpr double kFlops = 4;
+  struct Functor;
+  static double formula(const Call& call, double x);
+};
+
+struct Hardswish : Elementwise<Hardswish, Unary> {
+  static constexpr std::string_view kName = "hardswish";
+  static constexpr std::string_view kSummary = "Swish with straight lines for the sigmoid";
+  static constexpr std::string_view kSource = "Howard et al., arXiv:1905.02244";
+  static constexpr std::string_view kFormula = "y[i] = x[i] * min(max(x[i] + 3, 0), 6) / 6";
+  static constexpr std::string_view kTorch = "torch.nn.functional.hardswish(x)";
+  static constexpr std::string_view kGradient = "(torch.ops.aten.hardswish_backward(g, x),)";
+  static constexpr std::string_view kSeedPrefix = "hardswish";
+  static constexpr double kFlops = 5;
+  struct Functor;
+  static double formula(const Call& call, double x);
+};
+
+struct Hardshrink : Elementwise<Hardshrink, Unary> {
+  static constexpr std::string_view kName = "hardshrink";
+  static constexpr std::string_view kSummary = "Zero where the magnitude is at most lambd";
+  static constexpr std::string_view kSource = "torch.nn.functional.hardshrink";
+  static constexpr std::string_view kFormula = "y[i] = |x[i]| <= lambd ? 0 : x[i]";
+  static constexpr std::string_view kTorch = "torch.nn.functional.hardshrink(x, lambd)";
+  // Not aten.hardshrink_backward, which takes no symbolic shapes.
+  static constexpr std::string_view kGradient =
+      "(torch.where((x >= -lambd) & (x <= lambd), 0.0, g),)";
+  static constexpr std::string_view kSeedPrefix = "hardshrink";
+  static constexpr Attribute kAttributes[] = {
+      {.name = "lambd",
+       .kind = Value::Kind::kFloat,
+       .standard = 0.5,
+       .doc = "largest magnitude that becomes 0"},
+  };
+  static constexpr double kFlops = 2;
+  static constexpr bool kIsExact = true;
+  struct Functor;
+  struct Call : Elementwise::Call {
+    double lambd = 0.5;
+  };
+  static Call call(const Problem& problem) {
+    return {Elementwise::call(problem), problem.number("lambd")};
+  }
+  template <class T, class Visit>
+  static void with_functor(const Call& call, Visit&& visit);
+  static Cases cases();
+  static double formula(const Call& call, double x);
+};
+
+struct Sigmoid : Elementwise<Sigmoid, Unary> {
+  static constexpr std::string_view kName = "sigmoid";
+  static constexpr std::string_view kSummary = "Logistic function";
+  static constexpr std::string_view kSource = "torch.sigmoid";
+  static constexpr std::string_view kFormula = "y[i] = 1 / (1 + exp(-x[i]))";
+  static constexpr std::string_view kTorch = "torch.sigmoid(x)";
+  static constexpr std::string_view kGradient = "(torch.ops.aten.sigmoid_backward(g, y),)";
+  static constexpr std::string_view kSeedPrefix = "sigmoid";
+  static constexpr double kFlops = 4;
+  struct Functor;
+  static double formula(const Call& call, double x);
+};
+
+// ---- The list ---------------------------------------------------------------------------------
+
+template <class... Ops>
+struct OperationList {
+  static constexpr size_t kSize = sizeof...(Ops);
+  template <class Op>
+  static constexpr size_t kIndexOf = [] {
+    constexpr bool kIsOp[] = {std::is_same_v<Op, Ops>...};
+    size_t i = 0;
+    while (!kIsOp[i]) ++i;
+    return i;
+  }();
+  static constexpr std::array<Operation, kSize> rows() { return {operation_of<Ops>()...}; }
+  // The row of a rung that takes them all.
+  template <class Struct>
+  static constexpr Rung rung(const Rung& text) {
+    return rung_of<Struct, Ops...>(text);
+  }
+};
+
+using Operations = OperationList<Add, Mul, Relu, Elu, Gelu, Swish, Hardswish, Hardshrink, Sigmoid>;
+
+// peers.cu: the peers of the operation with this index in the list.
+std::span<const Peer> peers_at(size_t index);
+template <class Op, class Base>
+std::span<const Peer> Elementwise<Op, Base>::peers() {
+  return peers_at(Operations::kIndexOf<Op>);
+}
+
+// elementwise.cu: rungs from the fastest to the one that takes everything.
+std::span<const Rung* const> rungs_by_worth();
+template <class Op, class Base>
+std::span<const Rung* const> Elementwise<Op, Base>::by_worth(const Operands& /*operands*/) {
+  return rungs_by_worth();
+}
+
+}  // namespace ws::elementwise
