@@ -1,54 +1,72 @@
 // Idea: a thread computes one element of C, walking along a row of A and a column of B.
-// First rung: it states the problem, takes any strides and dtype, and is slow on purpose.
+// The first kernel everyone writes; slow on purpose.
 // Traffic: every thread reads 2K elements for 2K flops. Neighbouring threads share their row of A
-//   and, for a row-major B, read neighbouring columns together, so the caches save most of it; the
-//   load instructions stay, two for each fused multiply-add.
+//   and read neighbouring columns of B, so the caches save most of it; the load instructions stay,
+//   two for each fused multiply-add.
+// Limits: dense row-major matrices, layout nn; `any_layout` takes all others.
 #pragma once
 
-#include "kernels/gemm/problem.hpp"
+#include "kernels/gemm/operations.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws::gemm {
 
 template <class T>
-struct Naive {
+struct NaiveKernel {
   static constexpr int kThreads = 256;
-  struct SharedStorage {};
+
   struct Arguments {
-    Call call;
+    const T* a;  // [M, K]
+    const T* b;  // [K, N]
+    T* c;        // [M, N]
+    int64_t m, n, k;
   };
+  struct SharedStorage {};
 
-  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
-    const Call& call = arguments.call;
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
+    const auto& [a, b, c, m, n, k] = arguments;
     const int64_t index = block_index() * kThreads + thread_index();
-    if (index >= call.m * call.n) return;
-    const int64_t row = index / call.n;
-    const int64_t column = index % call.n;
-    const T* a = static_cast<const T*>(call.a.data) + row * call.a.row;
-    const T* b = static_cast<const T*>(call.b.data) + column * call.b.column;
+    if (index >= m * n) return;
+    const int64_t row = index / n;
+    const int64_t column = index % n;
     float sum = 0;
-    for (int64_t k = 0; k < call.k; ++k) {
-      sum += to_float(thread::load(a + k * call.a.column)) *
-             to_float(thread::load(b + k * call.b.row));
+    for (int64_t i = 0; i < k; ++i) {
+      sum += to_float(thread::load(a + row * k + i)) * to_float(thread::load(b + i * n + column));
     }
-    T* c = static_cast<T*>(call.c.data) + row * call.c.row + column * call.c.column;
-    thread::store(c, from_float<T>(sum));
-  }
-
-  static void run(const Call& call, Stream stream) {
-    const int64_t blocks = (call.m * call.n + kThreads - 1) / kThreads;
-    launch<Naive>({.blocks = blocks, .threads = kThreads}, stream, {call});
+    thread::store(c + index, from_float<T>(sum));
   }
 };
 
-inline void run_naive(const Problem& problem, const Context& context) {
-  const Call call = call_of(problem);
-  switch (call.dtype) {
-    case DType::kF16: return Naive<half>::run(call, context.stream);
-    case DType::kBf16: return Naive<bf16>::run(call, context.stream);
-    default: return Naive<float>::run(call, context.stream);
+struct Naive {
+  static bool supports(const Call& call, Why& why) {
+    const auto is_dense = [](const Matrix& matrix, int64_t rows, int64_t columns) {
+      return (columns <= 1 || matrix.column == 1) && (rows <= 1 || matrix.row == columns);
+    };
+    return why.unless(is_dense(call.a, call.m, call.k), "needs a dense row-major a of layout n") &&
+           why.unless(is_dense(call.b, call.k, call.n), "needs a dense row-major b of layout n") &&
+           why.unless(is_dense(call.c, call.m, call.n), "needs a dense row-major c");
   }
-}
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = NaiveKernel<T>;
+      launch<Kernel>(
+          {.blocks = divide_up(call.m * call.n, Kernel::kThreads), .threads = Kernel::kThreads},
+          context.stream,
+          {call.a.as<const T>(), call.b.as<const T>(), call.c.as<T>(), call.m, call.n, call.k});
+    });
+  }
+};
+
+inline constexpr Seed kNaiveSeeds[] = {
+    {.name = "sgemm_naive_f32", .dtypes = {DType::kF32}},
+    {.name = "hgemm_naive_f16", .dtypes = {DType::kF16}},
+};
+inline constexpr Rung kNaive = rung_of<Naive, Gemm>({
+    .name = "naive",
+    .idea = "a thread computes one element of C",
+    .seeds = kNaiveSeeds,
+});
 
 }  // namespace ws::gemm

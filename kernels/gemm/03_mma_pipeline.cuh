@@ -7,8 +7,8 @@
 //   wide tile; to 4 or 2 a smaller one, narrower copies. A stride of each matrix must be 1.
 #pragma once
 
-#include "kernels/gemm/configs.hpp"
 #include "kernels/gemm/dispatch.hpp"
+#include "kernels/gemm/policies.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/tile/mma_fragments.hpp"
@@ -17,10 +17,10 @@
 namespace ws::gemm {
 
 // Long: copies, products and the write of C share the stages; apart, their order would be hidden.
-template <class T, Contiguous kA, Contiguous kB, class Config>
-struct MmaPipeline : Config {
+template <class T, Contiguous kA, Contiguous kB, class Policy>
+struct MmaPipelineKernel : Policy {
   static constexpr int kMinBlocks = 1;
-  using Config::kStages, Config::kTileK, Config::kTileM, Config::kTileN, Config::kThreads;
+  using Policy::kStages, Policy::kTileK, Policy::kTileM, Policy::kTileN, Policy::kThreads;
   static constexpr bool kARunsAlongK = kA == Contiguous::kColumns;
   static constexpr bool kBRunsAlongK = kB == Contiguous::kRows;
   using CursorA = tile::OperandCursor<T, kARunsAlongK, kTileM, kTileK, kThreads>;
@@ -28,7 +28,7 @@ struct MmaPipeline : Config {
   using TileA = typename CursorA::Tile;
   using TileB = typename CursorB::Tile;
   using TileC = tile::SwizzledTile<kTileM, kTileN>;
-  using Fragments = tile::MmaFragments<T, Config::kWarpTileM, Config::kWarpTileN>;
+  using Fragments = tile::MmaFragments<T, Policy::kWarpTileM, Policy::kWarpTileN>;
   using LaneOffsets =
       typename Fragments::template LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>;
   using Sums = typename Fragments::Sums;
@@ -45,13 +45,13 @@ struct MmaPipeline : Config {
     bool c_aligned;  // rows of C start at multiples of 16 bytes
   };
   struct SharedStorage {
-    SharedArray<T, kStages * Config::kStageElements, 128> memory;  // stages of A and B; then C
+    SharedArray<T, kStages * Policy::kStageElements, 128> memory;  // stages of A and B; then C
 
     __device__ __forceinline__ SharedSpan<T> a(int stage) {
-      return {memory.pointer(stage * Config::kStageElements), TileA::kElements};
+      return {memory.pointer(stage * Policy::kStageElements), TileA::kElements};
     }
     __device__ __forceinline__ SharedSpan<T> b(int stage) {
-      return {memory.pointer(stage * Config::kStageElements + TileA::kElements), TileB::kElements};
+      return {memory.pointer(stage * Policy::kStageElements + TileA::kElements), TileB::kElements};
     }
   };
 
@@ -59,11 +59,11 @@ struct MmaPipeline : Config {
     const tile::TileIndex tile = g.raster.at(static_cast<int>(block_index()));
     const int row = tile.m * kTileM;
     const int column = tile.n * kTileN;
-    const int warp_row = warp_index() / Config::kWarpsN * Config::kWarpTileM;
-    const int warp_column = warp_index() % Config::kWarpsN * Config::kWarpTileN;
+    const int warp_row = warp_index() / Policy::kWarpsN * Policy::kWarpTileM;
+    const int warp_column = warp_index() % Policy::kWarpsN * Policy::kWarpTileN;
     Sums sums = {};
     if (g.k > 0) {
-      const int bytes = Config::kOnlyAligned ? 16 : g.copy_bytes;
+      const int bytes = Policy::kOnlyAligned ? 16 : g.copy_bytes;
       multiply(shared, bytes, CursorA(g.a, g.a_leading, row, g.m, g.k, bytes),
                CursorB(g.b, g.b_leading, column, g.n, g.k, bytes), warp_row, warp_column, sums);
     }
@@ -150,40 +150,61 @@ struct MmaPipeline : Config {
   }
 
   static void run(const Call& call, int copy_bytes, Stream stream) {
-    const auto [a, b, c] = storages_of(call);
-    const tile::Raster raster{.tiles_m = static_cast<int>((call.m + kTileM - 1) / kTileM),
-                              .tiles_n = static_cast<int>((call.n + kTileN - 1) / kTileN),
+    const tile::Raster raster{.tiles_m = static_cast<int>(divide_up(call.m, kTileM)),
+                              .tiles_n = static_cast<int>(divide_up(call.n, kTileN)),
                               .group = 2048 / kTileM};
-    launch<MmaPipeline>(
+    launch<MmaPipelineKernel>(
         {.blocks = raster.count(), .threads = kThreads}, stream,
-        {static_cast<const T*>(a.data), static_cast<const T*>(b.data), static_cast<T*>(c.data),
-         static_cast<int>(a.storage.leading), static_cast<int>(b.storage.leading),
-         c.storage.leading, static_cast<int>(call.m), static_cast<int>(call.n),
-         static_cast<int>(call.k), raster, copy_bytes,
-         alignment_of(c.data, c.storage.leading, call.dtype) == 16});
+        {call.a.as<const T>(), call.b.as<const T>(), call.c.as<T>(),
+         static_cast<int>(call.a.leading), static_cast<int>(call.b.leading), call.c.leading,
+         static_cast<int>(call.m), static_cast<int>(call.n), static_cast<int>(call.k), raster,
+         copy_bytes, alignment_of(call.c, call.dtype) == 16});
   }
 };
 
-inline Reason mma_pipeline_supports(const Problem& problem) {
-  return runs_supported(call_of(problem));
-}
+struct MmaPipeline {
+  static bool supports(const Call& call, Why& why) { return runs_supported(call, why); }
 
-inline void run_mma_pipeline(const Problem& problem, const Context& context) {
-  const Call call = call_of(problem);
-  const auto [a, b, c] = storages_of(call);
-  const int aligned = std::min(alignment_of(a.data, a.storage.leading, call.dtype),
-                               alignment_of(b.data, b.storage.leading, call.dtype));
-  const int bytes = aligned == 8 ? 4 : aligned;
-  const DeviceFacts& device = device_facts();
-  const bool wide = bytes == 16 && choose_wide(call, device.multiprocessors, device.shared_bytes);
-  with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
-             [&]<class T, Contiguous kA, Contiguous kB>() {
-               if (wide) {
-                 MmaPipeline<T, kA, kB, MmaWide>::run(call, bytes, context.stream);
-               } else {
-                 MmaPipeline<T, kA, kB, MmaSmall>::run(call, bytes, context.stream);
-               }
-             });
-}
+  // Bytes of one copy of A or B.
+  static int copy_bytes(const Call& call) {
+    const int aligned =
+        std::min(alignment_of(call.a, call.dtype), alignment_of(call.b, call.dtype));
+    return aligned == 8 ? 4 : aligned;
+  }
+
+  static void run(const Call& call, const Context& context) {
+    const int bytes = copy_bytes(call);
+    const DeviceFacts& device = device_facts();
+    const bool wide = bytes == 16 && choose_wide(call, device.multiprocessors, device.shared_bytes);
+    with_types(call, [&]<class T, Contiguous kA, Contiguous kB>() {
+      if (wide) {
+        MmaPipelineKernel<T, kA, kB, MmaWide>::run(call, bytes, context.stream);
+      } else {
+        MmaPipelineKernel<T, kA, kB, MmaSmall>::run(call, bytes, context.stream);
+      }
+    });
+  }
+};
+
+// Theirs accumulate in f16; ours in f32, at no loss of speed on these rungs. Those with stages but
+// no swizzle are answered by the rung that has both. Their "tn" is layout nt.
+inline constexpr Seed kMmaPipelineSeeds[] = {
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_dsmem", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_dsmem_tn", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_rr", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_swizzle", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_swizzle", .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_tn_swizzle_x4",
+     .dtypes = {DType::kF16}},
+    {.name = "hgemm_mma_stages_block_swizzle_tn_cute", .dtypes = {DType::kF16}},
+};
+inline constexpr Rung kMmaPipeline = rung_of<MmaPipeline, kHalves, Gemm>({
+    .name = "mma_pipeline",
+    .from = "naive",
+    .idea = "mma.sync tensor cores, cp.async stages, swizzled shared memory",
+    .seeds = kMmaPipelineSeeds,
+});
 
 }  // namespace ws::gemm

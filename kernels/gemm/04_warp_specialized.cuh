@@ -7,8 +7,8 @@
 // Limits: sm_90a; base addresses and row strides are multiples of 16 bytes, the copy engine's rule.
 #pragma once
 
-#include "kernels/gemm/configs.hpp"
 #include "kernels/gemm/dispatch.hpp"
+#include "kernels/gemm/policies.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
@@ -22,22 +22,22 @@
 namespace ws::gemm {
 
 // Long: the two roles and their protocol belong on one page, beside the storage they share.
-template <class T, Contiguous kA, Contiguous kB, class Config>
-struct WarpSpecialized : Config {
+template <class T, Contiguous kA, Contiguous kB, class Policy>
+struct WarpSpecializedKernel : Policy {
   static constexpr int kMinBlocks = 1;
   static constexpr Arch kArch = Arch::kSm90a;
-  static constexpr int kTileM = Config::kTileM;
-  static constexpr int kTileN = Config::kTileN;
-  static constexpr int kTileK = Config::kTileK;
-  static constexpr int kStages = Config::kStages;
-  static constexpr int kRowBlocks = Config::kRowBlocks;
+  static constexpr int kTileM = Policy::kTileM;
+  static constexpr int kTileN = Policy::kTileN;
+  static constexpr int kTileK = Policy::kTileK;
+  static constexpr int kStages = Policy::kStages;
+  static constexpr int kRowBlocks = Policy::kRowBlocks;
   static constexpr ptx::Major kMajorA =
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
   static constexpr ptx::Major kMajorB = kB == Contiguous::kRows ? ptx::Major::kK : ptx::Major::kMN;
-  using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Config::kClusterN>;
-  using StageB = tile::OperandStage<T, kMajorB, kTileN, kTileK, Config::kClusterM>;
+  using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Policy::kClusterN>;
+  using StageB = tile::OperandStage<T, kMajorB, kTileN, kTileK, Policy::kClusterM>;
   using Position = tile::PipelinePosition<kStages>;
-  using Store = tile::WarpStore<T, Config::kStoreBuffers>;
+  using Store = tile::WarpStore<T, Policy::kStoreBuffers>;
 
   struct Arguments {
     ptx::TensorMap a;
@@ -49,37 +49,37 @@ struct WarpSpecialized : Config {
   struct SharedStorage {
     SharedArray<T, kStages * StageA::kElements, 1024> a;
     SharedArray<T, kStages * StageB::kElements, 1024> b;
-    SharedArray<T, Config::kConsumers * 4 * Store::kElements, 1024> c;
+    SharedArray<T, Policy::kConsumers * 4 * Store::kElements, 1024> c;
     tile::Pipeline<kStages> pipeline;
   };
-  static_assert(sizeof(SharedStorage) <= Config::kSharedBytes);
+  static_assert(sizeof(SharedStorage) <= Policy::kSharedBytes);
 
   // Walks the tiles of this block: f(first row, first column).
   template <class F>
   __device__ __forceinline__ static void for_each_tile(const Arguments& g, F&& f) {
     const int rank = cluster_rank();
-    const auto clusters = static_cast<int>(grid_blocks()) / Config::kCluster;
-    for (int i = static_cast<int>(block_index()) / Config::kCluster; i < g.raster.count();
+    const auto clusters = static_cast<int>(grid_blocks()) / Policy::kCluster;
+    for (int i = static_cast<int>(block_index()) / Policy::kCluster; i < g.raster.count();
          i += clusters) {
       const tile::TileIndex at = g.raster.at(i);
-      f((at.m * Config::kClusterM + rank % Config::kClusterM) * kTileM,
-        (at.n * Config::kClusterN + rank / Config::kClusterM) * kTileN);
+      f((at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM,
+        (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kTileN);
     }
   }
 
   // One thread: fills stages for all tiles, its share of those that the cluster shares.
   __device__ __forceinline__ static void produce(SharedStorage& shared, const Arguments& g) {
-    const int rank_m = cluster_rank() % Config::kClusterM;
-    const int rank_n = cluster_rank() / Config::kClusterM;
+    const int rank_m = cluster_rank() % Policy::kClusterM;
+    const int rank_n = cluster_rank() / Policy::kClusterM;
     Position at;
     for_each_tile(g, [&](int row, int column) {
       for (int block = 0; block < g.blocks_of_k; ++block) {
-        ptx::Mbarrier& full = shared.pipeline.acquire(at, Config::kStageBytes);
+        ptx::Mbarrier& full = shared.pipeline.acquire(at, Policy::kStageBytes);
         StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, row, block * kTileK,
-                     {.share = rank_n, .first_rank = rank_m, .rank_step = Config::kClusterM});
+                     {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM});
         StageB::load(shared.b.pointer(at.stage * StageB::kElements), g.b, full, column,
                      block * kTileK,
-                     {.share = rank_m, .first_rank = rank_n * Config::kClusterM, .rank_step = 1});
+                     {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1});
         at.advance();
       }
     });
@@ -87,9 +87,9 @@ struct WarpSpecialized : Config {
 
   // A stage goes back to every block whose copies land in it: one arrival from each warpgroup.
   __device__ __forceinline__ static void release(SharedStorage& shared, int stage) {
-    if constexpr (Config::kCluster == 1) {
+    if constexpr (Policy::kCluster == 1) {
       if (thread_index() % 128 == 0) shared.pipeline.release(stage);
-    } else if (thread_index() % 128 < Config::kCluster) {
+    } else if (thread_index() % 128 < Policy::kCluster) {
       shared.pipeline.release(stage, thread_index() % 128);
     }
   }
@@ -152,25 +152,25 @@ struct WarpSpecialized : Config {
       ptx::prefetch_tensor_map(g.a);
       ptx::prefetch_tensor_map(g.b);
       ptx::prefetch_tensor_map(g.c);
-      shared.pipeline.init(Config::kConsumers * Config::kCluster);
+      shared.pipeline.init(Policy::kConsumers * Policy::kCluster);
       ptx::fence_mbarrier_init();
     }
     meet();
     if (warp < 4) {
-      ptx::setmaxnreg_dec<Config::kProducerRegisters>();
+      ptx::setmaxnreg_dec<Policy::kProducerRegisters>();
       if (warp == 0) {
         if (ptx::elect_sync()) produce(shared, g);
         ptx::syncwarp();
       }
     } else {
-      ptx::setmaxnreg_inc<Config::kConsumerRegisters>();
+      ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();
       consume(shared, g, warp - 4);
     }
     meet();  // others may still copy into this block's memory, or arrive at its barriers
   }
 
   __device__ __forceinline__ static void meet() {
-    if constexpr (Config::kCluster > 1) {
+    if constexpr (Policy::kCluster > 1) {
       ptx::syncwarp();  // the arrival is one instruction for the warp
       ptx::cluster_arrive_relaxed();
       ptx::cluster_wait();
@@ -181,61 +181,60 @@ struct WarpSpecialized : Config {
 
   // On at most `max_blocks` blocks, which must be resident together.
   static void run(const Call& call, int max_blocks, Stream stream) {
-    const auto [a, b, c] = storages_of(call);
-    const tile::Raster raster = Config::raster(call);
-    const int clusters = std::min(raster.count(), max_blocks / Config::kCluster);
-    launch<WarpSpecialized>(
-        {.blocks = clusters * Config::kCluster,
-         .threads = Config::kThreads,
-         .cluster = Config::kCluster},
+    const tile::Raster raster = Policy::raster(call);
+    const int clusters = std::min(raster.count(), max_blocks / Policy::kCluster);
+    launch<WarpSpecializedKernel>(
+        {.blocks = clusters * Policy::kCluster,
+         .threads = Policy::kThreads,
+         .cluster = Policy::kCluster},
         stream,
-        {.a = StageA::tensor_map(static_cast<const T*>(a.data), call.m, call.k, a.storage.leading),
-         .b = StageB::tensor_map(static_cast<const T*>(b.data), call.n, call.k, b.storage.leading),
-         .c = Store::tensor_map(static_cast<const T*>(c.data), call.m, call.n, c.storage.leading),
+        {.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
+         .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
+         .c = Store::tensor_map(call.c.as<const T>(), call.m, call.n, call.c.leading),
          .raster = raster,
-         .blocks_of_k = static_cast<int>((call.k + kTileK - 1) / kTileK)});
+         .blocks_of_k = static_cast<int>(divide_up(call.k, kTileK))});
   }
 };
 
-inline Reason warp_specialized_supports(const Problem& problem) {
-  const Call call = call_of(problem);
-  if (call.k == 0) return "K = 0 leaves nothing to copy";
-  if (Reason reason = runs_supported(call); !reason.empty()) return reason;
-  for (const NamedStorage& matrix : storages_of(call)) {
-    const int alignment = alignment_of(matrix.data, matrix.storage.leading, call.dtype);
-    if (alignment < 16) {
-      return concatenate("rows of ", matrix.name, " start at multiples of ", alignment,
-                         " bytes, the copy engine needs 16");
+struct WarpSpecialized {
+  static bool supports(const Call& call, Why& why) {
+    if (!why.unless(call.k > 0, "K = 0 leaves nothing to copy") || !runs_supported(call, why)) {
+      return false;
     }
-    if (matrix.runs > 1 && matrix.storage.leading < matrix.length) {
-      return concatenate("rows of ", matrix.name, " overlap");
+    for (const auto& [name, matrix] : matrices_of(call)) {
+      const int alignment = alignment_of(matrix, call.dtype);
+      if (!why.unless(alignment >= 16, "rows of ", name, " start at multiples of ", alignment,
+                      " bytes, the copy engine needs 16") ||
+          !why.unless(matrix.runs <= 1 || matrix.leading >= matrix.length, "rows of ", name,
+                      " overlap")) {
+        return false;
+      }
     }
+    // The copy engine cuts what it stores at multiples of 16 bytes, not at the tensor's edge.
+    return why.unless(call.c.length * 2 % 16 == 0, "rows of c are ", call.c.length * 2,
+                      " bytes long, the copy engine stores multiples of 16");
   }
-  // The copy engine cuts what it stores at multiples of 16 bytes, not at the tensor's edge.
-  const NamedStorage c = storages_of(call)[2];
-  if (c.length * 2 % 16 != 0) {
-    return concatenate("rows of c are ", c.length * 2,
-                       " bytes long, the copy engine stores multiples of 16");
-  }
-  return {};
-}
 
-inline void run_warp_specialized(const Problem& problem, const Context& context) {
-  const Call call = call_of(problem);
-  const auto [a, b, c] = storages_of(call);
-  const int blocks = device_facts().multiprocessors;
-  with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
-             [&]<class T, Contiguous kA, Contiguous kB>() {
-               switch (choose_wgmma(call, blocks)) {
-                 case WgmmaChoice::kBig:
-                   return WarpSpecialized<T, kA, kB, WgmmaBig>::run(call, blocks, context.stream);
-                 case WgmmaChoice::kMiddle:
-                   return WarpSpecialized<T, kA, kB, WgmmaMiddle>::run(call, blocks,
-                                                                       context.stream);
-                 case WgmmaChoice::kSmall:
-                   return WarpSpecialized<T, kA, kB, WgmmaSmall>::run(call, blocks, context.stream);
-               }
-             });
-}
+  static void run(const Call& call, const Context& context) {
+    const int blocks = device_facts().multiprocessors;
+    with_types(call, [&]<class T, Contiguous kA, Contiguous kB>() {
+      switch (choose_wgmma(call, blocks)) {
+        case WgmmaChoice::kBig:
+          return WarpSpecializedKernel<T, kA, kB, WgmmaBig>::run(call, blocks, context.stream);
+        case WgmmaChoice::kMiddle:
+          return WarpSpecializedKernel<T, kA, kB, WgmmaMiddle>::run(call, blocks, context.stream);
+        case WgmmaChoice::kSmall:
+          return WarpSpecializedKernel<T, kA, kB, WgmmaSmall>::run(call, blocks, context.stream);
+      }
+    });
+  }
+};
+
+inline constexpr Rung kWarpSpecialized = rung_of<WarpSpecialized, kHalves, Gemm>({
+    .name = "warp_specialized",
+    .from = "mma_pipeline",
+    .idea = "TMA and wgmma, warpgroups with roles, persistent, clusters of two with multicast",
+    .arch = Arch::kSm90a,
+});
 
 }  // namespace ws::gemm

@@ -1,4 +1,6 @@
-#include "catalogue/peers/cublaslt.hpp"
+// The peer "cublasLt": the vendor's library, loaded when it is first asked for.
+#include "catalogue/peers/library.hpp"
+#include "kernels/gemm/operations.hpp"
 
 #if !defined(WS_EMULATED) && __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -10,27 +12,29 @@
 #define WS_HAS_CUBLASLT
 #endif
 
-namespace ws::peers {
+namespace ws::gemm {
+namespace {
+
+using peers::Library;
+using peers::LibraryStatus;
 
 #ifndef WS_HAS_CUBLASLT
 
-namespace {
 constexpr std::string_view kWhy =
 #ifdef WS_EMULATED
     "needs a GPU: this is the emulated build";
 #else
     "was not built: the toolkit had no cublasLt.h";
 #endif
-}  // namespace
 
 LibraryStatus cublaslt_status() { return {"cuBLASLt", false, std::string(kWhy)}; }
-Reason cublaslt_gemm_supports(const Problem&) { return std::string(kWhy); }
-size_t cublaslt_gemm_workspace(const Problem&) { return 0; }
-void cublaslt_gemm_run(const Problem&, const Context&) { throw Error(std::string(kWhy)); }
+Reason cublaslt_supports(const Problem& /*problem*/) { return std::string(kWhy); }
+size_t cublaslt_workspace(const Problem& /*problem*/) { return 0; }
+void cublaslt_run(const Problem& /*problem*/, const Context& /*context*/) {
+  throw Error(std::string(kWhy));
+}
 
 #else
-
-namespace {
 
 constexpr size_t kWorkspace = size_t{32} << 20;  // what the vendor advises for Hopper
 
@@ -86,7 +90,7 @@ cublasLtHandle_t handle() {
   static std::mutex mutex;
   static std::map<int, cublasLtHandle_t> handles;
   int device = 0;
-  detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  ws::detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   const std::lock_guard lock(mutex);
   cublasLtHandle_t& mine = handles[device];
   if (mine == nullptr) check_status(functions().create(&mine), "cublasLtCreate");
@@ -96,14 +100,14 @@ cublasLtHandle_t handle() {
 // What a plan depends on. cuBLAS counts in columns, so it computes C^T = op(B)^T op(A)^T.
 struct Key {
   DType dtype;
-  int layout;
+  Gemm::Layout layout;
   int64_t m, n, k;
   std::array<int64_t, 3> leading;
   std::array<uint32_t, 3> alignment;
   auto operator<=>(const Key&) const = default;
 };
 
-uint32_t alignment_of(const void* pointer) {
+uint32_t pointer_alignment(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer) | 256;
   return static_cast<uint32_t>(address & -address);
 }
@@ -111,15 +115,15 @@ uint32_t alignment_of(const void* pointer) {
 Key key_of(const Problem& problem) {
   Key key{};
   key.dtype = problem.tensor(0).dtype;
-  key.layout = static_cast<int>(problem.attribute(0));
+  key.layout = problem.choice<Gemm::Layout>("layout");
   key.m = problem.tensor(2).shape[0];
   key.n = problem.tensor(2).shape[1];
-  key.k = problem.tensor(0).shape[key.layout >= 2 ? 0 : 1];
+  key.k = problem.tensor(0).extent(Gemm::is_a_transposed(key.layout) ? 0 : 1);
   for (int i = 0; i < 3; ++i) {
     const Tensor& t = problem.tensor(i);
     // A single row has no next one; torch leaves any number there.
     key.leading[static_cast<size_t>(i)] = t.shape[0] > 1 ? t.strides[0] : t.shape[1];
-    key.alignment[static_cast<size_t>(i)] = alignment_of(t.data);
+    key.alignment[static_cast<size_t>(i)] = pointer_alignment(t.data);
   }
   return key;
 }
@@ -143,8 +147,8 @@ struct Plan {
       check_status(f.desc_set(operation, attribute, &value, sizeof(value)),
                    "cublasLtMatmulDescSetAttribute");
     };
-    const bool a_transposed = key.layout >= 2;
-    const bool b_transposed = key.layout % 2 == 1;
+    const bool a_transposed = Gemm::is_a_transposed(key.layout);
+    const bool b_transposed = Gemm::is_b_transposed(key.layout);
     set(CUBLASLT_MATMUL_DESC_TRANSA, b_transposed);
     set(CUBLASLT_MATMUL_DESC_TRANSB, a_transposed);
     const auto layout = [&](size_t i, int64_t rows, int64_t columns) {
@@ -199,15 +203,13 @@ const Plan& plan_of(const Problem& problem) {
   return *plan;
 }
 
-}  // namespace
-
 LibraryStatus cublaslt_status() {
   const Library& library = functions().library;
   if (!library.found()) return {"cuBLASLt", false, library.missing()};
   return {"cuBLASLt", true, concatenate(library.path(), ", version ", functions().version())};
 }
 
-Reason cublaslt_gemm_supports(const Problem& problem) {
+Reason cublaslt_supports(const Problem& problem) {
   if (!functions().library.found()) return functions().library.missing();
   if (!kFloats.has(problem.tensor(0).dtype)) {
     return concatenate("takes f32, f16 and bf16, not ", to_string(problem.tensor(0).dtype));
@@ -223,9 +225,9 @@ Reason cublaslt_gemm_supports(const Problem& problem) {
   return plan_of(problem).missing;
 }
 
-size_t cublaslt_gemm_workspace(const Problem& problem) { return plan_of(problem).workspace; }
+size_t cublaslt_workspace(const Problem& problem) { return plan_of(problem).workspace; }
 
-void cublaslt_gemm_run(const Problem& problem, const Context& context) {
+void cublaslt_run(const Problem& problem, const Context& context) {
   const Plan& plan = plan_of(problem);
   const float one = 1;
   const float zero = 0;
@@ -239,4 +241,16 @@ void cublaslt_gemm_run(const Problem& problem, const Context& context) {
 
 #endif
 
-}  // namespace ws::peers
+const peers::LibraryReport kReport(cublaslt_status);
+
+// The algorithm is the heuristic's first, as in torch; a plan is made once per shape and thread.
+constexpr Peer kPeers[] = {{.name = "cublasLt",
+                            .supports = cublaslt_supports,
+                            .workspace = cublaslt_workspace,
+                            .run = cublaslt_run}};
+
+}  // namespace
+
+std::span<const Peer> Gemm::peers() { return kPeers; }
+
+}  // namespace ws::gemm

@@ -1,8 +1,10 @@
-// The tile shapes of the tensor-core rungs, and which of them a call gets.
+// The policies of the tensor-core rungs: tile shapes, and which of them a call gets. What else was
+// considered stands in candidates.hpp, where the tuner measures it.
 #pragma once
 
-#include "kernels/gemm/problem.hpp"
+#include "kernels/gemm/operations.hpp"
 #include "warpsmith/device.hpp"
+#include "warpsmith/thread/divide.hpp"
 #include "warpsmith/tile/raster.hpp"
 
 namespace ws::gemm {
@@ -10,7 +12,7 @@ namespace ws::gemm {
 // ---- mma_pipeline -------------------------------------------------------------------------------
 
 template <int kM, int kN, int kStageCount, int kWarpM, int kWarpN, bool kAligned>
-struct MmaConfig {
+struct MmaPolicy {
   static constexpr int kTileM = kM;
   static constexpr int kTileN = kN;
   static constexpr int kTileK = 64;
@@ -24,13 +26,12 @@ struct MmaConfig {
   static_assert(kM % kWarpM == 0 && kN % kWarpN == 0, "whole warp tiles");
   static_assert(kStages * kStageElements >= kM * kN, "the epilogue reuses the stages for C");
 };
-using MmaWide = MmaConfig<128, 256, 3, 64, 64, true>;    // 144 KB: compute capability 8.0, 9.0
-using MmaSmall = MmaConfig<128, 128, 3, 64, 32, false>;  // 96 KB: everywhere
+using MmaWide = MmaPolicy<128, 256, 3, 64, 64, true>;    // 144 KB: compute capability 8.0, 9.0
+using MmaSmall = MmaPolicy<128, 128, 3, 64, 32, false>;  // 96 KB: everywhere
 
 // The wide tile wants a data-centre GPU's shared memory, and enough tiles to go round.
 inline bool choose_wide(const Call& call, int multiprocessors, int shared_bytes) {
-  const int64_t tiles = ((call.m + MmaWide::kTileM - 1) / MmaWide::kTileM) *
-                        ((call.n + MmaWide::kTileN - 1) / MmaWide::kTileN);
+  const int64_t tiles = divide_up(call.m, MmaWide::kTileM) * divide_up(call.n, MmaWide::kTileN);
   return tiles * 2 > multiprocessors &&
          shared_bytes >= MmaWide::kStages * MmaWide::kStageElements * 2;
 }
@@ -50,7 +51,7 @@ struct WgmmaShape {
 };
 
 template <WgmmaShape kShape>
-struct WgmmaConfig {
+struct WgmmaPolicy {
   static constexpr int kTileM = kShape.tile_m;
   static constexpr int kTileN = kShape.tile_n;
   static constexpr int kTileK = 64;  // one 128-byte swizzle row of 16-bit elements
@@ -75,8 +76,8 @@ struct WgmmaConfig {
   static constexpr tile::Raster raster(const Call& call) {
     constexpr int kRows = kTileM * kClusterM;
     constexpr int kColumns = kTileN * kClusterN;
-    return {.tiles_m = static_cast<int>((call.m + kRows - 1) / kRows),
-            .tiles_n = static_cast<int>((call.n + kColumns - 1) / kColumns),
+    return {.tiles_m = static_cast<int>(divide_up(call.m, kRows)),
+            .tiles_n = static_cast<int>(divide_up(call.n, kColumns)),
             .group = kBand};
   }
 
@@ -88,18 +89,18 @@ struct WgmmaConfig {
 };
 
 // The tile for every call: big tiles move least, small ones leave no SM idle.
-using WgmmaBig = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>;
+using WgmmaBig = WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>;
 using WgmmaMiddle =
-    WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
-using WgmmaSmall = WgmmaConfig<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>;
+    WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
+using WgmmaSmall = WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>;
 
 // Time of a call in units of a product per SM, from the waves of tiles that it takes. `efficiency`
 // is the share of the big tile's rate that a configuration reaches when all SMs are busy.
-template <class Config>
+template <class Policy>
 double estimated_time(const Call& call, int multiprocessors, double efficiency) {
-  const int resident = std::max(1, multiprocessors / Config::kCluster);
-  const int waves = (Config::raster(call).count() + resident - 1) / resident;
-  return static_cast<double>(waves) * Config::kTileM * Config::kTileN / efficiency;
+  const int resident = std::max(1, multiprocessors / Policy::kCluster);
+  const int waves = divide_up(Policy::raster(call).count(), resident);
+  return static_cast<double>(waves) * Policy::kTileM * Policy::kTileN / efficiency;
 }
 
 enum class WgmmaChoice { kBig, kMiddle, kSmall };

@@ -1,0 +1,125 @@
+// GEMM: what every rung of the family computes.
+//
+//   C[M, N] = op(A) op(B), accumulated in f32, rounded once to the dtype of the inputs.
+//
+// `layout` says how A and B are stored, 't' meaning transposed: A is [M, K] (n) or [K, M] (t), B is
+// [K, N] (n) or [N, K] (t), row by row. So `nt` is the product of a torch linear layer: both
+// operands have K contiguous. BLAS, which counts in columns, calls that one TN.
+#pragma once
+
+#include "catalogue/row.hpp"
+
+namespace ws::gemm {
+
+// Which index of a matrix walks through memory in steps of one element.
+enum class Contiguous : uint8_t { kColumns, kRows, kNeither };
+
+// A matrix as a rung sees it, transposes resolved: element (i, j) is data[i * row + j * column].
+struct Matrix {
+  void* data = nullptr;
+  int64_t row = 0;  // strides in elements
+  int64_t column = 0;
+  // The same for rungs that want one stride to be 1: `runs` contiguous runs of `length` elements,
+  // `leading` apart. An extent of 1 has no stride of its own: torch leaves any number there.
+  Contiguous contiguous{};
+  int64_t runs = 0;
+  int64_t length = 0;
+  int64_t leading = 0;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+// One call, transposes resolved: C[m, n] = sum over k of A[m, k] B[k, n].
+struct Call {
+  DType dtype{};
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  Matrix a;
+  Matrix b;
+  Matrix c;
+};
+
+// A matrix that lies in `tensor`, or whose transpose does.
+Matrix matrix_of(const Tensor& tensor, bool transposed);
+
+// The widest power of two of bytes, at most 16, that divides every run's address.
+inline int alignment_of(const Matrix& matrix, DType dtype) {
+  const auto address = reinterpret_cast<uintptr_t>(matrix.data);
+  const uint64_t bits = address | (static_cast<uint64_t>(matrix.leading) * size_of(dtype)) | 16;
+  return static_cast<int>(bits & -bits);
+}
+
+struct Gemm {
+  enum class Layout : uint8_t { kNn, kNt, kTn, kTt };
+  static constexpr std::string_view kLayouts[] = {"nn", "nt", "tn", "tt"};
+  static constexpr bool is_a_transposed(Layout layout) {
+    return layout == Layout::kTn || layout == Layout::kTt;
+  }
+  static constexpr bool is_b_transposed(Layout layout) {
+    return layout == Layout::kNt || layout == Layout::kTt;
+  }
+
+  static constexpr std::string_view kName = "gemm";
+  static constexpr std::string_view kSummary = "matrix product, accumulated in f32";
+  static constexpr std::string_view kSource =
+      "Dongarra et al., A Set of Level 3 Basic Linear Algebra Subprograms, 1990";
+  static constexpr std::string_view kFormula = "c[i, j] = sum over k of a[i, k] * b[k, j]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "a", .doc = "[M, K], or [K, M] where layout is tn or tt"},
+      {.name = "b", .doc = "[K, N], or [N, K] where layout is nt or tt; dtype of a"},
+      {.name = "c",
+       .role = Parameter::Role::kOut,
+       .doc = "[M, N], dtype of a",
+       .shape = "(a.shape[layout[0] == 't'], b.shape[layout[1] == 'n'])"},
+  };
+  static constexpr Attribute kAttributes[] = {
+      {.name = "layout",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = kLayouts,
+       .doc = "how a and b are stored: n as they are multiplied, t transposed"},
+  };
+  static constexpr std::string_view kExtentNames[] = {"M", "N", "K"};
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch =
+      "torch.matmul(a.t() if layout[0] == 't' else a, b.t() if layout[1] == 't' else b)";
+  // With C = op(A) op(B): dA = G op(B)^T and dB = op(A)^T G, or their transposes; each product in
+  // the layout that needs no copy.
+  static constexpr std::string_view kGradient =
+      "(ops.gemm(g, b, layout='nt' if layout[1] == 'n' else 'nn') if layout[0] == 'n' else "
+      "ops.gemm(b, g, layout='nt' if layout[1] == 'n' else 'tt'), "
+      "ops.gemm(a, g, layout='tn' if layout[0] == 'n' else 'nn') if layout[1] == 'n' else "
+      "ops.gemm(g, a, layout='tn' if layout[0] == 'n' else 'tt'))";
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"quack",
+       "quack.gemm_interface.gemm(a.t() if layout[0] == 't' else a, "
+       "b.t() if layout[1] == 't' else b, tuned=False)"},
+  };
+
+  using Call = gemm::Call;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Peer> peers();
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+// A case by M, N, K; padding widens the rows of all three matrices.
+constexpr Case shape(int64_t m, int64_t n, int64_t k, Gemm::Layout layout, int64_t padding = 0,
+                     int offset = 0) {
+  return {.extents = {m, n, k},
+          .offset = offset,
+          .padding = padding,
+          .attributes = {Value::choice(static_cast<int>(layout))}};
+}
+
+}  // namespace ws::gemm
