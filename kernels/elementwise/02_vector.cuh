@@ -56,14 +56,16 @@ struct VectorKernel {
 // kWidthOf<T> elements an access, kAccesses accesses a thread.
 template <template <class T> class WidthOf, int kAccesses>
 struct Vector {
-  static bool supports(const Operands& call, Why& why) {
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
     if (!needs_flat(call, why)) return false;
     const size_t bytes = with_type<kFloats>(
         call.dtype, [&]<class T>() { return sizeof(T) * size_t{WidthOf<T>::value}; });
     for (int k = 0; k < call.layout.operands; ++k) {
-      const auto past = reinterpret_cast<uintptr_t>(call.data[static_cast<size_t>(k)]) % bytes;
-      if (!why.unless(past == 0, "needs pointers aligned to ", bytes, " bytes; tensor ", k, " is ",
-                      past, " past")) {
+      const auto i = static_cast<size_t>(k);
+      const auto past = reinterpret_cast<uintptr_t>(call.data[i]) % bytes;
+      if (!why.unless(past == 0, "needs pointers aligned to ", bytes, " bytes; '",
+                      Call::Operation::kParameters[i].name, "' is ", past, " past")) {
         return false;
       }
     }

@@ -57,8 +57,6 @@ void evaluate(const Problem& problem, Slice slice, bool is_exact, const Formula&
               double* expected);
 Cost cost_of(const Problem& problem, double flops_per_element);
 Tolerance tolerance_of(const Problem& problem, const Parameter& output, bool is_exact);
-// The number of the dtype nearest to `value`.
-double round_to(DType dtype, double value);
 
 // All that an operation need not say itself. Op has
 //   kFlops      what a plain evaluation of its formula counts, a function call as one

@@ -31,14 +31,6 @@ double Hardshrink::formula(const Call& call, double x) {
 }
 double Sigmoid::formula(const Call& /*call*/, double x) { return 1 / (1 + std::exp(-x)); }
 
-// Through f32: to f16 and bf16 that rounds twice, as the operations themselves do, which differs
-// for no sum or product but subnormal bf16.
-double round_to(DType dtype, double value) {
-  const auto wide = static_cast<float>(value);
-  return with_type<kFloats>(dtype,
-                            [&]<class T>() -> double { return to_float(from_float<T>(wide)); });
-}
-
 Operands operands_of(const Problem& problem, int inputs) {
   Operands operands;
   operands.dtype = problem.dtype();
@@ -185,6 +177,8 @@ void evaluate(const Problem& problem, Slice slice, bool is_exact, const Formula&
       x[static_cast<size_t>(k)] = element(views[static_cast<size_t>(k)], i);
     }
     const double y = formula(x.data());
+    // Through f32, as the operations themselves: rounding twice differs from rounding once for no
+    // sum or product but subnormal bf16.
     expected[i - slice.first] = is_exact ? round_to(output.dtype, y) : y;
   }
 }

@@ -13,30 +13,42 @@
 
 namespace ws::gemm {
 
+// Element (i, j) of a matrix.
+template <class T>
+struct View {
+  T* data;
+  int64_t row;  // strides in elements
+  int64_t column;
+
+  View(const Matrix& m) : data(m.as<T>()), row(m.row), column(m.column) {}
+  __device__ __forceinline__ T* at(int64_t i, int64_t j) const {
+    return data + i * row + j * column;
+  }
+};
+
 template <class T>
 struct AnyLayoutKernel {
   static constexpr int kThreads = 256;
 
   struct Arguments {
-    Call call;
+    View<const T> a;
+    View<const T> b;
+    View<T> c;
+    int64_t m, n, k;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
-    const Call& call = arguments.call;
+    const auto& [a, b, c, m, n, k] = arguments;
     const int64_t index = block_index() * kThreads + thread_index();
-    if (index >= call.m * call.n) return;
-    const int64_t row = index / call.n;
-    const int64_t column = index % call.n;
-    const T* a = call.a.as<const T>() + row * call.a.row;
-    const T* b = call.b.as<const T>() + column * call.b.column;
+    if (index >= m * n) return;
+    const int64_t row = index / n;
+    const int64_t column = index % n;
     float sum = 0;
-    for (int64_t k = 0; k < call.k; ++k) {
-      sum += to_float(thread::load(a + k * call.a.column)) *
-             to_float(thread::load(b + k * call.b.row));
+    for (int64_t i = 0; i < k; ++i) {
+      sum += to_float(thread::load(a.at(row, i))) * to_float(thread::load(b.at(i, column)));
     }
-    T* c = call.c.as<T>() + row * call.c.row + column * call.c.column;
-    thread::store(c, from_float<T>(sum));
+    thread::store(c.at(row, column), from_float<T>(sum));
   }
 };
 
@@ -46,7 +58,7 @@ struct AnyLayout {
       using Kernel = AnyLayoutKernel<T>;
       launch<Kernel>(
           {.blocks = divide_up(call.m * call.n, Kernel::kThreads), .threads = Kernel::kThreads},
-          context.stream, {call});
+          context.stream, {call.a, call.b, call.c, call.m, call.n, call.k});
     });
   }
 };

@@ -6,9 +6,10 @@
 #include <random>
 
 #include "catalogue/catalogue.hpp"
-#include "kernels/gemm/02_mma_pipeline.cuh"
-#include "kernels/gemm/03_warp_specialized.cuh"
+#include "kernels/gemm/03_mma_pipeline.cuh"
+#include "kernels/gemm/04_warp_specialized.cuh"
 #include "tests/run.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::gemm {
 namespace {
@@ -17,13 +18,17 @@ const Operation& operation() { return operation_named("gemm"); }
 
 const Rung& rung(std::string_view name) { return *resolve(concatenate("gemm/", name)).rung; }
 
+using enum Gemm::Layout;
+constexpr Gemm::Layout kAllLayouts[] = {kNn, kNt, kTn, kTt};
+
 // A case with memory: inputs random, the output NaN, and NaN between the rows.
 template <class T>
 class Instance {
  public:
-  Instance(const Case& chosen) : problem_(make(operation(), chosen, kDType<T>)) {
+  explicit Instance(const Case& chosen) : problem_(make_problem(operation(), chosen, kDType<T>)) {
     std::mt19937 engine(5);
     std::normal_distribution<float> normal;
+    problem_ = AnyCall(problem_).problem();  // with the output's layout
     for (int i = 0; i < 3; ++i) {
       Tensor& tensor = problem_.tensor(i);
       const auto size = static_cast<size_t>(tensor.shape[0] * tensor.strides[0] + 1);
@@ -39,13 +44,16 @@ class Instance {
   }
 
   Problem& problem() { return problem_; }
+  AnyCall call() const { return AnyCall(problem_); }
 
   void expect_right() {
     const Tensor& c = problem_.tensor(2);
     std::vector<double> expected(static_cast<size_t>(c.elements()));
-    double* const target = expected.data();
-    reference(problem_, {0, items(problem_)}, {&target, 1});
-    const Tolerance allowed = tolerance(problem_);
+    std::array<double*, kMaxTensors> targets{};
+    targets[2] = expected.data();
+    const Parameter& output = Gemm::kParameters[2];
+    Gemm::reference(problem_, {0, Gemm::items(problem_, output)}, targets);
+    const Tolerance allowed = Gemm::tolerance(problem_, output);
     for (int64_t i = 0; i < c.elements(); ++i) {
       const double at = expected[static_cast<size_t>(i)];
       ASSERT_LE(std::abs(element(c, i) - at), allowed.worst * (std::abs(at) + allowed.floor))
@@ -58,26 +66,21 @@ class Instance {
   std::vector<std::unique_ptr<test::Buffer<T>>> buffers_;
 };
 
-void wait() {
-#ifndef WS_EMULATED
-  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
+void run_and_wait(const Rung& rung, const AnyCall& call) {
+  ws::run(rung, call, {});
+  runtime::synchronize_device();
 }
 
 // Every layout of a shape through one configuration of the warp-specialised rung.
 template <WgmmaShape kShape, class T = half>
 void expect_shape_right(int64_t m, int64_t n, int64_t k) {
-  for (int layout = 0; layout < 4; ++layout) {
+  for (const Gemm::Layout layout : kAllLayouts) {
     Instance<T> instance(shape(m, n, k, layout, 8));
-    const Call call = call_of(instance.problem());
-    const auto [a, b, c] = storages_of(call);
-    with_types(call.dtype, a.storage.contiguous, b.storage.contiguous,
-               [&]<class U, Contiguous kA, Contiguous kB>() {
-                 if constexpr (std::is_same_v<T, U>) {
-                   WarpSpecialized<T, kA, kB, WgmmaConfig<kShape>>::run(call, 4, nullptr);
-                 }
-               });
-    wait();
+    const Call call = Gemm::call(instance.problem());
+    with_types<DTypes{kDType<T>}>(call, [&]<class U, Contiguous kA, Contiguous kB>() {
+      WarpSpecializedKernel<U, kA, kB, WgmmaPolicy<kShape>>::run(call, 4, nullptr);
+    });
+    runtime::synchronize_device();
     instance.expect_right();
   }
 }
@@ -122,10 +125,9 @@ TEST(WarpSpecialized, SharedTiles) {
 
 TEST(MmaPipeline, CopiesOfEveryWidth) {
   for (const int64_t k : {72, 68, 66, 65}) {  // rows at multiples of 16, 8, 4 and 2 bytes
-    for (int layout = 0; layout < 4; ++layout) {
+    for (const Gemm::Layout layout : kAllLayouts) {
       Instance<half> instance(shape(k + 64, k + 128, k, layout));
-      run_mma_pipeline(instance.problem(), {});
-      wait();
+      run_and_wait(rung("mma_pipeline"), instance.call());
       instance.expect_right();
     }
   }
@@ -133,9 +135,8 @@ TEST(MmaPipeline, CopiesOfEveryWidth) {
 
 // torch's a @ w.t() and transposed outputs: the strides say it, not `layout`.
 TEST(Gemm, StridesMayTranspose) {
-  for (const char* name : {"naive", "mma_pipeline", "warp_specialized"}) {
-    if (!supports(rung(name), Instance<half>(shape(8, 8, 8, kNn)).problem(), device_capability())
-             .empty()) {
+  for (const char* name : {"any_layout", "mma_pipeline", "warp_specialized"}) {
+    if (!takes(rung(name), Instance<half>(shape(8, 8, 8, kNn)).call(), runtime::capability())) {
       continue;
     }
     Instance<half> instance(shape(80, 72, 136, kNt));
@@ -143,18 +144,17 @@ TEST(Gemm, StridesMayTranspose) {
     Tensor& b = problem.tensor(1);
     std::swap(b.shape[0], b.shape[1]);
     std::swap(b.strides[0], b.strides[1]);
-    problem.attributes[0] = kNn;
+    problem.attributes[0] = Value::choice(static_cast<int>(kNn));
     Tensor& c = problem.tensor(2);
     c.strides = {1, 80};  // as many elements as before
-    ASSERT_EQ(supports(rung(name), problem, device_capability()), "") << name;
-    ws::run(rung(name), problem, {});
-    wait();
     SCOPED_TRACE(name);
+    ASSERT_EQ(why_not(rung(name), instance.call(), runtime::capability()), "");
+    run_and_wait(rung(name), instance.call());
     instance.expect_right();
   }
 }
 
-TEST(Gemm, NaiveTakesAnyStrides) {
+TEST(Gemm, AnyLayoutTakesAnyStrides) {
   Instance<float> instance(shape(9, 14, 22, kNn));
   Problem& problem = instance.problem();
   for (int i = 0; i < 3; ++i) {  // every other column
@@ -162,39 +162,73 @@ TEST(Gemm, NaiveTakesAnyStrides) {
     problem.tensor(i).strides[1] = 2;
   }
   problem.tensor(1).shape[0] /= 2;
-  EXPECT_THAT(supports(rung("mma_pipeline"), problem, 90), testing::HasSubstr("f32"));
-  ws::run(rung("naive"), problem, {});
-  wait();
+  EXPECT_THAT(why_not(rung("mma_pipeline"), instance.call(), 90), testing::HasSubstr("f32"));
+  EXPECT_THAT(why_not(rung("naive"), instance.call(), 90), testing::HasSubstr("dense row-major a"));
+  EXPECT_EQ(best(instance.call(), 90).name, "any_layout");
+  run_and_wait(rung("any_layout"), instance.call());
   instance.expect_right();
+}
+
+TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
+  const auto chosen = [](const AnyCall& call, int capability) {
+    return std::string(best(call, capability).name);
+  };
+  const AnyCall aligned = Instance<half>(shape(64, 64, 64, kNt)).call();
+  EXPECT_EQ(chosen(aligned, 90), "warp_specialized");
+  EXPECT_EQ(chosen(aligned, 80), "mma_pipeline");
+  EXPECT_EQ(chosen(Instance<half>(shape(65, 63, 61, kNn)).call(), 90), "mma_pipeline");
+  EXPECT_EQ(chosen(Instance<float>(shape(8, 8, 8, kNn)).call(), 90), "naive");
+  EXPECT_EQ(chosen(Instance<float>(shape(8, 8, 8, kTn)).call(), 90), "any_layout");
 }
 
 TEST(Gemm, RefusalsNameTheMatrix) {
   Instance<half> instance(shape(64, 64, 64, kNn));
   Problem& problem = instance.problem();
   const Rung& hopper = rung("warp_specialized");
-  EXPECT_EQ(supports(hopper, problem, 90), "");
-  EXPECT_THAT(supports(hopper, problem, 80), testing::HasSubstr("sm_90a"));
+  EXPECT_EQ(why_not(hopper, instance.call(), 90), "");
+  EXPECT_THAT(why_not(hopper, instance.call(), 80), testing::HasSubstr("sm_90a"));
   problem.tensor(1).strides[0] = 66;
-  EXPECT_THAT(supports(hopper, problem, 90),
+  EXPECT_THAT(why_not(hopper, instance.call(), 90),
               testing::HasSubstr("rows of b start at multiples of 4"));
-  EXPECT_EQ(supports(rung("mma_pipeline"), problem, 90), "");
+  EXPECT_EQ(why_not(rung("mma_pipeline"), instance.call(), 90), "");
   problem.tensor(0).strides[1] = 2;
-  EXPECT_THAT(supports(rung("mma_pipeline"), problem, 90),
+  EXPECT_THAT(why_not(rung("mma_pipeline"), instance.call(), 90),
               testing::HasSubstr("a stride of 1 in a"));
-  EXPECT_EQ(supports(rung("naive"), problem, 90), "");
+  EXPECT_EQ(why_not(rung("any_layout"), instance.call(), 90), "");
 }
 
 TEST(Gemm, ShapesMustFit) {
-  Problem problem = make(operation(), shape(4, 6, 8, kNn), DType::kF16);
-  problem.attributes[0] = kNt;  // B [8, 6] read as [N, K]
-  problem.tensor_count = 2;
+  Problem problem = make_problem(operation(), shape(4, 6, 8, kNn), DType::kF16);
+  problem.attributes[0] = Value::choice(static_cast<int>(kNt));  // B [8, 6] read as [N, K]
+  problem.tensor(2) = {};
   try {
-    check(problem);
+    AnyCall{problem};
     FAIL() << "accepted";
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(),
                 testing::AllOf(testing::HasSubstr("K = 8"), testing::HasSubstr("K = 6")));
   }
+}
+
+// Matrices without elements, as in torch: a sum over nothing is 0.
+TEST(Gemm, WithoutElements) {
+  for (const Gemm::Layout layout : kAllLayouts) {
+    Instance<float> nothing(shape(5, 7, 0, layout));
+    const AnyCall call = nothing.call();
+    run_and_wait(best(call, runtime::capability()), call);
+    for (int64_t i = 0; i < 35; ++i) EXPECT_EQ(element(call.problem().tensor(2), i), 0);
+    for (const auto& [m, n] : {std::pair{0, 7}, {5, 0}, {0, 0}}) {
+      const AnyCall empty = Instance<half>(shape(m, n, 8, layout)).call();
+      EXPECT_THAT(empty.problem().tensor(2).extents(), testing::ElementsAre(m, n));
+      run_and_wait(best(empty, runtime::capability()), empty);
+    }
+  }
+}
+
+TEST(Gemm, OutputMayNotBeAnInput) {
+  Instance<half> instance(shape(16, 16, 16, kNn));
+  instance.problem().tensor(2).data = instance.problem().tensor(0).data;
+  EXPECT_THROW(instance.call(), InvalidArgument);
 }
 
 }  // namespace
