@@ -8,7 +8,7 @@
 
 #include "emulator/async.hpp"
 #include "warpsmith/ptx/convert.hpp"
-#include "warpsmith/tile/swizzle.hpp"
+#include "warpsmith/ptx/swizzle.hpp"
 
 namespace ws::emulator {
 
@@ -30,7 +30,7 @@ struct Operand {
   uint32_t address;
   uint32_t leading;
   uint32_t stride;
-  tile::Swizzle swizzle;
+  ptx::Swizzle swizzle;
   bool mn_major;
   int extent;  // of mn
 
@@ -40,14 +40,14 @@ struct Operand {
         stride(field(descriptor, 32)),
         mn_major(is_mn_major),
         extent(mn_extent) {
-    constexpr tile::Swizzle kTypes[] = {tile::Swizzle::kNone, tile::Swizzle::k128,
-                                        tile::Swizzle::k64, tile::Swizzle::k32};
+    constexpr ptx::Swizzle kTypes[] = {ptx::Swizzle::kNone, ptx::Swizzle::k128, ptx::Swizzle::k64,
+                                       ptx::Swizzle::k32};
     swizzle = kTypes[descriptor >> 62];
     if ((descriptor >> 49 & 7) != 0) {
       fail(Fault::kInvalidUse, concatenate(kName, ": a descriptor with a base offset"));
     }
-    const auto period = static_cast<uint32_t>(tile::swizzle_period(swizzle));
-    if (swizzle != tile::Swizzle::kNone && address % period >= 128) {
+    const auto period = static_cast<uint32_t>(ptx::swizzle_period(swizzle));
+    if (swizzle != ptx::Swizzle::kNone && address % period >= 128) {
       fail(Fault::kMisaligned,
            concatenate(kName, ": the tile starts ", address % period,
                        " bytes after a multiple of its swizzle's ", period, " bytes"));
@@ -62,12 +62,12 @@ struct Operand {
   // dimension.
   template <class Visit>
   void for_each_chunk(Visit&& visit) const {
-    const auto row_bytes = static_cast<uint32_t>(tile::swizzle_row_bytes(swizzle));
+    const auto row_bytes = static_cast<uint32_t>(ptx::swizzle_row_bytes(swizzle));
     const uint32_t row_chunks = row_bytes / 16;
-    const bool plain = swizzle == tile::Swizzle::kNone;
+    const bool plain = swizzle == ptx::Swizzle::kNone;
     const auto at = [&](uint32_t offset) {
       // The swizzle acts on addresses, so a tile may start anywhere in the first row of a pattern.
-      return shared_pointer(tile::swizzled(swizzle, address + offset));
+      return shared_pointer(ptx::swizzled(swizzle, address + offset));
     };
     if (!mn_major) {
       for (int mn = 0; mn < extent; ++mn) {

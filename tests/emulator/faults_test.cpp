@@ -344,7 +344,7 @@ TEST(Copy, StoreIsSeenAfterItsWaitAlone) {
 
 TEST(TensorFault, Places) {
   const ptx::TensorMap map =
-      ptx::make_tensor_map_2d(global_bytes.data(), 16, 64, 64, 4, 32, tile::Swizzle::k32);
+      ptx::make_tensor_map_2d(global_bytes.data(), 16, 64, 64, 4, 32, ptx::Swizzle::k32);
   expect_fault(Fault::kMisaligned, "at shared byte 192, which is not a multiple of 128", kBlock,
                with_mbarrier(1, [&](ptx::Mbarrier& barrier, std::byte* shared) {
                  ptx::tensor_load_2d(shared + 192, map, barrier, 0, 0);
@@ -363,7 +363,7 @@ TEST(TensorFault, Places) {
 
 TEST(TensorFault, MulticastMask) {
   const ptx::TensorMap map =
-      ptx::make_tensor_map_2d(global_bytes.data(), 16, 64, 64, 4, 32, tile::Swizzle::kNone);
+      ptx::make_tensor_map_2d(global_bytes.data(), 16, 64, 64, 4, 32, ptx::Swizzle::kNone);
   for (const uint16_t mask : {uint16_t{0}, uint16_t{4}}) {
     expect_fault(Fault::kOutOfRange, "for a cluster of 2 blocks", {2, 32, 2, 4096},
                  [&](std::byte* shared) {
@@ -378,7 +378,7 @@ TEST(TensorFault, MulticastMask) {
 
 TEST(TensorFault, LoadOverStoresWithoutFence) {
   const ptx::TensorMap map =
-      ptx::make_tensor_map_2d(global_bytes.data(), 16, 64, 64, 4, 32, tile::Swizzle::kNone);
+      ptx::make_tensor_map_2d(global_bytes.data(), 16, 64, 64, 4, 32, ptx::Swizzle::kNone);
   expect_fault(kInvalid, "has written without fence.proxy.async after it", kBlock,
                with_mbarrier(1, [&](ptx::Mbarrier& barrier, std::byte* shared) {
                  if (thread_index() != 0) return;

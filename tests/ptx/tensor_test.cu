@@ -10,7 +10,7 @@
 namespace ws {
 namespace {
 
-using tile::Swizzle;
+using ptx::Swizzle;
 
 // Loads the box at (x, y) and writes shared memory out as it lies there.
 struct LoadBox {
@@ -62,7 +62,7 @@ struct StoreBox {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     for (int i = thread_index(); i < a.elements; i += block_threads()) {
       const auto plain = static_cast<uint32_t>(i * sizeof(T));
-      const uint32_t place = a.swizzle == Swizzle::kNone ? plain : tile::swizzled(a.swizzle, plain);
+      const uint32_t place = a.swizzle == Swizzle::kNone ? plain : ptx::swizzled(a.swizzle, plain);
       shared.box[place / sizeof(T)] = static_cast<T>(i + 1);
     }
     ptx::fence_proxy_async();

@@ -13,7 +13,7 @@ namespace ws {
 namespace {
 
 using ptx::Major;
-using tile::Swizzle;
+using ptx::Swizzle;
 
 constexpr int kDepth = 64;  // four instructions deep
 constexpr int kSteps = kDepth / 16;

@@ -10,7 +10,7 @@
 
 #include "warpsmith/device.hpp"
 #include "warpsmith/error.hpp"
-#include "warpsmith/tile/swizzle.hpp"
+#include "warpsmith/ptx/swizzle.hpp"
 
 #ifdef WS_EMULATED
 #include <cstring>
@@ -36,7 +36,7 @@ struct TensorMapShape {
   std::array<int64_t, 5>
       strides{};             // bytes, multiples of 16; [0] is not used: the innermost is dense
   std::array<int, 5> box{};  // elements of a copy, up to 256 in each dimension
-  tile::Swizzle swizzle = tile::Swizzle::kNone;  // box rows are then one swizzle row
+  Swizzle swizzle = Swizzle::kNone;  // box rows are then one swizzle row
 };
 
 namespace detail {
@@ -54,9 +54,8 @@ inline std::string describe(const TensorMapShape& shape) {
   list("extents", shape.extents, 0);
   list("strides", shape.strides, 1);
   list("box", shape.box, 0);
-  return text + concatenate(", swizzle ", shape.swizzle == tile::Swizzle::kNone
-                                              ? 0
-                                              : tile::swizzle_row_bytes(shape.swizzle));
+  return text + concatenate(", swizzle ",
+                            shape.swizzle == Swizzle::kNone ? 0 : swizzle_row_bytes(shape.swizzle));
 }
 
 // The driver's rules, with words for each; it knows only "invalid value".
@@ -86,9 +85,8 @@ inline void check(const TensorMapShape& shape) {
   rule(row % 16 == 0, "a box row of ", row, " bytes is not a multiple of 16");
   // The driver takes shorter rows too; they would lie apart in shared memory, which nothing here
   // uses.
-  rule(shape.swizzle == tile::Swizzle::kNone || row == tile::swizzle_row_bytes(shape.swizzle),
-       "a box row of ", row, " bytes is not one swizzle row of ",
-       tile::swizzle_row_bytes(shape.swizzle));
+  rule(shape.swizzle == Swizzle::kNone || row == swizzle_row_bytes(shape.swizzle), "a box row of ",
+       row, " bytes is not one swizzle row of ", swizzle_row_bytes(shape.swizzle));
 }
 
 #ifndef WS_EMULATED
@@ -126,9 +124,8 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
   image.magic = emulator::kTensorMapMagic;
   image.element_bytes = static_cast<uint16_t>(shape.element_bytes);
   image.rank = static_cast<uint16_t>(shape.rank);
-  image.swizzle_span = shape.swizzle == tile::Swizzle::kNone
-                           ? 0
-                           : static_cast<uint32_t>(tile::swizzle_row_bytes(shape.swizzle));
+  image.swizzle_span =
+      shape.swizzle == Swizzle::kNone ? 0 : static_cast<uint32_t>(swizzle_row_bytes(shape.swizzle));
   image.base = static_cast<std::byte*>(const_cast<void*>(shape.base));
   image.extents = shape.extents;
   for (size_t d = 0; d < 5; ++d) image.box[d] = static_cast<uint16_t>(shape.box[d]);
@@ -173,7 +170,7 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
 // [box_rows, box_columns].
 template <class T>
 TensorMap make_tensor_map_2d(const T* base, int64_t rows, int64_t columns, int64_t row_stride,
-                             int box_rows, int box_columns, tile::Swizzle swizzle) {
+                             int box_rows, int box_columns, Swizzle swizzle) {
   constexpr auto kBytes = static_cast<int>(sizeof(T));
   return make_tensor_map({.base = base,
                           .element_bytes = kBytes,

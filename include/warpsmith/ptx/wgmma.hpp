@@ -11,7 +11,7 @@
 #pragma once
 
 #include "warpsmith/ptx/address.hpp"
-#include "warpsmith/tile/swizzle.hpp"
+#include "warpsmith/ptx/swizzle.hpp"
 #include "warpsmith/types.hpp"
 
 #ifdef WS_EMULATED
@@ -28,17 +28,19 @@ enum class Major { kK, kMN };
 // Where an operand lies. In units of 16-byte chunks, 8 elements each, its tile is made of atoms: 8
 // rows of one swizzle row (16, 32, 64 or 128 bytes). The two offsets lead from atom to atom:
 //
-//   major, swizzle     an atom is                   leading_bytes: next ...     stride_bytes: next
-//   ... kK,  none          8 mn x 8 k                   8 k                         8 mn kK,  k32
-//   to k128   8 mn x 16, 32, 64 k          (not used)                  8 mn kMN, none          8 k
-//   x 8 mn                   8 k                         8 mn kMN, k32 to k128   8 k x 16, 32, 64
-//   mn          16, 32, 64 mn               8 k
+// clang-format off
+//   major, swizzle      an atom is               leading_bytes: next ...   stride_bytes: next ...
+//   kK,  none           8 mn x 8 k               8 k                       8 mn
+//   kK,  k32 to k128    8 mn x 16, 32, 64 k      (not used)                8 mn
+//   kMN, none           8 k x 8 mn               8 k                       8 mn
+//   kMN, k32 to k128    8 k x 16, 32, 64 mn      16, 32, 64 mn             8 k
+// clang-format on
 //
 // `shared` starts at a multiple of swizzle_period; in K-major tiles wider than 16 elements of k,
 // the descriptor of the next 16 is wgmma_advance(descriptor, 32), for the swizzle acts on
 // addresses.
 __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_t leading_bytes,
-                                                     uint32_t stride_bytes, tile::Swizzle swizzle) {
+                                                     uint32_t stride_bytes, Swizzle swizzle) {
   const uint32_t address = shared_address(shared);
 #ifdef WS_EMULATED
   emulator::wgmma_check_descriptor(address, leading_bytes, stride_bytes);
@@ -46,7 +48,7 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
   // Layout types: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes.
   const uint64_t type =
-      swizzle == tile::Swizzle::kNone ? 0 : 4 - static_cast<uint64_t>(static_cast<int>(swizzle));
+      swizzle == Swizzle::kNone ? 0 : 4 - static_cast<uint64_t>(static_cast<int>(swizzle));
   return field(address) | (field(leading_bytes) << 16) | (field(stride_bytes) << 32) | (type << 62);
 }
 

@@ -63,12 +63,12 @@ struct OperandStage {
   // Of the matrix that `load` reads: `outer` by `k`, runs `leading` elements apart.
   static ptx::TensorMap tensor_map(const T* data, int64_t outer, int64_t k, int64_t leading) {
     return ptx::make_tensor_map_2d(data, kKMajor ? outer : k, kKMajor ? k : outer, leading,
-                                   kBoxRows, 64, Swizzle::k128);
+                                   kBoxRows, 64, ptx::Swizzle::k128);
   }
 
   __device__ __forceinline__ static uint64_t descriptor(const T* stage) {
     // Eight rows are 1024 bytes; the next 64 of the outer dimension are the next panel.
-    return ptx::wgmma_descriptor(stage, kPanelElements * sizeof(T), 1024, Swizzle::k128);
+    return ptx::wgmma_descriptor(stage, kPanelElements * sizeof(T), 1024, ptx::Swizzle::k128);
   }
   // The operand of one wgmma: from 64 * panel of the outer dimension and k on.
   __device__ __forceinline__ static uint64_t advance(uint64_t descriptor, int panel, int k) {

@@ -33,7 +33,8 @@ struct WarpStore {
 
   // The map whose boxes put() stores: `rows` rows of `columns` elements of T, `leading` apart.
   static ptx::TensorMap tensor_map(const T* data, int64_t rows, int64_t columns, int64_t leading) {
-    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, Swizzle::k128);
+    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns,
+                                   ptx::Swizzle::k128);
   }
 
   // Rounds the warp's 16 rows of 64 columns of wgmma's accumulators, d[0] ... d[31] of every lane,
@@ -51,8 +52,8 @@ struct WarpStore {
       const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
                                     pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
       ptx::stmatrix_x4(
-          staged + swizzled_chunk<Swizzle::k128>(static_cast<uint32_t>(lane % 16),
-                                                 static_cast<uint32_t>(i * 2 + lane / 16)),
+          staged + ptx::swizzled_chunk<ptx::Swizzle::k128>(
+                       static_cast<uint32_t>(lane % 16), static_cast<uint32_t>(i * 2 + lane / 16)),
           matrices);
     }
     ptx::fence_proxy_async();

@@ -1,11 +1,11 @@
 // The swizzle patterns, against the figures of the PTX ISA ("Swizzling modes").
-#include "warpsmith/tile/swizzle.hpp"
+#include "warpsmith/ptx/swizzle.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace ws::tile {
+namespace ws::ptx {
 namespace {
 
 // Where the documentation's tables put the chunks of the first 8 lines of 128 bytes.
@@ -79,4 +79,4 @@ TEST(Swizzle, SpreadsAColumnOverTheBanks) {
 }
 
 }  // namespace
-}  // namespace ws::tile
+}  // namespace ws::ptx

@@ -1,12 +1,12 @@
-// Swizzled shared-memory tiles: which bank a 16-byte chunk lies in depends on its row, so that a
-// column of chunks touches all banks. The patterns are those of tensor maps and wgmma descriptors
-// (PTX ISA, "Swizzling modes"), so one tile can be written by a tensor copy and read by wgmma,
-// ldmatrix or plain loads.
+// The swizzles of tensor maps and wgmma descriptors (PTX ISA, "Swizzling modes"): which bank a
+// 16-byte chunk of shared memory lies in depends on its row, so that a column of chunks touches all
+// banks. One pattern for all: a tile can be written by a tensor copy and read by wgmma, ldmatrix or
+// plain loads.
 #pragma once
 
 #include "warpsmith/device.hpp"
 
-namespace ws::tile {
+namespace ws::ptx {
 
 // kN: rows of N bytes; among rows that share the 32 banks, the 16-byte chunks trade places.
 enum class Swizzle { kNone, k32, k64, k128 };
@@ -42,4 +42,4 @@ __host__ __device__ constexpr uint32_t swizzled_chunk(uint32_t row, uint32_t chu
   return swizzled(kSwizzle, row * static_cast<uint32_t>(swizzle_row_bytes(kSwizzle)) + chunk * 16);
 }
 
-}  // namespace ws::tile
+}  // namespace ws::ptx
