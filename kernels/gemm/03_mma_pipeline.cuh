@@ -176,7 +176,7 @@ struct MmaPipeline {
     const int bytes = copy_bytes(call);
     const DeviceFacts& device = device_facts();
     const bool wide = bytes == 16 && choose_wide(call, device.multiprocessors, device.shared_bytes);
-    with_types(call, [&]<class T, Contiguous kA, Contiguous kB>() {
+    with_types<kHalves>(call, [&]<class T, Contiguous kA, Contiguous kB>() {
       if (wide) {
         MmaPipelineKernel<T, kA, kB, MmaWide>::run(call, bytes, context.stream);
       } else {

@@ -217,7 +217,7 @@ struct WarpSpecialized {
 
   static void run(const Call& call, const Context& context) {
     const int blocks = device_facts().multiprocessors;
-    with_types(call, [&]<class T, Contiguous kA, Contiguous kB>() {
+    with_types<kHalves>(call, [&]<class T, Contiguous kA, Contiguous kB>() {
       switch (choose_wgmma(call, blocks)) {
         case WgmmaChoice::kBig:
           return WarpSpecializedKernel<T, kA, kB, WgmmaBig>::run(call, blocks, context.stream);

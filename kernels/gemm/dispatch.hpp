@@ -7,8 +7,8 @@
 
 namespace ws::gemm {
 
-// f.template operator()<T, A's contiguous index, B's>() for a call in f16 or bf16.
-template <DTypes kSet = kHalves, class F>
+// f.template operator()<T, A's contiguous index, B's>() for a call in one of kSet.
+template <DTypes kSet, class F>
 void with_types(const Call& call, F&& f) {
   constexpr Contiguous kColumns = Contiguous::kColumns;
   constexpr Contiguous kRows = Contiguous::kRows;
