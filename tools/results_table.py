@@ -1,73 +1,178 @@
 #!/usr/bin/env python3
-"""Makes results/README.md from the JSON files of `bench` under results/.
+"""Keeps results/: a JSON file for each operation, and the tables made from them.
 
-Usage: tools/results_table.py [--check]; --check fails where the file is not what the JSON says.
+Usage:
+    tools/results_table.py              write the tables into each family's README, and the index
+    tools/results_table.py --check      fail where one of them is not what the JSON says
+    tools/results_table.py --add FILE   file what `bench` wrote (several runs: several files); what
+                                        results/ had of these operations on that device is replaced
+
+A file holds `runs` (revision, date, options) and `results`: one problem each, which says in which
+run it was measured. A measurement is a line, with four significant digits.
 """
 
+import argparse
 import json
+import math
+import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+MADE_BY = "<!-- Made by tools/results_table.py; write nothing between these marks. -->"
 
 HEAD = """# Results
 
-Made by `tools/results_table.py` from the JSON files here, which `warpsmith bench` wrote on the
-device that each names. For every problem: the fastest rung, its median time, its rate, its share of
-the ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same
-run; for GEMM the data sheet's tensor rate), and how many times faster it is than each peer in the
-same interleaved run. Every rung of every problem is in the JSON.
+Figures that `warpsmith bench` wrote on the device that each folder names, a file for each
+operation. The tables are in the lessons of the families; what was predicted and learnt is in their
+journals, and for memory and hardware in general in [JOURNAL.md](JOURNAL.md).
+
+How to read a table: for every problem the fastest rung, its median time, its rate, its share of the
+ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same run;
+for GEMM the data sheet's tensor rate), and how many times faster it is than each peer in the same
+interleaved run. Every rung of every problem is in the JSON, and `warpsmith compare` holds two files
+side by side.
 """
 
+COLUMNS = """| problem | fastest rung | us | rate | of ceiling | of cudaMemcpy | x peer |
+|---|---|---:|---:|---:|---:|---|"""
 
-def timed(group: dict, role: str) -> list[dict]:
+Group = dict[str, Any]
+
+
+# ---- Files ---------------------------------------------------------------------------------------
+
+
+def rounded(value: Any) -> Any:
+    """Four significant digits of a measured number; whole numbers stay as they are."""
+    if isinstance(value, float) and math.isfinite(value):
+        short = value if value.is_integer() else float(f"{value:.4g}")
+        return int(short) if short.is_integer() else short
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [rounded(entry) for entry in value]
+    return value
+
+
+def compact(data: dict[str, Any]) -> str:
+    """A result file as text, with a line for each run and each measurement."""
+
+    def line(value: Any) -> str:
+        return json.dumps(rounded(value), separators=(",", ":"), ensure_ascii=False)
+
+    head = [f" {line(key)}: {line(data[key])}," for key in data if key not in ("runs", "results")]
+    runs = ",\n".join(f"  {line(run)}" for run in data["runs"])
+    groups = []
+    for group in data["results"]:
+        measurements = ",\n".join(f"   {line(m)}" for m in group["measurements"])
+        facts = {key: value for key, value in group.items() if key != "measurements"}
+        groups.append(f'  {line(facts)[:-1]},"measurements":[\n{measurements}]}}')
+    return "\n".join(
+        ["{", *head, ' "runs": [', f"{runs}],", ' "results": [', ",\n".join(groups) + "]", "}\n"]
+    )
+
+
+def add(paths: Sequence[Path]) -> None:
+    """Files the results of `bench` by device, family and operation."""
+    files: dict[Path, dict[str, Any]] = {}
+    for path in paths:
+        data = json.loads(path.read_text())
+        folder = RESULTS / data["device"]["name"].split()[-1].lower()
+        for group in data["results"]:
+            target = folder / group["family"] / f"{group['operation']}.json"
+            if target not in files:
+                head = {key: data[key] for key in ("tool", "format", "device")}
+                files[target] = {**head, "runs": [], "results": []}
+            filed = files[target]
+            run = data["runs"][group["run"]]
+            if run not in filed["runs"]:
+                filed["runs"].append(run)
+            filed["results"].append({**group, "run": filed["runs"].index(run)})
+    for target, data in files.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(compact(data))
+        print(f"wrote {target.relative_to(ROOT)}")
+
+
+# ---- Tables --------------------------------------------------------------------------------------
+
+
+def timed(group: Group, role: str) -> list[dict[str, Any]]:
     found = [m for m in group["measurements"] if m["role"] == role and m.get("runs", 0) > 0]
     return sorted(found, key=lambda m: m["median_us"])
 
 
-def row(group: dict) -> str:
+def ratios(groups: Sequence[Group]) -> str:
+    """To each peer that was timed, of the first run it was in."""
+    found: dict[str, str] = {}
+    for group in groups:
+        best = timed(group, "rung")[0]
+        for peer in timed(group, "peer"):
+            ratio = f"{peer['median_us'] / best['median_us']:.2f} {peer['name']}"
+            found.setdefault(peer["name"], ratio)
+    return ", ".join(found.values())
+
+
+def microseconds(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+def row(groups: Sequence[Group], changing: set[str]) -> str:
+    """One problem, measured in one or several runs; the first is the one whose times are told."""
+    group = groups[0]
     best = timed(group, "rung")[0]
-    memory = group["bound"] == "memory"
-    rate = f"{best['rate'] / 1e9:.0f} GB/s" if memory else f"{best['rate'] / 1e12:.1f} TFLOP/s"
+    rate = best["rate"]
+    rate = f"{rate / 1e9:.0f} GB/s" if group["bound"] == "memory" else f"{rate / 1e12:.1f} TFLOP/s"
     memcpy = [m for m in timed(group, "copy") if m["name"] == "cudaMemcpyAsync"]
     of_memcpy = f"{100 * memcpy[0]['median_us'] / best['median_us']:.1f} %" if memcpy else ""
-    peers = ", ".join(
-        f"{m['median_us'] / best['median_us']:.2f} {m['name']}" for m in timed(group, "peer")
-    )
+    rung = best["name"].split("/")[1]
     cells = [
-        group["problem"].replace(" bounded=true", ""),
-        best["name"].split("/")[1],
-        f"{best['median_us']:.1f}",
+        group["problem"] + (" (bytes at most)" if group.get("at_most") else ""),
+        f"{rung} (not deterministic)" if rung in changing else rung,
+        microseconds(best["median_us"]),
         rate,
         f"{100 * best['of_ceiling']:.1f} %",
         of_memcpy,
-        peers,
+        ratios(groups),
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def section(path: Path) -> str:
-    data = json.loads(path.read_text())
-    groups = [g for g in data["results"] if timed(g, "rung")]
-    device = data["device"]["name"]
-    lines = [
-        f"## {path.relative_to(RESULTS).as_posix()}",
-        "",
-        f"{device}, {data['date'][:10]}, revision {data['revision']}.",
-        "",
-        "| problem | fastest rung | us | rate | of ceiling | of cudaMemcpy | x peer |",
-        "|---|---|---:|---:|---:|---:|---|",
-    ]
-    return "\n".join([*lines, *map(row, groups)]) + "\n"
+def rows(data: dict[str, Any]) -> Iterator[str]:
+    by_problem: dict[str, list[Group]] = {}
+    changing = set()
+    for group in data["results"]:
+        if timed(group, "rung"):
+            by_problem.setdefault(group["problem"], []).append(group)
+        for m in group["measurements"]:
+            if m.get("deterministic") is False:
+                changing.add(m["name"].split("/")[1])
+    for groups in by_problem.values():
+        yield row(groups, changing)
+
+
+def table(folder: Path) -> str:
+    """All that one device measured of a family: results/h200/softmax."""
+    files = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    runs = sorted({(run["date"][:10], run["revision"]) for data in files for run in data["runs"]})
+    told = ", ".join(f"{date} ({revision})" for date, revision in runs)
+    lines = [f"{files[0]['device']['name']}, {told}:", "", COLUMNS]
+    return "\n".join([*lines, *(line for data in files for line in rows(data))])
 
 
 def overhead(path: Path) -> str:
     data = json.loads(path.read_text())
     lines = [
-        f"## {path.relative_to(RESULTS).as_posix()}",
+        f"## Host time of a call: {path.relative_to(RESULTS).as_posix()}",
         "",
-        f"Host time of an eager call from Python at {data['elements']} f32 elements; "
-        f"{data['device']}, torch {data['torch']}.",
+        f"An eager call from Python at {data['elements']} f32 elements; {data['device']}, torch "
+        f"{data['torch']}.",
         "",
         "| call | warpsmith us | torch us | ratio |",
         "|---|---:|---:|---:|",
@@ -78,22 +183,55 @@ def overhead(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page() -> str:
-    parts = [HEAD]
-    for path in sorted(RESULTS.glob("*/*.json")):
-        is_bench = "results" in json.loads(path.read_text())
-        parts.append(section(path) if is_bench else overhead(path))
-    return "\n".join(parts)
+def index() -> str:
+    lines = [HEAD, "| family | tables | journal | JSON |", "|---|---|---|---|"]
+    families = sorted({path.parent.name for path in RESULTS.glob("*/*/*.json")})
+    for family in families:
+        lesson = f"[lesson](../kernels/{family}/README.md#measured)"
+        journal = ROOT / "kernels" / family / "JOURNAL.md"
+        link = f"[journal](../kernels/{family}/JOURNAL.md)" if journal.exists() else ""
+        folders = sorted({path.parent for path in RESULTS.glob(f"*/{family}/*.json")})
+        files = ", ".join(
+            f"[{folder.parent.name}/{family}]({folder.parent.name}/{family})" for folder in folders
+        )
+        lines.append(f"| {family} | {lesson} | {link} | {files} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_tables(text: str, tables: str) -> str:
+    """A README with its tables renewed, or appended where it has none yet."""
+    block = f"{BEGIN}\n{MADE_BY}\n\n{tables}\n\n{END}"
+    if BEGIN not in text:
+        return f"{text.rstrip()}\n\n## Measured\n\n{block}\n"
+    pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+    return pattern.sub(lambda _: block, text, count=1)
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every file with tables in it, and what it should be."""
+    parts = [index()]
+    parts += [overhead(path) for path in sorted(RESULTS.glob("*/overhead.json"))]
+    yield RESULTS / "README.md", "\n".join(parts)
+    for family in sorted({path.parent.name for path in RESULTS.glob("*/*/*.json")}):
+        lesson = ROOT / "kernels" / family / "README.md"
+        tables = [table(folder) for folder in sorted(RESULTS.glob(f"*/{family}"))]
+        yield lesson, with_tables(lesson.read_text(), "\n\n".join(tables))
 
 
 def main() -> int:
-    target = RESULTS / "README.md"
-    if "--check" in sys.argv[1:]:
-        if target.read_text() != page():
-            print(f"{target} is not what the JSON says: run tools/results_table.py")
-            return 1
-        return 0
-    target.write_text(page())
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, fail where it differs")
+    parser.add_argument("--add", nargs="+", type=Path, metavar="FILE", help="file bench's results")
+    options = parser.parse_args()
+    if options.add:
+        add(options.add)
+    stale = [path for path, text in pages() if path.read_text() != text]
+    if options.check:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is not what the JSON says: run tools/results_table.py")
+        return bool(stale)
+    for path, text in pages():
+        path.write_text(text)
     return 0
 
 
