@@ -106,13 +106,28 @@ Json to_json(const Family& family) {
   return json;
 }
 
+Json dtype_table() {
+  Json table = Json::array();
+  for (const DTypeFacts& facts : kDTypeFacts) {
+    table.push_back({{"name", facts.name},
+                     {"torch", facts.torch_name},
+                     {"code", facts.dlpack_code},
+                     {"bits", 8 * facts.bytes},
+                     {"float", facts.is_float}});
+  }
+  return table;
+}
+
 }  // namespace
 
 const Json& catalogue_json() {
   static const Json kCatalogue = [] {
     Json all = Json::array();
     for (const Family* family : families()) all.push_back(to_json(*family));
-    return Json{{"version", "0.1.0"}, {"device", runtime::kName}, {"families", all}};
+    return Json{{"version", "0.1.0"},
+                {"device", runtime::kName},
+                {"dtypes", dtype_table()},
+                {"families", all}};
   }();
   return kCatalogue;
 }
@@ -183,6 +198,21 @@ Value value_from(const Attribute& attribute, const Json& json) {
   std::string text;
   for (const Json& entry : json) text.append(text.empty() ? "" : ",").append(entry.dump());
   return parse_value(attribute, text);
+}
+
+Json to_json(const Operation& operation, const Case& chosen) {
+  const auto end =
+      chosen.extents.begin() + static_cast<std::ptrdiff_t>(operation.extent_names.size());
+  Json json = {{"extents", std::vector(chosen.extents.begin(), end)},
+               {"offset", chosen.offset},
+               {"padding", chosen.padding},
+               {"attributes", Json::object()}};
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    if (chosen.attributes[i].is_unset()) continue;
+    const Attribute& attribute = operation.attributes[i];
+    json["attributes"][std::string(attribute.name)] = to_json(attribute, chosen.attributes[i]);
+  }
+  return json;
 }
 
 Json names_of(DTypes dtypes) {

@@ -11,7 +11,8 @@ namespace ws {
 
 using Json = nlohmann::ordered_json;
 
-// {"version", "device", "families": [{"name", "summary", "operations", "rungs"}]}, made once.
+// {"version", "device", "dtypes", "families": [{"name", "summary", "operations", "rungs"}]}, made
+// once.
 const Json& catalogue_json();
 const std::string& catalogue_text();  // dumped
 
@@ -26,6 +27,9 @@ Json to_json(const Attribute& attribute, const Value& value);
 // And back; text is read as parse_value() reads it. Throws InvalidArgument that names the
 // attribute.
 Value value_from(const Attribute& attribute, const Json& json);
+
+// {"extents", "offset", "padding", "attributes": {name: value, of those that are set}}
+Json to_json(const Operation& operation, const Case& chosen);
 
 Json names_of(DTypes dtypes);  // ["f32", "f16"]
 
