@@ -1,5 +1,7 @@
 #include "harness/kernels.hpp"
 
+#include "warpsmith/ptx/special_register.hpp"
+#include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws::harness {
@@ -51,8 +53,8 @@ struct DelayKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
-    const int64_t start = clock64();
-    while (clock64() - start < a.clocks) {
+    const int64_t start = ptx::clock64();
+    while (ptx::clock64() - start < a.clocks) {
     }
   }
 };
@@ -63,9 +65,9 @@ void launch_copy(void* target, const void* source, size_t bytes, Stream stream) 
   const auto vectors = static_cast<int64_t>(bytes / 16);
   constexpr int64_t kPerBlock = CopyKernel::kThreads;
   if (vectors == 0) return;
-  launch<CopyKernel>(
-      {.blocks = (vectors + kPerBlock - 1) / kPerBlock, .threads = CopyKernel::kThreads}, stream,
-      {static_cast<float*>(target), static_cast<const float*>(source), vectors});
+  launch<CopyKernel>({.blocks = divide_up(vectors, kPerBlock), .threads = CopyKernel::kThreads},
+                     stream,
+                     {static_cast<float*>(target), static_cast<const float*>(source), vectors});
 }
 
 void launch_flush(const void* buffer, size_t bytes, Stream stream) {

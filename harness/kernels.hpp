@@ -1,4 +1,4 @@
-// Kernels of the harness itself, for the GPU alone.
+// Kernels of the harness itself.
 #pragma once
 
 #include <cstddef>
