@@ -12,7 +12,8 @@
 namespace ws::harness {
 
 // A peer from outside C++: enqueues one call on the stream. Python brings torch's that way. It
-// reads the problem's inputs, and writes where it likes.
+// reads the problem's tensors, and writes where it likes: nothing of it is compared. A first call
+// that throws InvalidArgument declines the problem, which is a skip and no failure.
 struct CallbackPeer {
   std::string name;
   std::function<void(const Problem&, Stream)> run;
@@ -43,9 +44,12 @@ struct Measurement {
   double rate = 0;        // bytes/s or FLOP/s, of the median
   double of_ceiling = 0;  // fraction
   double error = -1;      // after timing; negative: not compared
+  std::string from{};     // of a rung: the one it grew from; empty: the bottom of a ladder
+  bool deterministic = true;
 };
 
 struct BenchGroup {
+  std::string family;
   std::string operation;
   std::string problem;
   DType dtype = DType::kF32;
@@ -58,6 +62,8 @@ struct BenchGroup {
   std::vector<Measurement> measurements;
 
   const Measurement* fastest(Role role) const;  // of those that passed; null: none
+  // How many times faster a rung is than the one it grew from; 0 where that has not passed here.
+  double over_from(const Measurement& rung) const;
 };
 
 // Times the rungs, the operation's peers, the callbacks and copies in turn: A B C A B C ... Each
@@ -69,7 +75,10 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
 
 Json to_json(const BenchGroup& group);
 
-// A result file: header, options, groups.
+// A result file: device, the run (revision, date, options), and the groups. Measured numbers have
+// four significant digits.
 Json report(const BenchOptions& options, std::span<const BenchGroup> groups);
+// Its text: a line for each measurement.
+std::string report_text(const Json& report);
 
 }  // namespace ws::harness

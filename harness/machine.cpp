@@ -9,10 +9,7 @@
 #include <ctime>
 
 #include "harness/embedded.hpp"
-
-#ifndef WS_EMULATED
-#include <cuda_runtime.h>
-#endif
+#include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
 namespace {
@@ -46,49 +43,24 @@ const DataSheet* data_sheet(std::string_view device) {
   return at == kDataSheets.end() ? nullptr : &*at;
 }
 
-#ifndef WS_EMULATED
-std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
-#endif
-
 }  // namespace
 
-#ifdef WS_EMULATED
 Machine machine() {
-  return {
-      .device = "emulator", .capability = device_capability(), .driver = "none", .runtime = "none"};
-}
-#else
-Machine machine() {
-  int device = 0;
-  detail::check_cuda(cudaGetDevice(&device), "no GPU to measure: cudaGetDevice");
-  cudaDeviceProp properties{};
-  detail::check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  const auto attribute = [device](cudaDeviceAttr which) {
-    int value = 0;
-    detail::check_cuda(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
-    return value;
-  };
+  runtime::require_device();
+  const DeviceFacts& facts = device_facts();
   Machine m;
-  m.device = properties.name;
-  m.capability = properties.major * 10 + properties.minor;
-  m.multiprocessors = properties.multiProcessorCount;
-  m.memory_bytes = properties.totalGlobalMem;
-  m.l2_bytes = static_cast<size_t>(properties.l2CacheSize);
-  m.clock = 1e3 * attribute(cudaDevAttrClockRate);
-  if (const DataSheet* sheet = data_sheet(m.device)) {
-    m.memory_rate = sheet->memory_rate;
-  } else {
-    // Two transfers per clock.
-    m.memory_rate = 2e3 * attribute(cudaDevAttrMemoryClockRate) *
-                    attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
-  }
-  int number = 0;
-  detail::check_cuda(cudaDriverGetVersion(&number), "cudaDriverGetVersion");
-  m.driver = version(number);
-  m.runtime = version(CUDART_VERSION);
+  m.device = runtime::device_name();
+  m.capability = facts.capability;
+  m.multiprocessors = facts.multiprocessors;
+  m.memory_bytes = runtime::memory_info().total;
+  m.l2_bytes = facts.l2_bytes;
+  m.clock = facts.clock;
+  const DataSheet* sheet = data_sheet(m.device);
+  m.memory_rate = sheet == nullptr ? facts.memory_rate : sheet->memory_rate;
+  m.driver = runtime::driver_version();
+  m.runtime = runtime::runtime_version();
   return m;
 }
-#endif
 
 double peak_flops(const Machine& machine, DType dtype) {
   const bool narrow = dtype == DType::kF16 || dtype == DType::kBf16;
@@ -104,11 +76,13 @@ double peak_flops(const Machine& machine, DType dtype) {
 
 double floor_microseconds(const Machine& machine, const Problem& problem, const Cost& cost) {
   double written = 0;
-  for (const Tensor& output : problem.outputs()) {
-    written += static_cast<double>(output.elements()) * static_cast<double>(size_of(output.dtype));
+  for (size_t i = 0; i < problem.operation->parameters.size(); ++i) {
+    if (!problem.operation->parameters[i].is_written()) continue;
+    const Tensor& tensor = problem.tensors[i];
+    written += static_cast<double>(tensor.elements()) * static_cast<double>(size_of(tensor.dtype));
   }
   const double bytes = cost.bytes - std::min(written, static_cast<double>(machine.l2_bytes));
-  const DType dtype = problem.tensor(0).dtype;
+  const DType dtype = problem.dtype();
   // f32 products may run on tensor cores as TF32, at half the rate of f16.
   const double flops = std::max(2 * peak_flops(machine, dtype),
                                 dtype == DType::kF32 ? peak_flops(machine, DType::kF16) : 0.0);
@@ -130,12 +104,9 @@ Json to_json(const Machine& machine) {
           {"runtime", machine.runtime}};
 }
 
-Json header() {
-  return {{"tool", "warpsmith"},
-          {"format", 1},
-          {"revision", revision()},
-          {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-          {"device", to_json(machine())}};
+Json provenance() {
+  return {{"revision", revision()},
+          {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
 }
 
 }  // namespace ws::harness

@@ -19,7 +19,7 @@ struct Machine {
   std::string runtime;     // CUDA version of this build
 };
 
-// Of the current device. Throws ws::Error with CUDA's words where there is no GPU.
+// Of the current device. Throws InvalidArgument that says what to do where there is no GPU.
 Machine machine();
 
 // Dense floating-point operations per second by the data sheet, tensor cores for the types they
@@ -34,8 +34,8 @@ double floor_microseconds(const Machine& machine, const Problem& problem, const 
 // Of the sources this was built from; WARPSMITH_REVISION in the environment overrides it.
 std::string revision();
 
-// Tool, device, driver, runtime, git revision and date (UTC): the head of a result file.
 Json to_json(const Machine& machine);
-Json header();
+// Git revision and date (UTC): when and from what a result was made.
+Json provenance();
 
 }  // namespace ws::harness

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#ifndef WS_EMULATED
-#include <cuda_runtime.h>
-#endif
+#include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
 namespace {
@@ -15,58 +13,46 @@ class Collector : public LaunchObserver {
   std::vector<KernelFacts> launches;
 };
 
-#ifndef WS_EMULATED
-void ask_device(const KernelFacts& facts, KernelResources& resources) {
-  cudaFuncAttributes attributes{};
-  detail::check_cuda(cudaFuncGetAttributes(&attributes, facts.entry), "cudaFuncGetAttributes");
-  resources.registers = attributes.numRegs;
-  resources.local_bytes = static_cast<int>(attributes.localSizeBytes);
-  detail::check_cuda(cudaFuncSetAttribute(facts.entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          static_cast<int>(facts.shared_bytes)),
-                     "cudaFuncSetAttribute(shared memory)");
-  detail::check_cuda(
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resources.blocks_per_sm, facts.entry,
-                                                    facts.grid.threads, facts.shared_bytes),
-      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  int device = 0;
-  int most = 0;
-  detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  detail::check_cuda(cudaDeviceGetAttribute(&most, cudaDevAttrMaxThreadsPerMultiProcessor, device),
-                     "cudaDeviceGetAttribute");
-  resources.occupancy =
-      static_cast<double>(resources.blocks_per_sm) * facts.grid.threads / std::max(most, 1);
+KernelResources resources_of(const KernelFacts& facts) {
+  const runtime::KernelUsage usage =
+      runtime::usage_of(facts.entry, facts.grid.threads, facts.shared_bytes);
+  KernelResources resources;
+  resources.grid = facts.grid;
+  resources.shared_bytes = facts.shared_bytes;
+  resources.registers = usage.registers;
+  resources.local_bytes = usage.local_bytes;
+  resources.blocks_per_sm = usage.blocks_per_multiprocessor;
+  if (usage.blocks_per_multiprocessor >= 0) {
+    const int threads = usage.blocks_per_multiprocessor * facts.grid.threads;
+    resources.occupancy =
+        static_cast<double>(threads) / std::max(device_facts().threads_per_multiprocessor, 1);
+  }
+  return resources;
 }
-#endif
 
 }  // namespace
 
 std::vector<KernelResources> resources_of(const Rung& rung, const Operation& operation,
                                           const Case& chosen, DType dtype) {
-  Problem problem = make_problem(operation, chosen, dtype);
+  AnyCall call(make_problem(operation, chosen, dtype));
   // Untouched memory at the right addresses: nothing runs, but hosts look at alignments.
   std::vector<DeviceBuffer> buffers;
-  for (int i = 0; i < problem.tensor_count; ++i) {
-    Tensor& tensor = problem.tensor(i);
-    tensor.data = buffers
-                      .emplace_back(footprint(tensor),
-                                    static_cast<size_t>(chosen.offset) * size_of(tensor.dtype))
-                      .data();
+  for (size_t i = 0; i < operation.parameters.size(); ++i) {
+    const Tensor& tensor = call.problem().tensors[i];
+    if (!tensor.exists()) continue;
+    const size_t offset = static_cast<size_t>(chosen.offset) * size_of(tensor.dtype);
+    buffers.emplace_back(footprint(tensor), offset);
+    call.move(static_cast<int>(i), buffers.back().data());
   }
-  const Reason reason = supports(rung, problem, device_capability());
-  require(reason.empty(), operation.name, "/", rung.name, " does not take ", problem.describe(),
-          ": ", reason);
-  const DeviceBuffer workspace(rung.workspace(problem));
+  call.remake();
+  const Reason reason = why_not(rung, call, runtime::capability());
+  require(reason.empty(), operation.name, "/", rung.name, " does not take ",
+          call.problem().describe(), ": ", reason);
+  const DeviceBuffer workspace(workspace_of(rung, call).bytes);
   Collector collector;
-  run(rung, problem, {nullptr, workspace.data()});
+  run(rung, call, {nullptr, workspace.data()});
   std::vector<KernelResources> all;
-  for (const KernelFacts& facts : collector.launches) {
-    KernelResources& resources = all.emplace_back();
-    resources.grid = facts.grid;
-    resources.shared_bytes = facts.shared_bytes;
-#ifndef WS_EMULATED
-    ask_device(facts, resources);
-#endif
-  }
+  for (const KernelFacts& facts : collector.launches) all.push_back(resources_of(facts));
   return all;
 }
 

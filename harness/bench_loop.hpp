@@ -1,0 +1,40 @@
+// The loop of a bench: contenders take turns, A B C A B C ..., and each run is timed on its own.
+#pragma once
+
+#include <vector>
+
+#include "harness/contenders.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::harness {
+
+class BenchLoop {
+ public:
+  // `flush_bytes` are read before each run (more than the L2 holds); `clock` is that of the
+  // multiprocessors, Hz.
+  BenchLoop(const BenchOptions& options, TensorSets& sets, size_t flush_bytes, double clock);
+
+  // Times those whose verdict is kPassed until each has enough runs; one that throws has failed.
+  // Throws on where the device is lost: nothing after that would be true.
+  void run(std::vector<Contender>& contenders);
+
+ private:
+  static constexpr size_t kBatch = 64;  // runs that are in flight before the host waits
+
+  void warm_up(Contender& contender);
+  void enqueue(Contender& contender, size_t set);
+  void collect();
+  bool enough(const Contender& contender) const;
+  template <class Work>
+  void guarded(Contender& contender, const Work& work);
+
+  const BenchOptions& options_;
+  TensorSets& sets_;
+  double clock_;
+  DeviceBuffer flush_;
+  std::vector<runtime::Event> starts_;
+  std::vector<runtime::Event> stops_;
+  std::vector<Contender*> batch_;
+};
+
+}  // namespace ws::harness

@@ -1,0 +1,18 @@
+// The kernels of the public collections (catalogue/seed-kernels.tsv), and the rungs that answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ws::harness {
+
+struct SeedRow {
+  std::string family;
+  std::string name;
+  std::string dtypes;
+  std::string rung;  // "softmax/warp_per_row"; empty where none does yet
+};
+// Of the families in the catalogue (also as FAMILY/OPERATION), in the list's order.
+std::vector<SeedRow> seed_rows();
+
+}  // namespace ws::harness

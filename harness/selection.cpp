@@ -1,0 +1,255 @@
+#include "harness/selection.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "catalogue/catalogue_json.hpp"
+#include "harness/seeds.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::harness {
+namespace {
+
+std::string joined(std::span<const std::string_view> names, std::string_view by) {
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "" : by).append(name);
+  return text;
+}
+
+std::string joined(std::span<const int64_t> extents) {
+  std::string text;
+  for (const int64_t extent : extents) {
+    text.append(text.empty() ? "" : "x").append(std::to_string(extent));
+  }
+  return text;
+}
+
+Case case_of(const Operation& operation, std::span<const int64_t> extents, int offset) {
+  const size_t most = operation.extent_names.size();
+  const auto optional = static_cast<size_t>(operation.optional_extents);
+  require(extents.size() <= most && extents.size() + optional >= most, "shape ", joined(extents),
+          " has ", extents.size(), extents.size() == 1 ? " extent, " : " extents, ", operation.name,
+          " has ", most, ": ", joined(operation.extent_names, "x"),
+          optional > 0 ? concatenate(", of which the last ", optional, " may be left out") : "");
+  for (const int64_t extent : extents) {
+    require(extent >= 0, "shape ", joined(extents), ": an extent is 0 or more");
+  }
+  Case chosen{.offset = offset};
+  std::ranges::copy(extents, chosen.extents.begin());
+  return chosen;
+}
+
+void set(const Operation& operation, const std::string& name, const Json& value, Case& chosen) {
+  std::vector<std::string_view> known;
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    const Attribute& attribute = operation.attributes[i];
+    if (attribute.name == name) {
+      chosen.attributes[i] = value_from(attribute, value);
+      return;
+    }
+    known.push_back(attribute.name);
+  }
+  throw InvalidArgument(
+      concatenate("no attribute '", name, "': ", operation.name,
+                  known.empty() ? " has none" : concatenate(" has ", joined(known, ", "))));
+}
+
+// One problem, and the rungs that are wanted on it.
+struct Job {
+  const Operation* operation;
+  Case chosen;
+  DType dtype;
+  size_t number;  // of the case
+  size_t count;
+  std::vector<const Rung*> rungs;
+};
+
+// Checked, all of them: a shape that no memory holds is refused before anything runs.
+std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
+  const std::vector<Target> targets = targets_of(selection.names);
+  std::vector<Job> jobs;
+  for (const Operation* operation : operations_of(targets)) {
+    const std::vector<Case> cases = selection.of(*operation, selection.standard(*operation, list));
+    for (const DType dtype : selection.chosen(operation->dtypes)) {
+      std::vector<const Rung*> rungs;
+      for (const Target& target : targets) {
+        if (target.operation == operation && target.dtypes.has(dtype)) {
+          rungs.push_back(target.rung);
+        }
+      }
+      for (size_t c = 0; c < cases.size() && !rungs.empty(); ++c) {
+        const AnyCall checked(make_problem(*operation, cases[c], dtype));
+        jobs.push_back({operation, cases[c], dtype, c, cases.size(), rungs});
+      }
+    }
+  }
+  require(!jobs.empty(), "nothing to ", list, ": no rung named takes these dtypes");
+  return jobs;
+}
+
+}  // namespace
+
+std::string Target::name() const { return concatenate(operation->name, "/", rung->name); }
+
+Address address_of(const std::string& name) {
+  try {
+    return resolve(name);
+  } catch (const InvalidArgument&) {
+    for (const SeedRow& seed : seed_rows()) {
+      if (seed.name != name || !seed.rung.empty()) continue;
+      throw InvalidArgument(
+          concatenate("'", name, "' is a ", seed.family,
+                      " kernel of the public collections that no rung answers to yet; ",
+                      "`warpsmith list ", seed.family, "` shows the rungs there are"));
+    }
+    throw;
+  }
+}
+
+std::vector<Target> targets_of(std::span<const std::string> names) {
+  std::vector<Target> targets;
+  const auto add = [&](const Address& address, bool whole) {
+    for (const Operation& operation : address.family->operations) {
+      if (!whole && address.operation != nullptr && address.operation != &operation) continue;
+      for (const Rung* rung : address.family->rungs) {
+        if (address.rung != nullptr && address.rung != rung) continue;
+        const DTypes taken = dtypes_of(*rung, operation);
+        const bool known = std::ranges::any_of(
+            targets, [&](const Target& t) { return t.operation == &operation && t.rung == rung; });
+        if (known || taken.empty()) continue;
+        targets.push_back({address.family, &operation, rung,
+                           address.dtypes.empty() ? taken : taken & address.dtypes});
+      }
+    }
+  };
+  for (const std::string& name : names) {
+    const Address address = address_of(name);
+    // A family's name stands for all of it, also where an operation is called the same.
+    add(address, name == address.family->name);
+  }
+  if (names.empty()) {
+    for (const Family* family : families()) add({.family = family}, true);
+  }
+  return targets;
+}
+
+std::vector<const Operation*> operations_of(std::span<const Target> targets) {
+  std::vector<const Operation*> operations;
+  for (const Target& target : targets) {
+    if (std::ranges::find(operations, target.operation) == operations.end()) {
+      operations.push_back(target.operation);
+    }
+  }
+  return operations;
+}
+
+// ---- Selections -------------------------------------------------------------------------------
+
+std::vector<Case> Selection::of(const Operation& operation,
+                                std::span<const Case> standard_cases) const {
+  std::vector<Case> all;
+  for (const std::vector<int64_t>& shape : shapes) {
+    all.push_back(case_of(operation, shape, offset));
+  }
+  if (shapes.empty()) all.assign(standard_cases.begin(), standard_cases.end());
+  for (Case& chosen : all) {
+    for (const auto& [name, value] : settings) set(operation, name, value, chosen);
+  }
+  return all;
+}
+
+std::span<const Case> Selection::standard(const Operation& operation,
+                                          std::string_view otherwise) const {
+  const std::string_view list = cases.empty() ? otherwise : std::string_view(cases);
+  const Cases all = operation.cases();
+  if (list == "smoke") return all.smoke;
+  if (list == "bench") return all.bench;
+  require(list == "verify", "cases '", list, "': 'smoke', 'verify' or 'bench'");
+  return all.verify;
+}
+
+std::vector<DType> Selection::chosen(DTypes available) const {
+  std::vector<DType> all;
+  for (const std::string& name : dtypes) {
+    const DType dtype = dtype_from(name);
+    if (available.has(dtype)) all.push_back(dtype);
+  }
+  if (!dtypes.empty()) return all;
+  std::ranges::copy_if(kAllDTypes, std::back_inserter(all),
+                       [&](DType dtype) { return available.has(dtype); });
+  return all;
+}
+
+Selection selection_from(const Json& options) {
+  try {
+    Selection selection;
+    const auto take = [&](const char* key, auto& value) {
+      if (options.contains(key)) options.at(key).get_to(value);
+    };
+    take("names", selection.names);
+    take("dtypes", selection.dtypes);
+    take("cases", selection.cases);
+    take("shapes", selection.shapes);
+    take("seed", selection.seed);
+    take("offset", selection.offset);
+    require(selection.offset >= 0, "offset ", selection.offset, " is below 0");
+    if (options.contains("attributes")) {
+      for (const auto& [name, value] : options.at("attributes").items()) {
+        selection.settings.emplace_back(name, value);
+      }
+    }
+    return selection;
+  } catch (const Json::exception& error) {
+    throw InvalidArgument(concatenate("the options are not as they must be: ", error.what()));
+  }
+}
+
+// ---- Over all of it ---------------------------------------------------------------------------
+
+std::vector<Verification> verify_all(const Selection& selection, const Announce& announce) {
+  std::vector<Verification> results;
+  for (const Job& job : jobs_of(selection, "verify")) {
+    Instance instance(*job.operation, job.chosen, job.dtype, selection.seed + job.number);
+    for (const Rung* rung : job.rungs) {
+      if (announce) {
+        announce(concatenate("verify ", job.operation->name, "/", rung->name, " ",
+                             to_string(job.dtype), ": case ", job.number + 1, " of ", job.count));
+      }
+      results.push_back(verify(*rung, instance));
+      // A fault in a kernel takes the process's GPU context with it: the rest would only echo.
+      if (results.back().defect == Defect::kError && !runtime::is_usable()) {
+        results.back().reason += "\n  the GPU is lost to this process: the rest was not run";
+        return results;
+      }
+    }
+  }
+  return results;
+}
+
+Json to_json(const Selection& selection, std::span<const Verification> results) {
+  Json json = {{"device", runtime::kName},
+               {"seed", selection.seed},
+               {"failed", std::ranges::count(results, Verdict::kFailed, &Verification::verdict)},
+               {"skipped", std::ranges::count(results, Verdict::kSkipped, &Verification::verdict)},
+               {"results", Json::array()}};
+  for (const Verification& result : results) json["results"].push_back(to_json(result));
+  return json;
+}
+
+std::vector<BenchGroup> bench_all(const Selection& selection, const BenchOptions& options,
+                                  const std::function<void(const BenchGroup&)>& done,
+                                  const Announce& announce) {
+  std::vector<BenchGroup> groups;
+  for (const Job& job : jobs_of(selection, "bench")) {
+    if (announce) {
+      announce(concatenate("bench ", job.operation->name, " ", to_string(job.dtype), ": ",
+                           job.rungs.size(), " rungs, case ", job.number + 1, " of ", job.count));
+    }
+    groups.push_back(bench(*job.operation, job.rungs, job.chosen, job.dtype, options));
+    groups.back().family = family_of(*job.operation).name;
+    if (done) done(groups.back());
+  }
+  return groups;
+}
+
+}  // namespace ws::harness
