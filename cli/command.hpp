@@ -8,6 +8,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "harness/json.hpp"
+#include "harness/selection.hpp"
 
 namespace ws::cli {
 
@@ -17,12 +18,6 @@ using harness::Json;
 inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;  // a check failed
 inline constexpr int kUsage = 2;   // bad usage or input
-
-#ifdef WS_EMULATED
-inline constexpr bool kEmulated = true;
-#else
-inline constexpr bool kEmulated = false;
-#endif
 
 void add_list(CLI::App& app, int& exit_code);
 void add_show(CLI::App& app, int& exit_code);
@@ -35,40 +30,22 @@ void add_doctor(CLI::App& app, int& exit_code);
 
 std::vector<std::string_view> dtype_names(DTypes dtypes);
 
-// One rung of one operation.
-struct Target {
-  const Family* family;
-  const Operation* operation;
-  const Rung* rung;
-  DTypes dtypes;  // that both take, and a seed name allows
-  std::string name() const;
-};
-// catalogue's resolve(); a kernel of the public collections that no rung answers to yet is not
-// called unknown.
-Address address_of(const std::string& name);
-// What names stand for: a family all of it, an operation its rungs; none stands for everything.
-std::vector<Target> targets_of(const std::vector<std::string>& names);
-
-// --dtype, --shape, --set, --seed, --offset: which problems.
+// --dtype, --shape, --set, --seed, --offset: which problems. They fill `selection`; so may NAMES
+// and
+// --cases.
 struct ProblemOptions {
-  std::vector<std::string> dtypes;
-  std::vector<std::string> shapes;
-  std::vector<std::string> attributes;
-  uint64_t seed = 1;
-  int offset = 0;
+  harness::Selection selection;
   void add_to(CLI::App& app);
-  // `standard`, or a case for each --shape; with the attributes of --set.
-  std::vector<Case> cases(const Operation& operation, std::span<const Case> standard) const;
-  // Those of `available` that --dtype names.
-  std::vector<DType> chosen(DTypes available) const;
+  void add_names_to(CLI::App& app);
 };
 
 // --device: this build runs on one kind only, so it checks more than it chooses.
 void add_device(CLI::App& app);
-// Throws where this build needs a GPU and there is none.
-void require_device();
 // --order of the emulator's threads.
 void add_order(CLI::App& app);
+
+// Words for the reader of a rung: "f16 f32, from sm_80, not deterministic".
+std::string remarks_on(const Rung& rung);
 
 // A line on stderr that is overwritten; nothing where stderr is no terminal.
 class Progress {

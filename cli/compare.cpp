@@ -27,18 +27,21 @@ Results read(const std::string& path) {
   Results results;
   try {
     const Json json = Json::parse(file);
-    results.title =
-        fmt::format("{}: {}, {}, {}", path, json.at("device").at("name").get<std::string>(),
-                    json.at("revision").get<std::string>(), json.at("date").get<std::string>());
+    results.title = fmt::format("{}: {}", path, json.at("device").at("name").get<std::string>());
+    for (const Json& run : json.at("runs")) {
+      results.title += fmt::format(", {} of {}", run.at("revision").get<std::string>(),
+                                   run.at("date").get<std::string>());
+    }
     for (const Json& group : json.at("results")) {
       for (const Json& m : group.at("measurements")) {
         if (!m.contains("median_us")) continue;
         const std::pair key{group.at("problem").get<std::string>(),
                             m.at("name").get<std::string>()};
         const Json& share = m.at("of_ceiling");
-        results.order.push_back(key);
-        results.figures[key] = {m.at("median_us").get<double>(),
-                                share.is_null() ? 0 : share.get<double>()};
+        const Figure figure{m.at("median_us").get<double>(),
+                            share.is_null() ? 0 : share.get<double>()};
+        // Of several runs of one problem the first counts.
+        if (results.figures.emplace(key, figure).second) results.order.push_back(key);
       }
     }
   } catch (const Json::exception& error) {

@@ -9,10 +9,7 @@
 #include "catalogue/peers/library.hpp"
 #include "cli/command.hpp"
 #include "harness/machine.hpp"
-
-#ifndef WS_EMULATED
-#include <cuda_runtime.h>
-#endif
+#include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
@@ -60,26 +57,23 @@ Finding driver() {
       "driver"};
 }
 
-#ifdef WS_EMULATED
 void add_devices(std::vector<Finding>& findings) {
-  findings.push_back({"build", true, "emulated: kernels run as C++ on this machine's cores", ""});
-  findings.push_back(
-      {"cores", true, std::to_string(std::max(1u, std::thread::hardware_concurrency())), ""});
-}
-#else
-void add_devices(std::vector<Finding>& findings) {
-  findings.push_back({"build", true, "CUDA: kernels run on the GPU", ""});
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
+  if (runtime::kEmulated) {
+    findings.push_back({"build", true, "emulated: kernels run as C++ on this machine's cores", ""});
     findings.push_back(
-        {"GPU", false,
-         fmt::format("none: {}", status == cudaSuccess ? "no device" : cudaGetErrorString(status)),
-         "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use the preset `emulated`"});
+        {"cores", true, std::to_string(std::max(1u, std::thread::hardware_concurrency())), ""});
     return;
   }
+  findings.push_back({"build", true, "CUDA: kernels run on the GPU", ""});
+  std::string why;
+  const int count = runtime::device_count(&why);
+  if (count == 0) {
+    findings.push_back(
+        {"GPU", false, "none: " + why,
+         "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use the preset `emulated`"});
+  }
   for (int i = 0; i < count; ++i) {
-    cudaSetDevice(i);
+    const runtime::DeviceScope scope(i);
     const harness::Machine m = harness::machine();
     findings.push_back(
         {fmt::format("GPU {}", i), m.capability >= 80,
@@ -89,9 +83,7 @@ void add_devices(std::vector<Finding>& findings) {
              static_cast<double>(m.l2_bytes) * 1e-6, m.driver, m.runtime),
          "kernels need compute capability 8.0 or newer"});
   }
-  cudaSetDevice(0);
 }
-#endif
 
 void run_doctor(bool as_json) {
   std::vector<Finding> findings;
@@ -119,7 +111,7 @@ void run_doctor(bool as_json) {
       json.push_back({{"what", f.what}, {"good", f.good}, {"text", f.text}});
       if (!f.good) json.back()["advice"] = f.advice;
     }
-    print_json(Json{{"device", kEmulated ? "emulator" : "cuda"}, {"findings", json}});
+    print_json(Json{{"device", runtime::kName}, {"findings", json}});
     return;
   }
   for (const Finding& f : findings) {

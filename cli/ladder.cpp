@@ -7,9 +7,12 @@
 #include "cli/command.hpp"
 #include "cli/figures.hpp"
 #include "harness/verify.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
+
+using harness::Target;
 
 struct LadderArguments {
   std::string name;
@@ -19,21 +22,20 @@ struct LadderArguments {
 
 // Of the family's verify list a plain problem that the emulator runs in a moment: the one that most
 // rungs take, and of those the largest.
-Case emulated_case(const Operation& operation, const std::vector<Target>& targets, DType dtype) {
+Case emulated_case(const Operation& operation, std::span<const Target> targets, DType dtype) {
   constexpr double kMaxFlops = 1e8;
   constexpr double kMaxBytes = 1.5e6;
-  Case best = operation.smoke.front();
+  const Cases cases = operation.cases();
+  Case best = cases.smoke.front();
   std::pair<int64_t, double> best_rank{-1, 0};
-  for (const Case& chosen : operation.verify) {
+  for (const Case& chosen : cases.verify) {
     if (chosen.offset != 0 || chosen.padding != 0) continue;
-    const Problem problem = harness::make_problem(operation, chosen, dtype);
-    const Cost cost = operation.cost(problem);
+    const AnyCall call(make_problem(operation, chosen, dtype));
+    const Cost cost = operation.cost(call.problem());
     if (cost.flops > kMaxFlops || cost.bytes > kMaxBytes) continue;
     const std::pair rank{
-        std::ranges::count_if(targets,
-                              [&](const Target& t) {
-                                return supports(*t.rung, problem, device_capability()).empty();
-                              }),
+        std::ranges::count_if(
+            targets, [&](const Target& t) { return takes(*t.rung, call, runtime::capability()); }),
         cost.bytes};
     if (rank <= best_rank) continue;
     best = chosen;
@@ -48,15 +50,16 @@ std::string compact(double value) {
   return fmt::format("{:.0f}M", value * 1e-6);
 }
 
-int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& arguments) {
+int emulated_ladder(std::span<const Target> targets, const LadderArguments& arguments) {
   const Operation& operation = *targets.front().operation;
+  const harness::Selection& selection = arguments.problems.selection;
   Json results = Json::array();
   bool failed = false;
   Progress progress;
-  for (const DType dtype : arguments.problems.chosen(operation.dtypes)) {
+  for (const DType dtype : selection.chosen(operation.dtypes)) {
     const Case standard = emulated_case(operation, targets, dtype);
-    for (const Case& chosen : arguments.problems.cases(operation, {&standard, 1})) {
-      harness::Instance instance(operation, chosen, dtype, arguments.problems.seed);
+    for (const Case& chosen : selection.of(operation, {&standard, 1})) {
+      harness::Instance instance(operation, chosen, dtype, selection.seed);
       const Cost cost = operation.cost(instance.problem());
       Table table({{"rung"},
                    {"error", true},
@@ -84,12 +87,14 @@ int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& a
         table.add({std::string(target.rung->name), good ? fmt::format("{:.1e}", r.error) : "FAILED",
                    fmt::format("{:.2f}", moved / std::max(cost.bytes, 1.0)),
                    compact(count("warp_instructions")), compact(count("barriers")),
-                   std::string(target.rung->idea)});
+                   std::string(target.rung->idea) +
+                       (target.rung->deterministic ? "" : " (not deterministic)")});
       }
       progress.show("");
       if (arguments.as_json) continue;
-      print(fmt::format("{} in the emulator\ntraffic 1: the {:.4g} KB that must move\n",
-                        instance.problem().describe(), cost.bytes * 1e-3));
+      print(fmt::format("{} in the emulator\ntraffic 1: the {}{:.4g} KB that must move\n",
+                        instance.problem().describe(), cost.at_most ? "at most " : "",
+                        cost.bytes * 1e-3));
       print(table.text());
       for (const std::string& note : notes) print(note + "\n");
       print("\n");
@@ -100,22 +105,19 @@ int emulated_ladder(const std::vector<Target>& targets, const LadderArguments& a
 }
 
 int run_ladder(LadderArguments& arguments) {
-  require_device();
-  const Address address = address_of(arguments.name);
+  runtime::require_device();
+  harness::Selection& selection = arguments.problems.selection;
+  const Address address = harness::address_of(arguments.name);
   require(address.rung == nullptr, "ladder wants a family or an operation, not the rung ",
           arguments.name);
   const Operation& operation =
       address.operation != nullptr ? *address.operation : address.family->operations.front();
-  std::vector<Target> targets;
-  for (const Rung& rung : address.family->rungs) {
-    targets.push_back({address.family, &operation, &rung, rung.dtypes & operation.dtypes});
-  }
   // One dtype unless asked: f16 where the ladder is about it, since the top rungs are.
-  if (arguments.problems.dtypes.empty()) {
+  if (selection.dtypes.empty()) {
     const DType usual = operation.dtypes.has(DType::kF16)
                             ? DType::kF16
-                            : arguments.problems.chosen(operation.dtypes).front();
-    arguments.problems.dtypes.emplace_back(to_string(usual));
+                            : selection.chosen(operation.dtypes).front();
+    selection.dtypes.emplace_back(to_string(usual));
   }
   if (address.operation == nullptr && !arguments.as_json) {
     std::vector<std::string_view> others;
@@ -125,14 +127,20 @@ int run_ladder(LadderArguments& arguments) {
     print(fmt::format("this is {}, of {}; also {}\n", operation.name, address.family->name,
                       fmt::join(others, ", ")));
   }
-  if (kEmulated) return emulated_ladder(targets, arguments);
+  // By its rungs: an operation's name may be its family's too.
+  for (const Rung* rung : address.family->rungs) {
+    if (dtypes_of(*rung, operation).empty()) continue;
+    selection.names.push_back(fmt::format("{}/{}", operation.name, rung->name));
+  }
+  if (runtime::kEmulated) return emulated_ladder(harness::targets_of(selection.names), arguments);
+  selection.first_case = true;
   harness::BenchOptions options;
-  options.seed = arguments.problems.seed;
+  options.seed = selection.seed;
   const std::vector<harness::BenchGroup> groups =
-      measure(targets, arguments.problems, options, true, [&](const harness::BenchGroup& group) {
+      harness::bench_all(selection, options, [&](const harness::BenchGroup& group) {
         if (!arguments.as_json) print(figures(group) + "\n");
       });
-  if (arguments.as_json) print_json(harness::report(options, groups));
+  if (arguments.as_json) print(harness::report_text(harness::report(options, groups)));
   return all_good(groups) ? kOk : kFailed;
 }
 

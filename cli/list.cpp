@@ -3,68 +3,32 @@
 
 #include <algorithm>
 
+#include "catalogue/catalogue_json.hpp"
 #include "cli/command.hpp"
-#include "cli/sources.hpp"
+#include "harness/seeds.hpp"
 
 namespace ws::cli {
 namespace {
 
-Json to_json(const Attribute& attribute) {
-  constexpr std::array<std::string_view, 4> kKinds = {"float", "int", "bool", "choice"};
-  Json json = {{"name", attribute.name},
-               {"kind", kKinds[static_cast<size_t>(attribute.kind)]},
-               {"default", describe_value(attribute, attribute.standard)},
-               {"doc", attribute.doc}};
-  if (!attribute.choices.empty()) {
-    json["choices"] = std::vector(attribute.choices.begin(), attribute.choices.end());
-  }
-  return json;
-}
-
-Json to_json(const Operation& operation) {
-  Json json = {
-      {"name", operation.name},
-      {"summary", operation.summary},
-      {"formula", operation.formula},
-      {"source", operation.source},
-      {"dtypes", dtype_names(operation.dtypes)},
-      {"extents", std::vector(operation.extent_names.begin(), operation.extent_names.end())},
-      {"parameters", Json::array()},
-      {"attributes", Json::array()},
-      {"peers", Json::array()},
-      {"torch", operation.torch}};
-  for (const Parameter& p : operation.parameters) {
-    json["parameters"].push_back({{"name", p.name}, {"output", p.output}, {"doc", p.doc}});
-  }
-  for (const Attribute& a : operation.attributes) json["attributes"].push_back(to_json(a));
-  for (const Peer& peer : operation.peers) json["peers"].push_back(peer.name);
-  return json;
-}
-
-Json to_json(const Family& family) {
-  Json json = {{"name", family.name},
-               {"summary", family.summary},
-               {"operations", Json::array()},
-               {"rungs", Json::array()},
-               {"seeds", Json::array()}};
-  for (const Operation& operation : family.operations) {
-    json["operations"].push_back(to_json(operation));
-  }
-  for (const Rung& rung : family.rungs) {
-    json["rungs"].push_back({{"name", rung.name},
-                             {"idea", rung.idea},
-                             {"dtypes", dtype_names(rung.dtypes)},
-                             {"arch", to_string(rung.arch)},
-                             {"file", rung.file},
-                             {"may_spill", rung.may_spill}});
-  }
-  for (const SeedRow& row : seed_rows()) {
+// What the public collections have of the family, reached or not.
+Json seeds_of_collections(const Family& family) {
+  Json seeds = Json::array();
+  for (const harness::SeedRow& row : harness::seed_rows()) {
     if (row.family != family.name) continue;
-    json["seeds"].push_back({{"name", row.name},
-                             {"dtypes", row.dtypes},
-                             {"rung", row.rung.empty() ? Json(nullptr) : Json(row.rung)}});
+    seeds.push_back({{"name", row.name},
+                     {"dtypes", row.dtypes},
+                     {"rung", row.rung.empty() ? Json(nullptr) : Json(row.rung)}});
   }
-  return json;
+  return seeds;
+}
+
+constexpr std::string_view kChanging = " (not deterministic)";
+
+// That the rung takes of any operation.
+DTypes dtypes_of(const Rung& rung, const Family& family) {
+  DTypes all;
+  for (const Operation& operation : family.operations) all = all | ws::dtypes_of(rung, operation);
+  return all;
 }
 
 std::string joined(const std::vector<std::string_view>& names) {
@@ -79,9 +43,15 @@ void run_list(const std::vector<std::string>& names, bool as_json) {
     if (names.empty() || named) chosen.push_back(family);
   }
   if (as_json) {
-    Json json = Json::array();
-    for (const Family* family : chosen) json.push_back(to_json(*family));
-    print_json(Json{{"families", json}});
+    Json json = catalogue_json();
+    json["families"] = Json::array();
+    for (const Json& all : catalogue_json()["families"]) {
+      const auto family = std::ranges::find(chosen, all["name"].get<std::string>(), &Family::name);
+      if (family == chosen.end()) continue;
+      json["families"].push_back(all);
+      json["families"].back()["seeds"] = seeds_of_collections(**family);
+    }
+    print_json(json);
     return;
   }
   for (const Family* family : chosen) {
@@ -90,9 +60,10 @@ void run_list(const std::vector<std::string>& names, bool as_json) {
     for (const Operation& operation : family->operations) operations.push_back(operation.name);
     print(Table({{"  operations:"}, {fmt::format("{}", fmt::join(operations, ", "))}}).text());
     Table table({{"  rung"}, {"dtypes"}, {"arch"}, {"idea"}});
-    for (const Rung& rung : family->rungs) {
-      table.add({fmt::format("  {}", rung.name), joined(dtype_names(rung.dtypes)),
-                 std::string(to_string(rung.arch)), std::string(rung.idea)});
+    for (const Rung* rung : family->rungs) {
+      table.add({fmt::format("  {}", rung->name), joined(dtype_names(dtypes_of(*rung, *family))),
+                 std::string(to_string(rung->arch)),
+                 fmt::format("{}{}", rung->idea, rung->deterministic ? "" : kChanging)});
     }
     print(table.text() + "\n");
   }

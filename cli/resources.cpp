@@ -6,12 +6,12 @@
 
 #include "cli/command.hpp"
 #include "harness/resources.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
 
 struct ResourceArguments {
-  std::vector<std::string> names;
   ProblemOptions problems;
   bool as_json = false;
 };
@@ -19,7 +19,7 @@ struct ResourceArguments {
 std::string or_dash(int value) { return value < 0 ? "-" : std::to_string(value); }
 
 int run_resources(const ResourceArguments& arguments) {
-  require_device();
+  runtime::require_device();
   Table table({{"rung"},
                {"dtype"},
                {"blocks", true},
@@ -32,13 +32,13 @@ int run_resources(const ResourceArguments& arguments) {
   Json results = Json::array();
   std::vector<std::string> skipped;
   bool spills = false;
-  for (const Target& target : targets_of(arguments.names)) {
+  const harness::Selection& selection = arguments.problems.selection;
+  for (const harness::Target& target : harness::targets_of(selection.names)) {
     const std::vector<Case> cases =
-        arguments.problems.cases(*target.operation, target.operation->bench.first(1));
-    for (const DType dtype : arguments.problems.chosen(target.dtypes)) {
+        selection.of(*target.operation, target.operation->cases().bench.first(1));
+    for (const DType dtype : selection.chosen(target.dtypes)) {
       for (const Case& chosen : cases) {
-        const std::string problem =
-            harness::make_problem(*target.operation, chosen, dtype).describe();
+        const std::string problem = make_problem(*target.operation, chosen, dtype).describe();
         std::vector<harness::KernelResources> launches;
         try {
           launches = harness::resources_of(*target.rung, *target.operation, chosen, dtype);
@@ -64,7 +64,7 @@ int run_resources(const ResourceArguments& arguments) {
     }
   }
   if (arguments.as_json) {
-    print_json(Json{{"device", kEmulated ? "emulator" : "cuda"}, {"results", results}});
+    print_json(Json{{"device", runtime::kName}, {"results", results}});
   } else {
     print(table.text());
     constexpr size_t kShown = 5;
@@ -72,8 +72,9 @@ int run_resources(const ResourceArguments& arguments) {
       print(fmt::format("skipped: {}\n", skipped[i]));
     }
     if (skipped.size() > kShown) print(fmt::format("... and {} more\n", skipped.size() - kShown));
-    if (kEmulated)
+    if (runtime::kEmulated) {
       print("registers, local memory and occupancy are known to the CUDA build only\n");
+    }
     if (spills) print("failed: a rung uses local memory that its row does not allow (may_spill)\n");
   }
   return spills ? kFailed : kOk;
@@ -85,8 +86,7 @@ void add_resources(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("resources", "Registers, shared memory, spills and occupancy of launches");
   auto arguments = std::make_shared<ResourceArguments>();
-  verb->add_option("NAMES", arguments->names,
-                   "Families, operations, rungs or seed names; all if none");
+  arguments->problems.add_names_to(*verb);
   arguments->problems.add_to(*verb);
   add_device(*verb);
   verb->add_flag("--json", arguments->as_json, "As JSON");

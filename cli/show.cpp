@@ -1,6 +1,7 @@
-// warpsmith show: one rung, and what changed from the one below.
+// warpsmith show: one rung, and what changed from the one it grew from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/command.hpp"
@@ -14,40 +15,49 @@ struct Shown {
   const Family* family;
   const Operation* operation;
   const Rung* rung;
-  const Rung* below;  // null: the lowest
+  const Rung* from;  // null: the bottom of a ladder
+  DTypes dtypes;
 };
 
 Shown find_rung(const std::string& name) {
-  const Address address = address_of(name);
+  const Address address = harness::address_of(name);
   if (address.rung == nullptr) {
     std::string rungs;
-    for (const Rung& rung : address.family->rungs) {
-      rungs.append(rungs.empty() ? "" : ", ").append(rung.name);
+    for (const Rung* rung : address.family->rungs) {
+      rungs.append(rungs.empty() ? "" : ", ").append(rung->name);
     }
     throw InvalidArgument(fmt::format("show wants a rung, {} has: {}", name, rungs));
   }
-  const Operation* operation =
-      address.operation != nullptr ? address.operation : &address.family->operations.front();
-  const Rung* first = address.family->rungs.data();
-  return {address.family, operation, address.rung,
-          address.rung == first ? nullptr : address.rung - 1};
+  // Of the family's operations the first that the rung computes, unless one is named.
+  const Operation* operation = address.operation;
+  for (const Operation& other : address.family->operations) {
+    if (operation == nullptr && address.rung->of(other) != nullptr) operation = &other;
+  }
+  if (operation == nullptr) operation = &address.family->operations.front();
+  const Rung* from =
+      address.rung->from.empty() ? nullptr : rung_named(*address.family, address.rung->from);
+  return {address.family, operation, address.rung, from, dtypes_of(*address.rung, *operation)};
 }
 
-std::string difference_to_below(const Shown& shown) {
-  if (shown.below == nullptr) return {};
+std::string difference_of(const Shown& shown) {
+  if (shown.from == nullptr) return {};
   const std::string_view mine = path_of(*shown.family, *shown.rung);
-  const std::string_view other = path_of(*shown.family, *shown.below);
+  const std::string_view other = path_of(*shown.family, *shown.from);
   if (mine == other) return {};
   return fmt::format("--- {}\n+++ {}\n{}", other, mine, differences(text_of(other), text_of(mine)));
 }
 
 // The launches on the first problem of the family's lists that the rung takes.
 Json resources_on_some_case(const Shown& shown) {
-  for (const std::span<const Case> cases : {shown.operation->bench, shown.operation->verify}) {
+  const Cases all = shown.operation->cases();
+  // 16 bits first: what most rungs are about.
+  std::vector<DType> dtypes = {DType::kF16};
+  std::ranges::copy(kAllDTypes, std::back_inserter(dtypes));
+  for (const std::span<const Case> cases : {all.bench, all.verify}) {
     for (const Case& chosen : cases) {
-      for (const DType dtype : {DType::kF16, DType::kBf16, DType::kF32, DType::kI32}) {
-        if (!shown.rung->dtypes.has(dtype) || !shown.operation->dtypes.has(dtype)) continue;
-        const Problem problem = harness::make_problem(*shown.operation, chosen, dtype);
+      for (const DType dtype : dtypes) {
+        if (!shown.dtypes.has(dtype)) continue;
+        const Problem problem = make_problem(*shown.operation, chosen, dtype);
         try {
           Json launches = Json::array();
           for (const auto& r :
@@ -88,9 +98,9 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
   const Shown shown = find_rung(name);
   const std::string_view path = path_of(*shown.family, *shown.rung);
   const std::string address = fmt::format("{}/{}", shown.operation->name, shown.rung->name);
-  const std::string below =
-      shown.below == nullptr ? "" : fmt::format("{}/{}", shown.operation->name, shown.below->name);
-  const std::string difference = difference_to_below(shown);
+  const std::string from =
+      shown.from == nullptr ? "" : fmt::format("{}/{}", shown.operation->name, shown.from->name);
+  const std::string difference = difference_of(shown);
   const Json resources = resources_on_some_case(shown);
   const std::vector<std::string> seeds = seeds_of(*shown.rung, *shown.operation);
   if (as_json) {
@@ -98,36 +108,37 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
                     {"idea", shown.rung->idea},
                     {"file", path},
                     {"arch", to_string(shown.rung->arch)},
-                    {"dtypes", dtype_names(shown.rung->dtypes)},
+                    {"dtypes", dtype_names(shown.dtypes)},
+                    {"deterministic", shown.rung->deterministic},
                     {"seeds", seeds},
                     {"header", header_comment(text_of(path))},
-                    {"below", below.empty() ? Json(nullptr) : Json(below)},
+                    {"from", from.empty() ? Json(nullptr) : Json(from)},
                     {"diff", difference},
                     {"resources", resources},
                     {"source", text_of(path)}});
     return;
   }
   print(fmt::format("{}: {}\n", address, shown.rung->idea));
-  print(fmt::format("{}, {}, from {}\n", path, fmt::join(dtype_names(shown.rung->dtypes), " "),
-                    to_string(shown.rung->arch)));
+  print(fmt::format("{}, {}, {}\n", path, fmt::join(dtype_names(shown.dtypes), " "),
+                    remarks_on(*shown.rung)));
   if (!seeds.empty()) print(fmt::format("also called {}\n", fmt::join(seeds, ", ")));
   print("\n" + header_comment(text_of(path)) + "\n" + resources_text(resources));
   if (with_source) {
     print(fmt::format("\n{}", text_of(path)));
-  } else if (shown.below == nullptr) {
-    print("\nthe lowest rung of its ladder; --source prints it\n");
+  } else if (shown.from == nullptr) {
+    print("\nthe bottom of its ladder; --source prints it\n");
   } else if (difference.empty()) {
-    print(fmt::format("\nthe same template as {}; --source prints it\n", below));
+    print(fmt::format("\nthe same file as {}; --source prints it\n", from));
   } else {
-    print(fmt::format("\nfrom the rung below, {}:\n{}", below, difference));
+    print(fmt::format("\nwhat changed from {}:\n{}", from, difference));
   }
 }
 
 }  // namespace
 
 void add_show(CLI::App& app, int&) {
-  CLI::App* verb =
-      app.add_subcommand("show", "A rung: its idea, its cost, what changed from below");
+  CLI::App* verb = app.add_subcommand(
+      "show", "A rung: its idea, its cost, what changed from the one it grew from");
   auto name = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
   auto with_source = std::make_shared<bool>(false);

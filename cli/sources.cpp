@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <vector>
 
 #include "harness/embedded.hpp"
 
@@ -22,8 +23,10 @@ bool is_file_of(std::string_view path, const Family& family, const Rung& rung) {
   if (!path.starts_with(folder)) return false;
   const std::string_view file = path.substr(folder.size());
   if (!rung.file.empty()) return file == rung.file;
-  // NN_name.cuh
-  return file.size() > 3 && file.substr(3) == fmt::format("{}.cuh", rung.name);
+  // NN_name.cuh, or NN_name.cu where the rung is a unit of its own
+  if (file.size() < 3 || file[2] != '_') return false;
+  const std::string_view name = file.substr(3);
+  return name == fmt::format("{}.cuh", rung.name) || name == fmt::format("{}.cu", rung.name);
 }
 
 // One line of an edit script: kept (' '), removed ('-') or added ('+').
@@ -60,9 +63,6 @@ std::vector<Edit> edits(const std::vector<std::string>& before,
   }
   return script;
 }
-
-// The name alone; the list adds remarks in brackets.
-std::string plain(const std::string& name) { return name.substr(0, name.find(" (")); }
 
 }  // namespace
 
@@ -127,31 +127,6 @@ std::string differences(std::string_view before, std::string_view after) {
     new_line += new_count;
   }
   return text;
-}
-
-std::vector<SeedRow> seed_rows() {
-  std::vector<SeedRow> rows;
-  const std::vector<std::string> lines = lines_of(text_of("catalogue/seed-kernels.tsv"));
-  for (size_t i = 1; i < lines.size(); ++i) {  // after the titles
-    std::vector<std::string> cells;
-    std::istringstream stream(lines[i]);
-    for (std::string cell; std::getline(stream, cell, '\t');) cells.push_back(cell);
-    if (cells.size() < 3) continue;
-    const std::string family = cells[0].substr(0, cells[0].find('/'));
-    if (std::ranges::none_of(families(), [&](const Family* f) { return f->name == family; })) {
-      continue;
-    }
-    SeedRow& row = rows.emplace_back(SeedRow{family, plain(cells[1]), cells[2], {}});
-    try {
-      const Address address = resolve(row.name);
-      if (address.rung != nullptr) {
-        row.rung = fmt::format("{}/{}", address.operation->name, address.rung->name);
-      }
-    } catch (const InvalidArgument&) {
-      // Not reached yet.
-    }
-  }
-  return rows;
 }
 
 }  // namespace ws::cli

@@ -7,6 +7,7 @@
 
 #include "cli/command.hpp"
 #include "harness/verify.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
@@ -15,57 +16,10 @@ using harness::Verdict;
 using harness::Verification;
 
 struct VerifyArguments {
-  std::vector<std::string> names;
   ProblemOptions problems;
-  std::string cases = "verify";
   bool verbose = false;
   bool as_json = false;
 };
-
-std::span<const Case> standard_cases(const Operation& operation, const std::string& list) {
-  if (list == "smoke") return operation.smoke;
-  if (list == "bench") return operation.bench;
-  return operation.verify;
-}
-
-// All rungs of an operation on one instance after the other, so that inputs and reference are made
-// once.
-std::vector<Verification> verify_all(const std::vector<Target>& targets,
-                                     const VerifyArguments& arguments) {
-  std::vector<Verification> results;
-  Progress progress;
-  std::vector<const Operation*> operations;
-  for (const Target& target : targets) {
-    if (std::ranges::find(operations, target.operation) == operations.end()) {
-      operations.push_back(target.operation);
-    }
-  }
-  for (const Operation* operation : operations) {
-    const std::vector<Case> cases =
-        arguments.problems.cases(*operation, standard_cases(*operation, arguments.cases));
-    for (const DType dtype : arguments.problems.chosen(operation->dtypes)) {
-      for (size_t c = 0; c < cases.size(); ++c) {
-        std::unique_ptr<harness::Instance> instance;
-        for (const Target& target : targets) {
-          if (target.operation != operation || !target.dtypes.has(dtype)) continue;
-          progress.show(fmt::format("verify {} {}: case {} of {}", target.name(), to_string(dtype),
-                                    c + 1, cases.size()));
-          if (instance == nullptr) {
-            instance = std::make_unique<harness::Instance>(*operation, cases[c], dtype,
-                                                           arguments.problems.seed + c);
-          }
-          results.push_back(harness::verify(*target.rung, *instance));
-          // A fault in a kernel takes the process's GPU context with it: the rest would only echo.
-          if (results.back().defect == harness::Defect::kError && !harness::device_is_usable()) {
-            results.back().reason += "\n  the GPU is lost to this process: the rest was not run";
-            return results;
-          }
-        }
-      }
-    }
-  }
-  return results;
-}
 
 std::string scientific(double value) { return fmt::format("{:.1e}", value); }
 
@@ -135,32 +89,28 @@ void print_reasons(const std::vector<Verification>& results, Verdict verdict, si
 }
 
 int run_verify(const VerifyArguments& arguments) {
-  require_device();
-  const std::vector<Target> targets = targets_of(arguments.names);
-  const std::vector<Verification> results = verify_all(targets, arguments);
+  runtime::require_device();
+  const harness::Selection& selection = arguments.problems.selection;
+  const std::vector<Verification> results = [&] {
+    Progress progress;
+    return harness::verify_all(selection, [&](const std::string& text) { progress.show(text); });
+  }();
   const auto failed = std::ranges::count(results, Verdict::kFailed, &Verification::verdict);
   const auto skipped = std::ranges::count(results, Verdict::kSkipped, &Verification::verdict);
   if (arguments.as_json) {
-    Json json = {{"device", kEmulated ? "emulator" : "cuda"},
-                 {"seed", arguments.problems.seed},
-                 {"failed", failed},
-                 {"skipped", skipped},
-                 {"results", Json::array()}};
-    for (const Verification& r : results) json["results"].push_back(harness::to_json(r));
-    print_json(json);
-  } else {
-    if (arguments.verbose) {
-      print_each(results);
-      print_reasons(results, Verdict::kSkipped, results.size());
-    } else {
-      print_summary(results);
-    }
-    print_reasons(results, Verdict::kFailed, arguments.verbose ? results.size() : 10);
-    print(fmt::format("{} passed, {} skipped, {} failed (seed {}{})\n",
-                      static_cast<int64_t>(results.size()) - failed - skipped, skipped, failed,
-                      arguments.problems.seed, kEmulated ? ", emulator" : ""));
+    print_json(harness::to_json(selection, results));
+    return failed == 0 ? kOk : kFailed;
   }
-  require(!results.empty(), "nothing to verify: no rung named takes these dtypes");
+  if (arguments.verbose) {
+    print_each(results);
+    print_reasons(results, Verdict::kSkipped, results.size());
+  } else {
+    print_summary(results);
+  }
+  print_reasons(results, Verdict::kFailed, arguments.verbose ? results.size() : 10);
+  print(fmt::format("{} passed, {} skipped, {} failed (seed {}{})\n",
+                    static_cast<int64_t>(results.size()) - failed - skipped, skipped, failed,
+                    selection.seed, runtime::kEmulated ? ", emulator" : ""));
   return failed == 0 ? kOk : kFailed;
 }
 
@@ -170,12 +120,11 @@ void add_verify(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("verify", "Compare rungs with the double-precision reference");
   auto arguments = std::make_shared<VerifyArguments>();
-  verb->add_option("NAMES", arguments->names,
-                   "Families, operations, rungs or seed names; all if none");
+  arguments->problems.add_names_to(*verb);
   arguments->problems.add_to(*verb);
-  verb->add_option("--cases", arguments->cases, "The family's list of shapes")
-      ->check(CLI::IsMember({"smoke", "verify", "bench"}))
-      ->capture_default_str();
+  verb->add_option("--cases", arguments->problems.selection.cases,
+                   "The family's list of shapes: smoke, verify (if left out) or bench")
+      ->check(CLI::IsMember({"smoke", "verify", "bench"}));
   add_device(*verb);
   add_order(*verb);
   verb->add_flag("--verbose,-v", arguments->verbose, "A line for each problem");

@@ -152,6 +152,7 @@ std::vector<Case> Selection::of(const Operation& operation,
     all.push_back(case_of(operation, shape, offset));
   }
   if (shapes.empty()) all.assign(standard_cases.begin(), standard_cases.end());
+  if (shapes.empty() && first_case) all.resize(1);
   for (Case& chosen : all) {
     for (const auto& [name, value] : settings) set(operation, name, value, chosen);
   }

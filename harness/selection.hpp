@@ -36,6 +36,7 @@ struct Selection {
   std::string cases;                // "smoke", "verify" or "bench"; empty: the verb's own
   std::vector<std::vector<int64_t>> shapes;            // extents, instead of the cases
   std::vector<std::pair<std::string, Json>> settings;  // attributes, for every case
+  bool first_case = false;                             // of the list: that one alone
   uint64_t seed = 1;
   int offset = 0;  // of the shapes' pointers, in elements past a 256-byte boundary
 
