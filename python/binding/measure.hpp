@@ -1,4 +1,4 @@
-// verify and bench for callers outside C++: options and results as JSON.
+// verify and bench for callers outside C++: options and results as JSON text.
 #pragma once
 
 #include <string>
@@ -8,15 +8,11 @@
 
 namespace ws::binding {
 
-// What both take: {"names": [...] (families, operations, rungs, seed names; none: everything),
-// "dtypes": [...] (none: all), "cases": "smoke" | "verify" | "bench", "shapes": [[...], ...]
-// (extents, instead of the cases), "attributes": {name: value}, "seed": n}.
-
-// {"device", "seed", "failed", "skipped", "results": [...]}, as `warpsmith verify --json`.
+// Options are those of harness::selection_from(); results as `warpsmith verify --json` has them.
 std::string verify(const std::string& options);
 
-// A result file, as `warpsmith bench --json`. Further options: "min_runs", "min_milliseconds",
-// "warm_up", "peers" (those of C++ too).
+// Further options: "min_runs", "min_milliseconds", "warm_up", "peers" (those of C++ too). A result
+// file, as `warpsmith bench --json`.
 std::string bench(const std::string& options, std::vector<harness::CallbackPeer> peers,
                   Stream stream);
 
