@@ -215,6 +215,7 @@ Json report(const BenchOptions& options, std::span<const BenchGroup> groups) {
                     {"warm_up", options.warm_up},
                     {"seed", options.seed},
                     {"flush", "reads 2x the L2 before each run"}};
+  if (!options.packages.empty()) run["packages"] = options.packages;
   json["runs"] = Json::array({run});
   json["results"] = Json::array();
   for (const BenchGroup& group : groups) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct BenchOptions {
   bool peers = true;
   Stream stream = nullptr;
   std::vector<CallbackPeer> callbacks;
+  std::map<std::string, std::string> packages;  // versions of what the callbacks call
 };
 
 enum class Role { kRung, kPeer, kCopy };

@@ -25,6 +25,7 @@ harness::BenchOptions bench_options_from(const Json& given) {
     options.warm_up = given.value("warm_up", options.warm_up);
     options.seed = given.value("seed", options.seed);
     options.peers = given.value("peers", options.peers);
+    options.packages = given.value("packages", options.packages);
     return options;
   } catch (const Json::exception& error) {
     throw InvalidArgument(concatenate("the options are not as they must be: ", error.what()));
@@ -44,7 +45,8 @@ std::string bench(const std::string& options, std::vector<harness::CallbackPeer>
   harness::BenchOptions chosen = bench_options_from(given);
   chosen.stream = stream;
   chosen.callbacks = std::move(peers);
-  return harness::report(chosen, harness::bench_all(harness::selection_from(given), chosen)).dump();
+  return harness::report_text(
+      harness::report(chosen, harness::bench_all(harness::selection_from(given), chosen)));
 }
 
 }  // namespace ws::binding

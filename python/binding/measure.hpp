@@ -11,8 +11,8 @@ namespace ws::binding {
 // Options are those of harness::selection_from(); results as `warpsmith verify --json` has them.
 std::string verify(const std::string& options);
 
-// Further options: "min_runs", "min_milliseconds", "warm_up", "peers" (those of C++ too). A result
-// file, as `warpsmith bench --json`.
+// Further options: "min_runs", "min_milliseconds", "warm_up", "peers" (those of C++ too),
+// "packages" {name: version}. A result file, as `warpsmith bench --json`.
 std::string bench(const std::string& options, std::vector<harness::CallbackPeer> peers,
                   Stream stream);
 

@@ -1,17 +1,24 @@
-"""verify and bench from Python: the C++ harness, with torch's operations as contenders."""
+"""verify and bench from Python: the C++ harness, with Python's packages as contenders."""
 
 import argparse
+import ast
+import importlib
+import importlib.metadata
+import importlib.util
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import tvm_ffi
 
+from warpsmith import _expressions
 from warpsmith._catalogue import OPERATIONS, Operation
 from warpsmith._libraries import MODULES
 
-PEERS = ("torch", "compile")
+TORCH_PEERS = ("torch", "compile")  # of every operation: torch eager, and torch.compile
 
 
 def _module(device: str | None) -> Any:
@@ -71,74 +78,129 @@ def verify(
     return json.loads(_module(device).verify(text))
 
 
-def torch_expression(operation: Operation, values: Sequence[Any]) -> Callable[..., Any]:
-    """torch's own version of an operation, a function of its inputs.
-
-    Args:
-        operation: Which.
-        values: Of the attributes, as Python has them; fixed in the function.
-    """
-    import torch
-
-    scope: dict[str, Any] = {"torch": torch}
-    scope |= {a.name: value for a, value in zip(operation.attributes, values, strict=True)}
-    source = f"def {operation.name}({', '.join(operation.inputs)}):\n    return {operation.torch}\n"
-    exec(source, scope)
-    return scope[operation.name]
+def peer_names() -> list[str]:
+    """Those of torch, and those that some operation has from another package."""
+    names = {peer["name"]: None for op in OPERATIONS.values() for peer in op.python_peers}
+    return [*TORCH_PEERS, *names]
 
 
-class _TorchPeer:
-    """A contender for the bench loop: torch, eager or compiled, on the loop's own tensors."""
+def _expression(operation: Operation, peer: str) -> str | None:
+    """How a peer computes an operation, over the names of its tensors and attributes."""
+    if peer in TORCH_PEERS:
+        return operation.torch or None
+    expressions = [p["expression"] for p in operation.python_peers if p["name"] == peer]
+    return expressions[0] if expressions else None
+
+
+def _paths(operation: Operation, expression: str) -> list[str]:
+    """The dotted names in an expression that are not the operation's own: "quack.softmax.f"."""
+    own = {p["name"] for p in operation.parameters} | {a.name for a in operation.attributes}
+    paths = map(_dotted, ast.walk(ast.parse(expression, mode="eval")))
+    return [p for p in paths if p and p.partition(".")[0] not in own | {"torch"}]
+
+
+def _modules(operation: Operation, expression: str) -> dict[str, ModuleType]:
+    """The packages that an expression names, imported as deep as it reaches into them."""
+    found = {}
+    for path in _paths(operation, expression):
+        root = path.partition(".")[0]
+        found[root] = importlib.import_module(root)
+        # As far as names are modules; what follows is a function in the last of them.
+        for end in range(2, path.count(".") + 1):
+            try:
+                importlib.import_module(".".join(path.split(".")[:end]))
+            except ModuleNotFoundError as error:
+                if error.name is None or not path.startswith(error.name):
+                    raise  # the module is there, and what it needs is not
+                break
+    return found
+
+
+def _dotted(node: ast.AST) -> str:
+    """The path of a.b.c, or "" where the node is none."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if names and isinstance(node, ast.Name) else ""
+
+
+class _Peer:
+    """A contender for the bench loop: an expression of Python, on the loop's own tensors."""
 
     def __init__(self, name: str) -> None:
-        if name not in PEERS:
-            raise ValueError(f"peers are {', '.join(map(repr, PEERS))}, not {name!r}")
-        self._compiled = name == "compile"
+        known = peer_names()
+        if name not in known:
+            raise ValueError(f"peers are {', '.join(map(repr, known))}, not {name!r}")
+        self.name = name
         self._functions: dict[Any, Callable[..., Any]] = {}
-        self._tensors: dict[Any, list[Any]] = {}
+        self._arguments: dict[Any, dict[str, Any]] = {}
+        self.packages = {"torch"} if name in TORCH_PEERS else set[str]()
+        for operation in OPERATIONS.values():
+            if name not in TORCH_PEERS and (expression := _expression(operation, name)):
+                self.packages |= {p.partition(".")[0] for p in _paths(operation, expression)}
+        missing = [p for p in sorted(self.packages) if importlib.util.find_spec(p) is None]
+        if missing:
+            raise ValueError(f"peer {name!r} needs {', '.join(missing)}, which is not installed")
 
-    def __call__(self, operation: int, attributes: Any, tensors: Any, stream: int) -> None:
+    def __call__(self, operation: int, attributes: str, tensors: Any, stream: int) -> None:
         del stream  # torch's current one: bench() was told it
-        which = (operation, *attributes)
+        which = (operation, str(attributes))
         function = self._functions.get(which)
         if function is None:
-            function = self._functions[which] = self._make(operation, attributes)
+            function = self._functions[which] = self._make(operation)
         # Converting costs more host time than the call: done once for each of the loop's tensors,
         # which live as long as the problem is timed.
-        first = tensors[0]
-        key = (which, first.data_ptr(), first.shape, str(first.dtype))
-        inputs = self._tensors.get(key)
-        if inputs is None:
-            inputs = self._tensors[key] = self._convert(operation, tensors)
-        function(*inputs)
+        given = [tensor for tensor in tensors if tensor is not None]
+        key = (which, *((t.data_ptr(), t.shape, t.strides, str(t.dtype)) for t in given))
+        arguments = self._arguments.get(key)
+        if arguments is None:
+            arguments = self._arguments[key] = self._convert(operation, str(attributes), tensors)
+        function(**arguments)
 
-    def _make(self, operation: int, attributes: Any) -> Callable[..., Any]:
+    def _make(self, number: int) -> Callable[..., Any]:
+        operation = _BY_ID[number]
+        expression = _expression(operation, self.name)
+        if expression is None:  # a ValueError is a skip to the loop
+            raise ValueError(f"{operation.name} has no peer {self.name!r}")
+        scope = {} if self.name in TORCH_PEERS else _modules(operation, expression)
+        function = _expressions.function(operation, expression, scope)
+        if self.name != "compile":
+            return function
         import torch
 
-        row = next(op for op in OPERATIONS.values() if op.id == operation)
-        values = [
-            a.choices[int(number)] if a.kind == "choice" else _KINDS[a.kind](number)
-            for a, number in zip(row.attributes, attributes, strict=True)
-        ]
-        function = torch_expression(row, values)
-        if not self._compiled:
-            return function
         torch._dynamo.reset()  # of one code object it compiles eight variants, then no more
         return torch.compile(function, fullgraph=True)
 
-    def _convert(self, operation: int, tensors: Any) -> list[Any]:
+    def _convert(self, number: int, attributes: str, tensors: Any) -> dict[str, Any]:
         import torch
 
-        row = next(op for op in OPERATIONS.values() if op.id == operation)
-        return [torch.from_dlpack(tensors[i]) for i in range(len(row.inputs))]
+        operation = _BY_ID[number]
+        arguments: dict[str, Any] = {}
+        for parameter, tensor in zip(operation.parameters, tensors, strict=True):
+            arguments[parameter["name"]] = None if tensor is None else torch.from_dlpack(tensor)
+        for attribute, value in zip(operation.attributes, json.loads(attributes), strict=True):
+            arguments[attribute.name] = tuple(value) if isinstance(value, list) else value
+        return arguments
 
 
-_KINDS: dict[str, Callable[[float], Any]] = {"float": float, "int": int, "bool": bool}
+def _versions(peers: Iterable[_Peer]) -> dict[str, str]:
+    """Of the packages that peers call, for the result file."""
+    names = importlib.metadata.packages_distributions()
+    return {
+        package: importlib.metadata.version(package)
+        for peer in peers
+        for root in sorted(peer.packages)
+        for package in dict.fromkeys(names.get(root, []))
+    }
+
+
+_BY_ID = {operation.id: operation for operation in OPERATIONS.values()}
 
 
 def bench(
     *names: str,
-    peers: Sequence[str] = PEERS,
+    peers: Sequence[str] = TORCH_PEERS,
     dtypes: Sequence[str] | None = None,
     shapes: Sequence[Sequence[int]] | None = None,
     attributes: dict[str, Any] | None = None,
@@ -150,7 +212,9 @@ def bench(
 
     Args:
         names: Families, operations, rungs or seed names; none stands for everything.
-        peers: Of "torch" (eager) and "compile" (torch.compile); those of C++ always take part.
+        peers: "torch" (eager), "compile" (torch.compile), and those that operations have from
+            other packages, such as "quack", where these are installed. What they return is not
+            compared. Those of C++ always take part.
         dtypes: Only these, such as "f16".
         shapes: Extents to take instead of the bench list, in the order of the extent names.
         attributes: Values of attributes, for every case.
@@ -162,27 +226,37 @@ def bench(
         A result file, as `warpsmith bench --json`: device and versions, "options" and "results".
 
     Raises:
-        ValueError: an unknown name, dtype or shape, or no CUDA library.
+        ValueError: an unknown name, dtype or shape, a peer that is unknown or not installed, or no
+            CUDA library.
         RuntimeError: the GPU failed.
     """
-    text = _options(
-        names,
-        dtypes=dtypes,
-        shapes=shapes,
-        attributes=attributes,
-        min_runs=min_runs,
-        min_milliseconds=min_milliseconds,
-        seed=seed,
+    return json.loads(
+        _bench_text(
+            *names,
+            peers=peers,
+            dtypes=dtypes,
+            shapes=shapes,
+            attributes=attributes,
+            min_runs=min_runs,
+            min_milliseconds=min_milliseconds,
+            seed=seed,
+        )
     )
-    contenders = [tvm_ffi.convert(_TorchPeer(name)) for name in peers]
+
+
+def _bench_text(*names: str, peers: Sequence[str], **options: Any) -> str:
+    """The result file, a line for each measurement."""
+    contenders = [_Peer(name) for name in peers]
     stream = 0
     if contenders:
         import torch
 
         if torch.cuda.is_available():
             stream = torch.cuda.current_stream().cuda_stream
+    text = _options(names, packages=_versions(contenders) or None, **options)
+    functions = [tvm_ffi.convert(contender) for contender in contenders]
     module = MODULES.get("cuda") or MODULES["emulated"]
-    return json.loads(module.bench(text, list(peers), contenders, stream))
+    return str(module.bench(text, list(peers), functions, stream))
 
 
 def _shape(text: str) -> list[int]:
@@ -190,12 +264,14 @@ def _shape(text: str) -> list[int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m warpsmith.bench`: the program's bench, with torch among the peers."""
+    """`python -m warpsmith.bench`: the program's bench, with Python's packages as peers."""
     parser = argparse.ArgumentParser(prog="python -m warpsmith.bench", description=main.__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="families, operations, rungs, seeds"
     )
-    parser.add_argument("--peer", action="append", choices=PEERS, default=[], help="repeatable")
+    parser.add_argument(
+        "--peer", action="append", choices=peer_names(), default=[], help="repeatable"
+    )
     parser.add_argument("--dtype", action="append", help="only these; repeatable")
     parser.add_argument(
         "--shape", action="append", type=_shape, help="such as 4096x1024; repeatable"
@@ -204,10 +280,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--min-runs", type=int)
     parser.add_argument("--min-milliseconds", type=float)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", "-o", type=Path, help="write the result file here")
     parser.add_argument("--json", action="store_true", help="the result file instead of a table")
     options = parser.parse_args(arguments)
     try:
-        result = bench(
+        text = _bench_text(
             *options.names,
             peers=options.peer,
             dtypes=options.dtype,
@@ -220,8 +297,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    result = json.loads(text)
+    if options.output:
+        options.output.write_text(text)
     if options.json:
-        print(json.dumps(result, indent=2))
+        print(text, end="")
     else:
         for group in result["results"]:
             _print_table(group)
@@ -238,6 +318,8 @@ def _print_table(group: dict[str, Any]) -> None:
             continue
         ceiling = f"{100 * m['of_ceiling']:6.1f} %" if m["of_ceiling"] is not None else ""
         peer = f"{m['over_peer']:6.2f}x peer" if "over_peer" in m else ""
+        if "over_from" in m:
+            peer += f"  {m['over_from']:.2f}x {m['from'].split('/')[1]}"
         note = f"  {m['verdict']}: {m['reason']}" if m["verdict"] != "passed" else ""
         print(
             f"  {m['name']:<36} {m['median_us']:10.2f} us {scale * m['rate']:9.1f} {unit} "
