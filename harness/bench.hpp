@@ -27,8 +27,8 @@ struct BenchOptions {
   uint64_t seed = 1;
   bool peers = true;
   Stream stream = nullptr;
-  std::vector<CallbackPeer> callbacks;
-  std::map<std::string, std::string> packages;  // versions of what the callbacks call
+  std::vector<CallbackPeer> callbacks{};
+  std::map<std::string, std::string> packages{};  // versions of what the callbacks call
 };
 
 enum class Role { kRung, kPeer, kCopy };
