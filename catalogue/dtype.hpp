@@ -111,6 +111,10 @@ inline constexpr DTypes kEveryDType = [] {
 }();
 std::string to_string(DTypes dtypes);  // "f32, f16, bf16"
 
+namespace detail {
+[[noreturn]] void throw_no_code(DType dtype);  // out of line: it is cold, and no template
+}
+
 // f.operator()<T>() with the C++ type of `dtype`, which is one of kSet: the one way from a dtype to
 // a template argument. Instantiates f for kSet alone.
 template <DTypes kSet, class F>
@@ -123,7 +127,7 @@ decltype(auto) with_type(DType dtype, F&& f) {
   // clang-format on
   WS_DTYPES(WS_CASE)
 #undef WS_CASE
-  throw Error(concatenate("no code for ", to_string(dtype)));
+  detail::throw_no_code(dtype);
 }
 
 // A value of any dtype as a C++ number that holds it exactly.

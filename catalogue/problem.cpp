@@ -46,6 +46,10 @@ DType dtype_from(std::string_view name) {
       concatenate("unknown dtype '", name, "'; there are ", to_string(kEveryDType)));
 }
 
+void detail::throw_no_code(DType dtype) {
+  throw Error(concatenate("no code for ", to_string(dtype)));
+}
+
 // ---- Tensors ----------------------------------------------------------------------------------
 
 int64_t Tensor::elements() const {
