@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/bench_loop.hpp"
+#include "harness/contenders.hpp"
 #include "harness/machine.hpp"
 #include "harness/resources.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
@@ -10,8 +12,12 @@
 namespace ws::harness {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 Machine h200() {
   Machine m;
@@ -44,34 +50,148 @@ TEST(Machine, KnowsThePeaksOfItsTable) {
 }
 
 TEST(Machine, FloorCountsBytesThatMustCrossTheMemory) {
-  const Problem large = make_problem(wrong::center(), {.extents = {16384, 4096}}, DType::kF32);
+  const Problem large =
+      AnyCall(make_problem(wrong::center(), {.extents = {16384, 4096}}, DType::kF32)).problem();
   const double bytes = 16384.0 * 4096 * 8;
   // 60 MB of the output may still lie in the L2.
   EXPECT_NEAR(floor_microseconds(h200(), large, {bytes, 0}), (bytes - 6e7) / 4.8e12 * 1e6, 1e-6);
   // Compute-bound: half the time at the data sheet's rate.
-  const Problem f16 = make_problem(wrong::center(), {.extents = {16, 16}}, DType::kF16);
+  const Problem f16 =
+      AnyCall(make_problem(wrong::center(), {.extents = {16, 16}}, DType::kF16)).problem();
   EXPECT_NEAR(floor_microseconds(h200(), f16, {0, 1e12}), 1e12 / (2 * 989e12) * 1e6, 1e-6);
 }
 
-TEST(Report, HoldsWhatCompareReads) {
+// The loop runs in the emulator too; only its times mean nothing there.
+class Loop : public ::testing::Test {
+ protected:
+  Loop()
+      : instance_(wrong::accumulate(), {.extents = {4, 64}}, DType::kF32, 1), sets_(instance_, 0) {
+    options_.min_runs = 3;
+    options_.warm_up = 1;
+  }
+
+  void run(std::vector<Contender>& contenders) {
+    BenchLoop(options_, sets_, 4096, 1e9).run(contenders);
+  }
+  static Contender contender(const char* name, std::function<void(size_t)> work) {
+    Contender c;
+    c.name = name;
+    c.run = std::move(work);
+    return c;
+  }
+
+  BenchOptions options_;
+  Instance instance_;
+  TensorSets sets_;
+};
+
+TEST_F(Loop, TakesTurnsAfterWarmingUp) {
+  std::string order;
+  std::vector<Contender> contenders;
+  for (const char* name : {"a", "b", "c"}) {
+    contenders.push_back(contender(name, [&order, name](size_t) { order += name; }));
+  }
+  run(contenders);
+  EXPECT_EQ(order, "abcabcabcabc");
+  for (const Contender& c : contenders) EXPECT_THAT(c.times, SizeIs(3));
+}
+
+TEST_F(Loop, RestoresInOutTensorsBeforeEachRun) {
+  const Rung& rung = wrong::rung("right_accumulate");
+  std::vector<float> seen;
+  options_.callbacks.push_back({"reader", [&](const Problem& problem, Stream) {
+                                  seen.push_back(*problem["sum"].as<float>());
+                                }});
+  const Rung* rungs[] = {&rung};
+  std::vector<Contender> contenders = contenders_of(wrong::accumulate(), rungs, sets_, options_);
+  ASSERT_THAT(contenders, SizeIs(2));
+  ASSERT_EQ(contenders[0].verdict, Verdict::kPassed) << contenders[0].reason;
+  run(contenders);
+  ASSERT_THAT(seen, SizeIs(4));
+  EXPECT_THAT(seen, Each(seen.front())) << "the rung adds to it in each of its runs";
+}
+
+TEST_F(Loop, WhatThrowsFailsAlone) {
+  const auto too_long = [](size_t) { throw InvalidArgument("rows are too long"); };
+  std::vector<Contender> contenders;
+  contenders.push_back(contender("right", [](size_t) {}));
+  contenders.push_back(contender("breaks", [](size_t) { throw Error("it broke"); }));
+  contenders.push_back(contender("declines", too_long));
+  contenders.push_back(contender("refuses", too_long));
+  contenders[2].may_decline = true;
+  run(contenders);
+  EXPECT_EQ(contenders[0].verdict, Verdict::kPassed);
+  EXPECT_EQ(contenders[1].verdict, Verdict::kFailed);
+  EXPECT_EQ(contenders[1].reason, "it broke");
+  EXPECT_EQ(contenders[2].verdict, Verdict::kSkipped);
+  EXPECT_EQ(contenders[3].verdict, Verdict::kFailed) << "only callbacks decline";
+}
+
+TEST(Contenders, ThatDoNotTakeTheProblemSayWhy) {
+  Instance instance(wrong::center(), {.extents = {4, 64}}, DType::kF32, 1);
+  TensorSets sets(instance, 0);
+  BenchOptions options;
+  const Rung* rungs[] = {&wrong::rung("right_accumulate"), &wrong::rung("right")};
+  const std::vector<Contender> contenders = contenders_of(wrong::center(), rungs, sets, options);
+  ASSERT_THAT(contenders, SizeIs(2));
+  EXPECT_EQ(contenders[0].verdict, Verdict::kSkipped);
+  EXPECT_THAT(contenders[0].reason, Not(StartsWith(" ")));
+  EXPECT_EQ(contenders[1].verdict, Verdict::kPassed);
+}
+
+BenchGroup measured() {
   BenchGroup group;
+  group.family = "softmax";
   group.operation = "softmax";
   group.problem = "softmax f16 [2, 2]";
+  group.cost = {.bytes = 1234567, .flops = 1, .at_most = true};
   group.measurements = {
-      {.name = "softmax/a", .runs = 50, .median = 2, .min = 1, .max = 3, .rate = 1e9},
+      {.name = "softmax/a", .runs = 50, .median = 4.123456, .min = 1, .max = 3, .rate = 123456789},
+      {.name = "softmax/b", .runs = 50, .median = 2, .rate = 1e9, .from = "softmax/a"},
+      {.name = "softmax/c", .runs = 50, .median = 2, .from = "softmax/d", .deterministic = false},
       {.name = "cudnn", .role = Role::kPeer, .runs = 50, .median = 3, .min = 2, .max = 4},
-      {.name = "softmax/b", .verdict = Verdict::kSkipped, .reason = "rows are too long"},
+      {.name = "softmax/d", .verdict = Verdict::kSkipped, .reason = "rows are too long"},
   };
+  return group;
+}
+
+TEST(Report, RatiosAreToTheRungItGrewFromAndToThePeer) {
+  const BenchGroup group = measured();
+  EXPECT_DOUBLE_EQ(group.over_from(group.measurements[1]), 4.123456 / 2);
+  EXPECT_EQ(group.over_from(group.measurements[0]), 0) << "the bottom of its ladder";
+  EXPECT_EQ(group.over_from(group.measurements[2]), 0) << "that one was skipped";
+  const Json json = to_json(group);
+  EXPECT_EQ(json["at_most"], true);
+  EXPECT_EQ(json["bytes"], 1234567);
+  const Json& measurements = json["measurements"];
+  EXPECT_EQ(measurements[1]["from"], "softmax/a");
+  EXPECT_EQ(measurements[1]["over_from"], 2.062);
+  EXPECT_EQ(measurements[1]["over_peer"], 1.5);
+  EXPECT_FALSE(measurements[2].contains("over_from"));
+  EXPECT_EQ(measurements[2]["deterministic"], false);
+}
+
+TEST(Report, HoldsWhatCompareReads) {
+  const BenchGroup group = measured();
   const Json json = report({}, {&group, 1});
   EXPECT_EQ(json["tool"], "warpsmith");
   EXPECT_TRUE(json["device"].contains("name"));
-  EXPECT_TRUE(json.contains("revision"));
-  EXPECT_TRUE(json.contains("date"));
+  EXPECT_TRUE(json["runs"][0].contains("revision"));
+  EXPECT_TRUE(json["runs"][0].contains("date"));
+  EXPECT_EQ(json["results"][0]["run"], 0);
   const Json& measurements = json["results"][0]["measurements"];
-  ASSERT_THAT(measurements, SizeIs(3));
-  EXPECT_EQ(measurements[0]["over_peer"], 1.5);
-  EXPECT_FALSE(measurements[2].contains("median_us"));
-  EXPECT_EQ(measurements[2]["reason"], "rows are too long");
+  ASSERT_THAT(measurements, SizeIs(5));
+  EXPECT_FALSE(measurements[4].contains("median_us"));
+  EXPECT_EQ(measurements[4]["reason"], "rows are too long");
+}
+
+TEST(Report, TextHasALineForEachMeasurementAndFourDigits) {
+  const BenchGroup group = measured();
+  const Json json = report({}, {&group, 1});
+  const std::string text = report_text(json);
+  EXPECT_EQ(Json::parse(text), json);
+  EXPECT_THAT(text, AllOf(HasSubstr("\n   {\"name\":\"softmax/a\""),
+                          HasSubstr("\"median_us\":4.123,"), HasSubstr("\"rate\":123500000,")));
 }
 
 TEST(Resources, SeesLaunchesWithoutRunningThem) {
