@@ -2,6 +2,7 @@
 // for each other (PTX ISA, "atom", "ld.acquire").
 #pragma once
 
+#include "warpsmith/ptx/atomic.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 
 namespace ws::ptx {
@@ -48,6 +49,16 @@ __device__ __forceinline__ void grid_sync(uint32_t* counter) {
   }
   barrier_sync();
 #endif
+}
+
+// Sets the counter back to zero, which grid_sync() leaves at 0 or 2^31: every thread calls it once,
+// after the launch's last grid_sync(). The last block to come writes; nobody waits.
+__device__ __forceinline__ void grid_leave(uint32_t* counter) {
+  constexpr uint32_t kTop = 0x80000000u;
+  if (thread_index() != 0) return;
+  const auto others = static_cast<uint32_t>(grid_blocks() - 1);
+  // Blocks that still spin in grid_sync() look at the top bit alone.
+  if ((atom_global_add(counter, 1) & ~kTop) == others) atom_global_exch(counter, 0u);
 }
 
 }  // namespace ws::ptx
