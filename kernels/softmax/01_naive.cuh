@@ -1,46 +1,66 @@
 // Idea: a thread owns a row and follows the formula: sum exp(x), then divide.
 // Traffic: two reads, one write; neighbouring threads read addresses a row apart, so each 32-byte
 // sector that is fetched gives one element.
-// Limits: exp(x) overflows from x = 88.7 on. Takes problems whose caller promises |x| <= 64.
+// Limits: exp(x) overflows from x = 88.7 on, so it takes problems whose caller promises |x| <= 64.
+// softmax of contiguous tensors.
 #pragma once
 
-#include "kernels/softmax/rows.hpp"
+#include "kernels/softmax/operations.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/thread/math.hpp"
+#include "warpsmith/thread/memory.hpp"
 
 namespace ws::softmax {
 
-template <class T, class Op>
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+template <class T>
 struct NaiveKernel {
   static constexpr int kThreads = 128;
-  using Arguments = StridedRows<T, Op>;
+  struct Arguments {
+    const T* x;
+    T* y;
+    int64_t rows;
+    int64_t columns;
+  };
   struct SharedStorage {};
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& rows) const {
-    const int64_t r = block_index() * kThreads + thread_index();
-    if (r >= rows.layout.rows) return;
-    const StridedRow<T, Op> row(rows, r);
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const int64_t row = block_index() * kThreads + thread_index();
+    if (row >= a.rows) return;
+    const T* x = a.x + row * a.columns;
+    T* y = a.y + row * a.columns;
+
     float sum = 0;
-    for (int64_t i = 0; i < row.columns; ++i) sum += exp_approximate(row[i][0]);
-    const typename Op::Finish finish(MaxSum{.max = 0, .sum = sum});
-    for (int64_t i = 0; i < row.columns; ++i) row.set(i, finish(row[i]));
+    for (int64_t i = 0; i < a.columns; ++i) {
+      sum += thread::fast_exp(to_float(thread::load(x + i)));
+    }
+    for (int64_t i = 0; i < a.columns; ++i) {
+      const float e = thread::fast_exp(to_float(thread::load(x + i)));
+      thread::store(y + i, from_float<T>(e / sum));
+    }
   }
 };
 
 struct Naive {
-  static Reason supports(const Problem& problem) {
-    if (Reason reason = one_of(kForward, problem); !reason.empty()) return reason;
-    if (problem.attribute(0) != 0) return {};
-    return "does not subtract the maximum, so exp(x) may overflow: needs bounded=true";
+  static bool supports(const Softmax::Call& call, Why& why) {
+    return why.unless(
+               call.bounded,
+               "does not subtract the maximum, so exp(x) may overflow: needs bounded=true") &&
+           is_dense(call, why);
   }
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kForward>(problem, [&]<class T, class Op>() {
-      using Kernel = NaiveKernel<T, Op>;
-      const auto rows = strided_rows_of<T, Op>(problem);
+  static void run(const Softmax::Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = NaiveKernel<T>;
       launch<Kernel>(
-          {.blocks = divide_up(rows.layout.rows, Kernel::kThreads), .threads = Kernel::kThreads},
-          context.stream, rows);
+          {.blocks = divide_up(call.rows.rows, Kernel::kThreads), .threads = Kernel::kThreads},
+          context.stream,
+          {call.rows.as<const T>(0), call.rows.as<T>(1), call.rows.rows, call.rows.columns});
     });
   }
 };
+
+inline constexpr Rung kNaive = rung_of<Naive, Softmax>(
+    {.name = "naive", .idea = "a thread a row, exp(x) / sum(exp(x)) as the formula says"});
+#endif
 
 }  // namespace ws::softmax

@@ -1,13 +1,16 @@
 // Idea: a warp owns a row; lanes take neighbouring elements and merge their totals by shuffles.
-// From online: a warp's load is 32 elements side by side, all of what it fetches is used.
+// From online: a warp's load is 32 elements side by side, all of what it fetches is used. The
+// recurrence is now a class for each operation (row_operations.hpp), its (m, s) a Total that lanes
+// can merge.
 // Traffic: two reads, one write; the second read mostly comes from the caches.
-// Takes any length and any strides, so it is what strided tensors fall back to.
+// Takes every valid problem: any operation, length, strides and mask. It is the one rung that
+// does, and what the others' refusals fall back to.
 #pragma once
 
 #include "kernels/softmax/rows.hpp"
-#include "warpsmith/launch.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op>
@@ -17,10 +20,10 @@ struct WarpPerRowKernel {
   using Arguments = StridedRows<T, Op>;
   struct SharedStorage {};
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& rows) const {
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& all) const {
     const int64_t r = block_index() * kWarps + warp_index();
-    if (r >= rows.layout.rows) return;
-    const StridedRow<T, Op> row(rows, r);
+    if (r >= all.rows.rows) return;
+    const StridedRow<T, Op> row(all, r);
     auto total = Op::none();
     for (int64_t i = lane_index(); i < row.columns; i += kWarpSize) {
       total = Op::add(total, row[i]);
@@ -33,15 +36,23 @@ struct WarpPerRowKernel {
 };
 
 struct WarpPerRow {
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kEvery>(problem, [&]<class T, class Op>() {
-      using Kernel = WarpPerRowKernel<T, Op>;
-      const auto rows = strided_rows_of<T, Op>(problem);
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = WarpPerRowKernel<T, typename Call::RowOperation>;
       launch<Kernel>(
-          {.blocks = divide_up(rows.layout.rows, Kernel::kWarps), .threads = Kernel::kThreads},
-          context.stream, rows);
+          {.blocks = divide_up(call.rows.rows, Kernel::kWarps), .threads = Kernel::kThreads},
+          context.stream, strided_rows_of<T>(call));
     });
   }
 };
 
+inline constexpr Rung kWarpPerRow =
+    rung_of<WarpPerRow, Softmax, LogSoftmax, ScaleMaskSoftmax, SoftmaxBackward, LogSoftmaxBackward,
+            ScaleMaskSoftmaxBackward>(
+        {.name = "warp_per_row",
+         .from = "online",
+         .idea = "a warp a row: coalesced loads, totals merged by shuffles"});
+
 }  // namespace ws::softmax
+#endif

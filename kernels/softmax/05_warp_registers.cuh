@@ -1,13 +1,14 @@
 // Idea: a warp keeps its row in registers between the total and the output.
 // From warp_per_row: memory is read once, 16 bytes at a time, all loads issued before the first is
 // needed: a thread has up to 128 bytes in flight instead of 4.
-// Traffic: one read, one write. Limits: what 32 threads can hold, 1024 elements and a little.
+// Traffic: one read, one write. Limits: what 32 threads can hold, 1024 elements and a little;
+// elements side by side.
 #pragma once
 
 #include "kernels/softmax/row_tile.hpp"
-#include "warpsmith/launch.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op>
@@ -32,22 +33,40 @@ struct WarpRegistersKernel {
 };
 
 struct WarpRegisters {
-  static Reason supports(const Problem& problem) {
-    const Layout layout = layout_of(problem);
-    if (layout.columns > 1024) {
-      return concatenate("a warp's registers hold rows of up to 1024 elements, not ",
-                         layout.columns);
-    }
-    return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
+    return why.unless(call.rows.columns <= 1024,
+                      "a warp's registers hold rows of up to 1024 elements, not ",
+                      call.rows.columns) &&
+           rows_supported(call, widest(call), why);
   }
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kEvery>(problem, [&]<class T, class Op>() {
-      using Kernel = WarpRegistersKernel<T, Op>;
-      const auto rows = rows_of<T, Op>(problem);
-      launch<Kernel>({.blocks = divide_up(rows.count, Kernel::kWarps), .threads = Kernel::kThreads},
-                     context.stream, rows);
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = WarpRegistersKernel<T, typename Call::RowOperation>;
+      launch<Kernel>(
+          {.blocks = divide_up(call.rows.rows, Kernel::kWarps), .threads = Kernel::kThreads},
+          context.stream, rows_of<T>(call));
     });
   }
 };
 
+inline constexpr Seed kWarpRegistersSeeds[] = {
+    {.name = "{}_warp"},
+    {.name = "fused_scale_mask_softmax",
+     .operation = "scale_mask_softmax",
+     .dtypes = {DType::kF16}},
+    {.name = "fused_scale_mask_softmax_backward",
+     .operation = "scale_mask_softmax_backward",
+     .dtypes = {DType::kF16}},
+};
+inline constexpr Rung kWarpRegisters =
+    rung_of<WarpRegisters, Softmax, LogSoftmax, ScaleMaskSoftmax, SoftmaxBackward,
+            LogSoftmaxBackward, ScaleMaskSoftmaxBackward>(
+        {.name = "warp_registers",
+         .from = "warp_per_row",
+         .idea = "the row stays in the warp's registers: one read, 16 bytes an access",
+         .seeds = kWarpRegistersSeeds});
+
 }  // namespace ws::softmax
+#endif

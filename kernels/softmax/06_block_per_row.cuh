@@ -1,13 +1,14 @@
 // Idea: a block owns a row, in registers; its warps merge their totals through shared memory.
 // From warp_registers: eight warps hold eight times as much. kWidth shows what an access of 1, 2, 4
 // or 8 elements is worth: fewer instructions, and more bytes in flight for each.
-// Traffic: one read, one write. Limits: 256 threads of 32 elements hold rows of up to 8192.
+// Traffic: one read, one write. Limits: 256 threads of 32 elements hold rows of up to 8192;
+// forward.
 #pragma once
 
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/block/reduce.hpp"
-#include "warpsmith/launch.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op, int kWidth>
@@ -35,25 +36,80 @@ struct BlockPerRowKernel {
 template <int kWidth>
 struct BlockPerRow {
   static constexpr int64_t kColumns = 8192;
+  // 8 elements of f32 would be two accesses.
+  static constexpr DTypes kTaken = kWidth > kWidest<float> ? kHalves : kFloats;
 
-  static Reason supports(const Problem& problem) {
-    const Layout layout = layout_of(problem);
-    if (Reason reason = one_of(kForwardAndMasked, problem); !reason.empty()) return reason;
-    if (layout.columns > kColumns) {
-      return concatenate("a block's registers hold rows of up to ", kColumns, " elements, not ",
-                         layout.columns);
-    }
-    return rows_supported(problem, layout, kWidth);
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
+    return why.unless(call.rows.columns <= kColumns, "a block's registers hold rows of up to ",
+                      kColumns, " elements, not ", call.rows.columns) &&
+           rows_supported(call, kWidth, why);
   }
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kForwardAndMasked>(problem, [&]<class T, class Op>() {
-      if constexpr (kWidth <= kWidest<T>) {
-        using Kernel = BlockPerRowKernel<T, Op, kWidth>;
-        const auto rows = rows_of<T, Op>(problem);
-        launch<Kernel>({.blocks = rows.count, .threads = Kernel::kThreads}, context.stream, rows);
-      }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kTaken>(call.dtype, [&]<class T>() {
+      using Kernel = BlockPerRowKernel<T, typename Call::RowOperation, kWidth>;
+      launch<Kernel>({.blocks = call.rows.rows, .threads = Kernel::kThreads}, context.stream,
+                     rows_of<T>(call));
     });
   }
 };
 
+template <int kWidth>
+constexpr Rung block_per_row(Rung text) {
+  text.file = "06_block_per_row.cuh";
+  using Struct = BlockPerRow<kWidth>;
+  return rung_of<Struct, Struct::kTaken, Softmax, LogSoftmax, ScaleMaskSoftmax>(text);
+}
+
+// Seeds that do not subtract the maximum are answered by rungs that do.
+inline constexpr Seed kBlockPerRowSeeds[] = {
+    {.name = "softmax_f32_per_token", .operation = "softmax", .dtypes = {DType::kF32}},
+    {.name = "safe_softmax_f32_per_token", .operation = "softmax", .dtypes = {DType::kF32}},
+    {.name = "online_safe_softmax_f32_per_token", .operation = "softmax", .dtypes = {DType::kF32}},
+    {.name = "safe_softmax_f16_f32_per_token", .operation = "softmax", .dtypes = {DType::kF16}},
+    // A block a row too, v1 with several rows to a block.
+    {.name = "fastertransformer_softmax_v1",
+     .operation = "scale_mask_softmax",
+     .dtypes = {DType::kF16}},
+    {.name = "fastertransformer_softmax_v2",
+     .operation = "scale_mask_softmax",
+     .dtypes = {DType::kF16}},
+};
+inline constexpr Seed kBlockPerRowX2Seeds[] = {
+    {.name = "safe_softmax_f16x2_f32_per_token", .operation = "softmax", .dtypes = {DType::kF16}},
+};
+inline constexpr Seed kBlockPerRowX4Seeds[] = {
+    {.name = "softmax_f32x4_per_token", .operation = "softmax", .dtypes = {DType::kF32}},
+    {.name = "safe_softmax_f32x4_per_token", .operation = "softmax", .dtypes = {DType::kF32}},
+    {.name = "online_safe_softmax_f32x4_pack_per_token",
+     .operation = "softmax",
+     .dtypes = {DType::kF32}},
+};
+inline constexpr Seed kBlockPerRowX8Seeds[] = {
+    {.name = "safe_softmax_f16x8_pack_f32_per_token",
+     .operation = "softmax",
+     .dtypes = {DType::kF16}},
+};
+inline constexpr Rung kBlockPerRow = block_per_row<1>(
+    {.name = "block_per_row",
+     .from = "warp_registers",
+     .idea = "a block a row, in registers, warps merged through shared memory; 1 element an access",
+     .seeds = kBlockPerRowSeeds});
+inline constexpr Rung kBlockPerRowX2 = block_per_row<2>({.name = "block_per_row_x2",
+                                                         .from = "block_per_row",
+                                                         .idea = "2 elements an access",
+                                                         .seeds = kBlockPerRowX2Seeds});
+inline constexpr Rung kBlockPerRowX4 =
+    block_per_row<4>({.name = "block_per_row_x4",
+                      .from = "block_per_row_x2",
+                      .idea = "4 elements an access: 16 bytes of f32",
+                      .seeds = kBlockPerRowX4Seeds});
+inline constexpr Rung kBlockPerRowX8 =
+    block_per_row<8>({.name = "block_per_row_x8",
+                      .from = "block_per_row_x4",
+                      .idea = "8 elements an access: 16 bytes of f16 or bf16",
+                      .seeds = kBlockPerRowX8Seeds});
+
 }  // namespace ws::softmax
+#endif

@@ -1,14 +1,14 @@
 // Idea: a block stages its row in shared memory, where there is more room than in registers.
 // From block_per_row: the length is a run-time number, nothing is padded, and rows may be longer.
 // Traffic: one read and one write of global memory, one write and one read of shared memory.
-// Limits: rows of up to 96 KiB (all inputs together), which every GPU since sm_80 has.
+// Limits: rows of up to 96 KiB (all inputs together), which every GPU since sm_80 has; no mask.
 #pragma once
 
 #include "kernels/softmax/rows.hpp"
 #include "warpsmith/block/reduce.hpp"
-#include "warpsmith/launch.hpp"
 #include "warpsmith/shared.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op>
@@ -33,7 +33,7 @@ struct BlockSharedKernel {
       Tile<Values<kInputs>, kWidth> elements;
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) {
-        const Vec<T, kWidth> loaded = row.load(k, v);  // [kWidth]
+        const Vec<T, kWidth> loaded = thread::load<kWidth>(row.inputs[k] + row.at(v));
         staged.template store<kWidth>((k * vectors + v) * kWidth, loaded);
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) elements[i][k] = to_float(loaded[i]);
@@ -67,28 +67,34 @@ struct BlockSharedKernel {
 struct BlockShared {
   static constexpr int64_t kBytes = 96 * 1024;
 
-  static int64_t staged_bytes(const Problem& problem, const Layout& layout) {
-    return row_bytes(problem, layout) * (layout.operands - 1);
+  static int64_t staged_bytes(const RowsCall& call) {
+    return call.rows.row_bytes() * call.inputs();
   }
-  static Reason supports(const Problem& problem) {
-    const Layout layout = layout_of(problem);
-    if (Reason reason = one_of(kWithoutMask, problem); !reason.empty()) return reason;
-    if (const int64_t bytes = staged_bytes(problem, layout); bytes > kBytes) {
-      return concatenate("stages rows of up to ", kBytes, " bytes in shared memory, not ", bytes);
-    }
-    return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
+  static bool supports(const RowsCall& call, Why& why) {
+    const int64_t bytes = staged_bytes(call);
+    return why.unless(bytes <= kBytes, "stages rows of up to ", kBytes,
+                      " bytes in shared memory, not ", bytes) &&
+           rows_supported(call, widest(call), why);
   }
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kWithoutMask>(problem, [&]<class T, class Op>() {
-      using Kernel = BlockSharedKernel<T, Op>;
-      const auto rows = rows_of<T, Op>(problem);
-      launch<Kernel>(
-          {.blocks = rows.count,
-           .threads = Kernel::kThreads,
-           .dynamic_shared = static_cast<size_t>(staged_bytes(problem, layout_of(problem)))},
-          context.stream, rows);
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = BlockSharedKernel<T, typename Call::RowOperation>;
+      launch<Kernel>({.blocks = call.rows.rows,
+                      .threads = Kernel::kThreads,
+                      .dynamic_shared = static_cast<size_t>(staged_bytes(call))},
+                     context.stream, rows_of<T>(call));
     });
   }
 };
 
+inline constexpr Seed kBlockSharedSeeds[] = {{.name = "{}_block_smem"}};
+inline constexpr Rung kBlockShared =
+    rung_of<BlockShared, Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>(
+        {.name = "block_shared",
+         .from = "block_per_row",
+         .idea = "the row staged in shared memory: rows of up to 96 KiB",
+         .seeds = kBlockSharedSeeds});
+
 }  // namespace ws::softmax
+#endif

@@ -6,8 +6,8 @@
 
 #include "kernels/softmax/rows.hpp"
 #include "warpsmith/block/reduce.hpp"
-#include "warpsmith/launch.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op>
@@ -48,13 +48,28 @@ struct BlockUncachedKernel {
 };
 
 struct BlockUncached {
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kEvery>(problem, [&]<class T, class Op>() {
-      using Kernel = BlockUncachedKernel<T, Op>;
-      const auto rows = rows_of<T, Op>(problem);
-      launch<Kernel>({.blocks = rows.count, .threads = Kernel::kThreads}, context.stream, rows);
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
+    return rows_supported(call, widest(call), why);
+  }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = BlockUncachedKernel<T, typename Call::RowOperation>;
+      launch<Kernel>({.blocks = call.rows.rows, .threads = Kernel::kThreads}, context.stream,
+                     rows_of<T>(call));
     });
   }
 };
 
+inline constexpr Seed kBlockUncachedSeeds[] = {{.name = "{}_block_uncached"}};
+inline constexpr Rung kBlockUncached =
+    rung_of<BlockUncached, Softmax, LogSoftmax, ScaleMaskSoftmax, SoftmaxBackward,
+            LogSoftmaxBackward, ScaleMaskSoftmaxBackward>(
+        {.name = "block_uncached",
+         .from = "block_shared",
+         .idea = "the row read twice by its block: any length",
+         .seeds = kBlockUncachedSeeds});
+
 }  // namespace ws::softmax
+#endif

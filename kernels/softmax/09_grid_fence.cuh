@@ -3,14 +3,15 @@
 // From block_uncached: a single row keeps every SM busy instead of one.
 // Traffic: two reads, one write, 8 bytes for a part. The second read comes from L2 while the
 // tensor fits there.
+// Limits: forward, no mask.
 #pragma once
 
 #include "kernels/softmax/rows.hpp"
 #include "warpsmith/block/reduce.hpp"
 #include "warpsmith/device_facts.hpp"
-#include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/grid.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op>
@@ -21,10 +22,10 @@ struct GridFenceKernel {
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op> rows;
-    int parts;     // of a row
-    int64_t part;  // its vectors
-    uint32_t* meeting;
-    Total* totals;  // [rows, parts]
+    int parts;          // of a row
+    int64_t part;       // its vectors
+    uint32_t* meeting;  // 0 before and after
+    Total* totals;      // [rows, parts]
   };
   struct SharedStorage {
     typename block::AllReduce<Total, kThreads>::Storage total;
@@ -66,6 +67,7 @@ struct GridFenceKernel {
         row.store_edge(thread_index(), finish(row.edge_element(thread_index())));
       }
     }
+    ptx::grid_leave(a.meeting);
   }
 
   __device__ __forceinline__ static RowOf part(const Arguments& a, int64_t item) {
@@ -82,26 +84,26 @@ struct GridFence {
   static int parts(int64_t rows) {
     return static_cast<int>(std::max<int64_t>(1, blocks() / std::max<int64_t>(1, rows)));
   }
-  static Reason supports(const Problem& problem) {
-    if (Reason reason = one_of(kForward, problem); !reason.empty()) return reason;
-    return supports_widest(problem);
+  static bool supports(const RowsCall& call, Why& why) {
+    return rows_supported(call, widest(call), why);
   }
-  static size_t workspace(const Problem& problem) {
-    const int64_t rows = layout_of(problem).rows;
-    return kMeetingBytes + static_cast<size_t>(rows * parts(rows)) * sizeof(MaxSum);
+  static Workspace workspace(const RowsCall& call) {
+    const int64_t rows = call.rows.rows;
+    const size_t totals = static_cast<size_t>(rows * parts(rows)) * sizeof(MaxSum);
+    return {.bytes = kMeetingBytes + totals, .zeroed = kMeetingBytes};
   }
-  static void run(const Problem& problem, const Context& context) {
-    dispatch<kForward>(problem, [&]<class T, class Op>() {
-      using Kernel = GridFenceKernel<T, Op>;
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = GridFenceKernel<T, typename Call::RowOperation>;
       typename Kernel::Arguments arguments{};
-      arguments.rows = rows_of<T, Op>(problem);
-      arguments.parts = parts(arguments.rows.count);
-      arguments.part = part_vectors<kWidest<T>>(arguments.rows, arguments.parts);
+      arguments.rows = rows_of<T>(call);
+      arguments.parts = parts(call.rows.rows);
+      arguments.part = part_vectors(call.rows, kWidest<T>, arguments.parts);
       arguments.meeting = static_cast<uint32_t*>(context.workspace);
-      arguments.totals = reinterpret_cast<typename Op::Total*>(
+      arguments.totals = reinterpret_cast<typename Kernel::Total*>(
           static_cast<std::byte*>(context.workspace) + kMeetingBytes);
-      set_zero(arguments.meeting, kMeetingBytes, context.stream);
-      launch<Kernel>({.blocks = std::min(blocks(), arguments.rows.count * arguments.parts),
+      launch<Kernel>({.blocks = std::min(blocks(), call.rows.rows * arguments.parts),
                       .threads = Kernel::kThreads,
                       .cooperative = true},
                      context.stream, arguments);
@@ -109,4 +111,15 @@ struct GridFence {
   }
 };
 
+inline constexpr Seed kGridFenceSeeds[] = {
+    {.name = "softmax_f32", .operation = "softmax", .dtypes = {DType::kF32}},
+    {.name = "softmax_f32x4", .operation = "softmax", .dtypes = {DType::kF32}},
+};
+inline constexpr Rung kGridFence = rung_of<GridFence, Softmax, LogSoftmax>(
+    {.name = "grid_fence",
+     .from = "block_uncached",
+     .idea = "few long rows over the whole grid, which meets between total and output",
+     .seeds = kGridFenceSeeds});
+
 }  // namespace ws::softmax
+#endif

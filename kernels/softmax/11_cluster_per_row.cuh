@@ -10,8 +10,8 @@
 
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
-#include "warpsmith/launch.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op>
@@ -44,33 +44,38 @@ struct ClusterPerRowKernel {
 
 struct ClusterPerRow {
   // Of a row of each input that a block holds.
-  static int64_t block_bytes(const Problem& problem) {
-    return is_backward(kind_of(problem)) ? 32 * 1024 : 64 * 1024;
+  static int64_t block_bytes(const RowsCall& call) { return 64 * 1024 / call.inputs(); }
+
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
+    const int64_t most = cluster::kMaxBlocks * block_bytes(call);
+    const int64_t bytes = call.rows.row_bytes();
+    return why.unless(bytes <= most, "a cluster's registers hold rows of up to ", most,
+                      " bytes, not ", bytes) &&
+           why.unless(call.rows.rows <= kMostBlocks / cluster::kMaxBlocks, "takes up to ",
+                      kMostBlocks / cluster::kMaxBlocks, " rows, not ", call.rows.rows) &&
+           rows_supported(call, widest(call), why);
   }
-  static Reason supports(const Problem& problem) {
-    const Layout layout = layout_of(problem);
-    const int64_t most = cluster::kMaxBlocks * block_bytes(problem);
-    if (const int64_t bytes = row_bytes(problem, layout); bytes > most) {
-      return concatenate("a cluster's registers hold rows of up to ", most, " bytes, not ", bytes);
-    }
-    if (layout.rows > kMostBlocks / cluster::kMaxBlocks) {
-      return concatenate("takes up to ", kMostBlocks / cluster::kMaxBlocks, " rows, not ",
-                         layout.rows);
-    }
-    return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
-  }
-  static void run(const Problem& problem, const Context& context) {
-    const int64_t bytes = row_bytes(problem, layout_of(problem));
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
     const auto blocks = static_cast<int>(
-        std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, block_bytes(problem)))));
-    dispatch<kEvery>(problem, [&]<class T, class Op>() {
-      using Kernel = ClusterPerRowKernel<T, Op>;
-      const auto rows = rows_of<T, Op>(problem);
+        std::bit_ceil(static_cast<uint64_t>(divide_up(call.rows.row_bytes(), block_bytes(call)))));
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = ClusterPerRowKernel<T, typename Call::RowOperation>;
       launch<Kernel>(
-          {.blocks = rows.count * blocks, .threads = Kernel::kThreads, .cluster = blocks},
-          context.stream, {rows, part_vectors<kWidest<T>>(rows, blocks)});
+          {.blocks = call.rows.rows * blocks, .threads = Kernel::kThreads, .cluster = blocks},
+          context.stream, {rows_of<T>(call), part_vectors(call.rows, kWidest<T>, blocks)});
     });
   }
 };
 
+inline constexpr Rung kClusterPerRow =
+    rung_of<ClusterPerRow, Softmax, LogSoftmax, ScaleMaskSoftmax, SoftmaxBackward,
+            LogSoftmaxBackward, ScaleMaskSoftmaxBackward>(
+        {.name = "cluster_per_row",
+         .from = "row_in_registers",
+         .idea = "a row over up to 16 blocks, totals merged through distributed shared memory",
+         .arch = Arch::kSm90});
+
 }  // namespace ws::softmax
+#endif

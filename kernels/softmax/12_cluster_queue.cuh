@@ -4,17 +4,17 @@
 // The counter hands rows out in the order of their addresses, so that DRAM pages are read and
 // written as a whole; dealt out in turns, rows drift apart, and 3 to 5 % of the rate is lost.
 // Traffic: one read, one write, one pass through shared memory.
-// Limits: 16 blocks of 64 KiB.
+// Limits: 16 blocks of 64 KiB; forward, no mask.
 #pragma once
 
 #include <bit>
 
-#include "kernels/softmax/row_queue.hpp"
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
-#include "warpsmith/launch.hpp"
+#include "warpsmith/row/queue.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
+#if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
 template <class T, class Op, class Shape, Fit kFit>
@@ -24,12 +24,12 @@ struct ClusterQueueKernel {
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = kWidest<T>;
   using Part = RowTile<T, Op, kWidth, Shape::kConsumers, Shape::kVectors, kFit>;
-  using Queue = RowQueue<T, Shape>;
+  using Queue = row::Queue<T, Shape>;
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op> rows;
     int64_t part;    // of a row that a block takes, in vectors
-    uint64_t* next;  // 0 at launch
+    uint64_t* next;  // 0 before and after
   };
   struct SharedStorage {
     typename Queue::Storage queue;
@@ -75,62 +75,74 @@ struct ClusterQueueKernel {
   }
 };
 
-struct ClusterQueue {
-  // Measured on an H200 (results/JOURNAL.md). Two blocks an SM, so that one works while the other
-  // waits, but 16-bit rows that clusters of up to 4 blocks of 64 KiB hold. Rows over 16 blocks do
-  // better with few threads that hold much.
-  using Half = QueueShape<512, 4, 2, 2>;    // parts of 32 KiB
-  using Whole = QueueShape<128, 32, 1, 2>;  // of 64 KiB
-  using NarrowHalf = QueueShape<128, 16, 3, 2>;
-  using NarrowWhole = QueueShape<512, 8, 2, 1>;
-  static constexpr int64_t kBytes = cluster::kMaxBlocks * Whole::kBytes;
-  // f.operator()<Shape>() with the shape for rows of `bytes`.
-  template <class T, class F>
-  static void with_shape(int64_t bytes, const F& f) {
+// The policy, which shape takes a row of `bytes`; candidates.cuh has what else was tried. Two
+// blocks an SM, so that one works while the other waits, but 16-bit rows that clusters of up to 4
+// blocks of 64 KiB hold. Rows over 16 blocks do better with few threads that hold much.
+template <class T>
+struct QueuePolicy;
+template <>
+struct QueuePolicy<float> {
+  // H200 2026-11-21, 4096 x 65536: 96.5 % of copy.
+  using Half = row::QueueShape<512, 4, 2, 2>;  // parts of 32 KiB
+  // H200 2026-11-21, 1024 x 262144: 94.1 to 94.7 % of copy.
+  using Whole = row::QueueShape<128, 32, 1, 2>;  // of 64 KiB
+  template <class F>
+  static void choose(int64_t bytes, const F& f) {
+    if (bytes <= cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Half>();
+    f.template operator()<Whole>();
+  }
+};
+struct NarrowQueuePolicy {
+  // H200 2026-11-21, 1024 x 262144: 96.1 % of copy, 256 x 8 95.5.
+  using Half = row::QueueShape<128, 16, 3, 2>;
+  // H200 2026-11-21, 4096 x 65536: 95.9 % of copy.
+  using Whole = row::QueueShape<512, 8, 2, 1>;
+  template <class F>
+  static void choose(int64_t bytes, const F& f) {
     constexpr int64_t kHalf = cluster::kMaxBlocks * Half::kBytes;
-    if constexpr (sizeof(T) == 4) {
-      if (bytes <= kHalf) return f.template operator()<Half>();
-      f.template operator()<Whole>();
-    } else {
-      if (bytes > kHalf / 2 && bytes <= kHalf) return f.template operator()<NarrowHalf>();
-      f.template operator()<NarrowWhole>();
-    }
+    if (bytes > kHalf / 2 && bytes <= kHalf) return f.template operator()<Half>();
+    f.template operator()<Whole>();
   }
+};
+template <>
+struct QueuePolicy<half> : NarrowQueuePolicy {};
+template <>
+struct QueuePolicy<bf16> : NarrowQueuePolicy {};
 
-  static Reason supports(const Problem& problem) {
-    const Layout layout = layout_of(problem);
-    if (Reason reason = one_of(kForward, problem); !reason.empty()) return reason;
-    if (const int64_t bytes = row_bytes(problem, layout); bytes > kBytes) {
-      return concatenate("a cluster's registers hold rows of up to ", kBytes, " bytes, not ",
-                         bytes);
-    }
-    return rows_supported(problem, layout, widest(problem.tensor(0).dtype));
+struct ClusterQueue {
+  static constexpr int64_t kBytes = cluster::kMaxBlocks * QueuePolicy<float>::Whole::kBytes;
+
+  static bool supports(const RowsCall& call, Why& why) {
+    const int64_t bytes = call.rows.row_bytes();
+    return why.unless(bytes <= kBytes, "a cluster's registers hold rows of up to ", kBytes,
+                      " bytes, not ", bytes) &&
+           rows_supported(call, widest(call), why);
   }
-  static size_t workspace(const Problem& /*problem*/) { return sizeof(uint64_t); }
-
-  static void run(const Problem& problem, const Context& context) {
-    const int64_t bytes = row_bytes(problem, layout_of(problem));
-    dispatch<kForward>(problem, [&]<class T, class Op>() {
-      with_shape<T>(bytes, [&]<class Shape>() { run_shape<T, Op, Shape>(problem, context); });
+  static Workspace workspace(const RowsCall& /*call*/) {
+    return {.bytes = sizeof(uint64_t), .zeroed = sizeof(uint64_t)};
+  }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      QueuePolicy<T>::choose(call.rows.row_bytes(),
+                             [&]<class Shape>() { run_shape<T, Shape>(call, context); });
     });
   }
 
-  template <class T, class Op, class Shape>
-  static void run_shape(const Problem& problem, const Context& context) {
-    const auto rows = rows_of<T, Op>(problem);
-    const auto bytes = static_cast<int64_t>(rows.columns * sizeof(T));
+  template <class T, class Shape, class Call>
+  static void run_shape(const Call& call, const Context& context) {
+    const int64_t bytes = call.rows.row_bytes();
     const auto blocks =
         static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
-    auto* next = static_cast<uint64_t*>(context.workspace);
-    set_zero(next, sizeof(*next), context.stream);
-    const int64_t part = part_vectors<kWidest<T>>(rows, blocks);
     const auto with = [&]<Fit kFit>() {
-      using Kernel = ClusterQueueKernel<T, Op, Shape, kFit>;
+      using Kernel = ClusterQueueKernel<T, typename Call::RowOperation, Shape, kFit>;
       Grid grid{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
-      grid.blocks *= std::min(rows.count, resident_clusters<Kernel>(grid));
-      launch<Kernel>(grid, context.stream, {rows, part, next});
+      grid.blocks *= std::min(call.rows.rows, resident_clusters<Kernel>(grid));
+      launch<Kernel>(grid, context.stream,
+                     {rows_of<T>(call), part_vectors(call.rows, kWidest<T>, blocks),
+                      static_cast<uint64_t*>(context.workspace)});
     };
-    if (rows_aligned<kWidest<T>>(rows) && bytes == blocks * Shape::kBytes) {
+    if (rows_aligned(call.rows, kWidest<T>) && bytes == blocks * Shape::kBytes) {
       with.template operator()<Fit::kFull>();
     } else {
       with.template operator()<Fit::kAnywhere>();
@@ -139,3 +151,4 @@ struct ClusterQueue {
 };
 
 }  // namespace ws::softmax
+#endif

@@ -1,4 +1,4 @@
-// What the family's operations do with a row, for kernels that are written once for all of them.
+// What kernels do with a row: each operation as a class, for kernels written once for all of them.
 //
 // A row operation makes one Total of a row's elements, then each output from its element and the
 // Total. An Element is one float of each of kInputs inputs; an operation that is kMasked makes it
@@ -6,13 +6,14 @@
 // kPadding and the mask is false.
 #pragma once
 
+#include "kernels/softmax/operations.hpp"
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
-using thread::exp_approximate;
+using thread::fast_exp;
 using thread::kInfinity;
 using thread::MaxSum;
 using thread::Tile;
@@ -48,7 +49,7 @@ struct Forward {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float e = exp_approximate(tile[i][0] - shift);
+      const float e = fast_exp(tile[i][0] - shift);
       sum += e;
       if constexpr (!kLogarithm) tile[i][0] = e;
     }
@@ -64,7 +65,7 @@ struct Forward {
       if constexpr (kLogarithm) {
         return (x[0] - max_) - scale_;
       } else {
-        return exp_approximate(x[0] - max_) * scale_;
+        return fast_exp(x[0] - max_) * scale_;
       }
     }
 
@@ -77,7 +78,7 @@ struct Forward {
   class ScaleByTotal {
    public:
     __device__ __forceinline__ ScaleByTotal(const Total& mine, const Total& total)
-        : factor_(exp_approximate(mine.max - total.max) * (1.0F / total.sum)) {}
+        : factor_(fast_exp(mine.max - total.max) * (1.0F / total.sum)) {}
     __device__ __forceinline__ float operator()(const Element& left) const {
       return left[0] * factor_;
     }
@@ -119,7 +120,7 @@ struct Backward {
    public:
     __device__ __forceinline__ explicit Finish(Total total) : total_(total) {}
     __device__ __forceinline__ float operator()(const Element& v) const {
-      return kLogarithm ? v[0] - exp_approximate(v[1]) * total_ : (v[0] - total_) * v[1];
+      return kLogarithm ? v[0] - fast_exp(v[1]) * total_ : (v[0] - total_) * v[1];
     }
 
    private:

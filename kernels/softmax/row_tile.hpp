@@ -1,4 +1,4 @@
-// RowTile: a row in the registers of the threads that share it, as it came from memory.
+// RowTile: a row of all operands in the registers of the threads that share it.
 #pragma once
 
 #include "kernels/softmax/rows.hpp"
@@ -6,41 +6,38 @@
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::softmax {
 
-// A thread's part of a row that kLanes threads share: vectors lane, lane + kLanes, ... (neighbours
-// load neighbours), and elements lane, ... of the edges. Places beyond the row hold Op's padding.
-// Narrow floats stay as they are: in f32 they would take twice the registers.
+// A thread's share of a row: of each input as it came from memory (row::Held), and of the mask.
+// Places beyond the row hold Op's padding.
 template <class T, class Op, int kWidth, int kLanes, int kVectors, Fit kFit = Fit::kAnywhere>
 class RowTile {
   static constexpr int kInputs = Op::kInputs;
-  static constexpr int kEdges =
-      kFit != Fit::kAnywhere ? 0 : (2 * (kWidth - 1) + kLanes - 1) / kLanes;
-  static constexpr int kEdgeSlots = kEdges > 0 ? kEdges : 1;  // an array has at least one
+  using Share = row::Share<kWidth, kLanes, kVectors, kFit>;
+  using Held = row::Held<T, Share>;
 
  public:
-  static constexpr int kElements = kVectors * kWidth + kEdges;
-  static constexpr int64_t kCapacity = static_cast<int64_t>(kLanes) * kVectors * kWidth;
+  static constexpr int kElements = Share::kElements;
+  static constexpr int64_t kCapacity = Share::kCapacity;
   using Elements = Tile<typename Op::Element, kElements>;
   using RowOf = Row<T, Op, kWidth, kFit>;
-  using PackedVector = Packed<T, kWidth>;
 
   // All loads are issued before anything waits for one.
-  template <Cache kCache = Cache::kDefault>
-  __device__ __forceinline__ RowTile(const RowOf& row, int lane)
-      : lane_(lane), vectors_(static_cast<int>(row.vectors)), op_(row.op), edge_count_(row.edges) {
-    fill(row, [&](int k, int v) {
-      const T* from = row.inputs[k] + row.head + lane * kWidth;
-      return PackedVector::template load<kCache>(from + v * kLanes * kWidth);
-    });
-    if constexpr (Op::kMasked) fill_mask(row);
+  __device__ __forceinline__ RowTile(const RowOf& row, int lane) : share_(row, lane), op_(row.op) {
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) held_[k] = Held(share_, row.inputs[k], Op::kPadding);
+    if constexpr (Op::kMasked) load_mask(row);
   }
 
   // The same with the vectors from elsewhere: load(input, vector), where they have been staged.
   template <class Load>
   __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load)
-      : lane_(lane), vectors_(static_cast<int>(row.vectors)), op_(row.op), edge_count_(row.edges) {
+      : share_(row, lane), op_(row.op) {
     static_assert(!Op::kMasked, "a mask would have to be staged too");
-    fill(row,
-         [&](int k, int v) { return std::bit_cast<PackedVector>(load(k, lane + v * kLanes)); });
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      held_[k] = Held(share_, row.inputs[k], Op::kPadding, [&](int v) {
+        return std::bit_cast<typename Held::PackedVector>(load(k, lane + v * kLanes));
+      });
+    }
   }
 
   __device__ __forceinline__ Elements elements() const {
@@ -48,12 +45,7 @@ class RowTile {
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) values[v * kWidth + i][k] = packed_[k][v][i];
-      }
-#pragma unroll
-      for (int e = 0; e < kEdges; ++e) values[kVectors * kWidth + e][k] = edges_[k][e];
+      for (int i = 0; i < kElements; ++i) values[i][k] = held_[k][i];
     }
     if constexpr (Op::kMasked) {
       Elements elements;
@@ -61,7 +53,7 @@ class RowTile {
       for (int i = 0; i < kElements; ++i) {
         const int v = i / kWidth;
         const int e = i - kVectors * kWidth;
-        const bool inside = e < 0 ? holds(v) : lane_ + e * kLanes < edge_count_;
+        const bool inside = e < 0 ? share_.holds(v) : share_.holds_edge(e);
         const bool keep = e < 0 ? mask_[v][i % kWidth] : mask_edges_[e];
         elements[i] = op_.prepare(values[i], keep, inside);
       }
@@ -72,68 +64,31 @@ class RowTile {
   }
 
   // Writes f(element) for each element of the row; `elements` as elements() ordered them.
-  template <Cache kCache = Cache::kDefault, class F>
+  template <class F>
   __device__ __forceinline__ void store(const RowOf& row, const Elements& elements,
                                         const F& f) const {
-    T* to = row.output + row.head + lane_ * kWidth;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      Vec<float, kWidth> out;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) out[i] = f(elements[v * kWidth + i]);
-      if (holds(v)) thread::store<kCache>(to + v * kLanes * kWidth, thread::convert<T>(out));
-    }
-#pragma unroll
-    for (int e = 0; e < kEdges; ++e) {
-      const int at = lane_ + e * kLanes;
-      if (at < row.edges) row.store_edge(at, f(elements[kVectors * kWidth + e]));
-    }
+    row::store(share_, row.output, [&](int i) { return f(elements[i]); });
   }
 
  private:
-  __device__ __forceinline__ bool holds(int v) const {
-    return kFit == Fit::kFull || lane_ + v * kLanes < vectors_;
-  }
-
-  // packed(input, v) is the thread's v-th vector.
-  template <class Load>
-  __device__ __forceinline__ void fill(const RowOf& row, const Load& packed) {
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if constexpr (kFit != Fit::kFull) packed_[k][v] = PackedVector::filled(Op::kPadding);
-        if (holds(v)) packed_[k][v] = packed(k, v);
-      }
-#pragma unroll
-      for (int e = 0; e < kEdges; ++e) {
-        const int at = lane_ + e * kLanes;
-        edges_[k][e] = at < row.edges ? to_float(row.load_edge(k, at)) : Op::kPadding;
-      }
-    }
-  }
-  __device__ __forceinline__ void fill_mask(const RowOf& row) {
+  __device__ __forceinline__ void load_mask(const RowOf& row) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       mask_[v] = {};
-      if (holds(v)) mask_[v] = row.load_mask(lane_ + v * kLanes);
+      if (share_.holds(v)) mask_[v] = RowOf::MaskVector::load(share_.vector(row.mask, v));
     }
 #pragma unroll
-    for (int e = 0; e < kEdges; ++e) {
-      const int at = lane_ + e * kLanes;
-      mask_edges_[e] = at < row.edges && row.load_mask_edge(at);
+    for (int e = 0; e < Share::kEdges; ++e) {
+      mask_edges_[e] = share_.holds_edge(e) && thread::load(row.mask + share_.edge(e)) != 0;
     }
   }
 
-  int lane_;
-  int vectors_;
-  PackedVector packed_[kInputs][kVectors];
-  float edges_[kInputs][kEdgeSlots];
+  Share share_;
+  Held held_[kInputs];
   // Of masked operations alone.
   Op op_;
-  int edge_count_;
   typename RowOf::MaskVector mask_[Op::kMasked ? kVectors : 1];
-  bool mask_edges_[kEdgeSlots];
+  bool mask_edges_[Share::kEdges > 0 ? Share::kEdges : 1];
 };
 
 }  // namespace ws::softmax

@@ -50,6 +50,8 @@ class Held {
  public:
   using PackedVector = Packed<T, Share::kWidth>;
 
+  Held() = default;  // nothing yet
+
   // All loads are issued before anything waits for one.
   __device__ __forceinline__ Held(const Share& share, const T* row, float padding)
       : Held(share, row, padding, [&](int v) { return PackedVector::load(share.vector(row, v)); }) {

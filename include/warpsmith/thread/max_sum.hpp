@@ -6,20 +6,13 @@
 #include <cmath>
 #include <limits>
 
-#include "warpsmith/ptx/math.hpp"
+#include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/tile.hpp"
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 namespace ws::thread {
 
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// e^x through the special-function unit, which knows powers of two only. Callers subtract the
-// maximum before, not after the scaling: x * log2(e) of a large x has lost the digits that count.
-__device__ __forceinline__ float exp_approximate(float x) {
-  constexpr float kLog2E = 1.44269504088896340736F;
-  return ptx::ex2_approx_ftz_f32(x * kLog2E);
-}
 
 // max(x) and sum(exp(x - max(x))). Values of -infinity add nothing, also where there are no others;
 // NaN and +infinity make the sum NaN.
@@ -32,6 +25,8 @@ struct MaxSum {
 };
 
 // What to subtract: the maximum, or 0 where all is -infinity and the difference would be NaN.
+// Subtracted before the exponential scales its argument, not after: x * log2(e) of a large x has
+// lost the digits that count.
 __device__ __forceinline__ float finite_or_zero(float max) {
   return max == -kInfinity ? 0.0F : max;
 }
@@ -42,14 +37,14 @@ __device__ __forceinline__ MaxSum merge(const MaxSum& a, const MaxSum& b) {
   const MaxSum& high = first ? a : b;
   const MaxSum& low = first ? b : a;
   const float below = low.max == high.max ? 0.0F : low.max - high.max;
-  return {high.max, high.sum + low.sum * exp_approximate(below)};
+  return {high.max, high.sum + low.sum * fast_exp(below)};
 }
 
 // One number more.
 __device__ __forceinline__ MaxSum add(const MaxSum& total, float x) {
   const float max = fmaxf(total.max, x);
   const float shift = finite_or_zero(max);
-  return {max, total.sum * exp_approximate(total.max - shift) + exp_approximate(x - shift)};
+  return {max, total.sum * fast_exp(total.max - shift) + fast_exp(x - shift)};
 }
 
 }  // namespace ws::thread
