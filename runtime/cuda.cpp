@@ -101,8 +101,12 @@ MemoryInfo memory_info() {
 }
 
 void* allocate(size_t bytes) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
   void* memory = nullptr;
-  check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc", concatenate(bytes, " bytes"));
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  check_cuda(status, "cudaMalloc", concatenate(bytes, " bytes"));
   return memory;
 }
 
@@ -147,6 +151,18 @@ void synchronize(Stream stream) {
 void synchronize_device() {
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   check_cuda(cudaGetLastError(), "kernel");
+}
+
+bool is_capturing(Stream stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+uint64_t stream_id(Stream stream) {
+  unsigned long long id = 0;  // NOLINT(google-runtime-int): CUDA's type
+  check_cuda(cudaStreamGetId(stream, &id), "cudaStreamGetId");
+  return id;
 }
 
 bool is_usable() noexcept {

@@ -70,6 +70,8 @@ void copy_async(void* target, const void* source, size_t bytes, Stream) {
 void synchronize(Stream) {}
 void synchronize_device() {}
 bool is_usable() noexcept { return true; }
+bool is_capturing(Stream) { return false; }
+uint64_t stream_id(Stream) { return 0; }
 
 Event::Event() = default;
 Event::~Event() = default;

@@ -58,7 +58,8 @@ struct MemoryInfo {
 };
 MemoryInfo memory_info();  // in the emulator the host's
 
-// 256-byte aligned memory for kernels, not set to anything; in the emulator the host's.
+// 256-byte aligned memory for kernels, not set to anything; in the emulator the host's. Allowed
+// while a stream is being captured, and no part of the graph.
 void* allocate(size_t bytes);
 // The same, which the host may touch too whenever no kernel runs.
 void* allocate_managed(size_t bytes);
@@ -73,6 +74,14 @@ void copy(void* target, const void* source, size_t bytes);
 void fill(void* target, std::byte value, size_t bytes);
 // In the order of the stream. See also set_zero() of launch.hpp.
 void copy_async(void* target, const void* source, size_t bytes, Stream stream);
+
+// ---- Streams ----------------------------------------------------------------------------------
+
+// Whether what is enqueued now becomes part of a CUDA graph instead of running. Never in the
+// emulator.
+bool is_capturing(Stream stream);
+// A number that no other stream of this process has or had, also where an address is used again.
+uint64_t stream_id(Stream stream);
 
 // ---- Time -------------------------------------------------------------------------------------
 
