@@ -1,34 +1,15 @@
 #include "python/binding/call.hpp"
 
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
+#include <limits>
 
-#ifndef WS_EMULATED
-#include <cuda_runtime.h>
-#endif
+#include "catalogue/catalogue_json.hpp"
+#include "warpsmith/device_error.hpp"
 
 namespace ws::binding {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kRowBits = 16;
-
-struct DTypePair {
-  DType ours;
-  DLDataType theirs;
-};
-constexpr std::array<DTypePair, kAllDTypes.size()> kDTypePairs = {{
-    {DType::kF32, {kDLFloat, 32, 1}},
-    {DType::kF16, {kDLFloat, 16, 1}},
-    {DType::kBf16, {kDLBfloat, 16, 1}},
-    {DType::kE4m3, {kDLFloat8_e4m3fn, 8, 1}},
-    {DType::kE5m2, {kDLFloat8_e5m2, 8, 1}},
-    {DType::kI32, {kDLInt, 32, 1}},
-    {DType::kI64, {kDLInt, 64, 1}},
-    {DType::kBool, {kDLBool, 8, 1}},
-}};
 
 std::string describe(DLDataType dtype) {
   constexpr std::array<std::string_view, 7> kCodes = {"int",    "uint",    "float", "handle",
@@ -49,357 +30,262 @@ std::string describe(DLDevice device) {
 }
 
 bool same(DLDevice a, DLDevice b) {
-#ifdef WS_EMULATED
-  return is_ours(a) && is_ours(b);
-#else
+  if constexpr (runtime::kEmulated) return is_ours(a) && is_ours(b);
   return a.device_type == b.device_type && a.device_id == b.device_id;
-#endif
 }
 
-Json names_of(DTypes dtypes) {
-  Json names = Json::array();
-  for (const DType dtype : kAllDTypes) {
-    if (dtypes.has(dtype)) names.push_back(to_string(dtype));
-  }
-  return names;
+std::string_view name_of(const Operation& operation, size_t parameter) {
+  return parameter < operation.parameters.size() ? operation.parameters[parameter].name : "?";
 }
-
-std::string_view to_string(Attribute::Kind kind) {
-  switch (kind) {
-    case Attribute::Kind::kFloat: return "float";
-    case Attribute::Kind::kInt: return "int";
-    case Attribute::Kind::kBool: return "bool";
-    case Attribute::Kind::kChoice: return "choice";
-  }
-  return "?";
-}
-
-Json default_of(const Attribute& attribute) {
-  switch (attribute.kind) {
-    case Attribute::Kind::kFloat: return attribute.standard;
-    case Attribute::Kind::kInt: return static_cast<int64_t>(attribute.standard);
-    case Attribute::Kind::kBool: return attribute.standard != 0;
-    case Attribute::Kind::kChoice:
-      return attribute.choices[static_cast<size_t>(attribute.standard)];
-  }
-  return nullptr;
-}
-
-// The input whose shape and dtype the only output has in most cases, or -1: a hint for callers that
-// allocate it before the call is checked.
-int like(const Operation& operation) {
-  std::array<int, kMaxTensors> agree{};
-  int total = 0;
-  int inputs = 0;
-  const DType dtype =
-      *std::ranges::find_if(kAllDTypes, [&](DType d) { return operation.dtypes.has(d); });
-  for (const std::span<const Case> cases : {operation.smoke, operation.verify}) {
-    for (const Case& chosen : cases) {
-      Problem problem = operation.make(operation, chosen, dtype);
-      check(problem);
-      inputs = problem.input_count();
-      if (problem.tensor_count != inputs + 1) return -1;
-      const Tensor& output = problem.tensor(inputs);
-      ++total;
-      for (int i = 0; i < inputs; ++i) {
-        const Tensor& input = problem.tensor(i);
-        const bool same =
-            input.dtype == output.dtype && input.rank == output.rank && input.shape == output.shape;
-        agree[static_cast<size_t>(i)] += same ? 1 : 0;
-      }
-    }
-  }
-  const auto most = std::ranges::max_element(agree.begin(), agree.begin() + inputs);
-  return 2 * *most > total ? static_cast<int>(most - agree.begin()) : -1;
-}
-
-Json to_json(const Family& family, const Operation& operation) {
-  Json parameters = Json::array();
-  for (const Parameter& p : operation.parameters) {
-    parameters.push_back({{"name", p.name}, {"output", p.output}, {"doc", p.doc}});
-  }
-  Json attributes = Json::array();
-  for (const Attribute& a : operation.attributes) {
-    Json choices = Json::array();
-    for (const std::string_view choice : a.choices) choices.push_back(choice);
-    attributes.push_back({{"name", a.name},
-                          {"kind", to_string(a.kind)},
-                          {"default", default_of(a)},
-                          {"choices", choices},
-                          {"doc", a.doc}});
-  }
-  Json extents = Json::array();
-  for (const std::string_view name : operation.extent_names) extents.push_back(name);
-  Json seeds = Json::array();
-  for (const Rung& rung : family.rungs) {
-    for (const std::string& name : seeds_of(rung, operation)) {
-      const Address address = resolve(name);
-      const DTypes dtypes = address.dtypes.empty() ? rung.dtypes : address.dtypes;
-      seeds.push_back({{"name", name}, {"rung", rung.name}, {"dtypes", names_of(dtypes)}});
-    }
-  }
-  return {{"id", id_of(operation)},
-          {"name", operation.name},
-          {"summary", operation.summary},
-          {"source", operation.source},
-          {"formula", operation.formula},
-          {"torch", operation.torch},
-          {"dtypes", names_of(operation.dtypes)},
-          {"parameters", parameters},
-          {"attributes", attributes},
-          {"extent_names", extents},
-          {"like", like(operation)},
-          {"seeds", seeds}};
-}
-
-}  // namespace
-
-const Operation& operation_at(int64_t id) {
-  int64_t remaining = id;
-  for (const Family* family : families()) {
-    const auto count = static_cast<int64_t>(family->operations.size());
-    if (remaining >= 0 && remaining < count)
-      return family->operations[static_cast<size_t>(remaining)];
-    remaining -= count;
-  }
-  throw InvalidArgument(concatenate("no operation has the id ", id));
-}
-
-int32_t id_of(const Operation& operation) {
-  int32_t id = 0;
-  for (const Family* family : families()) {
-    for (const Operation& other : family->operations) {
-      if (&other == &operation) return id;
-      ++id;
-    }
-  }
-  throw Error(concatenate("operation '", operation.name, "' is not in the catalogue"));
-}
-
-ws_rung pack(int row, DTypes dtypes) {
-  ws_rung code = row;
-  for (const DType dtype : kAllDTypes) {
-    if (dtypes.has(dtype)) code |= ws_rung{1} << (kRowBits + static_cast<int>(dtype));
-  }
-  return code;
-}
-
-Tensor to_tensor(const DLTensor& from) {
-  Tensor to;
-  bool known = false;
-  for (const DTypePair& pair : kDTypePairs) {
-    if (pair.theirs.code == from.dtype.code && pair.theirs.bits == from.dtype.bits &&
-        from.dtype.lanes == 1) {
-      to.dtype = pair.ours;
-      known = true;
-      break;
-    }
-  }
-  if (!known) [[unlikely]] {
-    throw InvalidArgument(concatenate("dtype ", describe(from.dtype),
-                                      " is none of f32, f16, bf16, e4m3, e5m2, i32, i64, bool"));
-  }
-  if (from.ndim < 0 || from.ndim > kMaxRank) [[unlikely]] {
-    throw InvalidArgument(
-        concatenate("a tensor of ", from.ndim, " dimensions; at most ", kMaxRank));
-  }
-  to.data = from.data == nullptr ? nullptr : static_cast<char*>(from.data) + from.byte_offset;
-  to.rank = from.ndim;
-  int64_t dense = 1;
-  for (int d = from.ndim - 1; d >= 0; --d) {
-    const auto i = static_cast<size_t>(d);
-    to.shape[i] = from.shape[d];
-    to.strides[i] = from.strides == nullptr ? dense : from.strides[d];
-    dense *= from.shape[d];
-  }
-  return to;
-}
-
-DLDataType to_dlpack(DType dtype) { return kDTypePairs[static_cast<size_t>(dtype)].theirs; }
-
-bool is_ours(DLDevice device) {
-#ifdef WS_EMULATED
-  return device.device_type == kDLCPU || device.device_type == kDLCUDAHost;
-#else
-  return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
-#endif
-}
-
-#ifdef WS_EMULATED
-DeviceGuard::DeviceGuard(DLDevice) {}
-DeviceGuard::~DeviceGuard() = default;
-void synchronize(int, void*) {}
-#else
-DeviceGuard::DeviceGuard(DLDevice device) {
-  int current = 0;
-  detail::check_cuda(cudaGetDevice(&current), "cudaGetDevice");
-  if (current == device.device_id) return;
-  detail::check_cuda(cudaSetDevice(device.device_id), "cudaSetDevice");
-  previous_ = current;
-}
-
-DeviceGuard::~DeviceGuard() {
-  if (previous_ >= 0) cudaSetDevice(previous_);
-}
-
-void synchronize(int device, void* stream) {
-  const DeviceGuard guard({kDLCUDA, device});
-  detail::check_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)),
-                     "cudaStreamSynchronize");
-}
-#endif
-
-namespace {
 
 // The device of all tensors; throws where it is not this library's or they differ.
 DLDevice common_device(const Operation& operation, std::span<const DLTensor* const> tensors) {
-  require(!tensors.empty(), operation.name, ": no tensors");
-  const DLDevice device = tensors[0]->device;
+  const auto first = std::ranges::find_if(tensors, [](const DLTensor* t) { return t != nullptr; });
+  if (first == tensors.end()) [[unlikely]] {
+    throw InvalidArgument(concatenate(operation.name, ": no tensors"));
+  }
+  const DLDevice device = (*first)->device;
+  const std::string_view first_name =
+      name_of(operation, static_cast<size_t>(first - tensors.begin()));
   if (!is_ours(device)) [[unlikely]] {
     throw InvalidArgument(concatenate(
-        operation.name, ": '", operation.parameters[0].name, "' is on ", describe(device),
-#ifdef WS_EMULATED
-        "; this is the emulated build, which takes CPU arrays: a CUDA build needs nvcc"));
-#else
-        "; this is the CUDA build, which takes arrays on NVIDIA GPUs"));
-#endif
+        operation.name, ": '", first_name, "' is on ", describe(device),
+        runtime::kEmulated
+            ? "; this is the emulated build, which takes CPU arrays: a CUDA build needs nvcc"
+            : "; this is the CUDA build, which takes arrays on NVIDIA GPUs"));
   }
-  for (size_t i = 1; i < tensors.size(); ++i) {
-    if (same(tensors[i]->device, device)) [[likely]]
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i] == nullptr || same(tensors[i]->device, device)) [[likely]]
       continue;
-    const std::string_view name =
-        i < operation.parameters.size() ? operation.parameters[i].name : "?";
-    throw InvalidArgument(concatenate(operation.name, ": '", operation.parameters[0].name,
-                                      "' is on ", describe(device), ", but '", name, "' is on ",
-                                      describe(tensors[i]->device)));
+    throw InvalidArgument(concatenate(operation.name, ": '", first_name, "' is on ",
+                                      describe(device), ", but '", name_of(operation, i),
+                                      "' is on ", describe(tensors[i]->device)));
   }
   return device;
 }
 
-}  // namespace
+// Where the emulator runs there is one device, whatever number the caller's memory has.
+int device_number(DLDevice device) { return runtime::kEmulated ? 0 : device.device_id; }
 
-Call::Call(const Operation& operation, std::span<const DLTensor* const> tensors,
-           std::span<const double> attributes)
-    : device(common_device(operation, tensors)), guard(device) {
+Problem problem_of(const Operation& operation, std::span<const DLTensor* const> tensors,
+                   std::span<const Value> attributes) {
   if (tensors.size() > operation.parameters.size()) [[unlikely]] {
     throw InvalidArgument(concatenate(operation.name, " takes at most ",
                                       operation.parameters.size(), " tensors, got ",
                                       tensors.size()));
   }
-  if (!attributes.empty() && attributes.size() != operation.attributes.size()) [[unlikely]] {
+  if (attributes.size() > operation.attributes.size()) [[unlikely]] {
     throw InvalidArgument(concatenate(operation.name, " has ", operation.attributes.size(),
                                       " attributes, got ", attributes.size()));
   }
+  Problem problem;
   problem.operation = &operation;
-  problem.tensor_count = static_cast<int>(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i] == nullptr) continue;
     try {
       problem.tensors[i] = to_tensor(*tensors[i]);
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(
-          concatenate(operation.name, ": '", operation.parameters[i].name, "': ", error.message()));
+          concatenate(operation.name, ": '", name_of(operation, i), "': ", error.message()));
     }
   }
-  for (size_t i = 0; i < operation.attributes.size(); ++i) {
-    problem.attributes[i] = attributes.empty() ? operation.attributes[i].standard : attributes[i];
+  std::ranges::copy(attributes, problem.attributes.begin());
+  return problem;
+}
+
+}  // namespace
+
+ws_rung pack(int row, DTypes dtypes) { return row | static_cast<ws_rung>(dtypes.bits) << kRowBits; }
+
+Tensor to_tensor(const DLTensor& from) {
+  Tensor to;
+  const auto known = std::ranges::find_if(kDTypeFacts, [&](const DTypeFacts& facts) {
+    return facts.dlpack_code == from.dtype.code && 8 * facts.bytes == from.dtype.bits &&
+           from.dtype.lanes == 1;
+  });
+  if (known == kDTypeFacts.end()) [[unlikely]] {
+    throw InvalidArgument(
+        concatenate("dtype ", describe(from.dtype), " is none of ", to_string(kEveryDType)));
   }
-  check(problem);
+  if (from.ndim < 0 || from.ndim > kMaxRank) [[unlikely]] {
+    throw InvalidArgument(
+        concatenate("a tensor of ", from.ndim, " dimensions; at most ", kMaxRank));
+  }
+  if (from.ndim > 0 && from.shape == nullptr) [[unlikely]] {
+    throw InvalidArgument(concatenate("a tensor of ", from.ndim, " dimensions without a shape"));
+  }
+  if (from.strides == nullptr) {
+    to = Tensor::dense(known->dtype, {from.shape, static_cast<size_t>(from.ndim)});
+  } else {
+    to.dtype = known->dtype;
+    to.rank = from.ndim;
+    for (int d = 0; d < from.ndim; ++d) {
+      to.shape[static_cast<size_t>(d)] = from.shape[d];
+      to.strides[static_cast<size_t>(d)] = from.strides[d];
+    }
+  }
+  to.data = from.data == nullptr ? nullptr : static_cast<char*>(from.data) + from.byte_offset;
+  if (reinterpret_cast<uintptr_t>(to.data) % known->bytes != 0) [[unlikely]] {
+    throw InvalidArgument(concatenate("address ", to.data, " is no multiple of the ", known->bytes,
+                                      " bytes of ", known->name));
+  }
+  return to;
+}
+
+DLDataType to_dlpack(DType dtype) {
+  const DTypeFacts& facts = facts_of(dtype);
+  return {facts.dlpack_code, static_cast<uint8_t>(8 * facts.bytes), 1};
+}
+
+Value to_value(const ws_value& value) {
+  switch (value.kind) {
+    case WS_UNSET: return {};
+    case WS_ABSENT: return Value::absent();
+    case WS_BOOL:
+      require(value.integer == 0 || value.integer == 1, "a bool of ", value.integer);
+      return value.integer == 1;
+    case WS_INT: return value.integer;
+    case WS_FLOAT: return value.number;
+    case WS_CHOICE:
+      require(value.integer >= 0 && value.integer <= std::numeric_limits<int>::max(),
+              "a choice with the index ", value.integer);
+      return Value::choice(static_cast<int>(value.integer));
+    case WS_DIMS: {
+      Dims dims;
+      require(value.count >= 0 && static_cast<size_t>(value.count) <= dims.at.size(), value.count,
+              " dimensions; at most ", dims.at.size());
+      for (int32_t i = 0; i < value.count; ++i) {
+        const int64_t dim = value.dims[i];
+        require(
+            dim >= std::numeric_limits<int8_t>::min() && dim <= std::numeric_limits<int8_t>::max(),
+            "dimension ", dim, " of an array of at most ", kMaxRank);
+        dims.at[static_cast<size_t>(dims.count++)] = static_cast<int8_t>(dim);
+      }
+      return dims;
+    }
+    default: throw InvalidArgument(concatenate("a value of kind ", value.kind));
+  }
+}
+
+ws_value to_c(const Value& value) {
+  ws_value result{};
+  result.kind = static_cast<int32_t>(value.kind());
+  static_assert(static_cast<int>(Value::Kind::kDims) == WS_DIMS);
+  switch (value.kind()) {
+    case Value::Kind::kFloat: result.number = value.as_float(); break;
+    case Value::Kind::kDims:
+      for (const int8_t dim : value.as_dims()) result.dims[result.count++] = dim;
+      break;
+    default: result.integer = value.as_int(); break;
+  }
+  return result;
+}
+
+bool is_ours(DLDevice device) {
+  if constexpr (runtime::kEmulated) {
+    return device.device_type == kDLCPU || device.device_type == kDLCUDAHost;
+  }
+  return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
+}
+
+Call::Call(const Operation& operation, std::span<const DLTensor* const> tensors,
+           std::span<const Value> attributes)
+    : device_(common_device(operation, tensors)),
+      scope_(device_number(device_)),
+      call_(problem_of(operation, tensors, attributes)) {}
+
+const Rung& Call::rung_at(ws_rung code) const {
+  const Family& family = family_of(*problem().operation);
+  const auto row = static_cast<size_t>(code & ((1 << kRowBits) - 1));
+  require(code >= 0 && row < family.rungs.size(), "family '", family.name, "' has no rung number ",
+          code);
+  return *family.rungs[row];
 }
 
 Reason Call::reason(ws_rung code) const {
-  const Family& family = family_of(*problem.operation);
-  const auto row = static_cast<size_t>(code & ((1 << kRowBits) - 1));
-  require(code >= 0 && row < family.rungs.size(), "family '", family.name, "' has no rung number ",
-          row);
-  const uint64_t fixed = static_cast<uint64_t>(code) >> kRowBits;
-  const DType dtype = problem.tensor(0).dtype;
-  if (fixed != 0 && ((fixed >> static_cast<int>(dtype)) & 1) == 0) {
-    return concatenate("the name fixes another dtype than ", ws::to_string(dtype));
+  const Rung& rung = rung_at(code);
+  DTypes fixed;
+  fixed.bits = static_cast<uint32_t>(code >> kRowBits);
+  if (!fixed.empty() && !fixed.has(call_.dtype())) {
+    return concatenate("the name fixes another dtype than ", ws::to_string(call_.dtype()));
   }
-  return supports(family.rungs[row], problem, device_capability());
+  return why_not(rung, call_, runtime::capability());
 }
 
 const Rung& Call::choose(ws_rung code) const {
-  if (code == WS_BEST) return best(problem, device_capability());
+  if (code == WS_BEST) return best(call_, runtime::capability());
   const Reason why = reason(code);
-  const Family& family = family_of(*problem.operation);
-  const Rung& rung = family.rungs[static_cast<size_t>(code & ((1 << kRowBits) - 1))];
+  const Rung& rung = rung_at(code);
   if (!why.empty()) {
-    throw InvalidArgument(concatenate(problem.operation->name, "/", rung.name, " does not take ",
-                                      problem.describe(), ": ", why));
+    throw InvalidArgument(concatenate(problem().operation->name, "/", rung.name, " does not take ",
+                                      problem().describe(), ": ", why));
   }
   return rung;
 }
 
 OutgoingCall::OutgoingCall(const Problem& problem, Stream stream) {
-  DLDevice device{kDLCPU, 0};
-#ifndef WS_EMULATED
-  device.device_type = kDLCUDA;
-  detail::check_cuda(cudaGetDevice(&device.device_id), "cudaGetDevice");
-#endif
-  for (int i = 0; i < problem.tensor_count; ++i) {
-    const Tensor& from = problem.tensor(i);
-    DLTensor& to = tensors_[static_cast<size_t>(i)];
-    to = {from.data,
-          device,
-          from.rank,
-          to_dlpack(from.dtype),
-          const_cast<int64_t*>(from.shape.data()),  // NOLINT: DLPack has no const
-          const_cast<int64_t*>(from.strides.data()),
-          0};
-    pointers_[static_cast<size_t>(i)] = &to;
+  const Operation& operation = *problem.operation;
+  const DLDevice device = {runtime::kEmulated ? kDLCPU : kDLCUDA, runtime::current_device()};
+  for (size_t i = 0; i < operation.parameters.size(); ++i) {
+    const Tensor& from = problem.tensors[i];
+    if (!from.exists()) continue;
+    tensors_[i] = {from.data,
+                   device,
+                   from.rank,
+                   to_dlpack(from.dtype),
+                   const_cast<int64_t*>(from.shape.data()),  // NOLINT: DLPack has no const
+                   const_cast<int64_t*>(from.strides.data()),
+                   0};
+    pointers_[i] = &tensors_[i];
   }
-  call.operation = id_of(*problem.operation);
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    attributes_[i] = to_c(problem.attributes[i]);
+  }
+  call.operation = id_of(operation);
   call.rung = WS_BEST;
-  call.tensor_count = problem.tensor_count;
+  call.tensor_count = static_cast<int32_t>(operation.parameters.size());
   call.tensors = pointers_.data();
-  call.attribute_count = static_cast<int32_t>(problem.operation->attributes.size());
-  call.attributes = problem.attributes.data();
+  call.attribute_count = static_cast<int32_t>(operation.attributes.size());
+  call.attributes = attributes_.data();
   call.stream = stream;
-}
-
-const std::string& catalogue_json() {
-  static const std::string kText = [] {
-    Json all = Json::array();
-    for (const Family* family : families()) {
-      Json rungs = Json::array();
-      for (const Rung& rung : family->rungs) {
-        rungs.push_back({{"name", rung.name},
-                         {"idea", rung.idea},
-                         {"dtypes", names_of(rung.dtypes)},
-                         {"arch", ws::to_string(rung.arch)}});
-      }
-      Json operations = Json::array();
-      for (const Operation& operation : family->operations) {
-        operations.push_back(to_json(*family, operation));
-      }
-      all.push_back({{"name", family->name},
-                     {"summary", family->summary},
-                     {"rungs", rungs},
-                     {"operations", operations}});
-    }
-#ifdef WS_EMULATED
-    constexpr bool kEmulated = true;
-#else
-    constexpr bool kEmulated = false;
-#endif
-    return Json{{"version", "0.1.0"}, {"emulated", kEmulated}, {"families", all}}.dump();
-  }();
-  return kText;
 }
 
 ws_address address_of(std::string_view name) {
   const Address found = resolve(name);
   ws_address address{-1, -1, WS_BEST};
   const std::span<const Family* const> all = families();
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == found.family) address.family = static_cast<int32_t>(i);
-  }
+  address.family = static_cast<int32_t>(std::ranges::find(all, found.family) - all.begin());
   if (found.operation != nullptr) address.operation = id_of(*found.operation);
   if (found.rung != nullptr) {
-    address.rung = pack(static_cast<int>(found.rung - found.family->rungs.data()), found.dtypes);
+    const std::span<const Rung* const> rungs = found.family->rungs;
+    address.rung =
+        pack(static_cast<int>(std::ranges::find(rungs, found.rung) - rungs.begin()), found.dtypes);
   }
   return address;
+}
+
+namespace {
+
+void require_device(int device) {
+  std::string why;
+  const int count = runtime::device_count(&why);
+  require(device >= 0 && device < count, "device ", device, ": there are ", count,
+          why.empty() ? "" : " (", why, why.empty() ? "" : ")");
+}
+
+}  // namespace
+
+void synchronize(int device, void* stream) {
+  require_device(device);
+  const runtime::DeviceScope scope(device);
+  runtime::synchronize(static_cast<Stream>(stream));
+}
+
+void check(int device) {
+  require_device(device);
+  const runtime::DeviceScope scope(device);
+  runtime::synchronize_device();
+  raise_device_error();
 }
 
 }  // namespace ws::binding

@@ -1,4 +1,4 @@
-// What the C ABI and the tvm-ffi binding share: from DLPack tensors to a checked problem, and on.
+// What the C ABI and the tvm-ffi binding share: from DLPack tensors to a checked call, and on.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -9,49 +9,47 @@
 #include <string>
 
 #include "catalogue/catalogue.hpp"
-#include "python/binding/c_api.h"
+#include "warpsmith/c_api.h"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::binding {
-
-// Operations are numbered through all families; throws InvalidArgument outside.
-const Operation& operation_at(int64_t id);
-int32_t id_of(const Operation& operation);
 
 // A ws_rung: the row in the family's table, and the dtypes that a seed name fixes (0: any).
 ws_rung pack(int row, DTypes dtypes);
 
+// Throws InvalidArgument, also where a tensor's own pointers cannot be what they say.
 Tensor to_tensor(const DLTensor& tensor);
 DLDataType to_dlpack(DType dtype);
+
+Value to_value(const ws_value& value);
+ws_value to_c(const Value& value);
 
 // The device that this library runs on: the CPU in the emulated build.
 bool is_ours(DLDevice device);
 
-// Makes the device current until the end of the scope.
-class DeviceGuard {
+// A checked call from outside; its device is current while it lives.
+class Call {
  public:
-  explicit DeviceGuard(DLDevice device);
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
-  ~DeviceGuard();
-
- private:
-  int previous_ = -1;  // where it has to be restored
-};
-
-// A problem of a call, its device current.
-struct Call {
-  // Tensors: inputs, then the outputs that the caller has. Checks devices; check() is the caller's.
+  // Tensors in the order of the parameters, null where there is none; trailing ones may be left
+  // out, and attributes too. Checks devices, then all that AnyCall checks.
   Call(const Operation& operation, std::span<const DLTensor* const> tensors,
-       std::span<const double> attributes);
+       std::span<const Value> attributes);
 
-  // The rung that `code` stands for; throws InvalidArgument where it does not take the problem.
+  const AnyCall& checked() const { return call_; }
+  const Problem& problem() const { return call_.problem(); }
+  DLDevice device() const { return device_; }
+
+  // The rung that `code` stands for; throws InvalidArgument where it does not take the call.
   const Rung& choose(ws_rung code) const;
   // "" where it does.
   Reason reason(ws_rung code) const;
 
-  DLDevice device;
-  DeviceGuard guard;
-  Problem problem;
+ private:
+  const Rung& rung_at(ws_rung code) const;
+
+  DLDevice device_;
+  runtime::DeviceScope scope_;
+  AnyCall call_;
 };
 
 // A problem's tensors as DLTensors, and all else of a ws_call that has them; valid while it lives
@@ -66,11 +64,12 @@ struct OutgoingCall {
  private:
   std::array<DLTensor, kMaxTensors> tensors_{};
   std::array<const DLTensor*, kMaxTensors> pointers_{};
+  std::array<ws_value, kMaxAttributes> attributes_{};
 };
 
-// The catalogue as ws_catalogue() has it.
-const std::string& catalogue_json();
 ws_address address_of(std::string_view name);
 void synchronize(int device, void* stream);
+// Waits for the device and throws what a kernel has reported there.
+void check(int device);
 
 }  // namespace ws::binding

@@ -10,13 +10,16 @@
 #include <tvm/ffi/string.h>
 
 #include <array>
-#include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "catalogue/catalogue_json.hpp"
+#include "catalogue/fill.hpp"
 #include "python/binding/call.hpp"
 #include "python/binding/measure.hpp"
+#include "python/binding/zeroed_memory.hpp"
 
 namespace ws::binding {
 namespace {
@@ -35,18 +38,53 @@ auto translated(Body&& body) {
   }
 }
 
-// Positional arguments of a call: tensors, attributes, then optionally rung, stream, workspace.
+int8_t dim_of(int64_t dim) {
+  require(dim >= -128 && dim <= 127, "dimension ", dim, " of an array of at most ", kMaxRank);
+  return static_cast<int8_t>(dim);
+}
+
+// A choice comes as its index, a dimension list as an integer or a tuple, none as None.
+Value value_of(const Attribute& attribute, const ffi::AnyView& given) {
+  if (given == nullptr) return Value::absent();
+  switch (attribute.kind) {
+    case Value::Kind::kBool: return given.cast<bool>();
+    case Value::Kind::kInt: return given.cast<int64_t>();
+    case Value::Kind::kFloat: return given.cast<double>();
+    case Value::Kind::kChoice: return Value::choice(static_cast<int>(given.cast<int64_t>()));
+    case Value::Kind::kDims: break;
+    case Value::Kind::kUnset:
+    case Value::Kind::kAbsent: return {};
+  }
+  Dims dims;
+  if (const auto one = given.as<int64_t>()) {
+    dims.at[static_cast<size_t>(dims.count++)] = dim_of(*one);
+    return dims;
+  }
+  const auto list = given.cast<ffi::Array<int64_t>>();
+  require(list.size() <= dims.at.size(), list.size(), " dimensions; at most ", dims.at.size());
+  for (const int64_t dim : list) dims.at[static_cast<size_t>(dims.count++)] = dim_of(dim);
+  return dims;
+}
+
+// Positional arguments of a call: a tensor or None for each parameter, the attributes, then
+// optionally rung, stream, workspace.
 struct Arguments {
-  Arguments(const Operation& operation, ffi::PackedArgs args, int tensors_given) {
-    for (int i = 0; i < tensors_given; ++i) {
-      tensors[static_cast<size_t>(i)] = args[i].cast<DLTensor*>();
+  Arguments(const Operation& operation, const ffi::PackedArgs& args)
+      : tensor_count(operation.parameters.size()), attribute_count(operation.attributes.size()) {
+    const auto least = static_cast<int>(tensor_count + attribute_count);
+    if (args.size() < least) [[unlikely]] {
+      throw ffi::Error(
+          "TypeError",
+          concatenate(operation.name, " takes at least ", least, " arguments, got ", args.size()),
+          "");
     }
-    tensor_count = static_cast<size_t>(tensors_given);
-    attribute_count = operation.attributes.size();
-    for (size_t i = 0; i < attribute_count; ++i) {
-      attributes[i] = args[tensors_given + static_cast<int>(i)].cast<double>();
+    int next = 0;
+    for (size_t i = 0; i < tensor_count; ++i, ++next) {
+      if (args[next] != nullptr) tensors[i] = args[next].cast<DLTensor*>();
     }
-    const int next = tensors_given + static_cast<int>(attribute_count);
+    for (size_t i = 0; i < attribute_count; ++i, ++next) {
+      attributes[i] = value_of(operation.attributes[i], args[next]);
+    }
     if (args.size() > next) rung = args[next].cast<int64_t>();
     if (args.size() > next + 1) {
       if (const auto handle = args[next + 1].as<int64_t>()) {
@@ -64,57 +102,65 @@ struct Arguments {
   }
 
   std::array<const DLTensor*, kMaxTensors> tensors{};
-  std::array<double, kMaxAttributes> attributes{};
-  size_t tensor_count = 0;
-  size_t attribute_count = 0;
+  std::array<Value, kMaxAttributes> attributes{};
+  size_t tensor_count;
+  size_t attribute_count;
   ws_rung rung = WS_BEST;
   void* stream = nullptr;
   bool has_stream = false;
   const DLTensor* workspace = nullptr;
 };
 
-// Memory for one call, from the caller: what it passed, or its framework's allocator, whose memory
-// is safe to free when the call is enqueued, since it is reused in the order of the stream.
-class Workspace {
+// Memory for one call, its prefix zero: kept memory of the stream where there is a prefix and it
+// can be; else what the caller passed, or its framework's allocator, whose memory is safe to free
+// when the call is enqueued, since it is reused in the order of the stream (of the graph, where one
+// is being captured: it then owns the memory and the clearing).
+class Scratch {
  public:
-  Workspace(size_t bytes, const Arguments& arguments, DLDevice device) {
-    if (bytes == 0) return;
+  Scratch(const Workspace& need, const Arguments& arguments, DLDevice device, Stream stream) {
+    if (need.bytes == 0) return;
+    if (need.zeroed > 0) {
+      zeroed_ = ZeroedMemory::take(need, stream);
+      if (zeroed_) {
+        data_ = zeroed_->data();
+        return;
+      }
+    }
     if (arguments.workspace != nullptr) {
       const DLTensor& given = *arguments.workspace;
       const auto given_bytes = static_cast<size_t>(ffi::GetDataSize(given));
-      require(given_bytes >= bytes, "the workspace has ", given_bytes, " bytes, the call needs ",
-              bytes);
+      require(given_bytes >= need.bytes, "the workspace has ", given_bytes,
+              " bytes, the call needs ", need.bytes);
       data_ = static_cast<char*>(given.data) + given.byte_offset;
-      return;
+    } else if constexpr (runtime::kEmulated) {
+      host_.reset(runtime::allocate(need.bytes));
+      data_ = host_.get();
+    } else {
+      if (TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr) {
+        throw Error(concatenate("the call needs a workspace of ", need.bytes,
+                                " bytes, and these arrays bring no allocator: pass one"));
+      }
+      const auto size = static_cast<int64_t>(need.bytes);
+      device_ = ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, ffi::ShapeView(&size, 1),
+                                          DLDataType{kDLUInt, 8, 1}, device);
+      data_ = device_->data_ptr();
     }
-#ifdef WS_EMULATED
-    (void)device;
-    host_ = std::make_unique<std::byte[]>(bytes + kAlignment);
-    void* start = host_.get();
-    size_t space = bytes + kAlignment;
-    data_ = std::align(kAlignment, bytes, start, space);
-#else
-    if (TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr) {
-      throw Error(concatenate("the call needs a workspace of ", bytes,
-                              " bytes, and these arrays bring no allocator: pass one"));
-    }
-    const auto size = static_cast<int64_t>(bytes);
-    device_ = ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, ffi::ShapeView(&size, 1),
-                                        DLDataType{kDLUInt, 8, 1}, device);
-    data_ = device_->data_ptr();
-#endif
+    if (need.zeroed > 0) set_zero(data_, need.zeroed, stream);
   }
 
   void* data() const { return data_; }
+  void failed() noexcept {
+    if (zeroed_) zeroed_->clear();
+  }
 
  private:
-  static constexpr size_t kAlignment = 256;
+  struct Free {
+    void operator()(void* memory) const { runtime::free(memory); }
+  };
   void* data_ = nullptr;
-#ifdef WS_EMULATED
-  std::unique_ptr<std::byte[]> host_;
-#else
+  std::optional<ZeroedMemory> zeroed_;
+  std::unique_ptr<void, Free> host_;
   std::optional<ffi::Tensor> device_;
-#endif
 };
 
 // Whether a tensor's elements may be those of complex numbers, every other one. torch can say "and
@@ -129,102 +175,185 @@ bool may_be_imaginary(const DLTensor& tensor) {
 }
 
 // The last call of a function on this thread, checked and its rung chosen. What differs from it in
-// addresses alone, and in these by multiples of 256 bytes, ends the same: neither is done again.
+// addresses alone, in these by multiples of 256 bytes, and shares memory between its tensors where
+// the last one did, ends the same: neither is done again.
 class Memo {
  public:
   // Whether this is such a call; then its addresses are taken over.
   bool takes(const Arguments& arguments) {
-    if (rung == nullptr || arguments.rung != code_) return false;
-    // By their bits: -0 is another attribute than 0.
-    if (std::memcmp(&problem.attributes, &arguments.attributes, sizeof problem.attributes) != 0) {
-      return false;
+    if (rung_ == nullptr || arguments.rung != code_) return false;
+    for (size_t i = 0; i < arguments.attribute_count; ++i) {
+      if (arguments.attributes[i] != attributes_[i]) return false;
     }
+    bool moved = false;
     for (size_t i = 0; i < arguments.tensor_count; ++i) {
-      if (!is_like(problem.tensors[i], *arguments.tensors[i])) return false;
+      const Tensor& known = call_->problem().tensors[i];
+      if (arguments.tensors[i] == nullptr || !known.exists()) {
+        if (arguments.tensors[i] != nullptr || known.exists()) return false;
+        continue;
+      }
+      if (!is_like(known, *arguments.tensors[i])) return false;
+      moved = moved || known.data != data_of(*arguments.tensors[i]);
     }
+    if (!moved) return true;
+    if (!shares_alike(arguments)) return false;
     for (size_t i = 0; i < arguments.tensor_count; ++i) {
-      problem.tensors[i].data = data_of(*arguments.tensors[i]);
+      if (arguments.tensors[i] == nullptr) continue;
+      call_->move(static_cast<int>(i), data_of(*arguments.tensors[i]));
     }
+    call_->remake();
     return true;
   }
 
-  void remember(const Call& call, ws_rung code, const Rung& chosen) {
-    rung = nullptr;
-    workspace = chosen.workspace(call.problem);
-    device = call.device;
-    problem = call.problem;
-    code_ = code;
-    rung = &chosen;
+  void remember(const Call& call, const Arguments& arguments, const Rung& chosen) {
+    rung_ = nullptr;
+    workspace_ = workspace_of(chosen, call.checked());
+    device_ = call.device();
+    code_ = arguments.rung;
+    attributes_ = arguments.attributes;
+    call_.emplace(call.checked());
+    measure();
+    rung_ = &chosen;
   }
 
-  const Rung* rung = nullptr;
-  Problem problem;
-  DLDevice device{};
-  size_t workspace = 0;
+  const Rung& rung() const { return *rung_; }
+  const AnyCall& call() const { return *call_; }
+  const Workspace& workspace() const { return workspace_; }
+  DLDevice device() const { return device_; }
 
  private:
   static constexpr uintptr_t kAlignment = 256;
+
+  // Addresses of a tensor's elements, as distances in bytes from its own.
+  struct Reach {
+    int64_t first = 0;
+    int64_t last = 0;  // exclusive
+  };
 
   static void* data_of(const DLTensor& tensor) {
     return tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   }
 
+  static int64_t address(const void* data) { return reinterpret_cast<int64_t>(data); }
+
   bool is_like(const Tensor& known, const DLTensor& given) const {
     const DLDataType dtype = to_dlpack(known.dtype);
     if (given.dtype.code != dtype.code || given.dtype.bits != dtype.bits ||
-        given.dtype.lanes != 1 || given.device.device_type != device.device_type ||
-        given.device.device_id != device.device_id || given.ndim != known.rank ||
+        given.dtype.lanes != 1 || given.device.device_type != device_.device_type ||
+        given.device.device_id != device_.device_id || given.ndim != known.rank ||
         given.strides == nullptr) {
       return false;
     }
     for (int d = 0; d < known.rank; ++d) {
-      const auto i = static_cast<size_t>(d);
-      if (given.shape[d] != known.shape[i] || given.strides[d] != known.strides[i]) return false;
+      if (given.shape[d] != known.extent(d) || given.strides[d] != known.stride(d)) return false;
     }
-    const auto apart =
-        reinterpret_cast<uintptr_t>(data_of(given)) - reinterpret_cast<uintptr_t>(known.data);
-    return apart % kAlignment == 0;
+    void* const data = data_of(given);
+    return (data == nullptr) == (known.data == nullptr) &&
+           (address(data) - address(known.data)) % static_cast<int64_t>(kAlignment) == 0;
   }
 
+  void measure() {
+    const std::span<const Parameter> parameters = call_->operation().parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Tensor& tensor = call_->problem().tensors[i];
+      reach_[i] = {};
+      if (tensor.elements() == 0) continue;
+      const auto size = static_cast<int64_t>(size_of(tensor.dtype));
+      reach_[i].last = size;
+      for (int d = 0; d < tensor.rank; ++d) {
+        const int64_t step = size * tensor.stride(d) * (tensor.extent(d) - 1);
+        (step < 0 ? reach_[i].first : reach_[i].last) += step;
+      }
+    }
+  }
+
+  // Whether no written tensor comes near another one, unless both lie as they did.
+  bool shares_alike(const Arguments& arguments) const {
+    const std::span<const Parameter> parameters = call_->operation().parameters;
+    for (size_t w = 0; w < parameters.size(); ++w) {
+      if (!parameters[w].is_written() || arguments.tensors[w] == nullptr) continue;
+      const int64_t written = address(data_of(*arguments.tensors[w]));
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        if (i == w || arguments.tensors[i] == nullptr) continue;
+        const int64_t other = address(data_of(*arguments.tensors[i]));
+        if (written + reach_[w].first >= other + reach_[i].last ||
+            other + reach_[i].first >= written + reach_[w].last) {
+          continue;
+        }
+        const int64_t apart =
+            address(call_->problem().tensors[w].data) - address(call_->problem().tensors[i].data);
+        if (written - other != apart) return false;
+      }
+    }
+    return true;
+  }
+
+  const Rung* rung_ = nullptr;
+  std::optional<AnyCall> call_;
+  std::array<Value, kMaxAttributes> attributes_{};  // as the caller gave them
+  std::array<Reach, kMaxTensors> reach_{};
+  Workspace workspace_;
+  DLDevice device_{};
   ws_rung code_ = WS_BEST;
 };
 
 Memo& memo_of(int64_t id, bool quick) {
-  thread_local std::vector<Memo> memos;
+  thread_local std::vector<std::unique_ptr<Memo>> memos;
   const auto index = 2 * static_cast<size_t>(id) + (quick ? 1 : 0);
   if (index >= memos.size()) memos.resize(index + 1);
-  return memos[index];
+  if (memos[index] == nullptr) memos[index] = std::make_unique<Memo>();
+  return *memos[index];
 }
 
-void run_call(int64_t id, const Operation& operation, bool quick, ffi::PackedArgs args) {
-  const Arguments arguments(operation, args, static_cast<int>(operation.parameters.size()));
-  Memo& memo = memo_of(id, quick);
-  if (!memo.takes(arguments)) {
-    for (size_t i = 0; quick && i < arguments.tensor_count; ++i) {
-      require(!may_be_imaginary(*arguments.tensors[i]), "a view that may be negated");
-    }
-    const Call call = arguments.call(operation);
-    memo.remember(call, arguments.rung, call.choose(arguments.rung));
+// The call in the memo, made so that it is the given one. False where `quick` and the general way
+// has to say what is wrong, or to do it another way.
+bool prepare(const Operation& operation, bool quick, const Arguments& arguments, Memo& memo) {
+  if (memo.takes(arguments)) return true;
+  for (size_t i = 0; quick && i < arguments.tensor_count; ++i) {
+    if (arguments.tensors[i] != nullptr && may_be_imaginary(*arguments.tensors[i])) return false;
   }
-  const DeviceGuard guard(memo.device);
-  const Workspace workspace(memo.workspace, arguments, memo.device);
+  const Call call = arguments.call(operation);
+  memo.remember(call, arguments, call.choose(arguments.rung));
+  return true;
+}
+
+void enqueue(const Memo& memo, const Arguments& arguments) {
+  const DLDevice device = memo.device();
+  const runtime::DeviceScope scope(runtime::kEmulated ? 0 : device.device_id);
   void* stream = arguments.stream;
-  if (!arguments.has_stream && memo.device.device_type == kDLCUDA) {
-    stream = TVMFFIEnvGetStream(kDLCUDA, memo.device.device_id);
+  if (!arguments.has_stream && device.device_type == kDLCUDA) {
+    stream = TVMFFIEnvGetStream(kDLCUDA, device.device_id);
   }
-  ws::run(*memo.rung, memo.problem, {static_cast<Stream>(stream), workspace.data()});
+  Scratch scratch(memo.workspace(), arguments, device, static_cast<Stream>(stream));
+  try {
+    ws::run(memo.rung(), memo.call(), {static_cast<Stream>(stream), scratch.data()});
+  } catch (...) {
+    scratch.failed();
+    throw;
+  }
 }
 
-int input_count(const Operation& operation) {
-  int count = 0;
-  for (const Parameter& parameter : operation.parameters) count += parameter.output ? 0 : 1;
-  return count;
+bool run_call(int64_t id, const Operation& operation, bool quick, const ffi::PackedArgs& args) {
+  Memo& memo = memo_of(id, quick);
+  std::optional<Arguments> arguments;
+  try {
+    arguments.emplace(operation, args);
+    if (!prepare(operation, quick, *arguments, memo)) return false;
+  } catch (const InvalidArgument&) {
+    if (quick) return false;  // nothing ran: the general way finds the same, and says it better
+    throw;
+  } catch (const ffi::Error&) {
+    if (quick) return false;
+    throw;
+  }
+  enqueue(memo, *arguments);
+  return true;
 }
 
 // ---- What the module exports ------------------------------------------------------------------
 
 ffi::String catalogue() {
-  return translated([] { return ffi::String(catalogue_json()); });
+  return translated([] { return ffi::String(catalogue_text()); });
 }
 
 // (family, operation, rung) of a name.
@@ -235,41 +364,43 @@ ffi::Shape resolve_name(const ffi::String& name) {
   });
 }
 
-// A function (inputs and outputs, attributes, rung = best, stream = the caller's, workspace = the
-// caller's allocator) that enqueues one call. Arrays of another device go to `other`, the same
-// function of the other library. `quick` is for callers that have not asked torch whether a view is
-// negated: what may be one is refused.
+// Whether the first of the tensors is another library's.
+bool is_elsewhere(const Operation& operation, const ffi::PackedArgs& args) {
+  for (int i = 0; i < static_cast<int>(operation.parameters.size()) && i < args.size(); ++i) {
+    if (const auto tensor = args[i].as<DLTensor*>()) return !is_ours((*tensor)->device);
+  }
+  return false;
+}
+
+// A function (parameters, attributes, rung = best, stream = the caller's, workspace = the caller's
+// allocator) that enqueues one call, and returns whether it did. Arrays of another device go to
+// `other`, the same function of the other library. `quick` is for callers that have not asked torch
+// whether a view is negated: what may be one, and what is not right, it does not take, and returns
+// false; an exception is that of a call that ran.
 ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, bool quick) {
   return translated([&] {
     const Operation* operation = &operation_at(id);
     return ffi::Function::FromPacked(
         [id, operation, quick, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
-          const auto least =
-              static_cast<int>(operation->parameters.size() + operation->attributes.size());
-          if (args.size() < least) [[unlikely]] {
-            throw ffi::Error("TypeError",
-                             concatenate(operation->name, " takes at least ", least,
-                                         " arguments, got ", args.size()),
-                             "");
-          }
-          if (other.has_value() && !is_ours(args[0].cast<DLTensor*>()->device)) {
+          if (other.has_value() && is_elsewhere(*operation, args)) {
             other.value().CallPacked(args, result);
             return;
           }
-          translated([&] { run_call(id, *operation, quick, args); });
+          *result = translated([&] { return run_call(id, *operation, quick, args); });
         });
   });
 }
 
-// Functions of (inputs, attributes, rung): the outputs' dtypes and shapes, flat: (code, bits, rank,
-// extents...) each; the bytes of workspace; why not, or ""; the name of the rung.
+// Functions of (parameters, attributes, rung) with None for outputs that are not there: dtypes and
+// shapes of the outputs, flat: (code, bits, rank, extents...) each, rank -1 where the call has no
+// such output; bytes of workspace; why not, or ""; the name of the rung.
 template <class Body>
 ffi::Function query_of(int64_t id, Body body) {
   return translated([&] {
     const Operation* operation = &operation_at(id);
     return ffi::Function::FromPacked([operation, body](ffi::PackedArgs args, ffi::Any* result) {
       translated([&] {
-        const Arguments arguments(*operation, args, input_count(*operation));
+        const Arguments arguments(*operation, args);
         *result = body(arguments.call(*operation), arguments.rung);
       });
     });
@@ -279,18 +410,22 @@ ffi::Function query_of(int64_t id, Body body) {
 ffi::Function infer_of(int64_t id) {
   return query_of(id, [](const Call& call, ws_rung) {
     std::vector<int64_t> flat;
-    for (const Tensor& tensor : call.problem.outputs()) {
+    const Problem& problem = call.problem();
+    for (size_t i = 0; i < problem.operation->parameters.size(); ++i) {
+      if (problem.operation->parameters[i].is_read()) continue;
+      const Tensor& tensor = problem.tensors[i];
       const DLDataType dtype = to_dlpack(tensor.dtype);
       flat.insert(flat.end(), {dtype.code, dtype.bits, tensor.rank});
-      flat.insert(flat.end(), tensor.shape.begin(), tensor.shape.begin() + tensor.rank);
+      if (!tensor.exists()) continue;
+      flat.insert(flat.end(), tensor.extents().begin(), tensor.extents().end());
     }
-    return ffi::Shape(flat);
+    return ffi::Array<int64_t>(flat.begin(), flat.end());
   });
 }
 
-ffi::Function workspace_of(int64_t id) {
+ffi::Function workspace_bytes_of(int64_t id) {
   return query_of(id, [](const Call& call, ws_rung rung) {
-    return static_cast<int64_t>(call.choose(rung).workspace(call.problem));
+    return static_cast<int64_t>(workspace_of(call.choose(rung), call.checked()).bytes);
   });
 }
 
@@ -302,6 +437,99 @@ ffi::Function reason_of(int64_t id) {
 ffi::Function choice_of(int64_t id) {
   return query_of(id, [](const Call& call, ws_rung rung) {
     return ffi::String(std::string(call.choose(rung).name));
+  });
+}
+
+// ---- Cases: what the operation says that it is to be tried on ----------------------------------
+
+std::span<const Case> cases_in(const Operation& operation, const ffi::String& list) {
+  const std::string name(list);
+  const Cases cases = operation.cases();
+  if (name == "smoke") return cases.smoke;
+  if (name == "verify") return cases.verify;
+  if (name == "bench") return cases.bench;
+  throw InvalidArgument(concatenate("cases '", name, "': 'smoke', 'verify' or 'bench'"));
+}
+
+AnyCall call_of_case(int64_t id, const ffi::String& list, int64_t index, const ffi::String& dtype) {
+  const Operation& operation = operation_at(id);
+  const std::span<const Case> cases = cases_in(operation, list);
+  require(index >= 0 && static_cast<size_t>(index) < cases.size(), operation.name, " has ",
+          cases.size(), " cases, not one of number ", index);
+  return AnyCall(
+      make_problem(operation, cases[static_cast<size_t>(index)], dtype_from(std::string(dtype))));
+}
+
+// JSON: [{"extents", "attributes": {name: value}, "offset", "padding"}].
+ffi::String cases_of(int64_t id, const ffi::String& list) {
+  return translated([&] {
+    const Operation& operation = operation_at(id);
+    Json all = Json::array();
+    for (const Case& chosen : cases_in(operation, list)) {
+      Json attributes = Json::object();
+      for (size_t i = 0; i < operation.attributes.size(); ++i) {
+        const Attribute& attribute = operation.attributes[i];
+        attributes[std::string(attribute.name)] =
+            to_json(attribute, checked_value(attribute, chosen.attributes[i]));
+      }
+      Json extents = Json::array();
+      for (size_t i = 0; i < operation.extent_names.size(); ++i) {
+        extents.push_back(chosen.extents[i]);
+      }
+      all.push_back({{"extents", extents},
+                     {"attributes", attributes},
+                     {"offset", chosen.offset},
+                     {"padding", chosen.padding}});
+    }
+    return ffi::String(all.dump());
+  });
+}
+
+// JSON: for each parameter null, or {"dtype", "shape", "strides", "tolerance": [relative, worst,
+// floor] of what is written}.
+ffi::String layout_of(int64_t id, const ffi::String& list, int64_t index,
+                      const ffi::String& dtype) {
+  return translated([&] {
+    const AnyCall call = call_of_case(id, list, index, dtype);
+    const Operation& operation = call.operation();
+    Json tensors = Json::array();
+    for (size_t i = 0; i < operation.parameters.size(); ++i) {
+      const Tensor& tensor = call.problem().tensors[i];
+      Json row;
+      if (tensor.exists()) {
+        const auto rank = static_cast<size_t>(tensor.rank);
+        row["dtype"] = to_string(tensor.dtype);
+        row["shape"] = std::vector(tensor.shape.begin(), tensor.shape.begin() + rank);
+        row["strides"] = std::vector(tensor.strides.begin(), tensor.strides.begin() + rank);
+        if (operation.parameters[i].is_written()) {
+          const Tolerance allowed = operation.tolerance(call.problem(), operation.parameters[i]);
+          row["tolerance"] = {allowed.relative, allowed.worst, allowed.floor};
+        }
+      }
+      tensors.push_back(std::move(row));
+    }
+    return ffi::String(tensors.dump());
+  });
+}
+
+// Fills what the case's call reads, on the host: `tensors` as layout_of() has them, null for the
+// rest.
+void fill_case(int64_t id, const ffi::String& list, int64_t index, const ffi::String& dtype,
+               int64_t seed, const ffi::Array<ffi::Optional<ffi::Tensor>>& tensors) {
+  translated([&] {
+    const AnyCall call = call_of_case(id, list, index, dtype);
+    const Operation& operation = call.operation();
+    Problem problem = call.problem();
+    const size_t count = operation.parameters.size();
+    require(tensors.size() == count, count, " parameters, got ", tensors.size(), " tensors");
+    for (size_t i = 0; i < count; ++i) {
+      const ffi::Optional<ffi::Tensor>& given = tensors[static_cast<int64_t>(i)];
+      if (given.has_value()) problem.tensors[i] = to_tensor(*given.value().GetDLTensorPtr());
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (!operation.parameters[i].is_read() || problem.tensors[i].elements() == 0) continue;
+      operation.fill(problem, static_cast<int>(i), random_bits(static_cast<uint64_t>(seed), i));
+    }
   });
 }
 
@@ -333,6 +561,10 @@ ffi::Tensor view_of_memory(int64_t address, int64_t code, int64_t bits, int64_t 
   });
 }
 
+void check_device(int64_t device) {
+  translated([&] { check(static_cast<int>(device)); });
+}
+
 void wait_for(int64_t device, int64_t stream) {
   translated([&] { synchronize(static_cast<int>(device), reinterpret_cast<void*>(stream)); });
 }
@@ -341,29 +573,40 @@ ffi::String verify_rungs(const ffi::String& options) {
   return translated([&] { return ffi::String(verify(std::string(options))); });
 }
 
-// Each peer is called as peer(operation id, attributes, tensors, stream).
+// A peer from Python on a problem of the bench loop: peer(operation id, JSON of the attributes'
+// values, a tensor or None for each parameter, stream).
+void call_peer(const ffi::Function& peer, const Problem& problem, Stream stream) {
+  const OutgoingCall outgoing(problem, stream);
+  const ws_call& call = outgoing.call;
+  ffi::Array<ffi::Optional<ffi::Tensor>> tensors;
+  for (int32_t i = 0; i < call.tensor_count; ++i) {
+    if (call.tensors[i] == nullptr) {
+      tensors.push_back(std::nullopt);
+    } else {
+      tensors.push_back(view_of(*call.tensors[i]));
+    }
+  }
+  Json attributes = Json::array();
+  const Operation& operation = *problem.operation;
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    attributes.push_back(to_json(operation.attributes[i], problem.attributes[i]));
+  }
+  try {
+    peer(call.operation, attributes.dump(), tensors, reinterpret_cast<int64_t>(call.stream));
+  } catch (const ffi::Error& error) {
+    if (error.kind() == "ValueError") throw InvalidArgument(error.message());
+    throw Error(error.what());
+  }
+}
+
 ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String>& names,
                         const ffi::Array<ffi::Function>& peers, int64_t stream) {
   return translated([&] {
     std::vector<harness::CallbackPeer> callbacks;
-    for (size_t i = 0; i < peers.size(); ++i) {
+    for (int64_t i = 0; i < static_cast<int64_t>(peers.size()); ++i) {
       callbacks.push_back(
-          {std::string(names[static_cast<int64_t>(i)]),
-           [peer = peers[static_cast<int64_t>(i)]](const Problem& problem, Stream s) {
-             const OutgoingCall outgoing(problem, s);
-             const ws_call& call = outgoing.call;
-             ffi::Array<ffi::Tensor> tensors;
-             for (int32_t k = 0; k < call.tensor_count; ++k) {
-               tensors.push_back(view_of(*call.tensors[k]));
-             }
-             try {
-               peer(call.operation,
-                    ffi::Array<double>(call.attributes, call.attributes + call.attribute_count),
-                    tensors, reinterpret_cast<int64_t>(call.stream));
-             } catch (const ffi::Error& error) {
-               throw Error(error.what());
-             }
-           }});
+          {std::string(names[i]),
+           [peer = peers[i]](const Problem& problem, Stream s) { call_peer(peer, problem, s); }});
     }
     return ffi::String(
         bench(std::string(options), std::move(callbacks), reinterpret_cast<Stream>(stream)));
@@ -377,10 +620,14 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(catalogue, ws::binding::catalogue)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(resolve, ws::binding::resolve_name)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(function_of, ws::binding::function_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(infer_of, ws::binding::infer_of)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_of, ws::binding::workspace_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_of, ws::binding::workspace_bytes_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(reason_of, ws::binding::reason_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(choice_of, ws::binding::choice_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(view_of_memory, ws::binding::view_of_memory)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(cases_of, ws::binding::cases_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(layout_of, ws::binding::layout_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fill_case, ws::binding::fill_case)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(check, ws::binding::check_device)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(synchronize, ws::binding::wait_for)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(verify, ws::binding::verify_rungs)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(bench, ws::binding::bench_rungs)

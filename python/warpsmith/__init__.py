@@ -9,11 +9,12 @@ emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` sho
 from warpsmith import _functions
 from warpsmith._catalogue import OPERATIONS
 from warpsmith._catalogue import list_rungs as list
+from warpsmith._device import check
 from warpsmith._libraries import CATALOGUE as _CATALOGUE
 from warpsmith._measure import bench, verify
 
 __version__ = _CATALOGUE["version"]
-__all__ = ["bench", "list", "verify", *OPERATIONS]
+__all__ = ["bench", "check", "list", "verify", *OPERATIONS]
 
 for _operation in OPERATIONS.values():
     globals()[_operation.name] = _functions.make(_operation)

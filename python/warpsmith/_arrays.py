@@ -11,41 +11,31 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from warpsmith._catalogue import Operation
+from warpsmith._catalogue import DTYPES, Operation
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA, module_for
 
-# DLPack's (code, bits) of the dtypes that NumPy knows by itself; ml_dtypes' are added by name.
-_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_NAMED = {"bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
-_OF_CODE = {
-    (2, 32): "float32",
-    (2, 16): "float16",
-    (0, 32): "int32",
-    (0, 64): "int64",
-    (6, 8): "bool",
-    **{code: name for name, code in _NAMED.items()},
-}
+_BY_NAME = {d.torch: (d.code, d.bits) for d in DTYPES.values()}
+_BY_CODE = {code: name for name, code in _BY_NAME.items()}
 _LEGACY_DEFAULT_STREAM = 1  # DLPack's number for CUDA's default stream
 
 
 def dtype_code(dtype: Any) -> tuple[int, int]:
     """DLPack's (code, bits) of a NumPy dtype."""
-    named = _NAMED.get(dtype.name)
-    if named is not None:
-        return named
-    if dtype.kind not in _KINDS or not dtype.isnative:
+    code = _BY_NAME.get(dtype.name)
+    if code is None or not dtype.isnative:
         raise ValueError(f"dtype {dtype!r} is none that kernels take")
-    return _KINDS[dtype.kind], dtype.itemsize * 8
+    return code
 
 
 def dtype_named(code: int, bits: int) -> np.dtype:
     """The NumPy dtype of DLPack's (code, bits); bf16 and fp8 need ml_dtypes."""
-    name = _OF_CODE[code, bits]
-    if (code, bits) in _NAMED.values():
+    name = _BY_CODE[code, bits]
+    try:
+        return np.dtype(name)
+    except TypeError:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))
-    return np.dtype(name)
 
 
 def memory(
@@ -208,14 +198,15 @@ class Jax(Generic):
         return self._jax.dlpack.from_dlpack(view)
 
 
-def shapes_of(flat: Sequence[int]) -> list[tuple[int, int, tuple[int, ...]]]:
-    """(code, bits, shape) of each output, from what `infer` returns."""
-    outputs = []
+def shapes_of(flat: Sequence[int]) -> list[tuple[int, int, tuple[int, ...]] | None]:
+    """(code, bits, shape) of each output, from what `infer` returns; None where there is none."""
+    outputs: list[tuple[int, int, tuple[int, ...]] | None] = []
+    numbers = list(flat)
     at = 0
-    while at < len(flat):
-        code, bits, rank = flat[at : at + 3]
-        outputs.append((code, bits, tuple(flat[at + 3 : at + 3 + rank])))
-        at += 3 + rank
+    while at < len(numbers):
+        code, bits, rank = numbers[at : at + 3]
+        at += 3 + max(rank, 0)
+        outputs.append(None if rank < 0 else (code, bits, tuple(numbers[at - rank : at])))
     return outputs
 
 
@@ -245,31 +236,46 @@ def call(
 
     Args:
         operation: Which.
-        inputs: Arrays of one library.
+        inputs: Arrays of one library, None for what is left out.
         values: Of the attributes.
         rung: Name, or None for the best.
         out: None, an array, or a tuple of them where there are several outputs.
     """
-    outs = () if out is None else out if isinstance(out, tuple) else (out,)
-    if out is not None and len(outs) != len(operation.outputs):
-        raise ValueError(f"{operation.name} has {len(operation.outputs)} outputs, out {len(outs)}")
-    adapter = adapter_of(operation, (*inputs, *outs))
+    from warpsmith import _functions
+
+    read = [p for p in operation.parameters if p.is_read]
+    for p, array in zip(read, inputs, strict=True):
+        if array is None and not p.optional:
+            raise TypeError(f"{operation.name}: '{p.name}' is None")
+    brought = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
+    there = [array for array in (*inputs, *brought) if array is not None]
+    adapter = adapter_of(operation, there)
     attributes = operation.encode(values)
     code = operation.codes[rung]
     with adapter.scope():
-        views = [adapter.view(array) for array in inputs]
+        views = [
+            None if array is None else (adapter.output if p.is_written else adapter.view)(array)
+            for p, array in zip(read, inputs, strict=True)
+        ]
         functions = operation.functions(adapter.device_type(views[0]))
-        if outs:
-            out_views = [adapter.output(array) for array in outs]
+        none = [None] * len(operation.outputs)
+        shapes = shapes_of(functions.infer(*views, *none, *attributes))
+        wanted = [shape is not None for shape in shapes]
+        if brought:
+            outs = _functions.outputs_of(operation, out, wanted)
+            out_views = [None if array is None else adapter.output(array) for array in outs]
         else:
-            shapes = shapes_of(functions.infer(*views, *attributes))
-            outs = tuple(adapter.empty(*shape) for shape in shapes)
-            out_views = [adapter.view(array) for array in outs]
+            outs = tuple(None if shape is None else adapter.empty(*shape) for shape in shapes)
+            out_views = [None if array is None else adapter.view(array) for array in outs]
         workspace = None
         if adapter.stream is not None:
-            needed = functions.workspace(*views, *attributes, code)
+            needed = functions.workspace(*views, *out_views, *attributes, code)
             if needed:
-                workspace = adapter.view(adapter.empty(0, 32, ((needed + 3) // 4,)))
+                workspace = adapter.view(adapter.empty(*_BY_NAME["int32"], ((needed + 3) // 4,)))
         operation.run(*views, *out_views, *attributes, code, adapter.stream, workspace)
-        results = tuple(map(adapter.result, outs, out_views))
-    return results[0] if len(results) == 1 else results
+        if not operation.outputs:
+            changed = [a for a, p in zip(inputs, read, strict=True) if p.is_written]
+            return changed[0] if len(changed) == 1 else tuple(changed)
+        pairs = zip(outs, out_views, strict=True)
+        results = [None if array is None else adapter.result(array, view) for array, view in pairs]
+    return out if brought else _functions.gathered(results, wanted)

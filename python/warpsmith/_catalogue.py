@@ -1,6 +1,8 @@
 """The catalogue as Python sees it: operations, rungs, and the names that both answer to."""
 
 import keyword
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,7 +10,6 @@ from typing import Any
 from warpsmith._libraries import CATALOGUE, MODULES, module_for
 
 BEST = -1  # the rung code of "the fastest that takes the call"
-_ROW_BITS = 16  # of a rung code; above are the dtypes that a seed name fixes
 
 
 def _identifier(name: str) -> str:
@@ -16,29 +17,96 @@ def _identifier(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class DType:
+    """A dtype of the catalogue."""
+
+    name: str  # "f32"
+    torch: str  # "float32": torch's, and NumPy's or that of ml_dtypes
+    code: int  # DLPack's, with `bits`
+    bits: int
+    is_float: bool
+
+
+DTYPES = {
+    row["name"]: DType(row["name"], row["torch"], row["code"], row["bits"], row["float"])
+    for row in CATALOGUE["dtypes"]
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor of an operation."""
+
+    name: str
+    role: str  # "in", "out" or "inout"
+    optional: bool
+    doc: str
+    # Of an output, expressions over tensors and attributes; None where it is left out. Empty: as
+    # the first tensor.
+    shape: str
+    torch_dtype: str
+
+    @property
+    def is_read(self) -> bool:
+        return self.role != "out"
+
+    @property
+    def is_written(self) -> bool:
+        return self.role != "in"
+
+
+_WANTED = {
+    "bool": "True or False",
+    "int": "an integer",
+    "float": "a number",
+    "dims": "a dimension or several",
+}
+_INT64 = range(-(2**63), 2**63)
+_INT8 = range(-128, 128)
+
+
+@dataclass(frozen=True)
 class Attribute:
     """A keyword of an operation that is no array."""
 
     name: str
-    kind: str  # "float", "int", "bool" or "choice"
-    default: Any
+    kind: str  # "float", "int", "bool", "choice" or "dims"
+    required: bool
+    default: Any  # None where it may be absent
     choices: tuple[str, ...]
     doc: str
 
-    def encode(self, value: Any) -> float:
-        """The number that the C++ side takes for a value; ValueError where it is not one."""
-        if self.kind == "choice":
-            if value not in self.choices:
-                known = ", ".join(repr(choice) for choice in self.choices)
-                raise ValueError(f"{self.name} is one of {known}, not {value!r}")
-            return float(self.choices.index(value))
+    def checked(self, value: Any) -> Any:
+        """The value as a bool, int, float, str or tuple of ints; ValueError where it is none."""
+        if value is None and not self.required and self.default is None:
+            return None
         try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{self.name} is a number, not {value!r}") from None
-        if self.kind != "float" and not number.is_integer():
-            raise ValueError(f"{self.name} is an integer, not {value!r}")
-        return number
+            checked = self._convert(value)
+        except (TypeError, ValueError, OverflowError):
+            checked = None
+        if checked is None:
+            wanted = _WANTED.get(self.kind) or f"one of {', '.join(map(repr, self.choices))}"
+            raise ValueError(f"{self.name} is {wanted}, not {value!r}")
+        return checked
+
+    def _convert(self, value: Any) -> Any:
+        if self.kind == "choice":
+            return value if value in self.choices else None
+        if self.kind == "float":
+            return float(value)
+        if self.kind == "bool":
+            return bool(value) if operator.index(value) in (0, 1) else None
+        if self.kind == "int":
+            number = operator.index(value)
+            return number if number in _INT64 else None
+        dims = value if isinstance(value, Sequence) else (value,)
+        dims = tuple(map(operator.index, dims))
+        return dims if len(dims) <= 8 and all(dim in _INT8 for dim in dims) else None
+
+    def encode(self, value: Any) -> Any:
+        """What the C++ side takes for a value; ValueError where it is none."""
+        checked = self.checked(value)
+        return self.choices.index(checked) if self.kind == "choice" and checked else checked
 
 
 @dataclass(frozen=True)
@@ -62,24 +130,40 @@ class Operation:
     source: str
     formula: str
     torch: str
-    dtypes: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    docs: dict[str, str]  # by parameter
+    gradient: str
+    in_place: bool
+    dtypes: tuple[str, ...]  # of the first tensor
+    parameters: tuple[Parameter, ...]  # those that are read before the others
     attributes: tuple[Attribute, ...]
-    rungs: tuple[dict[str, Any], ...]  # of the family: name, idea, dtypes, arch
+    extent_names: tuple[str, ...]
+    python_peers: dict[str, str]  # expressions by name
+    rungs: tuple[dict[str, Any], ...]  # name, from, idea, dtypes, arch, deterministic
     seeds: tuple[dict[str, Any], ...]  # name, rung, dtypes
-    like: int  # the input whose shape and dtype the output mostly has, or -1
     _functions: dict[int, Functions] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what is read: inputs and in-out tensors."""
+        return tuple(p.name for p in self.parameters if p.is_read)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what is made: not the in-out tensors."""
+        return tuple(p.name for p in self.parameters if not p.is_read)
+
+    @cached_property
+    def in_out(self) -> tuple[str, ...]:
+        """Names of the in-out tensors."""
+        return tuple(p.name for p in self.parameters if p.role == "inout")
+
+    @cached_property
     def run(self) -> Any:
-        """run(*inputs, *outputs, *attributes, rung=BEST, stream=None, workspace=None)."""
+        """run(*parameters, *attributes, rung=BEST, stream=None, workspace=None)."""
         return self._run(False)
 
     @cached_property
     def run_quick(self) -> Any:
-        """`run` for torch tensors of which nothing was asked; what it may not take, it refuses."""
+        """`run` for torch tensors of which nothing was asked; False for what it does not take."""
         return self._run(True)
 
     def _run(self, quick: bool) -> Any:
@@ -106,7 +190,12 @@ class Operation:
         """From the name of a rung to its code."""
         return RungCodes(self)
 
-    def encode(self, values: tuple[Any, ...]) -> list[float]:
+    def checked(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The attributes by name, each of its Python type; ValueError where one is not."""
+        pairs = zip(self.attributes, values, strict=True)
+        return {a.name: a.checked(value) for a, value in pairs}
+
+    def encode(self, values: Sequence[Any]) -> list[Any]:
         """The attributes' values as the C++ side takes them."""
         return [a.encode(value) for a, value in zip(self.attributes, values, strict=True)]
 
@@ -152,56 +241,73 @@ def resolve(name: str) -> tuple[str, str | None, int]:
     family, operation, code = next(iter(MODULES.values())).resolve(name)
     return (
         CATALOGUE["families"][family]["name"],
-        None if operation < 0 else _BY_ID[operation].name,
+        None if operation < 0 else BY_ID[operation].name,
         code,
     )
 
 
-def _operations() -> dict[str, Operation]:
-    operations = {}
-    for family in CATALOGUE["families"]:
-        for row in family["operations"]:
-            inputs = [_identifier(p["name"]) for p in row["parameters"] if not p["output"]]
-            outputs = [_identifier(p["name"]) for p in row["parameters"] if p["output"]]
-            operations[row["name"]] = Operation(
-                id=row["id"],
-                name=row["name"],
-                family=family["name"],
-                summary=row["summary"],
-                source=row["source"],
-                formula=row["formula"],
-                torch=row["torch"],
-                dtypes=tuple(row["dtypes"]),
-                inputs=tuple(inputs),
-                outputs=tuple(outputs),
-                docs={_identifier(p["name"]): p["doc"] for p in row["parameters"]},
-                attributes=tuple(
-                    Attribute(
-                        _identifier(a["name"]),
-                        a["kind"],
-                        a["default"],
-                        tuple(a["choices"]),
-                        a["doc"],
-                    )
-                    for a in row["attributes"]
-                ),
-                rungs=tuple(family["rungs"]),
-                seeds=tuple(row["seeds"]),
-                like=row["like"],
+def _operation_of(family: dict[str, Any], row: dict[str, Any]) -> Operation:
+    name = row["name"]
+    rungs = [
+        rung | {"dtypes": rung["operations"][name]}
+        for rung in family["rungs"]
+        if name in rung["operations"]
+    ]
+    return Operation(
+        id=row["id"],
+        name=name,
+        family=family["name"],
+        summary=row["summary"],
+        source=row["source"],
+        formula=row["formula"],
+        torch=row["torch"],
+        gradient=row["gradient"],
+        in_place=row["in_place"],
+        dtypes=tuple(row["dtypes"]),
+        parameters=tuple(
+            Parameter(
+                _identifier(p["name"]),
+                p["role"],
+                p["optional"],
+                p["doc"],
+                p["shape"],
+                p["torch_dtype"],
             )
-    return operations
+            for p in row["parameters"]
+        ),
+        attributes=tuple(
+            Attribute(
+                _identifier(a["name"]),
+                a["kind"],
+                a["required"],
+                tuple(a["default"]) if isinstance(a["default"], list) else a["default"],
+                tuple(a["choices"]),
+                a["doc"],
+            )
+            for a in row["attributes"]
+        ),
+        extent_names=tuple(row["extents"]),
+        python_peers={peer["name"]: peer["expression"] for peer in row["python_peers"]},
+        rungs=tuple(rungs),
+        seeds=tuple(row["seeds"]),
+    )
 
 
-OPERATIONS = _operations()
-_BY_ID = {operation.id: operation for operation in OPERATIONS.values()}
+OPERATIONS = {
+    row["name"]: _operation_of(family, row)
+    for family in CATALOGUE["families"]
+    for row in family["operations"]
+}
+BY_ID = {operation.id: operation for operation in OPERATIONS.values()}
 
 
 def list_rungs() -> list[dict[str, Any]]:
     """Every rung of every operation, in teaching order.
 
     Returns:
-        Dictionaries with "name" ("softmax/warp_per_row"), "operation", "family", "rung", "idea",
-        "dtypes", "arch" (the least it needs) and "seeds" (the seed names it also answers to).
+        Dictionaries with "name" ("softmax/warp_per_row"), "operation", "family", "rung", "from"
+        (the rung it grew from), "idea", "dtypes", "arch" (the least it needs), "deterministic" and
+        "seeds" (the seed names it also answers to).
     """
     rows = []
     for operation in OPERATIONS.values():
@@ -213,9 +319,11 @@ def list_rungs() -> list[dict[str, Any]]:
                     "operation": operation.name,
                     "family": operation.family,
                     "rung": rung["name"],
+                    "from": rung["from"],
                     "idea": rung["idea"],
-                    "dtypes": [d for d in rung["dtypes"] if d in operation.dtypes],
+                    "dtypes": rung["dtypes"],
                     "arch": rung["arch"],
+                    "deterministic": rung["deterministic"],
                     "seeds": seeds,
                 }
             )

@@ -6,12 +6,12 @@ All else goes the general way: torch.ops (_torch.py), or other libraries' arrays
 """
 
 import inspect
-import textwrap
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from warpsmith import _arrays
-from warpsmith._catalogue import Operation
+from warpsmith import _arrays, _expressions
+from warpsmith._catalogue import Operation, Parameter
 
 try:
     import torch
@@ -21,8 +21,27 @@ except ImportError:
 
 def parameters_of(operation: Operation) -> str:
     """The parameter list of an operation's function, as source."""
-    attributes = [f"{a.name}={a.default!r}" for a in operation.attributes]
-    return ", ".join([*operation.inputs, *attributes, "*", "rung=None", "out=None"])
+    parts = []
+    may_be_left_out = True
+    for p in reversed([p for p in operation.parameters if p.is_read]):
+        may_be_left_out = may_be_left_out and p.optional
+        parts.insert(0, f"{p.name}=None" if may_be_left_out else p.name)
+    parts.append("*")
+    parts += [a.name if a.required else f"{a.name}={a.default!r}" for a in operation.attributes]
+    parts.append("rung=None")
+    if operation.outputs:
+        parts.append("out=None")
+    return ", ".join(parts)
+
+
+def _returns(operation: Operation) -> list[str]:
+    if not operation.outputs:
+        return [f"    {name}, the same array." for name in operation.in_out]
+    docs = {p.name: p.doc for p in operation.parameters}
+    if len(operation.outputs) == 1:
+        return [f"    {docs[operation.outputs[0]]}."]
+    lines = ["    A tuple of those that the call has:"]
+    return lines + [f"    {name}: {docs[name]}." for name in operation.outputs]
 
 
 def docstring_of(operation: Operation) -> str:
@@ -30,31 +49,78 @@ def docstring_of(operation: Operation) -> str:
     first = operation.rungs[0]["name"]
     lines = [f"{operation.summary[0].upper()}{operation.summary[1:]}.", ""]
     lines += [f"    {operation.formula}", "", "Args:"]
-    for name in operation.inputs:
-        lines.append(f"    {name}: {operation.docs[name]}.")
+    for p in operation.parameters:
+        if p.is_read:
+            note = " Optional." if p.optional else ""
+            note += " Written too." if p.is_written else ""
+            lines.append(f"    {p.name}: {p.doc}.{note}")
     for a in operation.attributes:
         choices = f" One of {', '.join(map(repr, a.choices))}." if a.choices else ""
         lines.append(f"    {a.name}: {a.doc}.{choices}")
     lines += [
         f"    rung: A rung's name, an address such as {operation.name}/{first},",
         "        or a seed name; None picks the fastest that takes the call.",
-        "    out: Written and returned instead of a new array.",
+    ]
+    if operation.outputs:
+        several = ", a tuple where there are several" if len(operation.outputs) > 1 else ""
+        lines.append(f"    out: Written and returned instead of a new array{several}.")
+    inexact = [rung["name"] for rung in operation.rungs if not rung["deterministic"]]
+    lines += [
         "",
         "Returns:",
-        *(f"    {operation.docs[name]}." for name in operation.outputs),
+        *_returns(operation),
         "",
         f"dtypes: {', '.join(operation.dtypes)}. CPU arrays run in the emulator,",
         "CUDA arrays on their GPU and the caller's current stream.",
         "",
         "Raises:",
+        "    TypeError: what is no array, or attributes that are not given by keyword.",
         "    ValueError: shapes, dtypes, devices or names that do not fit; the text has values.",
         "    RuntimeError: the device or the kernel failed.",
         "",
         f"Rungs: {', '.join(rung['name'] for rung in operation.rungs)}.",
     ]
+    if inexact:
+        lines.append(f"Not the same bits in every run: {', '.join(inexact)}.")
     if operation.source:
         lines.append(f"Source: {operation.source}.")
     return "\n".join(lines)
+
+
+def outputs_of(operation: Operation, out: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    """What the caller brought as `out`, for each output; None for those that the call has not.
+
+    Args:
+        operation: Which.
+        out: An array, or a tuple: one for each output that the call has, or for each that the
+            operation has.
+        wanted: Whether the call has an output, for each.
+    """
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    if len(outs) == len(wanted):
+        return tuple(outs)
+    if len(outs) != sum(wanted):
+        raise ValueError(
+            f"{operation.name} has {sum(wanted)} outputs here, out is of {len(outs)} arrays"
+        )
+    rest = iter(outs)
+    return tuple([next(rest) if there else None for there in wanted])
+
+
+def gathered(results: Sequence[Any], wanted: Sequence[bool]) -> Any:
+    """What a function returns: the only output that there is, else a tuple of those there are."""
+    found = tuple([result for result, there in zip(results, wanted, strict=True) if there])
+    return found[0] if len(found) == 1 else found
+
+
+def wanted_of(operation: Operation) -> Callable[..., tuple[bool, ...]]:
+    """A function of inputs and attributes that says which outputs a call has."""
+    parts = [_expressions.is_there(p) for p in operation.parameters if not p.is_read]
+    text = f"({''.join(f'{part}, ' for part in parts)})"
+    arguments = _expressions.arguments_of(operation)
+    if torch is None and all(part == "True" for part in parts):
+        return lambda *_: (True,) * len(parts)
+    return _expressions.make("wanted", arguments, text)
 
 
 def _general(operation: Operation) -> Callable[..., Any]:
@@ -73,53 +139,112 @@ def _general(operation: Operation) -> Callable[..., Any]:
     return general
 
 
+_BROADCAST = re.compile(r"torch\.broadcast_shapes\((\w+)\.shape(?:, ?\w+\.shape)*,?\)")
+
+
+def like_first(operation: Operation, output: Parameter) -> bool:
+    """Whether an output has the first tensor's shape, or has it where all inputs do."""
+    match = _BROADCAST.fullmatch(output.shape)
+    first = operation.inputs[0]
+    return not output.optional and (not output.shape or (match and match[1] == first))
+
+
+def _new(operation: Operation, output: Parameter) -> str:
+    """Source that makes an output; where the guess is wrong, the binding does not take it."""
+    first = operation.inputs[0]
+    dtype = f", dtype={output.torch_dtype}" if output.torch_dtype else ""
+    if like_first(operation, output):
+        return f"empty_like({first}{dtype})"
+    shape = output.shape or f"{first}.shape"
+    new = f"{first}.new_empty({shape}{dtype})"
+    there = _expressions.is_there(output)
+    return new if there == "True" else f"({new} if {there} else None)"
+
+
 def _source(operation: Operation) -> str:
     """The source of the quick function: see the module's docstring."""
-    inputs = operation.inputs
-    arguments = ", ".join([*inputs, *(a.name for a in operation.attributes), "rung", "out"])
+    outputs = [p for p in operation.parameters if not p.is_read]
+    results = [f"result{i}" for i in range(len(outputs))]
+    outs = [f"out{i}" for i in range(len(outputs))]
+    arguments = _expressions.arguments_of(operation)
+    everything = ", ".join([*arguments, "rung", "out" if outputs else "None"])
+
     # Anything that is no plain tensor, or asks for more than the result, goes the general way.
-    plain = [f"type({name}) is Tensor" for name in inputs]
-    plain += [f"not ({name}.requires_grad and grad_enabled())" for name in inputs]
-    plain += ["not dispatch_modes()", "forward_ad._current_level < 0"]
+    plain = []
+    for p in operation.parameters:
+        if p.is_read:
+            is_plain = f"type({p.name}) is Tensor and not ({p.name}.requires_grad and grad_on())"
+            plain.append(f"({p.name} is None or {is_plain})" if p.optional else is_plain)
+    plain += ["not dispatch_modes()", "forward_ad._current_level < 0", "tracing_state() is None"]
+
     encoded = [
-        f"{a.name}_codes[{a.name}]" if a.kind == "choice" else a.name for a in operation.attributes
+        f"{a.name}_codes.get({a.name}, -1)" if a.kind == "choice" else a.name
+        for a in operation.attributes
     ]
-    run = ", ".join([*inputs, "OUT", *encoded])
-    if operation.like >= 0:
-        empty = f"empty_like({inputs[operation.like]})"
+
+    def ran(written: Sequence[str]) -> str:
+        run = ", ".join([*operation.inputs, *written, *encoded])
+        return f"(run({run}) if rung is None else run({run}, rung_codes[rung]))"
+
+    def touch(names: Sequence[str]) -> str:
+        return f"increment_version(({''.join(f'{name}, ' for name in names)}))"
+
+    lines = [f"def {operation.name}({parameters_of(operation)}):"]
+    lines.append(f"    if {' and '.join(plain)}:")
+    changed = list(operation.in_out)
+    if not outputs:
+        value = changed[0] if len(changed) == 1 else f"({', '.join(changed)})"
+        lines += [f"        if {ran([])}:", f"            {touch(changed)}"]
+        lines += [f"            return {value}", f"    return general({everything})"]
+        return "\n".join(lines) + "\n"
+
+    lines.append("        if out is None:")
+    news = [_new(operation, output) for output in outputs]
+    if all(like_first(operation, output) and not output.torch_dtype for output in outputs):
+        lines += [f"            {r} = {new}" for r, new in zip(results, news, strict=True)]
     else:
-        values = ", ".join([*inputs, *(a.name for a in operation.attributes)])
-        empty = f"{inputs[0]}.new_empty(shape_of({values}))"
-    return f"""
-def {operation.name}({parameters_of(operation)}):
-    if {" and ".join(plain)}:
-        try:
-            if out is None:
-                result = {empty}
-                if rung is None:
-                    run({run.replace("OUT", "result")})
-                else:
-                    run({run.replace("OUT", "result")}, rung_codes[rung])
-                return result
-            if type(out) is Tensor and not out.requires_grad:
-                if rung is None:
-                    run({run.replace("OUT", "out")})
-                else:
-                    run({run.replace("OUT", "out")}, rung_codes[rung])
-                increment_version((out,))
-                return out
-        except Exception:
-            pass  # the general way says what is wrong, or does it another way
-    return general({arguments})
-"""
+        lines.append("            try:")
+        lines += [f"                {r} = {new}" for r, new in zip(results, news, strict=True)]
+        lines.append("            except Exception:  # of inputs that do not fit; nothing ran")
+        lines.append(f"                return general({everything})")
+    lines.append(f"            if {ran(results)}:")
+    if changed:
+        lines.append(f"                {touch(changed)}")
+    if len(outputs) == 1:
+        lines.append(f"                return {results[0]}")
+    elif not any(output.optional for output in outputs):
+        lines.append(f"                return {', '.join(results)}")
+    else:
+        lines.append(f"                return gathered(({', '.join(results)}))")
+
+    if len(outputs) == 1:
+        lines.append("        elif type(out) is Tensor and not out.requires_grad:")
+        lines.append(f"            if {ran(['out'])}:")
+        lines.append(f"                {touch([*changed, 'out'])}")
+        lines.append("                return out")
+    elif not any(output.optional for output in outputs):
+        fit = " and ".join(f"type({o}) is Tensor and not {o}.requires_grad" for o in outs)
+        lines.append(f"        elif type(out) is tuple and len(out) == {len(outs)}:")
+        lines.append(f"            {', '.join(outs)} = out")
+        lines.append(f"            if {fit} and {ran(outs)}:")
+        lines.append(f"                {touch([*changed, *outs])}")
+        lines.append("                return out")
+    lines.append(f"    return general({everything})")
+    return "\n".join(lines) + "\n"
 
 
 def _plain_source(operation: Operation) -> str:
-    arguments = [*operation.inputs, *(a.name for a in operation.attributes), "rung", "out"]
+    out = "out" if operation.outputs else "None"
+    arguments = [*_expressions.arguments_of(operation), "rung", out]
     return f"""
 def {operation.name}({parameters_of(operation)}):
     return general({", ".join(arguments)})
 """
+
+
+def _there(results: tuple[Any, ...]) -> tuple[Any, ...]:
+    found = tuple([result for result in results if result is not None])
+    return found[0] if len(found) == 1 else found
 
 
 def make(operation: Operation) -> Callable[..., Any]:
@@ -127,28 +252,27 @@ def make(operation: Operation) -> Callable[..., Any]:
     scope: dict[str, Any] = {
         "__name__": "warpsmith",
         "general": _general(operation),
+        "gathered": _there,
         "run": operation.run_quick,
         "rung_codes": operation.codes,
     }
-    quick = False
-    if torch is not None and len(operation.outputs) == 1:
+    if torch is not None:
         from warpsmith import _torch
 
-        quick = operation.like >= 0 or operation.name in _torch.SHAPES
-    if quick:
-        scope |= {
-            "shape_of": _torch.SHAPES.get(operation.name),
+        scope |= _expressions.scope() | {
             "Tensor": torch.Tensor,
             "empty_like": torch.empty_like,
-            "grad_enabled": torch.is_grad_enabled,
+            "grad_on": torch.is_grad_enabled,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
+            "tracing_state": torch._C._get_tracing_state,  # of torch.jit.trace
             "increment_version": torch._C._increment_version,
             "forward_ad": torch.autograd.forward_ad,
         }
         for a in operation.attributes:
             if a.kind == "choice":
-                scope[f"{a.name}_codes"] = {c: float(i) for i, c in enumerate(a.choices)}
-    exec(_source(operation) if quick else _plain_source(operation), scope)
+                codes: dict[Any, Any] = {choice: i for i, choice in enumerate(a.choices)}
+                scope[f"{a.name}_codes"] = codes | {None: None}
+    exec(_plain_source(operation) if torch is None else _source(operation), scope)
     function = scope[operation.name]
     function.__doc__ = docstring_of(operation)
     function.__module__ = "warpsmith"
@@ -161,5 +285,5 @@ def make(operation: Operation) -> Callable[..., Any]:
 def signature_of(operation: Operation) -> inspect.Signature:
     """The signature of the package's function for an operation."""
     scope: dict[str, Any] = {}
-    exec(textwrap.dedent(f"def f({parameters_of(operation)}): ..."), scope)
+    exec(f"def f({parameters_of(operation)}): ...", scope)
     return inspect.signature(scope["f"])

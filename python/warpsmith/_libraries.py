@@ -5,6 +5,9 @@ Both may be loaded: their symbols are hidden and tvm-ffi loads them locally. The
 1. in the folder that the environment variable WARPSMITH_BUILD names, as `emulated/` and `cuda/`;
 2. in the installed package, as `_emulated/` and `_cuda/`;
 3. in the source checkout that this file lies in, as `build/emulated/` and `build/cuda/`.
+
+WARPSMITH_LIBRARY names one library file that is loaded instead of all these: a catalogue of other
+families behind the same package, as tests/trial is.
 """
 
 import json
@@ -42,8 +45,18 @@ def find(variant: str) -> Path | None:
     return None
 
 
+def _variant_of(module: Any) -> str:
+    return "cuda" if json.loads(module.catalogue())["device"] == "cuda" else "emulated"
+
+
 def load() -> dict[str, Any]:
     """The tvm-ffi modules that exist, by variant; ImportError where there is none."""
+    alone = os.environ.get("WARPSMITH_LIBRARY")
+    if alone:
+        if not Path(alone).is_file():
+            raise ImportError(f"WARPSMITH_LIBRARY names {alone}, which is no file")
+        module = tvm_ffi.load_module(Path(alone))
+        return {_variant_of(module): module}
     modules = {}
     for variant in VARIANTS:
         path = find(variant)
@@ -61,7 +74,6 @@ def load() -> dict[str, Any]:
 MODULES = load()
 CATALOGUE = json.loads(next(iter(MODULES.values())).catalogue())
 for _module in MODULES.values():
-    # The C++ code runs long in the emulator, and releases nothing that Python objects own.
     if json.loads(_module.catalogue())["version"] != CATALOGUE["version"]:
         raise ImportError("the emulated and the CUDA library are of different versions")
 

@@ -1,0 +1,91 @@
+"""The catalogue's Python expressions, made functions: shapes, gradients, torch's version.
+
+An expression is over the names of an operation's tensors and attributes, those that are absent
+being None, and over `torch`, `sum_to` and `reduced_shape`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from warpsmith._catalogue import Operation, Parameter
+
+
+def sum_to(tensor: Any, shape: Sequence[int]) -> Any:
+    """Undoes a broadcast: the sum of a tensor over what was repeated; of None, None."""
+    if tensor is None or tensor.shape == shape:
+        return tensor
+    return tensor.sum_to_size(shape)
+
+
+def reduced_shape(
+    shape: Sequence[Any], dim: int | Sequence[int] | None, keepdim: bool = False
+) -> tuple[Any, ...]:
+    """What is left of a shape without dimensions: one, several, or None for all."""
+    rank = len(shape)
+    if dim is None:
+        gone = range(rank)
+    else:
+        gone = [d % max(rank, 1) for d in ((dim,) if isinstance(dim, int) else dim)]
+    if keepdim:
+        return tuple([1 if d in gone else extent for d, extent in enumerate(shape)])
+    return tuple([extent for d, extent in enumerate(shape) if d not in gone])
+
+
+def scope() -> dict[str, Any]:
+    """What expressions may name beside tensors and attributes."""
+    import torch
+
+    return {"torch": torch, "sum_to": sum_to, "reduced_shape": reduced_shape}
+
+
+def names_in(text: str) -> set[str]:
+    """The names that an expression looks up."""
+    code = compile(f"lambda: ({text})", "<expression>", "eval")
+    names: set[str] = set()
+    pending = [code]
+    while pending:
+        one = pending.pop()
+        names.update(one.co_names)
+        pending += [constant for constant in one.co_consts if hasattr(constant, "co_names")]
+    return names
+
+
+def make(name: str, parameters: Sequence[str], text: str, **more: Any) -> Callable[..., Any]:
+    """A function of these parameters that gives an expression's value."""
+    found = scope() | more
+    exec(f"def {name}({', '.join(parameters)}):\n    return {text}\n", found)
+    return found[name]
+
+
+def arguments_of(operation: Operation) -> list[str]:
+    """What expressions of an operation's outputs may name: what is read, then attributes."""
+    return [*operation.inputs, *(a.name for a in operation.attributes)]
+
+
+def is_there(output: Parameter) -> str:
+    """An expression that says whether a call has an output; "True" where it always has."""
+    if not output.optional:
+        return "True"
+    texts = [text for text in (output.shape, output.torch_dtype) if text]
+    return " and ".join(f"({text}) is not None" for text in texts) or "True"
+
+
+@cache
+def torch_function(name: str, text: str | None = None) -> Callable[..., Any]:
+    """torch's own version of an operation, or another expression over the same names.
+
+    Args:
+        name: Of the operation.
+        text: The expression; None takes torch's.
+
+    Returns:
+        A function of what the operation reads (None for what is left out) and, by keyword, of its
+        attributes. It gives one value or a tuple of them: of in-out tensors, then of outputs.
+    """
+    from warpsmith._catalogue import OPERATIONS
+
+    operation = OPERATIONS[name]
+    attributes = [a.name if a.required else f"{a.name}={a.default!r}" for a in operation.attributes]
+    keywords = ["*", *attributes] if attributes else []
+    return make(name, [*operation.inputs, *keywords], text or operation.torch)
