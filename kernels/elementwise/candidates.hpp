@@ -11,7 +11,7 @@ template <int kThreads, int kLoads>
 constexpr Rung front_candidate(std::string_view name) {
   using Policy = Front<kThreads, kLoads>;
   return rung_of<CompactFront<Policy, Policy>, Relu, Add>(
-      {.name = name, .idea = "threads of a block x loads of a thread"});
+      {.name = name, .idea = "threads of a block x loads of a thread", .may_spill = true});
 }
 
 inline constexpr Rung kFrontCandidates[] = {

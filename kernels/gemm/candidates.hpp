@@ -31,7 +31,7 @@ struct WgmmaCandidate {
 template <WgmmaShape kShape>
 constexpr Rung candidate(std::string_view name) {
   return rung_of<WgmmaCandidate<kShape>, DTypes{DType::kF16}, Gemm>(
-      {.name = name, .idea = "a tile shape", .arch = Arch::kSm90a});
+      {.name = name, .idea = "a tile shape", .arch = Arch::kSm90a, .may_spill = true});
 }
 
 // Named tile x tile, stages, cluster down x across, and what else is not the default.
