@@ -23,7 +23,7 @@ class RowTile {
   // All loads are issued before anything waits for one.
   __device__ __forceinline__ RowTile(const RowOf& row, int lane) : share_(row, lane), op_(row.op) {
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) held_[k] = Held(share_, row.inputs[k], Op::kPadding);
+    for (int k = 0; k < kInputs; ++k) held_[k].load(share_, row.inputs[k], Op::kPadding);
     if constexpr (Op::kMasked) load_mask(row);
   }
 
@@ -34,7 +34,7 @@ class RowTile {
     static_assert(!Op::kMasked, "a mask would have to be staged too");
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      held_[k] = Held(share_, row.inputs[k], Op::kPadding, [&](int v) {
+      held_[k].load(share_, row.inputs[k], Op::kPadding, [&](int v) {
         return std::bit_cast<typename Held::PackedVector>(load(k, lane + v * kLanes));
       });
     }
@@ -44,8 +44,9 @@ class RowTile {
     Tile<Values<kInputs>, kElements> values;
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
+      const Tile<float, kElements> mine = held_[k].values();
 #pragma unroll
-      for (int i = 0; i < kElements; ++i) values[i][k] = held_[k][i];
+      for (int i = 0; i < kElements; ++i) values[i][k] = mine[i];
     }
     if constexpr (Op::kMasked) {
       Elements elements;
@@ -72,10 +73,11 @@ class RowTile {
 
  private:
   __device__ __forceinline__ void load_mask(const RowOf& row) {
+    const uint8_t* first = share_.first_vector(row.mask);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       mask_[v] = {};
-      if (share_.holds(v)) mask_[v] = RowOf::MaskVector::load(share_.vector(row.mask, v));
+      if (share_.holds(v)) mask_[v] = RowOf::MaskVector::load(first + v * Share::kStride);
     }
 #pragma unroll
     for (int e = 0; e < Share::kEdges; ++e) {

@@ -12,11 +12,13 @@ namespace ws::row {
 // Which elements of a row are one thread's, of kLanes threads that share it: vectors lane,
 // lane + kLanes, ... (neighbours load neighbours), and elements lane, ... of the edges. Their
 // values are numbered 0 to kElements - 1, vectors first; loops over them unroll.
-template <int kWidth_, int kLanes_, int kVectors_, Fit kFit = Fit::kAnywhere>
+template <int kWidth_, int kLanes_, int kVectors_, Fit kFit_ = Fit::kAnywhere>
 struct Share {
   static constexpr int kWidth = kWidth_;
   static constexpr int kLanes = kLanes_;
   static constexpr int kVectors = kVectors_;
+  static constexpr Fit kFit = kFit_;
+  static constexpr int kStride = kLanes * kWidth;  // elements between a thread's vectors
   static constexpr int kEdges =
       kFit != Fit::kAnywhere ? 0 : (2 * (kWidth - 1) + kLanes - 1) / kLanes;
   static constexpr int kElements = kVectors * kWidth + kEdges;
@@ -36,36 +38,37 @@ struct Share {
   }
   __device__ __forceinline__ bool holds_edge(int e) const { return lane + e * kLanes < cut.edges; }
   __device__ __forceinline__ int64_t edge(int e) const { return cut.edge(lane + e * kLanes); }
-  // Where the thread's v-th vector is in an operand whose row starts at `row`.
+  // Where the thread's first vector is in an operand whose row starts at `row`; the v-th is
+  // v * kStride elements further. Found once, before it is asked which vectors the row has.
   template <class T>
-  __device__ __forceinline__ T* vector(T* row, int v) const {
-    return row + cut.head + lane * kWidth + v * kLanes * kWidth;
+  __device__ __forceinline__ T* first_vector(T* row) const {
+    return row + cut.head + lane * kWidth;
   }
 };
 
 // A thread's share of a row of one operand, as it came from memory: narrow floats would take twice
-// the registers in f32. What the row does not have is `padding`.
+// the registers in f32. What the row does not have is `padding`. Nothing until load().
 template <class T, class Share>
 class Held {
  public:
   using PackedVector = Packed<T, Share::kWidth>;
 
-  Held() = default;  // nothing yet
-
   // All loads are issued before anything waits for one.
-  __device__ __forceinline__ Held(const Share& share, const T* row, float padding)
-      : Held(share, row, padding, [&](int v) { return PackedVector::load(share.vector(row, v)); }) {
+  __device__ __forceinline__ void load(const Share& share, const T* row, float padding) {
+    const T* first = share.first_vector(row);
+    load(share, row, padding,
+         [&](int v) { return PackedVector::load(first + v * Share::kStride); });
   }
 
-  // The same with the vectors from elsewhere: load(v) gives the thread's v-th, where they have been
-  // staged.
-  template <class Load>
-  __device__ __forceinline__ Held(const Share& share, const T* row, float padding,
-                                  const Load& load) {
+  // The same with the vectors from elsewhere: vector(v) gives the thread's v-th, where they have
+  // been staged.
+  template <class Vector>
+  __device__ __forceinline__ void load(const Share& share, const T* row, float padding,
+                                       const Vector& vector) {
 #pragma unroll
     for (int v = 0; v < Share::kVectors; ++v) {
-      packed_[v] = PackedVector::filled(padding);
-      if (share.holds(v)) packed_[v] = load(v);
+      if constexpr (Share::kFit != Fit::kFull) packed_[v] = PackedVector::filled(padding);
+      if (share.holds(v)) packed_[v] = vector(v);
     }
 #pragma unroll
     for (int e = 0; e < Share::kEdges; ++e) {
@@ -73,10 +76,19 @@ class Held {
     }
   }
 
-  // The thread's i-th element; i is a constant once loops are unrolled.
-  __device__ __forceinline__ float operator[](int i) const {
-    const int e = i - Share::kVectors * Share::kWidth;
-    return e < 0 ? packed_[i / Share::kWidth][i % Share::kWidth] : edges_[e];
+  // The thread's elements as Share numbers them, in f32.
+  __device__ __forceinline__ thread::Tile<float, Share::kElements> values() const {
+    thread::Tile<float, Share::kElements> values;
+#pragma unroll
+    for (int v = 0; v < Share::kVectors; ++v) {
+#pragma unroll
+      for (int i = 0; i < Share::kWidth; ++i) values[v * Share::kWidth + i] = packed_[v][i];
+    }
+#pragma unroll
+    for (int e = 0; e < Share::kEdges; ++e) {
+      values[Share::kVectors * Share::kWidth + e] = edges_[e];
+    }
+    return values;
   }
 
  private:
@@ -88,12 +100,13 @@ class Held {
 template <Cache kCache = Cache::kDefault, class T, class Share, class F>
 __device__ __forceinline__ void store(const Share& share, T* row, const F& f) {
   constexpr int kWidth = Share::kWidth;
+  T* first = share.first_vector(row);
 #pragma unroll
   for (int v = 0; v < Share::kVectors; ++v) {
     Vec<float, kWidth> out;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) out[i] = f(v * kWidth + i);
-    if (share.holds(v)) thread::store<kCache>(share.vector(row, v), thread::convert<T>(out));
+    if (share.holds(v)) thread::store<kCache>(first + v * Share::kStride, thread::convert<T>(out));
   }
 #pragma unroll
   for (int e = 0; e < Share::kEdges; ++e) {
