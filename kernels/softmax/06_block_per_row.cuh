@@ -1,6 +1,6 @@
 // Idea: a block owns a row, in registers; its warps merge their totals through shared memory.
 // From warp_registers: eight warps hold eight times as much. kWidth shows what an access of 1, 2, 4
-// or 8 elements is worth: fewer instructions, and more bytes in flight for each.
+// or 8 elements is worth, of softmax: fewer instructions, and more bytes in flight for each.
 // Traffic: one read, one write. Limits: 256 threads of 32 elements hold rows of up to 8192;
 // forward.
 #pragma once
@@ -55,11 +55,11 @@ struct BlockPerRow {
   }
 };
 
-template <int kWidth>
+template <int kWidth, class... Ops>
 constexpr Rung block_per_row(Rung text) {
   text.file = "06_block_per_row.cuh";
   using Struct = BlockPerRow<kWidth>;
-  return rung_of<Struct, Struct::kTaken, Softmax, LogSoftmax, ScaleMaskSoftmax>(text);
+  return rung_of<Struct, Struct::kTaken, Ops...>(text);
 }
 
 // Seeds that do not subtract the maximum are answered by rungs that do.
@@ -91,25 +91,25 @@ inline constexpr Seed kBlockPerRowX8Seeds[] = {
      .operation = "softmax",
      .dtypes = {DType::kF16}},
 };
-inline constexpr Rung kBlockPerRow = block_per_row<1>(
+inline constexpr Rung kBlockPerRow = block_per_row<1, Softmax, LogSoftmax, ScaleMaskSoftmax>(
     {.name = "block_per_row",
      .from = "warp_registers",
      .idea = "a block a row, in registers, warps merged through shared memory; 1 element an access",
      .seeds = kBlockPerRowSeeds});
-inline constexpr Rung kBlockPerRowX2 = block_per_row<2>({.name = "block_per_row_x2",
-                                                         .from = "block_per_row",
-                                                         .idea = "2 elements an access",
-                                                         .seeds = kBlockPerRowX2Seeds});
+inline constexpr Rung kBlockPerRowX2 = block_per_row<2, Softmax>({.name = "block_per_row_x2",
+                                                                  .from = "block_per_row",
+                                                                  .idea = "2 elements an access",
+                                                                  .seeds = kBlockPerRowX2Seeds});
 inline constexpr Rung kBlockPerRowX4 =
-    block_per_row<4>({.name = "block_per_row_x4",
-                      .from = "block_per_row_x2",
-                      .idea = "4 elements an access: 16 bytes of f32",
-                      .seeds = kBlockPerRowX4Seeds});
+    block_per_row<4, Softmax>({.name = "block_per_row_x4",
+                               .from = "block_per_row_x2",
+                               .idea = "4 elements an access: 16 bytes of f32",
+                               .seeds = kBlockPerRowX4Seeds});
 inline constexpr Rung kBlockPerRowX8 =
-    block_per_row<8>({.name = "block_per_row_x8",
-                      .from = "block_per_row_x4",
-                      .idea = "8 elements an access: 16 bytes of f16 or bf16",
-                      .seeds = kBlockPerRowX8Seeds});
+    block_per_row<8, Softmax>({.name = "block_per_row_x8",
+                               .from = "block_per_row_x4",
+                               .idea = "8 elements an access: 16 bytes of f16 or bf16",
+                               .seeds = kBlockPerRowX8Seeds});
 
 }  // namespace ws::softmax
 #endif

@@ -6,8 +6,7 @@
 // which hold two rows, 16 KiB.
 #pragma once
 
-#include <algorithm>
-
+#include "kernels/softmax/policies.hpp"
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/block/reduce.hpp"
 
@@ -48,56 +47,6 @@ struct RowInRegistersKernel {
   }
 };
 
-// Configurations in the order of their capacity.
-template <int kLanes, int kVectors>
-struct Shape {
-  static constexpr int64_t kBytes = int64_t{kLanes} * kVectors * 16;
-};
-template <class... All>
-struct Shapes {
-  static constexpr int64_t kMostBytes = std::max({All::kBytes...});
-
-  // f.operator()<lanes, vectors>() for the first that holds a row of `bytes`.
-  template <class F>
-  static void first_that_holds(int64_t bytes, const F& f) {
-    const auto take = [&]<int kLanes, int kVectors>(Shape<kLanes, kVectors>) {
-      if (bytes > Shape<kLanes, kVectors>::kBytes) return false;
-      f.template operator()<kLanes, kVectors>();
-      return true;
-    };
-    (take(All{}) || ...);
-  }
-};
-
-// The policy: two vectors a thread, then more threads, until registers for 16-bit elements in f32,
-// or the barrier of a wide block, cost more than they give. candidates.cuh has what else was tried.
-template <class... Longer>
-using FromAWarp = Shapes<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
-                         Shape<128, 2>, Longer...>;
-template <class T, class Op>
-consteval auto registers_policy() {
-  constexpr bool kGradient = Op::kInputs == 2;  // holds two rows
-  if constexpr (sizeof(T) == 2) {
-    if constexpr (kGradient) {
-      // H200 2026-11-21, % of copy: 102 to 104 up to 16 KiB.
-      return FromAWarp<Shape<256, 2>, Shape<512, 2>>{};
-    } else {
-      // H200 2026-11-20, bf16, % of copy: N = 4096 99.2 (256 x 2: 96.8), N = 16384 98.4.
-      return FromAWarp<Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>{};
-    }
-  } else if constexpr (kGradient) {
-    return FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<512, 8>>{};
-  } else if constexpr (Op::kMasked) {
-    // H200 2026-11-21, N = 16384: 1024 x 4 95 % of copy, 512 x 8 75 %.
-    return FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<1024, 4>>{};
-  } else {
-    // H200 2026-11-20, % of copy: N = 4096 97.7 (1024 x 1: 79), N = 16384 96.6.
-    return FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>{};
-  }
-}
-template <class T, class Op>
-using RegistersPolicy = decltype(registers_policy<T, Op>());
-
 struct RowInRegisters {
   template <class Call>
   static bool supports(const Call& call, Why& why) {
@@ -115,7 +64,7 @@ struct RowInRegisters {
       using Op = typename Call::RowOperation;
       const Rows<T, Op> rows = rows_of<T>(call);
       const auto with = [&]<Fit kFit>() {
-        RegistersPolicy<T, Op>::first_that_holds(
+        RegistersPolicy<T, Op, kFit>::first_that_holds(
             call.rows.row_bytes(), [&]<int kLanes, int kVectors>() {
               RowInRegistersKernel<T, Op, kLanes, kVectors, kFit>::launch_on(rows, context.stream);
             });

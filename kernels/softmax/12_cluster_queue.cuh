@@ -9,6 +9,7 @@
 
 #include <bit>
 
+#include "kernels/softmax/policies.hpp"
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/row/queue.hpp"
@@ -75,42 +76,8 @@ struct ClusterQueueKernel {
   }
 };
 
-// The policy, which shape takes a row of `bytes`; candidates.cuh has what else was tried. Two
-// blocks an SM, so that one works while the other waits, but 16-bit rows that clusters of up to 4
-// blocks of 64 KiB hold. Rows over 16 blocks do better with few threads that hold much.
-template <class T>
-struct QueuePolicy;
-template <>
-struct QueuePolicy<float> {
-  // H200 2026-11-21, 4096 x 65536: 96.5 % of copy.
-  using Half = row::QueueShape<512, 4, 2, 2>;  // parts of 32 KiB
-  // H200 2026-11-21, 1024 x 262144: 94.1 to 94.7 % of copy.
-  using Whole = row::QueueShape<128, 32, 1, 2>;  // of 64 KiB
-  template <class F>
-  static void choose(int64_t bytes, const F& f) {
-    if (bytes <= cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Half>();
-    f.template operator()<Whole>();
-  }
-};
-struct NarrowQueuePolicy {
-  // H200 2026-11-21, 1024 x 262144: 96.1 % of copy, 256 x 8 95.5.
-  using Half = row::QueueShape<128, 16, 3, 2>;
-  // H200 2026-11-21, 4096 x 65536: 95.9 % of copy.
-  using Whole = row::QueueShape<512, 8, 2, 1>;
-  template <class F>
-  static void choose(int64_t bytes, const F& f) {
-    constexpr int64_t kHalf = cluster::kMaxBlocks * Half::kBytes;
-    if (bytes > kHalf / 2 && bytes <= kHalf) return f.template operator()<Half>();
-    f.template operator()<Whole>();
-  }
-};
-template <>
-struct QueuePolicy<half> : NarrowQueuePolicy {};
-template <>
-struct QueuePolicy<bf16> : NarrowQueuePolicy {};
-
 struct ClusterQueue {
-  static constexpr int64_t kBytes = cluster::kMaxBlocks * QueuePolicy<float>::Whole::kBytes;
+  static constexpr int64_t kBytes = cluster::kMaxBlocks * QueuePolicy<4>::Whole::kBytes;
 
   static bool supports(const RowsCall& call, Why& why) {
     const int64_t bytes = call.rows.row_bytes();
@@ -124,8 +91,8 @@ struct ClusterQueue {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      QueuePolicy<T>::choose(call.rows.row_bytes(),
-                             [&]<class Shape>() { run_shape<T, Shape>(call, context); });
+      QueuePolicy<sizeof(T)>::choose(call.rows.row_bytes(),
+                                     [&]<class Shape>() { run_shape<T, Shape>(call, context); });
     });
   }
 

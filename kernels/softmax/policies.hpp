@@ -1,0 +1,125 @@
+// The tuned constants of the family: how many threads hold a row, and how much of it each. Figures
+// are of one H200, % of the copy of the same bytes, random data (JOURNAL.md); what else was
+// considered stands in candidates.hpp, where the tuner measures it.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/softmax/operations.hpp"
+#include "warpsmith/cluster/reduce.hpp"
+#include "warpsmith/row/cut.hpp"
+#include "warpsmith/row/queue.hpp"
+#include "warpsmith/types.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::softmax {
+
+// ---- row_in_registers -------------------------------------------------------------------------
+
+// Threads that share a row, vectors of 16 bytes that each holds.
+template <int kLanes, int kVectors>
+struct Shape {
+  static constexpr int64_t kBytes = int64_t{kLanes} * kVectors * 16;
+};
+// In the order of their capacity.
+template <class... All>
+struct ShapeList {
+  static constexpr int64_t kMostBytes = std::max({All::kBytes...});
+
+  // f.operator()<lanes, vectors>() for the first that holds a row of `bytes`.
+  template <class F>
+  static void first_that_holds(int64_t bytes, const F& f) {
+    const auto take = [&]<int kLanes, int kVectors>(Shape<kLanes, kVectors>) {
+      if (bytes > Shape<kLanes, kVectors>::kBytes) return false;
+      f.template operator()<kLanes, kVectors>();
+      return true;
+    };
+    (take(All{}) || ...);
+  }
+};
+
+// Two vectors a thread, then more threads, until registers for 16-bit elements in f32, or the
+// barrier of a wide block, cost more than they give.
+template <class... Longer>
+using FromAWarp = ShapeList<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
+                            Shape<128, 2>, Longer...>;
+// For rows that do not start on a vector, which need kernels of their own: a capacity in four, so
+// that up to 3 of 4 threads idle.
+template <class... Longer>
+using Unaligned = ShapeList<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Longer...>;
+
+// By the size of an element, inputs (gradients hold two rows) and mask.
+template <int kSize, int kInputs, bool kMasked>
+struct RegistersChoice;
+template <bool kMasked>
+struct RegistersChoice<2, 1, kMasked> {
+  // 2026-11-21, bf16: N = 256 99.7, 1024 99.1, 4096 99.2, 16384 98.4. 2026-11-20, probes: N = 4096
+  // with 256 x 2 96.8, with 512 x 1 85.
+  using Aligned = FromAWarp<Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>;
+  using Anywhere = Unaligned<Shape<256, 4>, Shape<512, 4>>;
+};
+template <bool kMasked>
+struct RegistersChoice<2, 2, kMasked> {
+  // 2026-11-21: 102 to 104 up to 16 KiB; longer rows fall to block_shared.
+  using Aligned = FromAWarp<Shape<256, 2>, Shape<512, 2>>;
+  using Anywhere = Unaligned<Shape<512, 2>>;
+};
+template <>
+struct RegistersChoice<4, 1, false> {
+  // 2026-11-21: N = 256 99.1, 1024 99.4, 4096 97.7, 16384 96.6. 2026-11-20, probes: N = 4096 with
+  // 1024 x 1 79.
+  using Aligned = FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>;
+  using Anywhere = Unaligned<Shape<512, 2>, Shape<256, 16>>;
+};
+template <>
+struct RegistersChoice<4, 1, true> {
+  // 2026-11-21, N = 16384: 1024 x 4 95, 512 x 8 75.
+  using Aligned = FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<1024, 4>>;
+  using Anywhere = Unaligned<Shape<512, 2>, Shape<1024, 4>>;
+};
+template <bool kMasked>
+struct RegistersChoice<4, 2, kMasked> {
+  // 2026-11-21: 102 to 104 up to 64 KiB.
+  using Aligned = FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<512, 8>>;
+  using Anywhere = Unaligned<Shape<512, 2>, Shape<512, 8>>;
+};
+
+// Softmax itself has every capacity for unaligned rows too.
+template <class T, class Op, row::Fit kFit = row::Fit::kAligned>
+using RegistersPolicy =
+    std::conditional_t<kFit == row::Fit::kAligned || std::is_same_v<Op, Forward<false>>,
+                       typename RegistersChoice<sizeof(T), Op::kInputs, Op::kMasked>::Aligned,
+                       typename RegistersChoice<sizeof(T), Op::kInputs, Op::kMasked>::Anywhere>;
+
+// ---- cluster_queue ----------------------------------------------------------------------------
+
+// Two blocks an SM, so that one works while the other waits, but 16-bit rows that clusters of up to
+// 4 blocks of 64 KiB hold. Rows over 16 blocks do better with few threads that hold much.
+template <int kSize>
+struct QueuePolicy;
+template <>
+struct QueuePolicy<4> {
+  using Half = row::QueueShape<512, 4, 2, 2>;    // of 32 KiB: 4096 x 65536 96.5
+  using Whole = row::QueueShape<128, 32, 1, 2>;  // of 64 KiB: 1024 x 262144 94.1 to 94.7
+  // f.operator()<Shape>() with the shape for rows of `bytes`.
+  template <class F>
+  static void choose(int64_t bytes, const F& f) {
+    if (bytes <= cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Half>();
+    f.template operator()<Whole>();
+  }
+};
+template <>
+struct QueuePolicy<2> {
+  using Half = row::QueueShape<128, 16, 3, 2>;  // 1024 x 262144 96.1, with 256 x 8 95.5
+  using Whole = row::QueueShape<512, 8, 2, 1>;  // 4096 x 65536 95.9
+  template <class F>
+  static void choose(int64_t bytes, const F& f) {
+    constexpr int64_t kHalf = cluster::kMaxBlocks * Half::kBytes;
+    if (bytes > kHalf / 2 && bytes <= kHalf) return f.template operator()<Half>();
+    f.template operator()<Whole>();
+  }
+};
+
+}  // namespace ws::softmax
+#endif
