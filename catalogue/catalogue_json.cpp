@@ -90,6 +90,7 @@ Json to_json(const Family& family, const Rung& rung) {
           {"arch", to_string(rung.arch)},
           {"deterministic", rung.deterministic},
           {"may_spill", rung.may_spill},
+          {"file", rung.file},
           {"dtypes", names_of(dtypes)},
           {"operations", operations}};
 }

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -80,7 +81,7 @@ def verify(
 
 def peer_names() -> list[str]:
     """Those of torch, and those that some operation has from another package."""
-    names = {peer["name"]: None for op in OPERATIONS.values() for peer in op.python_peers}
+    names = {name: None for op in OPERATIONS.values() for name in op.python_peers}
     return [*TORCH_PEERS, *names]
 
 
@@ -88,15 +89,20 @@ def _expression(operation: Operation, peer: str) -> str | None:
     """How a peer computes an operation, over the names of its tensors and attributes."""
     if peer in TORCH_PEERS:
         return operation.torch or None
-    expressions = [p["expression"] for p in operation.python_peers if p["name"] == peer]
-    return expressions[0] if expressions else None
+    return operation.python_peers.get(peer)
+
+
+def _names(operation: Operation) -> list[str]:
+    """Of all tensors and attributes."""
+    return [row.name for row in (*operation.parameters, *operation.attributes)]
 
 
 def _paths(operation: Operation, expression: str) -> list[str]:
     """The dotted names in an expression that are not the operation's own: "quack.softmax.f"."""
-    own = {p["name"] for p in operation.parameters} | {a.name for a in operation.attributes}
-    paths = map(_dotted, ast.walk(ast.parse(expression, mode="eval")))
-    return [p for p in paths if p and p.partition(".")[0] not in own | {"torch"}]
+    nodes = list(ast.walk(ast.parse(textwrap.dedent(expression))))
+    assigned = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    own = {*_names(operation), *assigned, *_expressions.scope()}
+    return [p for p in map(_dotted, nodes) if p and p.partition(".")[0] not in own]
 
 
 def _modules(operation: Operation, expression: str) -> dict[str, ModuleType]:
@@ -163,8 +169,8 @@ class _Peer:
         expression = _expression(operation, self.name)
         if expression is None:  # a ValueError is a skip to the loop
             raise ValueError(f"{operation.name} has no peer {self.name!r}")
-        scope = {} if self.name in TORCH_PEERS else _modules(operation, expression)
-        function = _expressions.function(operation, expression, scope)
+        modules = {} if self.name in TORCH_PEERS else _modules(operation, expression)
+        function = _expressions.make(operation.name, _names(operation), expression, **modules)
         if self.name != "compile":
             return function
         import torch
@@ -176,12 +182,9 @@ class _Peer:
         import torch
 
         operation = _BY_ID[number]
-        arguments: dict[str, Any] = {}
-        for parameter, tensor in zip(operation.parameters, tensors, strict=True):
-            arguments[parameter["name"]] = None if tensor is None else torch.from_dlpack(tensor)
-        for attribute, value in zip(operation.attributes, json.loads(attributes), strict=True):
-            arguments[attribute.name] = tuple(value) if isinstance(value, list) else value
-        return arguments
+        here = [None if tensor is None else torch.from_dlpack(tensor) for tensor in tensors]
+        values = [tuple(v) if isinstance(v, list) else v for v in json.loads(attributes)]
+        return dict(zip(_names(operation), [*here, *values], strict=True))
 
 
 def _versions(peers: Iterable[_Peer]) -> dict[str, str]:
