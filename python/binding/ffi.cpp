@@ -9,7 +9,9 @@
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
 
+#include <algorithm>
 #include <array>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -47,7 +49,11 @@ int8_t dim_of(int64_t dim) {
 Value value_of(const Attribute& attribute, const ffi::AnyView& given) {
   if (given == nullptr) return Value::absent();
   switch (attribute.kind) {
-    case Value::Kind::kBool: return given.cast<bool>();
+    case Value::Kind::kBool: {
+      const auto number = given.cast<int64_t>();
+      require(number == 0 || number == 1, attribute.name, " is true or false, not ", number);
+      return number == 1;
+    }
     case Value::Kind::kInt: return given.cast<int64_t>();
     case Value::Kind::kFloat: return given.cast<double>();
     case Value::Kind::kChoice: return Value::choice(static_cast<int>(given.cast<int64_t>()));
@@ -297,20 +303,29 @@ class Memo {
   ws_rung code_ = WS_BEST;
 };
 
-Memo& memo_of(int64_t id, bool quick) {
+// What a caller knows of torch's tensors.
+enum Way : int64_t {
+  kGeneral = 0,  // all: they are what they seem
+  kFresh = 1,    // that outputs are new; whether a view is negated was not asked
+  kGiven = 2,    // nothing
+};
+
+Memo& memo_of(int64_t id, Way way) {
   thread_local std::vector<std::unique_ptr<Memo>> memos;
-  const auto index = 2 * static_cast<size_t>(id) + (quick ? 1 : 0);
+  const auto index = 3 * static_cast<size_t>(id) + static_cast<size_t>(way);
   if (index >= memos.size()) memos.resize(index + 1);
   if (memos[index] == nullptr) memos[index] = std::make_unique<Memo>();
   return *memos[index];
 }
 
-// The call in the memo, made so that it is the given one. False where `quick` and the general way
-// has to say what is wrong, or to do it another way.
-bool prepare(const Operation& operation, bool quick, const Arguments& arguments, Memo& memo) {
+// The call in the memo, made so that it is the given one. False where a view may be negated, which
+// the general way finds out.
+bool prepare(const Operation& operation, Way way, const Arguments& arguments, Memo& memo) {
   if (memo.takes(arguments)) return true;
-  for (size_t i = 0; quick && i < arguments.tensor_count; ++i) {
-    if (arguments.tensors[i] != nullptr && may_be_imaginary(*arguments.tensors[i])) return false;
+  for (size_t i = 0; way != kGeneral && i < arguments.tensor_count; ++i) {
+    if (arguments.tensors[i] == nullptr) continue;
+    if (way == kFresh && !operation.parameters[i].is_read()) continue;
+    if (may_be_imaginary(*arguments.tensors[i])) return false;
   }
   const Call call = arguments.call(operation);
   memo.remember(call, arguments, call.choose(arguments.rung));
@@ -333,21 +348,36 @@ void enqueue(const Memo& memo, const Arguments& arguments) {
   }
 }
 
-bool run_call(int64_t id, const Operation& operation, bool quick, const ffi::PackedArgs& args) {
-  Memo& memo = memo_of(id, quick);
+// What became of a quick call.
+enum Outcome : int64_t { kNotTaken = 0, kDone = 1, kFailed = 2 };
+
+// Of the quick call on this thread that failed last.
+thread_local std::exception_ptr failure;
+
+void run_call(int64_t id, const Operation& operation, const ffi::PackedArgs& args) {
+  Memo& memo = memo_of(id, kGeneral);
+  const Arguments arguments(operation, args);
+  prepare(operation, kGeneral, arguments, memo);
+  enqueue(memo, arguments);
+}
+
+Outcome run_quickly(int64_t id, const Operation& operation, Way way,
+                    const ffi::PackedArgs& args) {
+  Memo& memo = memo_of(id, way);
   std::optional<Arguments> arguments;
   try {
     arguments.emplace(operation, args);
-    if (!prepare(operation, quick, *arguments, memo)) return false;
-  } catch (const InvalidArgument&) {
-    if (quick) return false;  // nothing ran: the general way finds the same, and says it better
-    throw;
-  } catch (const ffi::Error&) {
-    if (quick) return false;
-    throw;
+    if (!prepare(operation, way, *arguments, memo)) return kNotTaken;
+  } catch (const std::exception&) {
+    return kNotTaken;  // nothing ran: the general way finds the same, and says it better
   }
-  enqueue(memo, *arguments);
-  return true;
+  try {
+    enqueue(memo, *arguments);
+    return kDone;
+  } catch (...) {
+    failure = std::current_exception();
+    return kFailed;
+  }
 }
 
 // ---- What the module exports ------------------------------------------------------------------
@@ -373,21 +403,33 @@ bool is_elsewhere(const Operation& operation, const ffi::PackedArgs& args) {
 }
 
 // A function (parameters, attributes, rung = best, stream = the caller's, workspace = the caller's
-// allocator) that enqueues one call, and returns whether it did. Arrays of another device go to
-// `other`, the same function of the other library. `quick` is for callers that have not asked torch
-// whether a view is negated: what may be one, and what is not right, it does not take, and returns
-// false; an exception is that of a call that ran.
-ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, bool quick) {
+// allocator) that enqueues one call. Arrays of another device go to `other`, the same function of
+// the other library.
+//
+// Where `way` is not kGeneral, it does not take what may be negated, nor what is not right, and
+// returns an Outcome: an exception of its own then means that an argument is no array, and that
+// nothing ran; what was thrown by a call that ran is kept for rethrow().
+ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, int64_t number) {
   return translated([&] {
     const Operation* operation = &operation_at(id);
+    const auto way = static_cast<Way>(number);
     return ffi::Function::FromPacked(
-        [id, operation, quick, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
+        [id, operation, way, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
           if (other.has_value() && is_elsewhere(*operation, args)) {
             other.value().CallPacked(args, result);
-            return;
+          } else if (way != kGeneral) {
+            *result = static_cast<int64_t>(run_quickly(id, *operation, way, args));
+          } else {
+            translated([&] { run_call(id, *operation, args); });
           }
-          *result = translated([&] { return run_call(id, *operation, quick, args); });
         });
+  });
+}
+
+// What the quick call of this thread that failed last had thrown.
+void rethrow() {
+  translated([] {
+    if (failure != nullptr) std::rethrow_exception(std::exchange(failure, nullptr));
   });
 }
 
@@ -451,13 +493,27 @@ std::span<const Case> cases_in(const Operation& operation, const ffi::String& li
   throw InvalidArgument(concatenate("cases '", name, "': 'smoke', 'verify' or 'bench'"));
 }
 
-AnyCall call_of_case(int64_t id, const ffi::String& list, int64_t index, const ffi::String& dtype) {
-  const Operation& operation = operation_at(id);
-  const std::span<const Case> cases = cases_in(operation, list);
-  require(index >= 0 && static_cast<size_t>(index) < cases.size(), operation.name, " has ",
-          cases.size(), " cases, not one of number ", index);
-  return AnyCall(
-      make_problem(operation, cases[static_cast<size_t>(index)], dtype_from(std::string(dtype))));
+// The checked call of a case as cases_of() has it, or as a caller changed it; without data.
+AnyCall call_of_case(const Operation& operation, const ffi::String& text,
+                     const ffi::String& dtype) {
+  const Json json = Json::parse(std::string(text), nullptr, false);
+  require(json.is_object() && json.contains("extents"), "a case is JSON with extents, not ",
+          std::string(text));
+  Case chosen;
+  const auto extents = json["extents"].get<std::vector<int64_t>>();
+  require(extents.size() <= operation.extent_names.size(), operation.name, " has ",
+          operation.extent_names.size(), " extents, got ", extents.size());
+  std::ranges::copy(extents, chosen.extents.begin());
+  chosen.offset = json.value("offset", 0);
+  chosen.padding = json.value("padding", int64_t{0});
+  const Json attributes = json.value("attributes", Json::object());
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    const auto given = attributes.find(operation.attributes[i].name);
+    if (given != attributes.end()) {
+      chosen.attributes[i] = value_from(operation.attributes[i], *given);
+    }
+  }
+  return AnyCall(make_problem(operation, chosen, dtype_from(std::string(dtype))));
 }
 
 // JSON: [{"extents", "attributes": {name: value}, "offset", "padding"}].
@@ -487,11 +543,10 @@ ffi::String cases_of(int64_t id, const ffi::String& list) {
 
 // JSON: for each parameter null, or {"dtype", "shape", "strides", "tolerance": [relative, worst,
 // floor] of what is written}.
-ffi::String layout_of(int64_t id, const ffi::String& list, int64_t index,
-                      const ffi::String& dtype) {
+ffi::String layout_of(int64_t id, const ffi::String& chosen, const ffi::String& dtype) {
   return translated([&] {
-    const AnyCall call = call_of_case(id, list, index, dtype);
-    const Operation& operation = call.operation();
+    const Operation& operation = operation_at(id);
+    const AnyCall call = call_of_case(operation, chosen, dtype);
     Json tensors = Json::array();
     for (size_t i = 0; i < operation.parameters.size(); ++i) {
       const Tensor& tensor = call.problem().tensors[i];
@@ -514,11 +569,11 @@ ffi::String layout_of(int64_t id, const ffi::String& list, int64_t index,
 
 // Fills what the case's call reads, on the host: `tensors` as layout_of() has them, null for the
 // rest.
-void fill_case(int64_t id, const ffi::String& list, int64_t index, const ffi::String& dtype,
-               int64_t seed, const ffi::Array<ffi::Optional<ffi::Tensor>>& tensors) {
+void fill_case(int64_t id, const ffi::String& chosen, const ffi::String& dtype, int64_t seed,
+               const ffi::Array<ffi::Optional<ffi::Tensor>>& tensors) {
   translated([&] {
-    const AnyCall call = call_of_case(id, list, index, dtype);
-    const Operation& operation = call.operation();
+    const Operation& operation = operation_at(id);
+    const AnyCall call = call_of_case(operation, chosen, dtype);
     Problem problem = call.problem();
     const size_t count = operation.parameters.size();
     require(tensors.size() == count, count, " parameters, got ", tensors.size(), " tensors");
@@ -619,6 +674,7 @@ ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(catalogue, ws::binding::catalogue)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(resolve, ws::binding::resolve_name)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(function_of, ws::binding::function_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(rethrow, ws::binding::rethrow)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(infer_of, ws::binding::infer_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_of, ws::binding::workspace_bytes_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(reason_of, ws::binding::reason_of)

@@ -33,6 +33,9 @@ DTYPES = {
 }
 
 
+_TORCH_NAMES = {dtype.torch for dtype in DTYPES.values()}
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A tensor of an operation."""
@@ -76,6 +79,11 @@ class Attribute:
     choices: tuple[str, ...]
     doc: str
 
+    @property
+    def is_dtype(self) -> bool:
+        """Whether it chooses among dtypes, which torch's own then also name."""
+        return bool(self.choices) and all(choice in _TORCH_NAMES for choice in self.choices)
+
     def checked(self, value: Any) -> Any:
         """The value as a bool, int, float, str or tuple of ints; ValueError where it is none."""
         if value is None and not self.required and self.default is None:
@@ -91,6 +99,8 @@ class Attribute:
 
     def _convert(self, value: Any) -> Any:
         if self.kind == "choice":
+            if type(value).__name__ == "dtype":  # torch's, where choices are names of dtypes
+                value = str(value).removeprefix("torch.")
             return value if value in self.choices else None
         if self.kind == "float":
             return float(value)
@@ -159,18 +169,28 @@ class Operation:
     @cached_property
     def run(self) -> Any:
         """run(*parameters, *attributes, rung=BEST, stream=None, workspace=None)."""
-        return self._run(False)
+        return self._run(0)
 
     @cached_property
-    def run_quick(self) -> Any:
-        """`run` for torch tensors of which nothing was asked; False for what it does not take."""
-        return self._run(True)
+    def run_fresh(self) -> Any:
+        """`run` for torch tensors of which nothing was asked, and outputs that are new.
 
-    def _run(self, quick: bool) -> Any:
+        Returns 1 where the call was enqueued, 2 where it failed in that (failed() raises why), 0
+        for what it does not take; an exception means that an argument is no plain tensor. Nothing
+        has run in the last two cases.
+        """
+        return self._run(1)
+
+    @cached_property
+    def run_given(self) -> Any:
+        """The same where outputs are the caller's."""
+        return self._run(2)
+
+    def _run(self, way: int) -> Any:
         function = None
         for variant in ("emulated", "cuda"):
             if variant in MODULES:
-                function = MODULES[variant].function_of(self.id, function, quick)
+                function = MODULES[variant].function_of(self.id, function, way)
         return function
 
     def functions(self, device_type: int) -> Functions:
@@ -234,6 +254,12 @@ class RungCodes(dict[str | None, int]):
             if "did you mean" in str(error) or "/" in name:
                 raise
         return resolve(local)  # for the names that are near to it
+
+
+def failed() -> None:
+    """Raises what the last quick call of this thread that failed had thrown."""
+    for module in MODULES.values():
+        module.rethrow()
 
 
 def resolve(name: str) -> tuple[str, str | None, int]:

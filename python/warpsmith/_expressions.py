@@ -4,6 +4,7 @@ An expression is over the names of an operation's tensors and attributes, those 
 being None, and over `torch`, `sum_to` and `reduced_shape`.
 """
 
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -39,11 +40,23 @@ def scope() -> dict[str, Any]:
     return {"torch": torch, "sum_to": sum_to, "reduced_shape": reduced_shape}
 
 
+def _body(text: str) -> list[str]:
+    """The lines of a function's body: of an expression, or of one that returns by itself."""
+    lines = textwrap.dedent(text).strip("\n").splitlines()
+    if any(line.lstrip().startswith("return ") for line in lines):
+        return lines
+    return ["return (", *lines, ")"]
+
+
+def _source(name: str, parameters: Sequence[str], text: str) -> str:
+    body = "\n".join(f"    {line}" for line in _body(text))
+    return f"def {name}({', '.join(parameters)}):\n{body}\n"
+
+
 def names_in(text: str) -> set[str]:
     """The names that an expression looks up."""
-    code = compile(f"lambda: ({text})", "<expression>", "eval")
+    pending = [compile(_source("names", [], text), "<expression>", "exec")]
     names: set[str] = set()
-    pending = [code]
     while pending:
         one = pending.pop()
         names.update(one.co_names)
@@ -52,9 +65,16 @@ def names_in(text: str) -> set[str]:
 
 
 def make(name: str, parameters: Sequence[str], text: str, **more: Any) -> Callable[..., Any]:
-    """A function of these parameters that gives an expression's value."""
+    """A function of these parameters.
+
+    Args:
+        name: Of the function.
+        parameters: As between a def's parentheses.
+        text: An expression, or the body of a function: lines of which one begins with `return`.
+        more: What it may name beside parameters and scope().
+    """
     found = scope() | more
-    exec(f"def {name}({', '.join(parameters)}):\n    return {text}\n", found)
+    exec(_source(name, parameters, text), found)
     return found[name]
 
 
@@ -67,7 +87,7 @@ def is_there(output: Parameter) -> str:
     """An expression that says whether a call has an output; "True" where it always has."""
     if not output.optional:
         return "True"
-    texts = [text for text in (output.shape, output.torch_dtype) if text]
+    texts = [text for text in (output.shape, output.torch_dtype) if "None" in text]
     return " and ".join(f"({text}) is not None" for text in texts) or "True"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warpsmith import _arrays, _expressions
-from warpsmith._catalogue import Operation, Parameter
+from warpsmith._catalogue import Operation, Parameter, failed
 
 try:
     import torch
@@ -156,9 +156,9 @@ def _new(operation: Operation, output: Parameter) -> str:
     if like_first(operation, output):
         return f"empty_like({first}{dtype})"
     shape = output.shape or f"{first}.shape"
-    new = f"{first}.new_empty({shape}{dtype})"
-    there = _expressions.is_there(output)
-    return new if there == "True" else f"({new} if {there} else None)"
+    if not output.optional or "None" not in output.shape:
+        return f"{first}.new_empty({shape}{dtype})"
+    return f"({first}.new_empty(shape{dtype}) if (shape := ({shape})) is not None else None)"
 
 
 def _source(operation: Operation) -> str:
@@ -182,55 +182,62 @@ def _source(operation: Operation) -> str:
         for a in operation.attributes
     ]
 
-    def ran(written: Sequence[str]) -> str:
-        run = ", ".join([*operation.inputs, *written, *encoded])
-        return f"(run({run}) if rung is None else run({run}, rung_codes[rung]))"
+    def call(written: Sequence[str], news: Sequence[str], then: Sequence[str]) -> list[str]:
+        """Source that makes outputs, runs the call with them, and returns where it did."""
+        way = "run_given" if written and not news else "run"
+        given = ", ".join([*operation.inputs, *written, *encoded])
+        return [
+            "try:",
+            *(f"    {name} = {new}" for name, new in zip(written, news, strict=False)),
+            f"    done = {way}({given}) if rung is None else {way}({given}, rung_codes[rung])",
+            "except Exception:  # of arguments that are not what they seem: nothing ran",
+            "    done = 0",
+            "if done == 1:",
+            *(f"    {line}" for line in then),
+            "if done == 2:",
+            "    failed()",
+        ]
 
-    def touch(names: Sequence[str]) -> str:
-        return f"increment_version(({''.join(f'{name}, ' for name in names)}))"
+    def touch(names: Sequence[str]) -> list[str]:
+        return [f"increment_version(({''.join(f'{name}, ' for name in names)}))"] if names else []
 
-    lines = [f"def {operation.name}({parameters_of(operation)}):"]
-    lines.append(f"    if {' and '.join(plain)}:")
     changed = list(operation.in_out)
     if not outputs:
         value = changed[0] if len(changed) == 1 else f"({', '.join(changed)})"
-        lines += [f"        if {ran([])}:", f"            {touch(changed)}"]
-        lines += [f"            return {value}", f"    return general({everything})"]
-        return "\n".join(lines) + "\n"
-
-    lines.append("        if out is None:")
-    news = [_new(operation, output) for output in outputs]
-    if all(like_first(operation, output) and not output.torch_dtype for output in outputs):
-        lines += [f"            {r} = {new}" for r, new in zip(results, news, strict=True)]
+        body = call([], [], [*touch(changed), f"return {value}"])
     else:
-        lines.append("            try:")
-        lines += [f"                {r} = {new}" for r, new in zip(results, news, strict=True)]
-        lines.append("            except Exception:  # of inputs that do not fit; nothing ran")
-        lines.append(f"                return general({everything})")
-    lines.append(f"            if {ran(results)}:")
-    if changed:
-        lines.append(f"                {touch(changed)}")
-    if len(outputs) == 1:
-        lines.append(f"                return {results[0]}")
-    elif not any(output.optional for output in outputs):
-        lines.append(f"                return {', '.join(results)}")
-    else:
-        lines.append(f"                return gathered(({', '.join(results)}))")
+        news = [_new(operation, output) for output in outputs]
+        optional = any(output.optional for output in outputs)
+        made = ", ".join(results)
+        value = results[0] if len(outputs) == 1 else f"gathered(({made}))" if optional else made
+        body = ["if out is None:"]
+        body += _indented(call(results, news, [*touch(changed), f"return {value}"]))
+        if len(outputs) == 1:
+            body.append("elif type(out) is Tensor and not out.requires_grad:")
+            body += _indented(call(["out"], [], [*touch([*changed, "out"]), "return out"]))
+        elif not optional:
+            fit = " and ".join(f"type({o}) is Tensor and not {o}.requires_grad" for o in outs)
+            body.append(f"elif type(out) is tuple and len(out) == {len(outs)}:")
+            body.append(f"    {', '.join(outs)} = out")
+            body.append(f"    if {fit}:")
+            taken = call(outs, [], [*touch([*changed, *outs]), "return out"])
+            body += _indented(_indented(taken))
+    lines = [
+        *(
+            f"{a.name} = dtype_names.get({a.name}, {a.name})"
+            for a in operation.attributes
+            if a.is_dtype
+        ),
+        f"if {' and '.join(plain)}:",
+        *_indented(body),
+        f"return general({everything})",
+    ]
+    head = f"def {operation.name}({parameters_of(operation)}):"
+    return "\n".join([head, *_indented(lines)]) + "\n"
 
-    if len(outputs) == 1:
-        lines.append("        elif type(out) is Tensor and not out.requires_grad:")
-        lines.append(f"            if {ran(['out'])}:")
-        lines.append(f"                {touch([*changed, 'out'])}")
-        lines.append("                return out")
-    elif not any(output.optional for output in outputs):
-        fit = " and ".join(f"type({o}) is Tensor and not {o}.requires_grad" for o in outs)
-        lines.append(f"        elif type(out) is tuple and len(out) == {len(outs)}:")
-        lines.append(f"            {', '.join(outs)} = out")
-        lines.append(f"            if {fit} and {ran(outs)}:")
-        lines.append(f"                {touch([*changed, *outs])}")
-        lines.append("                return out")
-    lines.append(f"    return general({everything})")
-    return "\n".join(lines) + "\n"
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _plain_source(operation: Operation) -> str:
@@ -253,8 +260,10 @@ def make(operation: Operation) -> Callable[..., Any]:
         "__name__": "warpsmith",
         "general": _general(operation),
         "gathered": _there,
-        "run": operation.run_quick,
+        "run": operation.run_fresh,
+        "run_given": operation.run_given,
         "rung_codes": operation.codes,
+        "failed": failed,
     }
     if torch is not None:
         from warpsmith import _torch
@@ -267,6 +276,7 @@ def make(operation: Operation) -> Callable[..., Any]:
             "tracing_state": torch._C._get_tracing_state,  # of torch.jit.trace
             "increment_version": torch._C._increment_version,
             "forward_ad": torch.autograd.forward_ad,
+            "dtype_names": _torch.DTYPE_NAMES,
         }
         for a in operation.attributes:
             if a.kind == "choice":

@@ -21,6 +21,7 @@ LIBRARY = torch.library.Library("warpsmith", "DEF")
 _SCHEMA_TYPES = {"float": "float", "int": "int", "bool": "bool", "choice": "str", "dims": "int[1]"}
 _TORCH_DTYPES = {(d.code, d.bits): getattr(torch, d.torch) for d in DTYPES.values()}
 _CODES = {dtype: code for code, dtype in _TORCH_DTYPES.items()}
+DTYPE_NAMES = {getattr(torch, d.torch): d.torch for d in DTYPES.values()}
 
 
 # ---- Schemas ------------------------------------------------------------------------------------
@@ -41,10 +42,15 @@ def _schemas(operation: Operation) -> tuple[str, str]:
     """The schemas of the two operators."""
     letters = iter("abcdefghijklmnop")
     tensors, outputs = [], []
-    for p in operation.parameters:
+    for i, p in enumerate(operation.parameters):
         alias = f"({next(letters)}!)" if p.is_written else ""
         text = f"Tensor{alias}{'?' if p.optional else ''} {p.name}"
-        (tensors if p.is_read else outputs).append(text)
+        if not p.is_read:
+            outputs.append(text)
+        elif all(later.optional or not later.is_read for later in operation.parameters[i:]):
+            tensors.append(f"{text}=None")
+        else:
+            tensors.append(text)
     keywords = ["*", *map(_schema_of, operation.attributes), "str? rung=None"]
     results = ", ".join("Tensor" for _ in outputs)
     results = results if len(outputs) == 1 else f"({results})"
@@ -379,6 +385,7 @@ _TRACED.operators = torch.ops.warpsmith
 _TRACED.operations = OPERATIONS
 _TRACED.gathered = _functions.gathered
 _TRACED.outputs_of = _functions.outputs_of
+_TRACED.dtype_names = DTYPE_NAMES
 sys.modules[_TRACED.__name__] = _TRACED
 
 
@@ -407,8 +414,12 @@ def trace_as_operator(operation: Operation, function: Callable[..., Any], parame
     operators.{operation.name}_out({arguments}, {written})
     return out
 """
-    exec(f"def {operation.name}({parameters}):\n{body}", _TRACED.__dict__)
-    torch.compiler.substitute_in_graph(function)(getattr(_TRACED, operation.name))
+    dtypes = [a.name for a in operation.attributes if a.is_dtype]
+    body = "".join(f"    {a} = dtype_names.get({a}, {a})\n" for a in dtypes) + body
+    # Not by its own name, which may be that of a builtin: sum, any.
+    name = f"traced_{operation.name}"
+    exec(f"def {name}({parameters}):\n{body}", _TRACED.__dict__)
+    torch.compiler.substitute_in_graph(function)(getattr(_TRACED, name))
 
 
 for _operation in OPERATIONS.values():

@@ -308,7 +308,7 @@ void Take::reference(const Problem& problem, Slice slice, std::span<double* cons
 
 void Take::fill(const Problem& problem, int index, uint64_t seed) {
   if (index == 0) return fill_normal(problem.tensor(0), seed);
-  const auto count = static_cast<uint64_t>(problem.tensor(0).elements());
+  const auto count = std::max<uint64_t>(static_cast<uint64_t>(problem.tensor(0).elements()), 1);
   fill_with(problem.tensor(1), [=](int64_t i) {
     return static_cast<double>(random_bits(seed, static_cast<uint64_t>(i)) % count);
   });
