@@ -14,7 +14,7 @@ GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
-.PHONY: help setup demo test lint sanitize cuda-check clean
+.PHONY: help setup demo test lint lint-all sanitize cuda-check clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1\t/' | expand -t 20
@@ -31,25 +31,30 @@ test:  ## Build and run all tests, C++ and Python, with no GPU
 	@tools/setup build test
 	@$(MAKE) build/emulated
 	@echo "test: C++ tests"
-	@$(CTEST) --preset emulated
+	@$(CTEST) --preset emulated --output-junit tests.xml
 	@echo "test: installing the Python package into .venv"
 	@CXX=$${CXX:-c++} .venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF \
 	  --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
 	@echo "test: Python tests"
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest --junitxml=build/emulated/python.xml
 
-lint:  ## Check style, names and the house's contracts
+lint:  ## Check style, names and the house's contracts; clang-tidy looks at what a change reaches
 	@tools/setup build lint
 	@$(MAKE) configure/emulated
 	@tools/lint
 
-sanitize: setup  ## Run the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+lint-all:  ## The same, with clang-tidy on everything
+	@tools/setup build lint
+	@$(MAKE) configure/emulated
+	@tools/lint --all
+
+sanitize: setup  ## Run the C++ tests (no verify shapes) under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) build/ci
 	@echo "sanitize: C++ tests"
 	@$(CTEST) --preset ci
 
-cuda-check:  ## Compile every kernel for sm_80 and sm_90a and look for spills; needs nvcc, no GPU
+cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }
 	@tools/setup build cuda
 	@$(MAKE) build/cuda-check

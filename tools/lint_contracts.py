@@ -34,7 +34,31 @@ IN_ANY_FILE = [
     ),
 ]
 
+# Who asks which build this is: everybody else asks warpsmith/runtime.hpp. Words of kernels
+# (`defined(WS_EMULATED) || defined(__CUDACC__)`) are another question, and allowed.
+KNOWS_THE_BUILD = ("include/warpsmith/", "emulator/", "runtime/", "tests/", "tools/")
+WHICH_BUILD = [
+    (
+        r"^\s*#\s*(ifn?def\s+WS_EMULATED|(el)?if\s+!?\s*defined\s*\(?\s*WS_EMULATED\s*\)?\s*$)",
+        "WS_EMULATED: ask warpsmith/runtime.hpp, or say why in a line `// Build: ...`",
+    ),
+]
+# The layers, lowest first: what a file of the folder must not include.
+LAYERS = [
+    ("include/warpsmith/ptx/", r"warpsmith/(thread|warp|block|cluster|row|tile)/"),
+    ("include/warpsmith/", r"(catalogue|harness|kernels|cli|python)/"),
+    ("catalogue/", r"(harness|kernels/(?!\w+/families)|cli|python)/"),
+    ("kernels/", r"(harness|cli|python|tests)/"),
+    ("harness/", r"(kernels|cli|python|tests|emulator)/"),
+    ("cli/", r"(kernels|python|tests|emulator)/"),
+    ("python/", r"(kernels|cli|tests|emulator)/"),
+]
+IN_A_TABLE = [
+    (r"\b__device__\b|\blaunch<", "F.cu is the family's table: kernels stand in their rungs"),
+]
+
 SOURCES = {".cu", ".cuh", ".hpp", ".cpp"}
+MAX_PROSE_COLUMNS = 100
 COMMENT_OR_STRING = re.compile(
     r"//[^\n]*"
     r"|/\*.*?\*/"
@@ -44,7 +68,8 @@ COMMENT_OR_STRING = re.compile(
     re.DOTALL,
 )
 
-RUNG = re.compile(r"\d\d_(\w+)\.cuh")
+RUNG = re.compile(r"\d\d_(\w+)\.cuh?")
+ROW = re.compile(r"\bRung\s+(k\w+)")
 MAX_RUNG_LINES = 150
 MAX_HEADER_LINES = 10
 
@@ -73,11 +98,49 @@ def check_rung(path: Path, text: str) -> Iterator[Problem]:
     if len(lines) > MAX_RUNG_LINES and "// Long: " not in text:
         allowed = f"at most {MAX_RUNG_LINES}, or say why in a line `// Long: ...`"
         yield len(lines), f"a rung of {len(lines)} lines; {allowed}"
-    idea = RUNG.fullmatch(path.name)[1]
     table = path.parent / f"{path.parent.name}.cu"
-    rows = table.read_text() if table.exists() else ""
-    if not re.search(rf'"{idea}(_\w+)?"|"{path.name}"', rows):
-        yield 1, f'{table.name} has no row "{idea}", nor one whose file is "{path.name}"'
+    listed = set(re.findall(r"\bk\w+", table.read_text())) if table.exists() else set()
+    defined = path.with_suffix(".cu")  # of a heavy rung, whose header ends without its row
+    rows = set(ROW.findall(text))
+    if defined != path and defined.exists():
+        rows |= set(ROW.findall(defined.read_text()))
+    if not rows:
+        yield len(lines), "a rung ends with its row: `inline constexpr Rung kName = rung_of<...>`"
+    for row in sorted(rows - listed):
+        yield 1, f"{table.name} does not list {row}"
+
+
+def is_second_half(path: Path) -> bool:
+    """Whether a heavy rung's header stands beside it, in which the rung is told."""
+    return path.suffix == ".cu" and path.with_suffix(".cuh").exists()
+
+
+def includes_reference(text: str) -> Iterator[Problem]:
+    rule = r'#include ".*(reference|peers)\.cpp"'
+    yield from check_lines(text, [(rule, "nvcc reads no reference.cpp and no peers.cpp")])
+
+
+def check_layers(name: str, text: str) -> Iterator[Problem]:
+    """What a file includes: nothing of the layers above it."""
+    for folder, above in LAYERS:
+        if not name.startswith(folder):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            match = re.match(rf'\s*#include "({above}\S*)"', line)
+            if match:
+                yield number, f"{folder} includes nothing of {match[1]}"
+
+
+def check_prose(text: str) -> Iterator[Problem]:
+    """Lines of Markdown, but for tables, code and what cannot be broken."""
+    code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif code or len(line) <= MAX_PROSE_COLUMNS or line.lstrip().startswith("|"):
+            continue
+        elif " " in line[:MAX_PROSE_COLUMNS].strip().lstrip("-*>0123456789. "):
+            yield number, f"{len(line)} columns; prose has at most {MAX_PROSE_COLUMNS}"
 
 
 def check_file(root: Path, name: str) -> Iterator[Problem]:
@@ -92,8 +155,18 @@ def check_file(root: Path, name: str) -> Iterator[Problem]:
             yield from check_lines(code_only(text), OUTSIDE_THE_DEVICE_LAYER)
         if name.startswith(LIBRARY):
             yield from check_lines(code_only(text), IN_THE_LIBRARY)
-    if name.startswith("kernels/") and RUNG.fullmatch(path.name):
-        yield from check_rung(path, text)
+        if not name.startswith(KNOWS_THE_BUILD) and "// Build: " not in text:
+            yield from check_lines(text, WHICH_BUILD)
+        yield from check_layers(name, text)
+    if path.suffix == ".md":
+        yield from check_prose(text)
+    if name.startswith("kernels/"):
+        if RUNG.fullmatch(path.name) and not is_second_half(path):
+            yield from check_rung(path, text)
+        if path.name == f"{path.parent.name}.cu":
+            yield from check_lines(code_only(text), IN_A_TABLE)
+        if path.suffix in {".cuh", ".cu", ".hpp"}:
+            yield from includes_reference(text)
 
 
 def lint(root: Path, names: list[str]) -> list[str]:

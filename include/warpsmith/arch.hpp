@@ -31,8 +31,10 @@ constexpr bool runs_on(Arch arch, int capability) {
 }
 
 // Whether a compilation pass (its __CUDA_ARCH__, and whether it is the pass for sm_90a) has a body
-// for kernels of `arch`.
-constexpr bool compiled_for(Arch arch, int cuda_arch, bool has_sm90a) {
+// for kernels of `arch`. Where each kernel is wanted `once`, the passes before sm_90 have those of
+// sm_80 and the others the rest: enough to check them all where sm_80 and sm_90a are compiled.
+constexpr bool compiled_for(Arch arch, int cuda_arch, bool has_sm90a, bool once) {
+  if (once && (cuda_arch < 900) != (arch == Arch::kSm80)) return false;
   return arch == Arch::kSm90a ? has_sm90a : runs_on(arch, cuda_arch / 10);
 }
 

@@ -101,7 +101,12 @@ __global__ void __launch_bounds__(Kernel::kThreads, min_blocks_of<Kernel>())
 #else
   constexpr bool kHasSm90a = false;
 #endif
-  if constexpr (compiled_for(detail::arch_of<Kernel>(), __CUDA_ARCH__, kHasSm90a)) {
+#ifdef WS_EACH_KERNEL_ONCE
+  constexpr bool kOnce = true;
+#else
+  constexpr bool kOnce = false;
+#endif
+  if constexpr (compiled_for(detail::arch_of<Kernel>(), __CUDA_ARCH__, kHasSm90a, kOnce)) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory), arguments);
   }

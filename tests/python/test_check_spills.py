@@ -58,9 +58,20 @@ def test_a_struct_may_end_in_kernel():
     assert spilling([spill], [rung("warp_per_row", True)]) == []
 
 
+def test_a_struct_may_be_hidden_in_a_unit():
+    hidden = NAME.replace("softmax::", "softmax::(anonymous namespace)::")
+    assert spilling([Kernel(hidden, "sm_90a", 32)], [rung("warp_per_row", True)]) == []
+
+
+def test_a_row_without_a_file():
+    row = {"family": "softmax", "name": "warp_per_row", "may_spill": True}
+    assert spilling([SPILLING], [row]) == []
+
+
 def test_rows_that_share_a_template():
     row = rung("row_x4", True, file="02_warp_per_row.cuh")
     assert spilling([SPILLING], [row]) == []
+    assert spilling([SPILLING], [row | {"file": "02_warp_per_row.cu"}]) == []
 
 
 def test_another_row_allows_nothing():

@@ -8,7 +8,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from lint_contracts import lint
 
-RIGHT_RUNG = "// Idea: one thread a row.\n#pragma once\nstruct Naive {};\n"
+RIGHT_RUNG = (
+    "// Idea: one thread a row.\n#pragma once\nstruct Naive {};\n"
+    "inline constexpr Rung kNaive = rung_of<Naive, F>({});\n"
+)
 
 
 def write(root: Path, files: dict[str, str]) -> list[str]:
@@ -20,7 +23,7 @@ def write(root: Path, files: dict[str, str]) -> list[str]:
 
 
 def family(**changed: str) -> dict[str, str]:
-    files = {"kernels/f/01_naive.cuh": RIGHT_RUNG, "kernels/f/f.cu": 'Row rows[] = {{"naive"}};\n'}
+    files = {"kernels/f/01_naive.cuh": RIGHT_RUNG, "kernels/f/f.cu": "rungs[] = {&kNaive};\n"}
     return files | {"kernels/f/" + name: text for name, text in changed.items()}
 
 
@@ -37,6 +40,12 @@ def family(**changed: str) -> dict[str, str]:
         ("docs/guide.md", "Go to " + "/home" + "/someone/warpsmith\n", 1),
         ("README.md", "two\nSee https://py" + "pi.org/project/x\n", 2),
         ("requirements/a.txt", "--extra-index" + "-url https://example.org\n", 1),
+        ("cli/a.cpp", "#ifdef WS_EMULATED\n#endif\n", 1),
+        ("harness/a.cpp", "\n#if !defined(WS_EMULATED)\n#endif\n", 2),
+        ("include/warpsmith/ptx/a.hpp", '#include "warpsmith/tile/swizzle.hpp"\n', 1),
+        ("kernels/f/rows.hpp", '#include "harness/verify.hpp"\n', 1),
+        ("harness/a.cpp", '#include "emulator/emulator.hpp"\n', 1),
+        ("docs/guide.md", "word " * 21 + "\n", 1),
     ],
 )
 def test_forbidden(tmp_path, name, text, line):
@@ -52,6 +61,11 @@ def test_forbidden(tmp_path, name, text, line):
         ("kernels/f/f.cu", '// no asm here\n/* kernel<<<1, 1>>> \n asm */ auto s = "printf(";\n'),
         ("cli/main.cpp", 'int main() { std::printf("x"); exit(1); }\n'),
         ("harness/a.cpp", "int n = snprintf(buffer, 8, text); exit_code(n);\n"),
+        ("include/warpsmith/a.hpp", "#ifdef WS_EMULATED\n#endif\n"),
+        ("kernels/f/rows.hpp", "#if defined(WS_EMULATED) || defined(__CUDACC__)\n#endif\n"),
+        ("cli/a.cpp", "// Build: the one place.\n#ifdef WS_EMULATED\n#endif\n"),
+        ("docs/guide.md", "| " + "word | " * 21 + "\n```\n" + "word " * 21 + "\n```\n"),
+        ("docs/guide.md", "- https://example.org/" + "x" * 100 + "\n"),
         ("tools/a.sh", "PATH=/usr/local/cuda/bin ../shared/work/x\n"),
     ],
 )
@@ -63,17 +77,39 @@ def test_right_rung(tmp_path):
     assert write(tmp_path, family()) == []
 
 
-def test_variants_are_rows_of_one_file(tmp_path):
-    assert write(tmp_path, family(**{"f.cu": '{"naive_x4"}'})) == []
+HEAVY_RUNG = "// Idea: rows in registers.\n#pragma once\nstruct Heavy {};\n"
+HEAVY_ROW = "extern const Rung kHeavy;\nconst Rung kHeavy = rung_of<Heavy, F>({});\n"
+
+
+def test_a_rung_may_be_a_unit(tmp_path):
+    files = {"02_heavy.cu": HEAVY_RUNG + HEAVY_ROW, "f.cu": "{&kNaive, &kHeavy}"}
+    assert write(tmp_path, family(**files)) == []
+
+
+def test_a_rung_may_have_its_row_in_a_unit(tmp_path):
+    files = {
+        "02_heavy.cuh": HEAVY_RUNG,
+        "02_heavy.cu": "// The row of 02_heavy.cuh.\n" + HEAVY_ROW,
+        "f.cu": "{&kNaive, &kHeavy}",
+    }
+    assert write(tmp_path, family(**files)) == []
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"01_naive.cuh": "#pragma once\n"}, "starts with a comment"),
-        ({"01_naive.cuh": "// Idea: a\n" + "// b\n" * 10}, "a header comment of 11 lines"),
-        ({"01_naive.cuh": RIGHT_RUNG + "\n" * 148}, "a rung of 151 lines"),
-        ({"f.cu": '{"naively"}'}, 'no row "naive"'),
+        ({"01_naive.cuh": RIGHT_RUNG.removeprefix("// Idea:")}, "starts with a comment"),
+        (
+            {"01_naive.cuh": "// Idea: a\n" + "// b\n" * 10 + "Rung kNaive"},
+            "a header comment of 11 lines",
+        ),
+        ({"01_naive.cuh": RIGHT_RUNG + "\n" * 147}, "a rung of 151 lines"),
+        ({"f.cu": "{&kNaively}"}, "f.cu does not list kNaive"),
+        ({"02_heavy.cuh": HEAVY_RUNG}, "ends with its row"),
+        ({"02_heavy.cu": HEAVY_RUNG + HEAVY_ROW}, "f.cu does not list kHeavy"),
+        ({"02_heavy.cu": "#pragma once\n" + HEAVY_ROW, "f.cu": "&kNaive, &kHeavy"}, "starts with"),
+        ({"f.cu": "&kNaive;\n__device__ void f();\n"}, "family's table"),
+        ({"rows.hpp": '#include "kernels/f/reference.cpp"\n'}, "nvcc reads no reference.cpp"),
     ],
 )
 def test_wrong_rung(tmp_path, changed, message):

@@ -1,0 +1,96 @@
+"""tools/ci_budget.py gives each second to its family, and names what is over its budget."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import ci_budget
+from ci_budget import HOUSE, Catalogue
+
+CATALOGUE = Catalogue(
+    ["gemm", "norm", "softmax"],
+    {"softmax": "softmax", "log_softmax": "softmax", "rms_norm": "norm", "norm": "norm"},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("CMakeFiles/warpsmith_core.dir/kernels/softmax/10_row.cu.o", "softmax"),
+        ("tests/CMakeFiles/kernels_test.dir/kernels/gemm_test.cu.o", "gemm"),
+        ("tests/CMakeFiles/kernels_test.dir/kernels/norm/welford_test.cu.o", "norm"),
+        ("CMakeFiles/warpsmith_core.dir/harness/verify.cpp.o", HOUSE),
+        ("kernels/normal/a.cu", HOUSE),
+    ],
+)
+def test_files(name, family):
+    assert CATALOGUE.of_file(name) == family
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("catalogue.smoke.log_softmax/online/f32", "softmax"),
+        ("verify.rms_norm/warp_per_row/bf16", "norm"),
+        ("tests.python.test_operations.test_torch[log_softmax-f32]", "softmax"),
+        ("kernels.Gemm.TakesEveryLayout", "gemm"),
+        ("kernels.GemmTest.TakesEveryLayout", "gemm"),
+        ("ptx.Wgmma.Shapes", HOUSE),
+    ],
+)
+def test_tests(name, family):
+    assert CATALOGUE.of_test(name) == family
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    log = "# ninja log v7\n"
+    for start, end, name in (
+        (0, 9000, "CMakeFiles/warpsmith_core.dir/kernels/softmax/softmax.cu.o"),
+        (5000, 45000, "CMakeFiles/warpsmith_core.dir/kernels/gemm/gemm.cu.o"),
+        (0, 1000, "libwarpsmith_core.a"),
+    ):
+        log += f"{start}\t{end}\t0\t{name}\tabcdef\n"
+    emulated = tmp_path / "emulated"
+    emulated.mkdir()
+    (emulated / ".ninja_log").write_text(log)
+    (emulated / "tests.xml").write_text(
+        "<testsuite>"
+        '<testcase name="catalogue.smoke.softmax/naive/f32" time="1.5"'
+        ' classname="catalogue.smoke.softmax/naive/f32"/>'
+        '<testcase name="ptx.Vote.All" time="0.5" classname="ptx.Vote.All"/>'
+        "</testsuite>"
+    )
+    (emulated / "tidy.json").write_text('{"kernels/softmax/softmax.cu": 3}')
+    return tmp_path
+
+
+def test_costs(build):
+    costs = ci_budget.collect(CATALOGUE, build, cores=2)
+    assert costs["softmax"] == {"emulated": 4.5, "tests": 0.75, "lint": 1.5}
+    assert costs["gemm"] == {"emulated": 20}
+    assert costs[HOUSE] == {"tests": 0.25}
+    text = ci_budget.table(CATALOGUE.families, costs).splitlines()
+    assert text[0].split() == ["seconds", *ci_budget.KINDS, "all"]
+    assert text[3].split() == ["softmax", "4.5", "0.8", "0.0", "1.5", "0.0", "0.0", "6.8"]
+
+
+def test_budgets(build):
+    costs = ci_budget.collect(CATALOGUE, build, cores=2)
+    wrong = ci_budget.over_budget(CATALOGUE, costs, build, {"test": 4000}, 1)
+    assert wrong == [
+        "all of it: 4000.0 s, the budget is 3600 s",
+        "emulated: kernels/gemm/gemm.cu.o: 40.0 s, the budget is 30 s",
+        "catalogue.smoke.softmax/naive/f32: 1.5 s, the budget is 1 s",
+    ]
+    assert ci_budget.over_budget(CATALOGUE, costs, build, {"test": 4000}, 2) == []
+
+
+def test_a_family_over_its_budget(build):
+    costs = ci_budget.collect(CATALOGUE, build, cores=2)
+    costs["norm"]["sanitize"] = 91
+    assert ci_budget.over_budget(CATALOGUE, costs, build, {}, 2) == []
+    wrong = ci_budget.over_budget(CATALOGUE, costs, build, {}, 1)
+    assert "family norm: 91.0 s, the budget is 90 s" in wrong

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""What .ci/run cost: a table of steps and families, and an error for each that is over its budget.
+
+Usage: tools/ci_budget.py [STEP=SECONDS ...]     the steps, as .ci/run timed them
+
+A family's seconds are those of its objects in each build (.ninja_log), of the C++ and Python tests
+named after its operations, and of clang-tidy on its files; as `cores` of them run side by side, a
+second of one job is 1/cores second of CI. What belongs to no family is the house's. Nothing is
+known of what was not run, and an object out of ccache costs nothing: figures are true from nothing.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# All thresholds, in seconds on the machine they are meant for: 2 cores, nothing else running.
+# WARPSMITH_SLOWER=2 in the environment doubles them for a machine that is slower or busy.
+CI = 3600  # all of .ci/run, with thirty families
+FAMILY = 90  # a family in all of it
+FAMILY_TESTS = 20  # ... its emulated tests
+SMOKE_TEST = 1  # a rung's
+UNIT = {"emulated": 30, "cuda-check": 60}  # a unit: g++ -O2; nvcc, each kernel for one target
+
+HOUSE = "(house)"
+
+
+@dataclass
+class Catalogue:
+    """Which family a file or a test belongs to."""
+
+    families: list[str]
+    operations: dict[str, str] = field(default_factory=dict)  # its family
+
+    def of_file(self, name: str) -> str:
+        for part in ("kernels/", "tests/kernels/"):
+            at = name.rfind(part)
+            if at < 0:
+                continue
+            first = name[at + len(part) :].split("/")[0]
+            for family in self.families:
+                if first == family or re.match(rf"{family}(_\w+)?\.", first):
+                    return family
+        return HOUSE
+
+    def of_test(self, name: str) -> str:
+        """By the operation or family that the name says as a word, the longest if several."""
+        words = set(re.findall(r"\w+", name))
+        words |= {word.lower() for word in words}
+        said = [(len(word), family) for word, family in self.operations.items() if word in words]
+        if said:
+            return max(said)[1]
+        for family in self.families:
+            camel = family.title().replace("_", "")
+            if family in words or re.search(rf"\b{camel}(Test)?\b|\btest_{family}\b", name):
+                return family
+        return HOUSE
+
+
+def read_catalogue(root: Path, program: Path) -> Catalogue:
+    families = sorted(path.name for path in (root / "kernels").iterdir() if path.is_dir())
+    catalogue = Catalogue(families)
+    if program.exists():
+        listing = subprocess.run((program, "list", "--json"), capture_output=True, text=True)
+        if listing.returncode == 0:
+            for family in json.loads(listing.stdout)["families"]:
+                for operation in family["operations"]:
+                    catalogue.operations[operation["name"]] = family["name"]
+    return catalogue
+
+
+def objects(log: Path) -> dict[str, float]:
+    """Seconds by object of a build, as it was last made."""
+    seconds: dict[str, float] = {}
+    if log.exists():
+        for line in log.read_text().splitlines():
+            parts = line.split("\t")
+            if len(parts) == 5 and parts[3].endswith(".o"):
+                seconds[parts[3]] = (int(parts[1]) - int(parts[0])) / 1000
+    return seconds
+
+
+def junit(report: Path) -> dict[str, float]:
+    """Seconds by test, of ctest's and pytest's reports."""
+    if not report.exists():
+        return {}
+    seconds: dict[str, float] = defaultdict(float)
+    for case in ET.parse(report).getroot().iter("testcase"):
+        where = case.get("classname", "")
+        name = case.get("name", "")
+        full = name if where in ("", name) else f"{where}.{name}"
+        seconds[full] += float(case.get("time", 0))
+    return seconds
+
+
+Costs = dict[str, dict[str, float]]  # by family, by kind
+
+
+def collect(catalogue: Catalogue, build: Path, cores: int) -> Costs:
+    costs: Costs = defaultdict(lambda: defaultdict(float))
+
+    def add(kind: str, family: str, seconds: float) -> None:
+        costs[family][kind] += seconds / cores
+
+    for preset in ("emulated", "ci", "cuda-check"):
+        for name, seconds in objects(build / preset / ".ninja_log").items():
+            add({"ci": "sanitize"}.get(preset, preset), catalogue.of_file(name), seconds)
+    for kind, report in (
+        ("tests", build / "emulated" / "tests.xml"),
+        ("sanitize", build / "ci" / "catalogue_test.xml"),
+        ("sanitize", build / "ci" / "kernels_test.xml"),
+        ("python", build / "emulated" / "python.xml"),
+    ):
+        for name, seconds in junit(report).items():
+            add(kind, catalogue.of_test(name), seconds)
+    tidy = build / "emulated" / "tidy.json"
+    if tidy.exists():
+        for name, seconds in json.loads(tidy.read_text()).items():
+            add("lint", catalogue.of_file(name), seconds)
+    return costs
+
+
+def over_budget(
+    catalogue: Catalogue, costs: Costs, build: Path, steps: dict[str, float], slower: float
+) -> list[str]:
+    """A message for each budget that is exceeded."""
+    wrong = []
+
+    def judge(what: str, seconds: float, budget: float) -> None:
+        if seconds > budget * slower:
+            allowed = f"{budget} s" + (f" x {slower:g}" if slower != 1 else "")
+            wrong.append(f"{what}: {seconds:.1f} s, the budget is {allowed}")
+
+    judge("all of it", sum(steps.values()), CI)
+    for family in catalogue.families:
+        judge(f"family {family}", sum(costs[family].values()), FAMILY)
+        judge(f"tests of {family}", costs[family]["tests"], FAMILY_TESTS)
+    for preset, budget in UNIT.items():
+        for name, seconds in objects(build / preset / ".ninja_log").items():
+            judge(f"{preset}: {name.rpartition('.dir/')[2]}", seconds, budget)
+    for name, seconds in junit(build / "emulated" / "tests.xml").items():
+        if "smoke." in name:
+            judge(name, seconds, SMOKE_TEST)
+    return wrong
+
+
+KINDS = ("emulated", "tests", "python", "lint", "sanitize", "cuda-check")
+
+
+def table(families: list[str], costs: Costs) -> str:
+    lines = ["seconds".ljust(14) + "".join(kind.rjust(12) for kind in (*KINDS, "all"))]
+    for family in (*families, HOUSE):
+        row = [costs[family][kind] for kind in KINDS]
+        lines.append(family.ljust(14) + "".join(f"{s:12.1f}" for s in (*row, sum(row))))
+    return "\n".join(lines)
+
+
+def main() -> int:
+    steps = {name: float(s) for name, s in (given.split("=") for given in sys.argv[1:])}
+    build = ROOT / "build"
+    catalogue = read_catalogue(ROOT, build / "emulated" / "warpsmith")
+    costs = collect(catalogue, build, os.cpu_count() or 1)
+    print(table(catalogue.families, costs))
+    if steps:
+        parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in steps.items())
+        print(f"steps: {parts}; all {sum(steps.values()):.0f} s")
+    slower = float(os.environ.get("WARPSMITH_SLOWER", "1"))
+    wrong = over_budget(catalogue, costs, build, steps, slower)
+    for message in wrong:
+        print(f"over budget: {message}")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
