@@ -1,8 +1,11 @@
 # cmake -DROOT=... -DOUT=... -P embed.cmake: writes OUT, the definitions of harness/embedded.hpp. An unchanged file is
 # left alone, so that nothing is compiled again for it.
 
-file(GLOB files RELATIVE ${ROOT} ${ROOT}/kernels/*/*.cuh ${ROOT}/kernels/*/*.cu ${ROOT}/kernels/*/*.hpp
-     ${ROOT}/catalogue/seed-kernels.tsv)
+# What is first is shown first: of a heavy rung the header that tells it, not the unit with its row.
+foreach(pattern kernels/*/*.cuh kernels/*/*.cu kernels/*/*.hpp catalogue/seed-kernels.tsv)
+  file(GLOB found RELATIVE ${ROOT} ${ROOT}/${pattern})
+  list(APPEND files ${found})
+endforeach()
 
 execute_process(COMMAND git -C ${ROOT} describe --always --dirty --abbrev=12 OUTPUT_VARIABLE revision
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
