@@ -57,7 +57,7 @@ sanitize: setup  ## Run the C++ tests (no verify shapes) under AddressSanitizer 
 cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }
 	@tools/setup build cuda
-	@$(MAKE) build/cuda-check
+	@$(MAKE) build/cuda-check TARGET="libwarpsmith both_targets"
 	@$(MAKE) build/emulated TARGET=warpsmith
 	@$(PYTHON) tools/check_spills.py build/cuda-check/libwarpsmith_core.a build/emulated/warpsmith
 
