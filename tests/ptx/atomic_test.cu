@@ -28,7 +28,7 @@ struct AllAtomics {
   static constexpr int kThreads = kBlockThreads;
   struct Arguments {
     Sums* sums;
-    half* h;            // 2
+    half* h;            // 3
     bf16* b;            // 2
     uint32_t* tickets;  // kTotal: which tickets were handed out
   };
@@ -47,6 +47,7 @@ struct AllAtomics {
     ptx::atom_global_max(&sums.max, rank - 5000);
     ptx::atom_global_max(&sums.unsigned_max, static_cast<uint32_t>(rank));
     ptx::red_global_add_noftz_x2(arguments.h, Vec<half, 2>{{half(1.0f), half(-0.5f)}});
+    ptx::red_global_add_noftz(arguments.h + 2, half(0.25f));
     ptx::red_global_add_noftz_x2(arguments.b, Vec<bf16, 2>{{bf16(0.125f), bf16(-0.25f)}});
     // One thread of a warp takes the lock, so that the warp cannot wait for itself.
     if (lane_index() == 0) {
@@ -63,7 +64,7 @@ TEST(Atomic, ManyBlocks) {
   test::in_every_order([] {
     test::Buffer<Sums> sums(1);
     sums[0].max = -100000;
-    test::Buffer<half> h(2);
+    test::Buffer<half> h(3);
     test::Buffer<bf16> b(2);
     test::Buffer<uint32_t> tickets(kTotal);
     test::run<AllAtomics>({.blocks = kBlocks, .threads = kBlockThreads},
@@ -83,6 +84,7 @@ TEST(Atomic, ManyBlocks) {
     for (uint32_t ticket : tickets) EXPECT_EQ(ticket, 1);
     EXPECT_EQ(static_cast<float>(h[0]), 1024.0f);
     EXPECT_EQ(static_cast<float>(h[1]), -512.0f);
+    EXPECT_EQ(static_cast<float>(h[2]), 256.0f);
     EXPECT_EQ(static_cast<float>(b[0]), 32.0f);  // 0.125 is half an ulp of 32: ties stay
     EXPECT_EQ(static_cast<float>(b[1]), -64.0f);
   });

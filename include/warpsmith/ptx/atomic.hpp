@@ -88,6 +88,24 @@ __device__ __forceinline__ void red_global_add(T* address, std::type_identity_t<
 #endif
 }
 
+// *address += value, rounded to nearest even. T: half.
+template <class T>
+__device__ __forceinline__ void red_global_add_noftz(T* address, std::type_identity_t<T> value) {
+  static_assert(std::is_same_v<T, half>);
+#ifdef WS_EMULATED
+  detail::atomic_update(&address->bits, "red.global.add.noftz.f16", [&](uint16_t old) {
+    half sum;
+    sum.bits = old;
+    return from_float<half>(to_float(sum) + to_float(value)).bits;
+  });
+#else
+  asm volatile("red.relaxed.gpu.global.add.noftz.f16 [%0], %1;" ::"l"(
+                   __cvta_generic_to_global(address)),
+               "h"(value.bits)
+               : "memory");
+#endif
+}
+
 // Two packed additions, each rounded to nearest even; T: half, bf16. One 4-byte access, but atomic
 // for each element by itself only. bf16 needs sm_90; older GPUs loop over compare-and-swap.
 template <class T>

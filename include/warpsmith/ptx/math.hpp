@@ -1,8 +1,10 @@
-// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "tanh").
+// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "tanh"), and the maximum
+// that lets a NaN through (PTX ISA, "max").
 // thread/math.hpp is what kernels call. The emulated bodies are accurate where the hardware errs
 // within its bounds, but flush subnormals as it does.
 #pragma once
 
+#include <bit>
 #include <cmath>
 
 #include "warpsmith/device.hpp"
@@ -58,6 +60,19 @@ __device__ __forceinline__ float tanh_approx_f32(float x) {
 #else
   float result = 0;
   asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+// The larger value; NaN where either is one. 0 is larger than -0.
+__device__ __forceinline__ float max_nan_f32(float a, float b) {
+#ifdef WS_EMULATED
+  if (std::isnan(a) || std::isnan(b)) return std::bit_cast<float>(0x7FFFFFFFu);
+  if (a == b) return std::signbit(a) ? b : a;
+  return a < b ? b : a;
+#else
+  float result = 0;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 #endif
 }
