@@ -14,12 +14,16 @@ extern const Family kFamily;
 namespace gemm {
 extern const Family kFamily;
 }
+namespace reduce {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
       &elementwise::kFamily,
       &softmax::kFamily,
       &gemm::kFamily,
+      &reduce::kFamily,
   };
   return kFamilies;
 }

@@ -1,0 +1,199 @@
+// Idea: any strides, any dimensions: threads find their elements by dividing their number. Some of
+// a block's threads stand side by side over outputs, the rest over the elements behind each; how
+// many, the strides say, so that neighbours read neighbours. Few outputs are shared by many blocks.
+// From block_per_row: every valid problem.
+// Traffic: every element once, one element a thread and load, four in flight.
+// Limits: none. Two divisions by multiplication an element and dimension.
+#include "catalogue/row.hpp"
+#include "kernels/reduce/parts.hpp"
+#include "kernels/reduce/reducers.hpp"
+#include "kernels/reduce/walk.hpp"
+#include "warpsmith/device_facts.hpp"
+
+namespace ws::reduce {
+namespace {
+
+constexpr int kBlockThreads = 256;
+constexpr int kUnroll = 4;
+
+// How the work is laid out: tiles of `across` outputs, elements behind them in `parts`.
+struct Plan {
+  int across = 1;
+  int64_t share = 0;  // elements of a part
+  PartsPlan parts;
+
+  explicit Plan(const Reduction& call, size_t partial_bytes) {
+    const auto step = [](const std::array<Loop, kMaxRank>& loops, int count) {
+      return count == 0 ? std::numeric_limits<int64_t>::max()
+                        : std::abs(loops[static_cast<size_t>(count - 1)].strides[0]);
+    };
+    const bool outputs_are_closer =
+        step(call.kept, call.kept_loops) < step(call.reduced, call.reduced_loops);
+    const auto power = [](int64_t n) {  // the least that is not smaller, up to the block
+      int p = 1;
+      while (p < n && p < kBlockThreads) p *= 2;
+      return p;
+    };
+    across = std::max(outputs_are_closer ? kWarpSize : 1, kBlockThreads / power(call.count));
+    across = std::min(across, power(call.outputs));
+    parts.groups = divide_up(call.outputs, int64_t{across});
+    const int64_t rows = kBlockThreads / across;
+    const int64_t most = divide_up(call.count, rows * kUnroll * 4);
+    const int64_t blocks = int64_t{4} * device_facts().multiprocessors;
+    const int64_t wanted = std::clamp<int64_t>(blocks / parts.groups, 1, 1024);
+    share = divide_up(call.count, std::max<int64_t>(1, std::min(most, wanted)));
+    parts.parts = share == 0 ? 1 : static_cast<int>(divide_up(call.count, share));
+    parts.partials = across;
+    parts.partial_bytes = partial_bytes;
+  }
+};
+
+template <class Reducer>
+struct StridedKernel {
+  static constexpr int kThreads = kBlockThreads;
+  using Element = typename Reducer::Element;
+  using Accumulator = typename Reducer::Accumulator;
+  struct Arguments {
+    Reducer reducer;
+    const Element* inputs[Reducer::kInputs];
+    void* output;
+    DType output_dtype;
+    int across;
+    int64_t outputs;
+    int64_t count;
+    int64_t share;
+    Walk kept;     // strides of the input and of the output
+    Walk reduced;  // strides of each input
+    Parts<Accumulator> parts;
+  };
+  struct SharedStorage {
+    SharedArray<Accumulator, kThreads> totals;
+    SharedArray<uint32_t, 1> order;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int64_t tile = block_index() / a.parts.parts;
+    const auto part = static_cast<int>(block_index() - tile * a.parts.parts);
+    const int column = thread_index() % a.across;
+    const int row = thread_index() / a.across;
+    const int rows = kThreads / a.across;
+    const int64_t output = tile * a.across + column;
+    const bool mine = output < a.outputs;
+    const Walk::Place place = a.kept(mine ? output : 0);
+
+    Accumulator total = Reducer::none();
+    if (mine) {
+      const int64_t first = part * a.share;
+      const int64_t last = first + a.share < a.count ? first + a.share : a.count;
+      int64_t i = first + row;
+      for (; i + (kUnroll - 1) * rows < last; i += kUnroll * rows) {
+        Vec<Element, 1> x[kUnroll][Reducer::kInputs];
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) load(a, x[u], place.at[0], i + u * rows);
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) total = add(a, total, x[u], i + u * rows);
+      }
+      for (; i < last; i += rows) {
+        Vec<Element, 1> x[Reducer::kInputs];
+        load(a, x, place.at[0], i);
+        total = add(a, total, x, i);
+      }
+    }
+    total = merge_rows(shared, total, a.across);
+
+    if (a.parts.parts > 1) {
+      const int64_t base = tile * a.parts.parts;
+      if (row == 0) a.parts.leave((base + part) * a.across + column, total);
+      if (!a.parts.came_last(tile, shared.order)) return;
+      total = Reducer::none();
+      for (int p = row; p < a.parts.parts; p += rows) {
+        total = Reducer::merge(total, a.parts.take((base + p) * a.across + column));
+      }
+      total = merge_rows(shared, total, a.across);
+    }
+    if (row == 0 && mine) {
+      store_as(a.output_dtype, a.output, place.at[1], a.reducer.finish(total));
+    }
+  }
+
+  __device__ __forceinline__ static void load(const Arguments& a,
+                                              Vec<Element, 1> (&x)[Reducer::kInputs], int64_t base,
+                                              int64_t i) {
+    const Walk::Place place = a.reduced(i);
+#pragma unroll
+    for (int k = 0; k < Reducer::kInputs; ++k) {
+      x[k] = thread::load<1>(a.inputs[k] + base + place.at[k]);
+    }
+  }
+  __device__ __forceinline__ static Accumulator add(const Arguments& a, const Accumulator& total,
+                                                    const Vec<Element, 1> (&x)[Reducer::kInputs],
+                                                    int64_t i) {
+    if constexpr (Reducer::kInputs == 1) {
+      return a.reducer.add(total, x[0][0], i);
+    } else {
+      return a.reducer.add(total, x[0][0], x[1][0], i);
+    }
+  }
+  // Of the threads that stand over one output, given to the first.
+  __device__ __forceinline__ static Accumulator merge_rows(SharedStorage& shared,
+                                                           const Accumulator& total, int across) {
+    const int t = thread_index();
+    shared.totals[t] = total;
+    ptx::barrier_sync();
+    for (int half = kThreads / 2; half >= across; half /= 2) {
+      if (t < half) {
+        const Accumulator lower = shared.totals[t];
+        const Accumulator upper = shared.totals[t + half];
+        shared.totals[t] = Reducer::merge(lower, upper);
+      }
+      ptx::barrier_sync();
+    }
+    return shared.totals[t];
+  }
+};
+
+struct Strided {
+  template <class Call>
+  static Workspace workspace(const Call& call) {
+    Workspace workspace;
+    with_reducer<kEveryDType>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
+      workspace = Plan(call, sizeof(typename Reducer::Accumulator)).parts.workspace();
+    });
+    return workspace;
+  }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_reducer<kEveryDType>(call, [&]<class Reducer>(const Reducer& reducer) {
+      using Kernel = StridedKernel<Reducer>;
+      const Plan plan(call, sizeof(typename Reducer::Accumulator));
+      typename Kernel::Arguments arguments{};
+      arguments.reducer = reducer;
+      for (int k = 0; k < Reducer::kInputs; ++k) {
+        arguments.inputs[k] = call.template input<typename Reducer::Element>(k);
+      }
+      arguments.output = call.output;
+      arguments.output_dtype = call.output_dtype;
+      arguments.across = plan.across;
+      arguments.outputs = call.outputs;
+      arguments.count = call.count;
+      arguments.share = plan.share;
+      arguments.kept = Walk(call.kept, call.kept_loops, call.outputs);
+      arguments.reduced = Walk(call.reduced, call.reduced_loops, call.count);
+      arguments.parts = {plan.parts, context.workspace};
+      launch<Kernel>({.blocks = plan.parts.groups * plan.parts.parts, .threads = Kernel::kThreads},
+                     context.stream, arguments);
+    });
+  }
+};
+
+}  // namespace
+
+extern const Rung kStrided;
+const Rung kStrided =
+    rung_of<Strided, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm, Dot>(
+        {.name = "strided",
+         .from = "block_per_row",
+         .idea =
+             "any strides and dimensions; few outputs shared by many blocks, merged by the last"});
+
+}  // namespace ws::reduce

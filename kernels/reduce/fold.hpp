@@ -1,0 +1,116 @@
+// fold: what a thread makes of the elements it loads.
+#pragma once
+
+#include "kernels/reduce/reducers.hpp"
+#include "warpsmith/row/cut.hpp"
+#include "warpsmith/thread/divide.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::reduce {
+
+// Accesses of 16 bytes that a thread issues before it needs the first.
+template <class Reducer>
+inline constexpr int kLoads = (sizeof(typename Reducer::Element) == 1 ? 4 : 8) / Reducer::kInputs;
+
+template <class Reducer, int N>
+using Operands = Vec<typename Reducer::Element, N>[Reducer::kInputs];
+
+// One element more: the e-th of loaded vectors.
+template <class Reducer, int N>
+__device__ __forceinline__ typename Reducer::Accumulator add(
+    const Reducer& reducer, const typename Reducer::Accumulator& total,
+    const Operands<Reducer, N>& x, int e, int64_t index) {
+  if constexpr (Reducer::kInputs == 1) {
+    return reducer.add(total, x[0][e], index);
+  } else {
+    return reducer.add(total, x[0][e], x[1][e], index);
+  }
+}
+
+// All elements of loaded vectors more; the first of them has the place `index`. A vector's own
+// total comes first: chains are short and rounding errors stay small.
+template <class Reducer, int N>
+__device__ __forceinline__ typename Reducer::Accumulator add_all(
+    const Reducer& reducer, const typename Reducer::Accumulator& total,
+    const Operands<Reducer, N>& x, int64_t index) {
+  auto own = Reducer::none();
+#pragma unroll
+  for (int e = 0; e < N; ++e) own = add<Reducer, N>(reducer, own, x, e, index + e);
+  return Reducer::merge(total, own);
+}
+
+// Where a row of each input starts.
+template <class Reducer>
+struct RowStart {
+  const typename Reducer::Element* at[Reducer::kInputs];
+};
+
+// Vectors rank, rank + ranks, ... of [first, last) of a row that is cut so.
+template <class Reducer, int kWidth>
+__device__ __forceinline__ typename Reducer::Accumulator fold_vectors(const Reducer& reducer,
+                                                                      const RowStart<Reducer>& row,
+                                                                      const row::Cut<kWidth>& cut,
+                                                                      int64_t first, int64_t last,
+                                                                      int rank, int ranks) {
+  constexpr int kTile = kLoads<Reducer>;
+  auto total = Reducer::none();
+  const auto load = [&](Operands<Reducer, kWidth>& x, int64_t vector) {
+#pragma unroll
+    for (int k = 0; k < Reducer::kInputs; ++k) {
+      x[k] = thread::load<kWidth>(row.at[k] + cut.at(vector));
+    }
+  };
+  int64_t v = first + rank;
+  for (; v + (kTile - 1) * ranks < last; v += int64_t{kTile} * ranks) {
+    Operands<Reducer, kWidth> x[kTile];
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) load(x[i], v + i * ranks);
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+      total = add_all<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
+    }
+  }
+  if (v < last) {
+    // What is left of a tile: all loads at once too, those beyond the end repeat the last vector.
+    Operands<Reducer, kWidth> x[kTile];
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+      const int64_t at = v + i * ranks;
+      load(x[i], at < last ? at : last - 1);
+    }
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+      if (v + i * ranks >= last) break;
+      total = add_all<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
+    }
+  }
+  return total;
+}
+
+// Elements before and after the vectors, one by one.
+template <class Reducer, int kWidth>
+__device__ __forceinline__ typename Reducer::Accumulator fold_edges(const Reducer& reducer,
+                                                                    const RowStart<Reducer>& row,
+                                                                    const row::Cut<kWidth>& cut,
+                                                                    int rank, int ranks) {
+  auto total = Reducer::none();
+  for (int i = rank; i < cut.edges; i += ranks) {
+    Operands<Reducer, 1> x;
+#pragma unroll
+    for (int k = 0; k < Reducer::kInputs; ++k) x[k] = thread::load<1>(row.at[k] + cut.edge(i));
+    total = add<Reducer, 1>(reducer, total, x, 0, cut.edge(i));
+  }
+  return total;
+}
+
+// Whether rows can be read 16 bytes at a time: two inputs have to reach a multiple of 16 bytes
+// after the same number of elements.
+inline bool rows_supported(const Reduction& call, Why& why) {
+  const auto address = [&](int k) { return reinterpret_cast<uintptr_t>(call.inputs[k]); };
+  return why.unless(call.has_rows(), "takes rows whose elements lie side by side") &&
+         why.unless(call.inputs[1] == nullptr || (address(0) - address(1)) % 16 == 0,
+                    "reads 16 bytes at a time, but the inputs are not aligned alike");
+}
+
+}  // namespace ws::reduce
+#endif

@@ -1,0 +1,342 @@
+// What is computed, for kernels that are written once for all operations. A reducer has
+//
+//   Element, kInputs            what it reads
+//   Accumulator                 what is known of some elements
+//   none()                      of no elements
+//   add(a, x, index)            of one element more; index is its place, row-major
+//   merge(a, b)                 of two sets; (a, b) and (b, a) give the same bits
+//   finish(a)                   the result, as store_as() takes it
+//
+// Operations that differ by a sign or a constant share one, so that kernels are compiled once.
+#pragma once
+
+#include <bit>
+#include <limits>
+
+#include "kernels/reduce/operations.hpp"
+#include "warpsmith/ptx/math.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::reduce {
+
+// What a T is added up in: f32 of narrow floats, 64 bits of integers, as torch does.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, int64_t,
+                                std::conditional_t<std::is_same_v<T, double>, double, float>>;
+// What holds every T.
+template <class T>
+using Held = std::conditional_t<std::is_integral_v<T> && sizeof(T) <= 4, int32_t, Wide<T>>;
+
+template <class To, class T>
+__device__ __forceinline__ To widen(T x) {
+  if constexpr (kIsNarrowFloat<T>) {
+    return to_float(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+// ---- Sums -------------------------------------------------------------------------------------
+
+// The sum of f(x): x itself, its magnitude or its square; then nothing, divided, or its root.
+template <class T>
+struct SumOf {
+  using Element = T;
+  using Accumulator = Wide<T>;
+  static constexpr int kInputs = 1;
+
+  Accumulator divisor = 1;
+
+  __device__ __forceinline__ static Accumulator none() { return 0; }
+  __device__ __forceinline__ Accumulator add(Accumulator sum, T x, int64_t /*index*/) const {
+    return sum + widen<Accumulator>(x);
+  }
+  __device__ __forceinline__ static Accumulator merge(Accumulator a, Accumulator b) {
+    return a + b;
+  }
+  __device__ __forceinline__ Accumulator finish(Accumulator sum) const {
+    if constexpr (std::is_integral_v<Accumulator>) {
+      return sum;
+    } else {
+      return divisor == 1 ? sum : sum / divisor;
+    }
+  }
+};
+
+template <class T>
+struct PowersOf {
+  using Element = T;
+  using Accumulator = Wide<T>;
+  static constexpr int kInputs = 1;
+
+  bool squares = true;
+
+  __device__ __forceinline__ static Accumulator none() { return 0; }
+  __device__ __forceinline__ Accumulator add(Accumulator sum, T x, int64_t /*index*/) const {
+    const auto wide = widen<Accumulator>(x);
+    return squares ? sum + wide * wide : sum + std::abs(wide);
+  }
+  __device__ __forceinline__ static Accumulator merge(Accumulator a, Accumulator b) {
+    return a + b;
+  }
+  __device__ __forceinline__ Accumulator finish(Accumulator sum) const {
+    return squares ? std::sqrt(sum) : sum;
+  }
+};
+
+template <class T>
+struct ProductsOf {
+  using Element = T;
+  using Accumulator = Wide<T>;
+  static constexpr int kInputs = 2;
+
+  __device__ __forceinline__ static Accumulator none() { return 0; }
+  __device__ __forceinline__ Accumulator add(Accumulator sum, T a, T b, int64_t /*index*/) const {
+    return sum + widen<Accumulator>(a) * widen<Accumulator>(b);
+  }
+  __device__ __forceinline__ static Accumulator merge(Accumulator a, Accumulator b) {
+    return a + b;
+  }
+  __device__ __forceinline__ Accumulator finish(Accumulator sum) const { return sum; }
+};
+
+template <class T>
+struct ProductOf {
+  using Element = T;
+  using Accumulator = Wide<T>;
+  static constexpr int kInputs = 1;
+
+  __device__ __forceinline__ static Accumulator none() { return 1; }
+  __device__ __forceinline__ Accumulator add(Accumulator product, T x, int64_t /*index*/) const {
+    return merge(product, widen<Accumulator>(x));
+  }
+  __device__ __forceinline__ static Accumulator merge(Accumulator a, Accumulator b) {
+    if constexpr (std::is_integral_v<Accumulator>) {  // wraps around, as torch's does
+      return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+  __device__ __forceinline__ Accumulator finish(Accumulator product) const { return product; }
+};
+
+// ---- Extrema ----------------------------------------------------------------------------------
+
+// How a minimum becomes a maximum: numbers turned round by their sign bit, integers by all bits,
+// which have no -x of their least one. And the magnitude, for the norm of order infinity.
+template <class Value>
+class Turned {
+  using Bits = std::conditional_t<sizeof(Value) == 8, uint64_t, uint32_t>;
+  static constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
+
+ public:
+  Turned() = default;
+  Turned(bool least, bool magnitude)
+      : keep_(magnitude ? static_cast<Bits>(~kSign) : static_cast<Bits>(~Bits{0})),
+        turn_(!least                      ? 0
+              : std::is_integral_v<Value> ? static_cast<Bits>(~Bits{0})
+                                          : kSign) {}
+
+  __device__ __forceinline__ Value operator()(Value x) const {
+    return std::bit_cast<Value>(static_cast<Bits>((std::bit_cast<Bits>(x) & keep_) ^ turn_));
+  }
+  __device__ __forceinline__ Value back(Value x) const {
+    return std::bit_cast<Value>(static_cast<Bits>(std::bit_cast<Bits>(x) ^ turn_));
+  }
+
+ private:
+  Bits keep_ = static_cast<Bits>(~Bits{0});
+  Bits turn_ = 0;
+};
+
+template <class Value>
+__device__ __forceinline__ Value least() {
+  if constexpr (std::is_integral_v<Value>) {
+    return std::numeric_limits<Value>::min();
+  } else {
+    return -std::numeric_limits<Value>::infinity();
+  }
+}
+
+template <class T>
+struct LargestOf {
+  using Element = T;
+  using Accumulator = Held<T>;
+  static constexpr int kInputs = 1;
+
+  Turned<Accumulator> turned;
+
+  __device__ __forceinline__ static Accumulator none() { return least<Accumulator>(); }
+  __device__ __forceinline__ Accumulator add(Accumulator most, T x, int64_t /*index*/) const {
+    return merge(most, turned(widen<Accumulator>(x)));
+  }
+  __device__ __forceinline__ static Accumulator merge(Accumulator a, Accumulator b) {
+    if constexpr (std::is_same_v<Accumulator, float>) {
+      return ptx::max_nan_f32(a, b);
+    } else if constexpr (std::is_same_v<Accumulator, double>) {
+      if (a != a || b != b) return std::numeric_limits<double>::quiet_NaN();
+      if (a == b) return std::signbit(a) ? b : a;
+      return a < b ? b : a;
+    } else {
+      return a < b ? b : a;
+    }
+  }
+  __device__ __forceinline__ Accumulator finish(Accumulator most) const {
+    return turned.back(most);
+  }
+};
+
+// The largest and its place; of equal ones, and of several NaN, the first.
+template <class T>
+struct PlaceOfLargest {
+  using Element = T;
+  using Value = Held<T>;
+  struct Accumulator {
+    Value value;
+    int64_t index;
+  };
+  static constexpr int kInputs = 1;
+
+  Turned<Value> turned;
+
+  __device__ __forceinline__ static Accumulator none() {
+    return {least<Value>(), std::numeric_limits<int64_t>::max()};
+  }
+  // Elements come in the order of their places, so the first of equals stays. What is not at most
+  // the largest so far is larger, or one of the two is NaN.
+  __device__ __forceinline__ Accumulator add(const Accumulator& most, T x, int64_t index) const {
+    const Value value = turned(widen<Value>(x));
+    const bool first = most.index == std::numeric_limits<int64_t>::max();
+    const bool larger = first || (!(value <= most.value) && most.value == most.value);
+    return {larger ? value : most.value, larger ? index : most.index};
+  }
+  __device__ __forceinline__ static Accumulator merge(const Accumulator& a, const Accumulator& b) {
+    const bool a_nan = a.value != a.value;
+    const bool b_nan = b.value != b.value;
+    const bool alike = a.value == b.value || (a_nan && b_nan);
+    const bool first = alike ? a.index < b.index : a_nan || (!b_nan && a.value > b.value);
+    return {first ? a.value : b.value, first ? a.index : b.index};
+  }
+  __device__ __forceinline__ int64_t finish(const Accumulator& most) const { return most.index; }
+};
+
+// ---- Tests ------------------------------------------------------------------------------------
+
+// Whether any word, less its sign bit, is other than 0; or is 0, and the answer is turned round,
+// for `all`. Word is an unsigned integer of the element's size.
+template <class Word>
+struct AnyOf {
+  using Element = Word;
+  using Accumulator = uint32_t;
+  static constexpr int kInputs = 1;
+
+  Word kept = static_cast<Word>(~Word{0});
+  bool all = false;
+
+  __device__ __forceinline__ static Accumulator none() { return 0; }
+  __device__ __forceinline__ Accumulator add(Accumulator any, Word x, int64_t /*index*/) const {
+    return any | static_cast<uint32_t>(((x & kept) != 0) != all);
+  }
+  __device__ __forceinline__ static Accumulator merge(Accumulator a, Accumulator b) {
+    return a | b;
+  }
+  __device__ __forceinline__ int64_t finish(Accumulator any) const { return (any != 0) != all; }
+};
+
+// ---- Results ----------------------------------------------------------------------------------
+
+// A result as the call wants it: a float as any narrower one, an integer as any, which wraps.
+template <class Result>
+__device__ __forceinline__ void store_as(DType dtype, void* output, int64_t at, Result result) {
+  const auto put = [=]<class T>(T value) { thread::store(static_cast<T*>(output) + at, value); };
+  if constexpr (std::is_same_v<Result, double>) {
+    put(result);
+  } else if constexpr (std::is_same_v<Result, float>) {
+    switch (dtype) {
+      case DType::kF32: return put(result);
+      case DType::kF16: return put(from_float<half>(result));
+      case DType::kBf16: return put(from_float<bf16>(result));
+      case DType::kE4m3: return put(from_float<e4m3>(result));
+      default: return put(from_float<e5m2>(result));
+    }
+  } else {
+    switch (dtype) {
+      case DType::kI64: return put(static_cast<int64_t>(result));
+      case DType::kI32: return put(static_cast<int32_t>(result));
+      default: return put(static_cast<uint8_t>(result));
+    }
+  }
+}
+
+// ---- From a call to its reducer ---------------------------------------------------------------
+
+// A bool is a byte.
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
+// f(reducer) for the call's operation and dtype, one of kSet.
+template <DTypes kSet, class F>
+void with_reducer(const Sum::Call& call, const F& f) {
+  with_type<kSet & Sum::kDTypes>(call.dtype, [&]<class T>() { f(SumOf<Stored<T>>{}); });
+}
+template <DTypes kSet, class F>
+void with_reducer(const Mean::Call& call, const F& f) {
+  with_type<kSet & Mean::kDTypes>(call.dtype, [&]<class T>() {
+    using Reducer = SumOf<Stored<T>>;
+    f(Reducer{.divisor = static_cast<typename Reducer::Accumulator>(call.count)});
+  });
+}
+template <DTypes kSet, class F>
+void with_reducer(const Prod::Call& call, const F& f) {
+  with_type<kSet & Prod::kDTypes>(call.dtype, [&]<class T>() { f(ProductOf<Stored<T>>{}); });
+}
+template <DTypes kSet, class F>
+void with_reducer(const Extremum::Call& call, const F& f) {
+  with_type<kSet & Extremum::kDTypes>(call.dtype, [&]<class T>() {
+    using Reducer = LargestOf<Stored<T>>;
+    f(Reducer{.turned = {call.least, false}});
+  });
+}
+template <DTypes kSet, class F>
+void with_reducer(const ArgExtremum::Call& call, const F& f) {
+  with_type<kSet & ArgExtremum::kDTypes>(call.dtype, [&]<class T>() {
+    using Reducer = PlaceOfLargest<Stored<T>>;
+    f(Reducer{.turned = {call.least, false}});
+  });
+}
+template <DTypes kSet, class F>
+void with_reducer(const Test::Call& call, const F& f) {
+  const auto with = [&]<class Word>(Word sign) {
+    const bool has_sign = is_float(call.dtype);
+    f(AnyOf<Word>{.kept = static_cast<Word>(has_sign ? ~sign : ~Word{0}), .all = call.all});
+  };
+  switch (size_of(call.dtype)) {
+    case 1: return with(uint8_t{0x80});
+    case 2: return with(uint16_t{0x8000});
+    case 4: return with(uint32_t{0x80000000});
+    default:
+      if constexpr ((kSet & DTypes{DType::kF64, DType::kI64}).bits != 0) {
+        return with(uint64_t{0x8000000000000000});
+      }
+  }
+}
+template <DTypes kSet, class F>
+void with_reducer(const VectorNorm::Call& call, const F& f) {
+  with_type<kSet & VectorNorm::kDTypes>(call.dtype, [&]<class T>() {
+    if (call.order == VectorNorm::Order::kInfinity) {
+      using Reducer = LargestOf<T>;
+      f(Reducer{.turned = {false, true}});
+    } else {
+      f(PowersOf<T>{.squares = call.order == VectorNorm::Order::kTwo});
+    }
+  });
+}
+template <DTypes kSet, class F>
+void with_reducer(const Dot::Call& call, const F& f) {
+  with_type<kSet & Dot::kDTypes>(call.dtype, [&]<class T>() { f(ProductsOf<T>{}); });
+}
+
+}  // namespace ws::reduce
+#endif
