@@ -1,5 +1,5 @@
-// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "tanh"), and the maximum
-// that lets a NaN through (PTX ISA, "max").
+// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "rsqrt", "tanh"), and the
+// maximum that lets a NaN through (PTX ISA, "max").
 // thread/math.hpp is what kernels call. The emulated bodies are accurate where the hardware errs
 // within its bounds, but flush subnormals as it does.
 #pragma once
@@ -49,6 +49,17 @@ __device__ __forceinline__ float rcp_approx_ftz_f32(float x) {
 #else
   float result = 0;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+// 1 / sqrt(x); relative error at most 2^-22.9; subnormal arguments are taken as they are.
+__device__ __forceinline__ float rsqrt_approx_f32(float x) {
+#ifdef WS_EMULATED
+  return 1.0f / std::sqrt(x);
+#else
+  float result = 0;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 #endif
 }

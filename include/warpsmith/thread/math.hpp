@@ -30,6 +30,9 @@ __device__ __forceinline__ float log(float x) { return ::logf(x); }
 // 1 / x within 1 ulp.
 __device__ __forceinline__ float reciprocal(float x) { return ptx::rcp_approx_ftz_f32(x); }
 
+// 1 / sqrt(x) within 2 ulps.
+__device__ __forceinline__ float rsqrt(float x) { return ptx::rsqrt_approx_f32(x); }
+
 __device__ __forceinline__ float tanh(float x) { return ::tanhf(x); }
 
 // Relative error 2^-11.

@@ -1,0 +1,44 @@
+// Moments: count, mean and sum of squared distances from it, of a set of numbers that grows by one
+// (Welford) or by another set (Chan).
+//
+// Welford, "Note on a method for calculating corrected sums of squares and products", 1962; Chan,
+// Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+// 1979. Distances are taken from a mean near by, so nothing cancels where the mean is far from 0.
+#pragma once
+
+#include "warpsmith/thread/math.hpp"
+
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+namespace ws::thread {
+
+struct alignas(16) Moments {  // 16 bytes, which one store moves between blocks of a cluster
+  float count;
+  float mean;
+  float squares;  // sum((x - mean)^2)
+  float unused;
+
+  // Of no numbers.
+  __device__ __forceinline__ static Moments none() { return {0.0F, 0.0F, 0.0F, 0.0F}; }
+};
+
+// One number more.
+__device__ __forceinline__ Moments add(const Moments& m, float x) {
+  const float count = m.count + 1.0F;
+  const float before = x - m.mean;
+  const float mean = fma(before, reciprocal(count), m.mean);
+  return {count, mean, fma(before, x - mean, m.squares), 0.0F};
+}
+
+// Of both sets. Same bits for (a, b) and (b, a): a difference that changes its sign only meets
+// another that does.
+__device__ __forceinline__ Moments merge(const Moments& a, const Moments& b) {
+  const float count = a.count + b.count;
+  const float share = count > 0.0F ? reciprocal(count) : 0.0F;
+  const float apart = b.mean - a.mean;
+  const float tilt = (b.count - a.count) * share;
+  return {count, 0.5F * fma(apart, tilt, a.mean + b.mean),
+          fma(apart * apart, a.count * b.count * share, a.squares + b.squares), 0.0F};
+}
+
+}  // namespace ws::thread
+#endif
