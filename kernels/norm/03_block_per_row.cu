@@ -8,10 +8,11 @@ constexpr DTypes kF32Only = {DType::kF32};
 constexpr DTypes kF16Only = {DType::kF16};
 constexpr std::string_view kFile = "03_block_per_row.cuh";
 
-constexpr Seed kSeeds[] = {{.name = "layer_norm_f32", .operation = "layer_norm", .dtypes = kF32Only},
-                           {.name = "layer_norm_f16_f32", .operation = "layer_norm", .dtypes = kF16Only},
-                           {.name = "rms_norm_f32", .operation = "rms_norm", .dtypes = kF32Only},
-                           {.name = "rms_norm_f16_f32", .operation = "rms_norm", .dtypes = kF16Only}};
+constexpr Seed kSeeds[] = {
+    {.name = "layer_norm_f32", .operation = "layer_norm", .dtypes = kF32Only},
+    {.name = "layer_norm_f16_f32", .operation = "layer_norm", .dtypes = kF16Only},
+    {.name = "rms_norm_f32", .operation = "rms_norm", .dtypes = kF32Only},
+    {.name = "rms_norm_f16_f32", .operation = "rms_norm", .dtypes = kF16Only}};
 constexpr Seed kX4Seeds[] = {
     {.name = "layer_norm_f32x4", .operation = "layer_norm", .dtypes = kF32Only},
     {.name = "rms_norm_f32x4", .operation = "rms_norm", .dtypes = kF32Only}};

@@ -108,7 +108,8 @@ struct BlockPerRow {
                       " elements, not ", call.rows.columns) &&
            why.unless(aligned(call.rows.data[kX]) && aligned(call.rows.data[kY]) &&
                           aligned(call.weight.data) && aligned(call.bias.data),
-                      "accesses ", bytes, " bytes at a time: needs tensors that start at a multiple");
+                      "accesses ", bytes,
+                      " bytes at a time: needs tensors that start at a multiple");
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {

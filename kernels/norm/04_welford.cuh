@@ -32,11 +32,14 @@ struct WelfordKernel {
     float squares = 0;  // sum((x - mean)^2)
     for (int64_t i = lane_index(); i < a.columns; i += kWarpSize) {
       const float v = to_float(thread::load(x + i));
-      const float next = kCentred ? v : v * v;
-      const float before = next - mean;
       count += 1;
-      mean += before / count;
-      squares += before * (next - mean);
+      if constexpr (kCentred) {
+        const float before = v - mean;
+        mean += before / count;
+        squares += before * (v - mean);
+      } else {  // an infinite mean has to stay what it is
+        mean = mean * (1 - 1 / count) + v * v / count;
+      }
     }
     // Two sets of numbers are one by Chan's formula, in thread/moments.hpp.
     const auto all =

@@ -41,9 +41,8 @@ Tensor statistic_of(const Tensor& x) {
 }
 void check_statistic(const Problem& problem, std::string_view name) {
   const Tensor& tensor = problem[name];
-  if (tensor.exists() &&
-      (tensor.dtype != DType::kF32 || !tensor.same_shape(statistic_of(problem.tensor(0)))))
-      [[unlikely]] {
+  if (tensor.exists() && (tensor.dtype != DType::kF32 ||
+                          !tensor.same_shape(statistic_of(problem.tensor(0))))) [[unlikely]] {
     refuse(problem, name, tensor, "f32 with one element a row");
   }
 }
@@ -93,8 +92,8 @@ void Forward<kCentred>::infer(Problem& problem) {
   }
   const bool prenorm = problem.flag("prenorm");
   if (prenorm && !problem["residual"].exists()) [[unlikely]] {
-    throw InvalidArgument(
-        concatenate(problem.operation->name, ": prenorm=true gives x + residual: needs 'residual'"));
+    throw InvalidArgument(concatenate(problem.operation->name,
+                                      ": prenorm=true gives x + residual: needs 'residual'"));
   }
   problem["y"] = Tensor::like(x);
   problem["sum"] = prenorm ? Tensor::like(x) : Tensor{};

@@ -35,9 +35,9 @@ struct ForwardCall {
   static constexpr bool kCentred = kCentred_;  // layer_norm subtracts the mean
 
   DType dtype;
-  DType parameter_dtype;                 // of weight and bias
-  RowLayout<kForwardOperands> rows;      // residual and sum need not exist
-  RowLayout<kStatistics> statistics;     // outputs; of x where there are none
+  DType parameter_dtype;              // of weight and bias
+  RowLayout<kForwardOperands> rows;   // residual and sum need not exist
+  RowLayout<kStatistics> statistics;  // outputs; of x where there are none
   bool wants_statistics;
   bool allows_f16_sums;
   Columns weight;
@@ -64,7 +64,7 @@ struct BackwardCall {
 
 // ---- Tables -----------------------------------------------------------------------------------
 
-inline constexpr std::string_view kForwardExtents[] = {"rows", "columns", "outer",
+inline constexpr std::string_view kForwardExtents[] = {"rows", "columns",  "outer",
                                                        "step", "operands", "residual"};
 inline constexpr std::string_view kBackwardExtents[] = {"rows", "columns",  "outer",
                                                         "step", "operands", "recompute"};
@@ -89,8 +89,9 @@ inline constexpr Attribute kAccF16 = {
     .name = "acc_f16",
     .kind = Value::Kind::kBool,
     .standard = false,
-    .doc = "the caller accepts sums in f16, 1 % off, and promises that those of a row's squares "
-           "stay below 65504: rungs called acc_f16 may run",
+    .doc =
+        "the caller accepts sums in f16, 1 % off, and promises that those of a row's squares "
+        "stay below 65504: rungs called acc_f16 may run",
 };
 inline constexpr Parameter kWeight = {
     .name = "weight", .optional = true, .doc = "[N], dtype of x or f32; 1 where left out"};
@@ -190,7 +191,7 @@ struct LayerNorm : Forward<true> {
       "(h.float().var(-1, unbiased=False) + eps).rsqrt() if stats else None, "
       "h if prenorm else None))"
       "(x if residual is None else x + residual, lambda p: None if p is None else p.to(x.dtype))";
-  // Through mean and rstd too, where somebody uses them. 
+  // Through mean and rstd too, where somebody uses them.
   static constexpr std::string_view kGradient =
       "(lambda h: (lambda d: (lambda dx: (dx, d[1] if weight is not None else None, "
       "d[2] if bias is not None else None, dx if residual is not None else None))"
@@ -249,8 +250,8 @@ struct RmsNorm : Forward<false> {
       "(ops.rms_norm_backward(torch.zeros_like(h) if g_y is None else g_y, h, weight, "
       "rstd if stats else None, eps=eps)))"
       "(x if residual is None else x + residual)";
-  static constexpr Parameter kParameters[] = {kXFirst,   kWeight,  kResidualIn,
-                                              kYOut, kRstdOut, kSumOut};
+  static constexpr Parameter kParameters[] = {kXFirst, kWeight,  kResidualIn,
+                                              kYOut,   kRstdOut, kSumOut};
   static constexpr Attribute kAttributes[] = {
       {.name = "eps",
        .kind = Value::Kind::kFloat,
@@ -273,7 +274,8 @@ struct LayerNormBackward : Backward<true> {
       "gradients of layer_norm: of its input, its weight and its bias";
   static constexpr std::string_view kSource = LayerNorm::kSource;
   static constexpr std::string_view kFormula =
-      "dx = (u - mean(u) - z * mean(u * z)) * rstd, dweight = sum(grad * z), dbias = sum(grad) over "
+      "dx = (u - mean(u) - z * mean(u * z)) * rstd, dweight = sum(grad * z), dbias = sum(grad) "
+      "over "
       "rows, u = grad * weight, z = (x - mean) * rstd";
   // On a GPU in the dtypes as they are; torch's CPU kernel wants them alike, so there in f64.
   static constexpr std::string_view kTorch =

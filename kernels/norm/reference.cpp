@@ -58,9 +58,8 @@ Statistics statistics_of(std::span<const double> row, bool centred, double eps) 
 // x + residual in f32, rounded to the dtype.
 double rounded_sum(DType dtype, double x, double residual) {
   const float sum = static_cast<float>(x) + static_cast<float>(residual);
-  return with_type<kFloats>(dtype, [&]<class T>() -> double {
-    return to_float(from_float<T>(sum));
-  });
+  return with_type<kFloats>(dtype,
+                            [&]<class T>() -> double { return to_float(from_float<T>(sum)); });
 }
 
 // ---- Cases ------------------------------------------------------------------------------------
@@ -118,10 +117,8 @@ constexpr Case placed(Case chosen, int offset, int64_t padding) {
 }
 
 constexpr Case kForwardSmoke[] = {
-    forward({2, 33}),
-    in_f16(3, 64),
-    forward({5, 1000}, true),
-    forward({3, 264, 0, 0, kF32, 1}, true, true),
+    forward({2, 33}),         in_f16(3, 64),
+    forward({5, 1000}, true), forward({3, 264, 0, 0, kF32, 1}, true, true),
     forward({3, 34000}),  // several blocks of a cluster
 };
 constexpr Case kForwardVerify[] = {
@@ -272,10 +269,14 @@ constexpr Case kBackwardVerify[] = {
     backward({16, 40, 0, 3}),
 };
 constexpr Case kBackwardBench[] = {
-    backward({262144, 256}),  backward({65536, 1024}),
-    backward({16384, 4096}),  backward({8192, 8192}),
-    backward({4096, 32768}),  backward({4096, 65536}),
-    backward({1024, 262144}), backward({16384, 4096, 0, 0, kF32}),
+    backward({262144, 256}),
+    backward({65536, 1024}),
+    backward({16384, 4096}),
+    backward({8192, 8192}),
+    backward({4096, 32768}),
+    backward({4096, 65536}),
+    backward({1024, 262144}),
+    backward({16384, 4096, 0, 0, kF32}),
     backward({16384, 4096, 0, 0, kWeightAndBias, 1}),
 };
 
@@ -316,7 +317,8 @@ Cost Forward<kCentred>::cost(const Problem& problem) {
   const auto elements = static_cast<double>(problem["x"].elements());
   for (const Tensor& tensor : problem.tensors) {
     if (tensor.exists()) {
-      cost.bytes += static_cast<double>(tensor.elements() * static_cast<int64_t>(size_of(tensor.dtype)));
+      cost.bytes +=
+          static_cast<double>(tensor.elements() * static_cast<int64_t>(size_of(tensor.dtype)));
     }
   }
   // Sum, centre, square, scale, shift; of rms_norm square and scale.
@@ -446,7 +448,8 @@ Cost Backward<kCentred>::cost(const Problem& problem) {
   const auto elements = static_cast<double>(problem["x"].elements());
   for (const Tensor& tensor : problem.tensors) {
     if (tensor.exists()) {
-      cost.bytes += static_cast<double>(tensor.elements() * static_cast<int64_t>(size_of(tensor.dtype)));
+      cost.bytes +=
+          static_cast<double>(tensor.elements() * static_cast<int64_t>(size_of(tensor.dtype)));
     }
   }
   cost.flops = elements * (kCentred ? 12 : 8);
@@ -503,9 +506,8 @@ void Backward<kCentred>::reference(const Problem& problem, Slice slice,
       z[i] = element(x, at);
       g[i] = element(grad, at);
     }
-    const Statistics s = rstd.exists()
-                             ? Statistics{element_or(mean, r, 0), element(rstd, r)}
-                             : statistics_of(z, kCentred, problem.number("eps"));
+    const Statistics s = rstd.exists() ? Statistics{element_or(mean, r, 0), element(rstd, r)}
+                                       : statistics_of(z, kCentred, problem.number("eps"));
     double sum = 0;      // of grad * weight
     double product = 0;  // of grad * weight * z
     for (size_t i = 0; i < z.size(); ++i) {
@@ -537,9 +539,8 @@ void Backward<kCentred>::fill(const Problem& problem, int index, uint64_t seed) 
   } else if (name == "mean") {
     fill_with(tensor, [&](int64_t i) { return 0.25 * normal(i); });
   } else if (name == "rstd") {
-    fill_with(tensor, [&](int64_t i) {
-      return 0.5 + random_uniform(seed, static_cast<uint64_t>(i));
-    });
+    fill_with(tensor,
+              [&](int64_t i) { return 0.5 + random_uniform(seed, static_cast<uint64_t>(i)); });
   } else {
     fill_with(tensor, normal);
   }

@@ -51,5 +51,30 @@ class AllReduce {
   int turn_ = 0;
 };
 
+// The same of a block whose whole warps, up to kMostThreads / 32, are counted at launch; once a
+// kernel. `none` changes nothing it is combined with.
+template <class T, int kMostThreads>
+class AllReduceOfLaunch {
+  static constexpr int kMostWarps = kMostThreads / kWarpSize;
+  static_assert(kMostThreads % kWarpSize == 0 && kMostWarps <= kWarpSize);
+
+ public:
+  struct Storage {
+    SharedArray<T, kMostWarps> partials;
+  };
+
+  // Of values that the lanes of each warp already share; every thread gets the same bits.
+  template <class Combine>
+  __device__ __forceinline__ static T of_warps(Storage& storage, const T& value, const T& none,
+                                               const Combine& combine) {
+    const int warps = block_threads() / kWarpSize;
+    if (lane_index() == 0) storage.partials[warp_index()] = value;
+    ptx::barrier_sync();
+    T partial = none;
+    if (lane_index() < warps) partial = storage.partials[lane_index()];
+    return warp::all_reduce(partial, combine);
+  }
+};
+
 }  // namespace ws::block
 #endif

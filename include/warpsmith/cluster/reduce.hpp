@@ -20,30 +20,36 @@ inline constexpr int kMaxBlocks = 16;  // of a cluster; more than 8 are not port
 //
 // A block merges its warps' values behind a barrier of these threads (kBarrier); its first warp
 // sends the result to every block by st.async, which counts the bytes on that block's mbarrier: a
-// block waits for data to arrive, never for other blocks to come to a barrier. Two sets of slots
-// serve in turn. A block sends for call i + 1 after it has read the slots of call i, and nobody
-// sends for call i + 2 before all have sent for i + 1: so two sets are enough.
-template <ptx::ClusterValue T, int kThreads, int kBarrier = 1>
+// block waits for data to arrive, never for other blocks to come to a barrier.
+//
+// A call may be made in two parts, so that other work covers the way between blocks: send(), and
+// later receive(); up to kAhead more sends may lie between them. Sets of slots serve in turn. With
+// none ahead two are enough: a block sends for call i + 1 after it has read the slots of call i,
+// and nobody sends for call i + 2 before all have sent for i + 1. Each send that may run ahead adds
+// two, since a block is then known to have read no more than the slots of that many calls before.
+template <ptx::ClusterValue T, int kThreads, int kBarrier = 1, int kAhead = 0>
 class AllReduce {
   static constexpr int kWarps = kThreads / kWarpSize;
   static_assert(
       kThreads % kWarpSize == 0 && std::has_single_bit(static_cast<unsigned>(kWarps)) &&
           kWarps <= kWarpSize,
       "1, 2, 4, 8, 16 or 32 whole warps, so that one warp can read all of their partials");
+  static constexpr int kSets = 2 + 2 * kAhead;
+  static_assert(std::has_single_bit(static_cast<unsigned>(kSets)));
 
  public:
   struct Storage {
-    SharedArray<T, 2 * kWarps> warps;
-    SharedArray<T, 2 * kMaxBlocks> blocks;
-    ptx::Mbarrier arrived[2];
+    SharedArray<T, kSets * kWarps> warps;
+    SharedArray<T, kSets * kMaxBlocks> blocks;
+    ptx::Mbarrier arrived[kSets];
   };
 
   // Every thread of the cluster constructs and meets the others here: no block may send to one that
   // has not begun.
   __device__ __forceinline__ explicit AllReduce(Storage& storage) : storage_(storage) {
     if (thread_index() == 0) {
-      ptx::mbarrier_init(storage.arrived[0], 1);
-      ptx::mbarrier_init(storage.arrived[1], 1);
+#pragma unroll
+      for (ptx::Mbarrier& arrived : storage.arrived) ptx::mbarrier_init(arrived, 1);
       ptx::fence_mbarrier_init();
     }
     ptx::cluster_sync();
@@ -57,19 +63,26 @@ class AllReduce {
 
   // The same where the lanes of each warp already hold their warp's value.
   template <class Combine>
-  __device__ __forceinline__ T of_warps(T value, const T& none, const Combine& combine) {
-    const int set = turn_ & 1;
-    const auto parity = static_cast<uint32_t>(turn_ >> 1 & 1);
-    ++turn_;
-    const int blocks = cluster_size();
+  __device__ __forceinline__ T of_warps(const T& value, const T& none, const Combine& combine) {
+    send_warps(value, combine);
+    return receive(none, combine);
+  }
+
+  // In two parts. The lanes of each warp hold their warp's value.
+  template <class Combine>
+  __device__ __forceinline__ void send_warps(const T& value, const Combine& combine) {
+    const int set = sent_++ % kSets;
     if (lane_index() == 0) storage_.warps[set * kWarps + warp_index()] = value;
     ptx::barrier_sync(kBarrier, kThreads);
-    if (blocks == 1 || warp_index() == 0) {
-      const T partial = storage_.warps[set * kWarps + lane_index() % kWarps];
-      value = warp::all_reduce<kWarps>(partial, combine);
-      if (blocks == 1) return value;  // st.async is for others
-      send(value, set, blocks);
-    }
+    // st.async is for others: a block alone has all that it needs.
+    if (warp_index() == 0 && cluster_size() > 1) send(of_block(set, combine), set);
+  }
+  template <class Combine>
+  __device__ __forceinline__ T receive(const T& none, const Combine& combine) {
+    const int set = received_ % kSets;
+    const auto parity = static_cast<uint32_t>(received_++ / kSets & 1);
+    const int blocks = cluster_size();
+    if (blocks == 1) return of_block(set, combine);
     ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(storage_.arrived[set], parity);
     T total = none;
     const int sender = lane_index() % kMaxBlocks;
@@ -81,8 +94,15 @@ class AllReduce {
   __device__ __forceinline__ void finish() const { ptx::cluster_sync(); }
 
  private:
+  template <class Combine>
+  __device__ __forceinline__ T of_block(int set, const Combine& combine) {
+    const T partial = storage_.warps[set * kWarps + lane_index() % kWarps];
+    return warp::all_reduce<kWarps>(partial, combine);
+  }
+
   // By the first warp: the block's value to each block of the cluster, this one too.
-  __device__ __forceinline__ void send(const T& value, int set, int blocks) {
+  __device__ __forceinline__ void send(const T& value, int set) {
+    const int blocks = cluster_size();
     const int lane = lane_index();
     if (lane == 0) {
       ptx::mbarrier_arrive_expect_tx(storage_.arrived[set],
@@ -96,7 +116,8 @@ class AllReduce {
   }
 
   Storage& storage_;
-  int turn_ = 0;
+  int sent_ = 0;
+  int received_ = 0;
 };
 
 #endif

@@ -1,0 +1,52 @@
+// The norm family: its one table of rungs, in teaching order.
+#include "kernels/norm/01_thread_per_row.cuh"
+#include "kernels/norm/02_warp_per_row.cuh"
+#include "kernels/norm/04_welford.cuh"
+#include "kernels/norm/05_any_layout.cuh"
+
+namespace ws::norm {
+
+// Rungs of units of their own.
+extern const Rung kBlockPerRow, kBlockPerRowX4, kBlockPerRowX8, kBlockPerRowX8Pack;
+extern const Rung kBlockPerRowAccF16, kBlockPerRowX2AccF16, kBlockPerRowX8AccF16,
+    kBlockPerRowX8PackAccF16;
+extern const Rung kRowInRegisters, kClusterPerRow, kClusterQueue;
+
+namespace {
+
+constexpr const Rung* kRungs[] = {
+    &kThreadPerRow,
+    &kWarpPerRow,
+    &kBlockPerRow,
+    &kBlockPerRowX4,
+    &kBlockPerRowX8,
+    &kBlockPerRowX8Pack,
+    &kBlockPerRowAccF16,
+    &kBlockPerRowX2AccF16,
+    &kBlockPerRowX8AccF16,
+    &kBlockPerRowX8PackAccF16,
+    &kWelford,
+    &kAnyLayout,
+    &kRowInRegisters,
+    &kClusterPerRow,
+    &kClusterQueue,
+};
+constexpr Operation kOperations[] = {operation_of<LayerNorm>(), operation_of<RmsNorm>()};
+
+constexpr const Rung* kForwardByWorth[] = {&kRowInRegisters, &kClusterQueue, &kClusterPerRow,
+                                           &kAnyLayout};
+
+}  // namespace
+
+std::span<const Rung* const> LayerNorm::by_worth(const Call& /*call*/) { return kForwardByWorth; }
+std::span<const Rung* const> RmsNorm::by_worth(const Call& /*call*/) { return kForwardByWorth; }
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "norm",
+    .summary = "layer_norm and rms_norm over the last dimension, and their gradients",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::norm
