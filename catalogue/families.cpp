@@ -14,6 +14,9 @@ extern const Family kFamily;
 namespace gemm {
 extern const Family kFamily;
 }
+namespace norm {
+extern const Family kFamily;
+}
 namespace reduce {
 extern const Family kFamily;
 }
@@ -23,6 +26,7 @@ std::span<const Family* const> families() {
       &elementwise::kFamily,
       &softmax::kFamily,
       &gemm::kFamily,
+      &norm::kFamily,
       &reduce::kFamily,
   };
   return kFamilies;
