@@ -88,7 +88,9 @@ bool aligned_rows(const ForwardCall<kCentred>& call, Why& why) {
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
 
-inline constexpr auto kPlus = [](float a, float b) { return a + b; };
+struct Plus {
+  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+};
 
 // ---- Parameters -------------------------------------------------------------------------------
 
@@ -239,7 +241,7 @@ __device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Hold
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) sum += x[v][i];
     }
-    sum = warp::all_reduce<kLanes>(sum, kPlus);
+    sum = warp::all_reduce<kLanes>(sum, Plus{});
     const float mean = count > 0 ? sum * thread::reciprocal(count) : 0.0F;
     float squares = 0;
 #pragma unroll
@@ -251,7 +253,7 @@ __device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Hold
         squares = thread::fma(away, away, squares);
       }
     }
-    return thread::Moments{count, mean, warp::all_reduce<kLanes>(squares, kPlus), 0.0F};
+    return thread::Moments{count, mean, warp::all_reduce<kLanes>(squares, Plus{}), 0.0F};
   } else {
     float squares = 0;
 #pragma unroll
@@ -259,7 +261,7 @@ __device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Hold
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) squares = thread::fma(x[v][i], x[v][i], squares);
     }
-    return warp::all_reduce<kLanes>(squares, kPlus);
+    return warp::all_reduce<kLanes>(squares, Plus{});
   }
 }
 
