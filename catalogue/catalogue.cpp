@@ -123,6 +123,14 @@ void check_overlap(const Problem& problem) {
   }
 }
 
+bool writes_elements(const AnyCall& call) {
+  const std::span<const Parameter> parameters = call.operation().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].is_written() && call.problem().tensors[i].elements() != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int Operation::index_of(std::string_view parameter) const {
@@ -346,18 +354,15 @@ const Rung& best(const AnyCall& call, int capability) {
 
 Workspace workspace_of(const Rung& rung, const AnyCall& call) {
   const Implementation* implementation = rung.of(call.operation());
-  return implementation == nullptr ? Workspace{} : implementation->workspace(call.typed());
+  if (implementation == nullptr || !writes_elements(call)) return {};
+  return implementation->workspace(call.typed());
 }
 
 void run(const Rung& rung, const AnyCall& call, const Context& context) {
   raise_device_error();
+  if (!writes_elements(call)) return;
   const Problem& problem = call.problem();
   const std::span<const Parameter> parameters = call.operation().parameters;
-  bool empty = true;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].is_written()) empty = empty && problem.tensors[i].elements() == 0;
-  }
-  if (empty) return;
   try {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Tensor& tensor = problem.tensors[i];

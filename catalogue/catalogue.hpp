@@ -282,7 +282,7 @@ bool takes(const Rung& rung, const AnyCall& call, int capability);
 Reason why_not(const Rung& rung, const AnyCall& call, int capability);
 // The fastest rung for the call. Throws where none takes it.
 const Rung& best(const AnyCall& call, int capability);
-Workspace workspace_of(const Rung& rung, const AnyCall& call);
+Workspace workspace_of(const Rung& rung, const AnyCall& call);  // none where nothing is written
 // Runs a call that the rung takes; throws ws::Error that carries rung and problem, also where the
 // device has reported an error since (see warpsmith/device_error.hpp). Calls without elements to
 // write return at once.
