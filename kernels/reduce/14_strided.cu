@@ -36,7 +36,7 @@ struct Plan {
     };
     across = std::max(outputs_are_closer ? kWarpSize : 1, kBlockThreads / power(call.count));
     across = std::min(across, power(call.outputs));
-    parts.groups = divide_up(call.outputs, int64_t{across});
+    parts.groups = divide_up(std::max<int64_t>(call.outputs, 1), int64_t{across});
     const int64_t rows = kBlockThreads / across;
     const int64_t most = divide_up(call.count, rows * kUnroll * 4);
     const int64_t blocks = int64_t{4} * device_facts().multiprocessors;

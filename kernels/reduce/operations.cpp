@@ -145,13 +145,14 @@ Call call_of(const Problem& problem, bool any_order = true) {
 }  // namespace
 
 bool Reduction::has_rows() const {
-  if (count == 0 || kept_loops > 1 || reduced_loops > 1) return false;
+  if (count == 0 || outputs == 0 || kept_loops > 1 || reduced_loops > 1) return false;
   return reduced_loops == 0 ||
          (reduced[0].strides[0] == 1 && (inputs[1] == nullptr || reduced[0].strides[1] == 1));
 }
 
 bool Reduction::has_columns() const {
-  if (count == 0 || reduced_loops > 1 || kept_loops < 1 || kept_loops > 2) return false;
+  if (count == 0 || outputs == 0) return false;
+  if (reduced_loops > 1 || kept_loops < 1 || kept_loops > 2) return false;
   const Loop& inner = kept[static_cast<size_t>(kept_loops - 1)];
   return inner.strides[0] == 1 && inner.strides[1] == 1;
 }

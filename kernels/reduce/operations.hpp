@@ -148,7 +148,6 @@ struct OverDims {
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cost cost(const Problem& problem);
   static int64_t items(const Problem& problem, const Parameter& output);
-  static std::span<const Peer> peers();
 };
 
 // ---- The operations -----------------------------------------------------------------------------
@@ -174,6 +173,7 @@ struct Sum : OverDims {
   static Cases cases();
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);
 };
 
@@ -248,6 +248,7 @@ struct Amax : Extremum {
 
   static Call call(const Problem& problem);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);
 };
 struct Amin : Extremum {
@@ -287,6 +288,7 @@ struct Argmax : ArgExtremum {
 
   static Call call(const Problem& problem);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);
 };
 struct Argmin : ArgExtremum {

@@ -1,9 +1,162 @@
-// What a C++ user would call instead. Only the CUDA build has it.
+// The peer "cub": CCCL's device-wide reductions, part of the toolkit. Only the CUDA build has it.
 #include "kernels/reduce/operations.hpp"
 
-namespace ws::reduce {
+#ifdef WS_EMULATED
 
-std::span<const Peer> OverDims::peers() { return {}; }
+namespace ws::reduce {
+std::span<const Peer> Sum::peers() { return {}; }
+std::span<const Peer> Amax::peers() { return {}; }
+std::span<const Peer> Argmax::peers() { return {}; }
+std::span<const Peer> Dot::peers() { return {}; }
+}  // namespace ws::reduce
+
+#else
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_reduce.cuh>
+#include <cub/device/device_segmented_reduce.cuh>
+
+namespace ws::reduce {
+namespace {
+
+constexpr DTypes kTaken = kFloats;
+
+// CUDA's own types, which CUB loads 16 bytes at a time.
+template <class T>
+struct CudaType {
+  using Type = T;
+};
+template <>
+struct CudaType<half> {
+  using Type = __half;
+};
+template <>
+struct CudaType<bf16> {
+  using Type = __nv_bfloat16;
+};
+
+struct ToFloat {
+  template <class T>
+  __device__ __forceinline__ float operator()(T x) const {
+    return static_cast<float>(x);
+  }
+};
+struct Plus {
+  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+};
+
+// Each calls CUB; without `memory` it says how many bytes of it there must be.
+struct SumAll {
+  template <class T>
+  static cudaError_t run(const Sum::Call& call, void* memory, size_t& bytes, Stream stream) {
+    const auto* x = static_cast<const T*>(call.inputs[0]);
+    auto* y = static_cast<T*>(call.output);
+    if constexpr (std::is_same_v<T, float>) {
+      return cub::DeviceReduce::Sum(memory, bytes, x, y, call.count, stream);
+    } else {  // in f32, as the rungs
+      return cub::DeviceReduce::TransformReduce(memory, bytes, x, y, call.count, Plus{}, ToFloat{},
+                                                0.0F, stream);
+    }
+  }
+};
+struct SumRows {
+  struct Start {
+    int64_t pitch;
+    __device__ __forceinline__ int64_t operator()(int64_t row) const { return row * pitch; }
+  };
+  template <class T>
+  static cudaError_t run(const Sum::Call& call, void* memory, size_t& bytes, Stream stream) {
+    const auto* x = static_cast<const float*>(call.inputs[0]);
+    auto* y = static_cast<float*>(call.output);
+    const thrust::counting_iterator<int64_t> rows(0);
+    const auto starts = thrust::make_transform_iterator(rows, Start{call.count});
+    return cub::DeviceSegmentedReduce::Sum(memory, bytes, x, y, call.outputs, starts, starts + 1,
+                                           stream);
+  }
+};
+struct MaxAll {
+  template <class T>
+  static cudaError_t run(const Amax::Call& call, void* memory, size_t& bytes, Stream stream) {
+    return cub::DeviceReduce::Max(memory, bytes, static_cast<const T*>(call.inputs[0]),
+                                  static_cast<T*>(call.output), call.count, stream);
+  }
+};
+struct ArgmaxAll {
+  // Where the largest value goes, which nobody asked for: 16 bytes before CUB's own memory.
+  template <class T>
+  static cudaError_t run(const Argmax::Call& call, void* memory, size_t& bytes, Stream stream) {
+    constexpr size_t kBefore = 256;
+    void* own = memory == nullptr ? nullptr : static_cast<std::byte*>(memory) + kBefore;
+    bytes -= std::min(bytes, kBefore);
+    const cudaError_t status = cub::DeviceReduce::ArgMax(
+        own, bytes, static_cast<const T*>(call.inputs[0]), static_cast<T*>(memory),
+        static_cast<int64_t*>(call.output), call.count, stream);
+    bytes += kBefore;
+    return status;
+  }
+};
+
+template <class Op, class Way>
+cudaError_t call_cub(const Problem& problem, void* memory, size_t& bytes, Stream stream) {
+  const typename Op::Call call = Op::call(problem);
+  return with_type<kTaken>(call.dtype, [&]<class T>() {
+    return Way::template run<typename CudaType<T>::Type>(call, memory, bytes, stream);
+  });
+}
+template <class Op, class Way>
+size_t workspace(const Problem& problem) {
+  size_t bytes = 0;
+  detail::check_cuda(call_cub<Op, Way>(problem, nullptr, bytes, nullptr), "cub, bytes it needs");
+  return bytes;
+}
+template <class Op, class Way>
+void run(const Problem& problem, const Context& context) {
+  size_t bytes = workspace<Op, Way>(problem);
+  detail::check_cuda(call_cub<Op, Way>(problem, context.workspace, bytes, context.stream), "cub");
+}
+
+Reason refuse(bool takes, std::string_view what) { return takes ? Reason{} : Reason(what); }
+
+template <class Op>
+Reason supports_all(const Problem& problem) {
+  const typename Op::Call call = Op::call(problem);
+  return refuse(call.has_rows() && call.outputs == 1 && kTaken.has(call.dtype) &&
+                    (call.output_dtype == call.dtype || call.output_dtype == DType::kI64),
+                "takes all elements of a dense tensor of f32, f16 or bf16");
+}
+Reason supports_rows(const Problem& problem) {
+  const Sum::Call call = Sum::call(problem);
+  return refuse(call.has_rows() && call.outputs > 1 && call.dtype == DType::kF32 &&
+                    call.kept[0].strides[0] == call.count && call.kept[0].strides[1] == 1,
+                "takes rows of f32 without gaps");
+}
+
+template <class Op, class Way>
+constexpr Peer whole() {
+  return {"cub", supports_all<Op>, workspace<Op, Way>, run<Op, Way>};
+}
+
+}  // namespace
+
+std::span<const Peer> Sum::peers() {
+  static constexpr Peer kPeers[] = {
+      whole<Sum, SumAll>(),
+      {"cub_segmented", supports_rows, workspace<Sum, SumRows>, run<Sum, SumRows>}};
+  return kPeers;
+}
+std::span<const Peer> Amax::peers() {
+  static constexpr Peer kPeers[] = {whole<Amax, MaxAll>()};
+  return kPeers;
+}
+std::span<const Peer> Argmax::peers() {
+  static constexpr Peer kPeers[] = {whole<Argmax, ArgmaxAll>()};
+  return kPeers;
+}
 std::span<const Peer> Dot::peers() { return {}; }
 
 }  // namespace ws::reduce
+#endif

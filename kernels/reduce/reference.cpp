@@ -16,6 +16,7 @@ namespace {
 template <class T, class F>
 void for_elements(const Reduction& call, int input, int64_t base, int64_t first, int64_t last,
                   const F& f) {
+  if (first >= last) return;
   const auto* data = call.input<T>(input) + base;
   const auto k = static_cast<size_t>(input);
   std::array<int64_t, kMaxRank> step{};  // of each loop

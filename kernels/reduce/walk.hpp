@@ -20,7 +20,7 @@ struct Walk {
     for (int i = 0; i < count; ++i) {
       const Loop& loop = nest[static_cast<size_t>(count - 1 - i)];
       extents[i] = loop.extent;
-      if (!wide && elements > 0) dividers[i] = thread::Divider(loop.extent);
+      if (!wide && loop.extent > 0) dividers[i] = thread::Divider(loop.extent);
       strides[i][0] = loop.strides[0];
       strides[i][1] = loop.strides[1];
     }
