@@ -1,9 +1,10 @@
-// Idea: one launch: each block adds its sum to the total by an atomic, and the last one hands it
-// on. From shuffle_pack: the second launch becomes one atomic a block. An access of 1 to 16
-// elements, accumulated in f32 (i32 of i8), or in the elements' own 16 bits where the name says
-// acc_. Traffic: every element once, kWidth elements a thread. Limits: the order of the atomics is
-// nobody's, so f32 sums differ from run to run. acc_ rungs take calls that allow it; i8 takes what
-// an i32 holds.
+// Idea: one launch: each block adds its sum to the total by an atomic; the last one hands it on.
+// From shuffle: the second launch becomes an atomic a block. An access takes 1 to 16 elements; they
+// add up in f32 (i32 of i8), or in 16 bits where the name says acc_.
+// Traffic: every element once, kWidth elements a thread.
+// Limits: the order of the atomics is nobody's, so f32 sums differ from run to run. acc_ rungs take
+// calls that allow it; i8 takes what an i32 holds.
+// Long: twelve rows of one template, as the public collections name them.
 #pragma once
 
 #include "catalogue/row.hpp"

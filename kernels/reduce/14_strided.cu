@@ -3,7 +3,8 @@
 // many, the strides say, so that neighbours read neighbours. Few outputs are shared by many blocks.
 // From block_per_row: every valid problem.
 // Traffic: every element once, one element a thread and load, four in flight.
-// Limits: none. Two divisions by multiplication an element and dimension.
+// Limits: none. A division by multiplication for each element and dimension.
+// Long: what makes a plan of any strides belongs to the idea.
 #include "catalogue/row.hpp"
 #include "kernels/reduce/parts.hpp"
 #include "kernels/reduce/reducers.hpp"

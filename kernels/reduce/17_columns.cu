@@ -4,6 +4,7 @@
 // From strided: no division, 16 bytes a load, eight rows in flight.
 // Traffic: every element once; partials of at most 4096 blocks.
 // Limits: columns side by side that start at multiples of 16 bytes.
+// Long: parts, as in one_pass, and a stripe's totals through shared memory.
 #include "catalogue/row.hpp"
 #include "kernels/reduce/fold.hpp"
 #include "kernels/reduce/parts.hpp"

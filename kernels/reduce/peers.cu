@@ -1,4 +1,5 @@
-// The peer "cub": CCCL's device-wide reductions, part of the toolkit. Only the CUDA build has it.
+// The peer "cub": CCCL's device-wide reductions, part of the toolkit.
+// Build: only nvcc reads CUB.
 #include "kernels/reduce/operations.hpp"
 
 #ifdef WS_EMULATED
