@@ -13,6 +13,7 @@ struct Rounds {
     int* numbers;  // [2, blocks]
     uint32_t* counter;
     int rounds;
+    bool leave;
   };
   struct SharedStorage {};
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
@@ -26,27 +27,31 @@ struct Rounds {
       }
       ptx::grid_sync(a.counter);
     }
+    if (a.leave) ptx::grid_leave(a.counter);
   }
 };
 
-TEST(Grid, BarrierIsReadyAgainForAnyGrid) {
-  test::in_every_order([] {
+void check(bool leave) {
+  test::in_every_order([&] {
     test::Buffer<uint32_t> counter(1);  // zero once, for all launches
     for (const int blocks : {1, 2, 7, 8}) {
       for (const int rounds : {1, 2, 5}) {
         test::Buffer<int> numbers(static_cast<size_t>(2 * blocks));
         for (int i = 0; i < blocks; ++i) numbers[static_cast<size_t>(i)] = 100 * i;
         test::run<Rounds>({.blocks = blocks, .threads = 64, .cooperative = true},
-                          {numbers.data(), counter.data(), rounds});
+                          {numbers.data(), counter.data(), rounds, leave});
         for (int i = 0; i < blocks; ++i) {
           EXPECT_EQ(numbers[static_cast<size_t>(rounds % 2 * blocks + i)],
                     100 * ((i + rounds) % blocks) + rounds);
         }
-        EXPECT_EQ(counter[0] & 0x7FFFFFFFu, 0u);
+        EXPECT_EQ(counter[0] & (leave ? 0xFFFFFFFFu : 0x7FFFFFFFu), 0u);
       }
     }
   });
 }
+
+TEST(Grid, BarrierIsReadyAgainForAnyGrid) { check(false); }
+TEST(Grid, LeavingSetsTheCounterBackToZero) { check(true); }
 
 }  // namespace
 }  // namespace ws

@@ -1,0 +1,163 @@
+// What softmax's rungs share: masks; and outputs that are exactly an input.
+#include <cstring>
+
+#include "catalogue/catalogue.hpp"
+#include "kernels/softmax/mask.hpp"
+#include "tests/run.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::softmax {
+namespace {
+
+// ---- Masks ------------------------------------------------------------------------------------
+
+struct WhereMasksAre {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    MaskRows rows;
+    const uint8_t* mask;
+    int64_t* nth;
+    int64_t* offset;
+    int64_t count;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    for (int64_t i = thread_index(); i < a.count; i += kThreads) {
+      thread::store(a.nth + i, a.rows.nth(i));
+      thread::store(a.offset + i, static_cast<int64_t>(a.rows[i] - a.mask));
+    }
+  }
+};
+
+struct Found {
+  std::vector<int64_t> nth;
+  std::vector<int64_t> offset;
+};
+Found find(const Tensor& mask, const Tensor& x) {
+  const Tensor wide = broadcast(mask, x);
+  const RowLayout<1> layout = row_layout(wide);
+  test::Buffer<int64_t> nth(static_cast<size_t>(layout.rows));
+  test::Buffer<int64_t> offset(static_cast<size_t>(layout.rows));
+  test::run<WhereMasksAre>(
+      {.blocks = 1, .threads = 32},
+      {MaskRows(layout), mask.as<const uint8_t>(), nth.data(), offset.data(), layout.rows});
+  for (int64_t row = 0; row < layout.rows; ++row) {
+    EXPECT_EQ(offset[static_cast<size_t>(row)], layout.offset(0, row)) << "row " << row;
+  }
+  return {{nth.begin(), nth.end()}, {offset.begin(), offset.end()}};
+}
+
+TEST(MaskRows, FollowTheBroadcast) {
+  const Tensor x = Tensor::dense(DType::kF16, {2, 3, 5, 16});  // batch, heads, queries, keys
+  test::Buffer<uint8_t> memory(2 * 3 * 5 * 16);
+  for (const auto& shape : std::initializer_list<std::initializer_list<int64_t>>{
+           {2, 3, 5, 16}, {2, 1, 5, 16}, {5, 16}, {1, 3, 1, 16}, {16}, {2, 1, 1, 16}}) {
+    Tensor mask = Tensor::dense(DType::kBool, shape);
+    mask.data = memory.data();
+    const Found found = find(mask, x);
+    for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(found.nth[static_cast<size_t>(i)], i);
+  }
+}
+
+TEST(MaskRows, HeadsThatShareALargeMaskComeFirst) {
+  // 5 queries of 2^20 keys: more than stays in the L2.
+  const Tensor x = Tensor::dense(DType::kF16, {2, 3, 5, 1 << 20});
+  Tensor mask = Tensor::dense(DType::kBool, {2, 1, 5, 1 << 20});
+  uint8_t anywhere = 0;
+  mask.data = &anywhere;  // where rows start is all that is asked
+  const Found found = find(mask, x);
+  std::vector<bool> seen(30);
+  for (int64_t i = 0; i < 30; ++i) {
+    const int64_t row = found.nth[static_cast<size_t>(i)];
+    EXPECT_EQ(row, i / 15 * 15 + i % 3 * 5 + i / 3 % 5);
+    seen[static_cast<size_t>(row)] = true;
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 30);
+}
+
+template <int N>
+struct Unpack {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    const uint8_t* mask;
+    uint8_t* bits;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const auto packed = PackedMask<N>::load(a.mask + thread_index() * N);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      thread::store(a.bits + thread_index() * N + i, static_cast<uint8_t>(packed[i] ? 1 : 0));
+    }
+  }
+};
+template <int N>
+void check_unpack() {
+  test::Buffer<uint8_t> mask(32 * N);
+  test::Buffer<uint8_t> bits(32 * N);
+  // Any byte but 0 is true: NumPy writes 1, views of other bytes do not.
+  for (size_t i = 0; i < mask.size(); ++i)
+    mask[i] = static_cast<uint8_t>(i % 3 == 0 ? 0 : 1 << i % 8);
+  test::run<Unpack<N>>({.blocks = 1, .threads = 32}, {mask.data(), bits.data()});
+  for (size_t i = 0; i < mask.size(); ++i) EXPECT_EQ(bits[i] != 0, mask[i] != 0) << "byte " << i;
+}
+TEST(PackedMask, EachByteByItself) {
+  check_unpack<1>();
+  check_unpack<2>();
+  check_unpack<4>();
+  check_unpack<8>();
+}
+
+// ---- In place ---------------------------------------------------------------------------------
+
+// Each rung gives the same bits where the output is an input, in any order of threads.
+TEST(InPlace, SameBitsAsElsewhere) {
+  for (const std::string_view name :
+       {"softmax", "log_softmax", "scale_mask_softmax", "softmax_backward", "log_softmax_backward",
+        "scale_mask_softmax_backward"}) {
+    const Operation& operation = operation_named(name);
+    const auto out = static_cast<int>(operation.parameters.size()) - 1;
+    for (const int64_t columns : {66, 1000, 34000}) {
+      Case chosen{.extents = {3, columns}};
+      if (operation.parameters[0].name == "x" && operation.attributes[0].name == "bounded") {
+        chosen.attributes[0] = true;
+      }
+      Problem problem = make_problem(operation, chosen, DType::kF16);
+      std::vector<std::unique_ptr<test::Buffer<uint16_t>>> buffers;
+      for (int i = 0; i <= out; ++i) {
+        buffers.push_back(
+            std::make_unique<test::Buffer<uint16_t>>(static_cast<size_t>(3 * columns)));
+        if (i < out) problem.tensor(i).data = buffers.back()->data();
+        if (i < out) operation.fill(problem, i, 17 + static_cast<uint64_t>(i));
+      }
+      problem.tensor(out) = Tensor::like(problem.tensor(0));
+      problem.tensor(out).data = buffers.back()->data();
+      for (const Rung* rung : family_of(operation).rungs) {
+        const AnyCall apart(problem);
+        if (!takes(*rung, apart, runtime::capability())) continue;
+        SCOPED_TRACE(concatenate(rung->name, ": ", apart.problem().describe()));
+        const Workspace needs = workspace_of(*rung, apart);
+        test::Buffer<uint64_t> workspace(needs.bytes / 8 + 1);
+        run(*rung, apart, {.workspace = workspace.data()});
+        runtime::synchronize_device();
+        for (int i = 0; i < out; ++i) {
+          if (problem.tensor(i).dtype != DType::kF16) continue;
+          test::in_every_order([&] {
+            test::Buffer<uint16_t> copy(buffers[static_cast<size_t>(i)]->size());
+            std::ranges::copy(*buffers[static_cast<size_t>(i)], copy.data());
+            Problem same = problem;
+            same.tensor(i).data = copy.data();
+            same.tensor(out) = same.tensor(i);
+            run(*rung, AnyCall(same), {.workspace = workspace.data()});
+            runtime::synchronize_device();
+            EXPECT_EQ(std::memcmp(copy.data(), buffers.back()->data(), copy.size() * 2), 0)
+                << "in place of " << operation.parameters[static_cast<size_t>(i)].name;
+          });
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ws::softmax
