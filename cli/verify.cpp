@@ -23,12 +23,18 @@ struct VerifyArguments {
 
 std::string scientific(double value) { return fmt::format("{:.1e}", value); }
 
+// What an error may be: of the whole, else of each element.
+std::string allowed(const Tolerance& tolerance) {
+  if (tolerance.relative > 0) return scientific(tolerance.relative);
+  return tolerance.worst > 0 ? "by element" : "none";
+}
+
 void print_each(const std::vector<Verification>& results) {
   Table table({{"rung"}, {"verdict"}, {"error", true}, {"allowed", true}, {"problem"}});
   for (const Verification& r : results) {
     const bool skipped = r.verdict == Verdict::kSkipped;
     table.add({r.rung, std::string(to_string(r.verdict)), skipped ? "" : scientific(r.error),
-               skipped ? "" : scientific(r.tolerance.relative), r.problem});
+               skipped ? "" : allowed(r.tolerance), r.problem});
   }
   print(table.text());
 }
@@ -39,7 +45,7 @@ void print_summary(const std::vector<Verification>& results) {
     DType dtype;
     std::array<int, 3> verdicts{};
     double error = 0;
-    double allowed = 0;
+    Tolerance tolerance{};
   };
   std::vector<Row> rows;
   for (const Verification& r : results) {
@@ -49,7 +55,7 @@ void print_summary(const std::vector<Verification>& results) {
     ++at->verdicts[static_cast<size_t>(r.verdict)];
     if (r.verdict == Verdict::kSkipped) continue;
     at->error = std::max(at->error, r.error);
-    at->allowed = std::max(at->allowed, r.tolerance.relative);
+    if (r.tolerance.relative >= at->tolerance.relative) at->tolerance = r.tolerance;
   }
   Table table({{"rung"},
                {"dtype"},
@@ -66,7 +72,7 @@ void print_summary(const std::vector<Verification>& results) {
     }
     table.add({row.rung, std::string(to_string(row.dtype)), std::to_string(row.verdicts[0]),
                std::to_string(row.verdicts[1]), std::to_string(row.verdicts[2]),
-               scientific(row.error), scientific(row.allowed)});
+               scientific(row.error), allowed(row.tolerance)});
   }
   print(table.text());
   if (none > 0) {
