@@ -1,0 +1,71 @@
+"""Result files keep what was measured, and tables stand between their marks."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(name="tool")
+def load_tool() -> ModuleType:
+    path = ROOT / "tools" / "results_table.py"
+    spec = importlib.util.spec_from_file_location("results_table", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def report() -> dict:
+    rung = {"name": "add/a", "role": "rung", "verdict": "passed", "runs": 50, "median_us": 2.5}
+    rung |= {"rate": 123456789.25, "of_ceiling": 0.98765}
+    peer = {"name": "cub", "role": "peer", "verdict": "passed", "runs": 50, "median_us": 5.0}
+    group = {"run": 0, "family": "elementwise", "operation": "add", "problem": "add f32 [4, 4]"}
+    group |= {"bytes": 1234567.0, "bound": "memory", "measurements": [rung, peer]}
+    run = {"revision": "abc", "date": "2026-11-21T00:00:00Z", "options": {"min_runs": 50}}
+    device = {"name": "NVIDIA H200"}
+    results = [group]
+    return {"tool": "warpsmith", "format": 2, "device": device, "runs": [run], "results": results}
+
+
+def test_a_measurement_is_a_line_with_four_digits(tool: ModuleType) -> None:
+    text = tool.compact(report())
+    assert json.loads(text)["results"][0]["measurements"][0]["rate"] == 123500000
+    assert json.loads(text)["results"][0]["bytes"] == 1234567
+    lines = [line for line in text.splitlines() if '"name":"add/a"' in line]
+    assert len(lines) == 1
+    assert '"of_ceiling":0.9877' in lines[0]
+    assert tool.compact(json.loads(text)) == text
+
+
+def test_results_are_filed_by_family_and_operation(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "RESULTS", tmp_path / "results")
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.write_text(json.dumps(report()))
+    other = report()
+    other["runs"][0]["date"] = "2026-11-22T00:00:00Z"
+    other["results"][0]["measurements"][1]["name"] = "torch"
+    second.write_text(json.dumps(other))
+    tool.add([first, second])
+    filed = json.loads((tmp_path / "results/h200/elementwise/add.json").read_text())
+    assert [group["run"] for group in filed["results"]] == [0, 1]
+    (row,) = tool.rows(filed)
+    assert row.startswith("| add f32 [4, 4] | a | 2.5 |")
+    assert row.endswith("| 2.00 cub, 2.00 torch |")
+
+
+def test_tables_stand_between_their_marks(tool: ModuleType) -> None:
+    page = tool.with_tables("# Lesson\n\nText.\n", "| a |")
+    assert "## Measured" in page
+    again = tool.with_tables(page + "\nAfter.\n", "| b |")
+    assert "| a |" not in again
+    assert "| b |" in again
+    assert again.endswith("After.\n")
