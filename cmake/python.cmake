@@ -6,11 +6,42 @@ execute_process(COMMAND ${Python_EXECUTABLE} -m tvm_ffi.config --cmakedir
 find_package(tvm_ffi CONFIG REQUIRED)
 
 file(GLOB binding CONFIGURE_DEPENDS python/binding/*.cpp)
-add_library(libwarpsmith SHARED ${binding})
-set_target_properties(libwarpsmith PROPERTIES OUTPUT_NAME warpsmith INSTALL_RPATH "$ORIGIN/../../tvm_ffi/lib")
-target_link_libraries(libwarpsmith PRIVATE warpsmith_core tvm_ffi::shared)
-# Two builds of it live in one process: nothing of what is linked in may be seen from outside.
-target_link_options(libwarpsmith PRIVATE -Wl,--exclude-libs,ALL)
+add_library(warpsmith_binding OBJECT ${binding})
+target_link_libraries(warpsmith_binding PUBLIC warpsmith_core tvm_ffi::shared)
+
+# A shared library of the binding and the catalogue that `sources` or else warpsmith_core define.
+function(add_warpsmith_library target output)
+  add_library(${target} SHARED ${ARGN})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} INSTALL_RPATH "$ORIGIN/../../tvm_ffi/lib")
+  target_link_libraries(${target} PRIVATE warpsmith_binding)
+  # Two builds of it live in one process: nothing of what is linked in may be seen from outside.
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
+endfunction()
+
+add_warpsmith_library(libwarpsmith warpsmith)
+
+if(NOT SKBUILD)
+  # The same binding over a family that exists to try the contracts: tests/python/test_trial.py.
+  file(GLOB trial CONFIGURE_DEPENDS tests/trial/*.cpp tests/trial/*.cu)
+  if(WS_EMULATED)
+    set_source_files_properties(${trial} PROPERTIES LANGUAGE CXX)
+  endif()
+  add_warpsmith_library(libwarpsmith_trial warpsmith_trial ${trial})
+
+  # The C ABI from C.
+  enable_language(C)
+  enable_testing()
+  add_executable(c_api_test tests/c_api/c_api_test.c)
+  set_target_properties(c_api_test PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  target_include_directories(c_api_test PRIVATE include $<TARGET_PROPERTY:tvm_ffi::header,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_options(c_api_test PRIVATE -Wall -Wextra -Wpedantic)
+  target_link_libraries(c_api_test PRIVATE libwarpsmith_trial)
+  if(WS_EMULATED)
+    add_test(NAME c_api COMMAND c_api_test)
+  else()
+    set_target_properties(libwarpsmith_trial c_api_test PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endif()
 
 # `pip install` asks for the target python_libraries: the emulated library always, as warpsmith/_emulated, and where
 # there is nvcc the CUDA one, as warpsmith/_cuda, from a build of its own inside this one.

@@ -361,8 +361,7 @@ void run_call(int64_t id, const Operation& operation, const ffi::PackedArgs& arg
   enqueue(memo, arguments);
 }
 
-Outcome run_quickly(int64_t id, const Operation& operation, Way way,
-                    const ffi::PackedArgs& args) {
+Outcome run_quickly(int64_t id, const Operation& operation, Way way, const ffi::PackedArgs& args) {
   Memo& memo = memo_of(id, way);
   std::optional<Arguments> arguments;
   try {

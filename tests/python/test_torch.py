@@ -149,7 +149,7 @@ def test_no_gradient_is_an_error(operation: Operation) -> None:
     if operation.gradient or not floats_of(inputs):
         pytest.skip("has one, or needs none")
     if operation.in_out:
-        with pytest.raises(ValueError, match="has no gradient|have no gradient"):
+        with pytest.raises(ValueError, match="no gradient"):
             call.ours(*inputs)
         with torch.no_grad():
             call.ours(*inputs)

@@ -33,8 +33,8 @@ def test_schemas() -> None:
         " -> (Tensor, Tensor)"
     )
     assert schema("weigh_out") == (
-        "warpsmith::weigh_out(Tensor x, Tensor? weight=None, *, bool with_total=False, str? rung=None,"
-        " Tensor(a!) y, Tensor(b!)? total) -> ()"
+        "warpsmith::weigh_out(Tensor x, Tensor? weight=None, *, bool with_total=False,"
+        " str? rung=None, Tensor(a!) y, Tensor(b!)? total) -> ()"
     )
     assert schema("scale_in_place").endswith(
         "(Tensor(a!) x, *, float factor=2., str? rung=None) -> ()"
@@ -93,7 +93,7 @@ def test_optional_tensors() -> None:
     np.testing.assert_allclose(warpsmith.weigh(x.numpy(), None), x.numpy())
     with pytest.raises(TypeError, match="'x' is None"):
         warpsmith.weigh(None, weight)
-    with pytest.raises(ValueError, match="weight is f32 .3., x is f32 .3, 4."):
+    with pytest.raises(ValueError, match=r"weight is f32 .3., x is f32 .3, 4."):
         warpsmith.weigh(x, weight[:3])
     with pytest.raises(ValueError, match="has 1 outputs here, out is of 3"):
         warpsmith.weigh(x, out=(x, x, x))
