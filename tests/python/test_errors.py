@@ -6,13 +6,15 @@ import torch
 import warpsmith
 
 X = torch.ones(3, 5)
+S = torch.ones(4, 4)
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: warpsmith.relu(X.double()), "float64"),
-        (lambda: warpsmith.relu(X.numpy().astype(np.float64)), "float64"),
+        (lambda: warpsmith.relu(X.double()), "f64"),
+        (lambda: warpsmith.relu(X.numpy().astype(np.float64)), "f64"),
+        (lambda: warpsmith.relu(X.numpy().astype(np.complex64)), "complex64"),
         (lambda: warpsmith.relu(X > 0), "bool"),
         (lambda: warpsmith.relu(X.numpy().astype(">f4")), "f4"),
         (lambda: warpsmith.add(X, X.half()), r"f32 \[3, 5\] and f16 \[3, 5\]"),
@@ -22,6 +24,11 @@ X = torch.ones(3, 5)
         (lambda: warpsmith.gemm(X, X, layout="nx"), "'nn', 'nt', 'tn', 'tt', not 'nx'"),
         (lambda: warpsmith.elu(X, alpha="much"), "alpha is a number, not 'much'"),
         (lambda: warpsmith.relu(X, out=torch.empty(2)), r"f32 \[2\].*f32 \[3, 5\]"),
+        (lambda: warpsmith.relu(torch.empty(0, 3), out=torch.empty(3, 0)), "but the result is"),
+        (lambda: warpsmith.relu(torch.empty(0, 3), out=torch.empty(0)), "but the result is"),
+        (lambda: warpsmith.gemm(S, S, out=S), "shares memory with 'a'"),
+        (lambda: warpsmith.relu(S.t(), out=S), "shares memory with 'x'"),
+        (lambda: warpsmith.add(torch.empty(0, 1), torch.empty(3, 10)), r"\[0, 1\].*\[3, 10\]"),
         (lambda: warpsmith.relu(X, out=torch.empty(3, 5).half()), "f16"),
         (lambda: warpsmith.relu(X, out=torch.empty(3, 1).expand(3, 5)), "share one address"),
         (lambda: warpsmith.relu(X.to("meta")), "meta"),
@@ -61,6 +68,9 @@ def test_value_errors(call, text: str) -> None:
         (lambda: warpsmith.relu(X, out=X.numpy()), "numpy.ndarray"),
         (lambda: warpsmith.relu(), "missing 1 required positional argument"),
         (lambda: warpsmith.relu(X, "scalar"), "positional argument"),
+        (lambda: warpsmith.softmax(X, 1), "takes 1 positional argument but 2"),
+        (lambda: warpsmith.gelu(X, "tanh"), "takes 1 positional argument but 2"),
+        (lambda: torch.ops.warpsmith.softmax(X, 1), "takes 1 positional argument|expected at most"),
     ],
 )
 def test_type_errors(call, text: str) -> None:
@@ -111,3 +121,30 @@ def test_bench_needs_a_gpu() -> None:
         pytest.skip("there is one")
     with pytest.raises((ValueError, RuntimeError), match=r"emulator|no GPU"):
         warpsmith.bench("relu", peers=[])
+
+
+def test_empty_arrays_broadcast() -> None:
+    """As torch does: (0, 1) and (0, 10) give (0, 10)."""
+    for a, b in (((0, 1), (0, 10)), ((1, 10), (0, 1)), ((0,), (1,))):
+        x, y = torch.empty(a), torch.empty(b)
+        expected = torch.add(x, y).shape
+        assert warpsmith.add(x, y).shape == expected
+        assert torch.ops.warpsmith.add(x, y).shape == expected
+        assert warpsmith.add(x.numpy(), y.numpy()).shape == tuple(expected)
+        assert torch.add(x.to("meta"), y.to("meta")).shape == expected
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 5)])
+def test_numpy_arrays_without_elements(shape: tuple[int, ...]) -> None:
+    for x in (np.empty(shape, np.float32), np.empty((*shape, 2), np.float32)[..., 1]):
+        assert warpsmith.relu(x).shape == shape
+        out = np.empty(shape, np.float32)
+        assert warpsmith.relu(x, out=out) is out
+
+
+def test_shapes_that_no_memory_holds() -> None:
+    zero = torch.zeros(1)
+    for shape in ((2**32, 2**32), (2**62, 1), (3037000500, 3037000500)):
+        x = torch.as_strided(zero, shape, (0,) * len(shape))
+        with pytest.raises((ValueError, RuntimeError), match=r"memory|overflow|allocate"):
+            warpsmith.relu(x)
