@@ -3,6 +3,8 @@
 #include "kernels/norm/02_warp_per_row.cuh"
 #include "kernels/norm/04_welford.cuh"
 #include "kernels/norm/05_any_layout.cuh"
+#include "kernels/norm/09_backward_per_row.cuh"
+#include "kernels/norm/10_backward_recompute.cuh"
 
 namespace ws::norm {
 
@@ -10,6 +12,7 @@ namespace ws::norm {
 extern const Rung kBlockPerRow, kBlockPerRowX4, kBlockPerRowX8, kBlockPerRowX8Pack;
 extern const Rung kBlockPerRowAccF16, kBlockPerRowX2AccF16, kBlockPerRowX8AccF16,
     kBlockPerRowX8PackAccF16;
+extern const Rung kBackwardAnyLayout, kBackwardInRegisters, kBackwardCluster;
 extern const Rung kRowInRegisters, kClusterPerRow, kClusterQueue;
 
 namespace {
@@ -30,16 +33,33 @@ constexpr const Rung* kRungs[] = {
     &kRowInRegisters,
     &kClusterPerRow,
     &kClusterQueue,
+    &kBackwardPerRow,
+    &kBackwardRecompute,
+    &kBackwardAnyLayout,
+    &kBackwardInRegisters,
+    &kBackwardCluster,
 };
-constexpr Operation kOperations[] = {operation_of<LayerNorm>(), operation_of<RmsNorm>()};
+constexpr Operation kOperations[] = {operation_of<LayerNorm>(), operation_of<RmsNorm>(),
+                                     operation_of<LayerNormBackward>(),
+                                     operation_of<RmsNormBackward>()};
 
 constexpr const Rung* kForwardByWorth[] = {&kRowInRegisters, &kClusterQueue, &kClusterPerRow,
                                            &kAnyLayout};
+
+constexpr const Rung* kBackwardByWorth[] = {&kBackwardInRegisters, &kBackwardCluster,
+                                            &kBackwardAnyLayout};
 
 }  // namespace
 
 std::span<const Rung* const> LayerNorm::by_worth(const Call& /*call*/) { return kForwardByWorth; }
 std::span<const Rung* const> RmsNorm::by_worth(const Call& /*call*/) { return kForwardByWorth; }
+
+std::span<const Rung* const> LayerNormBackward::by_worth(const Call& /*call*/) {
+  return kBackwardByWorth;
+}
+std::span<const Rung* const> RmsNormBackward::by_worth(const Call& /*call*/) {
+  return kBackwardByWorth;
+}
 
 extern const Family kFamily;
 const Family kFamily = {

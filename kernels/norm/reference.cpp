@@ -209,10 +209,8 @@ constexpr Case kForwardBench[] = {
 constexpr Case backward(std::array<int64_t, kMaxExtents> extents) { return {.extents = extents}; }
 
 constexpr Case kBackwardSmoke[] = {
-    backward({3, 33}),
-    backward({5, 64, 0, 0, 0, 1}),
-    backward({3, 1000}),
-    backward({3, 20000}),
+    backward({3, 33}),   backward({21, 128}),  backward({5, 64, 0, 0, 0, 1}),
+    backward({3, 1000}), backward({3, 20000}),
 };
 constexpr Case kBackwardVerify[] = {
     backward({17, 1}),
