@@ -34,12 +34,12 @@ IN_ANY_FILE = [
     ),
 ]
 
-# Who asks which build this is: everybody else asks warpsmith/runtime.hpp. Words of kernels
-# (`defined(WS_EMULATED) || defined(__CUDACC__)`) are another question, and allowed.
+# Who asks which build this is: everybody else asks warpsmith/runtime.hpp, and kernels that a host
+# compiler may meet say `#if WS_DEVICE_CODE`. Whether a library's header is there is one question.
 KNOWS_THE_BUILD = ("include/warpsmith/", "emulator/", "runtime/", "tests/", "tools/")
 WHICH_BUILD = [
     (
-        r"^\s*#\s*(ifn?def\s+WS_EMULATED|(el)?if\s+!?\s*defined\s*\(?\s*WS_EMULATED\s*\)?\s*$)",
+        r"^\s*#(?!.*__has_include).*\bWS_EMULATED\b",
         "WS_EMULATED: ask warpsmith/runtime.hpp, or say why in a line `// Build: ...`",
     ),
 ]

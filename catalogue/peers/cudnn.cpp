@@ -1,5 +1,7 @@
 #include "catalogue/peers/cudnn.hpp"
 
+#include "warpsmith/runtime.hpp"
+
 #ifdef WS_HAS_CUDNN
 #include <array>
 #include <map>
@@ -11,12 +13,8 @@ namespace ws::peers {
 #ifndef WS_HAS_CUDNN
 
 namespace {
-constexpr std::string_view kWhy =
-#ifdef WS_EMULATED
-    "needs a GPU: this is the emulated build";
-#else
-    "was not built: there was no cudnn.h";
-#endif
+constexpr std::string_view kWhy = runtime::kEmulated ? "needs a GPU: this is the emulated build"
+                                                     : "was not built: there was no cudnn.h";
 }  // namespace
 
 LibraryStatus cudnn_status() { return {"cuDNN", false, std::string(kWhy)}; }

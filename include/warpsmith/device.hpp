@@ -20,6 +20,14 @@
 #include "warpsmith/ptx/special_register.hpp"
 #endif
 
+// Whether this compiler sees kernels: nvcc and the emulator's do. The host compiler's units of a
+// CUDA build do not: for them, what kernels are made of does not exist.
+#if defined(WS_EMULATED) || defined(__CUDACC__)
+#define WS_DEVICE_CODE 1
+#else
+#define WS_DEVICE_CODE 0
+#endif
+
 namespace ws {
 
 inline constexpr int kWarpSize = 32;
@@ -44,7 +52,7 @@ __device__ __forceinline__ int cluster_rank() { return static_cast<int>(ptx::clu
 __device__ __forceinline__ int cluster_size() { return static_cast<int>(ptx::cluster_nctarank()); }
 #endif
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 __device__ __forceinline__ int lane_index() { return thread_index() % kWarpSize; }
 __device__ __forceinline__ int warp_index() { return thread_index() / kWarpSize; }
 #endif

@@ -45,7 +45,7 @@ class IndexCheck {
   IndexCheck(const char* rung, const char* tensor, int64_t limit)
       : record_(device_error_record()), rung_(rung), tensor_(tensor), limit_(limit) {}
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
   // False where it does not, which is reported; `position` is the index's place in its tensor.
   __device__ __forceinline__ bool operator()(int64_t index, int64_t position) const {
     if (index >= 0 && index < limit_) return true;

@@ -182,7 +182,7 @@ struct LaunchConfig {
 }  // namespace detail
 
 // The host compiler's units of a CUDA build see the types above only.
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 // Enqueues one launch; nothing is allocated, nothing waits. Throws ws::Error with CUDA's own words.
 template <class Kernel>
 void launch(const Grid& grid, [[maybe_unused]] Stream stream,

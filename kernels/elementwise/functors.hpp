@@ -11,7 +11,7 @@
 #include "kernels/elementwise/operations.hpp"
 #include "warpsmith/thread/math.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::elementwise {
 
 struct Add::Functor {

@@ -1,6 +1,7 @@
 // The peer "cublasLt": the vendor's library, loaded when it is first asked for.
 #include "catalogue/peers/library.hpp"
 #include "kernels/gemm/operations.hpp"
+#include "warpsmith/runtime.hpp"
 
 #if !defined(WS_EMULATED) && __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -20,12 +21,9 @@ using peers::LibraryStatus;
 
 #ifndef WS_HAS_CUBLASLT
 
-constexpr std::string_view kWhy =
-#ifdef WS_EMULATED
-    "needs a GPU: this is the emulated build";
-#else
-    "was not built: the toolkit had no cublasLt.h";
-#endif
+constexpr std::string_view kWhy = runtime::kEmulated
+                                      ? "needs a GPU: this is the emulated build"
+                                      : "was not built: the toolkit had no cublasLt.h";
 
 LibraryStatus cublaslt_status() { return {"cuBLASLt", false, std::string(kWhy)}; }
 Reason cublaslt_supports(const Problem& /*problem*/) { return std::string(kWhy); }

@@ -14,7 +14,7 @@
 
 namespace ws::norm {
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 // Element i of weight or bias; `standard` where there is none.
 template <class T>
 __device__ __forceinline__ float column(const Columns& of, DType dtype, int64_t i, float standard) {

@@ -86,7 +86,7 @@ bool aligned_rows(const ForwardCall<kCentred>& call, Why& why) {
          columns_supported(call.weight, "weight", why) && columns_supported(call.bias, "bias", why);
 }
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 
 struct Plus {
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }

@@ -5,7 +5,7 @@
 #include "warpsmith/row/cut.hpp"
 #include "warpsmith/thread/divide.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::reduce {
 
 // Accesses of 16 bytes that a thread issues before it needs the first.

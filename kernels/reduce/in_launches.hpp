@@ -6,7 +6,7 @@
 #include "warpsmith/launch.hpp"
 #include "warpsmith/thread/divide.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::reduce {
 
 struct SumArguments {

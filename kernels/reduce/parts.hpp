@@ -35,7 +35,7 @@ struct PartsPlan {
   }
 };
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 
 template <class Accumulator>
 struct Parts {

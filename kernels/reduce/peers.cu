@@ -2,7 +2,7 @@
 // Build: only nvcc reads CUB.
 #include "kernels/reduce/operations.hpp"
 
-#ifdef WS_EMULATED
+#ifndef __CUDACC__  // the emulated build
 
 namespace ws::reduce {
 std::span<const Peer> Sum::peers() { return {}; }

@@ -18,7 +18,7 @@
 #include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::reduce {
 
 // What a T is added up in: f32 of narrow floats, 64 bits of integers, as torch does.

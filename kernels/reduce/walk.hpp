@@ -4,7 +4,7 @@
 #include "kernels/reduce/operations.hpp"
 #include "warpsmith/thread/divide.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::reduce {
 
 struct Walk {

@@ -12,7 +12,7 @@
 
 namespace ws::softmax {
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 template <class T>
 struct NaiveKernel {
   static constexpr int kThreads = 128;

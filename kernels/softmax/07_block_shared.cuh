@@ -8,7 +8,7 @@
 #include "warpsmith/block/reduce.hpp"
 #include "warpsmith/shared.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 template <class T, class Op>

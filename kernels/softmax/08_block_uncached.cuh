@@ -7,7 +7,7 @@
 #include "kernels/softmax/rows.hpp"
 #include "warpsmith/block/reduce.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 template <class T, class Op>

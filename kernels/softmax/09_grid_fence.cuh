@@ -11,7 +11,7 @@
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/grid.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 template <class T, class Op>

@@ -10,7 +10,7 @@
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/block/reduce.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 // kLanes threads share a row and hold kVectors vectors of 16 bytes each.

@@ -15,7 +15,7 @@
 #include "warpsmith/row/queue.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 template <class T, class Op, class Shape, Fit kFit>

@@ -6,7 +6,7 @@
 #include "kernels/softmax/10_row_in_registers.cuh"
 #include "kernels/softmax/12_cluster_queue.cuh"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 // ---- row_in_registers: lanes x vectors --------------------------------------------------------

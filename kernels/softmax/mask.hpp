@@ -12,7 +12,7 @@ namespace ws::softmax {
 // Dimensions of a mask before the last: batch, heads that share it, queries.
 inline constexpr int kMaxMaskOuter = 3;
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 
 // Where the mask of a row starts, without a loop, whose end the loads behind it would wait for.
 //

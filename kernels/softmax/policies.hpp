@@ -12,7 +12,7 @@
 #include "warpsmith/row/queue.hpp"
 #include "warpsmith/types.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 // ---- row_in_registers -------------------------------------------------------------------------

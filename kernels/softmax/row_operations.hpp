@@ -10,7 +10,7 @@
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 using thread::fast_exp;

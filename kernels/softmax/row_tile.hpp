@@ -3,7 +3,7 @@
 
 #include "kernels/softmax/rows.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::softmax {
 
 // A thread's share of a row: of each input as it came from memory (row::Held), and of the mask.

@@ -29,7 +29,7 @@ bool rows_supported(const Call& call, int width, Why& why) {
   return true;
 }
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 
 // What kernels do with a row of the call.
 template <class Call>

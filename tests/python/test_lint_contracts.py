@@ -62,7 +62,11 @@ def test_forbidden(tmp_path, name, text, line):
         ("cli/main.cpp", 'int main() { std::printf("x"); exit(1); }\n'),
         ("harness/a.cpp", "int n = snprintf(buffer, 8, text); exit_code(n);\n"),
         ("include/warpsmith/a.hpp", "#ifdef WS_EMULATED\n#endif\n"),
-        ("kernels/f/rows.hpp", "#if defined(WS_EMULATED) || defined(__CUDACC__)\n#endif\n"),
+        ("kernels/f/rows.hpp", "#if WS_DEVICE_CODE\n#endif\n"),
+        (
+            "kernels/f/peers.cpp",
+            "#if !defined(WS_EMULATED) && __has_include(<cudnn.h>)\n#endif\n",
+        ),
         ("cli/a.cpp", "// Build: the one place.\n#ifdef WS_EMULATED\n#endif\n"),
         ("docs/guide.md", "| " + "word | " * 21 + "\n```\n" + "word " * 21 + "\n```\n"),
         ("docs/guide.md", "- https://example.org/" + "x" * 100 + "\n"),

@@ -7,7 +7,7 @@
 #include "warpsmith/device_error.hpp"
 #include "warpsmith/thread/divide.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::trial {
 
 // Place in memory of a tensor's i-th element.

@@ -6,7 +6,7 @@
 #include "tests/trial/01_plain.cuh"
 #include "warpsmith/ptx/atomic.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::trial {
 
 template <class T>

@@ -5,7 +5,7 @@
 #include "warpsmith/shared.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::block {
 
 // All-reduce of T over the kThreads threads of a block; one object per thread, any number of calls.

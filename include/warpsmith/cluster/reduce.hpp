@@ -13,7 +13,7 @@ namespace ws::cluster {
 
 inline constexpr int kMaxBlocks = 16;  // of a cluster; more than 8 are not portable
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 
 // All-reduce of T (4, 8 or 16 bytes) over the first kThreads threads of each block of the cluster;
 // one object per thread, any number of calls, which all blocks make alike.

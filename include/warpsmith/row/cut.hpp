@@ -18,7 +18,7 @@ enum class Fit {
   kFull,     // and fill the threads that hold it
 };
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 
 // A row cut for accesses of kWidth elements: up to kWidth - 1 elements before the first aligned
 // vector, whole vectors, up to kWidth - 1 elements after the last. All operands are cut alike:

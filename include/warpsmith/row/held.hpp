@@ -6,7 +6,7 @@
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/tile.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::row {
 
 // Which elements of a row are one thread's, of kLanes threads that share it: vectors lane,

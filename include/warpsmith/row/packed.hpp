@@ -6,7 +6,7 @@
 
 #include "warpsmith/thread/memory.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::row {
 
 // N elements as the words that hold them. Kernels that pad a row choose between loaded and padding

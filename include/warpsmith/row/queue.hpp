@@ -7,7 +7,7 @@
 #include "warpsmith/shared.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::row {
 
 // kConsumers threads hold kVectors vectors of 16 bytes each; kStages parts of rows are under way.

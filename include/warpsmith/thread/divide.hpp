@@ -21,7 +21,7 @@ __host__ __device__ constexpr auto round_up(A a, B b) {
 
 }  // namespace ws
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::thread {
 
 // n / d = (high(n * multiplier) + n) >> shift for 0 <= n < 2^31 and 1 <= d < 2^31, with

@@ -9,7 +9,7 @@
 #include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/tile.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::thread {
 
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();

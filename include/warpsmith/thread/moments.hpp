@@ -8,7 +8,7 @@
 
 #include "warpsmith/thread/math.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::thread {
 
 struct alignas(16) Moments {  // 16 bytes, which one store moves between blocks of a cluster

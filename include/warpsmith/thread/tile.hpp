@@ -6,7 +6,7 @@
 
 #include "warpsmith/device.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::thread {
 
 // An aggregate that starts uninitialised: Tile<float, 8> t; or Tile<float, 8> t{}; for zeros.

@@ -15,7 +15,7 @@ struct PipelinePosition {
   int stage = 0;
   uint32_t parity = 0;
 
-  __device__ __forceinline__ void advance() {
+  __host__ __device__ __forceinline__ void advance() {
     if (++stage == kStages) {
       stage = 0;
       parity ^= 1;

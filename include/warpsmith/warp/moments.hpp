@@ -5,7 +5,7 @@
 #include "warpsmith/thread/moments.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::warp {
 
 struct MergeMoments {

@@ -5,7 +5,7 @@
 
 #include "warpsmith/warp/shuffle.hpp"
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
+#if WS_DEVICE_CODE
 namespace ws::warp {
 
 // combine over every kLanes lanes that follow each other (a power of two), given to each of them;
