@@ -61,8 +61,9 @@ struct Queue {
       shared.row[at.stage] = row;
       ptx::Mbarrier& full = shared.pipeline.full[at.stage];
       if (row >= rows) {
-        const auto clusters = static_cast<uint64_t>(grid_blocks() / cluster_size());
-        if (cluster_rank() == 0 && row + 1 == rows + clusters) ptx::atom_global_exch(next, 0);
+        const uint64_t draws = (row - rows + 1) * static_cast<uint64_t>(cluster_size());
+        const bool last = draws == static_cast<uint64_t>(grid_blocks());
+        if (last && cluster_rank() == 0) ptx::atom_global_exch(next, 0);
         return ptx::mbarrier_arrive(full);
       }
       const auto [source, bytes] = part_of(row);
