@@ -17,7 +17,8 @@ template <int kMost>
 std::string why_not(const RowLayout<kMost>& layout, int width) {
   Reason reason;
   Why why(&reason);
-  EXPECT_EQ(rows_supported(layout, width, why), reason.empty());
+  const bool supported = rows_supported(layout, width, why);
+  EXPECT_EQ(supported, reason.empty()) << reason;
   return reason;
 }
 
