@@ -40,8 +40,7 @@ cudnnHandle_t cudnn_handle(Stream stream) {
   static const auto set_stream = cudnn_function<decltype(cudnnSetStream)>("cudnnSetStream");
   static std::mutex mutex;
   static std::map<int, cudnnHandle_t> handles;
-  int device = 0;
-  detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  const int device = runtime::current_device();
   const std::lock_guard lock(mutex);
   cudnnHandle_t& mine = handles[device];
   if (mine == nullptr) check_cudnn(create(&mine), "cudnnCreate");
