@@ -47,7 +47,7 @@ S = torch.ones(4, 4)
         (lambda: warpsmith.verify("ad"), "did you mean 'add'"),
         (lambda: warpsmith.verify("add", dtypes=["f31"]), "f31"),
         (lambda: warpsmith.verify("add", cases="all"), "all"),
-        (lambda: warpsmith.verify("add", shapes=[[1]]), "1 extents"),
+        (lambda: warpsmith.verify("add", shapes=[[1]]), "1 extent"),
         (lambda: warpsmith.verify("elu", attributes={"beta": 1}), "beta"),
         (lambda: warpsmith.verify("add", device="tpu"), "tpu"),
         (lambda: warpsmith.bench("add", peers=["tensorflow"]), "tensorflow"),
@@ -70,7 +70,6 @@ def test_value_errors(call, text: str) -> None:
         (lambda: warpsmith.relu(X, "scalar"), "positional argument"),
         (lambda: warpsmith.softmax(X, 1), "takes 1 positional argument but 2"),
         (lambda: warpsmith.gelu(X, "tanh"), "takes 1 positional argument but 2"),
-        (lambda: torch.ops.warpsmith.softmax(X, 1), "takes 1 positional argument|expected at most"),
     ],
 )
 def test_type_errors(call, text: str) -> None:
@@ -142,9 +141,15 @@ def test_numpy_arrays_without_elements(shape: tuple[int, ...]) -> None:
         assert warpsmith.relu(x, out=out) is out
 
 
+def test_operators_take_attributes_by_keyword() -> None:
+    with pytest.raises(RuntimeError, match="takes 1 positional argument"):
+        torch.ops.warpsmith.softmax(X, 1)
+
+
 def test_shapes_that_no_memory_holds() -> None:
-    zero = torch.zeros(1)
-    for shape in ((2**32, 2**32), (2**62, 1), (3037000500, 3037000500)):
-        x = torch.as_strided(zero, shape, (0,) * len(shape))
-        with pytest.raises((ValueError, RuntimeError), match=r"memory|overflow|allocate"):
+    for shape in ((2**31, 2**31), (2**60,)):
+        x = torch.zeros(1).expand(shape)
+        with pytest.raises((ValueError, RuntimeError), match=r"memory|overflow|allocate|too big"):
             warpsmith.relu(x)
+        with pytest.raises((ValueError, RuntimeError), match=r"memory|overflow|allocate|too big"):
+            warpsmith.relu(x.numpy())
