@@ -105,8 +105,19 @@ struct ColumnsKernel {
 #pragma unroll
         for (int i = 0; i < kRows; ++i) add(a.reducer, totals, loaded[i], r + i * rows);
       }
-      for (; r < last; r += rows) {
-        add(a.reducer, totals, thread::load<kWidth>(x + r * a.pitch), r);
+      if (r < last) {  // what is left of a tile, see fold_vectors()
+        Vec<Element, kWidth> loaded[kRows];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          const int64_t at = r + i * rows;
+          loaded[i] = thread::load<kWidth>(x + (at < last ? at : last - 1) * a.pitch);
+        }
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          Totals more = totals;
+          add(a.reducer, more, loaded[i], r + i * rows);
+          totals = r + i * rows < last ? more : totals;
+        }
       }
     }
     merge_rows(shared, totals, a.across);

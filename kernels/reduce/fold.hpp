@@ -39,6 +39,37 @@ __device__ __forceinline__ typename Reducer::Accumulator add_all(
   return Reducer::merge(total, own);
 }
 
+// The same for reducers that have a way of their own with vectors, and what begins and ends it.
+template <class Reducer>
+inline constexpr bool kHasRunning = requires { Reducer::template begin<4>(); };
+
+template <class Reducer, int N>
+__device__ __forceinline__ auto begin() {
+  if constexpr (kHasRunning<Reducer>) {
+    return Reducer::template begin<N>();
+  } else {
+    return Reducer::none();
+  }
+}
+template <class Reducer, int N, class Running>
+__device__ __forceinline__ Running go_on(const Reducer& reducer, const Running& total,
+                                         const Operands<Reducer, N>& x, int64_t index) {
+  if constexpr (kHasRunning<Reducer>) {
+    return reducer.add_all(total, x[0], index);
+  } else {
+    return add_all<Reducer, N>(reducer, total, x, index);
+  }
+}
+template <class Reducer, class Running>
+__device__ __forceinline__ typename Reducer::Accumulator settle(const Reducer& reducer,
+                                                                const Running& total) {
+  if constexpr (kHasRunning<Reducer>) {
+    return reducer.settle(total);
+  } else {
+    return total;
+  }
+}
+
 // Where a row of each input starts.
 template <class Reducer>
 struct RowStart {
@@ -53,7 +84,7 @@ __device__ __forceinline__ typename Reducer::Accumulator fold_vectors(const Redu
                                                                       int64_t first, int64_t last,
                                                                       int rank, int ranks) {
   constexpr int kTile = kLoads<Reducer>;
-  auto total = Reducer::none();
+  auto total = begin<Reducer, kWidth>();
   const auto load = [&](Operands<Reducer, kWidth>& x, int64_t vector) {
 #pragma unroll
     for (int k = 0; k < Reducer::kInputs; ++k) {
@@ -67,11 +98,12 @@ __device__ __forceinline__ typename Reducer::Accumulator fold_vectors(const Redu
     for (int i = 0; i < kTile; ++i) load(x[i], v + i * ranks);
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
-      total = add_all<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
+      total = go_on<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
     }
   }
   if (v < last) {
     // What is left of a tile: all loads at once too, those beyond the end repeat the last vector.
+    // Chosen, not skipped: behind a branch the compiler would put each load next to its use.
     Operands<Reducer, kWidth> x[kTile];
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
@@ -80,11 +112,11 @@ __device__ __forceinline__ typename Reducer::Accumulator fold_vectors(const Redu
     }
 #pragma unroll
     for (int i = 0; i < kTile; ++i) {
-      if (v + i * ranks >= last) break;
-      total = add_all<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
+      const auto more = go_on<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
+      total = v + i * ranks < last ? more : total;
     }
   }
-  return total;
+  return settle(reducer, total);
 }
 
 // Elements before and after the vectors, one by one.
@@ -94,6 +126,7 @@ __device__ __forceinline__ typename Reducer::Accumulator fold_edges(const Reduce
                                                                     const row::Cut<kWidth>& cut,
                                                                     int rank, int ranks) {
   auto total = Reducer::none();
+#pragma unroll 1
   for (int i = rank; i < cut.edges; i += ranks) {
     Operands<Reducer, 1> x;
 #pragma unroll

@@ -7,6 +7,8 @@
 //   merge(a, b)                 of two sets; (a, b) and (b, a) give the same bits
 //   finish(a)                   the result, as store_as() takes it
 //
+// and, if it likes whole vectors better: Running<N>, begin(), add_all(), settle() (see fold.hpp).
+//
 // Operations that differ by a sign or a constant share one, so that kernels are compiled once.
 #pragma once
 
@@ -189,37 +191,83 @@ struct LargestOf {
 };
 
 // The largest and its place; of equal ones, and of several NaN, the first.
+//
+// Numbers are compared as integers in their order, NaN above all: one comparison decides. Where the
+// integer holds more than the element's values, `none` lies below all of them.
 template <class T>
 struct PlaceOfLargest {
   using Element = T;
   using Value = Held<T>;
+  using Key = std::conditional_t<sizeof(T) == 8 || std::is_same_v<T, int32_t>, int64_t, int32_t>;
   struct Accumulator {
-    Value value;
+    Key key;
     int64_t index;
   };
   static constexpr int kInputs = 1;
+  static constexpr Key kNone = std::numeric_limits<Key>::min();
+  static constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
 
   Turned<Value> turned;
 
-  __device__ __forceinline__ static Accumulator none() {
-    return {least<Value>(), std::numeric_limits<int64_t>::max()};
-  }
-  // Elements come in the order of their places, so the first of equals stays. What is not at most
-  // the largest so far is larger, or one of the two is NaN.
+  __device__ __forceinline__ static Accumulator none() { return {kNone, kNowhere}; }
+  // Elements come in the order of their places, so the first of equals stays.
   __device__ __forceinline__ Accumulator add(const Accumulator& most, T x, int64_t index) const {
-    const Value value = turned(widen<Value>(x));
-    const bool first = most.index == std::numeric_limits<int64_t>::max();
-    const bool larger = first || (!(value <= most.value) && most.value == most.value);
-    return {larger ? value : most.value, larger ? index : most.index};
+    const Key key = key_of(value_of(x));
+    bool larger = key > most.key;
+    if constexpr (std::is_same_v<T, int64_t>) larger = larger || most.index == kNowhere;
+    return {larger ? key : most.key, larger ? index : most.index};
   }
   __device__ __forceinline__ static Accumulator merge(const Accumulator& a, const Accumulator& b) {
-    const bool a_nan = a.value != a.value;
-    const bool b_nan = b.value != b.value;
-    const bool alike = a.value == b.value || (a_nan && b_nan);
-    const bool first = alike ? a.index < b.index : a_nan || (!b_nan && a.value > b.value);
-    return {first ? a.value : b.value, first ? a.index : b.index};
+    const bool first = a.key > b.key || (a.key == b.key && a.index < b.index);
+    return {first ? a.key : b.key, first ? a.index : b.index};
   }
   __device__ __forceinline__ int64_t finish(const Accumulator& most) const { return most.index; }
+
+  // What a thread knows while it goes through vectors: the best of them, whole. The place within is
+  // looked up once, at the end: two or three instructions an element instead of eight.
+  template <int N>
+  struct Running {
+    Key key;
+    int64_t index;  // of the vector's first element
+    Vec<T, N> vector;
+  };
+  template <int N>
+  __device__ __forceinline__ static Running<N> begin() {
+    return {kNone, kNowhere, {}};
+  }
+  template <int N>
+  __device__ __forceinline__ Running<N> add_all(const Running<N>& most, const Vec<T, N>& x,
+                                                int64_t index) const {
+    Value value = value_of(x[0]);
+#pragma unroll
+    for (int e = 1; e < N; ++e) value = LargestOf<T>::merge(value, value_of(x[e]));
+    const Key key = key_of(value);
+    const bool larger = key > most.key;
+    return {larger ? key : most.key, larger ? index : most.index, larger ? x : most.vector};
+  }
+  template <int N>
+  __device__ __forceinline__ Accumulator settle(const Running<N>& most) const {
+    if (most.index == kNowhere) return none();
+    int64_t index = most.index;
+#pragma unroll
+    for (int e = N - 1; e >= 0; --e) {
+      if (key_of(value_of(most.vector[e])) == most.key) index = most.index + e;
+    }
+    return {most.key, index};
+  }
+
+ private:
+  __device__ __forceinline__ Value value_of(T x) const { return turned(widen<Value>(x)); }
+  __device__ __forceinline__ static Key key_of(Value value) {
+    if constexpr (std::is_integral_v<Value>) {
+      return value;
+    } else {
+      // One NaN, positive; one zero.
+      const Value canonical = LargestOf<T>::merge(value, least<Value>()) + Value{0};
+      const Key bits = std::bit_cast<Key>(canonical);
+      return bits ^ ((bits >> (sizeof(Key) * 8 - 1)) & std::numeric_limits<Key>::max());
+    }
+  }
 };
 
 // ---- Tests ------------------------------------------------------------------------------------
