@@ -14,7 +14,7 @@ namespace ws {
 
 // A list of up to 8 dimensions, as a caller writes them: negative ones count from the end.
 struct Dims {
-  int8_t count = 0;
+  uint8_t count = 0;
   std::array<int8_t, 8> at{};
 
   constexpr Dims() = default;
@@ -64,7 +64,7 @@ class Value {
   constexpr Value(Kind kind, int64_t word) : kind_(kind), word_(word) {}
 
   Kind kind_ = Kind::kUnset;
-  int8_t count_ = 0;  // of dimensions
+  uint8_t count_ = 0;  // of dimensions
   int64_t word_ = 0;
 };
 

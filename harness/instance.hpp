@@ -63,10 +63,10 @@ class DeviceInstance {
   // What is read comes from `like`, where the same instance lies already, else from the host.
   explicit DeviceInstance(const Instance& instance, const DeviceInstance* like = nullptr);
 
-  const AnyCall& call() const { return *call_; }
-  const Problem& problem() const { return call_->problem(); }
+  const AnyCall& call() const { return call_.value(); }
+  const Problem& problem() const { return call().problem(); }
   // Of a tensor that exists.
-  DeviceBuffer& buffer(int tensor) { return *buffers_[static_cast<size_t>(tensor)]; }
+  DeviceBuffer& buffer(int tensor) { return buffers_[static_cast<size_t>(tensor)].value(); }
   // Workspace for a rung or peer that asks for it; null where it asks for none.
   void* workspace(const Workspace& wanted);
   // Fills outputs with `value`, the workspace beyond its zeroes, and makes in-out tensors what they
