@@ -101,15 +101,20 @@ void find_ceiling(const Machine& machine, BenchGroup& group) {
   }
 }
 
-// Whole where it is, else four significant digits.
+// Four significant digits of what was measured.
 Json short_number(double value) {
   if (!std::isfinite(value)) return nullptr;
-  const double rounded =
-      value == std::floor(value) ? value : std::stod(fmt::format("{:.4g}", value));
+  const double rounded = std::stod(fmt::format("{:.4g}", value));
   if (rounded == std::floor(rounded) && std::abs(rounded) < 0x1p53) {
     return static_cast<int64_t>(rounded);
   }
   return rounded;
+}
+
+// What is known exactly: whole where it is.
+Json whole_number(double value) {
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 0x1p53;
+  return is_whole ? Json(static_cast<int64_t>(value)) : short_number(value);
 }
 
 Json to_json(const Measurement& m, const BenchGroup& group) {
@@ -192,8 +197,8 @@ Json to_json(const BenchGroup& group) {
                {"problem", group.problem},
                {"dtype", to_string(group.dtype)},
                {"extents", group.extents},
-               {"bytes", short_number(group.cost.bytes)},
-               {"flops", short_number(group.cost.flops)}};
+               {"bytes", whole_number(group.cost.bytes)},
+               {"flops", whole_number(group.cost.flops)}};
   if (group.cost.at_most) json["at_most"] = true;
   json["bound"] = group.memory_bound ? "memory" : "compute";
   json["unit"] = group.memory_bound ? "byte/s" : "FLOP/s";
@@ -211,7 +216,7 @@ Json report(const BenchOptions& options, std::span<const BenchGroup> groups) {
   Json json = {{"tool", "warpsmith"}, {"format", 2}, {"device", to_json(machine())}};
   Json run = provenance();
   run["options"] = {{"min_runs", options.min_runs},
-                    {"min_milliseconds", short_number(options.min_milliseconds)},
+                    {"min_milliseconds", whole_number(options.min_milliseconds)},
                     {"warm_up", options.warm_up},
                     {"seed", options.seed},
                     {"flush", "reads 2x the L2 before each run"}};
