@@ -117,7 +117,7 @@ TEST(InPlace, SameBitsAsElsewhere) {
         "scale_mask_softmax_backward"}) {
     const Operation& operation = operation_named(name);
     const auto out = static_cast<int>(operation.parameters.size()) - 1;
-    for (const int64_t columns : {66, 1000, 34000}) {
+    for (const int64_t columns : {66, 34000}) {
       Case chosen{.extents = {3, columns}};
       if (operation.parameters[0].name == "x" && operation.attributes[0].name == "bounded") {
         chosen.attributes[0] = true;
