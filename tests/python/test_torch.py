@@ -57,6 +57,11 @@ def weights_for(results: list[torch.Tensor]) -> list[torch.Tensor]:
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_opcheck(operation: Operation, device: str) -> None:
     for call in calls_with(operation, device)[:2]:
+        # opcheck compares results, and takes a NaN for a difference.
+        call.inputs = [
+            x.nan_to_num(0, 1, -1) if x is not None and x.is_floating_point() else x
+            for x in call.inputs
+        ]
         torch.library.opcheck(operator(operation), tuple(call.fresh()), call.attributes)
         if operation.gradient:
             inputs = tuple(requiring_gradients(call.fresh()))
