@@ -8,7 +8,7 @@ build tree, with nothing installed but torch and apache-tvm-ffi:
 import pytest
 import torch
 import warpsmith
-from conftest import OPERATION_CASES, assert_close, defaults_of, expected_of, inputs_of
+from conftest import OPERATION_CASES, assert_close, call_with, calls_with, results_of
 from warpsmith._catalogue import Operation
 
 pytestmark = pytest.mark.cuda
@@ -21,83 +21,55 @@ def cycles(seconds: float = 0.05) -> int:
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_uses_the_current_stream(operation: Operation) -> None:
-    function = getattr(warpsmith, operation.name)
-    inputs = inputs_of(operation, torch.float32, "cuda")
-    expected = function(*inputs)
-    late = [torch.zeros_like(x) for x in inputs]
+    call = call_with(operation, "cuda")
+    inputs = call.fresh()
+    late = [None if x is None else torch.zeros_like(x) for x in inputs]
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(cycles())
         for target, x in zip(late, inputs, strict=True):
-            target.copy_(x)
-        result = function(*late)  # right only where it waits for the copies
-        out = torch.empty_like(result)
-        function(*late, out=out)
-        scratch = torch.ops.warpsmith.relu(result)
+            if x is not None:
+                target.copy_(x)
+        results = call.ours(*late)  # right only where it waits for the copies
     stream.synchronize()
-    assert torch.equal(result, expected)
-    assert torch.equal(out, expected)
-    assert torch.equal(scratch, torch.relu(expected))
+    call.check(results)
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_does_not_wait(operation: Operation) -> None:
-    function = getattr(warpsmith, operation.name)
-    inputs = inputs_of(operation, torch.float32, "cuda")
-    out = function(*inputs)
+    call = call_with(operation, "cuda")
+    call.ours()
+    inputs = call.fresh()
     torch.cuda.synchronize()
     torch.cuda._sleep(cycles(0.2))
     done = torch.cuda.Event()
     for _ in range(3):
-        function(*inputs, out=out)
+        call.ours(*inputs)
     done.record()
     assert not done.query()
     torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
-def test_graph_capture(operation: Operation) -> None:
-    function = getattr(warpsmith, operation.name)
-    inputs = inputs_of(operation, torch.float32, "cuda")
-    function(*inputs)  # loads the kernel
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = function(*inputs)
-        again = torch.empty_like(result)
-        function(*inputs, out=again)
-    for seed in (1, 2):
-        for x, new in zip(
-            inputs, inputs_of(operation, torch.float32, "cuda", seed=seed), strict=True
-        ):
-            x.copy_(new)
-        graph.replay()
-        torch.cuda.synchronize()
-        expected = expected_of(operation, inputs, defaults_of(operation))
-        assert_close(result, expected)
-        assert torch.equal(again, result)
-
-
-@pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_every_rung_in_a_graph(operation: Operation) -> None:
-    function = getattr(warpsmith, operation.name)
-    for dtype in (torch.float32, torch.bfloat16):
-        inputs = inputs_of(operation, dtype, "cuda", rows=64, columns=128)
-        expected = expected_of(operation, inputs, defaults_of(operation))
+    for call in calls_with(operation, "cuda"):
         for rung in operation.rungs:
+            inputs = call.fresh()
             try:
-                out = function(*inputs, rung=rung["name"])
+                call.ours(rung=rung["name"])
             except ValueError:
                 continue
             torch.cuda.synchronize()
-            out.fill_(float("nan"))
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                function(*inputs, rung=rung["name"], out=out)
+                results = call.ours(*inputs, rung=rung["name"])
+            if operation.outputs and not operation.in_out:
+                for result in results_of(results):
+                    result.fill_(77)
             graph.replay()
             torch.cuda.synchronize()
-            assert_close(out, expected)
+            call.check(results)
 
 
 def test_large_and_odd() -> None:
