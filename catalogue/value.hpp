@@ -19,7 +19,7 @@ struct Dims {
 
   constexpr Dims() = default;
   constexpr Dims(std::initializer_list<int> dims) {
-    for (const int d : dims) at[static_cast<size_t>(count++)] = static_cast<int8_t>(d);
+    for (const int d : dims) at[count++] = static_cast<int8_t>(d);
   }
   constexpr const int8_t* begin() const { return at.data(); }
   constexpr const int8_t* end() const { return at.data() + count; }
