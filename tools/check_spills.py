@@ -52,13 +52,20 @@ def is_of(kernel: Kernel, rung: dict) -> bool:
     return bool(re.search(rf"\bws::{rung['family']}::{inside}({struct})(Kernel)?\b", kernel.name))
 
 
+def is_a_vendors(kernel: Kernel) -> bool:
+    """Whether it is a peer's."""
+    return bool(re.match(r"(void )?(cub|thrust)::", kernel.name))
+
+
 def spilling(kernels: list[Kernel], rungs: list[dict]) -> list[Kernel]:
     """The kernels with local memory that no row with `may_spill` claims."""
     allowed = [rung for rung in rungs if rung["may_spill"]]
     return [
         kernel
         for kernel in kernels
-        if kernel.local_bytes and not any(is_of(kernel, rung) for rung in allowed)
+        if kernel.local_bytes
+        and not is_a_vendors(kernel)
+        and not any(is_of(kernel, rung) for rung in allowed)
     ]
 
 

@@ -74,6 +74,11 @@ def test_rows_that_share_a_template():
     assert spilling([SPILLING], [row | {"file": "02_warp_per_row.cu"}]) == []
 
 
+def test_a_vendors_kernel_may_spill():
+    kernel = Kernel("void cub::detail::reduce::Kernel<float>(ws::half*)", "sm_90a", 32)
+    assert spilling([kernel], []) == []
+
+
 def test_another_row_allows_nothing():
     others = [
         rung("warp", True),
