@@ -51,7 +51,7 @@ struct WarpPerRow {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_reducer<kFloats>(call, [&]<class Reducer>(const Reducer& reducer) {
+    with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& reducer) {
       using Kernel = WarpPerRowKernel<Reducer>;
       launch<Kernel>(
           {.blocks = divide_up(call.outputs, Kernel::kWarps), .threads = Kernel::kThreads},
@@ -67,9 +67,9 @@ inline constexpr Seed kWarpPerRowSeeds[] = {
     {.name = "warp_reduce_max", .operation = "amax"},
 };
 inline constexpr Rung kWarpPerRow =
-    rung_of<WarpPerRow, kFloats, Sum, Amax>({.name = "warp_per_row",
-                                             .from = "shuffle",
-                                             .idea = "a warp a row: lanes add, then shuffle",
-                                             .seeds = kWarpPerRowSeeds});
+    fast_rung_of<WarpPerRow, Sum, Amax>({.name = "warp_per_row",
+                                         .from = "shuffle",
+                                         .idea = "a warp a row: lanes add, then shuffle",
+                                         .seeds = kWarpPerRowSeeds});
 
 }  // namespace ws::reduce

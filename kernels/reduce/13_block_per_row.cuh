@@ -34,19 +34,23 @@ struct BlockPerRowKernel {
 struct BlockPerRow : WarpPerRow {
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_reducer<kFloats>(call, [&]<class Reducer>(const Reducer& reducer) {
+    const auto with = [&]<class Reducer>(const Reducer& reducer) {
       using Kernel = BlockPerRowKernel<Reducer>;
       launch<Kernel>(
           {.blocks = call.outputs, .threads = Kernel::kThreads}, context.stream,
           {reducer, call.template input<typename Reducer::Element>(0), call.kept[0].strides[0],
            call.outputs, call.count, call.output, call.kept[0].strides[1], call.output_dtype});
-    });
+    };
+    if constexpr (std::is_same_v<Call, Sum::Call>) {
+      with(SumOf<float>{});
+    } else {
+      with(LargestOf<float>{});
+    }
   }
 };
 
-inline constexpr Seed kBlockPerRowSeeds[] = {
-    {.name = "pytorch_block_reduce", .operation = "sum", .dtypes = kF32}};
-inline constexpr Rung kBlockPerRow = rung_of<BlockPerRow, kFloats, Sum, Amax>(
+inline constexpr Seed kBlockPerRowSeeds[] = {{.name = "pytorch_block_reduce", .operation = "sum"}};
+inline constexpr Rung kBlockPerRow = rung_of<BlockPerRow, kF32, Sum, Amax>(
     {.name = "block_per_row",
      .from = "warp_per_row",
      .idea = "a block a row: warps shuffle, shared memory joins them",

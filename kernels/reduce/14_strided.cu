@@ -49,14 +49,57 @@ struct Plan {
   }
 };
 
+// Elements of any dtype as a wide one, all loads before the first conversion. `any` wants bits.
+template <class Value, int N>
+__device__ __forceinline__ void load_widened(Value (&values)[N], DType dtype, const void* data,
+                                             const int64_t (&at)[N]) {
+  const auto as = [&]<class T>(T /*type*/) {
+    T loaded[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) loaded[i] = thread::load(static_cast<const T*>(data) + at[i]);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = widen<Value>(loaded[i]);
+  };
+  if constexpr (std::is_same_v<Value, double>) {
+    as(double{});
+  } else if constexpr (std::is_same_v<Value, float>) {
+    switch (dtype) {
+      case DType::kF32: return as(float{});
+      case DType::kF16: return as(half{});
+      case DType::kBf16: return as(bf16{});
+      case DType::kE4m3: return as(e4m3{});
+      default: return as(e5m2{});
+    }
+  } else if constexpr (std::is_same_v<Value, int64_t>) {
+    switch (dtype) {
+      case DType::kI64: return as(int64_t{});
+      case DType::kI32: return as(int32_t{});
+      case DType::kI8: return as(int8_t{});
+      default: return as(uint8_t{});
+    }
+  } else {
+    switch (dtype) {
+      case DType::kF64:
+      case DType::kI64: return as(uint64_t{});
+      case DType::kF32:
+      case DType::kI32: return as(uint32_t{});
+      case DType::kF16:
+      case DType::kBf16: return as(uint16_t{});
+      default: return as(uint8_t{});
+    }
+  }
+}
+
 template <class Reducer>
 struct StridedKernel {
   static constexpr int kThreads = kBlockThreads;
-  using Element = typename Reducer::Element;
+  static constexpr int kInputs = Reducer::kInputs;
+  using Value = typename Reducer::Element;
   using Accumulator = typename Reducer::Accumulator;
   struct Arguments {
     Reducer reducer;
-    const Element* inputs[Reducer::kInputs];
+    const void* inputs[kInputs];
+    DType dtype;
     void* output;
     DType output_dtype;
     int across;
@@ -88,17 +131,9 @@ struct StridedKernel {
       const int64_t last = first + a.share < a.count ? first + a.share : a.count;
       int64_t i = first + row;
       for (; i + (kUnroll - 1) * rows < last; i += kUnroll * rows) {
-        Vec<Element, 1> x[kUnroll][Reducer::kInputs];
-#pragma unroll
-        for (int u = 0; u < kUnroll; ++u) load(a, x[u], place.at[0], i + u * rows);
-#pragma unroll
-        for (int u = 0; u < kUnroll; ++u) total = add(a, total, x[u], i + u * rows);
+        add<kUnroll>(a, total, place.at[0], i, rows);
       }
-      for (; i < last; i += rows) {
-        Vec<Element, 1> x[Reducer::kInputs];
-        load(a, x, place.at[0], i);
-        total = add(a, total, x, i);
-      }
+      for (; i < last; i += rows) add<1>(a, total, place.at[0], i, rows);
     }
     total = merge_rows(shared, total, a.across);
 
@@ -117,22 +152,27 @@ struct StridedKernel {
     }
   }
 
-  __device__ __forceinline__ static void load(const Arguments& a,
-                                              Vec<Element, 1> (&x)[Reducer::kInputs], int64_t base,
-                                              int64_t i) {
-    const Walk::Place place = a.reduced(i);
+  // Elements i, i + step, ... more.
+  template <int N>
+  __device__ __forceinline__ static void add(const Arguments& a, Accumulator& total, int64_t base,
+                                             int64_t i, int step) {
+    int64_t at[kInputs][N];
 #pragma unroll
-    for (int k = 0; k < Reducer::kInputs; ++k) {
-      x[k] = thread::load<1>(a.inputs[k] + base + place.at[k]);
+    for (int u = 0; u < N; ++u) {
+      const Walk::Place place = a.reduced(i + u * step);
+#pragma unroll
+      for (int k = 0; k < kInputs; ++k) at[k][u] = base + place.at[k];
     }
-  }
-  __device__ __forceinline__ static Accumulator add(const Arguments& a, const Accumulator& total,
-                                                    const Vec<Element, 1> (&x)[Reducer::kInputs],
-                                                    int64_t i) {
-    if constexpr (Reducer::kInputs == 1) {
-      return a.reducer.add(total, x[0][0], i);
-    } else {
-      return a.reducer.add(total, x[0][0], x[1][0], i);
+    Value x[kInputs][N];
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) load_widened(x[k], a.dtype, a.inputs[k], at[k]);
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      if constexpr (kInputs == 1) {
+        total = a.reducer.add(total, x[0][u], i + u * step);
+      } else {
+        total = a.reducer.add(total, x[0][u], x[1][u], i + u * step);
+      }
     }
   }
   // Of the threads that stand over one output, given to the first.
@@ -157,21 +197,22 @@ struct Strided {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_reducer<kEveryDType>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
+    with_reducer<Elements::kWidened>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
       workspace = Plan(call, sizeof(typename Reducer::Accumulator)).parts.workspace();
     });
     return workspace;
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_reducer<kEveryDType>(call, [&]<class Reducer>(const Reducer& reducer) {
+    with_reducer<Elements::kWidened>(call, [&]<class Reducer>(const Reducer& reducer) {
       using Kernel = StridedKernel<Reducer>;
       const Plan plan(call, sizeof(typename Reducer::Accumulator));
       typename Kernel::Arguments arguments{};
       arguments.reducer = reducer;
       for (int k = 0; k < Reducer::kInputs; ++k) {
-        arguments.inputs[k] = call.template input<typename Reducer::Element>(k);
+        arguments.inputs[k] = call.inputs[static_cast<size_t>(k)];
       }
+      arguments.dtype = call.dtype;
       arguments.output = call.output;
       arguments.output_dtype = call.output_dtype;
       arguments.across = plan.across;

@@ -105,14 +105,14 @@ struct OnePass {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_reducer<kFast>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
+    with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
       workspace = Plan::of<Reducer>(call).parts.workspace();
     });
     return workspace;
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_reducer<kFast>(call, [&]<class Reducer>(const Reducer& reducer) {
+    with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& reducer) {
       using Kernel = OnePassKernel<Reducer>;
       const Plan plan = Plan::of<Reducer>(call);
       typename Kernel::Arguments arguments{};
@@ -137,7 +137,7 @@ struct OnePass {
 
 extern const Rung kOnePass;
 const Rung kOnePass =
-    rung_of<OnePass, kFast, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm, Dot>(
+    fast_rung_of<OnePass, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm, Dot>(
         {.name = "one_pass",
          .from = "block_per_row",
          .idea =

@@ -59,7 +59,7 @@ struct LanesPerRow {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_reducer<kFast>(call, [&]<class Reducer>(const Reducer& reducer) {
+    with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& reducer) {
       using Kernel = LanesPerRowKernel<Reducer>;
       const int64_t vectors = call.count / Kernel::kWidth;
       int lanes = 1;
@@ -85,7 +85,7 @@ struct LanesPerRow {
 
 extern const Rung kLanesPerRow;
 const Rung kLanesPerRow =
-    rung_of<LanesPerRow, kFast, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm>(
+    fast_rung_of<LanesPerRow, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm>(
         {.name = "lanes_per_row",
          .from = "warp_per_row",
          .idea = "1 to 32 lanes a row, 16 bytes a load"});

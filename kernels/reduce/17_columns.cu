@@ -195,14 +195,14 @@ struct Columns {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_reducer<kFast>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
+    with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
       workspace = Plan::of<Reducer>(call).parts.workspace();
     });
     return workspace;
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_reducer<kFast>(call, [&]<class Reducer>(const Reducer& reducer) {
+    with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& reducer) {
       using Kernel = ColumnsKernel<Reducer>;
       const Plan plan = Plan::of<Reducer>(call);
       const Loop& inner = call.kept[static_cast<size_t>(call.kept_loops - 1)];
@@ -230,7 +230,7 @@ struct Columns {
 
 extern const Rung kColumns;
 const Rung kColumns =
-    rung_of<Columns, kFast, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm>(
+    fast_rung_of<Columns, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm>(
         {.name = "columns",
          .from = "strided",
          .idea =

@@ -136,8 +136,6 @@ inline constexpr DTypes kF64 = {DType::kF64};
 inline constexpr DTypes kF32 = {DType::kF32};
 inline constexpr DTypes kF16 = {DType::kF16};
 inline constexpr DTypes kBf16 = {DType::kBf16};
-// What the rungs for speed take; the rest is left to the one that takes everything.
-inline constexpr DTypes kFast = kFloats | kFp8 | DTypes{DType::kI8, DType::kI32, DType::kBool};
 inline constexpr DTypes kNarrowAndWide = kFloats | kFp8 | kF64;
 
 struct OverDims {
@@ -152,6 +150,8 @@ struct OverDims {
 
 // ---- The operations -----------------------------------------------------------------------------
 
+// kFast is what the rungs for speed take: fewer kernels to compile. `strided` takes all kDTypes.
+
 struct Sum : OverDims {
   static constexpr std::string_view kName = "sum";
   static constexpr std::string_view kSummary = "Sum over dimensions";
@@ -164,6 +164,7 @@ struct Sum : OverDims {
   static constexpr auto& kParameters = kSummed;
   static constexpr Attribute kAttributes[] = {kDim, kKeepdim, kResultDType, kAllowReducedPrecision};
   static constexpr DTypes kDTypes = kNarrowAndWide | kIntegers;
+  static constexpr DTypes kFast = kFloats | kFp8 | DTypes{DType::kI8, DType::kI32};
   struct Call : Reduction {
     bool reduced_precision = false;
   };
@@ -188,6 +189,7 @@ struct Mean : OverDims {
       ".expand(x.shape),)";
   static constexpr auto& kParameters = kSameDType;
   static constexpr DTypes kDTypes = kNarrowAndWide;
+  static constexpr DTypes kFast = kFloats | kFp8;
   struct Call : Reduction {};
 
   static void infer(Problem& problem);
@@ -210,6 +212,7 @@ struct Prod : OverDims {
   static constexpr auto& kParameters = kSummed;
   static constexpr Attribute kAttributes[] = {kOneDim, kKeepdim, kResultDType};
   static constexpr DTypes kDTypes = kNarrowAndWide | kIntegers;
+  static constexpr DTypes kFast = kFloats;
   struct Call : Reduction {};
 
   static void infer(Problem& problem);
@@ -225,6 +228,7 @@ struct Prod : OverDims {
 struct Extremum : OverDims {
   static constexpr auto& kParameters = kSelected;
   static constexpr DTypes kDTypes = kNarrowAndWide | kIntegers;
+  static constexpr DTypes kFast = kFloats | kFp8 | DTypes{DType::kI8};
   static constexpr std::string_view kGradient =
       "((x == y.reshape(reduced_shape(x.shape, dim, True))) * "
       "(g.reshape(reduced_shape(x.shape, dim, True)) / "
@@ -269,6 +273,7 @@ struct ArgExtremum : OverDims {
   static constexpr auto& kAttributes = kOneDimAttributes;
   static constexpr DTypes kDTypes =
       kNarrowAndWide | DTypes{DType::kI64, DType::kI32, DType::kI8, DType::kU8};
+  static constexpr DTypes kFast = kFloats;
   struct Call : Reduction {
     bool least = false;
   };
@@ -309,6 +314,7 @@ struct Argmin : ArgExtremum {
 struct Test : OverDims {
   static constexpr auto& kParameters = kTested;
   static constexpr DTypes kDTypes = kFloats | kF64 | kIntegers;
+  static constexpr DTypes kFast = kFloats | DTypes{DType::kU8, DType::kBool};
   struct Call : Reduction {
     bool all = false;
   };
@@ -366,6 +372,7 @@ struct VectorNorm : OverDims {
       kDim,
       kKeepdim};
   static constexpr DTypes kDTypes = kFloats | kF64;
+  static constexpr DTypes kFast = kFloats;
   enum class Order : uint8_t { kOne, kTwo, kInfinity };
   struct Call : Reduction {
     Order order = Order::kTwo;
@@ -398,6 +405,7 @@ struct Dot {
   static constexpr std::string_view kExtentNames[] = {"count", "step"};
   static constexpr int kOptionalExtents = 1;
   static constexpr DTypes kDTypes = kFloats | kF64;
+  static constexpr DTypes kFast = kFloats;
   struct Call : Reduction {
     bool reduced_precision = false;
   };

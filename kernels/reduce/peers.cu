@@ -24,8 +24,6 @@ std::span<const Peer> Dot::peers() { return {}; }
 namespace ws::reduce {
 namespace {
 
-constexpr DTypes kTaken = kFloats;
-
 // CUDA's own types, which CUB loads 16 bytes at a time.
 template <class T>
 struct CudaType {
@@ -52,6 +50,7 @@ struct Plus {
 
 // Each calls CUB; without `memory` it says how many bytes of it there must be.
 struct SumAll {
+  static constexpr DTypes kTaken = kFloats;
   template <class T>
   static cudaError_t run(const Sum::Call& call, void* memory, size_t& bytes, Stream stream) {
     const auto* x = static_cast<const T*>(call.inputs[0]);
@@ -65,6 +64,7 @@ struct SumAll {
   }
 };
 struct SumRows {
+  static constexpr DTypes kTaken = kF32;
   struct Start {
     int64_t pitch;
     __device__ __forceinline__ int64_t operator()(int64_t row) const { return row * pitch; }
@@ -80,6 +80,7 @@ struct SumRows {
   }
 };
 struct MaxAll {
+  static constexpr DTypes kTaken = kF32;
   template <class T>
   static cudaError_t run(const Amax::Call& call, void* memory, size_t& bytes, Stream stream) {
     return cub::DeviceReduce::Max(memory, bytes, static_cast<const T*>(call.inputs[0]),
@@ -87,6 +88,7 @@ struct MaxAll {
   }
 };
 struct ArgmaxAll {
+  static constexpr DTypes kTaken = kF32 | kBf16;
   // Where the largest value goes, which nobody asked for: 16 bytes before CUB's own memory.
   template <class T>
   static cudaError_t run(const Argmax::Call& call, void* memory, size_t& bytes, Stream stream) {
@@ -104,7 +106,7 @@ struct ArgmaxAll {
 template <class Op, class Way>
 cudaError_t call_cub(const Problem& problem, void* memory, size_t& bytes, Stream stream) {
   const typename Op::Call call = Op::call(problem);
-  return with_type<kTaken>(call.dtype, [&]<class T>() {
+  return with_type<Way::kTaken>(call.dtype, [&]<class T>() {
     return Way::template run<typename CudaType<T>::Type>(call, memory, bytes, stream);
   });
 }
@@ -120,25 +122,26 @@ void run(const Problem& problem, const Context& context) {
   detail::check_cuda(call_cub<Op, Way>(problem, context.workspace, bytes, context.stream), "cub");
 }
 
-Reason refuse(bool takes, std::string_view what) { return takes ? Reason{} : Reason(what); }
+Reason refuse(bool takes, const Reason& what) { return takes ? Reason{} : what; }
 
-template <class Op>
+template <class Op, class Way>
 Reason supports_all(const Problem& problem) {
   const typename Op::Call call = Op::call(problem);
-  return refuse(call.has_rows() && call.outputs == 1 && kTaken.has(call.dtype) &&
+  return refuse(call.has_rows() && call.outputs == 1 && Way::kTaken.has(call.dtype) &&
                     (call.output_dtype == call.dtype || call.output_dtype == DType::kI64),
-                "takes all elements of a dense tensor of f32, f16 or bf16");
+                concatenate("takes all elements of a dense tensor of ", to_string(Way::kTaken)));
 }
 Reason supports_rows(const Problem& problem) {
   const Sum::Call call = Sum::call(problem);
   return refuse(call.has_rows() && call.outputs > 1 && call.dtype == DType::kF32 &&
-                    call.kept[0].strides[0] == call.count && call.kept[0].strides[1] == 1,
+                    call.output_dtype == DType::kF32 && call.kept[0].strides[0] == call.count &&
+                    call.kept[0].strides[1] == 1,
                 "takes rows of f32 without gaps");
 }
 
 template <class Op, class Way>
 constexpr Peer whole() {
-  return {"cub", supports_all<Op>, workspace<Op, Way>, run<Op, Way>};
+  return {"cub", supports_all<Op, Way>, workspace<Op, Way>, run<Op, Way>};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <bit>
 #include <limits>
 
+#include "catalogue/row.hpp"
 #include "kernels/reduce/operations.hpp"
 #include "warpsmith/ptx/math.hpp"
 #include "warpsmith/thread/divide.hpp"
@@ -324,55 +325,70 @@ __device__ __forceinline__ void store_as(DType dtype, void* output, int64_t at, 
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
-// f(reducer) for the call's operation and dtype, one of kSet.
-template <DTypes kSet, class F>
-void with_reducer(const Sum::Call& call, const F& f) {
-  with_type<kSet & Sum::kDTypes>(call.dtype, [&]<class T>() { f(SumOf<Stored<T>>{}); });
+// What a reducer's Element is: the call's, or a wide one that the kernel converts elements to, so
+// that few kernels take all dtypes.
+enum class Elements { kAsTheyLie, kWidened };
+
+template <class Op, Elements kElements, class F>
+void with_element(DType dtype, const F& f) {
+  if constexpr (kElements == Elements::kAsTheyLie) {
+    with_type<Op::kFast>(dtype, [&]<class T>() { f.template operator()<Stored<T>>(); });
+  } else if (dtype == DType::kF64) {
+    f.template operator()<double>();
+  } else if (is_float(dtype)) {
+    f.template operator()<float>();
+  } else if constexpr ((Op::kDTypes & kIntegers).bits != 0) {
+    f.template operator()<int64_t>();
+  }
 }
-template <DTypes kSet, class F>
+
+// f(reducer) for the call's operation and dtype.
+template <Elements kElements, class F>
+void with_reducer(const Sum::Call& call, const F& f) {
+  with_element<Sum, kElements>(call.dtype, [&]<class T>() { f(SumOf<T>{}); });
+}
+template <Elements kElements, class F>
 void with_reducer(const Mean::Call& call, const F& f) {
-  with_type<kSet & Mean::kDTypes>(call.dtype, [&]<class T>() {
-    using Reducer = SumOf<Stored<T>>;
+  with_element<Mean, kElements>(call.dtype, [&]<class T>() {
+    using Reducer = SumOf<T>;
     f(Reducer{.divisor = static_cast<typename Reducer::Accumulator>(call.count)});
   });
 }
-template <DTypes kSet, class F>
+template <Elements kElements, class F>
 void with_reducer(const Prod::Call& call, const F& f) {
-  with_type<kSet & Prod::kDTypes>(call.dtype, [&]<class T>() { f(ProductOf<Stored<T>>{}); });
+  with_element<Prod, kElements>(call.dtype, [&]<class T>() { f(ProductOf<T>{}); });
 }
-template <DTypes kSet, class F>
+template <Elements kElements, class F>
 void with_reducer(const Extremum::Call& call, const F& f) {
-  with_type<kSet & Extremum::kDTypes>(call.dtype, [&]<class T>() {
-    using Reducer = LargestOf<Stored<T>>;
+  with_element<Extremum, kElements>(call.dtype, [&]<class T>() {
+    using Reducer = LargestOf<T>;
     f(Reducer{.turned = {call.least, false}});
   });
 }
-template <DTypes kSet, class F>
+template <Elements kElements, class F>
 void with_reducer(const ArgExtremum::Call& call, const F& f) {
-  with_type<kSet & ArgExtremum::kDTypes>(call.dtype, [&]<class T>() {
-    using Reducer = PlaceOfLargest<Stored<T>>;
+  with_element<ArgExtremum, kElements>(call.dtype, [&]<class T>() {
+    using Reducer = PlaceOfLargest<T>;
     f(Reducer{.turned = {call.least, false}});
   });
 }
-template <DTypes kSet, class F>
+template <Elements kElements, class F>
 void with_reducer(const Test::Call& call, const F& f) {
-  const auto with = [&]<class Word>(Word sign) {
-    const bool has_sign = is_float(call.dtype);
-    f(AnyOf<Word>{.kept = static_cast<Word>(has_sign ? ~sign : ~Word{0}), .all = call.all});
+  const uint64_t sign = uint64_t{1} << (8 * size_of(call.dtype) - 1);
+  const uint64_t kept = is_float(call.dtype) ? ~sign : ~uint64_t{0};
+  const auto with = [&]<class Word>(Word /*word*/) {
+    f(AnyOf<Word>{.kept = static_cast<Word>(kept), .all = call.all});
   };
+  if constexpr (kElements == Elements::kWidened) return with(uint64_t{});
   switch (size_of(call.dtype)) {
-    case 1: return with(uint8_t{0x80});
-    case 2: return with(uint16_t{0x8000});
-    case 4: return with(uint32_t{0x80000000});
-    default:
-      if constexpr ((kSet & DTypes{DType::kF64, DType::kI64}).bits != 0) {
-        return with(uint64_t{0x8000000000000000});
-      }
+    case 1: return with(uint8_t{});
+    case 2: return with(uint16_t{});
+    default: return with(uint32_t{});
   }
 }
-template <DTypes kSet, class F>
+template <Elements kElements, class F>
 void with_reducer(const VectorNorm::Call& call, const F& f) {
-  with_type<kSet & VectorNorm::kDTypes>(call.dtype, [&]<class T>() {
+  with_element<VectorNorm, kElements>(call.dtype, [&]<class T>() {
     if (call.order == VectorNorm::Order::kInfinity) {
       using Reducer = LargestOf<T>;
       f(Reducer{.turned = {false, true}});
@@ -381,9 +397,19 @@ void with_reducer(const VectorNorm::Call& call, const F& f) {
     }
   });
 }
-template <DTypes kSet, class F>
+template <Elements kElements, class F>
 void with_reducer(const Dot::Call& call, const F& f) {
-  with_type<kSet & Dot::kDTypes>(call.dtype, [&]<class T>() { f(ProductsOf<T>{}); });
+  with_element<Dot, kElements>(call.dtype, [&]<class T>() { f(ProductsOf<T>{}); });
+}
+
+// What a rung for speed does for each of Ops.
+template <class Struct, class... Ops>
+inline constexpr Implementation kFastImplementations[] = {
+    ws::detail::kImplementations<Struct, Ops::kFast, Ops>[0]...};
+template <class Struct, class... Ops>
+constexpr Rung fast_rung_of(Rung text) {
+  text.implementations = kFastImplementations<Struct, Ops...>;
+  return text;
 }
 
 }  // namespace ws::reduce
