@@ -81,15 +81,18 @@ struct GridFence {
   static constexpr size_t kMeetingBytes = 16;
 
   static int64_t blocks() { return int64_t{4} * device_facts().multiprocessors; }
-  static int parts(int64_t rows) {
-    return static_cast<int>(std::max<int64_t>(1, blocks() / std::max<int64_t>(1, rows)));
+  // Of a row: as many as there are blocks for, each with a warp's vectors at least.
+  static int parts(const RowsCall& call) {
+    const int64_t blocks_a_row = blocks() / std::max<int64_t>(1, call.rows.rows);
+    const int64_t most = call.rows.columns / (int64_t{widest(call)} * kWarpSize);
+    return static_cast<int>(std::max<int64_t>(1, std::min(blocks_a_row, most)));
   }
   static bool supports(const RowsCall& call, Why& why) {
     return rows_supported(call, widest(call), why);
   }
   static Workspace workspace(const RowsCall& call) {
     const int64_t rows = call.rows.rows;
-    const size_t totals = static_cast<size_t>(rows * parts(rows)) * sizeof(MaxSum);
+    const size_t totals = static_cast<size_t>(rows * parts(call)) * sizeof(MaxSum);
     return {.bytes = kMeetingBytes + totals, .zeroed = kMeetingBytes};
   }
   template <class Call>
@@ -98,7 +101,7 @@ struct GridFence {
       using Kernel = GridFenceKernel<T, typename Call::RowOperation>;
       typename Kernel::Arguments arguments{};
       arguments.rows = rows_of<T>(call);
-      arguments.parts = parts(call.rows.rows);
+      arguments.parts = parts(call);
       arguments.part = part_vectors(call.rows, kWidest<T>, arguments.parts);
       arguments.meeting = static_cast<uint32_t*>(context.workspace);
       arguments.totals = reinterpret_cast<typename Kernel::Total*>(
