@@ -36,7 +36,8 @@ struct LanesPerRowKernel {
     const int64_t row = own < a.rows ? own : a.rows - 1;
     const RowStart<Reducer> start{{a.x + row * a.pitch}};
     const row::Cut<kWidth> cut(start.at[0], a.columns);
-    Accumulator total = fold_vectors(a.reducer, start, cut, 0, cut.vectors, lane, a.lanes);
+    Accumulator total =
+        fold_vectors<loads_of<Reducer>(8)>(a.reducer, start, cut, 0, cut.vectors, lane, a.lanes);
     if (cut.edges > 0) {
       total = Reducer::merge(total, fold_edges(a.reducer, start, cut, lane, a.lanes));
     }

@@ -8,9 +8,13 @@
 #if WS_DEVICE_CODE
 namespace ws::reduce {
 
-// Accesses of 16 bytes that a thread issues before it needs the first.
+// Accesses of 16 bytes that a thread issues before it needs the first, of `loads` in all inputs
+// together; 16 elements an access are more to unroll.
 template <class Reducer>
-inline constexpr int kLoads = (sizeof(typename Reducer::Element) == 1 ? 4 : 8) / Reducer::kInputs;
+constexpr int loads_of(int loads) {
+  const int fewer = loads / (sizeof(typename Reducer::Element) == 1 ? 2 : 1) / Reducer::kInputs;
+  return fewer > 0 ? fewer : 1;
+}
 
 template <class Reducer, int N>
 using Operands = Vec<typename Reducer::Element, N>[Reducer::kInputs];
@@ -76,14 +80,14 @@ struct RowStart {
   const typename Reducer::Element* at[Reducer::kInputs];
 };
 
-// Vectors rank, rank + ranks, ... of [first, last) of a row that is cut so.
-template <class Reducer, int kWidth>
+// Vectors rank, rank + ranks, ... of [first, last) of a row that is cut so, kTile of them at a
+// time.
+template <int kTile, class Reducer, int kWidth>
 __device__ __forceinline__ typename Reducer::Accumulator fold_vectors(const Reducer& reducer,
                                                                       const RowStart<Reducer>& row,
                                                                       const row::Cut<kWidth>& cut,
                                                                       int64_t first, int64_t last,
                                                                       int rank, int ranks) {
-  constexpr int kTile = kLoads<Reducer>;
   auto total = begin<Reducer, kWidth>();
   const auto load = [&](Operands<Reducer, kWidth>& x, int64_t vector) {
 #pragma unroll

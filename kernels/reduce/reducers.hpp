@@ -329,10 +329,10 @@ using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 // that few kernels take all dtypes.
 enum class Elements { kAsTheyLie, kWidened };
 
-template <class Op, Elements kElements, class F>
+template <class Op, Elements kElements, DTypes kTaken, class F>
 void with_element(DType dtype, const F& f) {
   if constexpr (kElements == Elements::kAsTheyLie) {
-    with_type<Op::kFast>(dtype, [&]<class T>() { f.template operator()<Stored<T>>(); });
+    with_type<Op::kFast & kTaken>(dtype, [&]<class T>() { f.template operator()<Stored<T>>(); });
   } else if (dtype == DType::kF64) {
     f.template operator()<double>();
   } else if (is_float(dtype)) {
@@ -342,37 +342,37 @@ void with_element(DType dtype, const F& f) {
   }
 }
 
-// f(reducer) for the call's operation and dtype.
-template <Elements kElements, class F>
+// f(reducer) for the call's operation and dtype, one of kTaken.
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const Sum::Call& call, const F& f) {
-  with_element<Sum, kElements>(call.dtype, [&]<class T>() { f(SumOf<T>{}); });
+  with_element<Sum, kElements, kTaken>(call.dtype, [&]<class T>() { f(SumOf<T>{}); });
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const Mean::Call& call, const F& f) {
-  with_element<Mean, kElements>(call.dtype, [&]<class T>() {
+  with_element<Mean, kElements, kTaken>(call.dtype, [&]<class T>() {
     using Reducer = SumOf<T>;
     f(Reducer{.divisor = static_cast<typename Reducer::Accumulator>(call.count)});
   });
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const Prod::Call& call, const F& f) {
-  with_element<Prod, kElements>(call.dtype, [&]<class T>() { f(ProductOf<T>{}); });
+  with_element<Prod, kElements, kTaken>(call.dtype, [&]<class T>() { f(ProductOf<T>{}); });
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const Extremum::Call& call, const F& f) {
-  with_element<Extremum, kElements>(call.dtype, [&]<class T>() {
+  with_element<Extremum, kElements, kTaken>(call.dtype, [&]<class T>() {
     using Reducer = LargestOf<T>;
     f(Reducer{.turned = {call.least, false}});
   });
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const ArgExtremum::Call& call, const F& f) {
-  with_element<ArgExtremum, kElements>(call.dtype, [&]<class T>() {
+  with_element<ArgExtremum, kElements, kTaken>(call.dtype, [&]<class T>() {
     using Reducer = PlaceOfLargest<T>;
     f(Reducer{.turned = {call.least, false}});
   });
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const Test::Call& call, const F& f) {
   const uint64_t sign = uint64_t{1} << (8 * size_of(call.dtype) - 1);
   const uint64_t kept = is_float(call.dtype) ? ~sign : ~uint64_t{0};
@@ -386,9 +386,9 @@ void with_reducer(const Test::Call& call, const F& f) {
     default: return with(uint32_t{});
   }
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const VectorNorm::Call& call, const F& f) {
-  with_element<VectorNorm, kElements>(call.dtype, [&]<class T>() {
+  with_element<VectorNorm, kElements, kTaken>(call.dtype, [&]<class T>() {
     if (call.order == VectorNorm::Order::kInfinity) {
       using Reducer = LargestOf<T>;
       f(Reducer{.turned = {false, true}});
@@ -397,9 +397,9 @@ void with_reducer(const VectorNorm::Call& call, const F& f) {
     }
   });
 }
-template <Elements kElements, class F>
+template <Elements kElements, DTypes kTaken = kEveryDType, class F>
 void with_reducer(const Dot::Call& call, const F& f) {
-  with_element<Dot, kElements>(call.dtype, [&]<class T>() { f(ProductsOf<T>{}); });
+  with_element<Dot, kElements, kTaken>(call.dtype, [&]<class T>() { f(ProductsOf<T>{}); });
 }
 
 // What a rung for speed does for each of Ops.

@@ -82,6 +82,8 @@ WS_FUNCTION(Erf, thread::erf(x));
 WS_FUNCTION(Erfc, thread::erfc(x));
 WS_FUNCTION(Sigmoid, thread::sigmoid(x));
 WS_FUNCTION(FastSigmoid, thread::fast_sigmoid(x));
+WS_FUNCTION(MaxNan, ptx::max_nan_f32(x, 1.0f));
+WS_FUNCTION(InverseOfMaxNan, 1.0f / ptx::max_nan_f32(-0.0f, x));
 #undef WS_FUNCTION
 
 double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -123,6 +125,8 @@ TEST(Math, TakesInfinityNanAndHugeArguments) {
   expect_values<FastSigmoid>(x, {1, 0, NAN, 1, 0, 0.5f});
   expect_values<Log>({kInf, NAN, 0.0f, -1.0f, 1.0f}, {kInf, NAN, -kInf, NAN, 0});
   expect_values<FastLog2>({kInf, NAN, 0.0f, -1.0f, 1.0f}, {kInf, NAN, -kInf, NAN, 0});
+  expect_values<MaxNan>(x, {kInf, 1, NAN, 3e38f, 1, 1});
+  expect_values<InverseOfMaxNan>({0.0f, -0.0f, NAN}, {kInf, -kInf, NAN});
   expect_values<Reciprocal>({kInf, -kInf, NAN, 0.0f, -0.0f}, {0, 0, NAN, kInf, -kInf});
 }
 

@@ -1,0 +1,43 @@
+// What the policies of one_pass and columns are chosen from, a rung each, so that the tuner
+// measures them on the harness: threads of a block x loads of a thread x parts or blocks. Not in
+// the family's table.
+#pragma once
+
+#include "kernels/reduce/15_one_pass.cuh"
+#include "kernels/reduce/17_columns.cuh"
+
+namespace ws::reduce {
+
+// Of the sum alone, in two dtypes: the others read the same way.
+inline constexpr DTypes kTuned = kF32 | kBf16;
+
+template <int kThreads, int kLoads, int64_t kMostParts>
+constexpr Rung one_pass_candidate(std::string_view name) {
+  return rung_of<OnePass<OnePassPolicy<kThreads, kLoads, kMostParts>, kTuned>, kTuned, Sum>(
+      {.name = name, .idea = "threads of a block x loads of a thread x parts"});
+}
+template <int kThreads, int kLoads, int64_t kBlocks>
+constexpr Rung columns_candidate(std::string_view name) {
+  return rung_of<Columns<ColumnsPolicy<kThreads, kLoads, kBlocks>, kTuned>, kTuned, Sum>(
+      {.name = name, .idea = "threads of a block x rows of a thread x blocks"});
+}
+
+inline constexpr Rung kOnePassCandidates[] = {
+    one_pass_candidate<128, 8, 8192>("128x8x8192"),
+    one_pass_candidate<128, 8, 32768>("128x8x32768"),
+    one_pass_candidate<256, 4, 8192>("256x4x8192"),
+    one_pass_candidate<256, 4, 32768>("256x4x32768"),
+    one_pass_candidate<256, 8, 2048>("256x8x2048"),
+    one_pass_candidate<256, 8, 8192>("256x8x8192"),
+    one_pass_candidate<256, 8, 32768>("256x8x32768"),
+    one_pass_candidate<512, 4, 8192>("512x4x8192"),
+    one_pass_candidate<512, 8, 8192>("512x8x8192"),
+    one_pass_candidate<1024, 4, 4096>("1024x4x4096"),
+};
+inline constexpr Rung kColumnsCandidates[] = {
+    columns_candidate<128, 8, 4096>("128x8x4096"),   columns_candidate<256, 4, 4096>("256x4x4096"),
+    columns_candidate<256, 8, 1024>("256x8x1024"),   columns_candidate<256, 8, 4096>("256x8x4096"),
+    columns_candidate<256, 8, 16384>("256x8x16384"), columns_candidate<512, 8, 2048>("512x8x2048"),
+};
+
+}  // namespace ws::reduce
