@@ -15,10 +15,12 @@ namespace {
 // T: of the rows; W: of the weight. kLanes of a warp share a row.
 template <class T, class W, bool kCentred, int kLanes, int kVectors>
 struct BackwardInRegistersKernel {
+  using Element = T;
   static constexpr int kThreads = 256;
-  static constexpr int kMinBlocks = 4;  // an SM holds: the launch counts on it
   static constexpr int kGroups = kThreads / kLanes;
   static constexpr int kWidth = row::kWidest<T>;
+  // An SM holds: the launch counts on it. More leave too few registers for two rows and the sums.
+  static constexpr int kMinBlocks = kVectors * kWidth > 8 ? 2 : (kWidth > 4 ? 3 : 4);
   static constexpr int kCapacity = kLanes * kVectors * kWidth;  // columns
   using Packed = row::Packed<T, kWidth>;
   using Parameter = row::Packed<W, kWidth>;
@@ -131,11 +133,6 @@ struct BackwardInRegisters {
   static constexpr int64_t kRowsOfBlock = 16;  // at least, so that the sums are worth their bytes
 
   template <class Call>
-  static int64_t blocks_of(const Call& call) {
-    const int64_t resident = int64_t{4} * device_facts().multiprocessors;
-    return std::clamp<int64_t>(divide_up(call.rows.rows, kRowsOfBlock), 1, resident);
-  }
-  template <class Call>
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.rows.row_bytes() <= kMostBytes, "a warp's registers hold rows of up to ",
                       kMostBytes, " bytes, not ", call.rows.row_bytes()) &&
@@ -143,20 +140,39 @@ struct BackwardInRegisters {
   }
   template <class Call>
   static Workspace workspace(const Call& call) {
-    return parts_workspace(call, blocks_of(call));
+    int64_t blocks = 0;
+    with_kernel(call, [&]<class Kernel>() { blocks = blocks_of<Kernel>(call); });
+    return parts_workspace(call, blocks);
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    const int64_t blocks = blocks_of(call);
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      auto rows = gradient_rows_of<T>(call);
+    with_kernel(call, [&]<class Kernel>() {
+      const int64_t blocks = blocks_of<Kernel>(call);
+      auto rows = gradient_rows_of<typename Kernel::Element>(call);
       place_parts(rows, call, blocks, context.workspace);
+      launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, context.stream, rows);
+      if (rows.dweight != nullptr || rows.dbias != nullptr) {
+        SumPartsKernel::launch_on(call, rows.dweight, rows.dbias, blocks, context.stream);
+      }
+    });
+  }
+
+ private:
+  template <class Kernel, class Call>
+  static int64_t blocks_of(const Call& call) {
+    const int64_t resident = int64_t{Kernel::kMinBlocks} * device_facts().multiprocessors;
+    return std::clamp<int64_t>(divide_up(call.rows.rows, kRowsOfBlock), 1, resident);
+  }
+  // f.operator()<Kernel>() with the kernel of the call.
+  template <class Call, class F>
+  static void with_kernel(const Call& call, const F& f) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
       const auto with_weight = [&]<class W>() {
         const auto with = [&]<int kLanes, int kVectors>() {
-          using Kernel = BackwardInRegistersKernel<T, W, Call::kCentred, kLanes, kVectors>;
-          launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, context.stream, rows);
+          f.template
+          operator()<BackwardInRegistersKernel<T, W, Call::kCentred, kLanes, kVectors>>();
         };
-        const int64_t bytes = rows.vectors * 16;
+        const int64_t bytes = call.rows.row_bytes();
         if (bytes <= 128) return with.template operator()<8, 1>();
         if (bytes <= 256) return with.template operator()<16, 1>();
         if (bytes <= 512) return with.template operator()<32, 1>();
@@ -166,9 +182,6 @@ struct BackwardInRegisters {
         with_weight.template operator()<T>();
       } else if constexpr (!std::is_same_v<T, float>) {
         with_weight.template operator()<float>();
-      }
-      if (rows.dweight != nullptr || rows.dbias != nullptr) {
-        SumPartsKernel::launch_on(call, rows.dweight, rows.dbias, blocks, context.stream);
       }
     });
   }

@@ -1,264 +1,45 @@
-// Idea: a block, or a cluster of up to 16, takes a row; its part of the columns' sums stays in
-// registers, rows wait in shared memory, fetched ahead by bulk copies. A row's totals are on their
-// way to the other warps and blocks while the row before it is written.
-// From backward_in_registers: rows of any length up to 512 KiB are read once.
-// Rows are dealt out in turns, not drawn: which rows a sum holds may not depend on who was faster.
-// Traffic: two reads, one write, and 8 bytes a column and cluster.
-// Limits: rows of whole vectors; the forward's statistics; 16 blocks of 32 KiB.
-#include <algorithm>
-#include <bit>
-
-#include "kernels/norm/gradient_rows.hpp"
-#include "warpsmith/cluster/reduce.hpp"
-#include "warpsmith/ptx/bulk.hpp"
-#include "warpsmith/tile/pipeline.hpp"
+// The row of backward_cluster, with its policy.
+#include "kernels/norm/13_backward_cluster.cuh"
 
 namespace ws::norm {
 namespace {
 
-// kConsumers threads own kVectors vectors of columns each; kStages rows of grad and x are under
-// way.
-template <int kConsumers_, int kVectors_, int kStages_, int kMinBlocks_>
-struct RingShape {
-  static constexpr int kConsumers = kConsumers_;
-  static constexpr int kVectors = kVectors_;
-  static constexpr int kStages = kStages_;
-  static constexpr int kMinBlocks = kMinBlocks_;
-  static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part of a row
-};
+// By the bytes of a row; the last two are those of parts of longer rows. Blocks an SM: as many as
+// registers for the sums, which are twice as many for layer_norm of 16-bit rows, and 192 KiB of
+// rows under way allow. By count; H200: to be measured, candidates.hpp has the alternatives.
+struct Measured {
+  static constexpr int64_t kPart = 16 * 1024;
+  template <bool kCentred>
+  static constexpr int64_t most_bytes(DType dtype) {
+    return cluster::kMaxBlocks * (is_many<kCentred>(dtype) ? kPart : 2 * kPart);
+  }
+  template <bool kCentred>
+  static constexpr bool is_many(DType dtype) {
+    return kCentred && dtype != DType::kF32;
+  }
 
-template <class T, class W, bool kCentred, class Shape>
-struct BackwardClusterKernel {
-  using Element = T;
-  static constexpr int kConsumers = Shape::kConsumers;
-  static constexpr int kVectors = Shape::kVectors;
-  static constexpr int kThreads = kConsumers + kWarpSize;
-  static constexpr int kMinBlocks = Shape::kMinBlocks;
-  static constexpr Arch kArch = Arch::kSm90;
-  static constexpr int kWidth = row::kWidest<T>;
-  static constexpr int kPart = kConsumers * kVectors * kWidth;  // elements
-  using Packed = row::Packed<T, kWidth>;
-  using Parameter = row::Packed<W, kWidth>;
-  using Sums = Vec<float, kWidth>;
-  using Pipeline = tile::Pipeline<Shape::kStages>;
-  using Position = typename Pipeline::Position;
-  using Total = GradientTotals<kCentred>;
-  using Merge = AddGradientTotals<kCentred>;
-  using Reduce = cluster::AllReduce<Total, kConsumers, 1, 1>;
-  struct Arguments {
-    GradientRows<T> rows;
-    int64_t part;  // of a row that a block takes, in vectors
-  };
-  struct SharedStorage {
-    SharedArray<T, 2 * Shape::kStages * kPart, 128> parts;  // grad and x of each stage
-    Pipeline pipeline;
-    typename Reduce::Storage total;
-  };
-
-  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const int64_t first = cluster_rank() * a.part;
-    const int64_t left = a.rows.vectors - first;
-    const auto vectors = static_cast<int>(left < 0 ? 0 : (left < a.part ? left : a.part));
-    if (thread_index() == 0) {
-      shared.pipeline.init(kConsumers / kWarpSize);
-      ptx::fence_mbarrier_init();
+  template <class T, bool kCentred, class F>
+  static void with_shape(int64_t bytes, const F& f) {
+    constexpr bool kMany = is_many<kCentred>(kDType<T>);
+    if (bytes <= 2 * 1024) return f.template operator()<RingShape<128, 1, 4, kMany ? 6 : 8>>();
+    if (bytes <= 4 * 1024) return f.template operator()<RingShape<128, 2, 4, kMany ? 4 : 5>>();
+    if (bytes <= 8 * 1024) return f.template operator()<RingShape<256, 2, 4, kMany ? 2 : 3>>();
+    if (kMany || bytes <= cluster::kMaxBlocks * kPart) {
+      return f.template operator()<RingShape<512, 2, 6, 1>>();
     }
-    Reduce all_reduce(shared.total);  // the cluster meets
-    const int64_t cluster = block_index() / cluster_size();
-    const int64_t clusters = grid_blocks() / cluster_size();
-    if (thread_index() == kConsumers) {
-      const auto bytes = static_cast<uint32_t>(vectors * 16);
-      Position at;
-      for (int64_t r = cluster; r < a.rows.count; r += clusters, at.advance()) {
-        ptx::Mbarrier& full = shared.pipeline.acquire(at, 2 * bytes);
-        if (bytes == 0) continue;
-        T* stage = shared.parts.pointer(2 * at.stage * kPart);
-        ptx::bulk_load(stage, a.rows.grad + r * a.rows.grad_stride + first * kWidth, bytes, full);
-        ptx::bulk_load(stage + kPart, a.rows.x + r * a.rows.x_stride + first * kWidth, bytes, full);
-      }
-    } else if (thread_index() < kConsumers) {
-      consume(shared, a, cluster, clusters, first, vectors, all_reduce);
-    }
-    all_reduce.finish();
-  }
-
- private:
-  struct RowStatistics {
-    float mean = 0;
-    float rstd = 0;
-    __device__ __forceinline__ RowStatistics(const GradientRows<T>& rows, int64_t r) {
-      if (r >= rows.count) return;
-      if constexpr (kCentred) mean = thread::load(rows.mean + r);
-      rstd = thread::load(rows.rstd + r);
-    }
-  };
-
-  __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
-                                                 int64_t cluster, int64_t clusters, int64_t first,
-                                                 int vectors, Reduce& all_reduce) {
-    const auto vector = [&](int v) { return thread_index() + v * kConsumers; };
-    Parameter weight[kVectors];
-    Sums dweight[kVectors];
-    Sums dbias[kCentred ? kVectors : 1];
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      weight[v] = Parameter::filled(1.0F);
-      if (a.rows.weight != nullptr && vector(v) < vectors) {
-        weight[v] = Parameter::template load<Cache::kReadOnly>(
-            static_cast<const W*>(a.rows.weight) + (first + vector(v)) * kWidth);
-      }
-      dweight[v] = Sums{};
-      if constexpr (kCentred) dbias[v] = Sums{};
-    }
-    const auto load = [&](const Position& at, int which, int v) {
-      return std::bit_cast<Packed>(
-          shared.parts.template load<kWidth>((2 * at.stage + which) * kPart + vector(v) * kWidth));
-    };
-    // The totals of the row at a place of the ring, once it is there, on their way.
-    const auto begin = [&](const Position& at, const RowStatistics& row) {
-      shared.pipeline.wait(at);
-      Total mine{};
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if (vector(v) >= vectors) continue;
-        add_to_totals<kCentred>(mine, load(at, 0, v), load(at, 1, v), weight[v], row.mean,
-                                row.rstd);
-      }
-      all_reduce.send_warps(warp::all_reduce(mine, Merge{}), Merge{});
-    };
-
-    const int64_t count = a.rows.count;
-    Position at;
-    RowStatistics row(a.rows, cluster);
-    RowStatistics next(a.rows, cluster + clusters);
-    if (cluster < count) begin(at, row);
-    for (int64_t r = cluster; r < count; r += clusters) {
-      const RowStatistics later(a.rows, r + 2 * clusters);
-      Position ahead = at;
-      ahead.advance();
-      if (r + clusters < count) begin(ahead, next);
-      const Total total = all_reduce.receive(Total{}, Merge{});
-      const float slope = total.product * a.rows.inverse_columns;
-      float shift = 0;
-      if constexpr (kCentred) shift = total.sum * a.rows.inverse_columns;
-      T* dx = a.rows.dx + r * a.rows.dx_stride + first * kWidth;
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if (vector(v) >= vectors) continue;
-        const auto out =
-            gradient_of<kCentred>(load(at, 0, v), load(at, 1, v), weight[v], row.mean, row.rstd,
-                                  slope, shift, dweight[v], dbias[kCentred ? v : 0]);
-        thread::store(dx + vector(v) * kWidth, thread::convert<T>(out));
-      }
-      ptx::syncwarp();
-      if (lane_index() == 0) shared.pipeline.release(at.stage);
-      at = ahead;
-      row = next;
-      next = later;
-    }
-
-    const int64_t columns = a.rows.vectors * kWidth;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (vector(v) >= vectors) continue;
-      const int64_t place = cluster * columns + (first + vector(v)) * kWidth;
-      if (a.rows.dweight != nullptr) thread::store(a.rows.dweight + place, dweight[v]);
-      if (kCentred && a.rows.dbias != nullptr) {
-        thread::store(a.rows.dbias + place, dbias[kCentred ? v : 0]);
-      }
-    }
-  }
-};
-
-// By the bytes of a row. Blocks an SM: as many as registers for the sums and 192 KiB of rows under
-// way allow. H200: to be measured.
-using Shape2k = RingShape<128, 1, 4, 8>;
-using Shape4k = RingShape<128, 2, 4, 5>;
-using Shape8k = RingShape<256, 2, 4, 3>;
-using Shape16k = RingShape<256, 4, 3, 2>;
-using Shape32k = RingShape<512, 4, 3, 1>;  // and parts of longer rows
-
-struct BackwardCluster {
-  static constexpr int64_t kMostBytes = cluster::kMaxBlocks * Shape32k::kBytes;
-
-  template <class Call>
-  static bool supports(const Call& call, Why& why) {
-    return why.unless(call.rows.row_bytes() <= kMostBytes, "a cluster holds rows of up to ",
-                      kMostBytes, " bytes, not ", call.rows.row_bytes()) &&
-           aligned_gradient_rows(call, why);
-  }
-  template <class Call>
-  static Workspace workspace(const Call& call) {
-    int64_t clusters = 0;
-    with_kernel(call, [&]<class Kernel>() { clusters = clusters_of<Kernel>(call); });
-    return parts_workspace(call, clusters);
-  }
-  template <class Call>
-  static void run(const Call& call, const Context& context) {
-    with_kernel(call, [&]<class Kernel>() {
-      const Grid grid = cluster_of<Kernel>(call);
-      const int64_t clusters = clusters_of<Kernel>(call);
-      typename Kernel::Arguments arguments{};
-      arguments.rows = gradient_rows_of<typename Kernel::Element>(call);
-      arguments.part = divide_up(arguments.rows.vectors, int64_t{grid.cluster});
-      place_parts(arguments.rows, call, clusters, context.workspace);
-      launch<Kernel>(
-          {.blocks = clusters * grid.cluster, .threads = grid.threads, .cluster = grid.cluster},
-          context.stream, arguments);
-      if (arguments.rows.dweight != nullptr || arguments.rows.dbias != nullptr) {
-        SumPartsKernel::launch_on(call, arguments.rows.dweight, arguments.rows.dbias, clusters,
-                                  context.stream);
-      }
-    });
-  }
-
- private:
-  template <class Kernel, class Call>
-  static Grid cluster_of(const Call& call) {
-    const auto parts = divide_up(call.rows.row_bytes(), Shape32k::kBytes);
-    const auto blocks = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(parts)));
-    return {.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
-  }
-  // As many as run at once: one that waited for another to end would double the time.
-  template <class Kernel, class Call>
-  static int64_t clusters_of(const Call& call) {
-    const int64_t resident = resident_clusters<Kernel>(cluster_of<Kernel>(call));
-    return std::clamp<int64_t>(call.rows.rows, 1, resident);
-  }
-  // f.operator()<Kernel>() with the kernel of the call.
-  template <class Call, class F>
-  static void with_kernel(const Call& call, const F& f) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      const auto with = [&]<class W>() {
-        constexpr bool kCentred = Call::kCentred;
-        const int64_t bytes = call.rows.row_bytes();
-        const auto first_of = [&]<class... Shapes>() {
-          const auto take = [&]<class Shape>() {
-            if (bytes > Shape::kBytes && !std::is_same_v<Shape, Shape32k>) return false;
-            f.template operator()<BackwardClusterKernel<T, W, kCentred, Shape>>();
-            return true;
-          };
-          (take.template operator()<Shapes>() || ...);
-        };
-        first_of.template operator()<Shape2k, Shape4k, Shape8k, Shape16k, Shape32k>();
-      };
-      if (call.parameter_dtype == call.dtype) {
-        with.template operator()<T>();
-      } else if constexpr (!std::is_same_v<T, float>) {
-        with.template operator()<float>();
-      }
-    });
+    if constexpr (!kMany) f.template operator()<RingShape<512, 4, 3, 1>>();
   }
 };
 
 }  // namespace
 
 extern const Rung kBackwardCluster;
-const Rung kBackwardCluster = rung_of<BackwardCluster, LayerNormBackward, RmsNormBackward>({
-    .name = "backward_cluster",
-    .from = "backward_in_registers",
-    .idea = "a row over up to 16 blocks, rows fetched ahead, the columns' sums in registers",
-    .arch = Arch::kSm90,
-});
+const Rung kBackwardCluster =
+    rung_of<BackwardCluster<Measured>, LayerNormBackward, RmsNormBackward>({
+        .name = "backward_cluster",
+        .from = "backward_in_registers",
+        .idea = "a row over up to 16 blocks, rows fetched ahead, the columns' sums in registers",
+        .arch = Arch::kSm90,
+    });
 
 }  // namespace ws::norm

@@ -94,13 +94,12 @@ struct Plus {
 
 // ---- Parameters -------------------------------------------------------------------------------
 
-// A thread's weight and bias for kVectors vectors of a row. Those of x's dtype are fetched when
-// this is made, while x is on its way, unless there are too many for the registers; those of f32,
-// which would take twice as many, when they are used.
-template <class T, int kVectors, bool kHasBias>
+// A thread's weight and bias for kVectors vectors of a row. kEarly: those of x's dtype are fetched
+// when this is made, while x is on its way; else, as those of f32, which would take twice the
+// registers, when they are used.
+template <class T, int kVectors, bool kHasBias, bool kEarly = (kVectors <= 4)>
 class Parameters {
   static constexpr int kWidth = row::kWidest<T>;
-  static constexpr bool kEarly = kVectors <= 4;
   static constexpr int kHeld = kEarly ? kVectors : 1;
   using Packed = row::Packed<T, kWidth>;
 
@@ -227,44 +226,6 @@ class Input {
   Packed residual_[kResidual ? kVectors : 1];
 };
 
-// The total of kLanes lanes' vectors, given to each of them: of layer_norm Moments, of rms_norm the
-// sum of squares. `count` is the elements that these lanes hold. Distances are taken from the
-// lanes' own mean, in registers, so that one exchange with other warps and blocks is enough.
-template <bool kCentred, int kLanes, class Packed, int kVectors, class Holds>
-__device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Holds& holds,
-                                         float count) {
-  constexpr int kWidth = Packed::kWords * Packed::kPerWord;
-  if constexpr (kCentred) {
-    float sum = 0;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {  // what a lane does not hold is 0
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) sum += x[v][i];
-    }
-    sum = warp::all_reduce<kLanes>(sum, Plus{});
-    const float mean = count > 0 ? sum * thread::reciprocal(count) : 0.0F;
-    float squares = 0;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (!holds(v)) continue;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) {
-        const float away = x[v][i] - mean;
-        squares = thread::fma(away, away, squares);
-      }
-    }
-    return thread::Moments{count, mean, warp::all_reduce<kLanes>(squares, Plus{}), 0.0F};
-  } else {
-    float squares = 0;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) squares = thread::fma(x[v][i], x[v][i], squares);
-    }
-    return warp::all_reduce<kLanes>(squares, Plus{});
-  }
-}
-
 // How totals of several warps are one.
 template <bool kCentred>
 struct Totals;
@@ -272,16 +233,65 @@ template <>
 struct Totals<true> {
   using Total = thread::Moments;
   using Merge = warp::MergeMoments;
+  using MergeAll = warp::MergeMomentsOf;  // of a whole row: its elements are known
   __device__ __forceinline__ static Total none() { return Total::none(); }
 };
 template <>
 struct Totals<false> {
   using Total = float;
-  struct Merge {
-    __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+  using Merge = Plus;
+  struct MergeAll : Plus {
+    __device__ __forceinline__ explicit MergeAll(float /*columns*/) {}
   };
   __device__ __forceinline__ static Total none() { return 0.0F; }
 };
+
+// A thread's total while it takes its vectors of a row: of layer_norm distances from its first
+// element, so that one pass is enough and nothing cancels; of rms_norm squares.
+template <bool kCentred>
+class Running {
+ public:
+  template <class Packed>
+  __device__ __forceinline__ void add(const Packed& x, bool is_first) {
+    constexpr int kWidth = Packed::kWords * Packed::kPerWord;
+    if (kCentred && is_first) pivot_ = x[0];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const float away = kCentred ? x[i] - pivot_ : x[i];
+      if constexpr (kCentred) sum_ += away;
+      squares_ = thread::fma(away, away, squares_);
+    }
+    if constexpr (kCentred) count_ += kWidth;
+  }
+  // Of kLanes lanes, which hold `count` elements of the row together.
+  template <int kLanes>
+  __device__ __forceinline__ typename Totals<kCentred>::Total of_lanes(float count) const {
+    if constexpr (kCentred) {
+      const auto mine = thread::from_pivot(count_, pivot_, sum_, squares_);
+      return warp::merge_lanes<kLanes>(mine, count);
+    } else {
+      return warp::all_reduce<kLanes>(squares_, Plus{});
+    }
+  }
+
+ private:
+  float pivot_ = 0;
+  float sum_ = 0;
+  float squares_ = 0;
+  float count_ = 0;
+};
+
+// The total of kLanes lanes' vectors, given to each of them; `count` elements, see warp_count().
+template <bool kCentred, int kLanes, class Packed, int kVectors, class Holds>
+__device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Holds& holds,
+                                         float count) {
+  Running<kCentred> mine;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (holds(v)) mine.add(x[v], v == 0);
+  }
+  return mine.template of_lanes<kLanes>(count);
+}
 
 // What a row's outputs are made with.
 template <bool kCentred>

@@ -21,6 +21,20 @@ struct alignas(16) Moments {  // 16 bytes, which one store moves between blocks 
   __device__ __forceinline__ static Moments none() { return {0.0F, 0.0F, 0.0F, 0.0F}; }
 };
 
+// A sum of squares that was found by subtraction: rounding does not make it negative. NaN stays.
+__device__ __forceinline__ float without_rounding_below_zero(float squares) {
+  return squares < 0.0F ? 0.0F : squares;
+}
+
+// Of `count` numbers from sum(x - pivot) and sum((x - pivot)^2), where the pivot is one of them:
+// then it is no further away than the root of `count` deviations, and what cancels is log2(count)
+// bits at most.
+__device__ __forceinline__ Moments from_pivot(float count, float pivot, float sum, float squares) {
+  if (count == 0.0F) return Moments::none();
+  const float mean = sum * reciprocal(count);
+  return {count, pivot + mean, without_rounding_below_zero(fma(-sum, mean, squares)), 0.0F};
+}
+
 // One number more.
 __device__ __forceinline__ Moments add(const Moments& m, float x) {
   const float count = m.count + 1.0F;

@@ -8,33 +8,48 @@
 #if WS_DEVICE_CODE
 namespace ws::warp {
 
+// The moments of kLanes lanes, of which the first holds numbers where any does, as one; `count` is
+// of all of them. Lanes need no merge of pairs with its division: all measure how far their means
+// are from the first lane's, and two sums, side by side, are enough. A mean among so few that is
+// far from the others costs a few bits at most.
+template <int kLanes>
+__device__ __forceinline__ thread::Moments merge_lanes(const thread::Moments& m, float count) {
+  const float pivot = shuffle<kLanes>(m.mean, 0);
+  const float away = m.count > 0.0F ? m.mean - pivot : 0.0F;
+  float sum = m.count * away;
+  float squares = thread::fma(sum, away, m.squares);
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    sum += shuffle_xor(sum, distance);
+    squares += shuffle_xor(squares, distance);
+  }
+  const float mean = count > 0.0F ? sum * thread::reciprocal(count) : 0.0F;
+  return {count, pivot + mean, thread::without_rounding_below_zero(squares - sum * mean), 0.0F};
+}
+
 struct MergeMoments {
   __device__ __forceinline__ thread::Moments operator()(const thread::Moments& a,
                                                         const thread::Moments& b) const {
     return thread::merge(a, b);
   }
-
-  // Lanes that all hold some numbers, or none, need no merge of pairs with its division: the mean
-  // is the sum of count * mean over the sum of counts, and each lane then knows how far its own
-  // mean is from it. Three sums, one after the other two.
   template <int kLanes>
   __device__ __forceinline__ thread::Moments over_lanes(const thread::Moments& m) const {
     float count = m.count;
-    float sum = m.count * m.mean;
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
       count += shuffle_xor(count, distance);
-      sum += shuffle_xor(sum, distance);
     }
-    const float mean = count > 0.0F ? sum * thread::reciprocal(count) : 0.0F;
-    const float away = m.mean - mean;
-    // Without numbers there is no distance; 0 * away would do but for an infinite mean.
-    float squares = m.count > 0.0F ? thread::fma(m.count * away, away, m.squares) : 0.0F;
-#pragma unroll
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      squares += shuffle_xor(squares, distance);
-    }
-    return {count, mean, squares, 0.0F};
+    return merge_lanes<kLanes>(m, count);
+  }
+};
+
+// The same where it is known how many numbers all of the merged hold.
+struct MergeMomentsOf : MergeMoments {
+  float count;
+  __device__ __forceinline__ explicit MergeMomentsOf(float of_all) : count(of_all) {}
+  template <int kLanes>
+  __device__ __forceinline__ thread::Moments over_lanes(const thread::Moments& m) const {
+    return merge_lanes<kLanes>(m, count);
   }
 };
 
