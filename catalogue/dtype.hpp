@@ -83,6 +83,8 @@ struct DTypes {
   uint32_t bits = 0;  // public, so that a set can be a template argument
 
   constexpr DTypes() = default;
+  // For nvcc, which writes a default template argument that is a set as {bits}.
+  constexpr DTypes(uint32_t set) : bits(set) {}
   constexpr DTypes(std::initializer_list<DType> dtypes) {
     for (const DType d : dtypes) bits |= bit(d);
   }
