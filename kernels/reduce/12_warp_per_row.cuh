@@ -43,12 +43,22 @@ struct WarpPerRowKernel {
   }
 };
 
-struct WarpPerRow {
+// Longer rows would be long chains of additions, slow and far off.
+inline constexpr int64_t kMostOfAWarp = 1 << 15;
+inline constexpr int64_t kMostOfABlock = 1 << 18;
+
+template <int64_t kMostColumns>
+struct PerRow {
   static bool supports(const Reduction& call, Why& why) {
     return why.unless(call.has_rows(), "takes rows whose elements lie side by side") &&
+           why.unless(call.count <= kMostColumns, "adds up to ", kMostColumns,
+                      " elements a row, not ", call.count) &&
            why.unless(call.outputs < int64_t{1} << 31, "takes fewer than 2^31 rows, not ",
                       call.outputs);
   }
+};
+
+struct WarpPerRow : PerRow<kMostOfAWarp> {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_reducer<Elements::kAsTheyLie>(call, [&]<class Reducer>(const Reducer& reducer) {

@@ -31,7 +31,7 @@ struct BlockPerRowKernel {
   }
 };
 
-struct BlockPerRow : WarpPerRow {
+struct BlockPerRow : PerRow<kMostOfABlock> {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     const auto with = [&]<class Reducer>(const Reducer& reducer) {

@@ -4,7 +4,7 @@
 namespace ws::reduce {
 
 extern const Rung kOnePass;
-const Rung kOnePass = fast_rung_of<OnePass<OnePassPolicy<256, 8, 8192>>, Sum, Mean, Prod, Amax,
+const Rung kOnePass = fast_rung_of<OnePass<OnePassPolicy<256, 8, 4096>>, Sum, Mean, Prod, Amax,
                                    Amin, Argmax, Argmin, Any, All, VectorNorm, Dot>(
     {.name = "one_pass",
      .from = "block_per_row",

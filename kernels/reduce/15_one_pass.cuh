@@ -2,7 +2,7 @@
 // thread; a long row, or a whole tensor, is cut into 32 KiB or more a block, and the block that
 // comes last merges what the others left: one launch, the same bits whichever block that is.
 // From block_per_row: long rows fill the device; wide accesses.
-// Traffic: every element once; a partial a block, at most 8192 a row.
+// Traffic: every element once; a partial a block, at most 4096 of all rows.
 // Limits: elements of a row side by side; short rows leave threads idle.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "kernels/reduce/fold.hpp"
 #include "kernels/reduce/parts.hpp"
 #include "warpsmith/block/reduce.hpp"
+#include "warpsmith/device_facts.hpp"
 
 namespace ws::reduce {
 
@@ -19,7 +20,8 @@ struct OnePassPolicy {
   static constexpr int kThreads = kThreads_;
   static constexpr int kLoads = kLoads_;
   static constexpr int64_t kMostParts = kMostParts_;
-  static constexpr int64_t kTilesOfOneBlock = 2;  // of threads * loads: smaller rows are not cut
+  static constexpr int64_t kTiles = 8;            // of threads * loads, for a block
+  static constexpr int64_t kTilesOfOneBlock = 2;  // smaller rows are not cut
 };
 
 // A row's parts, of `share` vectors each.
@@ -32,8 +34,13 @@ struct OnePassPlan {
     constexpr int64_t kTile = int64_t{Policy::kThreads} * loads_of<Reducer>(Policy::kLoads);
     const int64_t vectors = call.count / row::kWidest<typename Reducer::Element>;
     const int64_t tiles = divide_up(vectors, kTile);
-    int64_t wanted =
-        std::clamp<int64_t>(Policy::kMostParts / call.outputs, 1, std::max<int64_t>(tiles, 1));
+    // As many blocks as there is room for come first, then more tiles a block: a ticket and its
+    // fences cost a block 2 us in which its place reads nothing.
+    const int64_t places = int64_t{4} * device_facts().multiprocessors;
+    const int64_t all = tiles * call.outputs;
+    const int64_t blocks =
+        std::max(std::min(all, places), std::min(all / Policy::kTiles, Policy::kMostParts));
+    int64_t wanted = std::clamp<int64_t>(blocks / call.outputs, 1, std::max<int64_t>(tiles, 1));
     if (tiles <= Policy::kTilesOfOneBlock) wanted = 1;
     OnePassPlan plan;
     plan.share = divide_up(tiles, wanted) * kTile;

@@ -1,6 +1,6 @@
 // Idea: 1 to 32 lanes a row, as the row asks for, so that each lane has a few 16-byte loads.
 // From warp_per_row: short rows share a warp, wide accesses. From one_pass: no barrier.
-// Traffic: every element once, 16 bytes a lane and load, up to eight in flight.
+// Traffic: every element once, 16 bytes a lane and load, up to four in flight.
 // Limits: elements of a row side by side; long rows keep few lanes busy.
 #include "catalogue/row.hpp"
 #include "kernels/reduce/fold.hpp"
@@ -14,6 +14,7 @@ template <class Reducer>
 struct LanesPerRowKernel {
   static constexpr int kThreads = 256;
   static constexpr int kWidth = row::kWidest<typename Reducer::Element>;
+  static constexpr int kTile = 4;  // a lane's loads, as many as short rows have for it
   using Element = typename Reducer::Element;
   using Accumulator = typename Reducer::Accumulator;
   struct Arguments {
@@ -36,8 +37,7 @@ struct LanesPerRowKernel {
     const int64_t row = own < a.rows ? own : a.rows - 1;
     const RowStart<Reducer> start{{a.x + row * a.pitch}};
     const row::Cut<kWidth> cut(start.at[0], a.columns);
-    Accumulator total =
-        fold_vectors<loads_of<Reducer>(8)>(a.reducer, start, cut, 0, cut.vectors, lane, a.lanes);
+    Accumulator total = fold_vectors<kTile>(a.reducer, start, cut, 0, cut.vectors, lane, a.lanes);
     if (cut.edges > 0) {
       total = Reducer::merge(total, fold_edges(a.reducer, start, cut, lane, a.lanes));
     }
@@ -52,11 +52,14 @@ struct LanesPerRowKernel {
 
 struct LanesPerRow {
   static constexpr int64_t kVectorsOfALane = 4;
+  static constexpr int64_t kMostColumns = 1 << 16;  // beyond, chains are long and slow
 
   static bool supports(const Reduction& call, Why& why) {
     return rows_supported(call, why) &&
            why.unless(call.outputs < int64_t{1} << 31, "takes fewer than 2^31 rows, not ",
-                      call.outputs);
+                      call.outputs) &&
+           why.unless(call.count <= kMostColumns, "adds up to ", kMostColumns,
+                      " elements with 32 lanes, not ", call.count);
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {

@@ -95,27 +95,36 @@ __device__ __forceinline__ typename Reducer::Accumulator fold_vectors(const Redu
       x[k] = thread::load<kWidth>(row.at[k] + cut.at(vector));
     }
   };
-  int64_t v = first + rank;
-  for (; v + (kTile - 1) * ranks < last; v += int64_t{kTile} * ranks) {
-    Operands<Reducer, kWidth> x[kTile];
+  // A full tile of kCount vectors: all loads before the first use.
+  const auto take = [&]<int kCount>(int64_t v) {
+    Operands<Reducer, kWidth> x[kCount];
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) load(x[i], v + i * ranks);
+    for (int i = 0; i < kCount; ++i) load(x[i], v + i * ranks);
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       total = go_on<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
     }
+  };
+  constexpr int kHalf = kTile > 1 ? kTile / 2 : 1;
+  int64_t v = first + rank;
+  for (; v + (kTile - 1) * ranks < last; v += int64_t{kTile} * ranks) {
+    take.template operator()<kTile>(v);
+  }
+  if (v + (kHalf - 1) * ranks < last) {
+    take.template operator()<kHalf>(v);
+    v += int64_t{kHalf} * ranks;
   }
   if (v < last) {
-    // What is left of a tile: all loads at once too, those beyond the end repeat the last vector.
+    // Less than half a tile: all loads at once too, those beyond the end repeat the last vector.
     // Chosen, not skipped: behind a branch the compiler would put each load next to its use.
-    Operands<Reducer, kWidth> x[kTile];
+    Operands<Reducer, kWidth> x[kHalf];
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) {
+    for (int i = 0; i < kHalf; ++i) {
       const int64_t at = v + i * ranks;
       load(x[i], at < last ? at : last - 1);
     }
 #pragma unroll
-    for (int i = 0; i < kTile; ++i) {
+    for (int i = 0; i < kHalf; ++i) {
       const auto more = go_on<Reducer, kWidth>(reducer, total, x[i], cut.at(v + i * ranks));
       total = v + i * ranks < last ? more : total;
     }

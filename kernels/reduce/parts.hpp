@@ -64,9 +64,11 @@ struct Parts {
     if (thread_index() == 0) {
       ptx::fence_acq_rel<ptx::Scope::kGpu>();
       const uint32_t before = ptx::atom_global_add(arrived + group, 1U);
-      ptx::fence_acq_rel<ptx::Scope::kGpu>();
       const bool last = before + 1 == static_cast<uint32_t>(parts);
-      if (last) thread::store(arrived + group, 0U);  // for the next call
+      if (last) {
+        ptx::fence_acq_rel<ptx::Scope::kGpu>();
+        thread::store(arrived + group, 0U);  // for the next call
+      }
       order[0] = last ? 1U : 0U;
     }
     ptx::barrier_sync();
