@@ -206,7 +206,8 @@ struct Prod : OverDims {
   static constexpr std::string_view kSource = "torch.prod";
   static constexpr std::string_view kFormula = "y = product(x[i])";
   static constexpr std::string_view kTorch =
-      "torch.prod(x, dtype=None if dtype is None else getattr(torch, dtype)) if dim is None else "
+      "torch.prod(x, dtype=None if dtype is None else getattr(torch, dtype))"
+      ".reshape([1] * x.ndim if keepdim else []) if dim is None else "
       "torch.prod(x, dim if isinstance(dim, int) else dim[0], keepdim, "
       "dtype=None if dtype is None else getattr(torch, dtype))";
   static constexpr auto& kParameters = kSummed;
@@ -329,7 +330,8 @@ struct Any : Test {
   static constexpr std::string_view kSource = "torch.any";
   static constexpr std::string_view kFormula = "y = any(x[i] != 0)";
   static constexpr std::string_view kTorch =
-      "torch.any(x) if dim is None else torch.any(x, dim, keepdim)";
+      "torch.any(x) if dim is None and not keepdim else "
+      "torch.any(x, tuple(range(x.ndim)) if dim is None else dim, keepdim)";
 
   static Call call(const Problem& problem);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
@@ -342,7 +344,8 @@ struct All : Test {
   static constexpr std::string_view kSource = "torch.all";
   static constexpr std::string_view kFormula = "y = all(x[i] != 0)";
   static constexpr std::string_view kTorch =
-      "torch.all(x) if dim is None else torch.all(x, dim, keepdim)";
+      "torch.all(x) if dim is None and not keepdim else "
+      "torch.all(x, tuple(range(x.ndim)) if dim is None else dim, keepdim)";
 
   static Call call(const Problem& problem);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
