@@ -179,18 +179,7 @@ std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation) 
   return seeds;
 }
 
-Address resolve(std::string_view text) {
-  const size_t slash = text.find('/');
-  const std::string_view head = text.substr(0, slash);
-  for (const Family* family : families()) {
-    const Operation* operation = find_operation(*family, head);
-    if (operation == nullptr && family->name != head) continue;
-    if (slash == std::string_view::npos) return {family, operation, nullptr, {}};
-    const Rung* rung = rung_named(*family, text.substr(slash + 1));
-    if (rung == nullptr) continue;
-    if (operation != nullptr && rung->of(*operation) == nullptr) continue;
-    return {family, operation, rung, {}};
-  }
+Address resolve_seed(std::string_view text) {
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
       for (const Rung* rung : family->rungs) {
@@ -204,6 +193,22 @@ Address resolve(std::string_view text) {
       }
     }
   }
+  return {};
+}
+
+Address resolve(std::string_view text) {
+  const size_t slash = text.find('/');
+  const std::string_view head = text.substr(0, slash);
+  for (const Family* family : families()) {
+    const Operation* operation = find_operation(*family, head);
+    if (operation == nullptr && family->name != head) continue;
+    if (slash == std::string_view::npos) return {family, operation, nullptr, {}};
+    const Rung* rung = rung_named(*family, text.substr(slash + 1));
+    if (rung == nullptr) continue;
+    if (operation != nullptr && rung->of(*operation) == nullptr) continue;
+    return {family, operation, rung, {}};
+  }
+  if (const Address seed = resolve_seed(text); seed.rung != nullptr) return seed;
   std::string hint;
   for (const std::string& name : near_names(text, all_names())) {
     hint.append(hint.empty() ? "; did you mean " : ", ").append("'" + name + "'");

@@ -13,13 +13,9 @@ namespace {
 std::string plain(const std::string& name) { return name.substr(0, name.find(" (")); }
 
 std::string rung_of(const std::string& name) {
-  try {
-    const Address address = resolve(name);
-    if (address.rung == nullptr) return {};
-    return concatenate(address.operation->name, "/", address.rung->name);
-  } catch (const InvalidArgument&) {
-    return {};  // not reached yet
-  }
+  const Address address = resolve_seed(name);
+  if (address.rung == nullptr) return {};  // not reached yet
+  return concatenate(address.operation->name, "/", address.rung->name);
 }
 
 }  // namespace
