@@ -20,7 +20,7 @@ struct BackwardInRegistersKernel {
   static constexpr int kGroups = kThreads / kLanes;
   static constexpr int kWidth = row::kWidest<T>;
   // An SM holds: the launch counts on it. More leave too few registers for two rows and the sums.
-  static constexpr int kMinBlocks = kVectors * kWidth > 8 ? 2 : (kWidth > 4 ? 3 : 4);
+  static constexpr int kMinBlocks = kVectors * kWidth > 8 ? 2 : (kVectors * kWidth > 4 ? 3 : 4);
   static constexpr int kCapacity = kLanes * kVectors * kWidth;  // columns
   using Packed = row::Packed<T, kWidth>;
   using Parameter = row::Packed<W, kWidth>;
