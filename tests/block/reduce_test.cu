@@ -49,5 +49,31 @@ TEST(BlockAllReduce, SumsCallAfterCall) {
   check<1024>();
 }
 
+// Sums over a block whose threads the launch counts.
+struct SumOfLaunch {
+  static constexpr int kThreads = 1024;
+  using Arguments = int32_t*;  // [threads]
+  using Reduce = block::AllReduceOfLaunch<int32_t, kThreads>;
+  struct SharedStorage {
+    typename Reduce::Storage sum;
+  };
+  __device__ void operator()(SharedStorage& shared, int32_t* const& out) const {
+    const auto plus = [](int32_t a, int32_t b) { return a + b; };
+    const int32_t warp = warp::all_reduce(thread_index(), plus);
+    thread::store(out + thread_index(),
+                  Vec<int32_t, 1>{{Reduce::of_warps(shared.sum, warp, 0, plus)}});
+  }
+};
+
+TEST(BlockAllReduce, SumsOverAnyNumberOfWarps) {
+  test::in_every_order([] {
+    for (const int threads : {32, 96, 320, 1024}) {
+      test::Buffer<int32_t> out(static_cast<size_t>(threads));
+      test::run<SumOfLaunch>({.blocks = 1, .threads = threads}, out.data());
+      for (const int32_t sum : out) ASSERT_EQ(sum, threads * (threads - 1) / 2) << threads;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ws
