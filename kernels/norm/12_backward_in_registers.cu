@@ -3,7 +3,8 @@
 // From backward_any_layout: grad and x are read once. Blocks stay; each leaves one sum a column,
 // and a second kernel adds these up in their order, so two runs give the same bits.
 // Traffic: two reads, one write, and 8 bytes a column and block.
-// Limits: rows of whole vectors of up to 1 KiB; the forward's statistics.
+// Limits: rows of whole vectors of up to 1 KiB. Statistics that are not given cost another
+// read of x.
 #include <algorithm>
 
 #include "kernels/norm/gradient_rows.hpp"
@@ -142,14 +143,14 @@ struct BackwardInRegisters {
   static Workspace workspace(const Call& call) {
     int64_t blocks = 0;
     with_kernel(call, [&]<class Kernel>() { blocks = blocks_of<Kernel>(call); });
-    return parts_workspace(call, blocks);
+    return gradient_workspace(call, blocks);
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_kernel(call, [&]<class Kernel>() {
       const int64_t blocks = blocks_of<Kernel>(call);
       auto rows = gradient_rows_of<typename Kernel::Element>(call);
-      place_parts(rows, call, blocks, context.workspace);
+      prepare(rows, call, blocks, context);
       launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, context.stream, rows);
       if (rows.dweight != nullptr || rows.dbias != nullptr) {
         SumPartsKernel::launch_on(call, rows.dweight, rows.dbias, blocks, context.stream);

@@ -5,7 +5,7 @@
 // bits, which have two sums for each half a word, up to 256 KiB.
 // Rows are dealt out in turns, not drawn: which rows a sum holds may not depend on who was faster.
 // Traffic: two reads, one write, and 8 bytes a column and cluster.
-// Limits: rows of whole vectors; the forward's statistics.
+// Limits: rows of whole vectors. Statistics that are not given cost another read of x.
 #pragma once
 
 #include <algorithm>
@@ -196,7 +196,7 @@ struct BackwardCluster {
   static Workspace workspace(const Call& call) {
     int64_t clusters = 0;
     with_kernel(call, [&]<class Kernel>() { clusters = clusters_of<Kernel>(call); });
-    return parts_workspace(call, clusters);
+    return gradient_workspace(call, clusters);
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
@@ -206,7 +206,7 @@ struct BackwardCluster {
       typename Kernel::Arguments arguments{};
       arguments.rows = gradient_rows_of<typename Kernel::Element>(call);
       arguments.part = divide_up(arguments.rows.vectors, int64_t{grid.cluster});
-      place_parts(arguments.rows, call, clusters, context.workspace);
+      prepare(arguments.rows, call, clusters, context);
       launch<Kernel>(
           {.blocks = clusters * grid.cluster, .threads = grid.threads, .cluster = grid.cluster},
           context.stream, arguments);

@@ -3,6 +3,7 @@
 
 #include "kernels/norm/rows.hpp"
 #include "kernels/norm/sum_parts.hpp"
+#include "warpsmith/block/reduce.hpp"
 
 namespace ws::norm {
 
@@ -24,7 +25,7 @@ struct GradientRows {
   float inverse_columns;
 };
 
-// After the parts' places are known; `statistics` is where they were computed, or null.
+// Without the parts' places, and statistics that are not given: prepare() adds them.
 template <class T, bool kCentred>
 GradientRows<T> gradient_rows_of(const BackwardCall<kCentred>& call) {
   const auto& rows = call.rows;
@@ -46,23 +47,19 @@ GradientRows<T> gradient_rows_of(const BackwardCall<kCentred>& call) {
 
 template <bool kCentred>
 bool aligned_gradient_rows(const BackwardCall<kCentred>& call, Why& why) {
-  return why.unless(call.has_statistics, "needs the forward's statistics") &&
-         vectors_supported(call.rows, call.dtype, why) &&
-         statistics_supported(call.statistics, true, why) &&
+  return vectors_supported(call.rows, call.dtype, why) &&
+         statistics_supported(call.statistics, call.has_statistics, why) &&
          columns_supported(call.weight, "weight", why);
 }
 
-// Bytes for the sums of `parts` blocks or clusters.
+// What a call keeps in its workspace, in floats: the sums of `parts` blocks or clusters, and the
+// statistics where the forward's are not given.
 template <class Call>
-Workspace parts_workspace(const Call& call, int64_t parts) {
+Workspace gradient_workspace(const Call& call, int64_t parts) {
   const int64_t sums = (call.dweight.data != nullptr || call.dbias.data != nullptr) ? 2 : 0;
-  return {.bytes = sizeof(float) * static_cast<size_t>(sums * parts * call.rows.columns)};
-}
-template <class T, class Call>
-void place_parts(GradientRows<T>& rows, const Call& call, int64_t parts, void* workspace) {
-  float* floats = static_cast<float*>(workspace);
-  if (call.dweight.data != nullptr) rows.dweight = floats;
-  if (call.dbias.data != nullptr) rows.dbias = floats + parts * call.rows.columns;
+  const int64_t statistics = call.has_statistics ? 0 : 2 * call.rows.rows;
+  const int64_t floats = sums * parts * call.rows.columns + statistics;
+  return {.bytes = sizeof(float) * static_cast<size_t>(floats)};
 }
 
 #if defined(WS_EMULATED) || defined(__CUDACC__)
@@ -121,6 +118,85 @@ __device__ __forceinline__ Vec<float, kWidth> gradient_of(const Packed& grad, co
     if constexpr (kCentred) dbias[i] += grad[i];
   }
   return dx;
+}
+
+// Mean and rstd of each row, for gradients of a forward that kept none: kLanes threads a row, a
+// warp or a block.
+template <class T, bool kCentred, int kLanes>
+struct RowStatisticsKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kRows = kThreads / kLanes;  // of a block
+  static constexpr int kWidth = row::kWidest<T>;
+  using Packed = row::Packed<T, kWidth>;
+  using Totals = norm::Totals<kCentred>;
+  using Reduce = block::AllReduceOfLaunch<typename Totals::Total, kThreads>;
+  struct Arguments {
+    Rows<T> rows;  // x, mean and rstd alone
+  };
+  struct SharedStorage {
+    typename Reduce::Storage total;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int64_t r = block_index() * kRows + thread_index() / kLanes;
+    const bool is_row = r < a.rows.count;
+    const T* x = a.rows.x + (is_row ? r : 0) * a.rows.x_stride;
+    const int lane = thread_index() % kLanes;
+    const int64_t vectors = is_row ? a.rows.vectors : 0;
+    Running<kCentred> mine;
+#pragma unroll 4
+    for (int64_t v = lane; v < vectors; v += kLanes)
+      mine.add(Packed::load(x + v * kWidth), v == lane);
+    const auto columns = static_cast<float>(a.rows.vectors * kWidth);
+    // Lanes of this warp, every kLanes-th vector.
+    int64_t held = 0;
+    if (kLanes == kWarpSize) {
+      held = vectors;
+    } else {
+      const int64_t whole = vectors / kLanes;
+      const int64_t rest = vectors - whole * kLanes - warp_index() * kWarpSize;
+      held = whole * kWarpSize + (rest < 0 ? 0 : (rest < kWarpSize ? rest : kWarpSize));
+    }
+    auto total = mine.template of_lanes<kWarpSize>(static_cast<float>(held * kWidth));
+    if constexpr (kLanes > kWarpSize) {
+      total =
+          Reduce::of_warps(shared.total, total, Totals::none(), typename Totals::MergeAll(columns));
+    }
+    if (is_row && lane == 0) Normal<kCentred>(a.rows, total).store_statistics(a.rows, r);
+  }
+};
+
+// Places the parts in the workspace and, where the forward's are not given, computes the
+// statistics.
+template <class T, bool kCentred>
+void prepare(GradientRows<T>& rows, const BackwardCall<kCentred>& call, int64_t parts,
+             const Context& context) {
+  float* floats = static_cast<float*>(context.workspace);
+  if (call.dweight.data != nullptr) rows.dweight = floats;
+  if (call.dbias.data != nullptr) rows.dbias = floats + parts * call.rows.columns;
+  if (call.has_statistics) return;
+  if (rows.dweight != nullptr || rows.dbias != nullptr) floats += 2 * parts * call.rows.columns;
+  Rows<T> of_x{};
+  of_x.x = rows.x;
+  of_x.x_stride = rows.x_stride;
+  of_x.count = rows.count;
+  of_x.vectors = rows.vectors;
+  of_x.mean = floats;
+  of_x.rstd = floats + rows.count;
+  of_x.eps = call.eps;
+  of_x.inverse_columns = rows.inverse_columns;
+  rows.mean = of_x.mean;
+  rows.rstd = of_x.rstd;
+  if (rows.count == 0) return;
+  constexpr int64_t kVectorsOfWarp = 256;  // 4 KiB
+  const auto with = [&]<int kLanes>() {
+    using Kernel = RowStatisticsKernel<T, kCentred, kLanes>;
+    launch<Kernel>(
+        {.blocks = divide_up(rows.count, int64_t{Kernel::kRows}), .threads = Kernel::kThreads},
+        context.stream, {of_x});
+  };
+  if (rows.vectors <= kVectorsOfWarp) return with.template operator()<kWarpSize>();
+  with.template operator()<256>();
 }
 
 #endif
