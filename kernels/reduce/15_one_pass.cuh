@@ -2,7 +2,7 @@
 // thread; a long row, or a whole tensor, is cut into 32 KiB or more a block, and the block that
 // comes last merges what the others left: one launch, the same bits whichever block that is.
 // From block_per_row: long rows fill the device; wide accesses.
-// Traffic: every element once; a partial a block, at most 4096 of all rows.
+// Traffic: every element once; a partial a block, at most 2048 of all rows.
 // Limits: elements of a row side by side; short rows leave threads idle.
 #pragma once
 

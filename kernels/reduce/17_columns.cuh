@@ -2,7 +2,7 @@
 // threads take other rows of the same columns. Tall matrices are cut into parts, which the last
 // block of each stripe of columns merges.
 // From strided: no division, 16 bytes a load, eight rows in flight.
-// Traffic: every element once; partials of at most 4096 blocks.
+// Traffic: every element once; partials of at most 1024 blocks.
 // Limits: columns side by side that start at multiples of 16 bytes.
 // Long: parts, as in one_pass, and a stripe's totals through shared memory.
 #pragma once

@@ -23,21 +23,16 @@ constexpr Rung columns_candidate(std::string_view name) {
 }
 
 inline constexpr Rung kOnePassCandidates[] = {
-    one_pass_candidate<128, 8, 8192>("128x8x8192"),
-    one_pass_candidate<128, 8, 32768>("128x8x32768"),
-    one_pass_candidate<256, 4, 8192>("256x4x8192"),
-    one_pass_candidate<256, 4, 32768>("256x4x32768"),
-    one_pass_candidate<256, 8, 2048>("256x8x2048"),
-    one_pass_candidate<256, 8, 8192>("256x8x8192"),
-    one_pass_candidate<256, 8, 32768>("256x8x32768"),
-    one_pass_candidate<512, 4, 8192>("512x4x8192"),
-    one_pass_candidate<512, 8, 8192>("512x8x8192"),
-    one_pass_candidate<1024, 4, 4096>("1024x4x4096"),
+    one_pass_candidate<128, 8, 8192>("128x8x8192"), one_pass_candidate<128, 8, 2048>("128x8x2048"),
+    one_pass_candidate<256, 4, 8192>("256x4x8192"), one_pass_candidate<256, 4, 2048>("256x4x2048"),
+    one_pass_candidate<256, 8, 2048>("256x8x2048"), one_pass_candidate<256, 8, 8192>("256x8x8192"),
+    one_pass_candidate<256, 8, 1024>("256x8x1024"), one_pass_candidate<256, 8, 528>("256x8x528"),
+    one_pass_candidate<512, 4, 8192>("512x4x8192"), one_pass_candidate<512, 8, 8192>("512x8x8192"),
 };
 inline constexpr Rung kColumnsCandidates[] = {
-    columns_candidate<128, 8, 4096>("128x8x4096"),   columns_candidate<256, 4, 4096>("256x4x4096"),
-    columns_candidate<256, 8, 1024>("256x8x1024"),   columns_candidate<256, 8, 4096>("256x8x4096"),
-    columns_candidate<256, 8, 16384>("256x8x16384"), columns_candidate<512, 8, 2048>("512x8x2048"),
+    columns_candidate<128, 8, 4096>("128x8x4096"), columns_candidate<256, 4, 4096>("256x4x4096"),
+    columns_candidate<256, 8, 1024>("256x8x1024"), columns_candidate<256, 8, 4096>("256x8x4096"),
+    columns_candidate<256, 8, 512>("256x8x512"),   columns_candidate<256, 4, 512>("256x4x512"),
 };
 
 }  // namespace ws::reduce
