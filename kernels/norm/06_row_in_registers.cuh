@@ -71,7 +71,7 @@ struct RowInRegistersKernel {
                                                        const Packed (&x)[kVectors],
                                                        const Holds& holds, int vectors) {
     if constexpr (!kBlock) {
-      return total_of<kCentred, kLanes>(x, holds, static_cast<float>(vectors * kWidth));
+      return norm::total_of_row<kCentred, kLanes>(rows, x, holds);
     } else {
       const float count = warp_count<kVectors, kWidth>(vectors, block_threads());
       const Total mine = total_of<kCentred, kWarpSize>(x, holds, count);

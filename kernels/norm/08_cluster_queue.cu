@@ -4,24 +4,27 @@
 namespace ws::norm {
 namespace {
 
-// One block an SM. Its registers hold the parameters of a part: of 64 KiB where that is one word an
-// element at most, else of 32 KiB. H200 2026-11-21, % of copy at N = 65536 / 262144: rms_norm f32
-// 96 / 95, bf16 96 / 95, bf16 with f32 weight 96; layer_norm f32 97 / 94, bf16 with f32 parameters
-// 91; bf16 to be measured; candidates.hpp has the alternatives.
+// Registers hold the parameters of a part: of 64 KiB where that is one word an element at most,
+// else of 32 KiB. H200 2026-11-21, % of copy, layer_norm / rms_norm, of ten shapes of 8 to 64 KiB
+// (candidates.hpp): f32 N = 4096 96 / 96 (128 x 8, four blocks an SM), 8192 96 / 96 (512 x 4),
+// 65536 97 / 96 (512 x 4), 262144 94 / 95 (256 x 16); bf16 16384 92 / 94, 65536 95 / 96, 262144 90
+// / 97 (512 x 4), with f32 parameters 65536 96 / 96.
 struct Measured {
   static constexpr int64_t kLeastBytes = 16 * 1024;
   template <bool kCentred>
-  static constexpr int64_t part_bytes(DType dtype, DType parameters) {
-    return (dtype != parameters || (kCentred && dtype != DType::kF32) ? 32 : 64) * 1024;
+  static constexpr int64_t part_bytes(DType dtype, DType /*parameters*/) {
+    return (dtype == DType::kF32 ? 64 : 32) * 1024;
   }
 
   template <class T, class W, bool kCentred, class F>
-  static void with_shape(int64_t /*bytes*/, const F& f) {
-    if constexpr (part_bytes<kCentred>(kDType<T>, kDType<W>) == 32 * 1024) {
-      f.template operator()<row::QueueShape<512, 4, 6, 1>>();
-    } else {
-      f.template operator()<row::QueueShape<512, 8, 3, 1>>();
+  static void with_shape(int64_t bytes, const F& f) {
+    if constexpr (sizeof(T) == 4) {
+      if (bytes <= 16 * 1024) return f.template operator()<row::QueueShape<128, 8, 3, 4>>();
+      if (bytes > cluster::kMaxBlocks * 32 * 1024) {
+        return f.template operator()<row::QueueShape<256, 16, 3, 1>>();
+      }
     }
+    f.template operator()<row::QueueShape<512, 4, 6, 1>>();
   }
 };
 

@@ -5,7 +5,8 @@
 // bits, which have two sums for each half a word, up to 256 KiB.
 // Rows are dealt out in turns, not drawn: which rows a sum holds may not depend on who was faster.
 // Traffic: two reads, one write, and 8 bytes a column and cluster.
-// Limits: rows of whole vectors. Statistics that are not given cost another read of x.
+// Limits: rows of whole vectors from 1 KiB on. Statistics that are not given cost another read of
+// x.
 #pragma once
 
 #include <algorithm>
@@ -185,11 +186,14 @@ struct BackwardClusterKernel {
 // of `bytes`, up to Policy::kMostBytes.
 template <class Policy>
 struct BackwardCluster {
+  static constexpr int64_t kLeastBytes = 1024;  // less leaves most of a block's threads idle
+
   template <class Call>
   static bool supports(const Call& call, Why& why) {
     const int64_t most = Policy::template most_bytes<Call::kCentred>(call.dtype);
-    return why.unless(call.rows.row_bytes() <= most, "a cluster holds rows of up to ", most,
-                      " bytes, not ", call.rows.row_bytes()) &&
+    const int64_t bytes = call.rows.row_bytes();
+    return why.unless(bytes >= kLeastBytes && bytes <= most, "takes rows of ", kLeastBytes, " to ",
+                      most, " bytes, not ", bytes) &&
            aligned_gradient_rows(call, why);
   }
   template <class Call>

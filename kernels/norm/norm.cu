@@ -43,15 +43,26 @@ constexpr Operation kOperations[] = {operation_of<LayerNorm>(), operation_of<Rms
                                      operation_of<LayerNormBackward>(),
                                      operation_of<RmsNormBackward>()};
 
+// Rows that threads can hold stay with them, longer ones go to the queue; what it does not take, a
+// residual, to a cluster.
 constexpr const Rung* kForwardByWorth[] = {&kRowInRegisters, &kClusterQueue, &kClusterPerRow,
                                            &kAnyLayout};
+// Of layer_norm, whose parameters are worth keeping sooner, where there are rows enough to keep
+// them for. H200 2026-11-21, % of copy: f32 N = 4096 96, 16-bit N = 16384 93.
+constexpr const Rung* kQueueFirst[] = {&kClusterQueue, &kRowInRegisters, &kClusterPerRow,
+                                       &kAnyLayout};
+constexpr int64_t kRowsForQueue = 2048;
 
 constexpr const Rung* kBackwardByWorth[] = {&kBackwardInRegisters, &kBackwardCluster,
                                             &kBackwardAnyLayout};
 
 }  // namespace
 
-std::span<const Rung* const> LayerNorm::by_worth(const Call& /*call*/) { return kForwardByWorth; }
+std::span<const Rung* const> LayerNorm::by_worth(const Call& call) {
+  const int64_t long_row = (call.dtype == DType::kF32 ? 16 : 32) * 1024;
+  if (call.rows.rows >= kRowsForQueue && call.rows.row_bytes() >= long_row) return kQueueFirst;
+  return kForwardByWorth;
+}
 std::span<const Rung* const> RmsNorm::by_worth(const Call& /*call*/) { return kForwardByWorth; }
 
 std::span<const Rung* const> LayerNormBackward::by_worth(const Call& /*call*/) {
