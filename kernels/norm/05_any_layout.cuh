@@ -18,7 +18,7 @@ namespace ws::norm {
 // Element i of weight or bias; `standard` where there is none.
 template <class T>
 __device__ __forceinline__ float column(const Columns& of, DType dtype, int64_t i, float standard) {
-  if (of.data == nullptr) return standard;
+  if (!of.exists) return standard;
   if (dtype == DType::kF32) return thread::load(static_cast<const float*>(of.data) + i * of.stride);
   return to_float(thread::load(static_cast<const T*>(of.data) + i * of.stride));
 }

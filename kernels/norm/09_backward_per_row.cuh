@@ -90,7 +90,7 @@ struct BackwardPerRow {
   // All but the statistics.
   template <class Call>
   static bool is_plain(const Call& call, Why& why) {
-    return why.unless(call.weight.data != nullptr && call.parameter_dtype == call.dtype,
+    return why.unless(call.weight.exists && call.parameter_dtype == call.dtype,
                       "needs a weight of x's dtype, ", to_string(call.dtype)) &&
            why.unless(call.weight.stride == 1 && call.dweight.stride == 1 && call.dbias.stride == 1,
                       "takes parameters whose elements lie side by side") &&

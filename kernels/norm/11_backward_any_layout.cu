@@ -160,7 +160,7 @@ struct BackwardAnyLayout {
         launch<Dx>({.blocks = divide_up(rows, int64_t{Dx::kWarps}), .threads = Dx::kThreads},
                    context.stream, {call, statistics});
       }
-      if ((call.dweight.data == nullptr && call.dbias.data == nullptr) || columns == 0) return;
+      if ((!call.dweight.exists && !call.dbias.exists) || columns == 0) return;
       const int64_t chunks = chunks_of(call);
       float* dweight = statistics + statistics_of(rows);
       float* dbias = dweight + chunks * columns;

@@ -56,7 +56,7 @@ bool aligned_gradient_rows(const BackwardCall<kCentred>& call, Why& why) {
 // statistics where the forward's are not given.
 template <class Call>
 Workspace gradient_workspace(const Call& call, int64_t parts) {
-  const int64_t sums = (call.dweight.data != nullptr || call.dbias.data != nullptr) ? 2 : 0;
+  const int64_t sums = (call.dweight.exists || call.dbias.exists) ? 2 : 0;
   const int64_t statistics = call.has_statistics ? 0 : 2 * call.rows.rows;
   const int64_t floats = sums * parts * call.rows.columns + statistics;
   return {.bytes = sizeof(float) * static_cast<size_t>(floats)};
@@ -172,8 +172,8 @@ template <class T, bool kCentred>
 void prepare(GradientRows<T>& rows, const BackwardCall<kCentred>& call, int64_t parts,
              const Context& context) {
   float* floats = static_cast<float*>(context.workspace);
-  if (call.dweight.data != nullptr) rows.dweight = floats;
-  if (call.dbias.data != nullptr) rows.dbias = floats + parts * call.rows.columns;
+  if (call.dweight.exists) rows.dweight = floats;
+  if (call.dbias.exists) rows.dbias = floats + parts * call.rows.columns;
   if (call.has_statistics) return;
   if (rows.dweight != nullptr || rows.dbias != nullptr) floats += 2 * parts * call.rows.columns;
   Rows<T> of_x{};

@@ -17,12 +17,13 @@ namespace ws::norm {
 
 // A vector with an element for each column: weight, bias, or the gradient of one.
 struct Columns {
-  void* data = nullptr;  // null: there is none
+  bool exists = false;
+  void* data = nullptr;
   int64_t stride = 1;
 
   Columns() = default;
   explicit Columns(const Tensor& tensor)
-      : data(tensor.data), stride(tensor.exists() ? tensor.stride(0) : 1) {}
+      : exists(tensor.exists()), data(tensor.data), stride(exists ? tensor.stride(0) : 1) {}
 };
 
 // Operands of the rows of a forward call.
