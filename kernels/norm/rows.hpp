@@ -288,7 +288,7 @@ __device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Hold
   Running<kCentred> mine;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    if (holds(v)) mine.add(x[v], v == 0);
+    if (!kCentred || holds(v)) mine.add(x[v], v == 0);  // a square of 0 adds nothing
   }
   return mine.template of_lanes<kLanes>(count);
 }
