@@ -186,24 +186,28 @@ struct LayerNorm : Forward<true> {
   static constexpr std::string_view kFormula =
       "y = (h - mean(h)) / sqrt(variance(h) + eps) * weight + bias, h = x + residual";
   // Parameters of another dtype than x's, which torch does not take, are rounded to it.
-  static constexpr std::string_view kTorch =
-      "(lambda h, to: (torch.nn.functional.layer_norm(h, h.shape[-1:], to(weight), to(bias), eps), "
-      "h.float().mean(-1) if stats else None, "
-      "(h.float().var(-1, unbiased=False) + eps).rsqrt() if stats else None, "
-      "h if prenorm else None))"
-      "(x if residual is None else x + residual, lambda p: None if p is None else p.to(x.dtype))";
+  static constexpr std::string_view kTorch = R"(
+h = x if residual is None else x + residual
+to_x = lambda p: None if p is None else p.to(x.dtype)
+normal = torch.nn.functional.layer_norm(h, h.shape[-1:], to_x(weight), to_x(bias), eps)
+m = h.float().mean(-1) if stats else None
+r = (h.float().var(-1, unbiased=False) + eps).rsqrt() if stats else None
+return normal, m, r, h if prenorm else None)";
   // Through mean and rstd too, where somebody uses them.
-  static constexpr std::string_view kGradient =
-      "(lambda h: (lambda d: (lambda dx: (dx, d[1] if weight is not None else None, "
-      "d[2] if bias is not None else None, dx if residual is not None else None))"
-      "((d[0] if g_sum is None else d[0] + g_sum) if g_mean is None and g_rstd is None else "
-      "(d[0] + (0 if g_sum is None else g_sum) "
-      "+ (0 if g_mean is None else g_mean[..., None] / h.shape[-1]) "
-      "- (0 if g_rstd is None else (g_rstd * rstd ** 3)[..., None] * (h - mean[..., None]) "
-      "/ h.shape[-1])).to(h.dtype)))"
-      "(ops.layer_norm_backward(torch.zeros_like(h) if g_y is None else g_y, h, weight, "
-      "mean if stats else None, rstd if stats else None, eps=eps, bias=bias is not None)))"
-      "(x if residual is None else x + residual)";
+  static constexpr std::string_view kGradient = R"(
+h = x if residual is None else x + residual
+dx, dweight, dbias = ops.layer_norm_backward(
+    torch.zeros_like(h) if g_y is None else g_y, h, weight, mean if stats else None,
+    rstd if stats else None, eps=eps, bias=bias is not None)
+if g_sum is not None:
+    dx = dx + g_sum
+if g_mean is not None:
+    dx = (dx + g_mean[..., None] / h.shape[-1]).to(h.dtype)
+if g_rstd is not None:
+    slope = (g_rstd * rstd ** 3)[..., None] / h.shape[-1]
+    dx = (dx - slope * (h - mean[..., None])).to(h.dtype)
+return (dx, None if weight is None else dweight, None if bias is None else dbias,
+        None if residual is None else dx))";
   static constexpr Parameter kParameters[] = {
       kXFirst,
       kWeight,
@@ -237,20 +241,21 @@ struct RmsNorm : Forward<false> {
       "Zhang and Sennrich, Root Mean Square Layer Normalization, 2019, arXiv:1910.07467";
   static constexpr std::string_view kFormula =
       "y = h / sqrt(mean(h^2) + eps) * weight, h = x + residual";
-  static constexpr std::string_view kTorch =
-      "(lambda h: (torch.nn.functional.rms_norm(h, h.shape[-1:], "
-      "None if weight is None else weight.to(x.dtype), eps), "
-      "(h.float().square().mean(-1) + eps).rsqrt() if stats else None, h if prenorm else None))"
-      "(x if residual is None else x + residual)";
-  static constexpr std::string_view kGradient =
-      "(lambda h: (lambda d: (lambda dx: (dx, d[1] if weight is not None else None, "
-      "dx if residual is not None else None))"
-      "((d[0] if g_sum is None else d[0] + g_sum) if g_rstd is None else "
-      "(d[0] + (0 if g_sum is None else g_sum) "
-      "- (g_rstd * rstd ** 3)[..., None] * h / h.shape[-1]).to(h.dtype)))"
-      "(ops.rms_norm_backward(torch.zeros_like(h) if g_y is None else g_y, h, weight, "
-      "rstd if stats else None, eps=eps)))"
-      "(x if residual is None else x + residual)";
+  static constexpr std::string_view kTorch = R"(
+h = x if residual is None else x + residual
+w = None if weight is None else weight.to(x.dtype)
+normal = torch.nn.functional.rms_norm(h, h.shape[-1:], w, eps)
+r = (h.float().square().mean(-1) + eps).rsqrt() if stats else None
+return normal, r, h if prenorm else None)";
+  static constexpr std::string_view kGradient = R"(
+h = x if residual is None else x + residual
+dx, dweight = ops.rms_norm_backward(
+    torch.zeros_like(h) if g_y is None else g_y, h, weight, rstd if stats else None, eps=eps)
+if g_sum is not None:
+    dx = dx + g_sum
+if g_rstd is not None:
+    dx = (dx - (g_rstd * rstd ** 3)[..., None] / h.shape[-1] * h).to(h.dtype)
+return dx, None if weight is None else dweight, None if residual is None else dx)";
   static constexpr Parameter kParameters[] = {kXFirst, kWeight,  kResidualIn,
                                               kYOut,   kRstdOut, kSumOut};
   static constexpr Attribute kAttributes[] = {
@@ -279,16 +284,19 @@ struct LayerNormBackward : Backward<true> {
       "over "
       "rows, u = grad * weight, z = (x - mean) * rstd";
   // On a GPU in the dtypes as they are; torch's CPU kernel wants them alike, so there in f64.
-  static constexpr std::string_view kTorch =
-      "(lambda to: (lambda m, r: (lambda d: (d[0].to(x.dtype), "
-      "None if weight is None else d[1].to(weight.dtype), "
-      "d[2].to(x.dtype if weight is None else weight.dtype) if bias else None))"
-      "(torch.ops.aten.native_layer_norm_backward(to(grad), to(x), x.shape[-1:], m, r, "
-      "None if weight is None else to(weight.to(x.dtype) if x.is_cuda else weight), "
-      "to(x.new_empty(x.shape[-1:])) if bias else None, [True, weight is not None, bias])))"
-      "(*(torch.native_layer_norm(to(x), x.shape[-1:], None, None, eps)[1:] if mean is None else "
-      "(to(mean)[..., None], to(rstd)[..., None]))))"
-      "(lambda t: t if t.is_cuda else t.double())";
+  static constexpr std::string_view kTorch = R"(
+to = lambda t: t if t.is_cuda else t.double()
+parameters = x.dtype if weight is None else weight.dtype
+w = None if weight is None else to(weight.to(x.dtype) if x.is_cuda else weight)
+like_bias = to(x.new_empty(x.shape[-1:])) if bias else None
+if mean is None:
+    m, r = torch.native_layer_norm(to(x), x.shape[-1:], None, None, eps)[1:]
+else:
+    m, r = to(mean)[..., None], to(rstd)[..., None]
+d = torch.ops.aten.native_layer_norm_backward(
+    to(grad), to(x), x.shape[-1:], m, r, w, like_bias, [True, weight is not None, bias])
+return (d[0].to(x.dtype), None if weight is None else d[1].to(parameters),
+        d[2].to(parameters) if bias else None))";
   static constexpr Parameter kParameters[] = {
       kGradIn,
       kXIn,
@@ -330,14 +338,19 @@ struct RmsNormBackward : Backward<false> {
       "dx = (u - z * mean(u * z)) * rstd, dweight = sum(grad * z) over rows, u = grad * weight, "
       "z = x * rstd";
   // torch has the fused gradient on GPUs only.
-  static constexpr std::string_view kTorch =
-      "(lambda r: (lambda d: (d[0], None if weight is None else d[1].to(weight.dtype)))"
-      "(torch.ops.aten._fused_rms_norm_backward(grad, x, x.shape[-1:], r[..., None], "
-      "None if weight is None else weight.to(x.dtype), [True, weight is not None]) "
-      "if x.is_cuda else (lambda z, u: ((r.double()[..., None] * (u - z * (u * z).mean(-1, True)))"
-      ".to(x.dtype), (grad.double() * z).reshape(-1, x.shape[-1]).sum(0)))"
-      "(x.double() * r.double()[..., None], grad.double() * (1 if weight is None else weight))))"
-      "((x.float().square().mean(-1) + eps).rsqrt() if rstd is None else rstd)";
+  static constexpr std::string_view kTorch = R"(
+r = (x.float().square().mean(-1) + eps).rsqrt() if rstd is None else rstd
+if x.is_cuda:
+    w = None if weight is None else weight.to(x.dtype)
+    d = torch.ops.aten._fused_rms_norm_backward(
+        grad, x, x.shape[-1:], r[..., None], w, [True, weight is not None])
+    return d[0], None if weight is None else d[1].to(weight.dtype)
+r = r.double()[..., None]
+z = x.double() * r
+u = grad.double() * (1 if weight is None else weight)
+dx = r * (u - z * (u * z).mean(-1, True))
+dweight = (grad.double() * z).reshape(-1, x.shape[-1]).sum(0)
+return dx.to(x.dtype), None if weight is None else dweight.to(weight.dtype))";
   static constexpr Parameter kParameters[] = {kGradIn, kXIn, kWeight, kRstdIn, kDxOut, kDweightOut};
   static constexpr Attribute kAttributes[] = {
       {.name = "eps",
