@@ -3,6 +3,7 @@
 // Traffic: grad and x are read three times, dx is written once. The second kernel's loads are
 // coalesced, but it has no more threads than there are columns.
 // Limits: dense matrices, the forward's statistics, weight of their dtype.
+// Long: two kernels.
 #pragma once
 
 #include "kernels/norm/plain.hpp"

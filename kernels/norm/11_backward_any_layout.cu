@@ -4,6 +4,7 @@
 // From backward_recompute: addresses are worked out, and statistics are looked at where they are.
 // Traffic: grad is read three times, x three or four, dx is written once; a chunk's sums in f32 are
 // written and read.
+// Long: two kernels, each for any layout.
 #include <algorithm>
 
 #include "kernels/norm/05_any_layout.cuh"

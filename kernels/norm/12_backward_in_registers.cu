@@ -5,6 +5,7 @@
 // Traffic: two reads, one write, and 8 bytes a column and block.
 // Limits: rows of whole vectors of up to 1 KiB. Statistics that are not given cost another
 // read of x.
+// Long: the kernel and what merges its groups' sums.
 #include <algorithm>
 
 #include "kernels/norm/gradient_rows.hpp"

@@ -7,6 +7,7 @@
 // Traffic: two reads, one write, and 8 bytes a column and cluster.
 // Limits: rows of whole vectors from 1 KiB on. Statistics that are not given cost another read of
 // x.
+// Long: as the queue, and the choice of clusters.
 #pragma once
 
 #include <algorithm>

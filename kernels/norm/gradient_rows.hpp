@@ -62,8 +62,6 @@ Workspace gradient_workspace(const Call& call, int64_t parts) {
   return {.bytes = sizeof(float) * static_cast<size_t>(floats)};
 }
 
-#if defined(WS_EMULATED) || defined(__CUDACC__)
-
 // Of a row: the sums of u = grad * weight and of u * z, z = (x - mean) * rstd.
 template <bool kCentred>
 struct GradientTotals {
@@ -198,7 +196,5 @@ void prepare(GradientRows<T>& rows, const BackwardCall<kCentred>& call, int64_t 
   if (rows.vectors <= kVectorsOfWarp) return with.template operator()<kWarpSize>();
   with.template operator()<256>();
 }
-
-#endif
 
 }  // namespace ws::norm
