@@ -259,8 +259,8 @@ struct Address {
 // "softmax", "softmax/warp_per_row", "log_softmax/warp_per_row", "gelu", a seed name such as
 // "gelu_f16x8_pack". Throws InvalidArgument that suggests near names.
 Address resolve(std::string_view text);
-// A seed name, also where an operation is called so too (layer_norm_backward), which resolve() takes
-// it for. Nothing found: an address without rung.
+// A seed name, also where an operation is called so too (layer_norm_backward), which resolve()
+// takes it for. Nothing found: an address without rung.
 Address resolve_seed(std::string_view name);
 const Operation& operation_named(std::string_view name);
 const Family& family_of(const Operation& operation);

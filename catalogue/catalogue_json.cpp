@@ -185,7 +185,7 @@ Json to_json(const Attribute& attribute, const Value& value) {
     case Value::Kind::kChoice: return attribute.choices[static_cast<size_t>(value.as_choice())];
     case Value::Kind::kDims: {
       Json dims = Json::array();
-      for (const int8_t dim : value.as_dims()) dims.push_back(static_cast<int>(dim));
+      for (const int dim : value.as_dims()) dims.push_back(static_cast<int>(dim));
       return dims;
     }
   }

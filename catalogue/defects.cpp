@@ -65,8 +65,8 @@ void check_attributes(const Operation& op, Checker& checker) {
 
 void check_parameters(const Operation& op, Checker& checker) {
   const std::span<const Parameter> all = op.parameters;
-  checker.expect(all.size() >= 1 && all.size() <= static_cast<size_t>(kMaxTensors), "has ",
-                 all.size(), " tensors; from 1 to ", kMaxTensors);
+  checker.expect(!all.empty() && all.size() <= static_cast<size_t>(kMaxTensors), "has ", all.size(),
+                 " tensors; from 1 to ", kMaxTensors);
   checker.expect_unique(names_of(all), "tensors");
   checker.expect(!all.empty() && all.front().is_read() && !all.front().optional,
                  "the first tensor is one that a call always has");

@@ -23,11 +23,7 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily,
-      &softmax::kFamily,
-      &gemm::kFamily,
-      &norm::kFamily,
-      &reduce::kFamily,
+      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily, &norm::kFamily, &reduce::kFamily,
   };
   return kFamilies;
 }

@@ -69,7 +69,7 @@ std::string describe_value(const Attribute& attribute, const Value& value) {
     }
     case Value::Kind::kDims: {
       std::string text;
-      for (const int8_t dim : value.as_dims()) {
+      for (const int dim : value.as_dims()) {
         text.append(text.empty() ? "" : ",").append(std::to_string(dim));
       }
       return text;

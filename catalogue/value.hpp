@@ -15,14 +15,14 @@ namespace ws {
 // A list of up to 8 dimensions, as a caller writes them: negative ones count from the end.
 struct Dims {
   uint8_t count = 0;
-  std::array<int8_t, 8> at{};
+  std::array<int, 8> at{};  // each from -128 to 127
 
   constexpr Dims() = default;
   constexpr Dims(std::initializer_list<int> dims) {
-    for (const int d : dims) at[count++] = static_cast<int8_t>(d);
+    for (const int d : dims) at[count++] = d;
   }
-  constexpr const int8_t* begin() const { return at.data(); }
-  constexpr const int8_t* end() const { return at.data() + count; }
+  constexpr const int* begin() const { return at.data(); }
+  constexpr const int* end() const { return at.data() + count; }
   friend constexpr bool operator==(const Dims&, const Dims&) = default;
 };
 
@@ -36,8 +36,11 @@ class Value {
   constexpr Value(int value) : Value(int64_t{value}) {}
   constexpr Value(int64_t value) : kind_(Kind::kInt), word_(value) {}
   constexpr Value(double value) : kind_(Kind::kFloat), word_(std::bit_cast<int64_t>(value)) {}
-  constexpr Value(const Dims& dims)
-      : kind_(Kind::kDims), count_(dims.count), word_(std::bit_cast<int64_t>(dims.at)) {}
+  constexpr Value(const Dims& dims) : kind_(Kind::kDims), count_(dims.count) {
+    std::array<int8_t, 8> bytes{};
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(dims.at[i]);
+    word_ = std::bit_cast<int64_t>(bytes);
+  }
   static constexpr Value absent() { return {Kind::kAbsent, 0}; }
   static constexpr Value choice(int index) { return {Kind::kChoice, index}; }
 
@@ -53,7 +56,8 @@ class Value {
   constexpr Dims as_dims() const {
     Dims dims;
     dims.count = count_;
-    dims.at = std::bit_cast<std::array<int8_t, 8>>(word_);
+    const auto bytes = std::bit_cast<std::array<int8_t, 8>>(word_);
+    for (size_t i = 0; i < bytes.size(); ++i) dims.at[i] = bytes[i];
     return dims;
   }
 

@@ -52,7 +52,7 @@ Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, 
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].is_read() || !problem_.tensors[i].exists()) continue;
     // The 0xFF between rows is a NaN that no kernel may take in.
-    before_[i].emplace(problem_.tensors[i]);
+    before_[i] = std::make_unique<HostTensor>(problem_.tensors[i]);
     problem_.tensors[i].data = before_[i]->tensor().data;
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -76,8 +76,7 @@ void Instance::count_items() {
 }
 
 const HostTensor* Instance::before(int tensor) const {
-  const std::optional<HostTensor>& host = before_[static_cast<size_t>(tensor)];
-  return host ? &*host : nullptr;
+  return before_[static_cast<size_t>(tensor)].get();
 }
 
 int64_t Instance::elements_per_item(int tensor) const {
@@ -165,7 +164,8 @@ DeviceInstance::DeviceInstance(const Instance& instance, const DeviceInstance* l
     Tensor& tensor = problem.tensors[i];
     if (!tensor.exists()) continue;
     const size_t offset = static_cast<size_t>(instance.chosen().offset) * size_of(tensor.dtype);
-    DeviceBuffer& buffer = buffers_[i].emplace(footprint(tensor), offset);
+    DeviceBuffer& buffer =
+        *(buffers_[i] = std::make_unique<DeviceBuffer>(footprint(tensor), offset));
     tensor.data = buffer.data();
     if (!parameters[i].is_read()) {
       buffer.fill(std::byte{0xFF});
@@ -178,11 +178,11 @@ DeviceInstance::DeviceInstance(const Instance& instance, const DeviceInstance* l
       buffer.upload(instance.before(static_cast<int>(i))->bytes());
     }
     if (parameters[i].is_written()) {
-      pristine_[i].emplace(buffer.bytes());
+      pristine_[i] = std::make_unique<DeviceBuffer>(buffer.bytes());
       pristine_[i]->upload({buffer.data(), buffer.bytes()});
     }
   }
-  call_.emplace(problem);
+  call_ = std::make_unique<AnyCall>(problem);
 }
 
 void* DeviceInstance::workspace(const Workspace& wanted) {
@@ -191,7 +191,9 @@ void* DeviceInstance::workspace(const Workspace& wanted) {
     workspace_.reset();
     return nullptr;
   }
-  if (!workspace_ || workspace_->bytes() != wanted.bytes) workspace_.emplace(wanted.bytes);
+  if (!workspace_ || workspace_->bytes() != wanted.bytes) {
+    workspace_ = std::make_unique<DeviceBuffer>(wanted.bytes);
+  }
   workspace_->fill(std::byte{0});
   return workspace_->data();
 }

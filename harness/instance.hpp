@@ -2,7 +2,7 @@
 // is verified or timed on it; and a copy of it where kernels work.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -52,8 +52,8 @@ class Instance {
   uint64_t seed_;
   SampleLimits limits_;
   Problem problem_;
-  std::vector<std::optional<HostTensor>> before_;  // by parameter
-  std::array<int64_t, kMaxTensors> items_{};       // 0: not written, or empty
+  std::vector<std::unique_ptr<HostTensor>> before_;  // by parameter
+  std::array<int64_t, kMaxTensors> items_{};         // 0: not written, or empty
   std::vector<Expected> expected_;
 };
 
@@ -63,10 +63,10 @@ class DeviceInstance {
   // What is read comes from `like`, where the same instance lies already, else from the host.
   explicit DeviceInstance(const Instance& instance, const DeviceInstance* like = nullptr);
 
-  const AnyCall& call() const { return call_.value(); }
+  const AnyCall& call() const { return *call_; }
   const Problem& problem() const { return call().problem(); }
   // Of a tensor that exists.
-  DeviceBuffer& buffer(int tensor) { return buffers_[static_cast<size_t>(tensor)].value(); }
+  DeviceBuffer& buffer(int tensor) { return *buffers_[static_cast<size_t>(tensor)]; }
   // Workspace for a rung or peer that asks for it; null where it asks for none.
   void* workspace(const Workspace& wanted);
   // Fills outputs with `value`, the workspace beyond its zeroes, and makes in-out tensors what they
@@ -74,14 +74,14 @@ class DeviceInstance {
   void reset(std::byte value);
   // In-out tensors alone, in the order of the stream: cheap enough between timed runs.
   void restore(Stream stream);
-  DeviceBuffer* workspace_buffer() { return workspace_ ? &*workspace_ : nullptr; }
+  DeviceBuffer* workspace_buffer() { return workspace_.get(); }
   size_t workspace_zeroed() const { return zeroed_; }
 
  private:
-  std::optional<AnyCall> call_;
-  std::vector<std::optional<DeviceBuffer>> buffers_;   // by parameter
-  std::vector<std::optional<DeviceBuffer>> pristine_;  // of in-out tensors
-  std::optional<DeviceBuffer> workspace_;
+  std::unique_ptr<AnyCall> call_;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers_;   // by parameter
+  std::vector<std::unique_ptr<DeviceBuffer>> pristine_;  // of in-out tensors
+  std::unique_ptr<DeviceBuffer> workspace_;
   size_t zeroed_ = 0;
 };
 

@@ -48,10 +48,10 @@ void rung(const char* address, const Case& chosen, DType dtype) {
   const Address found = resolve(address);
   const harness::Instance instance(*found.operation, chosen, dtype, 1);
   harness::DeviceInstance device(instance);
-  const Problem& problem = device.problem();
-  const Context context{.workspace = device.workspace(found.rung->workspace(problem))};
-  const double time = seconds([&] { run(*found.rung, problem, context); });
-  fmt::print("{:<52} {:>9.1f} ms\n", concatenate(found.rung->name, ": ", problem.describe()),
+  const AnyCall& call = device.call();
+  const Context context{.workspace = device.workspace(workspace_of(*found.rung, call))};
+  const double time = seconds([&] { run(*found.rung, call, context); });
+  fmt::print("{:<52} {:>9.1f} ms\n", concatenate(found.rung->name, ": ", call.problem().describe()),
              time * 1e3);
 }
 

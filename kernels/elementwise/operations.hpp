@@ -104,6 +104,10 @@ struct Elementwise : Base {
   }
   static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Operands& operands);
+
+ private:
+  Elementwise() = default;
+  friend Op;
 };
 
 // ---- The operations ---------------------------------------------------------------------------

@@ -16,7 +16,9 @@
 namespace ws::gemm {
 namespace {
 
+#ifdef WS_HAS_CUBLASLT
 using peers::Library;
+#endif
 using peers::LibraryStatus;
 
 #ifndef WS_HAS_CUBLASLT

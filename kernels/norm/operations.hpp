@@ -227,8 +227,9 @@ return (dx, None if weight is None else dweight, None if bias is None else dbias
       kAccF16};
   static constexpr PythonPeer kPythonPeers[] = {
       {"quack",
-       "quack.rmsnorm.layernorm_fwd(x, torch.ones(x.shape[-1:], device=x.device) if weight is None "
-       "else weight.float(), None if bias is None else bias.float(), eps)"},
+       "quack.rmsnorm.layernorm_fwd(x, weight, bias, eps) if residual is None and "
+       "weight is not None and weight.dtype == torch.float32 else "
+       "refuse('takes a weight of f32 and no residual')"},
   };
 
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
@@ -268,7 +269,9 @@ return dx, None if weight is None else dweight, None if residual is None else dx
       kAccF16};
   static constexpr PythonPeer kPythonPeers[] = {
       {"quack", "quack.rmsnorm.rmsnorm_fwd(x, weight, residual=residual, eps=eps)"},
-      {"liger", "liger_kernel.ops.rms_norm.rms_norm_forward(x, weight, eps, 0.0, 'llama', None)"},
+      {"liger",
+       "liger_kernel.ops.rms_norm.rms_norm_forward(x, weight, eps, 0.0, 'llama', None) "
+       "if residual is None else refuse('adds no residual')"},
   };
 
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
@@ -323,7 +326,10 @@ return (d[0].to(x.dtype), None if weight is None else d[1].to(parameters),
        .standard = false,
        .doc = "also gives dbias: the forward had a bias"}};
   static constexpr PythonPeer kPythonPeers[] = {
-      {"quack", "quack.rmsnorm.layernorm_bwd(x, weight.float(), grad, rstd, mean)"},
+      {"quack",
+       "quack.rmsnorm.layernorm_bwd(x, weight, grad, rstd, mean) if rstd is not None and "
+       "weight is not None and weight.dtype == torch.float32 else "
+       "refuse('takes a weight of f32 and the statistics')"},
   };
 
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
@@ -358,7 +364,9 @@ return dx.to(x.dtype), None if weight is None else dweight.to(weight.dtype))";
        .standard = 1e-6,
        .doc = "the forward's: of use where rstd is left out"}};
   static constexpr PythonPeer kPythonPeers[] = {
-      {"quack", "quack.rmsnorm.rmsnorm_bwd(x, weight, grad, rstd)"},
+      {"quack",
+       "quack.rmsnorm.rmsnorm_bwd(x, weight, grad, rstd) if rstd is not None else "
+       "refuse('takes the statistics')"},
   };
 
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu

@@ -39,8 +39,8 @@ bool is_dense(const RowLayout<kMost>& rows, int operand, Why& why) {
 
 template <bool kCentred>
 bool is_plain(const ForwardCall<kCentred>& call, Why& why) {
-  return why.unless(call.weight.exists && (!kCentred || call.bias.exists),
-                    "needs weight", kCentred ? " and bias" : "") &&
+  return why.unless(call.weight.exists && (!kCentred || call.bias.exists), "needs weight",
+                    kCentred ? " and bias" : "") &&
          why.unless(call.parameter_dtype == call.dtype, "takes parameters of x's dtype, ",
                     to_string(call.dtype), ", not ", to_string(call.parameter_dtype)) &&
          why.unless(call.weight.stride == 1 && call.bias.stride == 1,

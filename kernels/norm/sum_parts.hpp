@@ -70,9 +70,8 @@ struct SumPartsKernel {
         {.blocks = divide_up(call.rows.columns, int64_t{kWarpSize}),
          .threads = static_cast<int>(std::min<int64_t>(parts * kWarpSize, kThreads))},
         stream,
-        {!call.dweight.exists ? nullptr : dweight,
-         !call.dbias.exists ? nullptr : dbias, parts, call.rows.columns, call.dweight,
-         call.dbias, call.parameter_dtype});
+        {!call.dweight.exists ? nullptr : dweight, !call.dbias.exists ? nullptr : dbias, parts,
+         call.rows.columns, call.dweight, call.dbias, call.parameter_dtype});
   }
 };
 

@@ -84,7 +84,7 @@ DType summed(const Problem& problem) {
 }
 
 // Appends a loop, as part of the last one where that ends where this one goes on.
-void append(std::array<Loop, kMaxRank>& loops, int8_t& count, const Loop& loop) {
+void append(std::array<Loop, kMaxRank>& loops, uint8_t& count, const Loop& loop) {
   if (count > 0) {
     Loop& outer = loops[static_cast<size_t>(count - 1)];
     if (outer.strides[0] == loop.strides[0] * loop.extent &&

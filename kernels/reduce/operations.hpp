@@ -25,8 +25,8 @@ struct Reduction {
   void* output = nullptr;
   DType dtype = DType::kF32;
   DType output_dtype = DType::kF32;
-  int8_t kept_loops = 0;
-  int8_t reduced_loops = 0;
+  uint8_t kept_loops = 0;
+  uint8_t reduced_loops = 0;
   int64_t outputs = 1;  // of the kept loops
   int64_t count = 1;    // of the reduced loops: elements behind each output
   std::array<Loop, kMaxRank> kept{};

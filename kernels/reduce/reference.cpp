@@ -80,9 +80,12 @@ struct SumTotal {
   void merge(const SumTotal& other) { sum += other.sum; }
   double result() const { return sum; }
 };
-struct MeanTotal : SumTotal {
+struct MeanTotal {
   double count = 0;
-  double result() const { return sum / count; }
+  SumTotal total = {};
+  void add(double x, int64_t place) { total.add(x, place); }
+  void merge(const MeanTotal& other) { total.merge(other.total); }
+  double result() const { return total.sum / count; }
 };
 struct NormTotal {
   VectorNorm::Order order;
@@ -386,7 +389,7 @@ Tolerance Mean::tolerance(const Problem& problem, const Parameter& /*output*/) {
 }
 void Mean::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
   const Call mean = call(problem);
-  reduce_slice(mean, slice, expected[1], MeanTotal{{}, static_cast<double>(mean.count)});
+  reduce_slice(mean, slice, expected[1], MeanTotal{static_cast<double>(mean.count)});
 }
 
 Cases Prod::cases() {

@@ -39,7 +39,7 @@ void require_pointer(const void* pointer, const char* name) {
 template <class T>
 std::span<const T> list(const T* elements, int32_t count, size_t most, const char* name) {
   require(count >= 0 && static_cast<size_t>(count) <= most, name, ": ", count, "; at most ", most);
-  if (count > 0) require_pointer(elements, name);
+  if (count > 0) require_pointer(static_cast<const void*>(elements), name);
   return {elements, static_cast<size_t>(count)};
 }
 
@@ -63,7 +63,7 @@ const char* ws_last_error(void) { return ws::binding::last_error.c_str(); }
 
 ws_status ws_catalogue(const char** json) {
   return guarded([&] {
-    require_pointer(json, "json");
+    require_pointer(static_cast<const void*>(json), "json");
     *json = ws::catalogue_text().c_str();
   });
 }
@@ -96,7 +96,7 @@ ws_status ws_infer(const ws_call* call, ws_output* outputs) {
 
 ws_status ws_supports(const ws_call* call, const char** reason) {
   return guarded([&] {
-    require_pointer(reason, "reason");
+    require_pointer(static_cast<const void*>(reason), "reason");
     const auto checked = call_of(call);
     if (call->rung == WS_BEST) {
       ws::binding::last_reason.clear();
@@ -154,7 +154,7 @@ ws_status ws_check(int32_t device) {
 ws_status ws_verify(const char* options, const char** json) {
   return guarded([&] {
     require_pointer(options, "options");
-    require_pointer(json, "json");
+    require_pointer(static_cast<const void*>(json), "json");
     ws::binding::last_report = ws::binding::verify(options);
     *json = ws::binding::last_report.c_str();
   });
@@ -164,7 +164,7 @@ ws_status ws_bench(const char* options, const ws_peer* peers, int32_t peer_count
                    const char** json) {
   return guarded([&] {
     require_pointer(options, "options");
-    require_pointer(json, "json");
+    require_pointer(static_cast<const void*>(json), "json");
     std::vector<ws::harness::CallbackPeer> callbacks;
     for (const ws_peer& peer : ws::binding::list(peers, peer_count, 64, "peers")) {
       require_pointer(peer.name, "a peer's name");

@@ -174,7 +174,7 @@ ws_value to_c(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::kFloat: result.number = value.as_float(); break;
     case Value::Kind::kDims:
-      for (const int8_t dim : value.as_dims()) result.dims[result.count++] = dim;
+      for (const int dim : value.as_dims()) result.dims[result.count++] = dim;
       break;
     default: result.integer = value.as_int(); break;
   }

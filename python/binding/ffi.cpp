@@ -40,9 +40,9 @@ auto translated(Body&& body) {
   }
 }
 
-int8_t dim_of(int64_t dim) {
+int dim_of(int64_t dim) {
   require(dim >= -128 && dim <= 127, "dimension ", dim, " of an array of at most ", kMaxRank);
-  return static_cast<int8_t>(dim);
+  return static_cast<int>(dim);
 }
 
 // A choice comes as its index, a dimension list as an integer or a tuple, none as None.
@@ -217,7 +217,7 @@ class Memo {
     device_ = call.device();
     code_ = arguments.rung;
     attributes_ = arguments.attributes;
-    call_.emplace(call.checked());
+    call_ = std::make_unique<AnyCall>(call.checked());
     measure();
     rung_ = &chosen;
   }
@@ -295,7 +295,7 @@ class Memo {
   }
 
   const Rung* rung_ = nullptr;
-  std::optional<AnyCall> call_;
+  std::unique_ptr<AnyCall> call_;
   std::array<Value, kMaxAttributes> attributes_{};  // as the caller gave them
   std::array<Reach, kMaxTensors> reach_{};
   Workspace workspace_;

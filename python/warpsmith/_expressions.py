@@ -1,7 +1,7 @@
 """The catalogue's Python expressions, made functions: shapes, gradients, torch's version.
 
 An expression is over the names of an operation's tensors and attributes, those that are absent
-being None, and over `torch`, `sum_to` and `reduced_shape`.
+being None, and over `torch`, `sum_to`, `reduced_shape` and `refuse`.
 """
 
 import textwrap
@@ -33,11 +33,17 @@ def reduced_shape(
     return tuple([extent for d, extent in enumerate(shape) if d not in gone])
 
 
+def refuse(reason: str) -> Any:
+    """For a peer that does not compute a case: the bench loop skips it, and says why."""
+    raise ValueError(reason)
+
+
 def scope() -> dict[str, Any]:
     """What expressions may name beside tensors and attributes."""
     import torch
 
-    return {"torch": torch, "sum_to": sum_to, "reduced_shape": reduced_shape}
+    helpers = (sum_to, reduced_shape, refuse)
+    return {"torch": torch, **{helper.__name__: helper for helper in helpers}}
 
 
 def _body(text: str) -> list[str]:

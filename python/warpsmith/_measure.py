@@ -105,12 +105,23 @@ def _paths(operation: Operation, expression: str) -> list[str]:
     return [p for p in map(_dotted, nodes) if p and p.partition(".")[0] not in own]
 
 
-def _modules(operation: Operation, expression: str) -> dict[str, ModuleType]:
+class _Package:
+    """A module by whose name its submodules are found, also where a function of it shadows one."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        inner = sys.modules.get(f"{self._module.__name__}.{name}")
+        return getattr(self._module, name) if inner is None else _Package(inner)
+
+
+def _modules(operation: Operation, expression: str) -> dict[str, _Package]:
     """The packages that an expression names, imported as deep as it reaches into them."""
     found = {}
     for path in _paths(operation, expression):
         root = path.partition(".")[0]
-        found[root] = importlib.import_module(root)
+        found[root] = _Package(importlib.import_module(root))
         # As far as names are modules; what follows is a function in the last of them.
         for end in range(2, path.count(".") + 1):
             try:

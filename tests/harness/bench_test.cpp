@@ -64,14 +64,13 @@ TEST(Machine, FloorCountsBytesThatMustCrossTheMemory) {
 // The loop runs in the emulator too; only its times mean nothing there.
 class Loop : public ::testing::Test {
  protected:
-  Loop()
-      : instance_(wrong::accumulate(), {.extents = {4, 64}}, DType::kF32, 1), sets_(instance_, 0) {
-    options_.min_runs = 3;
-    options_.warm_up = 1;
+  Loop() : instance(wrong::accumulate(), {.extents = {4, 64}}, DType::kF32, 1), sets(instance, 0) {
+    options.min_runs = 3;
+    options.warm_up = 1;
   }
 
   void run(std::vector<Contender>& contenders) {
-    BenchLoop(options_, sets_, 4096, 1e9).run(contenders);
+    BenchLoop(options, sets, 4096, 1e9).run(contenders);
   }
   static Contender contender(const char* name, std::function<void(size_t)> work) {
     Contender c;
@@ -80,9 +79,9 @@ class Loop : public ::testing::Test {
     return c;
   }
 
-  BenchOptions options_;
-  Instance instance_;
-  TensorSets sets_;
+  BenchOptions options;
+  Instance instance;
+  TensorSets sets;
 };
 
 TEST_F(Loop, TakesTurnsAfterWarmingUp) {
@@ -99,11 +98,11 @@ TEST_F(Loop, TakesTurnsAfterWarmingUp) {
 TEST_F(Loop, RestoresInOutTensorsBeforeEachRun) {
   const Rung& rung = wrong::rung("right_accumulate");
   std::vector<float> seen;
-  options_.callbacks.push_back({"reader", [&](const Problem& problem, Stream) {
-                                  seen.push_back(*problem["sum"].as<float>());
-                                }});
+  options.callbacks.push_back({"reader", [&](const Problem& problem, Stream) {
+                                 seen.push_back(*problem["sum"].as<float>());
+                               }});
   const Rung* rungs[] = {&rung};
-  std::vector<Contender> contenders = contenders_of(wrong::accumulate(), rungs, sets_, options_);
+  std::vector<Contender> contenders = contenders_of(wrong::accumulate(), rungs, sets, options);
   ASSERT_THAT(contenders, SizeIs(2));
   ASSERT_EQ(contenders[0].verdict, Verdict::kPassed) << contenders[0].reason;
   run(contenders);

@@ -134,7 +134,7 @@ TEST_F(Verify, OutputsThatItemsDoNotDivideAreTheCataloguesError) {
   Operation op = wrong::summary();
   op.items = [](const Problem& problem, const Parameter&) { return problem.tensor(0).extent(0); };
   try {
-    Instance(op, {.extents = {17, 64}}, DType::kF32, 1);
+    const Instance instance(op, {.extents = {17, 64}}, DType::kF32, 1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("output 'sums'"));
@@ -182,7 +182,7 @@ TEST_F(Verify, RefusesWhatNoMemoryHolds) {
     Case chosen;
     std::ranges::copy(extents, chosen.extents.begin());
     try {
-      Instance(wrong::center(), chosen, DType::kF32, 1);
+      const Instance instance(wrong::center(), chosen, DType::kF32, 1);
     } catch (const InvalidArgument& error) {
       return error.what();
     }

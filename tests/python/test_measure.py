@@ -19,7 +19,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A package of which `inner.calls` tells what was called."""
     folder = tmp_path / "a_peer_of_tests"
     folder.mkdir()
-    (folder / "__init__.py").write_text("")
+    # Its function shadows its module, as some packages' do.
+    (folder / "__init__.py").write_text("from a_peer_of_tests.inner import run as inner\n")
     (folder / "inner.py").write_text("calls = []\ndef run(x, scale):\n    calls.append((x, scale))")
     monkeypatch.syspath_prepend(tmp_path)
     return folder.name

@@ -99,10 +99,10 @@ __device__ __forceinline__ void red_global_add_noftz(T* address, std::type_ident
     return from_float<half>(to_float(sum) + to_float(value)).bits;
   });
 #else
-  asm volatile("red.relaxed.gpu.global.add.noftz.f16 [%0], %1;" ::"l"(
-                   __cvta_generic_to_global(address)),
-               "h"(value.bits)
-               : "memory");
+  asm volatile(
+      "red.relaxed.gpu.global.add.noftz.f16 [%0], %1;" ::"l"(__cvta_generic_to_global(address)),
+      "h"(value.bits)
+      : "memory");
 #endif
 }
 

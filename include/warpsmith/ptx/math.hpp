@@ -1,7 +1,7 @@
-// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "rsqrt", "tanh"), and the
-// maximum that lets a NaN through (PTX ISA, "max").
-// thread/math.hpp is what kernels call. The emulated bodies are accurate where the hardware errs
-// within its bounds, but flush subnormals as it does.
+// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "rsqrt", "tanh"), and
+// the maximum that lets a NaN through (PTX ISA, "max"). thread/math.hpp is what kernels call. The
+// emulated bodies are accurate where the hardware errs within its bounds, but flush subnormals as
+// it does.
 #pragma once
 
 #include <bit>
