@@ -41,9 +41,9 @@ std::string wanted(const Attribute& attribute) {
 bool read_dims(std::string_view text, Dims& dims) {
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
-    int8_t dim = 0;
+    int dim = 0;
     if (static_cast<size_t>(dims.count) == dims.at.size()) return false;
-    if (!read(text.substr(0, comma), dim)) return false;
+    if (!read(text.substr(0, comma), dim) || dim < -128 || dim > 127) return false;
     dims.at[static_cast<size_t>(dims.count++)] = dim;
     text.remove_prefix(std::min(comma + 1, text.size()));
   }

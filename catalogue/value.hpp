@@ -37,9 +37,9 @@ class Value {
   constexpr Value(int64_t value) : kind_(Kind::kInt), word_(value) {}
   constexpr Value(double value) : kind_(Kind::kFloat), word_(std::bit_cast<int64_t>(value)) {}
   constexpr Value(const Dims& dims) : kind_(Kind::kDims), count_(dims.count) {
-    std::array<int8_t, 8> bytes{};
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(dims.at[i]);
-    word_ = std::bit_cast<int64_t>(bytes);
+    for (size_t i = 0; i < dims.at.size(); ++i) {
+      word_ |= int64_t{static_cast<uint8_t>(dims.at[i])} << (8 * i);
+    }
   }
   static constexpr Value absent() { return {Kind::kAbsent, 0}; }
   static constexpr Value choice(int index) { return {Kind::kChoice, index}; }
@@ -56,8 +56,9 @@ class Value {
   constexpr Dims as_dims() const {
     Dims dims;
     dims.count = count_;
-    const auto bytes = std::bit_cast<std::array<int8_t, 8>>(word_);
-    for (size_t i = 0; i < bytes.size(); ++i) dims.at[i] = bytes[i];
+    for (size_t i = 0; i < dims.at.size(); ++i) {
+      dims.at[i] = static_cast<int>(word_ << (56 - 8 * i) >> 56);  // with its sign
+    }
     return dims;
   }
 
