@@ -31,7 +31,13 @@ DTypes dtypes_of(const Rung& rung, const Family& family) {
   return all;
 }
 
+// Short enough to leave the ideas their room; --json has every name.
 std::string joined(const std::vector<std::string_view>& names) {
+  constexpr size_t kMost = 4;
+  if (names.size() > kMost) {
+    return fmt::format("{},... ({})", fmt::join(names.begin(), names.begin() + 2, ","),
+                       names.size());
+  }
   return fmt::format("{}", fmt::join(names, ","));
 }
 
