@@ -6,6 +6,8 @@
 // takes as many sectors as it has lanes.
 #pragma once
 
+#include <limits>
+
 #include "kernels/norm/operations.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/thread/memory.hpp"
@@ -63,7 +65,7 @@ struct AnyLayoutKernel {
     float mean = 0;
     if constexpr (kCentred) {
       const auto all = warp::all_reduce(mine, warp::MergeMoments{});
-      mean = columns > 0 ? all.mean : all.mean / 0.0F;  // of no numbers: NaN
+      mean = columns > 0 ? all.mean : std::numeric_limits<float>::quiet_NaN();
       squares = all.squares;
     } else {
       squares = warp::all_reduce(squares, [](float p, float q) { return p + q; });

@@ -159,7 +159,7 @@ Value to_value(const ws_value& value) {
         require(
             dim >= std::numeric_limits<int8_t>::min() && dim <= std::numeric_limits<int8_t>::max(),
             "dimension ", dim, " of an array of at most ", kMaxRank);
-        dims.at[static_cast<size_t>(dims.count++)] = static_cast<int8_t>(dim);
+        dims.at[static_cast<size_t>(dims.count++)] = static_cast<int>(dim);
       }
       return dims;
     }
