@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # All thresholds, in seconds on the machine they are meant for: 2 cores, nothing else running.
 # WARPSMITH_SLOWER=2 in the environment doubles them for a machine that is slower or busy.
-# The aims, with thirty families: a family 90, its tests 20, a smoke test 1, a unit 30 and 60. softmax
+# The aims, with thirty families: a family 90, its tests 20, a smoke test 1, a unit 30, 60. softmax
 # (170, 68) and norm (150, 31) are above the first two, and a busy minute must not fail a run.
 CI = 3600  # all of .ci/run
 FAMILY = 260  # a family in all of it
