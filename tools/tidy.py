@@ -4,10 +4,11 @@
 Usage: tools/tidy.py [--all] [--jobs N] [--build FOLDER]
 
 A change is what differs from where the branch left origin's main (or main), with what is not
-committed; on that very commit, what its last commit changed. A unit is reached if it, or a file
-that it includes, has changed: by the dependencies that Ninja recorded in FOLDER, or where it has
-none, as a textual search of includes finds them. All units are checked with --all, where git has no
-such commit (a shallow clone), and where the checks themselves have changed.
+committed; on that very commit, what the commits of its last day changed, so that all of a landing
+is looked at. A unit is reached if it, or a file that it includes, has changed: by the dependencies
+that Ninja recorded in FOLDER, or where it has none, as a textual search of includes finds them. All
+units are checked with --all, where git has no such commit (a shallow or a young clone), and where
+the checks themselves have changed.
 """
 
 import argparse
@@ -40,8 +41,9 @@ def changed_files() -> set[str] | None:
         base = git("merge-base", "HEAD", name)
         if base:
             break
-    if base == head:  # on main itself, as when CI looks at what has landed
-        base = git("rev-parse", "--verify", "--quiet", "HEAD~1")
+    if head and base == head:  # on main itself, as when CI looks at what has landed
+        day_before = int(git("show", "-s", "--format=%ct", "HEAD") or 0) - 24 * 3600
+        base = git("rev-list", "-1", f"--before={day_before}", "HEAD")
     if not base:
         return None
     listed = git("diff", "--name-only", base)
