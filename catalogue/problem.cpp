@@ -204,4 +204,13 @@ std::string Problem::describe() const {
   return text;
 }
 
+double least_traffic(const Problem& problem) {
+  double bytes = 0;
+  for (const Tensor& tensor : problem.tensors) {
+    bytes += static_cast<double>(without_repeats(tensor).elements()) *
+             static_cast<double>(size_of(tensor.dtype));
+  }
+  return bytes;
+}
+
 }  // namespace ws

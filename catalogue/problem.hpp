@@ -94,5 +94,8 @@ struct Problem {
   // "softmax f16 [16384, 4096]", "gemm f16 [4096, 4096] x ... layout=tn"
   std::string describe() const;
 };
+// The bytes of a problem's tensors, without repeats: what a call that uses each of them moves at
+// least.
+double least_traffic(const Problem& problem);
 
 }  // namespace ws

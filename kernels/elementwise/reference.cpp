@@ -136,15 +136,9 @@ void Binary::make(const Case& chosen, DType dtype, Problem& problem) {
 // ---- Cost, tolerance, reference ---------------------------------------------------------------
 
 Cost cost_of(const Problem& problem, double flops_per_element) {
-  const auto operands = problem.operation->parameters.size();
-  Cost cost;
-  for (size_t k = 0; k < operands; ++k) {
-    const Tensor& tensor = problem.tensors[k];
-    cost.bytes += static_cast<double>(without_repeats(tensor).elements()) *
-                  static_cast<double>(size_of(tensor.dtype));
-  }
-  cost.flops = flops_per_element * static_cast<double>(problem.tensors[operands - 1].elements());
-  return cost;
+  const Tensor& output = problem.tensors[problem.operation->parameters.size() - 1];
+  return {.bytes = least_traffic(problem),
+          .flops = flops_per_element * static_cast<double>(output.elements())};
 }
 
 // Exact operations have one right result, which the reference rounds to. The others may err by 2e-6

@@ -310,17 +310,10 @@ Cases Forward<kCentred>::cases() {
 
 template <bool kCentred>
 Cost Forward<kCentred>::cost(const Problem& problem) {
-  Cost cost;
-  const auto elements = static_cast<double>(problem["x"].elements());
-  for (const Tensor& tensor : problem.tensors) {
-    if (tensor.exists()) {
-      cost.bytes +=
-          static_cast<double>(tensor.elements() * static_cast<int64_t>(size_of(tensor.dtype)));
-    }
-  }
   // Sum, centre, square, scale, shift; of rms_norm square and scale.
-  cost.flops = elements * (kCentred ? 7 : 4);
-  return cost;
+  const double flops = kCentred ? 7 : 4;
+  return {.bytes = least_traffic(problem),
+          .flops = flops * static_cast<double>(problem["x"].elements())};
 }
 
 // Results are differences scaled to the order of 1. A thread that sums a row by itself errs like a
@@ -441,16 +434,9 @@ Cases Backward<kCentred>::cases() {
 
 template <bool kCentred>
 Cost Backward<kCentred>::cost(const Problem& problem) {
-  Cost cost;
-  const auto elements = static_cast<double>(problem["x"].elements());
-  for (const Tensor& tensor : problem.tensors) {
-    if (tensor.exists()) {
-      cost.bytes +=
-          static_cast<double>(tensor.elements() * static_cast<int64_t>(size_of(tensor.dtype)));
-    }
-  }
-  cost.flops = elements * (kCentred ? 12 : 8);
-  return cost;
+  const double flops = kCentred ? 12 : 8;
+  return {.bytes = least_traffic(problem),
+          .flops = flops * static_cast<double>(problem["x"].elements())};
 }
 
 // Sums over rows are of the order of the root of their number, and err in proportion to it.

@@ -345,12 +345,8 @@ void OverDims::make(const Case& chosen, DType dtype, Problem& problem) {
 }
 
 Cost OverDims::cost(const Problem& problem) {
-  const Tensor& x = problem.tensor(0);
-  const Tensor& y = problem.tensor(1);
-  return {.bytes = static_cast<double>(without_repeats(x).elements()) *
-                       static_cast<double>(size_of(x.dtype)) +
-                   static_cast<double>(y.elements()) * static_cast<double>(size_of(y.dtype)),
-          .flops = static_cast<double>(x.elements())};
+  return {.bytes = least_traffic(problem),
+          .flops = static_cast<double>(problem.tensor(0).elements())};
 }
 
 int64_t OverDims::items(const Problem& problem, const Parameter& /*output*/) {
@@ -526,9 +522,8 @@ Cases Dot::cases() {
   return {kSmoke, kVerify, kBench};
 }
 Cost Dot::cost(const Problem& problem) {
-  const Tensor& a = problem.tensor(0);
-  const auto count = static_cast<double>(a.elements());
-  return {.bytes = (2 * count + 1) * static_cast<double>(size_of(a.dtype)), .flops = 2 * count};
+  return {.bytes = least_traffic(problem),
+          .flops = 2 * static_cast<double>(problem.tensor(0).elements())};
 }
 Tolerance Dot::tolerance(const Problem& problem, const Parameter& /*output*/) {
   Tolerance tolerance = of_sums(problem, problem.tensor(2), 1);

@@ -77,14 +77,9 @@ void by_row(const Problem& problem, Slice slice, std::span<double* const> expect
 
 // Forward: subtract, exponential, add, scale; backward: multiply, add, subtract, multiply.
 Cost cost_of(const Problem& problem, double flops) {
-  double bytes = 0;
-  for (size_t k = 0; k < problem.operation->parameters.size(); ++k) {
-    const Tensor& tensor = problem.tensors[k];
-    if (problem.tensor(0).elements() == 0) break;
-    bytes += static_cast<double>(without_repeats(tensor).elements()) *
-             static_cast<double>(size_of(tensor.dtype));
-  }
-  return {.bytes = bytes, .flops = flops * static_cast<double>(problem.tensor(0).elements())};
+  const auto elements = static_cast<double>(problem.tensor(0).elements());
+  if (elements == 0) return {};  // nor is a mask read
+  return {.bytes = least_traffic(problem), .flops = flops * elements};
 }
 
 // Half a unit in the last place of the output's dtype, and some units of f32 for what precedes it,

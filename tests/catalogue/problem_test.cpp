@@ -84,6 +84,15 @@ TEST(Tensor, BroadcastsAsNumPyDoes) {
   EXPECT_EQ(without_repeats(row).elements(), 4);
 }
 
+TEST(Problem, LeastTrafficCountsEachElementOnce) {
+  Problem problem;
+  EXPECT_EQ(least_traffic(problem), 0);  // no tensor exists
+  const Tensor to = Tensor::dense(DType::kF32, {2, 3, 4});
+  problem.tensors[0] = broadcast(Tensor::dense(DType::kF16, {4}), to);
+  problem.tensors[2] = to;
+  EXPECT_EQ(least_traffic(problem), 4 * 2 + 24 * 4);
+}
+
 TEST(Tensor, ScalarHasOneElement) {
   const Tensor t = Tensor::dense(DType::kF32, {});
   EXPECT_EQ(t.elements(), 1);

@@ -49,13 +49,8 @@ void Common::make(const Case& chosen, DType dtype, Problem& problem) {
 }
 
 Cost Common::cost(const Problem& problem) {
-  double bytes = 0;
-  for (const Tensor& tensor : problem.tensors) {
-    if (tensor.exists()) {
-      bytes += static_cast<double>(tensor.elements()) * static_cast<double>(size_of(tensor.dtype));
-    }
-  }
-  return {.bytes = bytes, .flops = static_cast<double>(problem.tensor(0).elements())};
+  return {.bytes = least_traffic(problem),
+          .flops = static_cast<double>(problem.tensor(0).elements())};
 }
 
 Tolerance Common::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
