@@ -232,6 +232,7 @@ return (dx, None if weight is None else dweight, None if bias is None else dbias
        "refuse('takes a weight of f32 and no residual')"},
   };
 
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
 };
 
@@ -274,6 +275,7 @@ return dx, None if weight is None else dweight, None if residual is None else dx
        "if residual is None else refuse('adds no residual')"},
   };
 
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
 };
 
@@ -332,6 +334,7 @@ return (d[0].to(x.dtype), None if weight is None else d[1].to(parameters),
        "refuse('takes a weight of f32 and the statistics')"},
   };
 
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
 };
 
@@ -369,6 +372,7 @@ return dx.to(x.dtype), None if weight is None else dweight.to(weight.dtype))";
        "refuse('takes the statistics')"},
   };
 
+  static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Call& call);  // norm.cu
 };
 
