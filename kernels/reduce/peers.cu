@@ -8,7 +8,6 @@ namespace ws::reduce {
 std::span<const Peer> Sum::peers() { return {}; }
 std::span<const Peer> Amax::peers() { return {}; }
 std::span<const Peer> Argmax::peers() { return {}; }
-std::span<const Peer> Dot::peers() { return {}; }
 }  // namespace ws::reduce
 
 #else
@@ -160,7 +159,6 @@ std::span<const Peer> Argmax::peers() {
   static constexpr Peer kPeers[] = {whole<Argmax, ArgmaxAll>()};
   return kPeers;
 }
-std::span<const Peer> Dot::peers() { return {}; }
 
 }  // namespace ws::reduce
 #endif
