@@ -10,6 +10,7 @@ namespace ws::emulator {
 namespace {
 
 void require_global(const void* pointer, size_t alignment, const char* operation) {
+  check_may_touch_global(operation);
   if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0) {
     fail(Fault::kMisaligned, concatenate(operation, ": the global address ", pointer,
                                          " is not a multiple of ", alignment, " bytes"));

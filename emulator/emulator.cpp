@@ -391,6 +391,15 @@ void barrier_cluster_wait() {
   me.cluster_arrived = false;
 }
 
+void griddepcontrol_wait() { self().may_touch_global = true; }
+
+void fail_before_wait(const char* operation) {
+  fail(Fault::kInvalidUse,
+       concatenate(operation,
+                   " before griddepcontrol.wait: the launch overlaps the one before it, "
+                   "whose writes need not be there"));
+}
+
 void barrier_grid(uint32_t* counter) {
   constexpr uint32_t kTop = 0x80000000u;
   Thread& me = self();
@@ -508,6 +517,7 @@ void run_group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body, int
     for (int t = 0; t < shape.threads; ++t) {
       block.first[t].block = &block;
       block.first[t].index = t;
+      block.first[t].may_touch_global = !shape.overlaps;
     }
   }
   count(Count::kBlocks, static_cast<uint64_t>(blocks));

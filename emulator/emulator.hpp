@@ -143,6 +143,7 @@ struct Thread {
   int index = 0;  // in the block
   Runner* runner = nullptr;
   bool finished = false;
+  bool may_touch_global = true;       // a launch that overlaps: only after griddepcontrol.wait
   const char* waiting_for = nullptr;  // the instruction it waits in, for reports
   Condition* until = nullptr;         // the condition it waits for, if any
   bool cluster_arrived = false;       // barrier.cluster.arrive without its wait
@@ -208,6 +209,13 @@ inline Thread& self() {
   if (current_thread == nullptr) [[unlikely]]
     fail_outside_kernel();
   return *current_thread;
+}
+
+// Every access to global memory comes here first.
+void fail_before_wait(const char* operation);
+inline void check_may_touch_global(const char* operation) {
+  if (!self().may_touch_global) [[unlikely]]
+    fail_before_wait(operation);
 }
 
 int64_t grid_blocks();
@@ -297,6 +305,7 @@ void barrier_cluster_arrive();             // barrier.cluster.arrive
 void barrier_cluster_wait();               // barrier.cluster.wait
 // All threads of a cooperative launch. `counter` is what ptx/grid.hpp counts with on the GPU.
 void barrier_grid(uint32_t* counter);
+void griddepcontrol_wait();
 
 // ---- Launch ------------------------------------------------------------------------------------
 
@@ -306,6 +315,7 @@ struct LaunchShape {
   int cluster = 1;
   size_t shared_bytes = 0;
   bool cooperative = false;
+  bool overlaps = false;  // the launch before it may still run, until a thread waits for it
 };
 // Runs `body(shared memory of the block)` once per CUDA thread; throws the first fault.
 void launch(const LaunchShape& shape, FunctionRef<void(std::byte* shared)> body);

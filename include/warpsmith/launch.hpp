@@ -18,6 +18,7 @@
 
 #include "warpsmith/arch.hpp"
 #include "warpsmith/device.hpp"
+#include "warpsmith/device_facts.hpp"
 #include "warpsmith/error.hpp"
 #include "warpsmith/stream.hpp"
 
@@ -30,6 +31,10 @@ struct Grid {
   int cluster = 1;            // blocks per cluster; needs sm_90 where it is not 1
   size_t dynamic_shared = 0;  // bytes beyond SharedStorage, see dynamic_shared()
   bool cooperative = false;   // all blocks resident at once, so that they may wait for each other
+  // Begins while the launch before it in the stream ends, where the GPU can; then every thread of
+  // it calls ptx::griddepcontrol_wait(). Worth a few us to a small kernel that goes on from a large
+  // one.
+  bool overlaps = false;
 };
 
 // Facts of a kernel that a launch would run, for `resources` and `show`. Without a GPU only the
@@ -170,12 +175,17 @@ struct LaunchConfig {
       attribute.id = cudaLaunchAttributeCooperative;
       attribute.val.cooperative = 1;
     }
+    if (grid.overlaps && device_facts().capability >= 90) {
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
   }
   LaunchConfig(const LaunchConfig&) = delete;  // `config` points into it
   LaunchConfig& operator=(const LaunchConfig&) = delete;
 
   cudaLaunchConfig_t config{};
-  cudaLaunchAttribute attributes[2];
+  cudaLaunchAttribute attributes[3];
 };
 #endif
 
@@ -200,11 +210,11 @@ void launch(const Grid& grid, [[maybe_unused]] Stream stream,
     observer->observe({grid, shared_bytes, nullptr});
     return;
   }
-  emulator::launch({grid.blocks, grid.threads, grid.cluster, shared_bytes, grid.cooperative},
-                   [&](std::byte* memory) {
-                     Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory),
-                              arguments);
-                   });
+  emulator::launch(
+      {grid.blocks, grid.threads, grid.cluster, shared_bytes, grid.cooperative, grid.overlaps},
+      [&](std::byte* memory) {
+        Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory), arguments);
+      });
 #else
   const auto function = &detail::entry<Kernel>;
   if (LaunchObserver* observer = LaunchObserver::top()) {

@@ -53,5 +53,51 @@ void check(bool leave) {
 TEST(Grid, BarrierIsReadyAgainForAnyGrid) { check(false); }
 TEST(Grid, LeavingSetsTheCounterBackToZero) { check(true); }
 
+// The first launch writes numbers, late; the second, which begins while it ends, adds to them.
+struct WriteLate {
+  static constexpr int kThreads = 64;
+  struct Arguments {
+    int* numbers;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    ptx::griddepcontrol_launch_dependents();
+    const int64_t at = block_index() * kThreads + thread_index();
+    uint32_t late = 1;  // some us
+    for (int i = 0; i < 10000; ++i) late = late * 1664525U + 1013904223U;
+    thread::store(a.numbers + at, static_cast<int>(at) + (late == 0 ? 1 : 0));
+  }
+};
+template <bool kWaits>
+struct AddOne {
+  static constexpr int kThreads = 64;
+  using Arguments = WriteLate::Arguments;
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    if (kWaits) ptx::griddepcontrol_wait();
+    int* mine = a.numbers + block_index() * kThreads + thread_index();
+    thread::store(mine, thread::load(mine) + 1);
+  }
+};
+
+TEST(Grid, ALaunchThatOverlapsSeesTheOneBefore) {
+  constexpr int kBlocks = 200;
+  test::Buffer<int> numbers(size_t{kBlocks} * 64);
+  for (int round = 0; round < 3; ++round) {
+    launch<WriteLate>({.blocks = kBlocks, .threads = 64}, nullptr, {numbers.data()});
+    test::run<AddOne<true>>({.blocks = kBlocks, .threads = 64, .overlaps = true}, {numbers.data()});
+    for (int i = 0; i < kBlocks * 64; ++i) ASSERT_EQ(numbers[static_cast<size_t>(i)], i + 1);
+  }
+}
+
+#ifdef WS_EMULATED
+TEST(Grid, OverlappingWithoutWaitingIsAFault) {
+  test::Buffer<int> numbers(64);
+  test::expect_fault<AddOne<false>>(emulator::Fault::kInvalidUse, "before griddepcontrol.wait",
+                                    {.blocks = 1, .threads = 64, .overlaps = true},
+                                    {numbers.data()});
+}
+#endif
+
 }  // namespace
 }  // namespace ws

@@ -12,6 +12,7 @@ namespace ws::ptx {
 namespace detail {
 
 inline void check_atomic(const void* address, size_t bytes, const char* operation) {
+  emulator::check_may_touch_global(operation);
   if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
     emulator::fail(emulator::Fault::kMisaligned,
                    concatenate(operation, " at ", address, ", which is not a multiple of ", bytes));

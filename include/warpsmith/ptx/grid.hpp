@@ -1,5 +1,5 @@
-// A barrier of the whole grid, for cooperative launches: all blocks are resident, so they may wait
-// for each other (PTX ISA, "atom", "ld.acquire").
+// What a grid waits for: a barrier of all its blocks, for cooperative launches (PTX ISA, "atom",
+// "ld.acquire"), and the grid before it in the stream, where it may begin early ("griddepcontrol").
 #pragma once
 
 #include "warpsmith/ptx/atomic.hpp"
@@ -59,6 +59,24 @@ __device__ __forceinline__ void grid_leave(uint32_t* counter) {
   const auto others = static_cast<uint32_t>(grid_blocks() - 1);
   // Blocks that still spin in grid_sync() look at the top bit alone.
   if ((atom_global_add(counter, 1) & ~kTop) == others) atom_global_exch(counter, 0u);
+}
+
+// griddepcontrol.wait, of a launch with Grid::overlaps: until the launch before it in the stream
+// has ended and its writes are seen. Every thread calls it before it touches global memory.
+__device__ __forceinline__ void griddepcontrol_wait() {
+#ifdef WS_EMULATED
+  emulator::griddepcontrol_wait();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900  // older GPUs overlap nothing
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// griddepcontrol.launch_dependents: once every block of this grid has called it or ended, a launch
+// with Grid::overlaps behind it begins. It waits for the end of this one all the same.
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 }  // namespace ws::ptx

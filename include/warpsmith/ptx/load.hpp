@@ -45,6 +45,7 @@ struct WordOf<16> {
 };
 #else
 inline void check_global(const void* pointer, size_t bytes, const char* operation) {
+  emulator::check_may_touch_global(operation);
   if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) {
     emulator::fail(emulator::Fault::kMisaligned,
                    concatenate(operation, " of ", bytes, " bytes from ", pointer,
