@@ -44,7 +44,7 @@ constexpr bool kIsForward = std::derived_from<Op, Forward<Op::Call::kCentred>>;
 template <class Op>
 constexpr std::span<const Operand> kOperands =
     kIsForward<Op> ? std::span<const Operand>(kForward) : std::span<const Operand>(kBackward);
-constexpr int64_t kEpsilonId = kMaxTensors;  // ids of tensors are their places
+constexpr int64_t kEpsilonId = kMaxTensors + 1;  // those of tensors are their places, from 1 on
 
 const Tensor& tensor_of(const Problem& problem, std::string_view name) {
   static const Tensor kNone;
@@ -77,6 +77,11 @@ Key key_of(const Problem& problem) {
   return key;
 }
 
+// Not 0, which some of cuDNN's engines take for a tensor that is missing.
+int64_t id_of(const Problem& problem, const Operand& operand) {
+  return 1 + problem.operation->index_of(operand.name);
+}
+
 template <class Op>
 void describe(const Problem& problem, const Key& key, CudnnGraph& graph) {
   const auto tensor = [&](int64_t id, DType dtype, int64_t rows, int64_t columns,
@@ -104,7 +109,7 @@ void describe(const Problem& problem, const Key& key, CudnnGraph& graph) {
   for (const Operand& operand : kOperands<Op>) {
     const Tensor& ours = tensor_of(problem, operand.name);
     if (!ours.exists()) continue;
-    operation.set(operand.attribute, tensor(problem.operation->index_of(operand.name), ours.dtype,
+    operation.set(operand.attribute, tensor(id_of(problem, operand), ours.dtype,
                                             operand.part == Part::kColumns ? 1 : key.rows,
                                             operand.part == Part::kStatistic ? 1 : key.columns));
   }
@@ -145,7 +150,7 @@ void run(const Problem& problem, const Context& context) {
   };
   for (const Operand& operand : kOperands<Op>) {
     const Tensor& ours = tensor_of(problem, operand.name);
-    if (ours.exists()) add(problem.operation->index_of(operand.name), ours.data);
+    if (ours.exists()) add(id_of(problem, operand), ours.data);
   }
   auto eps = static_cast<float>(problem.number("eps"));
   if (kIsForward<Op>) add(kEpsilonId, &eps);
