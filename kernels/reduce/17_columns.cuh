@@ -2,7 +2,7 @@
 // threads take other rows of the same columns. Tall matrices are cut into parts, which the last
 // block of each stripe of columns merges.
 // From strided: no division, 16 bytes a load, eight rows in flight.
-// Traffic: every element once; partials of at most 1024 blocks.
+// Traffic: every element once; partials of a few blocks an SM.
 // Limits: columns side by side that start at multiples of 16 bytes.
 // Long: parts, as in one_pass, and a stripe's totals through shared memory.
 #pragma once
@@ -10,16 +10,18 @@
 #include "catalogue/row.hpp"
 #include "kernels/reduce/fold.hpp"
 #include "kernels/reduce/parts.hpp"
+#include "warpsmith/device_facts.hpp"
 #include "warpsmith/thread/tile.hpp"
 
 namespace ws::reduce {
 
-// Threads of a block, rows of a thread in flight, blocks that are enough.
-template <int kThreads_, int kLoads_, int64_t kBlocks_>
+// Threads of a block, rows of a thread in flight, blocks that an SM should have: all start at once
+// and end at once, and each costs its merge.
+template <int kThreads_, int kLoads_, int kBlocksOfSm_>
 struct ColumnsPolicy {
   static constexpr int kThreads = kThreads_;
   static constexpr int kLoads = kLoads_;
-  static constexpr int64_t kBlocks = kBlocks_;
+  static constexpr int kBlocksOfSm = kBlocksOfSm_;
   static constexpr int kAcross = 32;  // threads side by side: a warp reads 512 bytes
 };
 
@@ -41,7 +43,8 @@ struct ColumnsPlan {
     const int64_t tile =
         int64_t{Policy::kThreads} / plan.across * loads_of<Reducer>(Policy::kLoads);
     const int64_t tiles = divide_up(call.count, tile);
-    const int64_t wanted = std::clamp<int64_t>(Policy::kBlocks / plan.parts.groups, 1, tiles);
+    const int64_t blocks = int64_t{Policy::kBlocksOfSm} * device_facts().multiprocessors;
+    const int64_t wanted = std::clamp<int64_t>(blocks / plan.parts.groups, 1, tiles);
     plan.share = divide_up(tiles, wanted) * tile;
     plan.parts.parts = static_cast<int>(divide_up(call.count, plan.share));
     plan.parts.partials = int64_t{plan.across} * kWidth;

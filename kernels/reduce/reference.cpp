@@ -238,9 +238,11 @@ constexpr Shape kEmptyShapes[] = {
 constexpr int64_t kM = int64_t{1} << 20;
 constexpr Shape kBenchShapes[] = {
     {.extents = {1024}},
+    {.extents = {4096}},
     {.extents = {kM / 16}},
     {.extents = {kM}},
     {.extents = {16 * kM}},
+    {.extents = {64 * kM}},
     {.extents = {256 * kM}},
     {.extents = {16384, 16384}, .all = false, .dim = {1}},
     {.extents = {16384, 16384}, .all = false, .dim = {0}},
