@@ -656,7 +656,8 @@ void call_peer(const ffi::Function& peer, const Problem& problem, Stream stream)
 }
 
 ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String>& names,
-                        const ffi::Array<ffi::Function>& peers, int64_t stream) {
+                        const ffi::Array<ffi::Function>& peers, int64_t stream,
+                        const ffi::Optional<ffi::Function>& done) {
   return translated([&] {
     std::vector<harness::CallbackPeer> callbacks;
     for (int64_t i = 0; i < static_cast<int64_t>(peers.size()); ++i) {
@@ -664,8 +665,11 @@ ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String
           {std::string(names[i]),
            [peer = peers[i]](const Problem& problem, Stream s) { call_peer(peer, problem, s); }});
     }
+    const auto tell = [&](const std::string& report) {
+      if (done.has_value()) (*done)(ffi::String(report));
+    };
     return ffi::String(
-        bench(std::string(options), std::move(callbacks), reinterpret_cast<Stream>(stream)));
+        bench(std::string(options), std::move(callbacks), reinterpret_cast<Stream>(stream), tell));
   });
 }
 

@@ -40,13 +40,18 @@ std::string verify(const std::string& options) {
 }
 
 std::string bench(const std::string& options, std::vector<harness::CallbackPeer> peers,
-                  Stream stream) {
+                  Stream stream, const std::function<void(const std::string&)>& done) {
   const Json given = parse(options);
   harness::BenchOptions chosen = bench_options_from(given);
   chosen.stream = stream;
   chosen.callbacks = std::move(peers);
-  return harness::report_text(
-      harness::report(chosen, harness::bench_all(harness::selection_from(given), chosen)));
+  std::vector<harness::BenchGroup> groups;
+  const auto text = [&] { return harness::report_text(harness::report(chosen, groups)); };
+  harness::bench_all(harness::selection_from(given), chosen, [&](const harness::BenchGroup& group) {
+    groups.push_back(group);
+    if (done) done(text());
+  });
+  return text();
 }
 
 }  // namespace ws::binding

@@ -1,6 +1,7 @@
 // verify and bench for callers outside C++: options and results as JSON text.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace ws::binding {
 std::string verify(const std::string& options);
 
 // Further options: "min_runs", "min_milliseconds", "warm_up", "peers" (those of C++ too),
-// "packages" {name: version}. A result file, as `warpsmith bench --json`.
+// "packages" {name: version}. A result file, as `warpsmith bench --json`; `done` gets one of what
+// there is so far after each problem.
 std::string bench(const std::string& options, std::vector<harness::CallbackPeer> peers,
-                  Stream stream);
+                  Stream stream, const std::function<void(const std::string&)>& done = {});
 
 }  // namespace ws::binding

@@ -258,8 +258,13 @@ def bench(
     )
 
 
-def _bench_text(*names: str, peers: Sequence[str], **options: Any) -> str:
-    """The result file, a line for each measurement."""
+def _bench_text(
+    *names: str,
+    peers: Sequence[str],
+    done: Callable[[str], None] | None = None,
+    **options: Any,
+) -> str:
+    """The result file, a line for each measurement; `done` gets it so far after each problem."""
     contenders = [_Peer(name) for name in peers]
     stream = 0
     if contenders:
@@ -270,7 +275,8 @@ def _bench_text(*names: str, peers: Sequence[str], **options: Any) -> str:
     text = _options(names, packages=_versions(contenders) or None, **options)
     functions = [tvm_ffi.convert(contender) for contender in contenders]
     module = MODULES.get("cuda") or MODULES["emulated"]
-    return str(module.bench(text, list(peers), functions, stream))
+    tell = None if done is None else tvm_ffi.convert(lambda so_far: done(str(so_far)))
+    return str(module.bench(text, list(peers), functions, stream, tell))
 
 
 def _shape(text: str) -> list[int]:
@@ -297,10 +303,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", "-o", type=Path, help="write the result file here")
     parser.add_argument("--json", action="store_true", help="the result file instead of a table")
     options = parser.parse_args(arguments)
+
+    def done(so_far: str) -> None:
+        if options.output:  # a run that is cut short has left what it measured
+            options.output.write_text(so_far)
+        if not options.json:
+            _print_table(json.loads(so_far)["results"][-1])
+
     try:
         text = _bench_text(
             *options.names,
             peers=options.peer,
+            done=done,
             dtypes=options.dtype,
             shapes=options.shape,
             attributes=dict(setting.split("=", 1) for setting in options.set) or None,
@@ -311,15 +325,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    result = json.loads(text)
-    if options.output:
-        options.output.write_text(text)
     if options.json:
         print(text, end="")
-    else:
-        for group in result["results"]:
-            _print_table(group)
-    failed = [m for g in result["results"] for m in g["measurements"] if m["verdict"] == "failed"]
+    groups = json.loads(text)["results"]
+    failed = [m for group in groups for m in group["measurements"] if m["verdict"] == "failed"]
     return 1 if failed else 0
 
 
@@ -337,5 +346,6 @@ def _print_table(group: dict[str, Any]) -> None:
         note = f"  {m['verdict']}: {m['reason']}" if m["verdict"] != "passed" else ""
         print(
             f"  {m['name']:<36} {m['median_us']:10.2f} us {scale * m['rate']:9.1f} {unit} "
-            f"{ceiling} {peer}{note}"
+            f"{ceiling} {peer}{note}",
+            flush=True,
         )
