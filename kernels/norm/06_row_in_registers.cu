@@ -4,10 +4,10 @@
 namespace ws::norm {
 namespace {
 
-// H200 2026-11-21, % of copy in f32 / bf16: rms_norm 99 / 98 (N = 256), 99 / 94 (1024), 97 / 97
+// H200 2026-11-21, % of copy in f32 / bf16: rms_norm 99 / 99 (N = 256), 99 / 99 (1024), 97 / 98
 // (4096), 97 / 97 (8192), 96 / 96 (16384). layer_norm has twice the parameters, which take the
-// registers that the next block wants: fetched with x 75 / 78 at 4096, when used - / 95; and it has
-// more to do for each thread, so that threads hold more: 8 vectors 95 at 16384 in f32.
+// registers that the next block wants: in 16 bits fetched when they are used, 95 / 95, - / 96,
+// 97 / 96, 96 / 95; and fetched with x 90, 84, 88, 85.
 struct Measured {
   static constexpr bool kAddsResidual = true;
   static constexpr int64_t most_bytes(DType dtype) {
@@ -15,17 +15,32 @@ struct Measured {
   }
   template <class T, bool kCentred, class F>
   static void with_shape(int64_t bytes, const F& f) {
-    constexpr bool kNarrow = sizeof(T) == 2;
-    if (bytes <= 128) return f.template operator()<RowShape<8, 1, true, 1>>();
-    if (bytes <= 256) return f.template operator()<RowShape<8, 2, true, 1>>();
-    if (bytes <= 512) return f.template operator()<RowShape<16, 2, true, 1>>();
-    if (bytes <= 1024) return f.template operator()<RowShape<32, 2, true, 1>>();
-    if (kNarrow && bytes <= 2048) return f.template operator()<RowShape<32, 4, !kCentred, 1>>();
-    constexpr int64_t kTwo = (kNarrow ? 4 : (kCentred ? 8 : 16)) * 1024;
-    if (bytes <= kTwo) return f.template operator()<RowShape<0, 2, true, 1>>();
-    constexpr int64_t kFour = (kCentred ? (kNarrow ? 8 : 16) : 32) * 1024;
-    if (bytes <= kFour) return f.template operator()<RowShape<0, 4, !kCentred, 1>>();
-    if constexpr (kCentred || !kNarrow) f.template operator()<RowShape<0, 8, false, 1>>();
+    if (bytes <= 128) return f.template operator()<RowShape<8, 1, true>>();
+    if constexpr (kCentred && sizeof(T) == 2) {
+      if (bytes <= 512) return f.template operator()<RowShape<8, 4, false>>();
+      if (bytes <= 1024) return f.template operator()<RowShape<16, 4, false>>();
+      if (bytes <= 2 * 1024) return f.template operator()<RowShape<32, 4, false, 9>>();
+      if (bytes <= 4 * 1024) return f.template operator()<RowShape<64, 4, false>>();
+      if (bytes <= 8 * 1024) return f.template operator()<RowShape<128, 4, false>>();
+      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, false, 6>>();
+      return f.template operator()<RowShape<512, 4, false, 3>>();
+    }
+    if (bytes <= 512) return f.template operator()<RowShape<16, 2, true>>();
+    if (bytes <= 1024) return f.template operator()<RowShape<32, 2, true>>();
+    if constexpr (sizeof(T) == 2) {
+      if (bytes <= 2 * 1024) return f.template operator()<RowShape<64, 2, true>>();
+      if (bytes <= 4 * 1024) return f.template operator()<RowShape<64, 4, true>>();
+      if (bytes <= 8 * 1024) return f.template operator()<RowShape<128, 4, true>>();
+      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, false>>();
+      f.template operator()<RowShape<512, 4, false>>();
+    } else {
+      if (bytes <= 2 * 1024) return f.template operator()<RowShape<64, 2, true>>();
+      if (bytes <= 4 * 1024) return f.template operator()<RowShape<128, 2, true>>();
+      if (bytes <= 8 * 1024) return f.template operator()<RowShape<256, 2, true>>();
+      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, !kCentred>>();
+      if (bytes <= 32 * 1024) return f.template operator()<RowShape<256, 8, false>>();
+      f.template operator()<RowShape<512, 8, false>>();
+    }
   }
 };
 

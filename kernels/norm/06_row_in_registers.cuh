@@ -13,30 +13,30 @@
 
 namespace ws::norm {
 
-// kLanes of a warp share a row, kVectors vectors each; 0: a block does, of as many threads as the
-// launch says. kEarly: parameters are fetched with x. Registers are such that an SM holds
-// kMinBlocks blocks of kThreads.
-template <int kLanes_, int kVectors_, bool kEarly_, int kMinBlocks_>
+// kLanes threads share a row, kVectors vectors each: lanes of a warp, or a block. kEarly:
+// parameters are fetched with x. Registers are such that an SM holds kMinBlocks blocks, of 128
+// threads or of a row.
+template <int kLanes_, int kVectors_, bool kEarly_, int kMinBlocks_ = 1>
 struct RowShape {
   static constexpr int kLanes = kLanes_;
   static constexpr int kVectors = kVectors_;
   static constexpr bool kEarly = kEarly_;
   static constexpr int kMinBlocks = kMinBlocks_;
-  static constexpr int kMostThreads = 512;
-  static constexpr int64_t kBytes = int64_t{16} * kVectors * (kLanes == 0 ? kMostThreads : kLanes);
+  static constexpr int64_t kBytes = int64_t{16} * kVectors * kLanes;
 };
 
 template <class T, bool kCentred, bool kResidual, class Shape>
 struct RowInRegistersKernel {
   static constexpr int kLanes = Shape::kLanes;
   static constexpr int kVectors = Shape::kVectors;
-  static constexpr bool kBlock = kLanes == 0;
-  static constexpr int kThreads = kBlock ? Shape::kMostThreads : 128;
-  static constexpr int kMinBlocks = Shape::kMinBlocks;
+  static constexpr bool kBlock = kLanes > kWarpSize;
+  static constexpr int kThreads = kBlock ? kLanes : 128;
+  static constexpr int kMinBlocks = kResidual ? 1 : Shape::kMinBlocks;  // it takes registers too
+  static constexpr int kRows = kThreads / kLanes;
   static constexpr int kWidth = row::kWidest<T>;
   using Totals = norm::Totals<kCentred>;
   using Total = typename Totals::Total;
-  using Reduce = block::AllReduceOfLaunch<Total, kThreads>;
+  using Reduce = block::AllReduce<Total, kThreads>;
   using Arguments = Rows<T>;
   struct SharedOfBlock {
     typename Reduce::Storage total;
@@ -45,22 +45,20 @@ struct RowInRegistersKernel {
   using SharedStorage = std::conditional_t<kBlock, SharedOfBlock, NoShared>;
 
   __device__ void operator()(SharedStorage& shared, const Arguments& rows) const {
-    const int lanes = kBlock ? block_threads() : kLanes;
-    const int lane = kBlock ? thread_index() : thread_index() % lanes;
+    const int lane = kRows == 1 ? thread_index() : thread_index() % kLanes;
     int64_t r = block_index();
     auto vectors = static_cast<int>(rows.vectors);
-    if constexpr (!kBlock) {
-      r = r * (kThreads / kLanes) + thread_index() / kLanes;
+    if constexpr (kRows > 1) {
+      r = r * kRows + thread_index() / kLanes;
       if (r >= rows.count) r = 0, vectors = 0;  // its lanes still take part in the shuffles
     }
-    const auto holds = [&](int v) { return lane + v * lanes < vectors; };
-    const auto at = [&](int v) { return int64_t{lane} + v * lanes; };
+    const auto holds = [&](int v) { return lane + v * kLanes < vectors; };
+    const auto at = [&](int v) { return lane + v * kLanes; };
 
     Input<T, kResidual, kVectors> input(rows, r, at, holds);
     const Parameters<T, kVectors, kCentred, Shape::kEarly> parameters(rows, at, holds);
     input.add(rows, r, at, holds);
-    const Total total = total_of_row(shared, rows, input.x, holds, vectors);
-    const Normal<kCentred> normal(rows, total);
+    const Normal<kCentred> normal(rows, total_of_row(shared, rows, input.x, holds, vectors));
     if (lane == 0 && vectors > 0) normal.store_statistics(rows, r);
     store_row(rows, r, input.x, normal, parameters, at, holds);
   }
@@ -70,14 +68,15 @@ struct RowInRegistersKernel {
   __device__ __forceinline__ static Total total_of_row(SharedStorage& shared, const Rows<T>& rows,
                                                        const Packed (&x)[kVectors],
                                                        const Holds& holds, int vectors) {
-    if constexpr (!kBlock) {
-      return norm::total_of_row<kCentred, kLanes>(rows, x, holds);
+    if constexpr (kBlock) {
+      const auto vector = [&](int v) { return x[v]; };
+      const auto counts = [&](int v) { return !kCentred || holds(v); };  // squares of 0 add nothing
+      const float count = warp_count<kVectors, kWidth>(vectors, kThreads);
+      const Total mine = total_of<kCentred, kWarpSize, kVectors>(vector, counts, count);
+      const auto columns = static_cast<float>(vectors * kWidth);
+      return Reduce(shared.total).of_warps(mine, typename Totals::MergeAll(columns));
     } else {
-      const float count = warp_count<kVectors, kWidth>(vectors, block_threads());
-      const Total mine = total_of<kCentred, kWarpSize>(x, holds, count);
-      const auto columns = static_cast<float>(rows.vectors * kWidth);
-      return Reduce::of_warps(shared.total, mine, Totals::none(),
-                              typename Totals::MergeAll(columns));
+      return norm::total_of_row<kCentred, kLanes>(rows, x, holds);
     }
   }
 };
@@ -112,15 +111,9 @@ struct RowInRegisters {
  private:
   template <class Kernel, class T>
   static void launch_on(const Rows<T>& rows, Stream stream) {
-    if constexpr (Kernel::kBlock) {
-      const auto lanes = divide_up(rows.vectors, int64_t{Kernel::kVectors});
-      const auto threads = static_cast<int>(round_up(lanes, int64_t{kWarpSize}));
-      launch<Kernel>({.blocks = rows.count, .threads = threads}, stream, rows);
-    } else {
-      launch<Kernel>({.blocks = divide_up(rows.count, Kernel::kThreads / Kernel::kLanes),
-                      .threads = Kernel::kThreads},
-                     stream, rows);
-    }
+    launch<Kernel>(
+        {.blocks = divide_up(rows.count, int64_t{Kernel::kRows}), .threads = Kernel::kThreads},
+        stream, rows);
   }
 };
 

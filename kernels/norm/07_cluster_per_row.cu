@@ -42,7 +42,10 @@ struct ClusterPerRowKernel {
     Reduce all_reduce(shared.total);
     input.add(a.rows, r, at, holds);
     const float count = warp_count<kVectors, kWidth>(vectors, kThreads);
-    const auto mine = total_of<kCentred, kWarpSize>(input.x, holds, count);
+    const auto mine = total_of<kCentred, kWarpSize, kVectors>(
+        [&](int v) { return input.x[v]; },
+        [&](int v) { return !kCentred || holds(v); },  // squares of 0 add nothing
+        count);
     const auto total = all_reduce.of_warps(mine, Totals::none(), typename Totals::Merge{});
     const Normal<kCentred> normal(a.rows, total);
     if (cluster_rank() == 0 && thread_index() == 0) normal.store_statistics(a.rows, r);

@@ -18,13 +18,16 @@ struct Measured {
 
   template <class T, class W, bool kCentred, class F>
   static void with_shape(int64_t bytes, const F& f) {
+    using row::QueueShape;
     if constexpr (sizeof(T) == 4) {
-      if (bytes <= 16 * 1024) return f.template operator()<row::QueueShape<128, 8, 3, 4>>();
+      if (bytes <= 16 * 1024) return f.template operator()<QueueShape<128, 8, 3, 4>>();
       if (bytes > cluster::kMaxBlocks * 32 * 1024) {
-        return f.template operator()<row::QueueShape<256, 16, 3, 1>>();
+        return f.template operator()<QueueShape<256, 16, 3, 1>>();
       }
+    } else if constexpr (sizeof(W) == 2) {
+      if (bytes > 64 * 1024) return f.template operator()<QueueShape<512, 8, 3, 1>>();
     }
-    f.template operator()<row::QueueShape<512, 4, 6, 1>>();
+    f.template operator()<QueueShape<512, 4, 6, 1>>();
   }
 };
 

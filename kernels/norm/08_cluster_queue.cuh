@@ -21,17 +21,17 @@
 namespace ws::norm {
 
 // T: of x; W: of the parameters.
-template <class T, class W, bool kCentred, class QueueShape>
+template <class T, class W, bool kCentred, class Shape>
 struct ClusterQueueKernel {
-  static constexpr int kConsumers = QueueShape::kConsumers;
-  static constexpr int kVectors = QueueShape::kVectors;
+  static constexpr int kConsumers = Shape::kConsumers;
+  static constexpr int kVectors = Shape::kVectors;
   static constexpr int kThreads = kConsumers + kWarpSize;
-  static constexpr int kMinBlocks = QueueShape::kMinBlocks;
+  static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = row::kWidest<T>;
   using Packed = row::Packed<T, kWidth>;
   using Parameter = row::Packed<W, kWidth>;
-  using Queue = row::Queue<T, QueueShape>;
+  using Queue = row::Queue<T, Shape>;
   using Position = typename Queue::Position;
   using Totals = norm::Totals<kCentred>;
   using Merge = typename Totals::Merge;
@@ -68,15 +68,16 @@ struct ClusterQueueKernel {
                                                  int64_t first, int vectors, Reduce& all_reduce) {
     const auto rows = static_cast<uint32_t>(a.rows.count);  // up to kMostBlocks
     const auto vector = [&](int v) { return thread_index() + v * kConsumers; };
+    const auto holds = [&](int v) { return vector(v) < vectors; };
     Parameter weight[kVectors];
     Parameter bias[kCentred ? kVectors : 1];
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const auto fetch = [&](const void* data, float standard) {
-        const bool is_there = data != nullptr && vector(v) < vectors;
-        return is_there ? Parameter::template load<Cache::kReadOnly>(static_cast<const W*>(data) +
-                                                                     (first + vector(v)) * kWidth)
-                        : Parameter::filled(standard);
+        return data != nullptr && holds(v)
+                   ? Parameter::template load<Cache::kReadOnly>(static_cast<const W*>(data) +
+                                                                (first + vector(v)) * kWidth)
+                   : Parameter::filled(standard);
       };
       weight[v] = fetch(a.rows.weight, 1.0F);
       if constexpr (kCentred) bias[v] = fetch(a.rows.bias, 0.0F);
@@ -93,18 +94,16 @@ struct ClusterQueueKernel {
       if (lane_index() == 0) r = static_cast<uint32_t>(shared.queue.row[at.stage]);
       r = warp::shuffle(r, 0);
       if (r < rows) {
-        Running<kCentred> mine;
-#pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-          if (vector(v) < vectors) mine.add(load(at, v), v == 0);
-        }
-        all_reduce.send_warps(mine.template of_lanes<kWarpSize>(count), Merge{});
+        const auto x = [&](int v) { return load(at, v); };
+        all_reduce.send_warps(total_of<kCentred, kWarpSize, kVectors>(x, holds, count), Merge{});
       }
       return r;
     };
 
     Position at;
     for (uint32_t r = begin(at); r < rows;) {
+      row::stay_packed(weight);
+      if constexpr (kCentred) row::stay_packed(bias);
       Position ahead = at;
       ahead.advance();
       const uint32_t next = begin(ahead);
@@ -115,7 +114,7 @@ struct ClusterQueueKernel {
       T* y = a.rows.y + int64_t{r} * a.rows.y_stride + first * kWidth;
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
-        if (vector(v) >= vectors) continue;
+        if (!holds(v)) continue;
         const Packed x = load(at, v);
         Vec<float, kWidth> out;
 #pragma unroll
@@ -134,8 +133,8 @@ struct ClusterQueueKernel {
   }
 };
 
-// `Policy::with_shape<T, W, kCentred>(bytes, f)` calls f.operator()<QueueShape>() with the shape
-// for rows of `bytes`; `Policy::part_bytes<kCentred>(dtype, parameter_dtype)` are those of its
+// `Policy::with_shape<T, W, kCentred>(bytes, f)` calls f.operator()<Shape>() with the shape for
+// rows of `bytes`; `Policy::part_bytes<kCentred>(dtype, parameter_dtype)` are those of its
 // largest part.
 template <class Policy>
 struct ClusterQueue {
@@ -161,9 +160,9 @@ struct ClusterQueue {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       const auto with = [&]<class W>() {
         constexpr bool kCentred = Call::kCentred;
-        Policy::template with_shape<T, W, kCentred>(call.rows.row_bytes(), [&]<class QueueShape>() {
-          launch_on<ClusterQueueKernel<T, W, kCentred, QueueShape>>(rows_of<T>(call),
-                                                                    QueueShape::kBytes, context);
+        Policy::template with_shape<T, W, kCentred>(call.rows.row_bytes(), [&]<class Shape>() {
+          launch_on<ClusterQueueKernel<T, W, kCentred, Shape>>(rows_of<T>(call), Shape::kBytes,
+                                                               context);
         });
       };
       if (call.parameter_dtype == call.dtype) {

@@ -4,36 +4,35 @@
 namespace ws::norm {
 namespace {
 
-// By the bytes of a row; the last two are those of parts of longer rows. Blocks an SM: as many as
-// registers for the sums, which are twice as many for layer_norm of 16-bit rows, and 192 KiB of
-// rows under way allow. H200 2026-11-21, % of copy, layer_norm in f32 / bf16: N = 1024 87 / -, 4096
-// 92 / 80, 8192 95 / 84, 32768 99 / 85, 65536 96 / 89; rms_norm in bf16 80, 87, 98, 99 from 4096
-// on.
+// 64 bytes of a row a thread in 16 bits: 512 threads of an SM hold 32 elements each, with two sums
+// of each for layer_norm. Of as many threads, small blocks in large clusters are the faster:
+// while one block exchanges, the others of the SM go on. A weight of f32 takes twice the registers,
+// so that threads hold half. H200 2026-11-21, layer_norm in bf16, % of copy: N = 2048 89, 4096 89,
+// 8192 88, 16384 88, 32768 94, 65536 93, 262144 87. In f32 the sums take half the registers, and
+// long rings win: 1024 95, 4096 96, 8192 98, 32768 100, 65536 95.
 struct Measured {
-  static constexpr int64_t kPart = 16 * 1024;
   template <bool kCentred>
-  static constexpr int64_t most_bytes(DType dtype) {
-    return cluster::kMaxBlocks * (is_many<kCentred>(dtype) ? kPart : 2 * kPart);
-  }
-  template <bool kCentred>
-  static constexpr bool is_many(DType dtype) {
-    return kCentred && dtype != DType::kF32;
+  static constexpr int64_t most_bytes(DType dtype, DType parameters) {
+    const bool is_many = kCentred && dtype != parameters;
+    return cluster::kMaxBlocks * (is_many ? 16 : 32) * 1024;
   }
 
-  template <class T, bool kCentred, class F>
+  template <class T, class W, bool kCentred, class F>
   static void with_shape(int64_t bytes, const F& f) {
-    constexpr bool kMany = is_many<kCentred>(kDType<T>);
-    if constexpr (sizeof(T) == 2) {
-      if (bytes <= 2 * 1024) return f.template operator()<RingShape<64, 2, 4, kMany ? 8 : 10>>();
-      if (bytes <= 4 * 1024) return f.template operator()<RingShape<128, 2, 4, kMany ? 4 : 5>>();
+    if constexpr (kCentred && sizeof(W) > sizeof(T)) {
+      if (bytes <= 4 * 1024) return f.template operator()<RingShape<128, 2, 4, 4>>();
+      if (bytes <= 8 * 1024) return f.template operator()<RingShape<256, 2, 4, 2>>();
+      f.template operator()<RingShape<512, 2, 6, 1>>();
+    } else if constexpr (sizeof(T) == 4) {
+      if (bytes <= 8 * 1024) return f.template operator()<RingShape<64, 4, 3, 8>>();
+      if (bytes <= 256 * 1024) return f.template operator()<RingShape<512, 2, 6, 1>>();
+      f.template operator()<RingShape<512, 4, 3, 1>>();
     } else {
-      if (bytes <= 2 * 1024) return f.template operator()<RingShape<128, 1, 4, 6>>();
+      if (bytes <= 32 * 1024) return f.template operator()<RingShape<64, 4, 3, 8>>();
+      if (bytes <= 128 * 1024) return f.template operator()<RingShape<128, 4, 3, 4>>();
+      if (bytes <= 256 * 1024) return f.template operator()<RingShape<256, 4, 3, 2>>();
+      f.template operator()<RingShape<512, 4, 3, 1>>();
     }
-    if (bytes <= 8 * 1024) return f.template operator()<RingShape<256, 2, 4, 2>>();
-    if (kMany || bytes <= cluster::kMaxBlocks * kPart) {
-      return f.template operator()<RingShape<512, 2, 6, 1>>();
-    }
-    if constexpr (!kMany) f.template operator()<RingShape<512, 4, 3, 1>>();
   }
 };
 

@@ -16,6 +16,7 @@
 #include "kernels/norm/gradient_rows.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/ptx/bulk.hpp"
+#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 
 namespace ws::norm {
@@ -73,15 +74,7 @@ struct BackwardClusterKernel {
   }
 
  private:
-  struct RowStatistics {
-    float mean = 0;
-    float rstd = 0;
-    __device__ __forceinline__ RowStatistics(const GradientRows<T>& rows, int64_t r) {
-      if (r >= rows.count) return;
-      if constexpr (kCentred) mean = thread::load(rows.mean + r);
-      rstd = thread::load(rows.rstd + r);
-    }
-  };
+  using Given = GivenStatistics<kCentred>;
 
   // By one thread: row r on its way to a place of the ring that nobody reads any more.
   __device__ __forceinline__ static void fetch(SharedStorage& shared, const GradientRows<T>& rows,
@@ -98,8 +91,8 @@ struct BackwardClusterKernel {
 
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
                                                  int64_t first, int vectors, Reduce& all_reduce) {
-    const int64_t cluster = block_index() / cluster_size();
-    const int64_t clusters = grid_blocks() / cluster_size();
+    const auto cluster = static_cast<int>(block_index()) / cluster_size();
+    const auto clusters = static_cast<int>(grid_blocks()) / cluster_size();
     if (thread_index() == 0) {
       for (int s = 0; s < Shape::kStages; ++s) {
         fetch(shared, a.rows, cluster + s * clusters, first, vectors, s);
@@ -124,52 +117,48 @@ struct BackwardClusterKernel {
           shared.parts.template load<kWidth>((2 * at.stage + which) * kPart + vector(v) * kWidth));
     };
     // The totals of the row at a place of the ring, once it is there, on their way.
-    const auto begin = [&](const Position& at, const RowStatistics& row) {
+    const auto begin = [&](const Position& at, const Given& row) {
       ptx::mbarrier_wait_parity(shared.full[at.stage], at.parity);
       Total mine{};
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
         if (vector(v) >= vectors) continue;
-        add_to_totals<kCentred>(mine, load(at, 0, v), load(at, 1, v), weight[v], row.mean,
-                                row.rstd);
+        add_to_totals(mine, load(at, 0, v), load(at, 1, v), weight[v], row);
       }
       all_reduce.send_warps(warp::all_reduce(mine, Merge{}), Merge{});
     };
 
-    const int64_t count = a.rows.count;
-    Position before;  // of the row before this one
+    const auto count = static_cast<int>(a.rows.count);  // up to kMostBlocks
     Position at;
-    RowStatistics row(a.rows, cluster);
-    RowStatistics next(a.rows, cluster + clusters);
+    Given row(a.rows, cluster);
+    Given next(a.rows, cluster + clusters);
     if (cluster < count) begin(at, row);
-    for (int64_t r = cluster; r < count; r += clusters) {
-      const RowStatistics later(a.rows, r + 2 * clusters);
+    for (int r = cluster; r < count; r += clusters) {
+      stay_packed(weight);
+      const Given later(a.rows, r + 2 * clusters);
       Position ahead = at;
       ahead.advance();
       if (r + clusters < count) begin(ahead, next);
       // All warps have sent that row's totals, so they are done with the row before this one.
       if (r != cluster && thread_index() == 0) {
-        fetch(shared, a.rows, r + (Shape::kStages - 1) * clusters, first, vectors, before.stage);
+        const int before = at.stage == 0 ? Shape::kStages - 1 : at.stage - 1;
+        fetch(shared, a.rows, r + (Shape::kStages - 1) * clusters, first, vectors, before);
       }
-      const Total total = all_reduce.receive(Total{}, Merge{});
-      const float slope = total.product * a.rows.inverse_columns;
-      float shift = 0;
-      if constexpr (kCentred) shift = total.sum * a.rows.inverse_columns;
-      T* dx = a.rows.dx + r * a.rows.dx_stride + first * kWidth;
+      const GradientSlope<kCentred> slope(a.rows, row, all_reduce.receive(Total{}, Merge{}));
+      T* dx = a.rows.dx + int64_t{r} * a.rows.dx_stride + first * kWidth;
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
         if (vector(v) >= vectors) continue;
-        const auto out =
-            gradient_of<kCentred>(load(at, 0, v), load(at, 1, v), weight[v], row.mean, row.rstd,
-                                  slope, shift, dweight[v], dbias[kCentred ? v : 0]);
+        const auto out = gradient_of(load(at, 0, v), load(at, 1, v), weight[v], row, slope,
+                                     dweight[v], dbias[kCentred ? v : 0]);
         thread::store(dx + vector(v) * kWidth, thread::convert<T>(out));
       }
-      before = at;
       at = ahead;
       row = next;
       next = later;
     }
 
+    ptx::griddepcontrol_launch_dependents();  // the parts' sum may get ready
     const int64_t columns = a.rows.vectors * kWidth;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
@@ -183,15 +172,16 @@ struct BackwardClusterKernel {
   }
 };
 
-// `Policy::with_shape<T, kCentred>(bytes, f)` calls f.operator()<Shape>() with the shape for rows
-// of `bytes`, up to Policy::kMostBytes.
+// `Policy::with_shape<T, W, kCentred>(bytes, f)` calls f.operator()<Shape>() with the shape for
+// rows of `bytes`, up to Policy::kMostBytes.
 template <class Policy>
 struct BackwardCluster {
   static constexpr int64_t kLeastBytes = 1024;  // less leaves most of a block's threads idle
 
   template <class Call>
   static bool supports(const Call& call, Why& why) {
-    const int64_t most = Policy::template most_bytes<Call::kCentred>(call.dtype);
+    const int64_t most =
+        Policy::template most_bytes<Call::kCentred>(call.dtype, call.parameter_dtype);
     const int64_t bytes = call.rows.row_bytes();
     return why.unless(bytes >= kLeastBytes && bytes <= most, "takes rows of ", kLeastBytes, " to ",
                       most, " bytes, not ", bytes) &&
@@ -215,10 +205,8 @@ struct BackwardCluster {
       launch<Kernel>(
           {.blocks = clusters * grid.cluster, .threads = grid.threads, .cluster = grid.cluster},
           context.stream, arguments);
-      if (arguments.rows.dweight != nullptr || arguments.rows.dbias != nullptr) {
-        SumPartsKernel::launch_on(call, arguments.rows.dweight, arguments.rows.dbias, clusters,
-                                  context.stream);
-      }
+      SumPartsKernel::launch_on(call, arguments.rows.dweight, arguments.rows.dbias, clusters,
+                                context.stream);
     });
   }
 
@@ -241,7 +229,7 @@ struct BackwardCluster {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       const auto with = [&]<class W>() {
         constexpr bool kCentred = Call::kCentred;
-        Policy::template with_shape<T, kCentred>(call.rows.row_bytes(), [&]<class Shape>() {
+        Policy::template with_shape<T, W, kCentred>(call.rows.row_bytes(), [&]<class Shape>() {
           f.template operator()<BackwardClusterKernel<T, W, kCentred, Shape>>();
         });
       };

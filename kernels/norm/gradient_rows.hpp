@@ -62,7 +62,7 @@ Workspace gradient_workspace(const Call& call, int64_t parts) {
   return {.bytes = sizeof(float) * static_cast<size_t>(floats)};
 }
 
-// Of a row: the sums of u = grad * weight and of u * z, z = (x - mean) * rstd.
+// Of a row: the sums of u = grad * weight and of u * (x - mean).
 template <bool kCentred>
 struct GradientTotals {
   float product;
@@ -85,34 +85,66 @@ struct AddGradientTotals {
   }
 };
 
+// Mean and rstd of a row as the forward left them; 0 beyond the last row.
+template <bool kCentred>
+struct GivenStatistics {
+  float mean = 0;
+  float rstd = 0;
+
+  template <class T>
+  __device__ __forceinline__ GivenStatistics(const GradientRows<T>& rows, int64_t r) {
+    if (r >= rows.count) return;
+    if constexpr (kCentred) mean = thread::load(rows.mean + r);
+    rstd = thread::load(rows.rstd + r);
+  }
+  __device__ __forceinline__ float away(float x) const { return kCentred ? x - mean : x; }
+};
+
 // Adds a vector's elements to the row's totals.
 template <bool kCentred, class Packed, class Parameter>
 __device__ __forceinline__ void add_to_totals(GradientTotals<kCentred>& totals, const Packed& grad,
-                                              const Packed& x, const Parameter& weight, float mean,
-                                              float rstd) {
+                                              const Packed& x, const Parameter& weight,
+                                              const GivenStatistics<kCentred>& row) {
 #pragma unroll
   for (int i = 0; i < Packed::kWords * Packed::kPerWord; ++i) {
     const float u = grad[i] * weight[i];
-    const float z = (kCentred ? x[i] - mean : x[i]) * rstd;
-    totals.product = thread::fma(u, z, totals.product);
+    totals.product = thread::fma(u, row.away(x[i]), totals.product);
     if constexpr (kCentred) totals.sum += u;
   }
 }
 
-// A vector of dx; adds to the columns' sums.
+// What each element of a row's dx has in common:
+//   dx = rstd * u - rstd^3 * mean(u * away) * away - rstd * mean(u),  away = x - mean
+template <bool kCentred>
+struct GradientSlope {
+  float slope;
+  float shift = 0;
+
+  template <class T>
+  __device__ __forceinline__ GradientSlope(const GradientRows<T>& rows,
+                                           const GivenStatistics<kCentred>& row,
+                                           const GradientTotals<kCentred>& totals)
+      : slope(totals.product * rows.inverse_columns * row.rstd * row.rstd * row.rstd) {
+    if constexpr (kCentred) shift = totals.sum * rows.inverse_columns * row.rstd;
+  }
+};
+
+// A vector of dx; adds to the columns' sums. With rstd in grad from the start, an element takes
+// seven instructions.
 template <bool kCentred, class Packed, class Parameter, int kWidth>
 __device__ __forceinline__ Vec<float, kWidth> gradient_of(const Packed& grad, const Packed& x,
-                                                          const Parameter& weight, float mean,
-                                                          float rstd, float slope, float shift,
+                                                          const Parameter& weight,
+                                                          const GivenStatistics<kCentred>& row,
+                                                          const GradientSlope<kCentred>& totals,
                                                           Vec<float, kWidth>& dweight,
                                                           Vec<float, kWidth>& dbias) {
   Vec<float, kWidth> dx;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) {
-    const float u = grad[i] * weight[i];
-    const float z = (kCentred ? x[i] - mean : x[i]) * rstd;
-    dx[i] = thread::fma(-z, slope, kCentred ? u - shift : u) * rstd;
-    dweight[i] = thread::fma(grad[i], z, dweight[i]);
+    const float away = row.away(x[i]);
+    const float scaled = grad[i] * row.rstd;
+    dx[i] = thread::fma(scaled, weight[i], thread::fma(-totals.slope, away, -totals.shift));
+    dweight[i] = thread::fma(scaled, away, dweight[i]);
     if constexpr (kCentred) dbias[i] += grad[i];
   }
   return dx;

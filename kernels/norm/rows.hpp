@@ -281,14 +281,14 @@ class Running {
   float count_ = 0;
 };
 
-// The total of kLanes lanes' vectors, given to each of them; `count` elements, see warp_count().
-template <bool kCentred, int kLanes, class Packed, int kVectors, class Holds>
-__device__ __forceinline__ auto total_of(const Packed (&x)[kVectors], const Holds& holds,
-                                         float count) {
+// The total of kLanes lanes' kVectors vectors, given to each of them: vector(v) where holds(v),
+// `count` elements together, see warp_count().
+template <bool kCentred, int kLanes, int kVectors, class Vector, class Holds>
+__device__ __forceinline__ auto total_of(const Vector& vector, const Holds& holds, float count) {
   Running<kCentred> mine;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    if (!kCentred || holds(v)) mine.add(x[v], v == 0);  // a square of 0 adds nothing
+    if (holds(v)) mine.add(vector(v), v == 0);
   }
   return mine.template of_lanes<kLanes>(count);
 }

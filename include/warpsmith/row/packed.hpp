@@ -48,5 +48,20 @@ struct Packed {
   }
 };
 
+// Inside a loop: elements are converted anew from here on. The compiler would rather keep them
+// converted, in twice the registers.
+template <class T, int N, int kVectors>
+__device__ __forceinline__ void stay_packed([[maybe_unused]] Packed<T, N> (&vectors)[kVectors]) {
+#ifndef WS_EMULATED
+  if constexpr (Packed<T, N>::kPerWord == 2) {
+#pragma unroll
+    for (Packed<T, N>& vector : vectors) {
+#pragma unroll
+      for (int w = 0; w < Packed<T, N>::kWords; ++w) asm volatile("" : "+r"(vector.words[w]));
+    }
+  }
+#endif
+}
+
 }  // namespace ws::row
 #endif
