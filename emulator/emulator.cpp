@@ -189,18 +189,50 @@ uint32_t lanes_of_warp(const Thread& thread) {
   return lanes == 32 ? 0xFFFFFFFFu : (1u << lanes) - 1;
 }
 
-// Fails unless the caller's lane is in `mask` and the warp has all lanes of it.
-void check_mask(const Thread& me, uint32_t mask, const char* operation) {
+// Text is put together apart from the functions that wait: a stream in their frames would be room
+// on every stack that a switch lands on.
+[[noreturn, gnu::cold, gnu::noinline]] void fail_mask(const Thread& me, uint32_t mask,
+                                                      const char* operation) {
   if ((mask >> me.lane() & 1u) == 0) {
     fail(Fault::kInvalidUse, concatenate(operation, ": lane ", me.lane(),
                                          " is not in its own member mask 0x", std::hex, mask));
   }
-  if ((mask & ~lanes_of_warp(me)) != 0) {
-    fail(Fault::kDivergence,
-         concatenate(operation, ": the member mask names lanes up to ", 31 - std::countl_zero(mask),
-                     ", the last warp of a block of ", me.block->threads, " threads has ",
-                     std::popcount(lanes_of_warp(me))));
+  fail(Fault::kDivergence,
+       concatenate(operation, ": the member mask names lanes up to ", 31 - std::countl_zero(mask),
+                   ", the last warp of a block of ", me.block->threads, " threads has ",
+                   std::popcount(lanes_of_warp(me))));
+}
+[[noreturn, gnu::cold, gnu::noinline]] void fail_warpgroup(const Thread& me,
+                                                           const char* operation) {
+  fail(Fault::kInvalidUse, concatenate(operation, ": thread ", me.index, " of a block of ",
+                                       me.block->threads, " is in no whole warpgroup of 128"));
+}
+[[noreturn, gnu::cold, gnu::noinline]] void fail_meeting(const Thread& me, const Meeting& meeting,
+                                                         const char* operation) {
+  fail(Fault::kDivergence,
+       concatenate("thread ", me.index, " executes ", operation, " where thread ",
+                   meeting.waiting.front()->index, " waits in ", meeting.operation));
+}
+
+// Fails unless the caller's lane is in `mask` and the warp has all lanes of it.
+void check_mask(const Thread& me, uint32_t mask, const char* operation) {
+  if ((mask >> me.lane() & 1u) == 0 || (mask & ~lanes_of_warp(me)) != 0) [[unlikely]] {
+    fail_mask(me, mask, operation);
   }
+}
+
+// Where those of `mask` meet: who has come already stands there.
+Meeting& meeting_of(std::vector<Meeting>& place, uint32_t mask, const char* operation) {
+  for (Meeting& meeting : place) {
+    if (meeting.mask == mask && meeting.arrived > 0) return meeting;
+  }
+  auto free = std::ranges::find(place, 0, &Meeting::arrived);
+  if (free == place.end()) free = place.emplace(place.end());
+  free->operation = operation;
+  free->mask = mask;
+  free->expected = mask != 0 ? std::popcount(mask) : 128;
+  free->payloads.assign(mask != 0 ? 32 : 128, nullptr);
+  return *free;
 }
 
 }  // namespace
@@ -227,36 +259,25 @@ void meet(uint32_t mask, const char* operation, void* payload,
   const bool warp = mask != 0;
   if (warp) {
     check_mask(me, mask, operation);
-  } else if (me.index / 128 >= block.threads / 128) {
-    fail(Fault::kInvalidUse, concatenate(operation, ": thread ", me.index, " of a block of ",
-                                         block.threads, " is in no whole warpgroup of 128"));
+  } else if (me.index / 128 >= block.threads / 128) [[unlikely]] {
+    fail_warpgroup(me, operation);
   }
-  std::vector<Meeting>& place = warp ? block.warps[static_cast<size_t>(me.warp())]
-                                     : block.warpgroups[static_cast<size_t>(me.index / 128)];
-  auto meeting = std::ranges::find_if(
-      place, [mask](const Meeting& m) { return m.mask == mask && m.arrived > 0; });
-  if (meeting == place.end()) {
-    meeting = std::ranges::find(place, 0, &Meeting::arrived);
-    if (meeting == place.end()) meeting = place.emplace(place.end());
-    meeting->operation = operation;
-    meeting->mask = mask;
-    meeting->expected = warp ? std::popcount(mask) : 128;
-    meeting->payloads.assign(warp ? 32 : 128, nullptr);
+  Meeting& meeting = meeting_of(warp ? block.warps[static_cast<size_t>(me.warp())]
+                                     : block.warpgroups[static_cast<size_t>(me.index / 128)],
+                                mask, operation);
+  if (meeting.operation != operation && std::strcmp(meeting.operation, operation) != 0)
+      [[unlikely]] {
+    fail_meeting(me, meeting, operation);
   }
-  if (meeting->operation != operation && std::strcmp(meeting->operation, operation) != 0) {
-    fail(Fault::kDivergence,
-         concatenate("thread ", me.index, " executes ", operation, " where thread ",
-                     meeting->waiting.front()->index, " waits in ", meeting->operation));
-  }
-  meeting->payloads[static_cast<size_t>(warp ? me.lane() : me.index % 128)] = payload;
-  if (++meeting->arrived < meeting->expected) {
-    meeting->waiting.push_back(&me);
+  meeting.payloads[static_cast<size_t>(warp ? me.lane() : me.index % 128)] = payload;
+  if (++meeting.arrived < meeting.expected) {
+    meeting.waiting.push_back(&me);
     suspend(me, operation);
     return;
   }
-  act(meeting->payloads);  // may not meet itself, so `meeting` stays where it is
-  meeting->arrived = 0;
-  Scheduler::release(*block.group, meeting->waiting);
+  act(meeting.payloads);  // may not meet itself, so `meeting` stays where it is
+  meeting.arrived = 0;
+  Scheduler::release(*block.group, meeting.waiting);
 }
 
 void check_warpgroup(const char* operation) {

@@ -14,7 +14,7 @@ namespace {
 namespace context = boost::context;
 
 constexpr size_t kStackBytes = WS_ASAN ? 512 * 1024 : 128 * 1024;
-constexpr size_t kIdleRunners = 2048;  // kept between launches
+constexpr size_t kIdleRunners = 16384;  // kept between launches
 
 // Stacks of pages that are touched on first use, with a page below that nobody may touch: a kernel
 // that overflows its stack stops there, in the debugger, and not in another thread's variables.
@@ -110,13 +110,14 @@ void Scheduler::loop(Runner& me) {
 }
 
 void Scheduler::trim(size_t keep) {
+  if (idle_.size() <= keep) return;
   while (idle_.size() > keep) {
     Runner* runner = idle_.back();
     idle_.pop_back();
     runner->quit = true;
     switch_to(*runner);
-    std::erase_if(runners_, [runner](const auto& r) { return r.get() == runner; });
   }
+  std::erase_if(runners_, [](const auto& runner) { return runner->quit; });
 }
 
 // ---- Running threads ---------------------------------------------------------------------------

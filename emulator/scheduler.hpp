@@ -128,7 +128,7 @@ class Scheduler {
 
 // The next thread to run, or null where the main stack should see to conditions, yields and
 // failures.
-inline Thread* Scheduler::pick() {
+[[gnu::always_inline]] inline Thread* Scheduler::pick() {
   Group& group = *group_;
   if (group.ready.empty() || group.cancelled) return nullptr;
   if (group.options.order == Order::kRandom && !permute()) return nullptr;
@@ -137,7 +137,7 @@ inline Thread* Scheduler::pick() {
   return next;
 }
 
-inline void Scheduler::switch_to(Runner& target) {
+[[gnu::always_inline]] inline void Scheduler::switch_to(Runner& target) {
   Runner& here = *active_;
   previous_ = &here;
   active_ = &target;
@@ -148,7 +148,8 @@ inline void Scheduler::switch_to(Runner& target) {
 }
 
 // The first thing on the new stack: `from` is where the previous runner stopped.
-inline void Scheduler::arrived(boost::context::fiber from, [[maybe_unused]] Runner& here) {
+[[gnu::always_inline]] inline void Scheduler::arrived(boost::context::fiber from,
+                                                      [[maybe_unused]] Runner& here) {
 #if WS_ASAN
   const void* bottom = nullptr;
   size_t size = 0;
@@ -161,7 +162,7 @@ inline void Scheduler::arrived(boost::context::fiber from, [[maybe_unused]] Runn
   previous_->context = std::move(from);
 }
 
-inline void Scheduler::suspend(Thread& me) {
+[[gnu::always_inline]] inline void Scheduler::suspend(Thread& me) {
   Thread* next = pick();
   if (next != &me) {
     switch_to(next != nullptr ? runner_of(*next) : main_);

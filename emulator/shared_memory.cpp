@@ -54,12 +54,14 @@ Block* owner(const void* pointer) {
   const auto* p = static_cast<const std::byte*>(pointer);
   Block& mine = *self().block;
   if (holds(mine, p)) return &mine;
-  const int size = cluster_size();
-  for (int rank = 0; rank < size && size > 1; ++rank) {
-    Block& block = *(&mine - mine.cluster_rank + rank);
-    if (holds(block, p)) return &block;
-  }
-  return nullptr;
+  const int size = mine.group->shape.cluster;
+  if (size == 1) return nullptr;
+  // Blocks of a cluster lie side by side: an address of global memory, as most are, is soon told.
+  Block* const first = &mine - mine.cluster_rank;
+  const Block& last = first[size - 1];
+  if (p < first->shared || p >= last.shared + last.shared_bytes) return nullptr;
+  Block& block = first[(p - first->shared) / (first[1].shared - first->shared)];
+  return holds(block, p) ? &block : nullptr;
 }
 
 struct Place {

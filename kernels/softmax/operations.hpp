@@ -110,7 +110,6 @@ struct Unmasked : Common {
   static constexpr std::string_view kExtentNames[] = {"rows", "columns", "outer", "step"};
 
   static void make(const Case& chosen, DType dtype, Problem& problem);
-  static Cases cases();
   static Cost cost(const Problem& problem);
 };
 
@@ -144,6 +143,7 @@ struct Softmax : Unmasked {
     return {rows_call(problem, {0, 1}), problem.flag("bounded")};
   }
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static Cases cases();
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static void fill(const Problem& problem, int index, uint64_t seed);
   static std::span<const Peer> peers();
@@ -165,6 +165,7 @@ struct LogSoftmax : Unmasked {
   };
   static Call call(const Problem& problem) { return {rows_call(problem, {0, 1})}; }
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static Cases cases();
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static void fill(const Problem& problem, int index, uint64_t seed);
   static std::span<const Peer> peers();
@@ -217,6 +218,7 @@ struct SoftmaxBackward : Unmasked {
   };
   static Call call(const Problem& problem) { return {rows_call(problem, {0, 1, 2})}; }
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static Cases cases();
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static void fill(const Problem& problem, int index, uint64_t seed);
   static std::span<const Peer> peers();
@@ -242,6 +244,7 @@ struct LogSoftmaxBackward : Unmasked {
   };
   static Call call(const Problem& problem) { return {rows_call(problem, {0, 1, 2})}; }
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static Cases cases();
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static void fill(const Problem& problem, int index, uint64_t seed);
   static std::span<const Peer> peers();

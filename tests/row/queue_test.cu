@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/run.hpp"
+#include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/warp/shuffle.hpp"
@@ -11,11 +12,14 @@
 namespace ws {
 namespace {
 
-// Copies rows of `blocks` parts, and counts how often a row came.
+// Copies rows of `blocks` parts, and counts how often a row came. Blocks exchange something about
+// each row, as kernels do: nothing else keeps the first from drawing further ahead than there are
+// slots. As far as that it goes: the others are late to ask for their next rows.
 template <int kStages>
 struct CopyRows {
   using Shape = row::QueueShape<64, 1, kStages, 1>;
   using Queue = row::Queue<float, Shape>;
+  using Exchange = cluster::AllReduce<uint64_t, Shape::kConsumers>;
   static constexpr int kThreads = Shape::kConsumers + kWarpSize;
   static constexpr Arch kArch = Arch::kSm90;
   struct Arguments {
@@ -27,6 +31,7 @@ struct CopyRows {
   };
   struct SharedStorage {
     typename Queue::Storage queue;
+    typename Exchange::Storage exchange;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
@@ -35,7 +40,7 @@ struct CopyRows {
       return part * Queue::kPart;
     };
     if (thread_index() == 0) Queue::init(shared.queue);
-    ptx::cluster_sync();
+    Exchange exchange(shared.exchange);  // the cluster meets
     if (thread_index() == Shape::kConsumers) {
       Queue::produce(shared.queue, a.next, a.rows, [&](uint64_t row) {
         return std::pair(a.x + start(row), static_cast<uint32_t>(Shape::kBytes));
@@ -50,16 +55,23 @@ struct CopyRows {
         const int mine = thread_index() * 4;
         const auto values = shared.queue.parts.template load<4>(at.stage * Queue::kPart + mine);
         ptx::syncwarp();
-        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        const bool ahead = cluster_rank() == 0;
+        if (ahead && lane_index() == 0) shared.queue.pipeline.release(at.stage);
         thread::store(a.y + start(row) + mine, values);
-        if (thread_index() == 0) {
+        const uint64_t largest =
+            exchange(row, 0, [](uint64_t m, uint64_t n) { return m > n ? m : n; });
+        if (!ahead) {
+          for (int i = 0; i < 32; ++i) ptx::barrier_sync(2, Shape::kConsumers);  // takes its time
+          if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        }
+        if (thread_index() == 0 && row == largest) {  // in all blocks the same
           ptx::red_global_add(a.times + row * static_cast<uint64_t>(cluster_size()) +
                                   static_cast<uint64_t>(cluster_rank()),
                               1U);
         }
       }
     }
-    ptx::cluster_sync();
+    exchange.finish();
   }
 };
 

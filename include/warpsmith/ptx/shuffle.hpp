@@ -6,6 +6,9 @@
 // `mask`, which PTX leaves undefined.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
+
 #include "warpsmith/device.hpp"
 
 namespace ws::ptx {
@@ -23,43 +26,79 @@ constexpr uint32_t shuffle_segment(uint32_t clamp) {
 
 #ifdef WS_EMULATED
 inline void check_shuffle_operand(int operand, int limit, const char* operation) {
-  if (operand < 0 || operand >= limit) {
+  if (operand < 0 || operand >= limit) [[unlikely]] {
     emulator::fail(emulator::Fault::kOutOfRange,
                    concatenate(operation, ": ", operand, " is outside [0, ", limit, ")"));
   }
 }
 
-// All modes are one exchange: each lane says which lane it reads.
-inline uint32_t exchange(uint32_t mask, uint32_t value, int source, const char* operation) {
+// The lane that each mode reads.
+template <int kWidth>
+int source_idx(int source) {
+  check_shuffle_operand(source, kWidth, "shfl.sync.idx");
+  return (lane_index() & ~(kWidth - 1)) | source;
+}
+template <int kWidth>
+int source_up(int delta) {
+  check_shuffle_operand(delta, 32, "shfl.sync.up");
+  const int lane = lane_index();
+  return lane % kWidth >= delta ? lane - delta : lane;
+}
+template <int kWidth>
+int source_down(int delta) {
+  check_shuffle_operand(delta, 32, "shfl.sync.down");
+  const int lane = lane_index();
+  return lane % kWidth + delta < kWidth ? lane + delta : lane;
+}
+template <int kWidth>
+int source_bfly(int lane_mask) {
+  check_shuffle_operand(lane_mask, kWidth, "shfl.sync.bfly");
+  return lane_index() ^ lane_mask;
+}
+
+// The words of a value, which stay where they are.
+template <int kCount>
+struct Words {
+  uint32_t (&all)[kCount];
+};
+
+// All modes are one exchange: each lane says which lane it reads. Lanes meet once for all words.
+template <int kWords>
+void exchange(uint32_t mask, uint32_t (&words)[kWords], int source, const char* operation) {
   struct Payload {
-    uint32_t value;
+    uint32_t (&words)[kWords];
     int source;
-    uint32_t result;
-  } mine{value, source, 0};
-  if (((mask >> source) & 1u) == 0) {
+    uint32_t result[kWords];
+  } mine{words, source, {}};
+  if (((mask >> source) & 1u) == 0) [[unlikely]] {
     emulator::fail(emulator::Fault::kOutOfRange,
                    concatenate(operation, ": lane ", lane_index(), " reads lane ", source,
                                ", which is not in the member mask 0x", std::hex, mask));
   }
   emulator::converge_warp(mask, operation, mine, [](auto lanes) {
-    emulator::count(emulator::Count::kShuffles);
+    emulator::count(emulator::Count::kShuffles, kWords);
+    emulator::count(emulator::Count::kWarpInstructions, kWords - 1);  // beside the meeting's own
     for (Payload* lane : lanes) {
-      if (lane != nullptr) lane->result = lanes[static_cast<size_t>(lane->source)]->value;
+      if (lane == nullptr) continue;
+      memcpy(lane->result, lanes[static_cast<size_t>(lane->source)]->words, sizeof(words));
     }
   });
-  return mine.result;
+  memcpy(words, mine.result, sizeof(words));
 }
 #endif
 
 }  // namespace detail
+
+// Each mode of one word. In the emulator also of several, an instruction for each, in one meeting.
 
 // The value of lane `source` of the caller's segment.
 template <int kWidth = 32>
 __device__ __forceinline__ uint32_t shfl_sync_idx(uint32_t mask, uint32_t value, int source) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(31);
 #ifdef WS_EMULATED
-  detail::check_shuffle_operand(source, kWidth, "shfl.sync.idx");
-  return detail::exchange(mask, value, (lane_index() & ~(kWidth - 1)) | source, "shfl.sync.idx");
+  uint32_t words[] = {value};
+  detail::exchange(mask, words, detail::source_idx<kWidth>(source), "shfl.sync.idx");
+  return words[0];
 #else
   uint32_t result = 0;
   asm volatile("shfl.sync.idx.b32 %0, %1, %2, %3, %4;"
@@ -68,16 +107,21 @@ __device__ __forceinline__ uint32_t shfl_sync_idx(uint32_t mask, uint32_t value,
   return result;
 #endif
 }
+#ifdef WS_EMULATED
+template <int kWidth = 32, int kWords>
+void shfl_sync_idx(uint32_t mask, detail::Words<kWords> words, int source) {
+  detail::exchange(mask, words.all, detail::source_idx<kWidth>(source), "shfl.sync.idx");
+}
+#endif
 
 // The value of the lane `delta` below.
 template <int kWidth = 32>
 __device__ __forceinline__ uint32_t shfl_sync_up(uint32_t mask, uint32_t value, int delta) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(0);
 #ifdef WS_EMULATED
-  detail::check_shuffle_operand(delta, 32, "shfl.sync.up");
-  const int lane = lane_index();
-  const int source = lane % kWidth >= delta ? lane - delta : lane;
-  return detail::exchange(mask, value, source, "shfl.sync.up");
+  uint32_t words[] = {value};
+  detail::exchange(mask, words, detail::source_up<kWidth>(delta), "shfl.sync.up");
+  return words[0];
 #else
   uint32_t result = 0;
   asm volatile("shfl.sync.up.b32 %0, %1, %2, %3, %4;"
@@ -86,16 +130,21 @@ __device__ __forceinline__ uint32_t shfl_sync_up(uint32_t mask, uint32_t value, 
   return result;
 #endif
 }
+#ifdef WS_EMULATED
+template <int kWidth = 32, int kWords>
+void shfl_sync_up(uint32_t mask, detail::Words<kWords> words, int delta) {
+  detail::exchange(mask, words.all, detail::source_up<kWidth>(delta), "shfl.sync.up");
+}
+#endif
 
 // The value of the lane `delta` above.
 template <int kWidth = 32>
 __device__ __forceinline__ uint32_t shfl_sync_down(uint32_t mask, uint32_t value, int delta) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(31);
 #ifdef WS_EMULATED
-  detail::check_shuffle_operand(delta, 32, "shfl.sync.down");
-  const int lane = lane_index();
-  const int source = lane % kWidth + delta < kWidth ? lane + delta : lane;
-  return detail::exchange(mask, value, source, "shfl.sync.down");
+  uint32_t words[] = {value};
+  detail::exchange(mask, words, detail::source_down<kWidth>(delta), "shfl.sync.down");
+  return words[0];
 #else
   uint32_t result = 0;
   asm volatile("shfl.sync.down.b32 %0, %1, %2, %3, %4;"
@@ -104,14 +153,21 @@ __device__ __forceinline__ uint32_t shfl_sync_down(uint32_t mask, uint32_t value
   return result;
 #endif
 }
+#ifdef WS_EMULATED
+template <int kWidth = 32, int kWords>
+void shfl_sync_down(uint32_t mask, detail::Words<kWords> words, int delta) {
+  detail::exchange(mask, words.all, detail::source_down<kWidth>(delta), "shfl.sync.down");
+}
+#endif
 
 // The value of the lane whose index differs in the bits of `lane_mask`.
 template <int kWidth = 32>
 __device__ __forceinline__ uint32_t shfl_sync_bfly(uint32_t mask, uint32_t value, int lane_mask) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(31);
 #ifdef WS_EMULATED
-  detail::check_shuffle_operand(lane_mask, kWidth, "shfl.sync.bfly");
-  return detail::exchange(mask, value, lane_index() ^ lane_mask, "shfl.sync.bfly");
+  uint32_t words[] = {value};
+  detail::exchange(mask, words, detail::source_bfly<kWidth>(lane_mask), "shfl.sync.bfly");
+  return words[0];
 #else
   uint32_t result = 0;
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, %3, %4;"
@@ -120,5 +176,11 @@ __device__ __forceinline__ uint32_t shfl_sync_bfly(uint32_t mask, uint32_t value
   return result;
 #endif
 }
+#ifdef WS_EMULATED
+template <int kWidth = 32, int kWords>
+void shfl_sync_bfly(uint32_t mask, detail::Words<kWords> words, int lane_mask) {
+  detail::exchange(mask, words.all, detail::source_bfly<kWidth>(lane_mask), "shfl.sync.bfly");
+}
+#endif
 
 }  // namespace ws::ptx

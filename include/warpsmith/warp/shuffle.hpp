@@ -17,8 +17,12 @@ __device__ __forceinline__ T by_words(const T& value, Exchange exchange) {
   constexpr int kWords = (sizeof(T) + 3) / 4;
   uint32_t words[kWords] = {};
   memcpy(words, &value, sizeof(T));
+#ifdef WS_EMULATED
+  exchange(ptx::detail::Words<kWords>{words});  // in one meeting
+#else
 #pragma unroll
   for (int i = 0; i < kWords; ++i) words[i] = exchange(words[i]);
+#endif
   T result;
   memcpy(&result, words, sizeof(T));
   return result;
@@ -30,28 +34,28 @@ __device__ __forceinline__ T by_words(const T& value, Exchange exchange) {
 template <int kWidth = 32, class T>
 __device__ __forceinline__ T shuffle(const T& value, int source, uint32_t mask = kFullMask) {
   return detail::by_words(
-      value, [=](uint32_t word) { return ptx::shfl_sync_idx<kWidth>(mask, word, source); });
+      value, [=](auto word) { return ptx::shfl_sync_idx<kWidth>(mask, word, source); });
 }
 
 // The value of the lane `delta` below; the lane's own at the start of a segment.
 template <int kWidth = 32, class T>
 __device__ __forceinline__ T shuffle_up(const T& value, int delta, uint32_t mask = kFullMask) {
-  return detail::by_words(
-      value, [=](uint32_t word) { return ptx::shfl_sync_up<kWidth>(mask, word, delta); });
+  return detail::by_words(value,
+                          [=](auto word) { return ptx::shfl_sync_up<kWidth>(mask, word, delta); });
 }
 
 // The value of the lane `delta` above; the lane's own at the end of a segment.
 template <int kWidth = 32, class T>
 __device__ __forceinline__ T shuffle_down(const T& value, int delta, uint32_t mask = kFullMask) {
   return detail::by_words(
-      value, [=](uint32_t word) { return ptx::shfl_sync_down<kWidth>(mask, word, delta); });
+      value, [=](auto word) { return ptx::shfl_sync_down<kWidth>(mask, word, delta); });
 }
 
 // The value of the lane whose index differs in the bits of `lane_mask`.
 template <int kWidth = 32, class T>
 __device__ __forceinline__ T shuffle_xor(const T& value, int lane_mask, uint32_t mask = kFullMask) {
   return detail::by_words(
-      value, [=](uint32_t word) { return ptx::shfl_sync_bfly<kWidth>(mask, word, lane_mask); });
+      value, [=](auto word) { return ptx::shfl_sync_bfly<kWidth>(mask, word, lane_mask); });
 }
 
 }  // namespace ws::warp
