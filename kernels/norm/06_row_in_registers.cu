@@ -29,16 +29,16 @@ struct Measured {
     if (bytes <= 1024) return f.template operator()<RowShape<32, 2, true>>();
     if constexpr (sizeof(T) == 2) {
       if (bytes <= 2 * 1024) return f.template operator()<RowShape<64, 2, true>>();
-      if (bytes <= 4 * 1024) return f.template operator()<RowShape<64, 4, true>>();
-      if (bytes <= 8 * 1024) return f.template operator()<RowShape<128, 4, true>>();
-      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, false>>();
+      if (bytes <= 4 * 1024) return f.template operator()<RowShape<128, 2, true>>();
+      if (bytes <= 8 * 1024) return f.template operator()<RowShape<256, 2, true>>();
+      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, true>>();
       f.template operator()<RowShape<512, 4, false>>();
     } else {
       if (bytes <= 2 * 1024) return f.template operator()<RowShape<64, 2, true>>();
       if (bytes <= 4 * 1024) return f.template operator()<RowShape<128, 2, true>>();
       if (bytes <= 8 * 1024) return f.template operator()<RowShape<256, 2, true>>();
-      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, !kCentred>>();
-      if (bytes <= 32 * 1024) return f.template operator()<RowShape<256, 8, false>>();
+      if (bytes <= 16 * 1024) return f.template operator()<RowShape<256, 4, false, 6>>();
+      if (bytes <= 32 * 1024) return f.template operator()<RowShape<512, 4, false, 3>>();
       f.template operator()<RowShape<512, 8, false>>();
     }
   }

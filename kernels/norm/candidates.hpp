@@ -22,25 +22,18 @@ struct OnlyRow {
 template <int kLanes, int kVectors, bool kEarly, int kMinBlocks = 1>
 constexpr Rung row_candidate(std::string_view name) {
   return rung_of<RowInRegisters<OnlyRow<RowShape<kLanes, kVectors, kEarly, kMinBlocks>>>,
-                 DTypes{DType::kBf16}, LayerNorm>(
+                 DTypes{DType::kF32, DType::kBf16}, LayerNorm, RmsNorm>(
       {.name = name, .idea = "threads of a row, vectors, parameters", .may_spill = true});
 }
 inline constexpr Rung kRowCandidates[] = {
-    row_candidate<8, 4, false, 1>("8x4_late_1"),
-    row_candidate<8, 4, false, 8>("8x4_late_8"),
-    row_candidate<16, 2, false, 12>("16x2_late_12"),
-    row_candidate<32, 4, false, 1>("32x4_late_1"),
-    row_candidate<32, 4, false, 8>("32x4_late_8"),
-    row_candidate<32, 4, false, 9>("32x4_late_9"),
-    row_candidate<64, 4, false, 1>("64x4_late_1"),
-    row_candidate<64, 4, false, 18>("64x4_late_18"),
-    row_candidate<128, 4, false, 1>("128x4_late_1"),
-    row_candidate<128, 4, false, 12>("128x4_late_12"),
-    row_candidate<256, 4, false, 5>("256x4_late_5"),
-    row_candidate<256, 4, false, 6>("256x4_late_6"),
-    row_candidate<256, 8, false, 3>("256x8_late_3"),
-    row_candidate<512, 4, false, 2>("512x4_late_2"),
-    row_candidate<512, 4, false, 3>("512x4_late_3"),
+    row_candidate<16, 2, true>("16x2_early"),      row_candidate<8, 4, false>("8x4_late"),
+    row_candidate<32, 4, false, 9>("32x4_late_9"), row_candidate<64, 2, true>("64x2_early"),
+    row_candidate<64, 4, false>("64x4_late"),      row_candidate<128, 4, true>("128x4_early"),
+    row_candidate<128, 4, false>("128x4_late"),    row_candidate<256, 2, true>("256x2_early"),
+    row_candidate<256, 4, true>("256x4_early"),    row_candidate<256, 4, false, 6>("256x4_late_6"),
+    row_candidate<256, 8, false>("256x8_late"),    row_candidate<512, 2, true>("512x2_early"),
+    row_candidate<512, 4, true>("512x4_early"),    row_candidate<512, 4, false, 3>("512x4_late_3"),
+    row_candidate<512, 8, false>("512x8_late"),
 };
 
 // Threads x vectors x rows under way x blocks an SM.

@@ -91,6 +91,7 @@ struct GivenStatistics {
   float mean = 0;
   float rstd = 0;
 
+  __device__ __forceinline__ GivenStatistics(float mean_, float rstd_) : mean(mean_), rstd(rstd_) {}
   template <class T>
   __device__ __forceinline__ GivenStatistics(const GradientRows<T>& rows, int64_t r) {
     if (r >= rows.count) return;
@@ -120,6 +121,8 @@ struct GradientSlope {
   float slope;
   float shift = 0;
 
+  __device__ __forceinline__ GradientSlope(float slope_, float shift_)
+      : slope(slope_), shift(shift_) {}
   template <class T>
   __device__ __forceinline__ GradientSlope(const GradientRows<T>& rows,
                                            const GivenStatistics<kCentred>& row,

@@ -12,7 +12,7 @@ namespace ws::norm {
 extern const Rung kBlockPerRow, kBlockPerRowX4, kBlockPerRowX8, kBlockPerRowX8Pack;
 extern const Rung kBlockPerRowAccF16, kBlockPerRowX2AccF16, kBlockPerRowX8AccF16,
     kBlockPerRowX8PackAccF16;
-extern const Rung kBackwardAnyLayout, kBackwardInRegisters, kBackwardCluster;
+extern const Rung kBackwardAnyLayout, kBackwardInRegisters, kBackwardCluster, kBackwardTwoPass;
 extern const Rung kRowInRegisters, kClusterPerRow, kClusterQueue;
 
 namespace {
@@ -38,6 +38,7 @@ constexpr const Rung* kRungs[] = {
     &kBackwardAnyLayout,
     &kBackwardInRegisters,
     &kBackwardCluster,
+    &kBackwardTwoPass,
 };
 constexpr Operation kOperations[] = {operation_of<LayerNorm>(), operation_of<RmsNorm>(),
                                      operation_of<LayerNormBackward>(),
@@ -54,7 +55,7 @@ constexpr const Rung* kQueueFirst[] = {&kClusterQueue, &kRowInRegisters, &kClust
 constexpr int64_t kRowsForQueue = 2048;
 
 constexpr const Rung* kBackwardByWorth[] = {&kBackwardInRegisters, &kBackwardCluster,
-                                            &kBackwardAnyLayout};
+                                            &kBackwardTwoPass, &kBackwardAnyLayout};
 
 }  // namespace
 
