@@ -172,7 +172,7 @@ constexpr Case bounded(int64_t rows, int64_t columns) {
 constexpr Case kTameVerify[] = {
     bounded(9, 2),
     bounded(129, 64),
-    bounded(5, 1024),
+    bounded(10, 1024),
 };
 constexpr Case kOtherVerify[] = {
     // Every special row (of 10), around the widths of a vector, a warp and a block's stride; where
