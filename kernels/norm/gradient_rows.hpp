@@ -91,7 +91,8 @@ struct GivenStatistics {
   float mean = 0;
   float rstd = 0;
 
-  __device__ __forceinline__ GivenStatistics(float mean_, float rstd_) : mean(mean_), rstd(rstd_) {}
+  __device__ __forceinline__ GivenStatistics(float given_mean, float given_rstd)
+      : mean(given_mean), rstd(given_rstd) {}
   template <class T>
   __device__ __forceinline__ GivenStatistics(const GradientRows<T>& rows, int64_t r) {
     if (r >= rows.count) return;
@@ -121,8 +122,8 @@ struct GradientSlope {
   float slope;
   float shift = 0;
 
-  __device__ __forceinline__ GradientSlope(float slope_, float shift_)
-      : slope(slope_), shift(shift_) {}
+  __device__ __forceinline__ GradientSlope(float of_away, float of_all)
+      : slope(of_away), shift(of_all) {}
   template <class T>
   __device__ __forceinline__ GradientSlope(const GradientRows<T>& rows,
                                            const GivenStatistics<kCentred>& row,
