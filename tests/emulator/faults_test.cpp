@@ -7,6 +7,7 @@
 #include "warpsmith/ptx/cp_async.hpp"
 #include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/ptx/tensor.hpp"
+#include "warpsmith/thread/memory.hpp"
 
 namespace ws::emulator {
 namespace {
@@ -66,6 +67,23 @@ TEST(BarrierFault, Grid) {
   uint32_t garbage = 5;
   expect_fault(kInvalid, "its counter is 5", {.blocks = 2, .threads = 32, .cooperative = true},
                [&](std::byte*) { ptx::grid_sync(&garbage); });
+}
+
+TEST(OverlapFault, GlobalMemoryBeforeTheWait) {
+  const LaunchShape shape{.blocks = 2, .threads = 32, .overlaps = true};
+  float x = 0;
+  alignas(16) std::array<float, 4> four{};
+  expect_fault(kInvalid, "ld.global before griddepcontrol.wait", shape,
+               [&](std::byte*) { thread::load(&x); });
+  expect_fault(kInvalid, "st.global before griddepcontrol.wait", shape,
+               [&](std::byte*) { thread::store(&x, 1.0F); });
+  expect_fault(kInvalid, "cp.async before griddepcontrol.wait",
+               {.blocks = 1, .threads = 32, .shared_bytes = 16, .overlaps = true},
+               [&](std::byte* shared) { ptx::cp_async<16>(shared, four.data()); });
+  run_kernel(shape, [&](std::byte*) {
+    ptx::griddepcontrol_wait();
+    thread::load(&x);
+  });
 }
 
 // ---- mbarrier ----------------------------------------------------------------------------------

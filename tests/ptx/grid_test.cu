@@ -68,13 +68,12 @@ struct WriteLate {
     thread::store(a.numbers + at, static_cast<int>(at) + (late == 0 ? 1 : 0));
   }
 };
-template <bool kWaits>
 struct AddOne {
   static constexpr int kThreads = 64;
   using Arguments = WriteLate::Arguments;
   struct SharedStorage {};
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
-    if (kWaits) ptx::griddepcontrol_wait();
+    ptx::griddepcontrol_wait();
     int* mine = a.numbers + block_index() * kThreads + thread_index();
     thread::store(mine, thread::load(mine) + 1);
   }
@@ -85,19 +84,10 @@ TEST(Grid, ALaunchThatOverlapsSeesTheOneBefore) {
   test::Buffer<int> numbers(size_t{kBlocks} * 64);
   for (int round = 0; round < 3; ++round) {
     launch<WriteLate>({.blocks = kBlocks, .threads = 64}, nullptr, {numbers.data()});
-    test::run<AddOne<true>>({.blocks = kBlocks, .threads = 64, .overlaps = true}, {numbers.data()});
+    test::run<AddOne>({.blocks = kBlocks, .threads = 64, .overlaps = true}, {numbers.data()});
     for (int i = 0; i < kBlocks * 64; ++i) ASSERT_EQ(numbers[static_cast<size_t>(i)], i + 1);
   }
 }
-
-#ifdef WS_EMULATED
-TEST(Grid, OverlappingWithoutWaitingIsAFault) {
-  test::Buffer<int> numbers(64);
-  test::expect_fault<AddOne<false>>(emulator::Fault::kInvalidUse, "before griddepcontrol.wait",
-                                    {.blocks = 1, .threads = 64, .overlaps = true},
-                                    {numbers.data()});
-}
-#endif
 
 }  // namespace
 }  // namespace ws
