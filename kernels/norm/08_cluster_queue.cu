@@ -7,8 +7,8 @@ namespace {
 // Registers hold the parameters of a part: of 64 KiB where that is one word an element at most,
 // else of 32 KiB. H200 2026-11-21, % of copy, layer_norm / rms_norm, of ten shapes of 8 to 64 KiB
 // (candidates.hpp): f32 N = 4096 96 / 96 (128 x 8, four blocks an SM), 8192 96 / 96 (512 x 4),
-// 65536 97 / 96 (512 x 4), 262144 94 / 95 (256 x 16); bf16 16384 92 / 94, 65536 95 / 96, 262144 90
-// / 97 (512 x 4), with f32 parameters 65536 96 / 96.
+// 65536 97 / 96 (512 x 4), 262144 94 / 95 (256 x 16); bf16 16384 93 / 95 (512 x 4), 65536 96 / 96,
+// 262144 95 / 95 (512 x 8; 512 x 4 88 / 96), with f32 parameters 65536 96 / 96.
 struct Measured {
   static constexpr int64_t kLeastBytes = 16 * 1024;
   template <bool kCentred>
