@@ -166,6 +166,12 @@ const Tensor& Problem::operator[](std::string_view parameter) const {
   return tensor(index);
 }
 
+const Tensor& Problem::find(std::string_view parameter) const {
+  static const Tensor kNone;
+  const int index = operation->index_of(parameter);
+  return index < 0 ? kNone : tensor(index);
+}
+
 Tensor& Problem::operator[](std::string_view parameter) {
   return const_cast<Tensor&>(std::as_const(*this)[parameter]);
 }

@@ -81,6 +81,9 @@ struct Problem {
   Tensor& tensor(int i) { return tensors[static_cast<size_t>(i)]; }
   const Tensor& operator[](std::string_view parameter) const;
   Tensor& operator[](std::string_view parameter);
+  // The same; one that does not exist where the operation has none of the name, which serves
+  // operations that differ in a tensor.
+  const Tensor& find(std::string_view parameter) const;
   DType dtype() const { return tensors[0].dtype; }  // the first tensor's: what rungs are chosen by
 
   const Value& attribute(std::string_view name) const;

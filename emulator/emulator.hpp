@@ -211,8 +211,8 @@ inline Thread& self() {
   return *current_thread;
 }
 
+[[noreturn]] void fail_before_wait(const char* operation);
 // Every access to global memory comes here first.
-void fail_before_wait(const char* operation);
 inline void check_may_touch_global(const char* operation) {
   if (!self().may_touch_global) [[unlikely]]
     fail_before_wait(operation);

@@ -157,19 +157,12 @@ struct ClusterQueue {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      const auto with = [&]<class W>() {
-        constexpr bool kCentred = Call::kCentred;
-        Policy::template with_shape<T, W, kCentred>(call.rows.row_bytes(), [&]<class Shape>() {
-          launch_on<ClusterQueueKernel<T, W, kCentred, Shape>>(rows_of<T>(call), Shape::kBytes,
-                                                               context);
-        });
-      };
-      if (call.parameter_dtype == call.dtype) {
-        with.template operator()<T>();
-      } else if constexpr (!std::is_same_v<T, float>) {
-        with.template operator()<float>();
-      }
+    with_types(call, [&]<class T, class W>() {
+      constexpr bool kCentred = Call::kCentred;
+      Policy::template with_shape<T, W, kCentred>(call.rows.row_bytes(), [&]<class Shape>() {
+        launch_on<ClusterQueueKernel<T, W, kCentred, Shape>>(rows_of<T>(call), Shape::kBytes,
+                                                             context);
+      });
     });
   }
 

@@ -212,17 +212,10 @@ struct BackwardInRegisters {
   // f.operator()<Kernel>() with the kernel of the call.
   template <class Call, class F>
   static void with_kernel(const Call& call, const F& f) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      const auto with = [&]<class W>() {
-        Policy::with_shape(call.rows.row_bytes(), [&]<class Shape>() {
-          f.template operator()<BackwardInRegistersKernel<T, W, Call::kCentred, Shape>>();
-        });
-      };
-      if (call.parameter_dtype == call.dtype) {
-        with.template operator()<T>();
-      } else if constexpr (!std::is_same_v<T, float>) {
-        with.template operator()<float>();
-      }
+    with_types(call, [&]<class T, class W>() {
+      Policy::with_shape(call.rows.row_bytes(), [&]<class Shape>() {
+        f.template operator()<BackwardInRegistersKernel<T, W, Call::kCentred, Shape>>();
+      });
     });
   }
 };

@@ -136,7 +136,7 @@ struct BackwardTwoPass {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     const Plan plan(call);
-    const auto run_with = [&]<class T, class W>() {
+    with_types(call, [&]<class T, class W>() {
       using Slopes = RowSlopesKernel<T, W, Call::kCentred>;
       using GoDown = GoDownKernel<T, W, Call::kCentred>;
       auto* slopes = static_cast<RowSlope*>(context.workspace);
@@ -153,13 +153,6 @@ struct BackwardTwoPass {
       launch<GoDown>({.blocks = plan.stripes * plan.chunks, .threads = GoDown::kThreads},
                      context.stream, {rows, slopes, plan.stripes, plan.share});
       SumPartsKernel::launch_on(call, rows.dweight, rows.dbias, plan.chunks, context.stream);
-    };
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      if (call.parameter_dtype == call.dtype) {
-        run_with.template operator()<T, T>();
-      } else if constexpr (!std::is_same_v<T, float>) {
-        run_with.template operator()<T, float>();
-      }
     });
   }
 

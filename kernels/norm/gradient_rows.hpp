@@ -139,7 +139,7 @@ template <bool kCentred, class Packed, class Parameter, int kWidth>
 __device__ __forceinline__ Vec<float, kWidth> gradient_of(const Packed& grad, const Packed& x,
                                                           const Parameter& weight,
                                                           const GivenStatistics<kCentred>& row,
-                                                          const GradientSlope<kCentred>& totals,
+                                                          const GradientSlope<kCentred>& line,
                                                           Vec<float, kWidth>& dweight,
                                                           Vec<float, kWidth>& dbias) {
   Vec<float, kWidth> dx;
@@ -147,7 +147,7 @@ __device__ __forceinline__ Vec<float, kWidth> gradient_of(const Packed& grad, co
   for (int i = 0; i < kWidth; ++i) {
     const float away = row.away(x[i]);
     const float scaled = grad[i] * row.rstd;
-    dx[i] = thread::fma(scaled, weight[i], thread::fma(-totals.slope, away, -totals.shift));
+    dx[i] = thread::fma(scaled, weight[i], thread::fma(-line.slope, away, -line.shift));
     dweight[i] = thread::fma(scaled, away, dweight[i]);
     if constexpr (kCentred) dbias[i] += grad[i];
   }

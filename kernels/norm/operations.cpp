@@ -67,13 +67,6 @@ RowLayout<kStatistics> statistics_layout(const Tensor& mean, const Tensor& rstd)
   return row_layout(first, second);
 }
 
-// "mean" of layer_norm; a tensor that does not exist of rms_norm.
-const Tensor& mean_of(const Problem& problem) {
-  static const Tensor kNone;
-  const int at = problem.operation->index_of("mean");
-  return at < 0 ? kNone : problem.tensor(at);
-}
-
 }  // namespace
 
 template <bool kCentred>
@@ -110,7 +103,7 @@ ForwardCall<kCentred> Forward<kCentred>::call(const Problem& problem) {
   call.rows = row_layout(x, problem["y"], problem["residual"], problem["sum"]);
   const Tensor& rstd = problem["rstd"];
   call.wants_statistics = rstd.exists();
-  if (call.wants_statistics) call.statistics = statistics_layout(mean_of(problem), rstd);
+  if (call.wants_statistics) call.statistics = statistics_layout(problem.find("mean"), rstd);
   const Tensor& weight = problem["weight"];
   call.weight = Columns(weight);
   call.parameter_dtype = weight.exists() ? weight.dtype : x.dtype;
@@ -162,7 +155,7 @@ BackwardCall<kCentred> Backward<kCentred>::call(const Problem& problem) {
   call.rows = row_layout(grad, problem["x"], problem["dx"]);
   const Tensor& rstd = problem["rstd"];
   call.has_statistics = rstd.exists();
-  if (call.has_statistics) call.statistics = statistics_layout(mean_of(problem), rstd);
+  if (call.has_statistics) call.statistics = statistics_layout(problem.find("mean"), rstd);
   const Tensor& weight = problem["weight"];
   call.weight = Columns(weight);
   call.parameter_dtype = weight.exists() ? weight.dtype : grad.dtype;

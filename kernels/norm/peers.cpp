@@ -46,12 +46,6 @@ constexpr std::span<const Operand> kOperands =
     kIsForward<Op> ? std::span<const Operand>(kForward) : std::span<const Operand>(kBackward);
 constexpr int64_t kEpsilonId = kMaxTensors + 1;  // those of tensors are their places, from 1 on
 
-const Tensor& tensor_of(const Problem& problem, std::string_view name) {
-  static const Tensor kNone;
-  const int at = problem.operation->index_of(name);
-  return at < 0 ? kNone : problem.tensor(at);
-}
-
 // What a plan depends on.
 struct Key {
   std::string_view operation;
@@ -107,7 +101,7 @@ void describe(const Problem& problem, const Key& key, CudnnGraph& graph) {
     operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, kMode);
   }
   for (const Operand& operand : kOperands<Op>) {
-    const Tensor& ours = tensor_of(problem, operand.name);
+    const Tensor& ours = problem.find(operand.name);
     if (!ours.exists()) continue;
     operation.set(operand.attribute, tensor(id_of(problem, operand), ours.dtype,
                                             operand.part == Part::kColumns ? 1 : key.rows,
@@ -125,7 +119,7 @@ const CudnnPlan& plan_of(const Problem& problem) {
 template <class Op>
 Reason supports(const Problem& problem) {
   if (Reason reason = peers::cudnn_graph_supports(problem); !reason.empty()) return reason;
-  if (const Tensor& residual = tensor_of(problem, "residual"); residual.exists()) {
+  if (const Tensor& residual = problem.find("residual"); residual.exists()) {
     return concatenate("adds no residual, here ", residual);
   }
   if (!kIsForward<Op> && !problem["rstd"].exists()) {
@@ -149,7 +143,7 @@ void run(const Problem& problem, const Context& context) {
     data[count++] = pointer;
   };
   for (const Operand& operand : kOperands<Op>) {
-    const Tensor& ours = tensor_of(problem, operand.name);
+    const Tensor& ours = problem.find(operand.name);
     if (ours.exists()) add(id_of(problem, operand), ours.data);
   }
   auto eps = static_cast<float>(problem.number("eps"));

@@ -59,6 +59,18 @@ Rows<T> rows_of(const ForwardCall<kCentred>& call) {
           .inverse_columns = 1.0F / static_cast<float>(rows.columns)};
 }
 
+// f.operator()<T, W>() with the types of a call's rows and parameters.
+template <class Call, class F>
+void with_types(const Call& call, const F& f) {
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    if (call.parameter_dtype == call.dtype) {
+      f.template operator()<T, T>();
+    } else if constexpr (!std::is_same_v<T, float>) {
+      f.template operator()<T, float>();
+    }
+  });
+}
+
 // Statistics one after the other, or none.
 inline bool statistics_supported(const RowLayout<kStatistics>& statistics, bool exist, Why& why) {
   const bool dense = statistics.outer == 0 || (statistics.outer == 1 && statistics.stride(0) == 1 &&
