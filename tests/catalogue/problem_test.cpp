@@ -84,6 +84,15 @@ TEST(Tensor, BroadcastsAsNumPyDoes) {
   EXPECT_EQ(without_repeats(row).elements(), 4);
 }
 
+TEST(Problem, FindsNoTensorWhereTheOperationHasNone) {
+  Problem problem;
+  problem.operation = &operation_named("rms_norm");
+  problem.tensors[0] = Tensor::dense(DType::kF32, {2, 4});
+  EXPECT_EQ(&problem.find("x"), &problem.tensor(0));
+  EXPECT_FALSE(problem.find("mean").exists());
+  EXPECT_THROW((void)problem["mean"], Error);
+}
+
 TEST(Problem, LeastTrafficCountsEachElementOnce) {
   Problem problem;
   EXPECT_EQ(least_traffic(problem), 0);  // no tensor exists
