@@ -363,6 +363,34 @@ Workspace workspace_of(const Rung& rung, const AnyCall& call) {
   return implementation->workspace(call.typed());
 }
 
+namespace {
+
+// The bytes that a call gives its kernels: of each tensor to its last element, and the workspace.
+std::vector<runtime::Extent> extents_of(const Rung& rung, const AnyCall& call,
+                                        const Context& context) {
+  std::vector<runtime::Extent> extents;
+  for (size_t i = 0; i < call.operation().parameters.size(); ++i) {
+    const Tensor& tensor = call.problem().tensors[i];
+    if (!tensor.exists() || tensor.elements() == 0) continue;
+    const auto size = static_cast<int64_t>(size_of(tensor.dtype));
+    int64_t first = 0;  // elements from `data`: strides may be negative
+    int64_t last = 0;
+    for (int d = 0; d < tensor.rank; ++d) {
+      const int64_t reach = (tensor.extent(d) - 1) * tensor.stride(d);
+      (reach < 0 ? first : last) += reach;
+    }
+    extents.push_back({static_cast<const std::byte*>(tensor.data) + first * size,
+                       static_cast<size_t>((last - first + 1) * size),
+                       call.operation().parameters[i].is_written()});
+  }
+  if (context.workspace != nullptr) {
+    extents.push_back({context.workspace, workspace_of(rung, call).bytes, true});
+  }
+  return extents;
+}
+
+}  // namespace
+
 void run(const Rung& rung, const AnyCall& call, const Context& context) {
   raise_device_error();
   if (!writes_elements(call)) return;
@@ -379,7 +407,12 @@ void run(const Rung& rung, const AnyCall& call, const Context& context) {
     const Implementation* implementation = rung.of(call.operation());
     if (implementation == nullptr) [[unlikely]]
       throw Error(why_not(rung, call, 0));
-    implementation->run(call.typed(), context);
+    if constexpr (runtime::kEmulated) {
+      const runtime::CallMemory memory(extents_of(rung, call, context));
+      implementation->run(call.typed(), context);
+    } else {
+      implementation->run(call.typed(), context);
+    }
     if (runtime::kEmulated) raise_device_error();  // the kernel is done
   } catch (Error& error) {
     ErrorContext outer;

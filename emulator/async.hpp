@@ -75,7 +75,7 @@ struct AsyncThread {
 // A copy in flight to shared memory, which counts `bytes` on an mbarrier when it lands.
 struct Transfer {
   uint32_t bytes;
-  std::function<void()> land;
+  std::function<void(uint32_t stream)> land;
 };
 
 struct MbarrierState {
@@ -88,6 +88,11 @@ struct MbarrierState {
   uint64_t phase;       // completed phases
   Thread* initializer;  // and its fences so far: others need one after
   uint32_t fences;
+  uint32_t stream;      // in which its copies land
+  ClockSum arrived;     // of the current phase's arrivals
+  Clock clock;          // ... of the phases that are complete
+  Clock reads;          // ... and of arrivals that pass on no more than that they have read
+  uint32_t init_epoch;  // of the initializer
   std::vector<Transfer> transfers;
 };
 
@@ -111,8 +116,22 @@ void finish_copies(Block& block);
 // which proxy writes.
 void poison_shared(void* pointer, size_t bytes, bool async_proxy, const char* operation);
 inline constexpr int kPoisonByte = 0xFF;  // NaN as f32, f16, bf16, e4m3, e5m2; -1 as an integer
-// The copy has landed.
-void unpoison_shared(void* pointer, size_t bytes, bool async_proxy);
+// The copy has landed: for the thread that has waited for it, or in the epoch of a stream of the
+// block, by the async proxy.
+void land_shared(void* pointer, size_t bytes);
+void land_shared(void* pointer, size_t bytes, uint32_t stream);
+// What a product of the running thread's warp reads, in an epoch of a stream of its block.
+struct ProductRead {
+  bool checks;  // that the warp comes after what was written, and fenced
+  bool holds;   // hold_shared()
+  bool notes;   // for who writes next
+  uint32_t stream;
+  uint32_t epoch;
+};
+void product_reads(const void* pointer, size_t bytes, const ProductRead& how,
+                   const char* operation);
+// The running thread knows from here on that a copy has read.
+void was_read_shared(const void* pointer, size_t bytes);
 // The source of a copy that reads late: must not change between the two.
 void hold_shared(const void* pointer, size_t bytes);
 void release_shared(const void* pointer, size_t bytes);

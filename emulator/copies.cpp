@@ -4,21 +4,13 @@
 #include <cstring>
 
 #include "emulator/async.hpp"
+#include "emulator/global_memory.hpp"
 #include "emulator/mbarrier.hpp"
+#include "emulator/profile.hpp"
+#include "emulator/trace.hpp"
 
 namespace ws::emulator {
 namespace {
-
-void require_global(const void* pointer, size_t alignment, const char* operation) {
-  check_may_touch_global(operation);
-  if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0) {
-    fail(Fault::kMisaligned, concatenate(operation, ": the global address ", pointer,
-                                         " is not a multiple of ", alignment, " bytes"));
-  }
-  if (is_shared(pointer)) {
-    fail(Fault::kInvalidUse, concatenate(operation, ": a global address in shared memory"));
-  }
-}
 
 void require_own(const void* shared, const char* operation) {
   if (shared_address(shared) >> kSharedRankShift != 0) {
@@ -44,21 +36,28 @@ void cp_async(void* shared, const void* global, int bytes, int source_bytes) {
   }
   check_shared(shared, size, size, kOperation);
   require_own(shared, kOperation);
-  require_global(global, size, kOperation);
+  check_global(global, static_cast<size_t>(source_bytes), size, false, kOperation);
+  read_global(global, static_cast<size_t>(source_bytes), Manner::kWeak, kOperation);
   poison_shared(shared, size, false, kOperation);
+  profile_copy(shared, global, size, static_cast<size_t>(source_bytes));
+  trace_issue(trace::Flight::kSmallCopies, size);
   count_copy(static_cast<size_t>(source_bytes));
   async_of(self()).small_copies.add({static_cast<std::byte*>(shared),
                                      static_cast<const std::byte*>(global), bytes, source_bytes});
 }
 
-void cp_async_commit_group() { async_of(self()).small_copies.commit(); }
+void cp_async_commit_group() {
+  trace_commit(trace::Flight::kSmallCopies);
+  async_of(self()).small_copies.commit();
+}
 
 void cp_async_wait_group(int pending) {
+  const TracedWait traced({"cp.async.wait_group", -1, trace::Flight::kSmallCopies, pending});
   async_of(self()).small_copies.wait(static_cast<size_t>(pending), [](const SmallCopy& copy) {
     std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.source_bytes));
     std::memset(copy.to + copy.source_bytes, 0,
                 static_cast<size_t>(copy.bytes - copy.source_bytes));
-    unpoison_shared(copy.to, static_cast<size_t>(copy.bytes), false);
+    land_shared(copy.to, static_cast<size_t>(copy.bytes));
   });
 }
 
@@ -66,19 +65,21 @@ void cp_async_wait_group(int pending) {
 
 namespace {
 
-void check_bulk(const void* shared, const void* global, uint32_t bytes, const char* operation) {
+void check_bulk(const void* shared, const void* global, uint32_t bytes, bool writes,
+                const char* operation) {
   if (bytes % 16 != 0) {
     fail(Fault::kMisaligned, concatenate(operation, " of ", bytes, " bytes, not a multiple of 16"));
   }
   check_shared(shared, bytes, 16, operation);
   require_own(shared, operation);
-  require_global(global, 16, operation);
+  check_global(global, bytes, 16, writes, operation);
 }
 
 void add_bulk_store(const void* shared, size_t bytes, std::function<void(const std::byte*)> write,
                     const char* operation) {
   read_shared_async(shared, bytes, operation);
   hold_shared(shared, bytes);
+  trace_copy(write, operation, bytes);
   count_copy(bytes);
   async_of(self()).bulk_stores.add({.from = static_cast<std::byte*>(const_cast<void*>(shared)),
                                     .bytes = bytes,
@@ -92,40 +93,51 @@ void read_source(BulkStore& store) {
   store.data.assign(store.from, store.from + store.bytes);
   store.read = true;
   release_shared(store.from, store.bytes);
+  was_read_shared(store.from, store.bytes);
 }
 
 }  // namespace
 
 void bulk_load(void* shared, const void* global, uint32_t bytes, void* barrier) {
   constexpr const char* kOperation = "cp.async.bulk.shared.global";
-  check_bulk(shared, global, bytes, kOperation);
+  check_bulk(shared, global, bytes, false, kOperation);
+  const Stream stream = mbarrier_stream(barrier, kOperation);
+  read_global(global, bytes, Manner::kAsync, kOperation, &stream);
   require_own(barrier, kOperation);
   poison_shared(shared, bytes, true, kOperation);
+  profile_bulk(kOperation, global, bytes);
   count_copy(bytes);
   mbarrier_add_transfer(
       barrier, bytes,
-      [shared, global, bytes] {
+      [shared, global, bytes](uint32_t stream) {
         std::memcpy(shared, global, bytes);
-        unpoison_shared(shared, bytes, true);
+        land_shared(shared, bytes, stream);
       },
       kOperation);
 }
 
 void bulk_store(void* global, const void* shared, uint32_t bytes) {
   constexpr const char* kOperation = "cp.async.bulk.global.shared";
-  check_bulk(shared, global, bytes, kOperation);
+  check_bulk(shared, global, bytes, true, kOperation);
+  profile_bulk(kOperation, global, bytes);
   add_bulk_store(
-      shared, bytes, [global, bytes](const std::byte* data) { std::memcpy(global, data, bytes); },
+      shared, bytes,
+      [global, bytes](const std::byte* data) {
+        write_global(global, data, bytes, Manner::kAsync, kOperation);
+        std::memcpy(global, data, bytes);
+      },
       kOperation);
 }
 
 void bulk_commit_group() { async_of(self()).bulk_stores.commit(); }
 
 void bulk_wait_group_read(int pending) {
+  const TracedWait traced({.operation = "cp.async.bulk.wait_group.read", .pending = pending});
   async_of(self()).bulk_stores.visit(static_cast<size_t>(pending), read_source);
 }
 
 void bulk_wait_group(int pending) {
+  const TracedWait traced({.operation = "cp.async.bulk.wait_group", .pending = pending});
   async_of(self()).bulk_stores.wait(static_cast<size_t>(pending), [](BulkStore& store) {
     read_source(store);
     store.write(store.data.data());
@@ -222,6 +234,15 @@ struct Tile {
     }
   }
 
+  // The launch may touch what the tensor has of the tile: `reader` reads it, or it is written.
+  void check(uint32_t base, const Stream* reader, const char* operation) const {
+    each(base, [&](size_t, const std::byte* global, size_t size) {
+      if (global == nullptr) return;
+      check_global(global, size, 1, reader == nullptr, operation);
+      if (reader != nullptr) read_global(global, size, Manner::kAsync, operation, reader);
+    });
+  }
+
   // PTX ISA, "Swizzling modes": 16-byte chunks trade places within the span, by the address bits
   // above.
   size_t swizzled(size_t address) const {
@@ -251,7 +272,7 @@ void load_tile(const Tile& tile, void* shared, void* barrier, const char* operat
   auto* to = static_cast<std::byte*>(shared);
   mbarrier_add_transfer(
       barrier, static_cast<uint32_t>(bytes),
-      [tile, to, bytes, base = shared_address(shared)] {
+      [tile, to, bytes, base = shared_address(shared)](uint32_t stream) {
         tile.each(base, [to](size_t offset, const std::byte* global, size_t size) {
           if (global != nullptr) {
             std::memcpy(to + offset, global, size);
@@ -259,7 +280,7 @@ void load_tile(const Tile& tile, void* shared, void* barrier, const char* operat
             std::memset(to + offset, 0, size);
           }
         });
-        unpoison_shared(to, bytes, true);
+        land_shared(to, bytes, stream);
       },
       operation);
 }
@@ -271,6 +292,9 @@ void tensor_load(void* shared, const void* map, void* barrier, std::span<const i
   const Tile tile = tile_of(map, coordinates, kOperation);
   require_own(shared, kOperation);
   require_own(barrier, kOperation);
+  const Stream stream = mbarrier_stream(barrier, kOperation);
+  tile.check(shared_address(shared), &stream, kOperation);
+  profile_box(kOperation, tile);
   load_tile(tile, shared, barrier, kOperation);
 }
 
@@ -280,10 +304,13 @@ void tensor_load_multicast(void* shared, const void* map, void* barrier,
   const Tile tile = tile_of(map, coordinates, kOperation);
   require_own(shared, kOperation);
   require_own(barrier, kOperation);
+  const Stream stream = mbarrier_stream(barrier, kOperation);
+  tile.check(shared_address(shared), &stream, kOperation);
   if (mask == 0 || mask >> cluster_size() != 0) {
     fail(Fault::kOutOfRange, concatenate(kOperation, ": mask 0x", std::hex, mask, std::dec,
                                          " for a cluster of ", cluster_size(), " blocks"));
   }
+  profile_box(kOperation, tile);
   for (int rank = 0; rank < cluster_size(); ++rank) {
     if ((mask >> rank & 1) == 0) continue;
     load_tile(tile, shared_pointer(map_shared_rank(shared, rank)),
@@ -300,14 +327,18 @@ void tensor_store(const void* map, std::span<const int> coordinates, const void*
   }
   // As an H200 does it: a store ends at a multiple of 16 bytes, beyond the tensor's last element.
   tile.edge = 16;
+  profile_box(kOperation, tile);
   const size_t bytes = tile_bytes(tile.map);
   check_shared(shared, bytes, 128, kOperation);
   require_own(shared, kOperation);
+  tile.check(shared_address(shared), nullptr, kOperation);
   add_bulk_store(
       shared, bytes,
       [tile, base = shared_address(shared)](const std::byte* data) {
         tile.each(base, [data](size_t offset, std::byte* global, size_t size) {
-          if (global != nullptr) std::memcpy(global, data + offset, size);
+          if (global == nullptr) return;
+          write_global(global, data + offset, size, Manner::kAsync, kOperation);
+          std::memcpy(global, data + offset, size);
         });
       },
       kOperation);
@@ -319,6 +350,7 @@ void load_cluster(void* registers, uint32_t address, size_t bytes) {
   constexpr const char* kOperation = "ld.shared::cluster";
   const std::byte* from = shared_pointer(address);
   check_shared(from, bytes, bytes, kOperation);
+  profile_shared_load(kOperation, from, bytes);
   read_shared(from, bytes, kOperation);
   count(Count::kSharedLoadBytes, bytes);
   std::memcpy(registers, from, bytes);
@@ -328,15 +360,16 @@ void store_cluster(uint32_t address, const void* registers, size_t bytes) {
   constexpr const char* kOperation = "st.shared::cluster";
   std::byte* to = shared_pointer(address);
   check_shared(to, bytes, bytes, kOperation);
-  write_shared(to, bytes, kOperation);
+  profile_shared_store(kOperation, to, bytes);
+  write_shared(to, registers, bytes, kOperation);
   count(Count::kSharedStoreBytes, bytes);
-  std::memcpy(to, registers, bytes);
 }
 
 void st_async(uint32_t address, const void* registers, size_t bytes, uint32_t barrier) {
   constexpr const char* kOperation = "st.async";
   std::byte* to = shared_pointer(address);
   check_shared(to, bytes, bytes, kOperation);
+  profile_shared_store(kOperation, to, bytes);
   if (address >> kSharedRankShift != barrier >> kSharedRankShift) {
     fail(Fault::kInvalidUse,
          concatenate(kOperation, ": destination and mbarrier are in different blocks"));
@@ -347,11 +380,11 @@ void st_async(uint32_t address, const void* registers, size_t bytes, uint32_t ba
   std::memcpy(value.data(), registers, bytes);
   mbarrier_add_transfer(
       shared_pointer(barrier), static_cast<uint32_t>(bytes),
-      [to, value, bytes] {
+      [to, value, bytes](uint32_t stream) {
         std::memcpy(to, value.data(), bytes);
-        unpoison_shared(to, bytes, true);
+        land_shared(to, bytes, stream);
       },
-      kOperation);
+      kOperation, true);
 }
 
 }  // namespace ws::emulator

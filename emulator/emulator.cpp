@@ -11,8 +11,11 @@
 #include <mutex>
 #include <thread>
 
+#include "emulator/global_memory.hpp"
+#include "emulator/profile.hpp"
 #include "emulator/scheduler.hpp"
 #include "emulator/shared_memory.hpp"
+#include "emulator/trace.hpp"
 
 namespace ws::emulator {
 
@@ -41,6 +44,7 @@ const char* to_string(Fault fault) {
     case Fault::kUnwrittenRead: return "unwritten read";
     case Fault::kOutOfRange: return "out of range";
     case Fault::kMisaligned: return "misaligned";
+    case Fault::kRace: return "race";
     case Fault::kInvalidUse: return "invalid use";
   }
   return "?";
@@ -59,7 +63,38 @@ const char* to_string(Order order) {
   return "?";
 }
 
+const char* to_string(Detector detector) {
+  switch (detector) {
+    case Detector::kSharedRaces: return "shared_races";
+    case Detector::kGlobalRaces: return "global_races";
+    case Detector::kBounds: return "bounds";
+    case Detector::kRegisters: return "registers";
+    case Detector::kBudgets: return "budgets";
+    case Detector::kPlaces: return "places";
+    case Detector::kSize: break;
+  }
+  return "?";
+}
+
 namespace {
+
+// "shared_races,bounds"
+uint32_t set_of_detectors(const std::string& names) {
+  uint32_t set = 0;
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    std::string known;
+    uint32_t bit = 0;
+    for (int i = 0; i < static_cast<int>(Detector::kSize); ++i) {
+      const char* other = to_string(static_cast<Detector>(i));
+      known.append(i > 0 ? ", " : "").append(other);
+      if (name == other) bit = 1u << i;
+    }
+    require(bit != 0, "WARPSMITH_EMULATOR: off=", name, " is none of ", known);
+    set |= bit;
+  }
+  return set;
+}
 
 Options options_of_environment() {
   Options options;
@@ -77,18 +112,24 @@ Options options_of_environment() {
     };
     if (word == "order=forward") {
       options.order = Order::kForward;
+      options.order_is_set = true;
     } else if (word == "order=reverse") {
       options.order = Order::kReverse;
+      options.order_is_set = true;
     } else if (word == "order=random") {
       options.order = Order::kRandom;
+      options.order_is_set = true;
     } else if (key == "seed") {
       options.seed = number();
     } else if (key == "workers") {
       options.workers = static_cast<int>(number());
+    } else if (key == "off") {
+      options.off |= set_of_detectors(value);
     } else {
       throw InvalidArgument(
           concatenate("WARPSMITH_EMULATOR: '", word,
-                      "' is not order=forward|reverse|random, seed=NUMBER or workers=NUMBER"));
+                      "' is not order=forward|reverse|random, seed=NUMBER, workers=NUMBER or "
+                      "off=DETECTOR,..."));
     }
   }
   return options;
@@ -126,6 +167,7 @@ const char* to_string(Count count) {
 }
 
 constinit thread_local Counts local_counts{};
+constinit thread_local uint64_t progress = 0;
 
 namespace {
 
@@ -152,6 +194,7 @@ void reset_counts() {
 
 // ---- Who am I ----------------------------------------------------------------------------------
 
+bool uses(Detector detector) { return self().block->group->options.uses(detector); }
 int64_t grid_blocks() { return self().block->group->shape.blocks; }
 int cluster_size() { return self().block->group->shape.cluster; }
 
@@ -173,6 +216,43 @@ size_t choose(size_t n) {
   }
   return 0;
 }
+
+// ---- Order of memory
+// -----------------------------------------------------------------------------
+
+void release_to(Clock& clock) {
+  Thread& me = self();
+  clock.join(me.clock);
+  clock.see(me.block->index, actor_of_thread(me.index), me.epoch++);
+}
+
+void release_to(ClockSum& clocks) {
+  Thread& me = self();
+  clocks.add(me.clock);
+  clocks.sum().see(me.block->index, actor_of_thread(me.index), me.epoch++);
+}
+
+void acquire_from(const Clock& clock) { self().clock.join(clock); }
+
+namespace {
+
+// Those who meet come after all that the others did.
+void synchronize(std::span<Thread* const> threads) {
+  ClockSum all;
+  Fenced flags;
+  for (const Thread* thread : threads) {
+    all.add(thread->clock);
+    if (thread->order) flags.join(thread->order->flags);
+  }
+  for (Thread* thread : threads) {
+    all.sum().see(thread->block->index, actor_of_thread(thread->index), thread->epoch++);
+  }
+  for (Thread* thread : threads) thread->clock = all.sum();
+  if (flags.empty()) return;
+  for (Thread* thread : threads) thread->ordering().flags = flags;
+}
+
+}  // namespace
 
 // ---- Meeting and waiting -----------------------------------------------------------------------
 
@@ -247,9 +327,21 @@ void wait_until(const char* operation, Condition& condition) {
 }
 
 void yield(const char* operation) {
+  const TracedWait traced({.operation = operation, .takes_turn = false});
   Thread& me = self();
   me.block->group->yielded.push_back(&me);
   suspend(me, operation);
+}
+
+void watch_for_spins(const void* place, const char* operation) {
+  constexpr int kPatience = 32;
+  constexpr int kMostLooks = 4096;  // at any places, with nothing stored in between
+  Thread& me = self();
+  me.looks_at_one = me.looked_at == place ? me.looks_at_one + 1 : 0;
+  me.looked_at = place;
+  if (++me.looks < kMostLooks && me.looks_at_one < kPatience) return;
+  me.looks = 0;
+  yield(operation);
 }
 
 void meet(uint32_t mask, const char* operation, void* payload,
@@ -262,6 +354,7 @@ void meet(uint32_t mask, const char* operation, void* payload,
   } else if (me.index / 128 >= block.threads / 128) [[unlikely]] {
     fail_warpgroup(me, operation);
   }
+  profile_collective(operation, mask);
   Meeting& meeting = meeting_of(warp ? block.warps[static_cast<size_t>(me.warp())]
                                      : block.warpgroups[static_cast<size_t>(me.index / 128)],
                                 mask, operation);
@@ -280,9 +373,49 @@ void meet(uint32_t mask, const char* operation, void* payload,
   Scheduler::release(*block.group, meeting.waiting);
 }
 
+void check_aligned(const char* operation) {
+  const Thread& me = self();
+  Block& block = *me.block;
+  if (!uses(Detector::kPlaces)) return;
+  if (me.place.line() == 0) return;  // not known
+  Aligned& warp = block.aligned[static_cast<size_t>(me.warp())];
+  const auto at =
+      static_cast<size_t>(warp.executed[static_cast<size_t>(me.lane())]++ - warp.closed);
+  if (at >= warp.open.size()) warp.open.push_back({me.place, 0});
+  Aligned::Instruction& first = warp.open[at];
+  if (first.place.line() != me.place.line() || first.place.column() != me.place.column())
+      [[unlikely]] {
+    fail(Fault::kDivergence, concatenate(operation, ": lanes of a warp execute it at two places, ",
+                                         to_string(first.place), " and ", to_string(me.place)));
+  }
+  first.lanes |= 1u << me.lane();
+  while (!warp.open.empty() && warp.open.front().lanes == lanes_of_warp(me)) {
+    warp.open.pop_front();
+    ++warp.closed;
+  }
+}
+
+void check_in_warpgroup(const char* operation) {
+  const Thread& me = self();
+  if (me.index / 128 >= me.block->threads / 128) [[unlikely]]
+    fail_warpgroup(me, operation);
+}
+
 void check_warpgroup(const char* operation) {
   int nothing = 0;
   converge_warpgroup(operation, nothing, [](auto) {});
+}
+
+void sync_warp(uint32_t mask) {
+  Thread* me = &self();
+  converge_warp(mask, "bar.warp.sync", me, [](std::span<Thread** const, 32> lanes) {
+    std::array<Thread*, 32> there;
+    size_t count = 0;
+    for (Thread** lane : lanes) {
+      if (lane != nullptr) there[count++] = *lane;
+    }
+    synchronize({there.data(), count});
+  });
 }
 
 bool elect(uint32_t mask) {
@@ -320,8 +453,53 @@ const char* name_of_sync(int id) {
   return kNames[id];
 }
 
-// Counts the caller in; true if that completed the barrier.
-bool arrive(int id, int threads, const char* operation) {
+// A barrier of the whole block does not wait for warps that have exited, as on the hardware.
+int missing_warps(const Block& block, const Barrier& barrier) {
+  if (barrier.expected < (block.threads + 31) / 32 * 32) return 0;
+  int missing = 0;
+  for (int warp = 0; warp * 32 < block.threads; ++warp) {
+    const Thread* const lanes = block.first + warp * 32;
+    const int count = std::min(32, block.threads - warp * 32);
+    const bool gone = std::all_of(lanes, lanes + count, [](const Thread& t) { return t.finished; });
+    if (gone && barrier.lanes[static_cast<size_t>(warp)] == 0) ++missing;
+  }
+  return missing;
+}
+
+// Lets those go on who wait, if all have arrived; true if so.
+// `last`: who has just come and waits as well, null if nobody does.
+bool complete_if_due(Block& block, Barrier& barrier, int id, const char* operation, Thread* last) {
+  int expected = barrier.expected;
+  if (block.exited > 0) expected -= 32 * missing_warps(block, barrier);
+  if (barrier.arrived < expected) return false;
+  for (int warp = 0; warp * 32 < block.threads; ++warp) {
+    const uint32_t there = barrier.lanes[static_cast<size_t>(warp)];
+    if (there != 0 && there != lanes_of_warp(block.first[warp * 32])) {
+      fail(Fault::kDivergence,
+           concatenate(operation, " ", id, " completes without lane ", std::countr_one(there),
+                       " of warp ", warp, ", of which other lanes have arrived"));
+    }
+  }
+  barrier.expected = 0;
+  --block.open_barriers;
+  barrier.arrived = 0;
+  barrier.lanes.fill(0);
+  count(Count::kBarriers);
+  const Clock clock = barrier.arrivals.take();
+  const Fenced flags = std::exchange(barrier.flags, {});
+  const auto see = [&](Thread& waiting) {
+    waiting.clock = clock;
+    if (!flags.empty()) waiting.ordering().flags.join(flags);
+  };
+  for (Thread* waiting : barrier.waiting) see(*waiting);
+  if (last != nullptr) see(*last);
+  Scheduler::release(*block.group, barrier.waiting);
+  return true;
+}
+
+// Counts the caller in, who waits where he must.
+void arrive(int id, int threads, bool waits) {
+  const char* const operation = waits ? "barrier.sync" : "barrier.arrive";
   Thread& me = self();
   Block& block = *me.block;
   if (id < 0 || id > 15)
@@ -334,11 +512,13 @@ bool arrive(int id, int threads, const char* operation) {
   Barrier& barrier = block.barriers[static_cast<size_t>(id)];
   if (!barrier.open()) {
     barrier.expected = threads;
+    ++block.open_barriers;
   } else if (barrier.expected != threads) {
     fail(Fault::kInvalidUse,
          concatenate(operation, " ", id, ": ", threads, " threads expected, but ", barrier.expected,
                      " by those who have arrived"));
   }
+  check_aligned(operation);
   uint32_t& lanes = barrier.lanes[static_cast<size_t>(me.warp())];
   const uint32_t lane = 1u << me.lane();
   if ((lanes & lane) != 0) {
@@ -347,42 +527,46 @@ bool arrive(int id, int threads, const char* operation) {
                      " of ", threads, " threads have arrived"));
   }
   lanes |= lane;
-  if (lanes != lanes_of_warp(me)) return false;
-  barrier.arrived += 32;
-  if (barrier.arrived < threads) return false;
-  for (int warp = 0; warp * 32 < block.threads; ++warp) {
-    const uint32_t there = barrier.lanes[static_cast<size_t>(warp)];
-    if (there != 0 && there != lanes_of_warp(block.first[warp * 32])) {
-      fail(Fault::kDivergence,
-           concatenate(operation, " ", id, " completes without lane ", std::countr_one(there),
-                       " of warp ", warp, ", of which other lanes have arrived"));
-    }
+  release_to(barrier.arrivals);
+  if (me.order) barrier.flags.join(me.order->flags);
+  if (lanes == lanes_of_warp(me)) {
+    barrier.arrived += 32;
+    if (complete_if_due(block, barrier, id, operation, waits ? &me : nullptr)) return;
   }
-  barrier.expected = 0;
-  barrier.arrived = 0;
-  barrier.lanes.fill(0);
-  count(Count::kBarriers);
-  Scheduler::release(*block.group, barrier.waiting);
-  return true;
+  if (!waits) return;
+  barrier.waiting.push_back(&me);
+  suspend(me, name_of_sync(id));
 }
 
 }  // namespace
 
 void barrier_sync(int id, int threads) {
-  if (arrive(id, threads, "barrier.sync")) return;
-  Thread& me = self();
-  me.block->barriers[static_cast<size_t>(id)].waiting.push_back(&me);
-  suspend(me, name_of_sync(id));
+  profile_barrier("barrier.sync", id, threads);
+  const TracedWait traced({.operation = "barrier.sync", .number = id});
+  arrive(id, threads, true);
 }
 
-void barrier_arrive(int id, int threads) { arrive(id, threads, "barrier.arrive"); }
+void barrier_arrive(int id, int threads) {
+  trace_barrier_arrival(id, "barrier.arrive");
+  arrive(id, threads, false);
+}
+
+void leave_barriers(Block& block) {
+  if (block.open_barriers == 0) return;
+  for (int id = 0; id < 16; ++id) {
+    Barrier& barrier = block.barriers[static_cast<size_t>(id)];
+    if (barrier.open()) complete_if_due(block, barrier, id, "barrier.sync", nullptr);
+  }
+}
 
 void barrier_block() { barrier_sync(0, (self().block->threads + 31) / 32 * 32); }
 
-void barrier_cluster_arrive() {
+void barrier_cluster_arrive(bool release) {
   constexpr const char* kOperation = "barrier.cluster.arrive";
+  trace_barrier_arrival(-1, kOperation);
   Thread& me = self();
   int nothing = 0;  // .aligned: the warp's lanes together
+  check_aligned(kOperation);
   converge_warp(lanes_of_warp(me), kOperation, nothing, [](auto) {});
   if (me.cluster_arrived) {
     fail(Fault::kInvalidUse, concatenate(kOperation, " twice without barrier.cluster.wait"));
@@ -391,15 +575,20 @@ void barrier_cluster_arrive() {
   ClusterBarrier& cluster = group.cluster_of(me);
   me.cluster_arrived = true;
   me.cluster_generation = cluster.generation;
+  if (release) release_to(cluster.arrived);
+  if (me.order) {
+    if (!release) cluster.arrived.add(me.order->flags.released);
+    cluster.inits_arrived.add(me.order->inits);
+  }
   if (--cluster.missing > 0) return;
-  ++cluster.generation;
-  cluster.missing = cluster.live;
+  cluster.complete();
   count(Count::kBarriers);
   Scheduler::release(group, cluster.waiting);
 }
 
 void barrier_cluster_wait() {
   constexpr const char* kOperation = "barrier.cluster.wait";
+  const TracedWait traced({.operation = kOperation});
   Thread& me = self();
   if (!me.cluster_arrived) {
     fail(Fault::kInvalidUse, concatenate(kOperation, " without barrier.cluster.arrive"));
@@ -409,16 +598,52 @@ void barrier_cluster_wait() {
     cluster.waiting.push_back(&me);
     suspend(me, kOperation);
   }
+  acquire_from(cluster.clock);
+  if (!cluster.inits.empty()) me.ordering().inits.join(cluster.inits);
   me.cluster_arrived = false;
 }
 
 void griddepcontrol_wait() { self().may_touch_global = true; }
 
-void fail_before_wait(const char* operation) {
-  fail(Fault::kInvalidUse,
-       concatenate(operation,
-                   " before griddepcontrol.wait: the launch overlaps the one before it, "
-                   "whose writes need not be there"));
+void setmaxnreg(int registers, bool increases) {
+  const char* const operation = increases ? "setmaxnreg.inc" : "setmaxnreg.dec";
+  constexpr int kThreads = 128;
+  Thread& me = self();
+  const TracedWait traced({.operation = operation});
+  check_aligned(operation);
+  check_warpgroup(operation);
+  Block& block = *me.block;
+  if (!uses(Detector::kBudgets)) return;
+  RegisterBudget& budget = block.registers[static_cast<size_t>(me.index / kThreads)];
+  if (budget.wanted != registers) {  // the first of the warpgroup
+    if (increases ? registers < budget.now : registers > budget.now) {
+      fail(Fault::kInvalidUse,
+           concatenate(operation, " to ", registers, " registers: the warpgroup's threads have ",
+                       budget.now));
+    }
+    budget.wanted = registers;
+  }
+  class Granted final : public Condition {
+   public:
+    Granted(Block& block, RegisterBudget& budget) : block_(block), budget_(budget) {}
+    bool holds() override {
+      const int more = (budget_.wanted - budget_.now) * kThreads;
+      if (more > block_.free_registers) return false;
+      block_.free_registers -= more;
+      budget_.now = budget_.wanted;
+      return true;
+    }
+    std::string describe() const override {
+      return concatenate("from ", budget_.now, " to ", budget_.wanted, " registers a thread takes ",
+                         (budget_.wanted - budget_.now) * kThreads, ", the block has ",
+                         block_.free_registers, " that no warp holds");
+    }
+
+   private:
+    Block& block_;
+    RegisterBudget& budget_;
+  } granted(block, budget);
+  wait_until(operation, static_cast<Condition&>(granted));
 }
 
 void barrier_grid(uint32_t* counter) {
@@ -434,6 +659,8 @@ void barrier_grid(uint32_t* counter) {
                      ": it was not zero before its first use, or something else "
                      "has written it"));
   }
+  profile_barrier("grid barrier", 0, me.block->threads);
+  const TracedWait traced({.operation = "grid barrier"});
   group.grid_waiting.push_back(&me);
   if (group.grid_waiting.size() < group.threads.size()) {
     suspend(me, "grid barrier");
@@ -441,7 +668,10 @@ void barrier_grid(uint32_t* counter) {
   }
   *counter ^= kTop;
   group.grid_waiting.pop_back();
+  std::vector<Thread*> all{&me};
   count(Count::kBarriers);
+  for (Thread* waiting : group.grid_waiting) all.push_back(waiting);
+  synchronize(all);
   Scheduler::release(group, group.grid_waiting);
 }
 
@@ -514,17 +744,64 @@ class Workers {
   std::vector<std::jthread> threads_;  // last, so that they end before what they use
 };
 
-void run_group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body, int64_t first,
-               int64_t blocks, const Options& chosen) {
-  Group group(shape, body, chosen);
-  group.random.seed(chosen.seed + static_cast<uint64_t>(first));
-  group.blocks.resize(static_cast<size_t>(blocks));
+// A GPU's multiprocessor, and how many it has: those of an H200.
+constexpr int kRegisters = 65536;
+constexpr int kMultiprocessors = 132;
+constexpr int64_t kResidentBlocks = 32;
+constexpr int64_t kResidentThreads = 2048;
+constexpr int64_t kSharedBytes = 228 * 1024;  // of which a block takes one kilobyte beside its own
+
+int registers_of(const LaunchShape& shape) {
+  constexpr int kMost = 256;
+  if (shape.registers != 0) return shape.registers;
+  return std::min(kMost, kRegisters / ((shape.threads + 31) / 32 * 32) / 8 * 8);
+}
+
+// All blocks of a cooperative launch run at once.
+void require_residency(const LaunchShape& shape) {
+  const int64_t threads = (shape.threads + 31) / 32 * 32;
+  const int64_t blocks =
+      std::min({kResidentBlocks, kResidentThreads / threads,
+                kSharedBytes / (static_cast<int64_t>(shape.shared_bytes) + 1024)});
+  if (shape.blocks <= blocks * kMultiprocessors) return;
+  ErrorContext context;
+  context.launch = concatenate("blocks=", shape.blocks, " threads=", shape.threads,
+                               " shared=", shape.shared_bytes, " cooperative");
+  throw FaultError(Fault::kInvalidUse, 0, 0,
+                   concatenate(to_string(Fault::kInvalidUse), ": a cooperative launch of ",
+                               shape.blocks, " blocks, where a GPU of ", kMultiprocessors,
+                               " multiprocessors holds ", blocks, " each at once"),
+                   context);
+}
+
+// Which group begins as the i-th. Blocks begin in the order of their index, as far as more than fit
+// a GPU at once are concerned: kernels may wait for lower ones.
+int64_t place_in_order(int64_t i, int64_t groups, const Options& chosen) {
+  constexpr int64_t kWindow = 16;
+  const int64_t first = i / kWindow * kWindow;
+  const int64_t size = std::min(kWindow, groups - first);
+  if (chosen.order == Order::kReverse) return first + size - 1 - (i - first);
+  if (chosen.order == Order::kRandom) {
+    // Steps of an odd number visit 16 places once each; a shorter window is rotated.
+    const uint64_t mix =
+        (chosen.seed + static_cast<uint64_t>(first) + 1) * 0x9E3779B97F4A7C15u >> 32;
+    const auto step = static_cast<int64_t>(size == kWindow ? mix % 16 | 1 : 1);
+    return first + ((i - first) * step + static_cast<int64_t>(mix >> 8 & 0xFF)) % size;
+  }
+  return i;
+}
+
+std::unique_ptr<Group> make_group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body,
+                                  int64_t first, int64_t blocks, Launch& launch) {
+  auto made = std::make_unique<Group>(shape, body, static_cast<size_t>(blocks), launch);
+  Group& group = *made;
+  group.random.seed(group.options.seed + static_cast<uint64_t>(first));
   group.threads.resize(static_cast<size_t>(blocks * shape.threads));
   group.clusters.resize(static_cast<size_t>(blocks / shape.cluster));
   for (ClusterBarrier& cluster : group.clusters) {
     cluster.live = cluster.missing = shape.cluster * shape.threads;
   }
-  SharedMemory memory(static_cast<size_t>(blocks), shape.shared_bytes);
+  const int registers = registers_of(shape);
   for (int64_t b = 0; b < blocks; ++b) {
     Block& block = group.blocks[static_cast<size_t>(b)];
     block.group = &group;
@@ -533,17 +810,21 @@ void run_group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body, int
     block.threads = shape.threads;
     block.first = &group.threads[static_cast<size_t>(b * shape.threads)];
     block.warps.resize(static_cast<size_t>((shape.threads + 31) / 32));
+    block.aligned.resize(block.warps.size());
+    block.registers.assign(static_cast<size_t>(shape.threads / 128), {registers, registers});
     block.warpgroups.resize(static_cast<size_t>(shape.threads / 128));
-    memory.give(block, static_cast<size_t>(b));
+    block.streams.fill(group.first_epoch);
+    group.shared.give(block, static_cast<size_t>(b));
     for (int t = 0; t < shape.threads; ++t) {
       block.first[t].block = &block;
       block.first[t].index = t;
+      block.first[t].epoch = group.first_epoch;
       block.first[t].may_touch_global = !shape.overlaps;
     }
   }
   count(Count::kBlocks, static_cast<uint64_t>(blocks));
   count(Count::kThreads, static_cast<uint64_t>(blocks * shape.threads));
-  Scheduler::of_this_host_thread().run(group);
+  return made;
 }
 
 }  // namespace
@@ -557,23 +838,34 @@ void launch(const LaunchShape& shape, FunctionRef<void(std::byte*)> body) {
   require(shape.shared_bytes <= kMostShared, "launch: ", shape.shared_bytes,
           " bytes of shared memory, ", kMostShared, " is the most a block can have");
   const Options chosen = options();
+  if (shape.cooperative && chosen.uses(Detector::kBudgets)) require_residency(shape);
   const int64_t blocks = shape.cooperative ? shape.blocks : shape.cluster;
   const int64_t groups = shape.blocks / blocks;
   const auto cores = static_cast<int64_t>(
       chosen.workers > 0 ? chosen.workers : std::max(1u, std::thread::hardware_concurrency()));
-  std::atomic<int64_t> next{0};
-  std::atomic<bool> failed{false};
   std::exception_ptr failure;
   count(Count::kLaunches);
+  trace_launch(shape);
+  const GlobalMemoryOfLaunch global = global_memory_of_launch(chosen);
+  Launch state{.options = chosen, .memory = *global};
+  std::atomic<int64_t> next{0};
+  const auto next_group = [&]() -> std::unique_ptr<Group> {
+    const int64_t i = next++;
+    if (i >= groups || state.failed) return nullptr;
+    return make_group(shape, body, place_in_order(i, groups, chosen) * blocks, blocks, state);
+  };
   const auto work = [&] {
-    for (int64_t i = next++; i < groups && !failed; i = next++) {
-      const int64_t group = chosen.order == Order::kReverse ? groups - 1 - i : i;
-      try {
-        run_group(shape, body, group * blocks, blocks, chosen);
-      } catch (...) {
-        if (!failed.exchange(true)) failure = std::current_exception();
+    load_windows.fill({});
+    ++state.busy;
+    try {
+      while (auto group = next_group()) {
+        Scheduler::of_this_host_thread().run(std::move(group), next_group);
       }
+    } catch (...) {
+      if (!state.failed.exchange(true)) failure = std::current_exception();
     }
+    --state.busy;
+    load_windows.fill({});
     collect_counts();
   };
   // A helper's start costs as much as some hundred threads that do little.

@@ -10,12 +10,16 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "emulator/clock.hpp"
+#include "emulator/place.hpp"
 #include "warpsmith/error.hpp"
 
 namespace ws::emulator {
@@ -28,6 +32,7 @@ enum class Fault {
   kUnwrittenRead,  // shared memory is read that nothing wrote, or whose copy is still in flight
   kOutOfRange,     // an index, lane or shared-memory address outside its range
   kMisaligned,     // an address or size that the instruction does not take
+  kRace,           // two accesses to the same memory, one of them a write, that nothing orders
   kInvalidUse,     // anything else that PTX leaves undefined
 };
 const char* to_string(Fault fault);
@@ -57,13 +62,28 @@ class FaultError : public Error {
 enum class Order { kForward, kReverse, kRandom };  // in which order ready threads run
 const char* to_string(Order order);
 
+// What looks for faults beyond those that an instruction's model meets anyway. Each can be off.
+enum class Detector {
+  kSharedRaces,  // accesses to shared memory that nothing orders
+  kGlobalRaces,  // the same in global memory, within a block and between blocks; stale .nc loads
+  kBounds,       // global accesses outside the tensors of the call, and of registered memory
+  kRegisters,    // wgmma: registers that change under a product
+  kBudgets,      // more registers or blocks than the GPU has
+  kPlaces,       // lanes of a warp that execute one aligned instruction at two places
+  kSize,
+};
+const char* to_string(Detector detector);
+
 struct Options {
   Order order = Order::kForward;
-  uint64_t seed = 0;  // of kRandom
-  int workers = 0;    // host threads; 0: one per core
+  bool order_is_set = false;  // by somebody: checks run in no other
+  uint64_t seed = 0;          // of kRandom
+  int workers = 0;            // host threads; 0: one per core
+  uint32_t off = 0;           // detectors that are: a set of 1 << Detector
+  bool uses(Detector detector) const { return (off >> static_cast<int>(detector) & 1) == 0; }
 };
 // Of this process; a launch reads them once. They begin as the environment says:
-// WARPSMITH_EMULATOR="order=random seed=7 workers=1", any of the three.
+// WARPSMITH_EMULATOR="order=random seed=7 workers=1 off=shared_races,bounds", any of these.
 Options& options();
 
 // What a launch executed. Memory is counted by the load and store primitives, in bytes asked for.
@@ -97,6 +117,10 @@ inline void count(Count what, uint64_t amount = 1) {
   local_counts[static_cast<size_t>(what)] += amount;
 }
 
+// Of this host thread: grows where memory changes, so that spinning threads may hope.
+extern constinit thread_local uint64_t progress;
+inline void count_progress() { ++progress; }
+
 // ---- Threads, blocks, shared memory ------------------------------------------------------------
 
 struct Group;   // emulator/scheduler.hpp
@@ -104,6 +128,7 @@ struct Runner;  // ... the fiber that a thread runs on
 struct Block;
 struct AsyncThread;  // emulator/async.hpp: copies in flight of a thread
 struct AsyncBlock;   // ... and mbarriers of a block
+struct RaceWord;     // emulator/shared_races.hpp
 
 // A callable that is only borrowed: for parameters.
 template <class Signature>
@@ -138,10 +163,28 @@ class Condition {
   ~Condition() = default;
 };
 
+std::string to_string(const Place& place);  // "kernels/softmax/03_online.cuh:22"
+
+// What few threads know of the order of memory.
+struct ThreadOrder {
+  Clock fenced;         // what it came after when it executed fence.proxy.async
+  Clock fenced_global;  // ... for global memory
+  Clock inits;          // mbarriers' initialisations that fences have passed on to it
+  Clock reads;          // reads of others that are over, whatever may be seen of their writes
+  Fenced flags;
+};
+
 struct Thread {
   Block* block = nullptr;
   int index = 0;  // in the block
   Runner* runner = nullptr;
+  Place place;         // in the source: of the instruction that it executes or executed last
+  uint32_t epoch = 0;  // of its accesses now
+  Clock clock;         // what of others' it comes after
+  const void* looked_at = nullptr;     // in memory last
+  int looks_at_one = 0;                // how often without another in between
+  int looks = 0;                       // since it changed something
+  std::unique_ptr<ThreadOrder> order;  // beside the clock: null as long as nothing is there
   bool finished = false;
   bool may_touch_global = true;       // a launch that overlaps: only after griddepcontrol.wait
   const char* waiting_for = nullptr;  // the instruction it waits in, for reports
@@ -157,6 +200,10 @@ struct Thread {
   ~Thread();
   int lane() const { return index % 32; }
   int warp() const { return index / 32; }
+  ThreadOrder& ordering() {
+    if (!order) order = std::make_unique<ThreadOrder>();
+    return *order;
+  }
 };
 
 // Threads that execute one warp- or warpgroup-wide instruction together.
@@ -171,11 +218,30 @@ struct Meeting {
 
 // One of a block's 16 barriers. Warps arrive, so lanes count once their warp is complete.
 struct Barrier {
+  ClockSum arrivals;
+  Fenced flags;                      // of those who have arrived
   int expected = 0;                  // threads, a multiple of 32
   int arrived = 0;                   // threads of complete warps
   std::array<uint32_t, 32> lanes{};  // arrived, by warp
   std::vector<Thread*> waiting;
   bool open() const { return expected != 0; }
+};
+
+// The .aligned instructions of a warp that some of its lanes have come to.
+struct Aligned {
+  struct Instruction {
+    Place place;
+    uint32_t lanes;
+  };
+  std::deque<Instruction> open;
+  int64_t closed = 0;
+  std::array<int64_t, 32> executed{};  // by lane
+};
+
+// Registers of a warpgroup's threads, as setmaxnreg gives and takes them.
+struct RegisterBudget {
+  int now = 0;     // a thread
+  int wanted = 0;  // after the setmaxnreg that it executes
 };
 
 struct Block {
@@ -191,9 +257,16 @@ struct Block {
   uint8_t* state = nullptr;  // a set of ByteState for each byte of `shared`
   uint32_t* writer =
       nullptr;  // for each 4 bytes of `shared` who wrote them last, see shared_memory.cpp
-  std::vector<std::vector<Meeting>> warps;  // open ones and closed ones to use again
+  RaceWord* races = nullptr;                 // ... and what is known of accesses; null: not asked
+  std::array<uint32_t, kStreams> streams{};  // epochs of what works for the block
+  std::vector<std::vector<Meeting>> warps;   // open ones and closed ones to use again
   std::vector<std::vector<Meeting>> warpgroups;
+  std::vector<Aligned> aligned;           // by warp
+  std::vector<RegisterBudget> registers;  // by warpgroup
+  int free_registers = 0;                 // of the block, that no warp holds
   std::array<Barrier, 16> barriers;
+  int open_barriers = 0;
+  bool multiplies = false;  // by wgmma
   std::unique_ptr<AsyncBlock> async;
 
   Block();
@@ -211,13 +284,10 @@ inline Thread& self() {
   return *current_thread;
 }
 
-[[noreturn]] void fail_before_wait(const char* operation);
-// Every access to global memory comes here first.
-inline void check_may_touch_global(const char* operation) {
-  if (!self().may_touch_global) [[unlikely]]
-    fail_before_wait(operation);
-}
+// The thread goes on at this place: said at the head of every instruction.
+inline void at(Place place) { self().place = place; }
 
+bool uses(Detector detector);  // this launch does
 int64_t grid_blocks();
 int cluster_size();
 Block& block_of_cluster(int rank);  // a block of the caller's cluster
@@ -242,10 +312,23 @@ bool is_shared(const void* pointer);                    // of any block of the c
 void check_shared(const void* pointer, size_t bytes, size_t alignment, const char* operation);
 // ... ordinary loads and stores: unwritten, in flight; overwriting what a copy still uses
 void read_shared(const void* pointer, size_t bytes, const char* operation);
-void write_shared(void* pointer, size_t bytes, const char* operation);
+void write_shared(void* pointer, const void* source, size_t bytes, const char* operation);
+// ... one row of ldmatrix, which may be one that nobody uses: false where nothing has written it
+bool read_shared_row(const void* pointer, size_t bytes, const char* operation);
+void load_shared(void* registers, const void* shared, size_t bytes);   // ld.shared
+void store_shared(void* shared, const void* registers, size_t bytes);  // st.shared
 // ... reads by the async proxy (wgmma, bulk and tensor stores): also fails where an ordinary store
 // was not followed by its thread's fence.proxy.async
 void read_shared_async(const void* pointer, size_t bytes, const char* operation);
+
+// ---- Order of memory
+// -----------------------------------------------------------------------------
+
+// The running thread passes on what it has done and seen; what it does from now on is a new epoch.
+void release_to(Clock& clock);
+void release_to(ClockSum& clocks);
+// ... and comes after what `clock` has seen.
+void acquire_from(const Clock& clock);
 
 // ---- Meeting and waiting -----------------------------------------------------------------------
 
@@ -264,11 +347,17 @@ void wait_until(const char* operation, Predicate&& predicate) {
 }
 // Lets the others run: for spin loops. A grid whose threads do nothing but yield is a deadlock.
 void yield(const char* operation);
+// The thread looks at a place that others may change: who does so again and again lets them run.
+void watch_for_spins(const void* place, const char* operation);
 
 // The lanes of `mask` of the caller's warp, or (mask 0) the 128 threads of its warpgroup, meet:
 // each brings a payload; the last to arrive calls act(payloads) and frees all.
 void meet(uint32_t mask, const char* operation, void* payload,
           FunctionRef<void(std::span<void* const>)> act);
+
+// Fails where lanes of the caller's warp execute an instruction that is .aligned at two places.
+// Each lane calls it once for each such instruction.
+void check_aligned(const char* operation);
 
 // Lanes of `mask` of the caller's warp execute one instruction together. act(lanes): 32 pointers to
 // the lanes' payloads, null outside the mask.
@@ -295,17 +384,27 @@ void converge_warpgroup(const char* operation, Payload& mine, Act&& act) {
        });
 }
 
-void check_warpgroup(const char* operation);  // all threads of the warpgroup execute it
-bool elect(uint32_t mask);                    // elect.sync
+// All lanes of the caller's warp, at one place of the source: what PTX calls .aligned.
+template <class Payload, class Act>
+void converge_aligned(const char* operation, Payload& mine, Act&& act) {
+  check_aligned(operation);
+  converge_warp(0xFFFFFFFFu, operation, mine, std::forward<Act>(act));
+}
 
-void barrier_block();                      // __syncthreads
-void barrier_sync(int id, int threads);    // barrier.sync
-void barrier_arrive(int id, int threads);  // barrier.arrive
-void barrier_cluster_arrive();             // barrier.cluster.arrive
-void barrier_cluster_wait();               // barrier.cluster.wait
+void check_warpgroup(const char* operation);     // all threads of the warpgroup execute it
+void check_in_warpgroup(const char* operation);  // the thread is in a whole one
+void sync_warp(uint32_t mask);                   // bar.warp.sync
+bool elect(uint32_t mask);                       // elect.sync
+
+void barrier_block();                       // __syncthreads
+void barrier_sync(int id, int threads);     // barrier.sync
+void barrier_arrive(int id, int threads);   // barrier.arrive
+void barrier_cluster_arrive(bool release);  // barrier.cluster.arrive.release or .relaxed
+void barrier_cluster_wait();                // barrier.cluster.wait
 // All threads of a cooperative launch. `counter` is what ptx/grid.hpp counts with on the GPU.
 void barrier_grid(uint32_t* counter);
 void griddepcontrol_wait();
+void setmaxnreg(int registers, bool increases);
 
 // ---- Launch ------------------------------------------------------------------------------------
 
@@ -316,6 +415,8 @@ struct LaunchShape {
   size_t shared_bytes = 0;
   bool cooperative = false;
   bool overlaps = false;  // the launch before it may still run, until a thread waits for it
+  int registers =
+      0;  // of a thread at its start; 0: as many as the multiprocessor has for one block
 };
 // Runs `body(shared memory of the block)` once per CUDA thread; throws the first fault.
 void launch(const LaunchShape& shape, FunctionRef<void(std::byte* shared)> body);

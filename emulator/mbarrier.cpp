@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "emulator/async.hpp"
+#include "emulator/profile.hpp"
 #include "emulator/scheduler.hpp"
 #include "emulator/shared_memory.hpp"
+#include "emulator/trace.hpp"
 
 namespace ws::emulator {
 namespace {
@@ -33,6 +35,20 @@ uint32_t offset_of(const Block& block, void* barrier) {
   return static_cast<uint32_t>(static_cast<std::byte*>(barrier) - block.shared);
 }
 
+// Whoever uses the mbarrier comes after its initialisation.
+void require_initialised(const MbarrierState& state, const char* operation) {
+  const Thread& me = self();
+  const Thread& other = *state.initializer;
+  if (&me == &other || !uses(Detector::kSharedRaces)) return;
+  const auto seen_by = [&](const Clock& clock) {
+    return clock.has_seen(other.block->index, actor_of_thread(other.index), state.init_epoch);
+  };
+  if (seen_by(me.clock) || (me.order && seen_by(me.order->inits))) return;
+  fail(Fault::kRace, concatenate(operation, ": nothing orders it after the mbarrier.init by block ",
+                                 other.block->index, ", thread ", other.index,
+                                 " of the mbarrier at shared byte ", state.offset));
+}
+
 MbarrierState& find(void* barrier, const char* operation) {
   Block& block = block_of(barrier, operation);
   const uint32_t offset = offset_of(block, barrier);
@@ -42,6 +58,7 @@ MbarrierState& find(void* barrier, const char* operation) {
   const size_t index = object & 0xFFFFFFFFu;
   if (object >> 32 == kMagic && index < all.size() && all[index].valid &&
       all[index].offset == offset) {
+    require_initialised(all[index], operation);
     return all[index];
   }
   const bool was_one = (block.state[offset] & kMbarrier) != 0;
@@ -62,6 +79,9 @@ void require_fenced(const MbarrierState& state, const char* operation) {
 
 void complete_if_due(MbarrierState& state) {
   if (state.pending > 0 || state.tx != 0) return;
+  trace_phase(*state.block, state.offset, state.phase);
+  state.arrived.sum().see(state.block->index, state.stream, state.block->streams[state.stream]++);
+  state.clock.join(state.arrived.take());
   ++state.phase;
   state.pending = state.count;
 }
@@ -82,7 +102,7 @@ void land(MbarrierState& state, uint64_t target) {
         state.transfers.begin() + static_cast<ptrdiff_t>(choose(state.transfers.size()));
     const Transfer transfer = std::move(*at);
     state.transfers.erase(at);
-    transfer.land();
+    transfer.land(state.stream);
     add_tx(state, -int64_t{transfer.bytes}, "complete_tx");
     complete_if_due(state);
   }
@@ -112,8 +132,20 @@ class PhaseWait final : public Condition {
   uint64_t target_;
 };
 
+void acquire(const MbarrierState& state) {
+  acquire_from(state.clock);
+  if (!state.reads.empty()) self().ordering().reads.join(state.reads);
+}
+
 bool complete(const MbarrierState& state, uint32_t parity) {
   return (state.phase & 1) != (parity & 1);
+}
+
+trace::Waited traced_wait(const MbarrierState& state, uint32_t parity) {
+  return {.operation = "mbarrier.try_wait",
+          .block = state.block,
+          .offset = state.offset,
+          .phase = complete(state, parity) ? state.phase - 1 : state.phase};
 }
 
 }  // namespace
@@ -133,7 +165,8 @@ void mbarrier_init(void* barrier, uint32_t count) {
     fail(Fault::kInvalidUse, concatenate(kOperation, ": there is a valid mbarrier at shared byte ",
                                          offset, " (mbarrier.inval first)"));
   }
-  write_shared(barrier, sizeof(uint64_t), kOperation);
+  constexpr uint64_t kNothing = 0;
+  write_shared(barrier, &kNothing, sizeof(uint64_t), kOperation);
   mark_mbarrier(barrier, true);
   auto& all = async_of(block).mbarriers;
   all.push_back({.block = &block,
@@ -145,9 +178,15 @@ void mbarrier_init(void* barrier, uint32_t count) {
                  .phase = 0,
                  .initializer = &self(),
                  .fences = self().init_fences,
+                 .stream = static_cast<uint32_t>(all.size()) % kProductStreams,
+                 .arrived = {},
+                 .clock = {},
+                 .reads = {},
+                 .init_epoch = self().epoch,
                  .transfers = {}});
   const uint64_t object = object_of(all.size() - 1);
   std::memcpy(barrier, &object, sizeof object);
+  trace_init(block, offset, count);
 }
 
 void mbarrier_inval(void* barrier) {
@@ -159,14 +198,22 @@ void mbarrier_inval(void* barrier) {
   mark_mbarrier(barrier, false);
 }
 
-void mbarrier_arrive(void* barrier) {
+void mbarrier_arrive(void* barrier, bool passes_writes) {
   constexpr const char* kOperation = "mbarrier.arrive";
+  profile_arrival(barrier, kOperation);
   MbarrierState& state = find(barrier, kOperation);
   if (state.block != self().block) require_fenced(state, kOperation);
   if (state.pending == 0) {
     fail(Fault::kInvalidUse,
          concatenate(kOperation, ": more arrivals than the phase expects (", describe(state), ")"));
   }
+  trace_arrival(state.block, state.offset, state.phase, kOperation);
+  if (passes_writes || state.block == self().block) {
+    release_to(state.arrived);
+  } else {
+    release_to(state.reads);
+  }
+  if (self().order) state.reads.join(self().order->reads);
   --state.pending;
   complete_if_due(state);
 }
@@ -181,33 +228,52 @@ void mbarrier_expect_tx(void* barrier, uint32_t bytes) {
 bool mbarrier_try_wait(void* barrier, uint32_t parity) {
   constexpr const char* kOperation = "mbarrier.try_wait";
   MbarrierState& state = find(barrier, kOperation);
-  if (complete(state, parity)) return true;
+  const TracedWait traced(traced_wait(state, parity));
   PhaseWait wait(state, state.phase);
-  if (wait.holds()) return true;
-  yield(kOperation);
-  return wait.holds();
+  bool done = complete(state, parity) || wait.holds();
+  if (!done) {
+    yield(kOperation);
+    done = wait.holds();
+  }
+  if (done) acquire(state);
+  return done;
 }
 
 void mbarrier_wait(void* barrier, uint32_t parity) {
   constexpr const char* kOperation = "mbarrier.try_wait";
   MbarrierState& state = find(barrier, kOperation);
-  if (complete(state, parity)) return;
+  const TracedWait traced(traced_wait(state, parity));
   PhaseWait wait(state, state.phase);
-  wait_until(kOperation, static_cast<Condition&>(wait));
+  profile_wait(barrier, kOperation);
+  if (!complete(state, parity)) wait_until(kOperation, static_cast<Condition&>(wait));
+  acquire(state);
 }
 
-void mbarrier_add_transfer(void* barrier, uint32_t bytes, std::function<void()> land,
-                           const char* operation) {
+void mbarrier_add_transfer(void* barrier, uint32_t bytes, std::function<void(uint32_t stream)> land,
+                           const char* operation, bool by_thread) {
   MbarrierState& state = find(barrier, operation);
   require_fenced(state, operation);
+  profile_arrival(barrier, operation);
+  if (by_thread) release_to(state.arrived);
+  trace_copy(land, operation, bytes, state.block, state.offset);
   state.transfers.push_back({bytes, std::move(land)});
 }
 
-void fence_mbarrier_init() { ++self().init_fences; }
+Stream mbarrier_stream(void* barrier, const char* operation) {
+  const MbarrierState& state = find(barrier, operation);
+  return {state.stream, state.block->streams[state.stream]};
+}
+
+void fence_mbarrier_init() {
+  ++self().init_fences;
+  release_to(self().ordering().inits);
+}
 
 void fence_proxy_async() {
-  ++self().proxy_fences;
-  ++self().init_fences;
+  Thread& me = self();
+  ++me.proxy_fences;
+  ++me.init_fences;
+  me.ordering().fenced = me.clock;
 }
 
 void finish_copies(Block& block) {

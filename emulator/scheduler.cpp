@@ -8,6 +8,10 @@
 #include <cstring>
 #include <thread>
 
+#include "emulator/profile.hpp"
+#include "emulator/trace.hpp"
+#include "emulator/wgmma.hpp"
+
 namespace ws::emulator {
 namespace {
 
@@ -127,6 +131,7 @@ void Scheduler::execute(Thread& thread) {
   thread.block->started = true;
   ++group_->switches;
   try {
+    const TracedThread traced;
     group_->body(thread.block->shared);
     thread_ended(thread);
   } catch (const Cancelled&) {  // another thread's failure is the one to tell
@@ -134,21 +139,34 @@ void Scheduler::execute(Thread& thread) {
     if (!group_->failure) group_->failure = std::current_exception();
     group_->cancelled = true;
   }
-  current_thread = nullptr;
   thread.finished = true;
   ++group_->finished;
+  if (!group_->cancelled) {
+    try {
+      leave_barriers(*thread.block);
+    } catch (...) {
+      group_->failure = std::current_exception();
+      group_->cancelled = true;
+    }
+  }
+  current_thread = nullptr;
 }
 
 void Scheduler::thread_ended(Thread& thread) {
   Block& block = *thread.block;
   if (thread.async) finish_copies(thread);
-  if (++block.exited == block.threads && block.async) finish_copies(block);
+  const bool multiplies = block.async && block.async->wgmma;
+  if (multiplies) finish_products(thread);
+  if (++block.exited == block.threads && block.async) {
+    finish_copies(block);
+    if (multiplies) finish_products(block);
+  }
   ClusterBarrier& cluster = group_->cluster_of(thread);
   --cluster.live;
+  if (group_->shape.cluster > 1) release_to(cluster.arrived);  // who has exited counts as arrived
   const bool counted = thread.cluster_arrived && thread.cluster_generation == cluster.generation;
   if (!counted && --cluster.missing == 0 && !cluster.waiting.empty()) {
-    ++cluster.generation;
-    cluster.missing = cluster.live;
+    cluster.complete();
     release(*group_, cluster.waiting);
   }
 }
@@ -156,14 +174,17 @@ void Scheduler::thread_ended(Thread& thread) {
 // Puts any of the ready threads last; or says that conditions should be looked at before they must.
 bool Scheduler::permute() {
   Group& group = *group_;
-  if (!group.conditional.empty() && group.random() % 64 == 0) return false;
+  if (!group.conditional.empty() && group.random() % (8 + group.conditional.size() / 4) == 0)
+    return false;
   std::swap(group.ready[group.random() % group.ready.size()], group.ready.back());
   return true;
 }
 
 void Scheduler::preempt(Thread& me) {
   // Not where the main stack acts for a thread, whose condition it looks at.
-  if (active_ == &main_ || group_->random() % 32 != 0) return;
+  constexpr uint64_t kMostBetween = 16;
+  if (active_ == &main_ || --until_preemption_ > 0) return;
+  until_preemption_ = 1 + static_cast<int>(group_->random() % kMostBetween);
   group_->ready.push_back(&me);
   suspend(me);
 }
@@ -187,55 +208,118 @@ void Scheduler::wake_conditional() {
   release(group, woken);
 }
 
-// Lets threads that yielded try again; false once they have done nothing else for too long. A store
-// is progress; for other groups, which may run on other cores, a spinning one waits some seconds.
-bool Scheduler::wake_yielded() {
-  constexpr uint64_t kPasses = 10000;
-  Group& group = *group_;
-  const uint64_t stores = local_counts[static_cast<size_t>(Count::kGlobalStores)] +
-                          local_counts[static_cast<size_t>(Count::kSharedStoreBytes)];
-  if (std::exchange(stores_seen_, stores) != stores) idle_passes_ = 0;
-  if (++idle_passes_ > kPasses) {
-    const bool alone = group.blocks.size() == static_cast<size_t>(group.shape.blocks);
-    if (alone || idle_passes_ > kPasses + 5000) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  release(group, group.yielded);
-  return true;
-}
-
-void Scheduler::run(Group& group) {
+// Runs the group's threads until all have ended, or nobody can go on but by what others do.
+Scheduler::Step Scheduler::step(Group& group) {
   group_ = &group;
-  group.scheduler = this;
-  idle_passes_ = 0;
-  group.ready.reserve(group.threads.size());
-  for (Thread& thread : group.threads) group.ready.push_back(&thread);
-  if (group.options.order == Order::kForward) std::ranges::reverse(group.ready);
-  while (!group.failure) {
+  release(group, group.yielded);  // since the last step
+  for (;;) {
     if (Thread* next = pick()) switch_to(runner_of(*next));
-    if (group.failure) break;
+    if (group.failure) return Step::kFailed;
     wake_conditional();
+    if (group.failure) return Step::kFailed;
     if (!group.ready.empty()) {
-      idle_passes_ = 0;
+      group.idle_passes = 0;
     } else if (!group.yielded.empty()) {
-      if (!wake_yielded()) group.failure = std::make_exception_ptr(stuck(group));
+      // A store is progress.
+      const uint64_t now = progress + local_counts[static_cast<size_t>(Count::kGlobalStores)] +
+                           local_counts[static_cast<size_t>(Count::kSharedStoreBytes)];
+      if (std::exchange(group.progress_seen, now) != now) group.idle_passes = 0;
+      ++group.idle_passes;
+      return Step::kWaits;
     } else if (group.finished == group.threads.size()) {
-      break;
-    } else if (!group.failure) {
+      return Step::kDone;
+    } else {
       group.failure = std::make_exception_ptr(stuck(group));
+      return Step::kFailed;
     }
   }
-  if (group.failure) cancel();
-  count(Count::kSwitches, group.switches);
-  trim(kIdleRunners);
-  group_ = nullptr;
-  if (group.failure) std::rethrow_exception(group.failure);
 }
 
-void Scheduler::cancel() {
-  group_->cancelled = true;
-  for (Thread& thread : group_->threads) {
+// Whether no group of this host thread has done anything but yield for too long, and those of other
+// host threads have neither, or not for some seconds.
+bool Scheduler::stuck_for_ever(std::span<const std::unique_ptr<Group>> groups) {
+  constexpr uint64_t kPasses = 10000;
+  constexpr uint64_t kMilliseconds = 20;
+  constexpr uint64_t kMillisecondsOfOthers = 5000;
+  std::atomic<int>& busy = groups.front()->launch.busy;
+  const uint64_t least = (*std::ranges::min_element(groups, {}, &Group::idle_passes))->idle_passes;
+  const bool idle = least > kPasses;
+  if (idle != waits_) {
+    busy += idle ? -1 : 1;
+    waits_ = idle;
+  }
+  if (!idle) return false;
+  if (groups.front()->blocks.size() == static_cast<size_t>(groups.front()->shape.blocks))
+    return true;
+  if (least > kPasses + (busy <= 0 ? kMilliseconds : kMillisecondsOfOthers)) return true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return false;
+}
+
+void Scheduler::run(std::unique_ptr<Group> first,
+                    FunctionRef<std::unique_ptr<Group>()> next_group) {
+  constexpr uint64_t kPassesAlone = 64;
+  constexpr size_t kMostGroups = 512;
+  const auto begin = [this](Group& group) {
+    group.scheduler = this;
+    group.ready.reserve(group.threads.size());
+    for (Thread& thread : group.threads) group.ready.push_back(&thread);
+    if (group.options.order == Order::kForward) std::ranges::reverse(group.ready);
+  };
+  until_preemption_ = 1;
+  Launch& launch = first->launch;
+  std::vector<std::unique_ptr<Group>> groups;
+  groups.push_back(std::move(first));
+  begin(*groups.front());
+  std::exception_ptr failure;
+  for (size_t at = 0; !groups.empty() && !failure;) {
+    Group& group = *groups[at];
+    switch (step(group)) {
+      case Step::kFailed: failure = group.failure; break;
+      case Step::kDone:
+        count(Count::kSwitches, group.switches);
+        end_profile_of_group(group.blocks);
+        groups.erase(groups.begin() + static_cast<ptrdiff_t>(at));
+        break;
+      case Step::kWaits:
+        if (group.idle_passes % kPassesAlone == 0 && groups.size() < kMostGroups) {
+          if (auto another = next_group()) {
+            begin(*another);
+            groups.push_back(std::move(another));
+          }
+        }
+        if (launch.failed) {
+          failure = std::make_exception_ptr(Cancelled{});  // the launch tells the first one
+        } else if (stuck_for_ever(groups)) {
+          failure = std::make_exception_ptr(stuck(group));
+        }
+        ++at;
+        break;
+    }
+    if (at >= groups.size()) at = 0;
+  }
+  if (failure) {
+    for (const auto& group : groups) cancel(*group);
+  }
+  groups.clear();
+  trim(kIdleRunners);
+  group_ = nullptr;
+  if (std::exchange(waits_, false)) ++launch.busy;
+  if (failure) std::rethrow_exception(failure);
+}
+
+void Scheduler::cancel(Group& group) {
+  group_ = &group;
+  group.cancelled = true;
+  for (Thread& thread : group.threads) {
     if (thread.runner != nullptr && !thread.finished) switch_to(*thread.runner);
+  }
+}
+
+Group::~Group() {
+  for (const Thread& thread : threads) shared.end_epoch(thread.epoch);
+  for (const Block& block : blocks) {
+    for (const uint32_t epoch : block.streams) shared.end_epoch(epoch);
   }
 }
 
@@ -245,15 +329,25 @@ ClusterBarrier& Group::cluster_of(const Thread& thread) {
 
 // ---- Reports -----------------------------------------------------------------------------------
 
+std::string to_string(const Place& place) {
+  return concatenate(source_path(place.file_name()), ":", place.line());
+}
+
 FaultError make_fault(Fault fault, const Thread& thread, const std::string& message) {
   const LaunchShape& shape = thread.block->group->shape;
   ErrorContext context;
   context.launch =
       concatenate("blocks=", shape.blocks, " threads=", shape.threads, " cluster=", shape.cluster,
                   " shared=", shape.shared_bytes, shape.cooperative ? " cooperative" : "");
-  context.place = concatenate("block ", thread.block->index, ", thread ", thread.index,
-                              thread.waiting_for ? ", in " : "",
-                              thread.waiting_for ? thread.waiting_for : "", " (emulator)");
+  const Options& options = thread.block->group->options;
+  if (options.order != Order::kForward) {
+    context.launch += concatenate(" order=", to_string(options.order));
+    if (options.order == Order::kRandom) context.launch += concatenate(" seed=", options.seed);
+  }
+  context.place =
+      concatenate(thread.place.line() != 0 ? to_string(thread.place) + ", " : "", "block ",
+                  thread.block->index, ", thread ", thread.index, thread.waiting_for ? ", in " : "",
+                  thread.waiting_for ? thread.waiting_for : "", " (emulator)");
   return {fault, thread.block->index, thread.index, concatenate(to_string(fault), ": ", message),
           context};
 }
@@ -264,6 +358,7 @@ std::string whereabouts(const Thread& thread) {
   std::string text = concatenate("block ", thread.block->index, ", thread ", thread.index);
   if (thread.finished) return text + " has exited";
   text += concatenate(" waits in ", thread.waiting_for ? thread.waiting_for : "nothing");
+  if (thread.place.line() != 0) text += concatenate(" at ", to_string(thread.place));
   if (thread.until != nullptr) {
     const std::string state = thread.until->describe();
     if (!state.empty()) text += concatenate(" (", state, ")");

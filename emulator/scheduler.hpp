@@ -1,6 +1,7 @@
 // Fibers and the scheduler that runs them: one Scheduler per host thread, one Group at a time.
 #pragma once
 
+#include <atomic>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
 #include <exception>
@@ -8,6 +9,8 @@
 
 #include "emulator/async.hpp"
 #include "emulator/emulator.hpp"
+#include "emulator/profile.hpp"
+#include "emulator/shared_memory.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -25,19 +28,53 @@ struct ClusterBarrier {
   int live = 0;     // running threads
   uint64_t generation = 0;
   std::vector<Thread*> waiting;
+  ClockSum arrived;        // of those who have
+  ClockSum inits_arrived;  // ... and the mbarriers' initialisations that they pass on
+  Clock clock;             // of all, when the last generation was complete
+  Clock inits;
+
+  void complete() {
+    ++generation;
+    missing = live;
+    clock = arrived.take();
+    inits = inits_arrived.take();
+  }
 };
 
 class Scheduler;
+class GlobalMemory;
+
+// What the groups of a launch share.
+struct Launch {
+  const Options& options;
+  GlobalMemory& memory;
+  std::atomic<bool> failed = false;
+  std::atomic<int> busy = 0;  // host threads that do not just wait for others
+};
 
 // Blocks that may wait for each other: a cluster, or all blocks of a cooperative grid.
 struct Group {
-  Group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body, const Options& options)
-      : shape(shape), body(body), options(options) {}
+  Group(const LaunchShape& shape, FunctionRef<void(std::byte*)> body, size_t blocks, Launch& launch)
+      : shape(shape),
+        body(body),
+        options(launch.options),
+        launch(launch),
+        loads_by_windows(!shape.overlaps && !profiling),
+        blocks(blocks),
+        shared(blocks, shape.shared_bytes, options.uses(Detector::kSharedRaces)),
+        first_epoch(shared.first_epoch()) {}
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group();
 
   const LaunchShape& shape;
   FunctionRef<void(std::byte*)> body;
-  Options options;
+  const Options& options;
+  Launch& launch;
+  const bool loads_by_windows;  // most loads need no look at each (global_memory.hpp)
   std::vector<Block> blocks;
+  SharedMemory shared;
+  const uint32_t first_epoch;  // older ones are another group's
   std::vector<Thread> threads;
   std::vector<ClusterBarrier> clusters;
   int grid_arrived = 0;
@@ -49,6 +86,8 @@ struct Group {
   size_t finished = 0;
   std::mt19937_64 random;
   uint64_t switches = 0;
+  uint64_t idle_passes = 0;  // in which threads did nothing but yield
+  uint64_t progress_seen = 0;
   std::exception_ptr failure;
   bool cancelled = false;  // after a failure: threads that wait are unwound
   Scheduler* scheduler = nullptr;
@@ -78,8 +117,10 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
   ~Scheduler() { trim(0); }
 
-  // Runs the group's threads to their end; throws the first failure.
-  void run(Group& group);
+  // Runs the group's threads to their end; throws the first failure. While they only wait for what
+  // they do not bring about themselves, the next groups begin, as on a GPU more blocks are
+  // resident.
+  void run(std::unique_ptr<Group> first, FunctionRef<std::unique_ptr<Group>()> next_group);
 
   // Called by the running thread, which has put itself where it will be found again: others run.
   void suspend(Thread& me);
@@ -107,9 +148,11 @@ class Scheduler {
   void loop(Runner& me);
   void execute(Thread& thread);
   void thread_ended(Thread& thread);
+  enum class Step { kDone, kFailed, kWaits };
+  Step step(Group& group);
+  bool stuck_for_ever(std::span<const std::unique_ptr<Group>> groups);
   void wake_conditional();
-  bool wake_yielded();
-  void cancel();
+  void cancel(Group& group);
   void trim(size_t keep);
 
   Group* group_ = nullptr;
@@ -118,8 +161,8 @@ class Scheduler {
   Runner* previous_ = nullptr;  // who switched to the active one
   std::vector<std::unique_ptr<Runner>> runners_;
   std::vector<Runner*> idle_;
-  uint64_t idle_passes_ = 0;  // in which threads did nothing but yield
-  uint64_t stores_seen_ = 0;
+  int until_preemption_ = 1;  // accesses
+  bool waits_ = false;        // for other host threads
 };
 
 // What a switch goes through is inlined into the few functions that wait: a processor predicts
@@ -172,6 +215,9 @@ class Scheduler {
   if (group_->cancelled) [[unlikely]]
     throw Cancelled{};
 }
+
+// A thread has exited: barriers that wait for it no longer do.
+void leave_barriers(Block& block);
 
 // The error for a group in which no thread can go on.
 FaultError stuck(Group& group);

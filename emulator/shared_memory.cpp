@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <new>
 
 #include "emulator/async.hpp"
@@ -14,17 +15,6 @@
 
 namespace ws::emulator {
 namespace {
-
-// Memory that a host thread keeps from group to group.
-struct Arena {
-  std::byte* memory = nullptr;
-  size_t size = 0;
-  Arena() = default;
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  ~Arena() { std::free(memory); }
-};
-thread_local Arena arena;
 
 // Who wrote a word last with an ordinary store, if no fence.proxy.async of that thread has come
 // since: the thread in the cluster, plus 1, above the number of its fences so far. 0: nobody, or a
@@ -64,13 +54,9 @@ Block* owner(const void* pointer) {
   return holds(block, p) ? &block : nullptr;
 }
 
-struct Place {
-  Block& block;
-  size_t offset;
-  uint8_t* state() const { return block.state + offset; }
-};
+uint8_t* state_of(const SharedBytes& place) { return place.block.state + place.offset; }
 
-Place place_of(const void* pointer, size_t bytes, const char* operation) {
+SharedBytes place_of(const void* pointer, size_t bytes, const char* operation) {
   Block* block = owner(pointer);
   if (block == nullptr) {
     fail(Fault::kOutOfRange, concatenate(operation, ": the address is not in shared memory"));
@@ -93,7 +79,7 @@ Place place_of(const void* pointer, size_t bytes, const char* operation) {
                        "gone: a cluster kernel must end with a cluster barrier"));
     }
   }
-  return {*block, offset};
+  return {*block, offset, bytes};
 }
 
 // Whether all states are just kWritten; eight at a time, for this is on every access's path.
@@ -111,10 +97,10 @@ bool all_plain(const uint8_t* state, size_t bytes) {
   return true;
 }
 
-void require_written(const Place& place, size_t bytes, const char* operation) {
-  const uint8_t* state = place.state();
-  if (all_plain(state, bytes)) return;
-  for (size_t i = 0; i < bytes; ++i) {
+void require_written(const SharedBytes& place, const char* operation) {
+  const uint8_t* state = state_of(place);
+  if (all_plain(state, place.bytes)) return;
+  for (size_t i = 0; i < place.bytes; ++i) {
     if ((state[i] & kInFlight) != 0) {
       fail(Fault::kUnwrittenRead, concatenate(operation, " reads shared byte ", place.offset + i,
                                               ", whose copy has not landed: a wait is missing"));
@@ -127,9 +113,9 @@ void require_written(const Place& place, size_t bytes, const char* operation) {
 }
 
 // Fails where something still needs the bytes as they are.
-void require_free(const Place& place, size_t bytes, const char* operation) {
-  const uint8_t* state = place.state();
-  for (size_t i = 0; i < bytes; ++i) {
+void require_free(const SharedBytes& place, const char* operation) {
+  const uint8_t* state = state_of(place);
+  for (size_t i = 0; i < place.bytes; ++i) {
     if ((state[i] & (kInFlight | kReaders | kMbarrier)) == 0) continue;
     const char* why = (state[i] & kMbarrier) != 0 ? ", part of an mbarrier (mbarrier.inval first)"
                       : (state[i] & kInFlight) != 0
@@ -141,19 +127,33 @@ void require_free(const Place& place, size_t bytes, const char* operation) {
   }
 }
 
-void set_writer(const Place& place, size_t bytes, uint32_t writer) {
-  if (bytes == 0) return;
-  std::fill(place.block.writer + place.offset / 4,
-            place.block.writer + (place.offset + bytes - 1) / 4 + 1, writer);
+void hold(const SharedBytes& place) {
+  uint8_t* state = state_of(place);
+  // The most that can be counted stays: better to miss an early store than to report a proper one.
+  for (size_t i = 0; i < place.bytes; ++i) {
+    if (state[i] < kReaders) state[i] = static_cast<uint8_t>(state[i] + kReader);
+  }
 }
 
-void require_fenced(const Place& place, size_t bytes, const char* operation) {
-  if (bytes == 0) return;
+void set_writer(const SharedBytes& place, uint32_t writer) {
+  if (place.bytes == 0) return;
+  std::fill(place.block.writer + place.offset / 4,
+            place.block.writer + (place.offset + place.bytes - 1) / 4 + 1, writer);
+}
+
+void require_fenced(const SharedBytes& place, const char* operation) {
+  if (place.bytes == 0) return;
   uint32_t checked = 0;
-  for (size_t word = place.offset / 4; word <= (place.offset + bytes - 1) / 4; ++word) {
+  for (size_t word = place.offset / 4; word <= (place.offset + place.bytes - 1) / 4; ++word) {
     const uint32_t writer = place.block.writer[word];
     if (writer == checked) continue;
-    if (const Thread* thread = unfenced(writer)) {
+    const Thread* const thread = unfenced(writer);
+    // Nor has the running one executed it after it had seen the write.
+    if (thread != nullptr &&
+        !(self().order && self().order->fenced.has_seen(
+                              thread->block->index, actor_of_thread(thread->index),
+                              place.block.races != nullptr ? place.block.races[word].write.epoch
+                                                           : thread->epoch))) {
       fail(Fault::kInvalidUse,
            concatenate(operation, " reaches shared byte ", word * 4, ", which block ",
                        thread->block->index, ", thread ", thread->index,
@@ -167,20 +167,64 @@ void require_fenced(const Place& place, size_t bytes, const char* operation) {
 
 // ---- Memory of a group -------------------------------------------------------------------------
 
-SharedMemory::SharedMemory(size_t blocks, size_t bytes)
-    : bytes_(bytes), capacity_((bytes + 1023) / 1024 * 1024) {
-  const size_t total = blocks * capacity_;
-  if (total == 0) return;
-  if (arena.size < 3 * total) {
-    std::free(arena.memory);
-    arena.size = 0;
-    arena.memory = static_cast<std::byte*>(std::aligned_alloc(1024, 3 * total));
-    if (arena.memory == nullptr) throw std::bad_alloc();
-    arena.size = 3 * total;
+// Memory that a host thread keeps from group to group; a second one where it runs a group within
+// another's wait.
+struct SharedMemory::Arena {
+  std::byte* memory = nullptr;
+  size_t size = 0;
+  RaceWord* races = nullptr;
+  size_t words = 0;
+  uint32_t first_epoch = 1;
+  uint32_t next_epoch = 1;
+  bool taken = false;
+
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() {
+    std::free(memory);
+    std::free(races);
   }
-  data_ = arena.memory;
+
+  void make_room(size_t bytes, size_t race_words) {
+    if (size < bytes) {
+      std::free(memory);
+      size = 0;
+      memory = static_cast<std::byte*>(std::aligned_alloc(1024, bytes));
+      if (memory == nullptr) throw std::bad_alloc();
+      size = bytes;
+    }
+    // What former groups have left is older than first_epoch; before epochs run out all begins
+    // anew.
+    constexpr uint32_t kMostEpochs = 1u << 31;
+    first_epoch = next_epoch;
+    if (words >= race_words && first_epoch < kMostEpochs) return;
+    std::free(races);
+    words = 0;
+    first_epoch = next_epoch = 1;
+    races = static_cast<RaceWord*>(std::calloc(std::max<size_t>(race_words, 1), sizeof(RaceWord)));
+    if (races == nullptr) throw std::bad_alloc();
+    words = race_words;
+  }
+};
+
+SharedMemory::Arena& SharedMemory::free_arena() {
+  thread_local std::deque<Arena> arenas;
+  auto at = std::ranges::find(arenas, false, &Arena::taken);
+  Arena& arena = at != arenas.end() ? *at : arenas.emplace_back();
+  arena.taken = true;
+  return arena;
+}
+
+SharedMemory::SharedMemory(size_t blocks, size_t bytes, bool with_races)
+    : arena_(free_arena()), bytes_(bytes), capacity_((bytes + 1023) / 1024 * 1024) {
+  const size_t total = blocks * capacity_;
+  arena_.make_room(3 * total, with_races ? total / 4 : 0);
+  if (total == 0) return;
+  data_ = arena_.memory;
   state_ = reinterpret_cast<uint8_t*>(data_ + total);
   writer_ = reinterpret_cast<uint32_t*>(data_ + 2 * total);
+  if (with_races) races_ = arena_.races;
   std::memset(data_, kPoisonByte, total);
   std::memset(state_, 0, total);
   std::memset(writer_, 0, total);
@@ -193,8 +237,14 @@ SharedMemory::SharedMemory(size_t blocks, size_t bytes)
 
 SharedMemory::~SharedMemory() {
 #if WS_ASAN
-  if (arena.size > 0) __asan_unpoison_memory_region(arena.memory, arena.size);
+  if (arena_.size > 0) __asan_unpoison_memory_region(arena_.memory, arena_.size);
 #endif
+  arena_.taken = false;
+}
+
+uint32_t SharedMemory::first_epoch() const { return arena_.first_epoch; }
+void SharedMemory::end_epoch(uint32_t last) {
+  arena_.next_epoch = std::max(arena_.next_epoch, last + 1);
 }
 
 void SharedMemory::give(Block& block, size_t index) const {
@@ -206,6 +256,7 @@ void SharedMemory::give(Block& block, size_t index) const {
   block.shared_bytes = bytes_;
   block.state = state_ + index * capacity_;
   block.writer = writer_ + index * capacity_ / 4;
+  if (races_ != nullptr) block.races = races_ + index * capacity_ / 4;
 }
 
 // ---- Addresses ---------------------------------------------------------------------------------
@@ -242,7 +293,7 @@ bool is_shared(const void* pointer) { return owner(pointer) != nullptr; }
 // ---- Access ------------------------------------------------------------------------------------
 
 void check_shared(const void* pointer, size_t bytes, size_t alignment, const char* operation) {
-  const Place place = place_of(pointer, bytes, operation);
+  const SharedBytes place = place_of(pointer, bytes, operation);
   if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0) {
     fail(Fault::kMisaligned, concatenate(operation, " of ", bytes, " bytes at shared byte ",
                                          place.offset, ", which is not a multiple of ", alignment));
@@ -262,58 +313,109 @@ void maybe_preempt() {
 }  // namespace
 
 void read_shared(const void* pointer, size_t bytes, const char* operation) {
-  maybe_preempt();
-  require_written(place_of(pointer, bytes, operation), bytes, operation);
+  const SharedBytes place = place_of(pointer, bytes, operation);
+  require_written(place, operation);
+  race_read(place, operation);
 }
 
-void write_shared(void* pointer, size_t bytes, const char* operation) {
-  const Place place = place_of(pointer, bytes, operation);
-  if (!all_plain(place.state(), bytes)) {
-    require_free(place, bytes, operation);
-    std::memset(place.state(), kWritten, bytes);
-  }
-  set_writer(place, bytes, writer_of(self()));
+bool read_shared_row(const void* pointer, size_t bytes, const char* operation) {
+  const SharedBytes place = place_of(pointer, bytes, operation);
+  const uint8_t* state = state_of(place);
+  const bool nothing = std::all_of(state, state + bytes, [](uint8_t s) { return s == 0; });
+  if (!nothing) require_written(place, operation);
+  race_read(place, operation);
+  return !nothing;
+}
+
+void write_shared(void* pointer, const void* source, size_t bytes, const char* operation) {
   maybe_preempt();
+  self().looks = 0;
+  const SharedBytes place = place_of(pointer, bytes, operation);
+  const bool known = all_plain(state_of(place), bytes);
+  if (!known) {
+    require_free(place, operation);
+    std::memset(state_of(place), kWritten, bytes);
+  }
+  race_write(place, operation, !known || std::memcmp(pointer, source, bytes) != 0);
+  set_writer(place, writer_of(self()));
+  std::memcpy(pointer, source, bytes);
+  maybe_preempt();
+}
+
+void load_shared(void* registers, const void* shared, size_t bytes) {
+  maybe_preempt();
+  read_shared(shared, bytes, "shared load");
+  watch_for_spins(shared, "shared load");
+  count(Count::kSharedLoadBytes, bytes);
+  std::memcpy(registers, shared, bytes);
+  maybe_preempt();
+}
+
+void store_shared(void* shared, const void* registers, size_t bytes) {
+  write_shared(shared, registers, bytes, "shared store");
+  count(Count::kSharedStoreBytes, bytes);
 }
 
 void read_shared_async(const void* pointer, size_t bytes, const char* operation) {
-  const Place place = place_of(pointer, bytes, operation);
-  require_written(place, bytes, operation);
-  require_fenced(place, bytes, operation);
+  const SharedBytes place = place_of(pointer, bytes, operation);
+  require_written(place, operation);
+  race_check_read(place, operation);
+  require_fenced(place, operation);
 }
 
 void poison_shared(void* pointer, size_t bytes, bool async_proxy, const char* operation) {
-  const Place place = place_of(pointer, bytes, operation);
-  require_free(place, bytes, operation);
-  if (async_proxy) require_fenced(place, bytes, operation);
+  const SharedBytes place = place_of(pointer, bytes, operation);
+  require_free(place, operation);
+  race_check_write(place, operation);
+  if (async_proxy) require_fenced(place, operation);
   std::memset(pointer, kPoisonByte, bytes);
-  std::memset(place.state(), kInFlight, bytes);
+  std::memset(state_of(place), kInFlight, bytes);
 }
 
-void unpoison_shared(void* pointer, size_t bytes, bool async_proxy) {
-  const Place place = place_of(pointer, bytes, "copy");
-  std::memset(place.state(), kWritten, bytes);
-  set_writer(place, bytes, async_proxy ? 0 : writer_of(self()));
+void land_shared(void* pointer, size_t bytes) {
+  const Thread& me = self();
+  const SharedBytes place = place_of(pointer, bytes, "copy");
+  std::memset(state_of(place), kWritten, bytes);
+  set_writer(place, writer_of(me));
+  race_note_write(place, actor_of_thread(me.index), me.epoch);
 }
 
-void hold_shared(const void* pointer, size_t bytes) {
-  uint8_t* state = place_of(pointer, bytes, "store").state();
-  // The most that can be counted stays: better to miss an early store than to report a proper one.
-  for (size_t i = 0; i < bytes; ++i) {
-    if (state[i] < kReaders) state[i] = static_cast<uint8_t>(state[i] + kReader);
+void land_shared(void* pointer, size_t bytes, uint32_t stream) {
+  const SharedBytes place = place_of(pointer, bytes, "copy");
+  std::memset(state_of(place), kWritten, bytes);
+  set_writer(place, 0);
+  race_note_write(place, stream, place.block.streams[stream]);
+}
+
+void product_reads(const void* pointer, size_t bytes, const ProductRead& how,
+                   const char* operation) {
+  const SharedBytes place = place_of(pointer, bytes, operation);
+  if (how.checks) {
+    require_written(place, operation);
+    race_check_read(place, operation);
+    require_fenced(place, operation);
   }
+  if (how.holds) hold(place);
+  if (how.notes) race_note_read(place, how.stream, how.epoch);
 }
+
+void was_read_shared(const void* pointer, size_t bytes) {
+  const Thread& me = self();
+  race_note_read(place_of(pointer, bytes, "store"), actor_of_thread(me.index), me.epoch);
+}
+
+void hold_shared(const void* pointer, size_t bytes) { hold(place_of(pointer, bytes, "store")); }
 
 void release_shared(const void* pointer, size_t bytes) {
-  uint8_t* state = place_of(pointer, bytes, "store").state();
+  uint8_t* state = state_of(place_of(pointer, bytes, "store"));
   for (size_t i = 0; i < bytes; ++i) {
     if (state[i] >= kReader) state[i] = static_cast<uint8_t>(state[i] - kReader);
   }
 }
 
 void mark_mbarrier(void* pointer, bool alive) {
-  const Place place = place_of(pointer, sizeof(uint64_t), "mbarrier");
-  std::memset(place.state(), alive ? kWritten | kMbarrier : 0, sizeof(uint64_t));
+  const SharedBytes place = place_of(pointer, sizeof(uint64_t), "mbarrier");
+  std::memset(state_of(place), alive ? kWritten | kMbarrier : 0, sizeof(uint64_t));
 }
 
 }  // namespace ws::emulator

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/emulator.hpp"
+#include "emulator/shared_races.hpp"
 
 namespace ws::emulator {
 
@@ -21,18 +22,27 @@ enum ByteState : uint8_t {
 // group.
 class SharedMemory {
  public:
-  SharedMemory(size_t blocks, size_t bytes);
+  SharedMemory(size_t blocks, size_t bytes, bool with_races);
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
   ~SharedMemory();
   void give(Block& block, size_t index) const;
 
+  // What is known of accesses is kept from group to group, and told apart by epochs.
+  uint32_t first_epoch() const;
+  void end_epoch(uint32_t last);
+
  private:
+  struct Arena;
+  static Arena& free_arena();
+
+  Arena& arena_;
   size_t bytes_;     // of a block, as the launch asked
   size_t capacity_;  // of a block, whole kilobytes
   std::byte* data_ = nullptr;
   uint8_t* state_ = nullptr;
   uint32_t* writer_ = nullptr;
+  RaceWord* races_ = nullptr;
 };
 
 }  // namespace ws::emulator

@@ -5,8 +5,12 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <span>
 
 #include "emulator/async.hpp"
+#include "emulator/profile.hpp"
+#include "emulator/scheduler.hpp"
+#include "emulator/trace.hpp"
 #include "warpsmith/ptx/convert.hpp"
 #include "warpsmith/ptx/swizzle.hpp"
 
@@ -19,8 +23,8 @@ constexpr int kRows = 64;  // of A and D
 constexpr int kDepth = 16;
 constexpr int kThreads = 128;
 
-// What accumulator registers hold while a product is in flight: a NaN that nobody else writes.
-constexpr uint32_t kInFlightBits = 0x7FDEAD00u;
+constexpr int kWarps = 4;
+constexpr int kWarpRows = kRows / kWarps;
 
 // ---- Operands in shared memory -----------------------------------------------------------------
 
@@ -58,10 +62,10 @@ struct Operand {
     return static_cast<uint32_t>(descriptor >> bit & 0x3FFF) << 4;
   }
 
-  // Calls visit(chunk pointer, mn, k) for each chunk: 8 elements from (mn, k) along the major
-  // dimension.
+  // Calls visit(chunk pointer, mn, k) for each chunk of mn in [first, last): 8 elements from (mn,
+  // k) along the major dimension.
   template <class Visit>
-  void for_each_chunk(Visit&& visit) const {
+  void for_each_chunk(int first, int last, Visit&& visit) const {
     const auto row_bytes = static_cast<uint32_t>(ptx::swizzle_row_bytes(swizzle));
     const uint32_t row_chunks = row_bytes / 16;
     const bool plain = swizzle == ptx::Swizzle::kNone;
@@ -70,7 +74,7 @@ struct Operand {
       return shared_pointer(ptx::swizzled(swizzle, address + offset));
     };
     if (!mn_major) {
-      for (int mn = 0; mn < extent; ++mn) {
+      for (int mn = first; mn < last; ++mn) {
         const uint32_t row =
             static_cast<uint32_t>(mn) % 8 * row_bytes + static_cast<uint32_t>(mn) / 8 * stride;
         visit(at(row), mn, 0);
@@ -80,7 +84,7 @@ struct Operand {
       for (int k = 0; k < kDepth; ++k) {
         const uint32_t row = static_cast<uint32_t>(k) % 8 * row_bytes +
                              static_cast<uint32_t>(k) / 8 * (plain ? leading : stride);
-        for (int mn = 0; mn < extent; mn += 8) {
+        for (int mn = first; mn < last; mn += 8) {
           const auto chunk = static_cast<uint32_t>(mn) / 8;
           visit(at(row + (plain ? chunk * stride
                                 : chunk % row_chunks * 16 + chunk / row_chunks * leading)),
@@ -90,19 +94,22 @@ struct Operand {
     }
   }
 
-  // The hardware may read as soon as the product is issued and until it is waited for.
-  void hold() const {
-    for_each_chunk([](const std::byte* chunk, int, int) {
-      read_shared_async(chunk, 16, kName);
-      hold_shared(chunk, 16);
-    });
+  // All of them.
+  template <class Visit>
+  void for_each_chunk(Visit&& visit) const {
+    for_each_chunk(0, extent, visit);
+  }
+
+  // What the running thread's warp may have read, from its issue until it is waited for.
+  void use(int first, int last, const ProductRead& how) const {
+    for_each_chunk(first, last,
+                   [&](const std::byte* chunk, int, int) { product_reads(chunk, 16, how, kName); });
   }
 
   // Writes element (mn, k) to out[mn * mn_step + k * k_step], and lets the bytes go.
   void gather(bool bf16, float* out, int mn_step, int k_step) const {
     const int step = mn_major ? mn_step : k_step;
     for_each_chunk([&](const std::byte* chunk, int mn, int k) {
-      read_shared_async(chunk, 16, kName);
       uint16_t bits[8];
       std::memcpy(bits, chunk, sizeof(bits));
       float* to = out + mn * mn_step + k * k_step;
@@ -116,39 +123,55 @@ struct Operand {
 
 // ---- Products in flight ------------------------------------------------------------------------
 
-// Row and column of accumulator i of a thread (and, with two elements a register, of A's
-// registers).
-constexpr int fragment_row(int thread, int i) {
-  return 16 * (thread / 32) + thread % 32 / 4 + i / 2 % 2 * 8;
-}
-constexpr int fragment_column(int thread, int i) { return i / 4 * 8 + 2 * (thread % 4) + i % 2; }
+// Row, of its warp's 16, and column of accumulator i of a lane (and, with two elements a register,
+// of A's registers).
+constexpr int fragment_row(int lane, int i) { return lane / 4 + i / 2 % 2 * 8; }
+constexpr int fragment_column(int lane, int i) { return i / 4 * 8 + 2 * (lane % 4) + i % 2; }
 
-// The accumulators of a warpgroup while products on them are in flight.
+// The accumulators of a warp while products on them are in flight.
 struct Accumulator {
   int n;
-  std::array<float*, kThreads> registers;
-  std::vector<float> sum;  // [64, n]
-  int64_t last_group = 0;  // the youngest with a product on it
-  int products = 0;        // not yet computed
-  std::array<bool, kThreads> delivered{};
+  std::array<float*, kWarpSize> registers;
+  std::vector<float> sum;    // [16, n]
+  int64_t last_product = 0;  // on it
+  std::array<bool, kWarpSize> delivered{};
   int deliveries = 0;
 };
 
-struct PendingProduct {
-  WgmmaProduct call;
-  std::vector<float> a;  // [64, 16] if from registers
-  Accumulator* accumulator;
-  int64_t group;
+// One wgmma.mma_async, which four warps issue, each when it comes there.
+struct Product {
+  WgmmaProduct call;                                // as the first one did
+  std::array<Accumulator*, kWarps> accumulators{};  // null: not yet issued by that warp
+  std::vector<float> a;                             // [64, 16] if from registers
+  Clock checked;                                    // what the first one came after
+  int issued = 0;                                   // by warps
+};
+
+// Registers as they were.
+struct Registers {
+  const void* at;
+  int64_t product;  // that reads them
+  std::vector<std::byte> bytes;
+};
+
+struct Lane {
+  bool fenced = false;
+  std::vector<Registers> ready;  // as wgmma.fence found them
+  std::vector<Registers> read;   // of A, by products in flight
+  int64_t issued = 0;
+  int64_t done = 0;               // products that it has waited for
+  std::deque<int64_t> committed;  // by group: products issued at its commit
+  int64_t groups = 0;             // committed ones that are no longer in the queue
 };
 
 struct Warpgroup {
-  struct ThreadState {
-    int64_t commits = 0;  // groups that this thread has closed
-    bool fenced = false;
-  };
-  std::array<ThreadState, kThreads> threads;
-  std::vector<std::unique_ptr<Accumulator>> accumulators;
-  std::deque<PendingProduct> products;
+  std::array<Lane, kThreads> lanes;
+  std::array<int64_t, kWarps> issued{};  // products, by warp
+  std::array<std::vector<std::unique_ptr<Accumulator>>, kWarps> accumulators;
+  std::deque<Product> products;  // not yet computed
+  int64_t computed = 0;
+  std::array<Clock, kWarps> done;  // has seen what the warp has waited for
+  Clock all_done;                  // ... what any of them has
 };
 
 }  // namespace
@@ -159,26 +182,41 @@ struct WgmmaBlock {
 
 namespace {
 
-Warpgroup& warpgroup() {
-  const Thread& me = self();
-  std::shared_ptr<WgmmaBlock>& state = async_of(*me.block).wgmma;
+Warpgroup& warpgroup_of(const Thread& thread) {
+  std::shared_ptr<WgmmaBlock>& state = async_of(*thread.block).wgmma;
   if (state == nullptr) state = std::make_shared<WgmmaBlock>();
-  return state->warpgroups[static_cast<size_t>(me.index / kThreads)];
+  return state->warpgroups[static_cast<size_t>(thread.index / kThreads)];
 }
 
-Accumulator* find(Warpgroup& group, int thread, const float* d) {
-  for (const auto& accumulator : group.accumulators) {
-    const auto t = static_cast<size_t>(thread);
-    if (accumulator->registers[t] == d && !accumulator->delivered[t]) return accumulator.get();
+Lane& lane_of(Warpgroup& group, const Thread& thread) {
+  return group.lanes[static_cast<size_t>(thread.index % kThreads)];
+}
+
+size_t warp_of(const Thread& thread) { return static_cast<size_t>(thread.index % kThreads / 32); }
+
+Accumulator* find(Warpgroup& group, size_t warp, size_t lane, const float* d) {
+  for (const auto& accumulator : group.accumulators[warp]) {
+    if (accumulator->registers[lane] == d && !accumulator->delivered[lane])
+      return accumulator.get();
   }
   return nullptr;
 }
 
-// sum[64, n] += a[64, 16] * b[16, n]
+// Registers that have gone out of scope may be read here, and are, to see whether they still hold
+// the same.
+[[gnu::no_sanitize_address]] bool same_bytes(const void* registers,
+                                             std::span<const std::byte> bytes) {
+  const auto* now = static_cast<const volatile std::byte*>(registers);
+  bool same = true;
+  for (size_t i = 0; i < bytes.size(); ++i) same = same && now[i] == bytes[i];
+  return same;
+}
+
+// sum[16, n] += a[16, 16] * b[16, n]
 void multiply(const float* a, const float* b, float* sum, int n) {
   constexpr int kWidth = 8;
   for (int column = 0; column < n; column += kWidth) {
-    for (int m = 0; m < kRows; ++m) {
+    for (int m = 0; m < kWarpRows; ++m) {
       float total[kWidth];
       std::memcpy(total, sum + m * n + column, sizeof(total));
       for (int k = 0; k < kDepth; ++k) {
@@ -189,10 +227,9 @@ void multiply(const float* a, const float* b, float* sum, int n) {
   }
 }
 
-void compute(const PendingProduct& product) {
+void compute(const Product& product) {
   const WgmmaProduct& call = product.call;
   const int n = call.n;
-  Accumulator& accumulator = *product.accumulator;
   std::vector<float> from_shared;
   const float* a = product.a.data();
   if (call.a_registers == nullptr) {
@@ -202,87 +239,192 @@ void compute(const PendingProduct& product) {
   }
   std::vector<float> b(static_cast<size_t>(kDepth * n));  // [16, n]
   Operand(call.b, call.b_mn_major, n).gather(call.bf16, b.data(), 1, n);
-  if (!call.accumulate) std::ranges::fill(accumulator.sum, 0.0f);
-  multiply(a, b.data(), accumulator.sum.data(), n);
-  --accumulator.products;
+  for (Accumulator* accumulator : product.accumulators) {
+    if (!call.accumulate) std::ranges::fill(accumulator->sum, 0.0f);
+    multiply(a, b.data(), accumulator->sum.data(), n);
+    a += kWarpRows * kDepth;
+  }
 }
 
 // Gives a thread its accumulators. Fails if it has written to them while they were in flight.
-void deliver(Accumulator& accumulator, int thread) {
-  float* registers = accumulator.registers[static_cast<size_t>(thread)];
+void deliver(Accumulator& accumulator, size_t lane, bool checks) {
+  float* registers = accumulator.registers[lane];
   for (int i = 0; i < accumulator.n / 2; ++i) {
-    if (std::bit_cast<uint32_t>(registers[i]) != kInFlightBits) {
+    if (checks && std::bit_cast<uint32_t>(registers[i]) != kInFlightBits) {
       fail(Fault::kInvalidUse,
            concatenate("wgmma: accumulator ", i, " was written before the wait that covers it"));
     }
+    const auto thread = static_cast<int>(lane);
     registers[i] = accumulator.sum[static_cast<size_t>(fragment_row(thread, i) * accumulator.n +
                                                        fragment_column(thread, i))];
   }
-  accumulator.delivered[static_cast<size_t>(thread)] = true;
+  accumulator.delivered[lane] = true;
   ++accumulator.deliveries;
 }
 
-// All threads have arrived with `calls`.
-void issue(Warpgroup& group, std::span<const WgmmaProduct* const, kThreads> calls) {
-  const WgmmaProduct& call = *calls[0];
-  for (size_t t = 1; t < kThreads; ++t) {
-    const WgmmaProduct& other = *calls[t];
-    if (other.n != call.n || other.bf16 != call.bf16 || other.a != call.a || other.b != call.b ||
-        other.a_mn_major != call.a_mn_major || other.b_mn_major != call.b_mn_major ||
-        other.accumulate != call.accumulate ||
-        (other.a_registers == nullptr) != (call.a_registers == nullptr)) {
-      fail(Fault::kDivergence,
-           concatenate(kName, ": threads 0 and ", t, " of the warpgroup give different operands"));
-    }
-  }
-  count(Count::kMma);
+bool checks_registers() { return uses(Detector::kRegisters); }
 
-  Accumulator* accumulator = find(group, 0, call.d);
-  for (size_t t = 1; t < kThreads; ++t) {
-    if (find(group, static_cast<int>(t), calls[t]->d) != accumulator) {
+// What a lane brings to a product.
+struct Issue {
+  const WgmmaProduct* call;
+  Lane* lane;
+};
+
+void require_same(const WgmmaProduct& call, const WgmmaProduct& other, const char* who) {
+  if (other.n != call.n || other.bf16 != call.bf16 || other.a != call.a || other.b != call.b ||
+      other.a_mn_major != call.a_mn_major || other.b_mn_major != call.b_mn_major ||
+      other.accumulate != call.accumulate ||
+      (other.a_registers == nullptr) != (call.a_registers == nullptr)) {
+    fail(Fault::kDivergence, concatenate(kName, ": ", who, " give different operands"));
+  }
+}
+
+// The accumulators that the warp's lanes name: in flight already, or from now on.
+Accumulator& accumulator_of(Warpgroup& group, size_t warp,
+                            std::span<Issue* const, kWarpSize> lanes) {
+  const int n = lanes[0]->call->n;
+  Accumulator* accumulator = find(group, warp, 0, lanes[0]->call->d);
+  for (size_t t = 1; t < kWarpSize; ++t) {
+    if (find(group, warp, t, lanes[t]->call->d) != accumulator) {
       fail(Fault::kDivergence,
-           concatenate(kName, ": threads 0 and ", t, " of the warpgroup give accumulators of ",
+           concatenate(kName, ": lanes 0 and ", t, " of the warp give accumulators of ",
                        "which one is in flight, or both in different products"));
     }
   }
-  if (accumulator == nullptr) {
-    group.accumulators.push_back(std::make_unique<Accumulator>());
-    accumulator = group.accumulators.back().get();
-    accumulator->n = call.n;
-    accumulator->sum.resize(static_cast<size_t>(kRows * call.n));
-    for (int t = 0; t < kThreads; ++t) {
-      float* registers = calls[static_cast<size_t>(t)]->d;
-      accumulator->registers[static_cast<size_t>(t)] = registers;
-      for (int i = 0; i < call.n / 2; ++i) {
-        accumulator->sum[static_cast<size_t>(fragment_row(t, i) * call.n + fragment_column(t, i))] =
-            registers[i];
-        registers[i] = std::bit_cast<float>(kInFlightBits);
-      }
+  if (accumulator != nullptr) {
+    if (accumulator->n != n) {
+      fail(Fault::kInvalidUse, concatenate(kName, ": n = ", n, " on accumulators of n = ",
+                                           accumulator->n, " in flight"));
     }
-  } else if (accumulator->n != call.n) {
-    fail(Fault::kInvalidUse, concatenate(kName, ": n = ", call.n,
-                                         " on accumulators of n = ", accumulator->n, " in flight"));
+    return *accumulator;
+  }
+  accumulator = group.accumulators[warp].emplace_back(std::make_unique<Accumulator>()).get();
+  accumulator->n = n;
+  accumulator->sum.resize(static_cast<size_t>(kWarpRows * n));
+  for (size_t t = 0; t < kWarpSize; ++t) {
+    float* registers = lanes[t]->call->d;
+    accumulator->registers[t] = registers;
+    const auto lane = static_cast<int>(t);
+    for (int i = 0; i < n / 2; ++i) {
+      accumulator->sum[static_cast<size_t>(fragment_row(lane, i) * n + fragment_column(lane, i))] =
+          registers[i];
+      std::memcpy(&registers[i], &kInFlightBits, sizeof(float));
+    }
+  }
+  return *accumulator;
+}
+
+// All lanes of the warp have arrived.
+void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
+  const Thread& me = self();
+  const size_t warp = warp_of(me);
+  const WgmmaProduct& call = *lanes[0]->call;
+  for (size_t t = 1; t < kWarpSize; ++t) {
+    if (lanes[t]->lane->issued != lanes[0]->lane->issued ||
+        lanes[t]->lane->groups + static_cast<int64_t>(lanes[t]->lane->committed.size()) !=
+            lanes[0]->lane->groups + static_cast<int64_t>(lanes[0]->lane->committed.size())) {
+      fail(Fault::kDivergence,
+           concatenate(kName, ": lanes 0 and ", t, " of the warp have issued or committed ",
+                       "different numbers of products"));
+    }
+    require_same(call, *lanes[t]->call, concatenate("lanes 0 and ", t, " of the warp").c_str());
   }
 
-  PendingProduct product{call, {}, accumulator, group.threads[0].commits};
+  const auto stream = kProductStreams + static_cast<uint32_t>(me.warp());
+  const int64_t number = group.issued[warp]++;
+  trace_issue(trace::Flight::kProducts);
+  const auto place = static_cast<size_t>(number - group.computed);
+  const bool first = place == group.products.size();
+  if (first) {
+    count(Count::kMma);
+    me.block->multiplies = true;
+    if (profiling) {
+      profile_product(call.a_registers == nullptr, Operand(call.a, call.a_mn_major, kRows),
+                      Operand(call.b, call.b_mn_major, call.n), call.b);
+    }
+    Product& made = group.products.emplace_back();
+    made.call = call;
+    if (call.a_registers != nullptr) made.a.resize(kRows * kDepth);
+  }
+  Product& product = group.products[place];
+  if (!first) require_same(product.call, call, "two warps of the warpgroup");
+  // What the warp's products read is read until the warp has waited for them.
+  const uint32_t epoch = ++me.block->streams[stream];
+
+  const int first_row = static_cast<int>(warp) * kWarpRows;
   if (call.a_registers == nullptr) {
-    Operand(call.a, call.a_mn_major, kRows).hold();
-  } else {
-    product.a.resize(kRows * kDepth);
-    for (int t = 0; t < kThreads; ++t) {
-      for (int i = 0; i < 8; ++i) {
-        const uint32_t pair = calls[static_cast<size_t>(t)]->a_registers[i / 2];
-        const auto bits = static_cast<uint16_t>(pair >> (i % 2 * 16));
-        product.a[static_cast<size_t>(fragment_row(t, i) * kDepth + fragment_column(t, i))] =
-            call.bf16 ? ptx::cvt_f32_bf16(bits) : ptx::cvt_f32_f16(bits);
-      }
+    const Operand a(call.a, call.a_mn_major, kRows);
+    a.use(first_row, first_row + kWarpRows, {true, true, true, stream, epoch});
+  }
+  const Operand b(call.b, call.b_mn_major, call.n);
+  // Of four readers two are enough: one of them is not the next writer.
+  const bool notes = first || product.issued == kWarps - 1;
+  const bool checks = first || !me.clock.covers(product.checked);
+  if (notes || checks) b.use(0, call.n, {checks, first, notes, stream, epoch});
+  if (first) product.checked = me.clock;
+  ++product.issued;
+
+  Accumulator& accumulator = accumulator_of(group, warp, lanes);
+  accumulator.last_product = number;
+  product.accumulators[warp] = &accumulator;
+  for (size_t t = 0; t < kWarpSize; ++t) {
+    Lane& lane = *lanes[t]->lane;
+    lane.issued = number + 1;
+    if (call.a_registers == nullptr) continue;
+    const uint32_t* registers = lanes[t]->call->a_registers;
+    const auto* bytes = reinterpret_cast<const std::byte*>(registers);
+    lane.read.push_back({registers, number, {bytes, bytes + 16}});
+    for (int i = 0; i < 8; ++i) {
+      const auto bits = static_cast<uint16_t>(registers[i / 2] >> (i % 2 * 16));
+      const auto thread = static_cast<int>(t);
+      product.a[static_cast<size_t>((first_row + fragment_row(thread, i)) * kDepth +
+                                    fragment_column(thread, i))] =
+          call.bf16 ? ptx::cvt_f32_bf16(bits) : ptx::cvt_f32_f16(bits);
     }
   }
-  Operand(call.b, call.b_mn_major, call.n).hold();
-  ++accumulator->products;
-  accumulator->last_group = product.group;
-  group.products.push_back(std::move(product));
 }
+
+// Registers that a product reads or adds to have not changed since the fence that named them.
+void require_unchanged(const Lane& lane, const void* registers, const char* what) {
+  for (const Registers& ready : lane.ready) {
+    if (ready.at != registers || same_bytes(registers, ready.bytes)) continue;
+    fail(Fault::kInvalidUse,
+         concatenate(kName, ": ", what, " changed between wgmma.fence and the product"));
+  }
+}
+
+// The products up to a number, of which the warps issue one after another.
+class Issued final : public Condition {
+ public:
+  Issued(const Warpgroup& group, int64_t products)
+      : group_(group),
+        first_(self().block->first + self().index / kThreads * kThreads),
+        products_(products) {}
+  bool holds() override {
+    bool all = true;
+    for (size_t warp = 0; warp < kWarps; ++warp) {
+      if (group_.issued[warp] >= products_) continue;
+      all = false;
+      const Thread* const lanes = first_ + warp * kWarpSize;
+      if (std::any_of(lanes, lanes + kWarpSize, [](const Thread& t) { return t.finished; })) {
+        fail(Fault::kDivergence,
+             concatenate(kName, ": warp ", lanes->warp(), " has exited after ", group_.issued[warp],
+                         " products, another has issued ", products_));
+      }
+    }
+    return all;
+  }
+  std::string describe() const override {
+    std::string text = concatenate(products_, " products; its warps have issued");
+    for (const int64_t issued : group_.issued) text += concatenate(" ", issued);
+    return text;
+  }
+
+ private:
+  const Warpgroup& group_;
+  const Thread* first_;
+  int64_t products_;
+};
 
 }  // namespace
 
@@ -302,51 +444,130 @@ void wgmma_check_descriptor(uint32_t address, uint32_t leading_bytes, uint32_t s
   }
 }
 
-void wgmma_fence() {
-  check_warpgroup("wgmma.fence");
-  warpgroup().threads[static_cast<size_t>(self().index % kThreads)].fenced = true;
+void wgmma_fence(std::initializer_list<std::pair<const void*, size_t>> registers) {
+  const Thread& me = self();
+  check_in_warpgroup("wgmma.fence");
+  Warpgroup& group = warpgroup_of(me);
+  Lane& lane = lane_of(group, me);
+  lane.fenced = true;
+  lane.ready.clear();
+  if (!checks_registers()) return;
+  for (const auto& [at, size] : registers) {
+    // What is in flight is the product's, whoever names it.
+    if (find(group, warp_of(me), static_cast<size_t>(me.lane()), static_cast<const float*>(at)) !=
+        nullptr) {
+      continue;
+    }
+    const auto* bytes = static_cast<const std::byte*>(at);
+    lane.ready.push_back({at, 0, {bytes, bytes + size}});
+  }
 }
 
 void wgmma_mma_async(const WgmmaProduct& product) {
-  check_warpgroup(kName);
-  Warpgroup& group = warpgroup();
-  const int thread = self().index % kThreads;
-  if (!group.threads[static_cast<size_t>(thread)].fenced &&
-      find(group, thread, product.d) == nullptr) {
+  const Thread& me = self();
+  check_in_warpgroup(kName);
+  Warpgroup& group = warpgroup_of(me);
+  Lane& lane = lane_of(group, me);
+  const bool in_flight =
+      find(group, warp_of(me), static_cast<size_t>(me.lane()), product.d) != nullptr;
+  if (!lane.fenced && !in_flight) {
     fail(Fault::kInvalidUse,
          concatenate(kName, ": no wgmma.fence since the thread could touch the accumulators"));
   }
-  converge_warpgroup(kName, product, [&group](auto calls) { issue(group, calls); });
+  if (checks_registers()) {
+    if (!in_flight) require_unchanged(lane, product.d, "the accumulators");
+    if (product.a_registers != nullptr) {
+      require_unchanged(lane, product.a_registers, "the registers of A");
+    }
+  }
+  Issue mine{&product, &lane};
+  converge_aligned(kName, mine, [&group](auto lanes) { issue(group, lanes); });
 }
 
 void wgmma_commit_group() {
-  check_warpgroup("wgmma.commit_group");
-  ++warpgroup().threads[static_cast<size_t>(self().index % kThreads)].commits;
+  check_in_warpgroup("wgmma.commit_group");
+  Lane& lane = lane_of(warpgroup_of(self()), self());
+  lane.committed.push_back(lane.issued);
+  trace_commit(trace::Flight::kProducts);
 }
 
 void wgmma_wait_group(int pending) {
-  check_warpgroup("wgmma.wait_group");
-  Warpgroup& group = warpgroup();
-  const int thread = self().index % kThreads;
-  Warpgroup::ThreadState& state = group.threads[static_cast<size_t>(thread)];
-  const int64_t covered = state.commits - pending;  // groups below this number
-  while (!group.products.empty() && group.products.front().group < covered) {
-    const PendingProduct product = std::move(group.products.front());
-    group.products.pop_front();
-    compute(product);
+  constexpr const char* kWait = "wgmma.wait_group";
+  const TracedWait traced({kWait, -1, trace::Flight::kProducts, pending});
+  Thread& me = self();
+  check_in_warpgroup(kWait);
+  Warpgroup& group = warpgroup_of(me);
+  Lane& lane = lane_of(group, me);
+  int nothing = 0;
+  converge_aligned(kWait, nothing, [](auto) {});
+  int64_t covered = lane.done;  // products below this number
+  while (static_cast<int>(lane.committed.size()) > pending) {
+    covered = lane.committed.front();
+    lane.committed.pop_front();
+    ++lane.groups;
   }
-  for (size_t i = 0; i < group.accumulators.size();) {
-    Accumulator& accumulator = *group.accumulators[i];
-    if (accumulator.products == 0 && accumulator.last_group < covered &&
-        !accumulator.delivered[static_cast<size_t>(thread)]) {
-      deliver(accumulator, thread);
-      state.fenced = false;  // the thread may now touch them
+  if (covered > group.computed) {
+    Issued all(group, covered);
+    wait_until(kWait, static_cast<Condition&>(all));
+  }
+  while (group.computed < covered) {
+    compute(group.products.front());
+    group.products.pop_front();
+    ++group.computed;
+  }
+  if (covered > lane.done) {
+    // A warp issues one product an epoch. Its own are over; those of the others too, for copies.
+    const auto epoch = me.block->group->first_epoch + static_cast<uint32_t>(covered);
+    const auto stream = kProductStreams + static_cast<uint32_t>(me.warp());
+    const size_t warp = warp_of(me);
+    group.done[warp].see(me.block->index, stream, epoch);
+    acquire_from(group.done[warp]);
+    for (uint32_t w = 0; w < kWarps; ++w) {
+      group.all_done.see(me.block->index, stream - static_cast<uint32_t>(warp) + w, epoch);
     }
-    if (accumulator.deliveries == kThreads) {
-      group.accumulators.erase(group.accumulators.begin() + static_cast<ptrdiff_t>(i));
+    me.ordering().reads.join(group.all_done);
+  }
+  lane.done = covered;
+  const bool checks = checks_registers();
+  std::erase_if(lane.read, [&](const Registers& read) {
+    if (read.product >= covered) return false;
+    if (checks && !same_bytes(read.at, read.bytes)) {
+      fail(Fault::kInvalidUse,
+           "wgmma: registers of A changed before the wait that covers their product");
+    }
+    return true;
+  });
+  auto& accumulators = group.accumulators[warp_of(me)];
+  for (size_t i = 0; i < accumulators.size();) {
+    Accumulator& accumulator = *accumulators[i];
+    const auto index = static_cast<size_t>(me.lane());
+    if (accumulator.last_product < covered && !accumulator.delivered[index]) {
+      deliver(accumulator, index, checks);
+      lane.fenced = false;  // the thread may now touch them
+      lane.ready.clear();
+    }
+    if (accumulator.deliveries == kWarpSize) {
+      accumulators.erase(accumulators.begin() + static_cast<ptrdiff_t>(i));
     } else {
       ++i;
     }
+  }
+}
+
+void finish_products(const Thread& thread) {
+  const Lane& lane = lane_of(warpgroup_of(thread), thread);
+  if (lane.done < lane.issued) {
+    fail(Fault::kInvalidUse, concatenate("the thread exits with ", lane.issued - lane.done,
+                                         " products (wgmma) that it has not waited for"));
+  }
+}
+
+void finish_products(const Block& block) {
+  for (const Warpgroup& group : block.async->wgmma->warpgroups) {
+    const auto [least, most] = std::ranges::minmax(group.issued);
+    if (least == most) continue;
+    fail(Fault::kDivergence, concatenate(kName, ": one warp of a warpgroup has issued ", most,
+                                         " products, another ", least));
   }
 }
 

@@ -1,10 +1,10 @@
 // The model behind ptx/wgmma.hpp: products of a warpgroup, in flight until the wait that covers
 // them.
 //
-// At issue the operands' bytes in shared memory are checked and held (overwriting them is a fault
-// from then on) and the accumulator registers are filled with NaN. The product is computed when the
-// first thread of the warpgroup reaches a wait that covers it; each thread gets its accumulators at
-// its own.
+// Each warp issues its part when it comes there: 16 rows of A and D, and all of B. Its operands in
+// shared memory are checked and held from then on (overwriting them is a fault) and its
+// accumulators are filled with NaN. The product is computed when a warp waits for it and all four
+// have issued it; each thread gets its accumulators at its own wait.
 #pragma once
 
 #include "emulator/emulator.hpp"
@@ -25,9 +25,19 @@ struct WgmmaProduct {
 };
 
 void wgmma_check_descriptor(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes);
-void wgmma_fence();
+// `registers`: those that later products read or accumulate to.
+void wgmma_fence(std::initializer_list<std::pair<const void*, size_t>> registers);
 void wgmma_mma_async(const WgmmaProduct& product);
 void wgmma_commit_group();
 void wgmma_wait_group(int pending);
+
+// What a thread or block that ends must not leave behind.
+void finish_products(const Thread& thread);
+void finish_products(const Block& block);
+
+// What accumulator registers hold while a product is in flight: a signalling NaN, which arithmetic
+// makes a quiet one, that nobody else writes.
+inline constexpr uint32_t kInFlightBits = 0x7FADDEADu;
+inline constexpr uint32_t kQuietBit = 0x00400000u;
 
 }  // namespace ws::emulator

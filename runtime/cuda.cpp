@@ -153,6 +153,9 @@ void synchronize_device() {
   check_cuda(cudaGetLastError(), "kernel");
 }
 
+CallMemory::CallMemory(const std::vector<Extent>&) {}
+CallMemory::~CallMemory() = default;
+
 bool is_capturing(Stream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
@@ -212,6 +215,9 @@ std::vector<std::pair<std::string_view, uint64_t>> counts() { return {}; }
 void set_thread_order(std::string_view) {
   throw InvalidArgument("--order is for the emulator; a GPU orders its threads itself");
 }
+std::vector<std::string_view> orders_to_check() { return {""}; }
+ThreadOrderScope::ThreadOrderScope(std::string_view) {}
+ThreadOrderScope::~ThreadOrderScope() = default;
 
 }  // namespace runtime
 }  // namespace ws

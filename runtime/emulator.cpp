@@ -11,12 +11,26 @@
 #include <cstring>
 
 #include "emulator/emulator.hpp"
+#include "emulator/global_memory.hpp"
 
 namespace ws {
 
+namespace {
+
+// Few, so that small problems make kernels of many blocks wait for each other;
+// WARPSMITH_MULTIPROCESSORS=132 lets rungs choose their launches as on an H200.
+int multiprocessors() {
+  constexpr int kUsual = 4;
+  const char* text = std::getenv("WARPSMITH_MULTIPROCESSORS");
+  const int64_t number = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  return number > 0 && number <= 1024 ? static_cast<int>(number) : kUsual;
+}
+
+}  // namespace
+
 const DeviceFacts& device_facts() {
   static const DeviceFacts kFacts{.capability = 90,
-                                  .multiprocessors = 4,
+                                  .multiprocessors = multiprocessors(),
                                   .threads_per_multiprocessor = 2048,
                                   .shared_bytes = 227 * 1024};
   return kFacts;
@@ -40,22 +54,43 @@ MemoryInfo memory_info() {
           .total = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page};
 }
 
-void* allocate(size_t bytes) {
+namespace {
+
+void* allocate(size_t bytes, bool shared_by_all) {
   constexpr size_t kAlignment = 256;
-  const size_t rounded = std::max(bytes + kAlignment - 1, kAlignment) / kAlignment * kAlignment;
+  constexpr size_t kAround = emulator::kRoomAround;
+  static_assert(kAround % kAlignment == 0);
+  const size_t rounded = (bytes + 2 * kAround + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) throw Error(concatenate("no memory for a buffer of ", bytes, " bytes"));
-  return memory;
+  std::byte* const begin = static_cast<std::byte*>(memory) + kAround;
+  emulator::register_memory(begin, bytes, shared_by_all);
+  return begin;
 }
+
+}  // namespace
+
+void* allocate(size_t bytes) { return allocate(bytes, false); }
 void* allocate_managed(size_t bytes) { return allocate(bytes); }
-void free(void* memory) noexcept { std::free(memory); }
+void free(void* memory) noexcept {
+  if (memory == nullptr) return;
+  emulator::forget_memory(memory);
+  std::free(static_cast<std::byte*>(memory) - emulator::kRoomAround);
+}
 
 void* allocate_mapped(size_t bytes) {
-  void* memory = allocate(bytes);
+  void* memory = allocate(bytes, true);
   std::memset(memory, 0, bytes);
   return memory;
 }
-void free_mapped(void* memory) noexcept { std::free(memory); }
+void free_mapped(void* memory) noexcept { free(memory); }
+
+CallMemory::CallMemory(const std::vector<Extent>& extents) {
+  std::vector<emulator::Extent> all;
+  for (const Extent& extent : extents) all.push_back({extent.begin, extent.bytes, extent.written});
+  scope_ = new emulator::Extents(std::move(all));
+}
+CallMemory::~CallMemory() { delete static_cast<emulator::Extents*>(scope_); }
 
 void copy(void* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memmove(target, source, bytes);
@@ -95,16 +130,38 @@ std::vector<std::pair<std::string_view, uint64_t>> counts() {
   return named;
 }
 
-void set_thread_order(std::string_view order) {
-  using emulator::Order;
-  constexpr std::array kOrders = {std::pair{std::string_view("forward"), Order::kForward},
-                                  std::pair{std::string_view("reverse"), Order::kReverse},
-                                  std::pair{std::string_view("random"), Order::kRandom}};
-  const auto* const at =
-      std::ranges::find(kOrders, order, [](const auto& named) { return named.first; });
-  require(at != kOrders.end(), "--order ", order, ": forward, reverse or random");
-  emulator::options().order = at->second;
+namespace {
+
+using emulator::Order;
+constexpr std::array kOrders = {Order::kForward, Order::kReverse, Order::kRandom};
+
+Order order_named(std::string_view name) {
+  const auto* const at = std::ranges::find_if(
+      kOrders, [&](Order order) { return name == emulator::to_string(order); });
+  require(at != kOrders.end(), "--order ", name, ": forward, reverse or random");
+  return *at;
 }
+
+}  // namespace
+
+void set_thread_order(std::string_view order) {
+  emulator::options().order = order_named(order);
+  emulator::options().order_is_set = true;
+}
+
+std::vector<std::string_view> orders_to_check() {
+  const emulator::Options& options = emulator::options();
+  if (options.order_is_set) return {emulator::to_string(options.order)};
+  std::vector<std::string_view> all;
+  for (const Order order : kOrders) all.emplace_back(emulator::to_string(order));
+  return all;
+}
+
+ThreadOrderScope::ThreadOrderScope(std::string_view order)
+    : before_(static_cast<int>(emulator::options().order)) {
+  emulator::options().order = order_named(order);
+}
+ThreadOrderScope::~ThreadOrderScope() { emulator::options().order = static_cast<Order>(before_); }
 
 }  // namespace runtime
 }  // namespace ws

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "warpsmith/launch.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::test {
 
@@ -20,7 +21,7 @@ class Buffer {
  public:
   explicit Buffer(size_t size) : size_(size) {
 #ifdef WS_EMULATED
-    data_ = static_cast<T*>(::operator new(size * sizeof(T), std::align_val_t{256}));
+    data_ = static_cast<T*>(runtime::allocate(size * sizeof(T)));
 #else
     ws::detail::check_cuda(cudaMallocManaged(&data_, size * sizeof(T)), "cudaMallocManaged");
 #endif
@@ -33,7 +34,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
 #ifdef WS_EMULATED
-    ::operator delete(data_, std::align_val_t{256});
+    runtime::free(data_);
 #else
     cudaFree(data_);
 #endif

@@ -8,6 +8,8 @@
 #include <cstdint>
 
 #ifdef WS_EMULATED
+#include <source_location>
+
 #include "emulator/emulator.hpp"
 // NOLINTBEGIN(bugprone-reserved-identifier)
 #define __device__
@@ -18,6 +20,27 @@
 #include <cuda_runtime.h>  // in a .cpp too, where the words mean nothing
 
 #include "warpsmith/ptx/special_register.hpp"
+#endif
+
+// The last parameter of what touches memory or meets other threads: the place in the source that
+// asks for it, by which the emulator tells of it. A function that stands between an instruction and
+// the kernel whose line a reader would look for has the parameter too, and passes it on. On the GPU
+// there is none.
+#ifdef WS_EMULATED
+#define WS_PLACE std::source_location place = std::source_location::current()
+#define WS_AND_PLACE , WS_PLACE
+#define WS_PASS_PLACE place
+#define WS_PASS_AND_PLACE , place
+// Where parameters without an end leave none for the place: it goes first, if it is known.
+#define WS_PASS_FIRST_PLACE place,
+#define WS_PASS_FIRST_NO_PLACE std::source_location(),
+#else
+#define WS_PLACE
+#define WS_AND_PLACE
+#define WS_PASS_PLACE
+#define WS_PASS_AND_PLACE
+#define WS_PASS_FIRST_PLACE
+#define WS_PASS_FIRST_NO_PLACE
 #endif
 
 // Whether this compiler sees kernels: nvcc and the emulator's do. The host compiler's units of a

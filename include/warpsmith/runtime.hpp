@@ -75,6 +75,25 @@ void fill(void* target, std::byte value, size_t bytes);
 // In the order of the stream. See also set_zero() of launch.hpp.
 void copy_async(void* target, const void* source, size_t bytes, Stream stream);
 
+// What the kernels of a call may touch.
+struct Extent {
+  const void* begin = nullptr;
+  size_t bytes = 0;
+  bool written = false;  // else they read it only
+};
+// While it lives, the emulator holds every access of this host thread's launches against them. On a
+// GPU nothing does.
+class CallMemory {
+ public:
+  explicit CallMemory(const std::vector<Extent>& extents);
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+  ~CallMemory();
+
+ private:
+  void* scope_ = nullptr;
+};
+
 // ---- Streams ----------------------------------------------------------------------------------
 
 // Whether what is enqueued now becomes part of a CUDA graph instead of running. Never in the
@@ -121,8 +140,22 @@ KernelUsage usage_of(const void* entry, int threads, size_t shared_bytes);
 // What the emulator counted since the last reset, by name; on a GPU nothing.
 void reset_counts();
 std::vector<std::pair<std::string_view, uint64_t>> counts();
-// "forward", "reverse" or "random": the order in which the emulator runs threads. Throws
-// InvalidArgument for other words, and on a GPU.
+// "forward", "reverse" or "random": the order in which the emulator runs threads from now on.
+// Throws InvalidArgument for other words, and on a GPU.
 void set_thread_order(std::string_view order);
+// In which orders a check runs a kernel, one after another: in the emulator all three, unless one
+// has been set (or WARPSMITH_EMULATOR names one); on a GPU there is one, without a name.
+std::vector<std::string_view> orders_to_check();
+// Runs threads in one of these while it lives.
+class ThreadOrderScope {
+ public:
+  explicit ThreadOrderScope(std::string_view order);
+  ThreadOrderScope(const ThreadOrderScope&) = delete;
+  ThreadOrderScope& operator=(const ThreadOrderScope&) = delete;
+  ~ThreadOrderScope();
+
+ private:
+  int before_ = 0;
+};
 
 }  // namespace ws::runtime

@@ -3,11 +3,16 @@
 // access is checked against the bounds and against bytes that nothing has written.
 #pragma once
 
+#include <concepts>
 #include <cstring>
 #include <type_traits>
 
 #include "warpsmith/device.hpp"
 #include "warpsmith/types.hpp"
+
+#ifdef WS_EMULATED
+#include "emulator/profile.hpp"
+#endif
 
 namespace ws {
 
@@ -17,16 +22,18 @@ namespace ws {
 template <class T>
 class SharedReference {
  public:
-  explicit SharedReference(T* at) : at_(at) {}
+  SharedReference(T* at, std::source_location place) : at_(at), place_(place) {}
   operator T() const {  // NOLINT(google-explicit-constructor): stands for a T
-    emulator::read_shared(at_, sizeof(T), "shared load");
-    emulator::count(emulator::Count::kSharedLoadBytes, sizeof(T));
-    return *at_;
+    T value;
+    emulator::at(place_);
+    emulator::load_shared(&value, at_, sizeof(T));
+    emulator::profile_shared_load("ld.shared", at_, sizeof(T));
+    return value;
   }
   const SharedReference& operator=(T value) const {
-    *at_ = value;
-    emulator::write_shared(at_, sizeof(T), "shared store");
-    emulator::count(emulator::Count::kSharedStoreBytes, sizeof(T));
+    emulator::at(place_);
+    emulator::store_shared(at_, &value, sizeof(T));
+    emulator::profile_shared_store("st.shared", at_, sizeof(T));
     return *this;
   }
   const SharedReference& operator=(const SharedReference& other) const {
@@ -36,7 +43,19 @@ class SharedReference {
 
  private:
   T* at_;
+  std::source_location place_;
 };
+
+// The i of `array[i]` and the place where it stands: an operator[] has no other parameter.
+struct SharedIndex {
+  template <std::integral Index>
+  SharedIndex(Index i, WS_PLACE)  // NOLINT(google-explicit-constructor): stands for an index
+      : value(static_cast<int64_t>(i)), place(place) {}
+  int64_t value;
+  std::source_location place;
+};
+#else
+using SharedIndex = int64_t;
 #endif
 
 // A view of consecutive elements in shared memory. `size` is checked in the emulator only.
@@ -48,29 +67,35 @@ class SharedSpan {
   __device__ __forceinline__ SharedSpan(T* data, int64_t size) : data_(data), size_(size) {}
 
 #ifdef WS_EMULATED
-  SharedReference<T> operator[](int64_t i) const { return SharedReference<T>(at(i, 1)); }
+  SharedReference<T> operator[](SharedIndex i) const { return {at(i.value, 1), i.place}; }
 #else
   __device__ __forceinline__ T& operator[](int64_t i) const { return data_[i]; }
 #endif
 
   // N elements from index i, one access; i must be a multiple of N.
   template <int N>
-  __device__ __forceinline__ Vec<T, N> load(int64_t i) const {
+  __device__ __forceinline__ Vec<T, N> load(int64_t i WS_AND_PLACE) const {
 #ifdef WS_EMULATED
-    emulator::check_shared(at(i, N), sizeof(Vec<T, N>), alignof(Vec<T, N>), "shared load");
-    emulator::read_shared(at(i, N), sizeof(Vec<T, N>), "shared load");
-    emulator::count(emulator::Count::kSharedLoadBytes, sizeof(Vec<T, N>));
-#endif
+    Vec<T, N> value;
+    emulator::at(place);
+    emulator::check_shared(at(i, N), sizeof(value), alignof(Vec<T, N>), "shared load");
+    emulator::load_shared(&value, at(i, N), sizeof(value));
+    emulator::profile_shared_load("ld.shared", at(i, N), sizeof(value));
+    return value;
+#else
     return *reinterpret_cast<const Vec<T, N>*>(data_ + i);
+#endif
   }
   template <int N>
-  __device__ __forceinline__ void store(int64_t i, const Vec<T, N>& value) const {
+  __device__ __forceinline__ void store(int64_t i, const Vec<T, N>& value WS_AND_PLACE) const {
 #ifdef WS_EMULATED
-    emulator::check_shared(at(i, N), sizeof(Vec<T, N>), alignof(Vec<T, N>), "shared store");
-    emulator::write_shared(at(i, N), sizeof(Vec<T, N>), "shared store");
-    emulator::count(emulator::Count::kSharedStoreBytes, sizeof(Vec<T, N>));
-#endif
+    emulator::at(place);
+    emulator::check_shared(at(i, N), sizeof(value), alignof(Vec<T, N>), "shared store");
+    emulator::store_shared(at(i, N), &value, sizeof(value));
+    emulator::profile_shared_store("st.shared", at(i, N), sizeof(value));
+#else
     *reinterpret_cast<Vec<T, N>*>(data_ + i) = value;
+#endif
   }
 
   // The address of element i, for the instructions of ptx/ that take one.
@@ -98,14 +123,14 @@ struct SharedArray {
   static_assert(std::is_trivially_copyable_v<T> && N > 0);
 
   __device__ __forceinline__ SharedSpan<T> span() { return {storage, N}; }
-  __device__ __forceinline__ decltype(auto) operator[](int64_t i) { return span()[i]; }
+  __device__ __forceinline__ decltype(auto) operator[](SharedIndex i) { return span()[i]; }
   template <int Width>
-  __device__ __forceinline__ Vec<T, Width> load(int64_t i) {
-    return span().template load<Width>(i);
+  __device__ __forceinline__ Vec<T, Width> load(int64_t i WS_AND_PLACE) {
+    return span().template load<Width>(i WS_PASS_AND_PLACE);
   }
   template <int Width>
-  __device__ __forceinline__ void store(int64_t i, const Vec<T, Width>& value) {
-    span().template store<Width>(i, value);
+  __device__ __forceinline__ void store(int64_t i, const Vec<T, Width>& value WS_AND_PLACE) {
+    span().template store<Width>(i, value WS_PASS_AND_PLACE);
   }
   __device__ __forceinline__ T* pointer(int64_t i = 0) { return storage + i; }
   static constexpr int size() { return N; }

@@ -24,8 +24,10 @@ TEST(SharedMemory, HoldsWhatIsWritten) {
     const float other = s.x[63 - thread_index()];
     EXPECT_EQ(other, 2.0f * (63 - thread_index()));
     ptx::barrier_sync();
-    if (thread_index() < 16)
-      s.x.store<4>(thread_index() * 4, s.x.load<4>((15 - thread_index()) * 4));
+    Vec<float, 4> four{};
+    if (thread_index() < 16) four = s.x.load<4>((15 - thread_index()) * 4);
+    ptx::barrier_sync();
+    if (thread_index() < 16) s.x.store<4>(thread_index() * 4, four);
   });
 }
 

@@ -110,7 +110,7 @@ TEST(Atomic, Faults) {
   auto* misaligned = reinterpret_cast<float*>(reinterpret_cast<char*>(sum.data()) + 2);
   test::expect_fault<AddFloat>(emulator::Fault::kMisaligned, "atom.global.add", {},
                                {misaligned, false});
-  test::expect_fault<AddFloat>(emulator::Fault::kInvalidUse, "on shared memory", {},
+  test::expect_fault<AddFloat>(emulator::Fault::kInvalidUse, "in shared memory", {},
                                {sum.data(), true});
 }
 

@@ -97,8 +97,8 @@ struct LoadShared {
 };
 
 TEST(Memory, FaultsOnSharedMemory) {
-  test::expect_fault<LoadShared>(emulator::Fault::kInvalidUse, "ld.global of shared", {}, {false});
-  test::expect_fault<LoadShared>(emulator::Fault::kInvalidUse, "st.global of shared", {}, {true});
+  test::expect_fault<LoadShared>(emulator::Fault::kInvalidUse, "in shared memory", {}, {false});
+  test::expect_fault<LoadShared>(emulator::Fault::kInvalidUse, "in shared memory", {}, {true});
 }
 #endif
 

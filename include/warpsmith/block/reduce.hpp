@@ -28,20 +28,20 @@ class AllReduce {
 
   // Every thread of the block calls; each gets the same bits.
   template <class Combine>
-  __device__ __forceinline__ T operator()(T value, const Combine& combine) {
-    return of_warps(warp::all_reduce(value, combine), combine);
+  __device__ __forceinline__ T operator()(T value, const Combine& combine WS_AND_PLACE) {
+    return of_warps(warp::all_reduce(value, combine WS_PASS_AND_PLACE), combine WS_PASS_AND_PLACE);
   }
 
   // The same where the lanes of each warp already hold their warp's value.
   template <class Combine>
-  __device__ __forceinline__ T of_warps(T value, const Combine& combine) {
+  __device__ __forceinline__ T of_warps(T value, const Combine& combine WS_AND_PLACE) {
     if constexpr (kWarps > 1) {
       const int first = turn_ * kWarps;
       turn_ ^= 1;
-      if (lane_index() == 0) storage_.partials[first + warp_index()] = value;
-      ptx::barrier_sync();
-      const T partial = storage_.partials[first + lane_index() % kWarps];
-      value = warp::all_reduce<kWarps>(partial, combine);
+      if (lane_index() == 0) storage_.partials[{first + warp_index() WS_PASS_AND_PLACE}] = value;
+      ptx::barrier_sync(WS_PASS_PLACE);
+      const T partial = storage_.partials[{first + lane_index() % kWarps WS_PASS_AND_PLACE}];
+      value = warp::all_reduce<kWarps>(partial, combine WS_PASS_AND_PLACE);
     }
     return value;
   }
@@ -66,13 +66,13 @@ class AllReduceOfLaunch {
   // Of values that the lanes of each warp already share; every thread gets the same bits.
   template <class Combine>
   __device__ __forceinline__ static T of_warps(Storage& storage, const T& value, const T& none,
-                                               const Combine& combine) {
+                                               const Combine& combine WS_AND_PLACE) {
     const int warps = block_threads() / kWarpSize;
-    if (lane_index() == 0) storage.partials[warp_index()] = value;
-    ptx::barrier_sync();
+    if (lane_index() == 0) storage.partials[{warp_index() WS_PASS_AND_PLACE}] = value;
+    ptx::barrier_sync(WS_PASS_PLACE);
     T partial = none;
-    if (lane_index() < warps) partial = storage.partials[lane_index()];
-    return warp::all_reduce(partial, combine);
+    if (lane_index() < warps) partial = storage.partials[{lane_index() WS_PASS_AND_PLACE}];
+    return warp::all_reduce(partial, combine WS_PASS_AND_PLACE);
   }
 };
 

@@ -57,61 +57,66 @@ class AllReduce {
 
   // Each thread gets the same bits. `none` changes nothing it is combined with.
   template <class Combine>
-  __device__ __forceinline__ T operator()(T value, const T& none, const Combine& combine) {
-    return of_warps(warp::all_reduce(value, combine), none, combine);
+  __device__ __forceinline__ T operator()(T value, const T& none,
+                                          const Combine& combine WS_AND_PLACE) {
+    return of_warps(warp::all_reduce(value, combine WS_PASS_AND_PLACE), none,
+                    combine WS_PASS_AND_PLACE);
   }
 
   // The same where the lanes of each warp already hold their warp's value.
   template <class Combine>
-  __device__ __forceinline__ T of_warps(const T& value, const T& none, const Combine& combine) {
-    send_warps(value, combine);
-    return receive(none, combine);
+  __device__ __forceinline__ T of_warps(const T& value, const T& none,
+                                        const Combine& combine WS_AND_PLACE) {
+    send_warps(value, combine WS_PASS_AND_PLACE);
+    return receive(none, combine WS_PASS_AND_PLACE);
   }
 
   // In two parts. The lanes of each warp hold their warp's value.
   template <class Combine>
-  __device__ __forceinline__ void send_warps(const T& value, const Combine& combine) {
+  __device__ __forceinline__ void send_warps(const T& value, const Combine& combine WS_AND_PLACE) {
     const int set = sent_++ % kSets;
-    if (lane_index() == 0) storage_.warps[set * kWarps + warp_index()] = value;
-    ptx::barrier_sync(kBarrier, kThreads);
+    if (lane_index() == 0) storage_.warps[{set * kWarps + warp_index() WS_PASS_AND_PLACE}] = value;
+    ptx::barrier_sync(kBarrier, kThreads WS_PASS_AND_PLACE);
     // st.async is for others: a block alone has all that it needs.
-    if (warp_index() == 0 && cluster_size() > 1) send(of_block(set, combine), set);
+    if (warp_index() == 0 && cluster_size() > 1)
+      send(of_block(set, combine WS_PASS_AND_PLACE), set WS_PASS_AND_PLACE);
   }
   template <class Combine>
-  __device__ __forceinline__ T receive(const T& none, const Combine& combine) {
+  __device__ __forceinline__ T receive(const T& none, const Combine& combine WS_AND_PLACE) {
     const int set = received_ % kSets;
     const auto parity = static_cast<uint32_t>(received_++ / kSets & 1);
     const int blocks = cluster_size();
-    if (blocks == 1) return of_block(set, combine);
-    ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(storage_.arrived[set], parity);
+    if (blocks == 1) return of_block(set, combine WS_PASS_AND_PLACE);
+    ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(storage_.arrived[set],
+                                                    parity WS_PASS_AND_PLACE);
     T total = none;
     const int sender = lane_index() % kMaxBlocks;
-    if (sender < blocks) total = storage_.blocks[set * kMaxBlocks + sender];
-    return warp::all_reduce<kMaxBlocks>(total, combine);
+    if (sender < blocks) total = storage_.blocks[{set * kMaxBlocks + sender WS_PASS_AND_PLACE}];
+    return warp::all_reduce<kMaxBlocks>(total, combine WS_PASS_AND_PLACE);
   }
 
   // Before a block ends: the others may still be sending to it.
-  __device__ __forceinline__ void finish() const { ptx::cluster_sync(); }
+  __device__ __forceinline__ void finish(WS_PLACE) const { ptx::cluster_sync(WS_PASS_PLACE); }
 
  private:
   template <class Combine>
-  __device__ __forceinline__ T of_block(int set, const Combine& combine) {
-    const T partial = storage_.warps[set * kWarps + lane_index() % kWarps];
-    return warp::all_reduce<kWarps>(partial, combine);
+  __device__ __forceinline__ T of_block(int set, const Combine& combine WS_AND_PLACE) {
+    const T partial = storage_.warps[{set * kWarps + lane_index() % kWarps WS_PASS_AND_PLACE}];
+    return warp::all_reduce<kWarps>(partial, combine WS_PASS_AND_PLACE);
   }
 
   // By the first warp: the block's value to each block of the cluster, this one too.
-  __device__ __forceinline__ void send(const T& value, int set) {
+  __device__ __forceinline__ void send(const T& value, int set WS_AND_PLACE) {
     const int blocks = cluster_size();
     const int lane = lane_index();
     if (lane == 0) {
       ptx::mbarrier_arrive_expect_tx(storage_.arrived[set],
-                                     static_cast<uint32_t>(blocks * sizeof(T)));
+                                     static_cast<uint32_t>(blocks * sizeof(T)) WS_PASS_AND_PLACE);
     }
     if (lane < blocks) {
       const int slot = set * kMaxBlocks + cluster_rank();
       ptx::st_async(ptx::map_shared_rank(storage_.blocks.pointer(slot), lane), value,
-                    ptx::map_shared_rank(&storage_.arrived[set], lane));
+                    ptx::map_shared_rank(&storage_.arrived[set], lane) WS_PASS_AND_PLACE);
     }
   }
 

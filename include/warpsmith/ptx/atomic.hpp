@@ -6,31 +6,24 @@
 
 #include "warpsmith/types.hpp"
 
+#ifdef WS_EMULATED
+#include "emulator/global_memory.hpp"
+#endif
+
 namespace ws::ptx {
 
 #ifdef WS_EMULATED
 namespace detail {
 
-inline void check_atomic(const void* address, size_t bytes, const char* operation) {
-  emulator::check_may_touch_global(operation);
-  if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
-    emulator::fail(emulator::Fault::kMisaligned,
-                   concatenate(operation, " at ", address, ", which is not a multiple of ", bytes));
-  }
-  if (emulator::is_shared(address)) {
-    emulator::fail(emulator::Fault::kInvalidUse, concatenate(operation, " on shared memory"));
-  }
-  emulator::count(emulator::Count::kAtomics);
-}
-
 // Replaces *address by update(*address); gives the old value. Blocks run on several host threads.
 template <class T, class Update>
-T atomic_update(T* address, const char* operation, Update update) {
-  check_atomic(address, sizeof(T), operation);
+T atomic_update(T* address, const char* operation, Update update, bool returns = true) {
+  emulator::begin_atomic(address, sizeof(T), operation);
   std::atomic_ref<T> target(*address);
   T old = target.load(std::memory_order_relaxed);
   while (!target.compare_exchange_weak(old, update(old), std::memory_order_relaxed)) {
   }
+  emulator::end_atomic(address, old != update(old), returns);
   return old;
 }
 
@@ -39,8 +32,10 @@ T atomic_update(T* address, const char* operation, Update update) {
 
 // *address += value; returns what was there. T: float, int32_t, uint32_t, uint64_t.
 template <class T>
-__device__ __forceinline__ T atom_global_add(T* address, std::type_identity_t<T> value) {
+__device__ __forceinline__ T atom_global_add(T* address,
+                                             std::type_identity_t<T> value WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   return detail::atomic_update(address, "atom.global.add", [&](T old) {
     if constexpr (std::is_same_v<T, float>) {
       return old + value;
@@ -74,9 +69,10 @@ __device__ __forceinline__ T atom_global_add(T* address, std::type_identity_t<T>
 
 // *address += value. T: float, int32_t, uint32_t, uint64_t.
 template <class T>
-__device__ __forceinline__ void red_global_add(T* address, std::type_identity_t<T> value) {
+__device__ __forceinline__ void red_global_add(T* address,
+                                               std::type_identity_t<T> value WS_AND_PLACE) {
 #ifdef WS_EMULATED
-  atom_global_add(address, value);
+  atom_global_add(address, value, place);
 #else
   const size_t global = __cvta_generic_to_global(address);
   if constexpr (std::is_same_v<T, float>) {
@@ -91,9 +87,11 @@ __device__ __forceinline__ void red_global_add(T* address, std::type_identity_t<
 
 // *address += value, rounded to nearest even. T: half.
 template <class T>
-__device__ __forceinline__ void red_global_add_noftz(T* address, std::type_identity_t<T> value) {
+__device__ __forceinline__ void red_global_add_noftz(T* address,
+                                                     std::type_identity_t<T> value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, half>);
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::atomic_update(&address->bits, "red.global.add.noftz.f16", [&](uint16_t old) {
     half sum;
     sum.bits = old;
@@ -110,7 +108,8 @@ __device__ __forceinline__ void red_global_add_noftz(T* address, std::type_ident
 // Two packed additions, each rounded to nearest even; T: half, bf16. One 4-byte access, but atomic
 // for each element by itself only. bf16 needs sm_90; older GPUs loop over compare-and-swap.
 template <class T>
-__device__ __forceinline__ void red_global_add_noftz_x2(T* address, const Vec<T, 2>& value) {
+__device__ __forceinline__ void red_global_add_noftz_x2(T* address,
+                                                        const Vec<T, 2>& value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
   const auto sum = [&value](uint32_t old) {
     T low, high;
@@ -121,6 +120,7 @@ __device__ __forceinline__ void red_global_add_noftz_x2(T* address, const Vec<T,
     return low.bits | (static_cast<uint32_t>(high.bits) << 16);
   };
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::atomic_update(reinterpret_cast<uint32_t*>(address), "red.global.add.noftz.x2", sum);
 #else
   const size_t global = __cvta_generic_to_global(address);
@@ -146,9 +146,11 @@ __device__ __forceinline__ void red_global_add_noftz_x2(T* address, const Vec<T,
 
 // *address = max(*address, value); returns what was there. T: int32_t, uint32_t.
 template <class T>
-__device__ __forceinline__ T atom_global_max(T* address, std::type_identity_t<T> value) {
+__device__ __forceinline__ T atom_global_max(T* address,
+                                             std::type_identity_t<T> value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>);
 #ifdef WS_EMULATED
+  emulator::at(place);
   return detail::atomic_update(address, "atom.global.max",
                                [&](T old) { return old < value ? value : old; });
 #else
@@ -171,12 +173,12 @@ __device__ __forceinline__ T atom_global_max(T* address, std::type_identity_t<T>
 
 // Stores `value`; returns what was there. T: uint32_t, uint64_t.
 template <class T>
-__device__ __forceinline__ T atom_global_exch(T* address, std::type_identity_t<T> value) {
+__device__ __forceinline__ T atom_global_exch(T* address,
+                                              std::type_identity_t<T> value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>);
 #ifdef WS_EMULATED
-  const T old = detail::atomic_update(address, "atom.global.exch", [&](T) { return value; });
-  emulator::yield("atom.global.exch");  // the caller may be spinning on a lock
-  return old;
+  emulator::at(place);
+  return detail::atomic_update(address, "atom.global.exch", [&](T) { return value; });
 #else
   const size_t global = __cvta_generic_to_global(address);
   T old = 0;
@@ -198,13 +200,12 @@ __device__ __forceinline__ T atom_global_exch(T* address, std::type_identity_t<T
 // Stores `value` if `expected` is there; returns what was there. T: uint32_t, uint64_t.
 template <class T>
 __device__ __forceinline__ T atom_global_cas(T* address, std::type_identity_t<T> expected,
-                                             std::type_identity_t<T> value) {
+                                             std::type_identity_t<T> value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>);
 #ifdef WS_EMULATED
-  const T old = detail::atomic_update(address, "atom.global.cas",
-                                      [&](T seen) { return seen == expected ? value : seen; });
-  if (old != expected) emulator::yield("atom.global.cas");  // the caller will try again
-  return old;
+  emulator::at(place);
+  return detail::atomic_update(address, "atom.global.cas",
+                               [&](T seen) { return seen == expected ? value : seen; });
 #else
   const size_t global = __cvta_generic_to_global(address);
   T old = 0;

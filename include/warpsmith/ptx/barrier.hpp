@@ -6,8 +6,9 @@
 namespace ws::ptx {
 
 // __syncthreads: all threads of the block meet, and see each other's memory.
-__device__ __forceinline__ void barrier_sync() {
+__device__ __forceinline__ void barrier_sync(WS_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::barrier_block();
 #else
   __syncthreads();
@@ -16,8 +17,9 @@ __device__ __forceinline__ void barrier_sync() {
 
 // barrier.cta.sync.aligned: waits until `threads` threads (a multiple of 32, whole warps) have
 // arrived at barrier `id` of 0 to 15, this warp among them. Barrier 0 is also barrier_sync()'s.
-__device__ __forceinline__ void barrier_sync(int id, int threads) {
+__device__ __forceinline__ void barrier_sync(int id, int threads WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::barrier_sync(id, threads);
 #else
   asm volatile("barrier.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -26,8 +28,9 @@ __device__ __forceinline__ void barrier_sync(int id, int threads) {
 
 // barrier.cta.arrive.aligned: arrives at barrier `id` without waiting; `threads` counts those who
 // wait as well.
-__device__ __forceinline__ void barrier_arrive(int id, int threads) {
+__device__ __forceinline__ void barrier_arrive(int id, int threads WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::barrier_arrive(id, threads);
 #else
   asm volatile("barrier.arrive.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -35,10 +38,10 @@ __device__ __forceinline__ void barrier_arrive(int id, int threads) {
 }
 
 // bar.warp.sync: the lanes of `mask` meet, and see each other's memory.
-__device__ __forceinline__ void syncwarp(uint32_t mask = kFullMask) {
+__device__ __forceinline__ void syncwarp(uint32_t mask = kFullMask WS_AND_PLACE) {
 #ifdef WS_EMULATED
-  int nothing = 0;
-  emulator::converge_warp(mask, "bar.warp.sync", nothing, [](auto) {});
+  emulator::at(place);
+  emulator::sync_warp(mask);
 #else
   __syncwarp(mask);
 #endif

@@ -14,8 +14,9 @@ namespace ws::ptx {
 // count on the mbarrier's phase when they have landed. Both pointers and `bytes` are multiples
 // of 16.
 __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint32_t bytes,
-                                          Mbarrier& barrier) {
+                                          Mbarrier& barrier WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::bulk_load(shared, global, bytes, &barrier);
 #else
   asm volatile(
@@ -29,8 +30,10 @@ __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint
 // cp.async.bulk.global.shared::cta: one thread copies `bytes` bytes to global memory. Those who
 // wrote the shared memory have executed fence_proxy_async(). Both pointers and `bytes` are
 // multiples of 16.
-__device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
+__device__ __forceinline__ void bulk_store(void* global, const void* shared,
+                                           uint32_t bytes WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::bulk_store(global, shared, bytes);
 #else
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
@@ -42,8 +45,9 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared, uin
 
 // cp.async.bulk.commit_group: this thread's bulk and tensor stores since the last commit form a
 // group.
-__device__ __forceinline__ void bulk_commit_group() {
+__device__ __forceinline__ void bulk_commit_group(WS_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::bulk_commit_group();
 #else
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -53,9 +57,10 @@ __device__ __forceinline__ void bulk_commit_group() {
 // cp.async.bulk.wait_group: waits until all but the kPending youngest groups of this thread are
 // done and what they wrote is visible to it.
 template <int kPending>
-__device__ __forceinline__ void bulk_wait_group() {
+__device__ __forceinline__ void bulk_wait_group(WS_PLACE) {
   static_assert(kPending >= 0);
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::bulk_wait_group(kPending);
 #else
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
@@ -65,9 +70,10 @@ __device__ __forceinline__ void bulk_wait_group() {
 // cp.async.bulk.wait_group.read: waits until all but the kPending youngest groups of this thread
 // have read their shared memory, which may then be written again. Due before the block exits.
 template <int kPending>
-__device__ __forceinline__ void bulk_wait_group_read() {
+__device__ __forceinline__ void bulk_wait_group_read(WS_PLACE) {
   static_assert(kPending >= 0);
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::bulk_wait_group_read(kPending);
 #else
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");

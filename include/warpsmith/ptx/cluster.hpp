@@ -13,26 +13,29 @@
 namespace ws::ptx {
 
 // barrier.cluster.arrive.release.aligned: arrives; what this thread did is seen by those who wait.
-__device__ __forceinline__ void cluster_arrive() {
+__device__ __forceinline__ void cluster_arrive(WS_PLACE) {
 #ifdef WS_EMULATED
-  emulator::barrier_cluster_arrive();
+  emulator::at(place);
+  emulator::barrier_cluster_arrive(true);
 #else
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 #endif
 }
 
 // barrier.cluster.arrive.relaxed.aligned: arrives without passing memory on.
-__device__ __forceinline__ void cluster_arrive_relaxed() {
+__device__ __forceinline__ void cluster_arrive_relaxed(WS_PLACE) {
 #ifdef WS_EMULATED
-  emulator::barrier_cluster_arrive();
+  emulator::at(place);
+  emulator::barrier_cluster_arrive(false);
 #else
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 
 // barrier.cluster.wait.acquire.aligned: waits until all threads of the cluster have arrived.
-__device__ __forceinline__ void cluster_wait() {
+__device__ __forceinline__ void cluster_wait(WS_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::barrier_cluster_wait();
 #else
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -41,15 +44,16 @@ __device__ __forceinline__ void cluster_wait() {
 
 // All threads of the cluster meet. A kernel that touches other blocks' shared memory begins with
 // one (they may not run yet) and ends with one (they may be gone).
-__device__ __forceinline__ void cluster_sync() {
-  cluster_arrive();
-  cluster_wait();
+__device__ __forceinline__ void cluster_sync(WS_PLACE) {
+  cluster_arrive(WS_PASS_PLACE);
+  cluster_wait(WS_PASS_PLACE);
 }
 
 // mapa.shared::cluster: the address of the byte in block `rank`'s shared memory that stands where
 // `local` stands in this block's.
-__device__ __forceinline__ uint32_t map_shared_rank(const void* local, int rank) {
+__device__ __forceinline__ uint32_t map_shared_rank(const void* local, int rank WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   return emulator::map_shared_rank(local, rank);
 #else
   uint32_t address = 0;
@@ -67,8 +71,9 @@ concept ClusterValue =
 
 // ld.shared::cluster: loads from any block's shared memory; `address` from map_shared_rank.
 template <ClusterValue T>
-__device__ __forceinline__ T ld_shared_cluster(uint32_t address) {
+__device__ __forceinline__ T ld_shared_cluster(uint32_t address WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   T value;
   emulator::load_cluster(&value, address, sizeof(T));
   return value;
@@ -94,8 +99,9 @@ __device__ __forceinline__ T ld_shared_cluster(uint32_t address) {
 
 // st.shared::cluster: stores to any block's shared memory.
 template <ClusterValue T>
-__device__ __forceinline__ void st_shared_cluster(uint32_t address, const T& value) {
+__device__ __forceinline__ void st_shared_cluster(uint32_t address, const T& value WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::store_cluster(address, &value, sizeof(T));
 #else
   if constexpr (sizeof(T) == 4) {
@@ -118,8 +124,10 @@ __device__ __forceinline__ void st_shared_cluster(uint32_t address, const T& val
 // st.async: stores to another block's shared memory and then counts the bytes on the mbarrier at
 // `mbarrier`, which is in the same block as `address`: both from map_shared_rank.
 template <ClusterValue T>
-__device__ __forceinline__ void st_async(uint32_t address, const T& value, uint32_t mbarrier) {
+__device__ __forceinline__ void st_async(uint32_t address, const T& value,
+                                         uint32_t mbarrier WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::st_async(address, &value, sizeof(T), mbarrier);
 #else
   if constexpr (sizeof(T) == 4) {
@@ -145,8 +153,9 @@ __device__ __forceinline__ void st_async(uint32_t address, const T& value, uint3
 
 // elect.sync: true in one of the lanes of `mask`, always the same for a mask; which one is not
 // said.
-__device__ __forceinline__ bool elect_sync(uint32_t mask = kFullMask) {
+__device__ __forceinline__ bool elect_sync(uint32_t mask = kFullMask WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   return emulator::elect(mask);
 #else
   uint32_t elected = 0;

@@ -14,9 +14,10 @@ namespace ws::ptx {
 // multiples of kBytes. 16 bytes pass the L1 by. `global` is not read where source_bytes is 0.
 template <int kBytes>
 __device__ __forceinline__ void cp_async(void* shared, const void* global,
-                                         int source_bytes = kBytes) {
+                                         int source_bytes = kBytes WS_AND_PLACE) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async copies 4, 8 or 16 bytes");
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::cp_async(shared, global, kBytes, source_bytes);
 #else
   if constexpr (kBytes == 16) {
@@ -33,8 +34,9 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global,
 }
 
 // cp.async.commit_group: this thread's copies since the last commit form a group (maybe empty).
-__device__ __forceinline__ void cp_async_commit_group() {
+__device__ __forceinline__ void cp_async_commit_group(WS_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::cp_async_commit_group();
 #else
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -44,9 +46,10 @@ __device__ __forceinline__ void cp_async_commit_group() {
 // cp.async.wait_group: waits until at most the kPending youngest groups of this thread are in
 // flight. What landed is seen by this thread; others see it after a barrier.
 template <int kPending>
-__device__ __forceinline__ void cp_async_wait_group() {
+__device__ __forceinline__ void cp_async_wait_group(WS_PLACE) {
   static_assert(kPending >= 0);
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::cp_async_wait_group(kPending);
 #else
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

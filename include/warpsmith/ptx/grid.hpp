@@ -35,8 +35,9 @@ __device__ __forceinline__ uint32_t ld_acquire_gpu(const uint32_t* word) {
 //
 // Block 0 adds what the others' ones lack to 2^31, so the word's top bit flips when the last one
 // has come; the bits below are zero again. Nobody can flip it back before all have seen it.
-__device__ __forceinline__ void grid_sync(uint32_t* counter) {
+__device__ __forceinline__ void grid_sync(uint32_t* counter WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::barrier_grid(counter);
 #else
   constexpr uint32_t kTop = 0x80000000u;
@@ -53,18 +54,20 @@ __device__ __forceinline__ void grid_sync(uint32_t* counter) {
 
 // Sets the counter back to zero, which grid_sync() leaves at 0 or 2^31: every thread calls it once,
 // after the launch's last grid_sync(). The last block to come writes; nobody waits.
-__device__ __forceinline__ void grid_leave(uint32_t* counter) {
+__device__ __forceinline__ void grid_leave(uint32_t* counter WS_AND_PLACE) {
   constexpr uint32_t kTop = 0x80000000u;
   if (thread_index() != 0) return;
   const auto others = static_cast<uint32_t>(grid_blocks() - 1);
   // Blocks that still spin in grid_sync() look at the top bit alone.
-  if ((atom_global_add(counter, 1) & ~kTop) == others) atom_global_exch(counter, 0u);
+  if ((atom_global_add(counter, 1 WS_PASS_AND_PLACE) & ~kTop) == others)
+    atom_global_exch(counter, 0u WS_PASS_AND_PLACE);
 }
 
 // griddepcontrol.wait, of a launch with Grid::overlaps: until the launch before it in the stream
 // has ended and its writes are seen. Every thread calls it before it touches global memory.
-__device__ __forceinline__ void griddepcontrol_wait() {
+__device__ __forceinline__ void griddepcontrol_wait(WS_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::griddepcontrol_wait();
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900  // older GPUs overlap nothing
   asm volatile("griddepcontrol.wait;" ::: "memory");

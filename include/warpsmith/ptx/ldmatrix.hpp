@@ -11,6 +11,10 @@
 
 #include "warpsmith/ptx/address.hpp"
 
+#ifdef WS_EMULATED
+#include "emulator/profile.hpp"
+#endif
+
 namespace ws::ptx {
 
 #ifdef WS_EMULATED
@@ -23,12 +27,14 @@ void load_matrices(uint32_t (&registers)[kMatrices], const void* shared_row) {
     uint32_t* registers;
   } mine{shared_row, registers};
   if (lane_index() < 8 * kMatrices) emulator::check_shared(shared_row, 16, 16, kName);
-  emulator::converge_warp(kFullMask, kName, mine, [](auto lanes) {
+  emulator::profile_row(kName, shared_row, lane_index() < 8 * kMatrices);
+  emulator::converge_aligned(kName, mine, [](auto lanes) {
     emulator::count(emulator::Count::kSharedLoadBytes, 128 * kMatrices);
+    bool written = false;
     for (uint32_t m = 0; m < kMatrices; ++m) {
       uint16_t matrix[8][8];
       for (uint32_t row = 0; row < 8; ++row) {
-        emulator::read_shared(lanes[8 * m + row]->row, 16, kName);
+        written |= emulator::read_shared_row(lanes[8 * m + row]->row, 16, kName);
         std::memcpy(matrix[row], lanes[8 * m + row]->row, 16);
       }
       for (uint32_t lane = 0; lane < 32; ++lane) {
@@ -39,14 +45,16 @@ void load_matrices(uint32_t (&registers)[kMatrices], const void* shared_row) {
         lanes[lane]->registers[m] = low | (high << 16);
       }
     }
+    if (!written) emulator::read_shared(lanes[0]->row, 16, kName);  // a fault
   });
 }
 }  // namespace detail
 #endif
 
 template <bool kTranspose = false>
-__device__ __forceinline__ void ldmatrix_x1(uint32_t (&r)[1], const void* shared_row) {
+__device__ __forceinline__ void ldmatrix_x1(uint32_t (&r)[1], const void* shared_row WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::load_matrices<kTranspose>(r, shared_row);
 #else
   if constexpr (kTranspose) {
@@ -64,8 +72,9 @@ __device__ __forceinline__ void ldmatrix_x1(uint32_t (&r)[1], const void* shared
 }
 
 template <bool kTranspose = false>
-__device__ __forceinline__ void ldmatrix_x2(uint32_t (&r)[2], const void* shared_row) {
+__device__ __forceinline__ void ldmatrix_x2(uint32_t (&r)[2], const void* shared_row WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::load_matrices<kTranspose>(r, shared_row);
 #else
   if constexpr (kTranspose) {
@@ -83,8 +92,9 @@ __device__ __forceinline__ void ldmatrix_x2(uint32_t (&r)[2], const void* shared
 }
 
 template <bool kTranspose = false>
-__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* shared_row) {
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* shared_row WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::load_matrices<kTranspose>(r, shared_row);
 #else
   if constexpr (kTranspose) {

@@ -6,6 +6,10 @@
 
 #include "warpsmith/device.hpp"
 
+#ifdef WS_EMULATED
+#include "emulator/global_memory.hpp"
+#endif
+
 namespace ws {
 
 // What the caches should expect of an access.
@@ -43,30 +47,16 @@ template <>
 struct WordOf<16> {
   using Type = uint4;
 };
-#else
-inline void check_global(const void* pointer, size_t bytes, const char* operation) {
-  emulator::check_may_touch_global(operation);
-  if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) {
-    emulator::fail(emulator::Fault::kMisaligned,
-                   concatenate(operation, " of ", bytes, " bytes from ", pointer,
-                               ", which is not a multiple of ", bytes));
-  }
-  if (emulator::is_shared(pointer)) {
-    emulator::fail(emulator::Fault::kInvalidUse, concatenate(operation, " of shared memory"));
-  }
-}
 #endif
 
 }  // namespace detail
 
 // One access of kBytes = 1, 2, 4, 8 or 16; `global` is aligned to that.
 template <Cache kCache, int kBytes>
-__device__ __forceinline__ void ld_global(void* registers, const void* global) {
+__device__ __forceinline__ void ld_global(void* registers, const void* global WS_AND_PLACE) {
 #ifdef WS_EMULATED
-  detail::check_global(global, kBytes, "ld.global");
-  emulator::count(emulator::Count::kGlobalLoads);
-  emulator::count(emulator::Count::kGlobalLoadBytes, kBytes);
-  std::memcpy(registers, global, kBytes);
+  emulator::at(place);
+  emulator::load_global(registers, global, kBytes, kCache == Cache::kReadOnly);
 #else
   using Word = typename detail::WordOf<kBytes>::Type;
   const Word* from = static_cast<const Word*>(global);

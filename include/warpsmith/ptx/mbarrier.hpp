@@ -20,8 +20,9 @@ struct alignas(8) Mbarrier {
 
 // mbarrier.init: phase 0 begins, expecting `count` arrivals (1 to 2^20 - 1). Others may use it
 // after a barrier; other blocks and the async proxy after fence_mbarrier_init() and a barrier.
-__device__ __forceinline__ void mbarrier_init(Mbarrier& barrier, uint32_t count) {
+__device__ __forceinline__ void mbarrier_init(Mbarrier& barrier, uint32_t count WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::mbarrier_init(&barrier, count);
 #else
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(count)
@@ -30,8 +31,9 @@ __device__ __forceinline__ void mbarrier_init(Mbarrier& barrier, uint32_t count)
 }
 
 // mbarrier.inval: the object's memory may be used for something else.
-__device__ __forceinline__ void mbarrier_inval(Mbarrier& barrier) {
+__device__ __forceinline__ void mbarrier_inval(Mbarrier& barrier WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::mbarrier_inval(&barrier);
 #else
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&barrier)) : "memory");
@@ -39,8 +41,9 @@ __device__ __forceinline__ void mbarrier_inval(Mbarrier& barrier) {
 }
 
 // mbarrier.arrive: one arrival.
-__device__ __forceinline__ void mbarrier_arrive(Mbarrier& barrier) {
+__device__ __forceinline__ void mbarrier_arrive(Mbarrier& barrier WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::mbarrier_arrive(&barrier);
 #else
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier))
@@ -49,8 +52,10 @@ __device__ __forceinline__ void mbarrier_arrive(Mbarrier& barrier) {
 }
 
 // mbarrier.arrive.expect_tx: the phase waits for `bytes` more bytes of copies; then one arrival.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier& barrier, uint32_t bytes) {
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier& barrier,
+                                                          uint32_t bytes WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::mbarrier_expect_tx(&barrier, bytes);
   emulator::mbarrier_arrive(&barrier);
 #else
@@ -62,8 +67,9 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier& barrier, uin
 }
 
 // mbarrier.expect_tx: the phase waits for `bytes` more bytes of copies.
-__device__ __forceinline__ void mbarrier_expect_tx(Mbarrier& barrier, uint32_t bytes) {
+__device__ __forceinline__ void mbarrier_expect_tx(Mbarrier& barrier, uint32_t bytes WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::mbarrier_expect_tx(&barrier, bytes);
 #else
   asm volatile(
@@ -78,10 +84,11 @@ __device__ __forceinline__ void mbarrier_expect_tx(Mbarrier& barrier, uint32_t b
 // wrote: kCluster costs a fence of the GPU's memory, so where only the arrival matters, kCta is the
 // one.
 template <Scope kScope = Scope::kCluster>
-__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
+__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address WS_AND_PLACE) {
   static_assert(kScope == Scope::kCta || kScope == Scope::kCluster);
 #ifdef WS_EMULATED
-  emulator::mbarrier_arrive(emulator::shared_pointer(address));
+  emulator::at(place);
+  emulator::mbarrier_arrive(emulator::shared_pointer(address), kScope == Scope::kCluster);
 #else
   if constexpr (kScope == Scope::kCta) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
@@ -94,8 +101,8 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
 
 // The same, at the mbarrier of block `rank` of the cluster that stands where `barrier` stands here.
 template <Scope kScope = Scope::kCluster>
-__device__ __forceinline__ void mbarrier_arrive_cluster(Mbarrier& barrier, int rank) {
-  mbarrier_arrive_cluster<kScope>(map_shared_rank(&barrier, rank));
+__device__ __forceinline__ void mbarrier_arrive_cluster(Mbarrier& barrier, int rank WS_AND_PLACE) {
+  mbarrier_arrive_cluster<kScope>(map_shared_rank(&barrier, rank) WS_PASS_AND_PLACE);
 }
 
 // mbarrier.try_wait.parity: whether the phase of this parity (0 for the first, then 1, 0, ...) has
@@ -103,9 +110,11 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(Mbarrier& barrier, int r
 // phase "before the first" is complete. The scope is that of the memory which the waiting thread
 // then sees: kCluster where other blocks wrote.
 template <Scope kScope = Scope::kCta>
-__device__ __forceinline__ bool mbarrier_try_wait_parity(Mbarrier& barrier, uint32_t parity) {
+__device__ __forceinline__ bool mbarrier_try_wait_parity(Mbarrier& barrier,
+                                                         uint32_t parity WS_AND_PLACE) {
   static_assert(kScope == Scope::kCta || kScope == Scope::kCluster);
 #ifdef WS_EMULATED
+  emulator::at(place);
   return emulator::mbarrier_try_wait(&barrier, parity);
 #else
   uint32_t complete = 0;
@@ -136,8 +145,10 @@ __device__ __forceinline__ bool mbarrier_try_wait_parity(Mbarrier& barrier, uint
 
 // Waits until the phase of this parity has completed.
 template <Scope kScope = Scope::kCta>
-__device__ __forceinline__ void mbarrier_wait_parity(Mbarrier& barrier, uint32_t parity) {
+__device__ __forceinline__ void mbarrier_wait_parity(Mbarrier& barrier,
+                                                     uint32_t parity WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::mbarrier_wait(&barrier, parity);
 #else
   while (!mbarrier_try_wait_parity<kScope>(barrier, parity)) {

@@ -17,16 +17,18 @@ namespace ws::ptx {
 //   d[0], d[1] = D[group][pair, pair + 1]    d[2], d[3] = D[group + 8][pair, pair + 1]
 template <class T>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4],
-                                             const uint32_t (&b)[2], const float (&c)[4]) {
+                                             const uint32_t (&b)[2],
+                                             const float (&c)[4] WS_AND_PLACE) {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
 #ifdef WS_EMULATED
+  emulator::at(place);
   struct Payload {
     float* d;
     const uint32_t* a;
     const uint32_t* b;
     const float* c;
   } mine{d, a, b, c};
-  emulator::converge_warp(kFullMask, "mma.sync.m16n8k16", mine, [](auto lanes) {
+  emulator::converge_aligned("mma.sync.m16n8k16", mine, [](auto lanes) {
     emulator::count(emulator::Count::kMma);
     const auto element = [](const uint32_t* registers, uint32_t index) {
       T value;

@@ -13,9 +13,10 @@ concept RegisterCount = kRegisters >= 24 && kRegisters <= 256 && kRegisters % 8 
 // kRegisters.
 template <int kRegisters>
   requires RegisterCount<kRegisters>
-__device__ __forceinline__ void setmaxnreg_dec() {
+__device__ __forceinline__ void setmaxnreg_dec(WS_PLACE) {
 #ifdef WS_EMULATED
-  emulator::check_warpgroup("setmaxnreg.dec");
+  emulator::at(place);
+  emulator::setmaxnreg(kRegisters, false);
 #else
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 #endif
@@ -24,9 +25,10 @@ __device__ __forceinline__ void setmaxnreg_dec() {
 // setmaxnreg.inc.sync.aligned: all threads of the warpgroup wait until the block has the registers.
 template <int kRegisters>
   requires RegisterCount<kRegisters>
-__device__ __forceinline__ void setmaxnreg_inc() {
+__device__ __forceinline__ void setmaxnreg_inc(WS_PLACE) {
 #ifdef WS_EMULATED
-  emulator::check_warpgroup("setmaxnreg.inc");
+  emulator::at(place);
+  emulator::setmaxnreg(kRegisters, true);
 #else
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 #endif

@@ -93,9 +93,11 @@ void exchange(uint32_t mask, uint32_t (&words)[kWords], int source, const char* 
 
 // The value of lane `source` of the caller's segment.
 template <int kWidth = 32>
-__device__ __forceinline__ uint32_t shfl_sync_idx(uint32_t mask, uint32_t value, int source) {
+__device__ __forceinline__ uint32_t shfl_sync_idx(uint32_t mask, uint32_t value,
+                                                  int source WS_AND_PLACE) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(31);
 #ifdef WS_EMULATED
+  emulator::at(place);
   uint32_t words[] = {value};
   detail::exchange(mask, words, detail::source_idx<kWidth>(source), "shfl.sync.idx");
   return words[0];
@@ -109,16 +111,19 @@ __device__ __forceinline__ uint32_t shfl_sync_idx(uint32_t mask, uint32_t value,
 }
 #ifdef WS_EMULATED
 template <int kWidth = 32, int kWords>
-void shfl_sync_idx(uint32_t mask, detail::Words<kWords> words, int source) {
+void shfl_sync_idx(uint32_t mask, detail::Words<kWords> words, int source WS_AND_PLACE) {
+  emulator::at(place);
   detail::exchange(mask, words.all, detail::source_idx<kWidth>(source), "shfl.sync.idx");
 }
 #endif
 
 // The value of the lane `delta` below.
 template <int kWidth = 32>
-__device__ __forceinline__ uint32_t shfl_sync_up(uint32_t mask, uint32_t value, int delta) {
+__device__ __forceinline__ uint32_t shfl_sync_up(uint32_t mask, uint32_t value,
+                                                 int delta WS_AND_PLACE) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(0);
 #ifdef WS_EMULATED
+  emulator::at(place);
   uint32_t words[] = {value};
   detail::exchange(mask, words, detail::source_up<kWidth>(delta), "shfl.sync.up");
   return words[0];
@@ -132,16 +137,19 @@ __device__ __forceinline__ uint32_t shfl_sync_up(uint32_t mask, uint32_t value, 
 }
 #ifdef WS_EMULATED
 template <int kWidth = 32, int kWords>
-void shfl_sync_up(uint32_t mask, detail::Words<kWords> words, int delta) {
+void shfl_sync_up(uint32_t mask, detail::Words<kWords> words, int delta WS_AND_PLACE) {
+  emulator::at(place);
   detail::exchange(mask, words.all, detail::source_up<kWidth>(delta), "shfl.sync.up");
 }
 #endif
 
 // The value of the lane `delta` above.
 template <int kWidth = 32>
-__device__ __forceinline__ uint32_t shfl_sync_down(uint32_t mask, uint32_t value, int delta) {
+__device__ __forceinline__ uint32_t shfl_sync_down(uint32_t mask, uint32_t value,
+                                                   int delta WS_AND_PLACE) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(31);
 #ifdef WS_EMULATED
+  emulator::at(place);
   uint32_t words[] = {value};
   detail::exchange(mask, words, detail::source_down<kWidth>(delta), "shfl.sync.down");
   return words[0];
@@ -155,16 +163,19 @@ __device__ __forceinline__ uint32_t shfl_sync_down(uint32_t mask, uint32_t value
 }
 #ifdef WS_EMULATED
 template <int kWidth = 32, int kWords>
-void shfl_sync_down(uint32_t mask, detail::Words<kWords> words, int delta) {
+void shfl_sync_down(uint32_t mask, detail::Words<kWords> words, int delta WS_AND_PLACE) {
+  emulator::at(place);
   detail::exchange(mask, words.all, detail::source_down<kWidth>(delta), "shfl.sync.down");
 }
 #endif
 
 // The value of the lane whose index differs in the bits of `lane_mask`.
 template <int kWidth = 32>
-__device__ __forceinline__ uint32_t shfl_sync_bfly(uint32_t mask, uint32_t value, int lane_mask) {
+__device__ __forceinline__ uint32_t shfl_sync_bfly(uint32_t mask, uint32_t value,
+                                                   int lane_mask WS_AND_PLACE) {
   [[maybe_unused]] constexpr uint32_t kSegment = detail::shuffle_segment<kWidth>(31);
 #ifdef WS_EMULATED
+  emulator::at(place);
   uint32_t words[] = {value};
   detail::exchange(mask, words, detail::source_bfly<kWidth>(lane_mask), "shfl.sync.bfly");
   return words[0];
@@ -178,7 +189,8 @@ __device__ __forceinline__ uint32_t shfl_sync_bfly(uint32_t mask, uint32_t value
 }
 #ifdef WS_EMULATED
 template <int kWidth = 32, int kWords>
-void shfl_sync_bfly(uint32_t mask, detail::Words<kWords> words, int lane_mask) {
+void shfl_sync_bfly(uint32_t mask, detail::Words<kWords> words, int lane_mask WS_AND_PLACE) {
+  emulator::at(place);
   detail::exchange(mask, words.all, detail::source_bfly<kWidth>(lane_mask), "shfl.sync.bfly");
 }
 #endif

@@ -7,6 +7,10 @@
 
 #include "warpsmith/ptx/address.hpp"
 
+#ifdef WS_EMULATED
+#include "emulator/profile.hpp"
+#endif
+
 namespace ws::ptx {
 
 #ifdef WS_EMULATED
@@ -19,7 +23,8 @@ void store_matrices(void* shared_row, const uint32_t (&registers)[kMatrices]) {
     const uint32_t* registers;
   } mine{shared_row, registers};
   if (lane_index() < 8 * kMatrices) emulator::check_shared(shared_row, 16, 16, kName);
-  emulator::converge_warp(kFullMask, kName, mine, [](auto lanes) {
+  emulator::profile_row(kName, shared_row, lane_index() < 8 * kMatrices);
+  emulator::converge_aligned(kName, mine, [](auto lanes) {
     emulator::count(emulator::Count::kSharedStoreBytes, 128 * kMatrices);
     for (uint32_t m = 0; m < kMatrices; ++m) {
       uint16_t matrix[8][8];
@@ -32,8 +37,7 @@ void store_matrices(void* shared_row, const uint32_t (&registers)[kMatrices]) {
             static_cast<uint16_t>(pair >> 16);
       }
       for (uint32_t row = 0; row < 8; ++row) {
-        emulator::write_shared(lanes[8 * m + row]->row, 16, kName);
-        std::memcpy(lanes[8 * m + row]->row, matrix[row], 16);
+        emulator::write_shared(lanes[8 * m + row]->row, matrix[row], 16, kName);
       }
     }
   });
@@ -42,8 +46,9 @@ void store_matrices(void* shared_row, const uint32_t (&registers)[kMatrices]) {
 #endif
 
 template <bool kTranspose = false>
-__device__ __forceinline__ void stmatrix_x1(void* shared_row, const uint32_t (&r)[1]) {
+__device__ __forceinline__ void stmatrix_x1(void* shared_row, const uint32_t (&r)[1] WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::store_matrices<kTranspose>(shared_row, r);
 #else
   if constexpr (kTranspose) {
@@ -61,8 +66,9 @@ __device__ __forceinline__ void stmatrix_x1(void* shared_row, const uint32_t (&r
 }
 
 template <bool kTranspose = false>
-__device__ __forceinline__ void stmatrix_x2(void* shared_row, const uint32_t (&r)[2]) {
+__device__ __forceinline__ void stmatrix_x2(void* shared_row, const uint32_t (&r)[2] WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::store_matrices<kTranspose>(shared_row, r);
 #else
   if constexpr (kTranspose) {
@@ -80,8 +86,9 @@ __device__ __forceinline__ void stmatrix_x2(void* shared_row, const uint32_t (&r
 }
 
 template <bool kTranspose = false>
-__device__ __forceinline__ void stmatrix_x4(void* shared_row, const uint32_t (&r)[4]) {
+__device__ __forceinline__ void stmatrix_x4(void* shared_row, const uint32_t (&r)[4] WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   detail::store_matrices<kTranspose>(shared_row, r);
 #else
   if constexpr (kTranspose) {

@@ -7,13 +7,11 @@ namespace ws::ptx {
 
 // One access of kBytes = 1, 2, 4, 8 or 16; `global` is aligned to that.
 template <Cache kCache, int kBytes>
-__device__ __forceinline__ void st_global(void* global, const void* registers) {
+__device__ __forceinline__ void st_global(void* global, const void* registers WS_AND_PLACE) {
   static_assert(kCache != Cache::kReadOnly, "read-only memory takes no stores");
 #ifdef WS_EMULATED
-  detail::check_global(global, kBytes, "st.global");
-  emulator::count(emulator::Count::kGlobalStores);
-  emulator::count(emulator::Count::kGlobalStoreBytes, kBytes);
-  std::memcpy(global, registers, kBytes);
+  emulator::at(place);
+  emulator::store_global(global, registers, kBytes);
 #else
   using Word = typename detail::WordOf<kBytes>::Type;
   const Word* from = static_cast<const Word*>(registers);

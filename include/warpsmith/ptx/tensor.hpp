@@ -28,8 +28,9 @@ __device__ __forceinline__ void prefetch_tensor_map([[maybe_unused]] const Tenso
 // cp.async.bulk.tensor.2d.shared::cluster.global.tile: the box at (x, y) to shared memory, a
 // multiple of 128 bytes; the bytes of the whole box, zeros included, count on the mbarrier's phase.
 __device__ __forceinline__ void tensor_load_2d(void* shared, const TensorMap& map,
-                                               Mbarrier& barrier, int x, int y) {
+                                               Mbarrier& barrier, int x, int y WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::tensor_load(shared, &map, &barrier, std::array{x, y});
 #else
   asm volatile(
@@ -44,8 +45,9 @@ __device__ __forceinline__ void tensor_load_2d(void* shared, const TensorMap& ma
 // `block_mask` is set, counted on each one's mbarrier at `barrier`'s place.
 __device__ __forceinline__ void tensor_load_2d_multicast(void* shared, const TensorMap& map,
                                                          Mbarrier& barrier, int x, int y,
-                                                         uint16_t block_mask) {
+                                                         uint16_t block_mask WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::tensor_load_multicast(shared, &map, &barrier, std::array{x, y}, block_mask);
 #else
   asm volatile(
@@ -59,8 +61,9 @@ __device__ __forceinline__ void tensor_load_2d_multicast(void* shared, const Ten
 // cp.async.bulk.tensor.2d.global.shared::cta.tile: the box in shared memory, a multiple of 128
 // bytes, to (x, y). Those who wrote it have executed fence_proxy_async(); groups as in bulk.hpp.
 __device__ __forceinline__ void tensor_store_2d(const TensorMap& map, int x, int y,
-                                                const void* shared) {
+                                                const void* shared WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::tensor_store(&map, std::array{x, y}, shared);
 #else
   asm volatile(

@@ -7,8 +7,9 @@
 namespace ws::ptx {
 
 // Bit i is set if lane i is in `mask` and its predicate holds.
-__device__ __forceinline__ uint32_t vote_sync_ballot(uint32_t mask, bool predicate) {
+__device__ __forceinline__ uint32_t vote_sync_ballot(uint32_t mask, bool predicate WS_AND_PLACE) {
 #ifdef WS_EMULATED
+  emulator::at(place);
   struct Payload {
     bool predicate;
     uint32_t result;
@@ -29,18 +30,18 @@ __device__ __forceinline__ uint32_t vote_sync_ballot(uint32_t mask, bool predica
 }
 
 // Whether the predicate holds in any lane of `mask`.
-__device__ __forceinline__ bool vote_sync_any(uint32_t mask, bool predicate) {
+__device__ __forceinline__ bool vote_sync_any(uint32_t mask, bool predicate WS_AND_PLACE) {
 #ifdef WS_EMULATED
-  return vote_sync_ballot(mask, predicate) != 0;
+  return vote_sync_ballot(mask, predicate, place) != 0;
 #else
   return __any_sync(mask, predicate) != 0;
 #endif
 }
 
 // Whether the predicate holds in all lanes of `mask`.
-__device__ __forceinline__ bool vote_sync_all(uint32_t mask, bool predicate) {
+__device__ __forceinline__ bool vote_sync_all(uint32_t mask, bool predicate WS_AND_PLACE) {
 #ifdef WS_EMULATED
-  return vote_sync_ballot(mask, predicate) == mask;
+  return vote_sync_ballot(mask, predicate, place) == mask;
 #else
   return __all_sync(mask, predicate) != 0;
 #endif
@@ -69,9 +70,10 @@ T reduce_lanes(uint32_t mask, T value, const char* name, Operation operation) {
 
 // Sum over the lanes of `mask`, modulo 2^32. T is int32_t or uint32_t.
 template <class T>
-__device__ __forceinline__ T redux_sync_add(uint32_t mask, T value) {
+__device__ __forceinline__ T redux_sync_add(uint32_t mask, T value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>);
 #ifdef WS_EMULATED
+  emulator::at(place);
   return detail::reduce_lanes(mask, value, "redux.sync.add", [](T a, T b) {
     return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
   });
@@ -82,9 +84,10 @@ __device__ __forceinline__ T redux_sync_add(uint32_t mask, T value) {
 
 // Largest value over the lanes of `mask`.
 template <class T>
-__device__ __forceinline__ T redux_sync_max(uint32_t mask, T value) {
+__device__ __forceinline__ T redux_sync_max(uint32_t mask, T value WS_AND_PLACE) {
   static_assert(std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>);
 #ifdef WS_EMULATED
+  emulator::at(place);
   return detail::reduce_lanes(mask, value, "redux.sync.max",
                               [](T a, T b) { return a < b ? b : a; });
 #else

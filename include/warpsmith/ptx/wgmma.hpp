@@ -1,7 +1,7 @@
 // wgmma: a warpgroup multiplies matrices that lie in shared memory, asynchronously (PTX ISA,
 // "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"). sm_90a.
 //
-//   wgmma_fence(d);                                // registers are ready
+//   wgmma_fence(d);                                // registers are ready; A's too, if it has some
 //   for (...) wgmma_m64k16<N, T>(d, a, b, true);   // 4 warps, from a warp index that 4 divides
 //   wgmma_commit_group();
 //   wgmma_wait_group<0>(d);                        // now d may be read, and shared memory reused
@@ -68,23 +68,64 @@ __device__ __forceinline__ void wgmma_pin([[maybe_unused]] float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 #endif
 }
-
-// wgmma.fence: this thread's accesses to registers come before those of later wgmma. Needed before
-// the first one, and whenever the thread has touched accumulators or A registers in between.
-template <int... kCounts>
-__device__ __forceinline__ void wgmma_fence(float (&... accumulators)[kCounts]) {
-#ifdef WS_EMULATED
-  ((void)accumulators, ...);
-  emulator::wgmma_fence();
-#else
-  (wgmma_pin(accumulators), ...);
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+template <int kCount>
+__device__ __forceinline__ void wgmma_pin([[maybe_unused]] uint32_t (&a)[kCount]) {
+#ifndef WS_EMULATED
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(a[i])::"memory");
 #endif
 }
 
-// wgmma.commit_group: the products issued since the last commit form a group.
-__device__ __forceinline__ void wgmma_commit_group() {
+namespace detail {
 #ifdef WS_EMULATED
+template <class... Registers>
+void wgmma_fence_at(std::source_location place, Registers&... registers) {
+  emulator::at(place);
+  emulator::wgmma_fence({{registers, sizeof(registers)}...});
+}
+template <int kPending, class... Registers>
+void wgmma_wait_group_at(std::source_location place, Registers&...) {
+  static_assert(kPending >= 0 && kPending <= 7);
+  emulator::at(place);
+  emulator::wgmma_wait_group(kPending);
+}
+#else
+template <class... Registers>
+__device__ __forceinline__ void wgmma_fence_at(Registers&... registers) {
+  (wgmma_pin(registers), ...);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+template <int kPending, class... Registers>
+__device__ __forceinline__ void wgmma_wait_group_at(Registers&... accumulators) {
+  static_assert(kPending >= 0 && kPending <= 7);
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  (wgmma_pin(accumulators), ...);
+}
+#endif
+}  // namespace detail
+
+// wgmma.fence: this warp's accesses to registers come before those of its later wgmma. Needed
+// before the first one, and whenever a thread has touched accumulators or A registers in between.
+// Names the accumulators, and A where it is in registers: from here to the product they must not
+// change.
+template <class A>
+__device__ __forceinline__ void wgmma_fence(A& a WS_AND_PLACE) {
+  detail::wgmma_fence_at(WS_PASS_FIRST_PLACE a);
+}
+template <class A, class B>
+__device__ __forceinline__ void wgmma_fence(A& a, B& b WS_AND_PLACE) {
+  detail::wgmma_fence_at(WS_PASS_FIRST_PLACE a, b);
+}
+template <class... Registers>
+  requires(sizeof...(Registers) == 0 || sizeof...(Registers) > 2)
+__device__ __forceinline__ void wgmma_fence(Registers&... registers) {
+  detail::wgmma_fence_at(WS_PASS_FIRST_NO_PLACE registers...);
+}
+
+// wgmma.commit_group: the products issued since the last commit form a group.
+__device__ __forceinline__ void wgmma_commit_group(WS_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
   emulator::wgmma_commit_group();
 #else
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -93,16 +134,22 @@ __device__ __forceinline__ void wgmma_commit_group() {
 
 // wgmma.wait_group: waits until at most the kPending youngest groups are in flight. Names the
 // accumulators that are read afterwards.
-template <int kPending, int... kCounts>
-__device__ __forceinline__ void wgmma_wait_group(float (&... accumulators)[kCounts]) {
-  static_assert(kPending >= 0 && kPending <= 7);
-#ifdef WS_EMULATED
-  ((void)accumulators, ...);
-  emulator::wgmma_wait_group(kPending);
-#else
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-  (wgmma_pin(accumulators), ...);
-#endif
+template <int kPending>
+__device__ __forceinline__ void wgmma_wait_group(WS_PLACE) {
+  detail::wgmma_wait_group_at<kPending>(WS_PASS_PLACE);
+}
+template <int kPending, class A>
+__device__ __forceinline__ void wgmma_wait_group(A& a WS_AND_PLACE) {
+  detail::wgmma_wait_group_at<kPending>(WS_PASS_FIRST_PLACE a);
+}
+template <int kPending, class A, class B>
+__device__ __forceinline__ void wgmma_wait_group(A& a, B& b WS_AND_PLACE) {
+  detail::wgmma_wait_group_at<kPending>(WS_PASS_FIRST_PLACE a, b);
+}
+template <int kPending, class... Registers>
+  requires(sizeof...(Registers) > 2)
+__device__ __forceinline__ void wgmma_wait_group(Registers&... accumulators) {
+  detail::wgmma_wait_group_at<kPending>(WS_PASS_FIRST_NO_PLACE accumulators...);
 }
 
 // ---- Products ----------------------------------------------------------------------------------
@@ -123,9 +170,10 @@ constexpr bool check_wgmma() {
 //   d[4 * j + 0, 1] = D[row][8 * j + pair, + 1]     d[4 * j + 2, 3] = D[row + 8][8 * j + pair, + 1]
 template <int N, class T, Major kMajorA = Major::kK, Major kMajorB = Major::kK>
 __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], uint64_t a, uint64_t b,
-                                             bool accumulate) {
+                                             bool accumulate WS_AND_PLACE) {
   static_assert(detail::check_wgmma<N, T>());
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::wgmma_mma_async({.n = N,
                              .bf16 = std::is_same_v<T, bf16>,
                              .a_mn_major = kMajorA == Major::kMN,
@@ -167,9 +215,10 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], uint64_t a, uint
 // The registers are read until the wait: do not touch them before.
 template <int N, class T, Major kMajorB = Major::kK>
 __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b,
-                                             bool accumulate) {
+                                             bool accumulate WS_AND_PLACE) {
   static_assert(detail::check_wgmma<N, T>());
 #ifdef WS_EMULATED
+  emulator::at(place);
   emulator::wgmma_mma_async({.n = N,
                              .bf16 = std::is_same_v<T, bf16>,
                              .a_mn_major = false,

@@ -54,17 +54,19 @@ class Held {
   using PackedVector = Packed<T, Share::kWidth>;
 
   // All loads are issued before anything waits for one.
-  __device__ __forceinline__ void load(const Share& share, const T* row, float padding) {
+  __device__ __forceinline__ void load(const Share& share, const T* row,
+                                       float padding WS_AND_PLACE) {
     const T* first = share.first_vector(row);
-    load(share, row, padding,
-         [&](int v) { return PackedVector::load(first + v * Share::kStride); });
+    load(share, row, padding, [&](int v) {
+      return PackedVector::load(first + v * Share::kStride WS_PASS_AND_PLACE);
+    } WS_PASS_AND_PLACE);
   }
 
   // The same with the vectors from elsewhere: vector(v) gives the thread's v-th, where they have
   // been staged.
   template <class Vector>
   __device__ __forceinline__ void load(const Share& share, const T* row, float padding,
-                                       const Vector& vector) {
+                                       const Vector& vector WS_AND_PLACE) {
 #pragma unroll
     for (int v = 0; v < Share::kVectors; ++v) {
       if constexpr (Share::kFit != Fit::kFull) packed_[v] = PackedVector::filled(padding);
@@ -72,7 +74,9 @@ class Held {
     }
 #pragma unroll
     for (int e = 0; e < Share::kEdges; ++e) {
-      edges_[e] = share.holds_edge(e) ? to_float(thread::load(row + share.edge(e))) : padding;
+      edges_[e] = share.holds_edge(e)
+                      ? to_float(thread::load(row + share.edge(e) WS_PASS_AND_PLACE))
+                      : padding;
     }
   }
 
@@ -98,7 +102,7 @@ class Held {
 
 // Writes f(i) to the row at `row` for each of the thread's elements.
 template <Cache kCache = Cache::kDefault, class T, class Share, class F>
-__device__ __forceinline__ void store(const Share& share, T* row, const F& f) {
+__device__ __forceinline__ void store(const Share& share, T* row, const F& f WS_AND_PLACE) {
   constexpr int kWidth = Share::kWidth;
   T* first = share.first_vector(row);
 #pragma unroll
@@ -106,12 +110,14 @@ __device__ __forceinline__ void store(const Share& share, T* row, const F& f) {
     Vec<float, kWidth> out;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) out[i] = f(v * kWidth + i);
-    if (share.holds(v)) thread::store<kCache>(first + v * Share::kStride, thread::convert<T>(out));
+    if (share.holds(v))
+      thread::store<kCache>(first + v * Share::kStride, thread::convert<T>(out) WS_PASS_AND_PLACE);
   }
 #pragma unroll
   for (int e = 0; e < Share::kEdges; ++e) {
     if (share.holds_edge(e)) {
-      thread::store(row + share.edge(e), from_float<T>(f(Share::kVectors * kWidth + e)));
+      thread::store(row + share.edge(e),
+                    from_float<T>(f(Share::kVectors * kWidth + e)) WS_PASS_AND_PLACE);
     }
   }
 }

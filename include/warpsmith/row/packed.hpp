@@ -34,8 +34,8 @@ struct Packed {
     return packed;
   }
   template <Cache kCache = Cache::kDefault>
-  __device__ __forceinline__ static Packed load(const T* pointer) {
-    return {thread::load<kWords, kCache>(reinterpret_cast<const Word*>(pointer))};
+  __device__ __forceinline__ static Packed load(const T* pointer WS_AND_PLACE) {
+    return {thread::load<kWords, kCache>(reinterpret_cast<const Word*>(pointer) WS_PASS_AND_PLACE)};
   }
   __device__ __forceinline__ float operator[](int i) const {
     if constexpr (sizeof(T) == 4) {

@@ -13,39 +13,44 @@ namespace ws::thread {
 // N elements from `pointer`, which is aligned to Vec<T, N>: one access of up to 16 bytes, as many
 // of 16 as it takes beyond.
 template <int N, Cache kCache = Cache::kDefault, class T>
-__device__ __forceinline__ Vec<T, N> load(const T* pointer) {
+__device__ __forceinline__ Vec<T, N> load(const T* pointer WS_AND_PLACE) {
   constexpr int kBytes = alignof(Vec<T, N>);
   static_assert(sizeof(Vec<T, N>) == N * sizeof(T));
   Vec<T, N> result;
 #pragma unroll
   for (int at = 0; at < static_cast<int>(sizeof(result)); at += kBytes) {
     ptx::ld_global<kCache, kBytes>(reinterpret_cast<char*>(&result) + at,
-                                   reinterpret_cast<const char*>(pointer) + at);
+                                   reinterpret_cast<const char*>(pointer) + at WS_PASS_AND_PLACE);
   }
   return result;
 }
 
 // One element.
 template <Cache kCache = Cache::kDefault, class T>
-__device__ __forceinline__ T load(const T* pointer) {
-  return load<1, kCache>(pointer)[0];
+__device__ __forceinline__ T load(const T* pointer WS_AND_PLACE) {
+  return load<1, kCache>(pointer WS_PASS_AND_PLACE)[0];
 }
 
 // N elements to `pointer`, aligned as for load.
 template <Cache kCache = Cache::kDefault, class T, int N>
-__device__ __forceinline__ void store(T* pointer, const Vec<T, N>& value) {
+__device__ __forceinline__ void store(T* pointer, const Vec<T, N>& value WS_AND_PLACE) {
   constexpr int kBytes = alignof(Vec<T, N>);
 #pragma unroll
   for (int at = 0; at < static_cast<int>(sizeof(value)); at += kBytes) {
     ptx::st_global<kCache, kBytes>(reinterpret_cast<char*>(pointer) + at,
-                                   reinterpret_cast<const char*>(&value) + at);
+                                   reinterpret_cast<const char*>(&value) + at WS_PASS_AND_PLACE);
   }
 }
 
 // One element.
 template <Cache kCache = Cache::kDefault, class T>
-__device__ __forceinline__ void store(T* pointer, std::type_identity_t<T> value) {
-  store<kCache>(pointer, Vec<T, 1>{{value}});
+__device__ __forceinline__ void store(T* pointer, std::type_identity_t<T> value WS_AND_PLACE) {
+  store<kCache>(
+      pointer, Vec<T, 1> {
+        {
+          value
+        }
+      } WS_PASS_AND_PLACE);
 }
 
 // The elements of a Vec as another float type; narrowing pairs them, one instruction for two.

@@ -40,13 +40,14 @@ struct MmaFragments {
   template <class TileA, bool kARunsAlongK, class TileB, bool kBRunsAlongK>
   __device__ __forceinline__ void load(
       int part, SharedSpan<T> tile_a, SharedSpan<T> tile_b,
-      const LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>& lane, int k) {
+      const LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>& lane, int k WS_AND_PLACE) {
     // Where runs lie along the other dimension, the 8 x 8 matrices are transposed on the way.
-    ptx::ldmatrix_x4<!kARunsAlongK>(a[part], tile_a.pointer(lane.a_at(part * 16, k)));
+    ptx::ldmatrix_x4<!kARunsAlongK>(a[part],
+                                    tile_a.pointer(lane.a_at(part * 16, k)) WS_PASS_AND_PLACE);
 #pragma unroll
     for (int j = part * 2; j < kAcross; j += kDown * 2) {
       uint32_t pair[4];
-      ptx::ldmatrix_x4<!kBRunsAlongK>(pair, tile_b.pointer(lane.b_at(j * 8, k)));
+      ptx::ldmatrix_x4<!kBRunsAlongK>(pair, tile_b.pointer(lane.b_at(j * 8, k)) WS_PASS_AND_PLACE);
       b[j][0] = pair[0];
       b[j][1] = pair[1];
       b[j + 1][0] = pair[2];
@@ -56,13 +57,13 @@ struct MmaFragments {
 
   // Adds the products, part by part; before(part) comes before each.
   template <class Before>
-  __device__ __forceinline__ void multiply_add(Sums& sums, Before&& before) const {
+  __device__ __forceinline__ void multiply_add(Sums& sums, Before&& before WS_AND_PLACE) const {
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {
       before(i);
 #pragma unroll
       for (int j = 0; j < kAcross; ++j) {
-        ptx::mma_m16n8k16<T>(sums[i][j], a[i], b[j], sums[i][j]);
+        ptx::mma_m16n8k16<T>(sums[i][j], a[i], b[j], sums[i][j] WS_PASS_AND_PLACE);
       }
     }
   }

@@ -41,7 +41,7 @@ struct OperandStage {
   // `outer`, `k`: where the tile begins in the matrix. By one thread.
   __device__ __forceinline__ static void load(T* stage, const ptx::TensorMap& map,
                                               ptx::Mbarrier& full, int outer, int k,
-                                              const Sharing& sharing) {
+                                              const Sharing& sharing WS_AND_PLACE) {
     uint32_t ranks = 0;
 #pragma unroll
     for (int i = 0; i < kSharers; ++i) ranks |= 1u << (sharing.first_rank + i * sharing.rank_step);
@@ -53,9 +53,10 @@ struct OperandStage {
       const int x = kKMajor ? k : outer + panel * 64;
       const int y = kKMajor ? outer + row : k + row;
       if constexpr (kSharers == 1) {
-        ptx::tensor_load_2d(to, map, full, x, y);
+        ptx::tensor_load_2d(to, map, full, x, y WS_PASS_AND_PLACE);
       } else {
-        ptx::tensor_load_2d_multicast(to, map, full, x, y, static_cast<uint16_t>(ranks));
+        ptx::tensor_load_2d_multicast(to, map, full, x, y,
+                                      static_cast<uint16_t>(ranks) WS_PASS_AND_PLACE);
       }
     }
   }

@@ -41,22 +41,25 @@ struct Pipeline {
   // The filling side, one thread: waits until the stage is free, announces `bytes` of copies that
   // will complete on the barrier returned.
   template <ptx::Scope kScope = ptx::Scope::kCta>
-  __device__ __forceinline__ ptx::Mbarrier& acquire(const Position& at, uint32_t bytes) {
+  __device__ __forceinline__ ptx::Mbarrier& acquire(const Position& at,
+                                                    uint32_t bytes WS_AND_PLACE) {
     // Before the first round all stages are free: that is the phase of parity 1.
-    ptx::mbarrier_wait_parity<kScope>(empty[at.stage], at.parity ^ 1);
-    ptx::mbarrier_arrive_expect_tx(full[at.stage], bytes);
+    ptx::mbarrier_wait_parity<kScope>(empty[at.stage], at.parity ^ 1 WS_PASS_AND_PLACE);
+    ptx::mbarrier_arrive_expect_tx(full[at.stage], bytes WS_PASS_AND_PLACE);
     return full[at.stage];
   }
 
   // The using side: all threads wait for the data, one of each group of users lets go.
-  __device__ __forceinline__ void wait(const Position& at) {
-    ptx::mbarrier_wait_parity(full[at.stage], at.parity);
+  __device__ __forceinline__ void wait(const Position& at WS_AND_PLACE) {
+    ptx::mbarrier_wait_parity(full[at.stage], at.parity WS_PASS_AND_PLACE);
   }
-  __device__ __forceinline__ void release(int stage) { ptx::mbarrier_arrive(empty[stage]); }
+  __device__ __forceinline__ void release(int stage WS_AND_PLACE) {
+    ptx::mbarrier_arrive(empty[stage] WS_PASS_AND_PLACE);
+  }
   // ... to block `rank` of the cluster, whose copies also land in this block's stages. The users
   // have read and written nothing that the other block should see, so no fence goes with it.
-  __device__ __forceinline__ void release(int stage, int rank) {
-    ptx::mbarrier_arrive_cluster<ptx::Scope::kCta>(empty[stage], rank);
+  __device__ __forceinline__ void release(int stage, int rank WS_AND_PLACE) {
+    ptx::mbarrier_arrive_cluster<ptx::Scope::kCta>(empty[stage], rank WS_PASS_AND_PLACE);
   }
 
   ptx::Mbarrier full[kStages];

@@ -56,11 +56,11 @@ struct OperandCursor {
 
   // Copies the next tile; 16 and 4 bytes are in flight until cp_async_wait_group.
   template <int kBytes>
-  __device__ __forceinline__ void copy(SharedSpan<T> shared) {
+  __device__ __forceinline__ void copy(SharedSpan<T> shared WS_AND_PLACE) {
     if (outer_left == kOuter && k_left >= kK) {
-      copy_pieces<kBytes, true>(shared);
+      copy_pieces<kBytes, true>(shared WS_PASS_AND_PLACE);
     } else {
-      copy_pieces<kBytes, false>(shared);
+      copy_pieces<kBytes, false>(shared WS_PASS_AND_PLACE);
     }
     next += kRunsAlongK ? int64_t{kK} : int64_t{leading} * kK;
     k_left -= kK;
@@ -74,7 +74,7 @@ struct OperandCursor {
 
  private:
   template <int kBytes, bool kWhole>
-  __device__ __forceinline__ void copy_pieces(SharedSpan<T> shared) const {
+  __device__ __forceinline__ void copy_pieces(SharedSpan<T> shared WS_AND_PLACE) const {
     constexpr int kPiece = kBytes / static_cast<int>(sizeof(T));
     constexpr int kPerRun = kLength / kPiece;
     static_assert(kThreads % kPerRun == 0, "a thread keeps its place in the run");
@@ -95,18 +95,19 @@ struct OperandCursor {
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           const bool exists = kWhole || (first < length && run + i + j * kStep < runs);
-          values[j] = exists ? thread::load(source) : T{};
+          values[j] = exists ? thread::load(source WS_PASS_AND_PLACE) : T{};
           source += int64_t{leading} * kStep;
         }
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
-          shared[Tile::offset(run + i + j * kStep, first)] = values[j];
+          shared[{Tile::offset(run + i + j * kStep, first) WS_PASS_AND_PLACE}] = values[j];
         }
       }
     } else if constexpr (kWhole) {
 #pragma unroll
       for (int i = 0; i < kRuns; i += kStep) {
-        ptx::cp_async<kBytes>(shared.pointer(Tile::offset(run + i, first)), source);
+        ptx::cp_async<kBytes>(shared.pointer(Tile::offset(run + i, first)), source,
+                              kBytes WS_PASS_AND_PLACE);
         source += int64_t{leading} * kStep;
       }
     } else {
@@ -115,7 +116,7 @@ struct OperandCursor {
       for (int i = 0; i < kRuns; i += kStep) {
         const bool exists = bytes > 0 && run + i < runs;
         ptx::cp_async<kBytes>(shared.pointer(Tile::offset(run + i, first)), exists ? source : base,
-                              exists ? bytes : 0);
+                              exists ? bytes : 0 WS_PASS_AND_PLACE);
         source += int64_t{leading} * kStep;
       }
     }

@@ -40,7 +40,7 @@ struct WarpStore {
   // Rounds the warp's 16 rows of 64 columns of wgmma's accumulators, d[0] ... d[31] of every lane,
   // and stores them at (row, column) of the map's matrix. The store is under way when this returns.
   __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column,
-                                      const float* d) {
+                                      const float* d WS_AND_PLACE) {
     const int lane = lane_index();
     char* const staged = reinterpret_cast<char*>(buffers + buffer * kBufferElements);
     // The copy engine still reads all buffers but the oldest.
@@ -54,12 +54,12 @@ struct WarpStore {
       ptx::stmatrix_x4(
           staged + ptx::swizzled_chunk<ptx::Swizzle::k128>(
                        static_cast<uint32_t>(lane % 16), static_cast<uint32_t>(i * 2 + lane / 16)),
-          matrices);
+          matrices WS_PASS_AND_PLACE);
     }
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane == 0) {
-      ptx::tensor_store_2d(map, column, row, staged);
+      ptx::tensor_store_2d(map, column, row, staged WS_PASS_AND_PLACE);
       ptx::bulk_commit_group();
     }
     buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;

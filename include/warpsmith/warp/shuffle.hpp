@@ -32,30 +32,38 @@ __device__ __forceinline__ T by_words(const T& value, Exchange exchange) {
 
 // The value of lane `source` of the caller's segment.
 template <int kWidth = 32, class T>
-__device__ __forceinline__ T shuffle(const T& value, int source, uint32_t mask = kFullMask) {
-  return detail::by_words(
-      value, [=](auto word) { return ptx::shfl_sync_idx<kWidth>(mask, word, source); });
+__device__ __forceinline__ T shuffle(const T& value, int source,
+                                     uint32_t mask = kFullMask WS_AND_PLACE) {
+  return detail::by_words(value, [=](auto word) {
+    return ptx::shfl_sync_idx<kWidth>(mask, word, source WS_PASS_AND_PLACE);
+  });
 }
 
 // The value of the lane `delta` below; the lane's own at the start of a segment.
 template <int kWidth = 32, class T>
-__device__ __forceinline__ T shuffle_up(const T& value, int delta, uint32_t mask = kFullMask) {
-  return detail::by_words(value,
-                          [=](auto word) { return ptx::shfl_sync_up<kWidth>(mask, word, delta); });
+__device__ __forceinline__ T shuffle_up(const T& value, int delta,
+                                        uint32_t mask = kFullMask WS_AND_PLACE) {
+  return detail::by_words(value, [=](auto word) {
+    return ptx::shfl_sync_up<kWidth>(mask, word, delta WS_PASS_AND_PLACE);
+  });
 }
 
 // The value of the lane `delta` above; the lane's own at the end of a segment.
 template <int kWidth = 32, class T>
-__device__ __forceinline__ T shuffle_down(const T& value, int delta, uint32_t mask = kFullMask) {
-  return detail::by_words(
-      value, [=](auto word) { return ptx::shfl_sync_down<kWidth>(mask, word, delta); });
+__device__ __forceinline__ T shuffle_down(const T& value, int delta,
+                                          uint32_t mask = kFullMask WS_AND_PLACE) {
+  return detail::by_words(value, [=](auto word) {
+    return ptx::shfl_sync_down<kWidth>(mask, word, delta WS_PASS_AND_PLACE);
+  });
 }
 
 // The value of the lane whose index differs in the bits of `lane_mask`.
 template <int kWidth = 32, class T>
-__device__ __forceinline__ T shuffle_xor(const T& value, int lane_mask, uint32_t mask = kFullMask) {
-  return detail::by_words(
-      value, [=](auto word) { return ptx::shfl_sync_bfly<kWidth>(mask, word, lane_mask); });
+__device__ __forceinline__ T shuffle_xor(const T& value, int lane_mask,
+                                         uint32_t mask = kFullMask WS_AND_PLACE) {
+  return detail::by_words(value, [=](auto word) {
+    return ptx::shfl_sync_bfly<kWidth>(mask, word, lane_mask WS_PASS_AND_PLACE);
+  });
 }
 
 }  // namespace ws::warp

@@ -1,0 +1,41 @@
+// Races in shared memory: for each word who wrote it last and who has read it since, and whether
+// whoever comes next has seen that (emulator/clock.hpp).
+#pragma once
+
+#include "emulator/emulator.hpp"
+
+namespace ws::emulator {
+
+// One access, of a thread or a stream of one of the cluster's blocks.
+struct RaceCell {
+  uint32_t epoch;
+  uint32_t actor : 16;  // and its block's rank in the cluster
+  uint32_t bytes : 8;   // of the word: a set
+  PackedPlace place;
+};
+
+// What is known of four bytes of shared memory. Of several readers that do not come after one
+// another two are kept, the first and the last: one of them is another thread than the next writer.
+struct RaceWord {
+  RaceCell write;
+  std::array<RaceCell, 2> reads;
+};
+
+// Bytes [offset, offset + bytes) of the shared memory of a block of the caller's cluster.
+struct SharedBytes {
+  Block& block;
+  size_t offset;
+  size_t bytes;
+};
+
+// Fails unless the running thread comes after all that conflicts with its access; then remembers
+// the access. A store that changes no byte conflicts with no other store: `changes` false.
+void race_read(const SharedBytes& at, const char* operation);
+void race_write(const SharedBytes& at, const char* operation, bool changes = true);
+// Only the first, for what comes later or another actor does; only the second.
+void race_check_read(const SharedBytes& at, const char* operation);
+void race_check_write(const SharedBytes& at, const char* operation);
+void race_note_read(const SharedBytes& at, uint32_t actor, uint32_t epoch);
+void race_note_write(const SharedBytes& at, uint32_t actor, uint32_t epoch);
+
+}  // namespace ws::emulator
