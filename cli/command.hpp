@@ -25,6 +25,8 @@ void add_verify(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_ladder(CLI::App& app, int& exit_code);
 void add_resources(CLI::App& app, int& exit_code);
+void add_profile(CLI::App& app, int& exit_code);
+void add_trace(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/emulated_case.hpp"
 #include "cli/figures.hpp"
+#include "harness/profile.hpp"
 #include "harness/verify.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -20,34 +22,30 @@ struct LadderArguments {
   bool as_json = false;
 };
 
-// Of the family's verify list a plain problem that the emulator runs in a moment: the one that most
-// rungs take, and of those the largest.
-Case emulated_case(const Operation& operation, std::span<const Target> targets, DType dtype) {
-  constexpr double kMaxFlops = 1e8;
-  constexpr double kMaxBytes = 1.5e6;
-  const Cases cases = operation.cases();
-  Case best = cases.smoke.front();
-  std::pair<int64_t, double> best_rank{-1, 0};
-  for (const Case& chosen : cases.verify) {
-    if (chosen.offset != 0 || chosen.padding != 0) continue;
-    const AnyCall call(make_problem(operation, chosen, dtype));
-    const Cost cost = operation.cost(call.problem());
-    if (cost.flops > kMaxFlops || cost.bytes > kMaxBytes) continue;
-    const std::pair rank{
-        std::ranges::count_if(
-            targets, [&](const Target& t) { return takes(*t.rung, call, runtime::capability()); }),
-        cost.bytes};
-    if (rank <= best_rank) continue;
-    best = chosen;
-    best_rank = rank;
-  }
-  return best;
-}
-
 std::string compact(double value) {
   if (value < 1e4) return fmt::format("{:.0f}", value);
   if (value < 1e7) return fmt::format("{:.0f}k", value * 1e-3);
   return fmt::format("{:.0f}M", value * 1e-6);
+}
+
+// Why one rung beats another that moves as many bytes.
+struct Seen {
+  std::string sectors;  // a request
+  std::string ways;     // of bank conflicts
+};
+Seen seen(const Rung& rung, harness::Instance& instance, Json& result) {
+  const Profile profile = harness::profile(rung, instance);
+  Json json = harness::to_json(profile);
+  json.erase("lines");
+  result["profile"] = json;
+  Seen seen;
+  if (profile.sectors_a_request() > 0) {
+    seen.sectors = fmt::format("{:.1f}", profile.sectors_a_request());
+    const std::string ideal = fmt::format("{:.1f}", profile.ideal_sectors_a_request());
+    if (ideal != seen.sectors) seen.sectors += fmt::format(" ({})", ideal);
+  }
+  if (profile.wavefronts() > 0) seen.ways = fmt::format("{:.2f}", profile.ways());
+  return seen;
 }
 
 int emulated_ladder(std::span<const Target> targets, const LadderArguments& arguments) {
@@ -66,6 +64,8 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
                    {"traffic", true},
                    {"warp ops", true},
                    {"barriers", true},
+                   {"sectors", true},
+                   {"ways", true},
                    {"idea"}});
       std::vector<std::string> notes;
       for (const Target& target : targets) {
@@ -81,20 +81,23 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
         const bool good = r.verdict == harness::Verdict::kPassed;
         if (!good) notes.push_back(fmt::format("failed {}: {}", target.rung->name, r.reason));
         failed = failed || !good;
+        const Seen columns = good ? seen(*target.rung, instance, results.back()) : Seen{};
         const auto count = [&](const char* name) { return static_cast<double>(r.counts[name]); };
         const double moved =
             count("global_load_bytes") + count("global_store_bytes") + count("async_bytes");
         table.add({std::string(target.rung->name), good ? fmt::format("{:.1e}", r.error) : "FAILED",
                    fmt::format("{:.2f}", moved / std::max(cost.bytes, 1.0)),
-                   compact(count("warp_instructions")), compact(count("barriers")),
+                   compact(count("warp_instructions")), compact(count("barriers")), columns.sectors,
+                   columns.ways,
                    std::string(target.rung->idea) +
                        (target.rung->deterministic ? "" : " (not deterministic)")});
       }
       progress.show("");
       if (arguments.as_json) continue;
-      print(fmt::format("{} in the emulator\ntraffic 1: the {}{:.4g} KB that must move\n",
-                        instance.problem().describe(), cost.at_most ? "at most " : "",
-                        cost.bytes * 1e-3));
+      print(fmt::format(
+          "{} in the emulator\ntraffic 1: the {}{:.4g} KB that must move; sectors a "
+          "request (ideal); ways of bank conflicts\n",
+          instance.problem().describe(), cost.at_most ? "at most " : "", cost.bytes * 1e-3));
       print(table.text());
       for (const std::string& note : notes) print(note + "\n");
       print("\n");
@@ -114,10 +117,7 @@ int run_ladder(LadderArguments& arguments) {
       address.operation != nullptr ? *address.operation : address.family->operations.front();
   // One dtype unless asked: f16 where the ladder is about it, since the top rungs are.
   if (selection.dtypes.empty()) {
-    const DType usual = operation.dtypes.has(DType::kF16)
-                            ? DType::kF16
-                            : selection.chosen(operation.dtypes).front();
-    selection.dtypes.emplace_back(to_string(usual));
+    selection.dtypes.emplace_back(to_string(usual_dtype(operation.dtypes, selection)));
   }
   if (address.operation == nullptr && !arguments.as_json) {
     std::vector<std::string_view> others;

@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
   ws::cli::add_verify(app, exit_code);
   ws::cli::add_bench(app, exit_code);
   ws::cli::add_ladder(app, exit_code);
+  ws::cli::add_profile(app, exit_code);
+  ws::cli::add_trace(app, exit_code);
   ws::cli::add_resources(app, exit_code);
   ws::cli::add_compare(app, exit_code);
   ws::cli::add_doctor(app, exit_code);

@@ -5,8 +5,11 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/emulated_case.hpp"
+#include "cli/line_text.hpp"
 #include "cli/sources.hpp"
 #include "harness/resources.hpp"
+#include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
@@ -94,6 +97,13 @@ std::string resources_text(const Json& resources) {
   return text;
 }
 
+// What a small problem costs by line: in the emulator, which sees it in a moment.
+Worst worst_of(const Shown& shown) {
+  if (!runtime::kEmulated) return {};
+  return worst_lines({shown.family, shown.operation, shown.rung, shown.dtypes},
+                     usual_dtype(shown.dtypes, {}));
+}
+
 void run_show(const std::string& name, bool as_json, bool with_source) {
   const Shown shown = find_rung(name);
   const std::string_view path = path_of(*shown.family, *shown.rung);
@@ -102,6 +112,7 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
       shown.from == nullptr ? "" : fmt::format("{}/{}", shown.operation->name, shown.from->name);
   const std::string difference = difference_of(shown);
   const Json resources = resources_on_some_case(shown);
+  const Worst worst = worst_of(shown);
   const std::vector<std::string> seeds = seeds_of(*shown.rung, *shown.operation);
   if (as_json) {
     print_json(Json{{"rung", address},
@@ -115,6 +126,7 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
                     {"from", from.empty() ? Json(nullptr) : Json(from)},
                     {"diff", difference},
                     {"resources", resources},
+                    {"worst", to_json(worst)},
                     {"source", text_of(path)}});
     return;
   }
@@ -122,15 +134,15 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
   print(fmt::format("{}, {}, {}\n", path, fmt::join(dtype_names(shown.dtypes), " "),
                     remarks_on(*shown.rung)));
   if (!seeds.empty()) print(fmt::format("also called {}\n", fmt::join(seeds, ", ")));
-  print("\n" + header_comment(text_of(path)) + "\n" + resources_text(resources));
+  print("\n" + header_comment(text_of(path)) + "\n" + resources_text(resources) + text_of(worst));
   if (with_source) {
-    print(fmt::format("\n{}", text_of(path)));
+    print("\n" + marked(std::string(text_of(path)), path, worst));
   } else if (shown.from == nullptr) {
     print("\nthe bottom of its ladder; --source prints it\n");
   } else if (difference.empty()) {
     print(fmt::format("\nthe same file as {}; --source prints it\n", from));
   } else {
-    print(fmt::format("\nwhat changed from {}:\n{}", from, difference));
+    print(fmt::format("\nwhat changed from {}:\n{}", from, marked(difference, path, worst)));
   }
 }
 

@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -83,8 +85,8 @@ size_t longest_line(const std::string& text) {
 TEST(Cli, HelpNamesTheVerbsAndExitCodes) {
   const Outcome help = warpsmith({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* verb :
-       {"list", "show", "verify", "bench", "ladder", "resources", "compare", "doctor"}) {
+  for (const char* verb : {"list", "show", "verify", "bench", "ladder", "profile", "trace",
+                           "resources", "compare", "doctor"}) {
     EXPECT_THAT(help.out, HasSubstr(verb));
   }
   EXPECT_THAT(help.out, HasSubstr("Exit codes: 0"));
@@ -163,6 +165,12 @@ TEST(Cli, BadInputIsTwoAndNamesTheValues) {
       {{"verify", "elu", "--device", "tpu"}, "'cuda' or 'emulator'"},
       {{"bench", "elu"}, "timings in the emulator mean nothing"},
       {{"ladder", "softmax/online"}, "not the rung softmax/online"},
+      {{"profile", "softmax"}, "profile wants a rung such as softmax/online, not softmax"},
+      {{"trace", "softmax"}, "trace wants a rung such as softmax/online, not softmax"},
+      {{"trace", "softmax/online", "-o", "no/such/folder.json"}, "cannot write --output no/such"},
+      {{"profile", "sum/divergent", "--dtype", "f16"}, "takes none of these dtypes"},
+      {{"profile", "sum/divergent", "--resources", "no_such_file.json"},
+       "cannot read no_such_file"},
       {{"compare", "no_such_file.json", "nor_this.json"}, "cannot read no_such_file.json"},
   };
   for (const BadInput& input : inputs) {
@@ -209,7 +217,9 @@ TEST(Cli, ShowTellsIdeaAndDifference) {
   EXPECT_EQ(show.code, 0) << show.err;
   EXPECT_THAT(show.out, AllOf(StartsWith("softmax/online: "), HasSubstr("Idea: "),
                               HasSubstr("kernels/softmax/"),
-                              HasSubstr("what changed from softmax/safe"), HasSubstr("@@")));
+                              HasSubstr("what changed from softmax/safe"), HasSubstr("@@"),
+                              HasSubstr("the dearest lines for softmax"), HasSubstr("\n^ 1. ")));
+  EXPECT_LE(longest_line(show.out), 101U) << "a line of 100 and its mark";
   const Outcome seed = warpsmith({"show", "sgemm_naive_f32", "--json"});
   EXPECT_EQ(seed.code, 0) << seed.err;
   const Json json = Json::parse(seed.out);
@@ -218,18 +228,121 @@ TEST(Cli, ShowTellsIdeaAndDifference) {
   EXPECT_EQ(json["deterministic"], true);
   EXPECT_THAT(json["source"].get<std::string>(), StartsWith("// Idea:"));
   EXPECT_FALSE(json["resources"]["launches"].empty());
+  EXPECT_EQ(json["worst"]["lines"][0]["file"], "kernels/gemm/01_naive.cuh");
+  EXPECT_EQ(json["worst"]["lines"][0]["operation"], "ld.global");
 }
 
 TEST(Cli, LadderCountsInTheEmulator) {
   for (const char* name : {"softmax", "gemm", "elementwise"}) {
     const Outcome ladder = warpsmith({"ladder", name});
     EXPECT_EQ(ladder.code, 0) << ladder.err;
-    EXPECT_THAT(ladder.out, AllOf(HasSubstr("in the emulator"), HasSubstr("traffic")));
+    EXPECT_THAT(ladder.out, AllOf(HasSubstr("in the emulator"), HasSubstr("traffic"),
+                                  HasSubstr("sectors"), HasSubstr("ways")));
     EXPECT_LE(longest_line(ladder.out), 100U) << ladder.out;
     EXPECT_THAT(ladder.err, IsEmpty()) << "progress is for terminals";
   }
   const Json json = Json::parse(warpsmith({"ladder", "relu", "--json"}).out);
   for (const Json& rung : json["results"]) EXPECT_THAT(rung["verdict"], Not("failed"));
+}
+
+// Why warp_per_row beats online, which moves as many bytes.
+TEST(Cli, LadderTellsStridedFromCoalesced) {
+  const Json json = Json::parse(
+      warpsmith({"ladder", "softmax", "--shape", "64x256", "--dtype", "f32", "--json"}).out);
+  const auto of = [&](const std::string& rung, const char* what) {
+    for (const Json& result : json["results"]) {
+      if (result["rung"] == "softmax/" + rung) return result["profile"][what].get<double>();
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(of("online", "sectors_a_request"), 32.0);
+  EXPECT_EQ(of("online", "ideal_sectors_a_request"), 4.0);
+  EXPECT_EQ(of("warp_per_row", "sectors_a_request"), 4.0);
+  EXPECT_EQ(of("block_per_row", "ways"), 1.0);
+}
+
+TEST(Cli, TraceWritesTheChromeFormat) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + "trace.json");
+  const auto trace = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "trace");
+    arguments.insert(arguments.end(), {"-o", path.string()});
+    const Outcome outcome = warpsmith(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("the emulator's order, not time"));
+    std::ifstream file(path);
+    return std::pair(outcome.out, Json::parse(file));
+  };
+  const auto [out, json] = trace({"gemm/warp_specialized", "--shape", "128x256x1024"});
+  EXPECT_THAT(out, HasSubstr("1 of 4 blocks"));
+  EXPECT_THAT(json["otherData"]["clock"], HasSubstr("not time"));
+  EXPECT_EQ(json["otherData"]["rung"], "gemm/warp_specialized");
+  std::map<std::string, int> phases;
+  std::map<int64_t, int64_t> in_flight;
+  for (const Json& event : json["traceEvents"]) {
+    const std::string phase = event["ph"];
+    ++phases[phase];
+    if (phase == "b") in_flight[event["id"]] = event["ts"];
+    if (phase == "e") {
+      EXPECT_GE(event["ts"], in_flight.at(event["id"]));
+    }
+    if (event["name"] == "process_name") {
+      EXPECT_THAT(event["args"]["name"], HasSubstr("not time"));
+    }
+    if (phase == "b") {
+      EXPECT_THAT(event["args"]["place"], StartsWith("kernels/gemm/04_warp_specialized.cuh:"));
+    }
+  }
+  // 16 steps: two copies, and a group of products of each of two warpgroups; and the stores of C.
+  EXPECT_GE(phases["b"], 64);
+  EXPECT_EQ(phases["b"], phases["e"]);
+  EXPECT_GT(phases["X"], 500);
+
+  EXPECT_THAT(trace({"gemm/mma_pipeline", "--events", "10"}).first,
+              HasSubstr("events left out after the first 10"));
+  EXPECT_THAT(trace({"sum/divergent", "--blocks", "3", "--order", "random"}).first,
+              HasSubstr(" of "));
+  std::filesystem::remove(path);
+}
+
+TEST(Cli, ProfileTellsLineByLine) {
+  for (const char* name : {"softmax/online", "gemm/warp_specialized", "sum/whole_warps",
+                           "layer_norm_backward/backward_in_registers", "gelu/pack"}) {
+    const Outcome profile = warpsmith({"profile", name});
+    EXPECT_EQ(profile.code, 0) << profile.err;
+    EXPECT_THAT(profile.out, AllOf(StartsWith("rung, in the emulator"), HasSubstr(name),
+                                   HasSubstr("an SM of Hopper holds"), HasSubstr("cost")));
+    EXPECT_LE(longest_line(profile.out), 100U) << profile.out;
+  }
+  const Outcome online =
+      warpsmith({"profile", "softmax/online", "--shape", "64x256", "--dtype", "f32"});
+  EXPECT_THAT(online.out,
+              AllOf(HasSubstr("03_online.cuh:"), HasSubstr("thread::store(y + i"),
+                    HasSubstr("32.0 sectors a request where 4.0 would do: lanes are 1024 bytes")));
+  const Outcome whole = warpsmith({"profile", "sum/whole_warps", "--shape", "20000", "--json"});
+  const Json json = Json::parse(whole.out);
+  EXPECT_EQ(json["launches"].size(), 2U);
+  EXPECT_EQ(json["launches"][0]["limits"]["by_threads"], 8);
+  // As an H200 counts: results/h200/profile.
+  EXPECT_EQ(json["requests"], 708);
+  EXPECT_EQ(json["sectors"], 2590);
+  EXPECT_GT(json["ways"], 2.0);
+  EXPECT_EQ(json["lines"][0]["operation"], "ld.shared");
+  EXPECT_FALSE(json["lines"][0]["file"].get<std::string>().empty());
+}
+
+TEST(Cli, ProfileTakesRegistersFromResources) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + "resources.json");
+  const Json launch = {{"registers", 100}};
+  const Json result = {
+      {"rung", "softmax/online"}, {"dtype", "f32"}, {"launches", Json::array({launch})}};
+  std::ofstream(path) << Json{{"results", Json::array({result})}};
+  const Outcome profile = warpsmith({"profile", "softmax/online", "--dtype", "f32", "--shape",
+                                     "64x256", "--resources", path.string()});
+  EXPECT_EQ(profile.code, 0) << profile.err;
+  EXPECT_THAT(profile.out, HasSubstr("4 by registers: 25 %"));
+  std::filesystem::remove(path);
 }
 
 TEST(Cli, ResourcesListsLaunches) {

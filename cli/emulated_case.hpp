@@ -1,0 +1,35 @@
+// A problem for the emulator, where nobody names one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "harness/selection.hpp"
+
+namespace ws::cli {
+
+struct CaseLimits {
+  double flops = 1e8;
+  double bytes = 1.5e6;
+};
+
+// Of the family's verify list a plain problem that the emulator runs in a moment: the one that most
+// of the targets' rungs take, and of those the largest.
+Case emulated_case(const Operation& operation, std::span<const harness::Target> targets,
+                   DType dtype, const CaseLimits& limits = {});
+
+// One dtype unless asked: f16 where the operation has it, since the top rungs are about it.
+DType usual_dtype(DTypes dtypes, const harness::Selection& selection);
+
+// One rung on one problem: that of the command line, or else the ladder's own. `verb` says who asks
+// where there is none.
+struct ChosenRun {
+  harness::Target target;
+  DType dtype;
+  Case problem;
+};
+ChosenRun chosen_run(const std::string& rung, const harness::Selection& selection,
+                     std::string_view verb);
+
+}  // namespace ws::cli

@@ -1,0 +1,34 @@
+// What the verbs say of a profile's lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+#include "harness/profile.hpp"
+
+namespace ws::cli {
+
+// "softmax/01_naive.cuh:23", or "01_naive.cuh:23" in the family that is talked about.
+std::string short_place(const ProfilePlace& place, std::string_view family = {});
+
+// The source of the line, without its indentation; empty where the build does not have it.
+std::string source_of(const ProfilePlace& place);
+
+// What is bad about a line, or worth knowing: "32.0 sectors a request, 4.0 would do: lanes are 4096
+// bytes apart".
+std::vector<std::string> remarks_on(const ProfileLine& line);
+
+// A rung on a small problem: its three dearest lines; none where it takes no small problem.
+struct Worst {
+  std::string problem;
+  double cost = 0;  // of all lines
+  std::vector<ProfileLine> lines;
+};
+Worst worst_lines(const harness::Target& target, DType dtype);
+Json to_json(const Worst& worst);
+std::string text_of(const Worst& worst);
+// A text of the file, or differences to it, with a mark below each of its worst lines.
+std::string marked(const std::string& text, std::string_view file, const Worst& worst);
+
+}  // namespace ws::cli

@@ -1,0 +1,126 @@
+#include "harness/profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "warpsmith/device_error.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::harness {
+
+Profile profile(const Rung& rung, Instance& instance) {
+  DeviceInstance device(instance);
+  const Reason reason = why_not(rung, device.call(), runtime::capability());
+  require(reason.empty(), instance.operation().name, "/", rung.name, " does not take ",
+          instance.problem().describe(), ": ", reason);
+  const Context context{nullptr, device.workspace(workspace_of(rung, device.call()))};
+  device.reset(std::byte{0xFF});
+  ProfileScope scope;
+  run(rung, device.call(), context);
+  runtime::synchronize(context.stream);
+  raise_device_error();
+  return scope.end();
+}
+
+namespace {
+
+Json to_json(const ProfilePlace& place) {
+  return {{"file", place.file}, {"line", place.line}, {"operation", place.operation}};
+}
+
+Json to_json(const ProfileLine& line) {
+  Json json = to_json(line.place);
+  json["cost"] = line.cost();
+  json["warp_instructions"] = line.warp_instructions;
+  json["active_lanes"] = line.active_lanes;
+  json["divergent"] = line.divergent;
+  if (line.requests > 0) {
+    json["requests"] = line.requests;
+    json["sectors"] = line.sectors;
+    json["ideal_sectors"] = line.ideal_sectors;
+    json["asked_bytes"] = line.asked_bytes;
+    json["moved_bytes"] = 32 * line.sectors;
+    json["unique_sectors"] = line.unique_sectors;
+    if (line.strided > 0) {
+      json["strided_requests"] = line.strided;
+      json["stride_bytes"] = line.stride;
+    }
+  }
+  if (line.wavefronts > 0) {
+    json["shared_requests"] = line.shared_requests;
+    json["wavefronts"] = line.wavefronts;
+    json["ideal_wavefronts"] = line.ideal_wavefronts;
+    json["shared_bytes"] = line.shared_bytes;
+  }
+  if (line.swizzle >= 0) json["swizzle_bytes"] = line.swizzle;
+  if (line.most_on_one_address > 0) json["most_on_one_address"] = line.most_on_one_address;
+  if (!line.waits_for.empty()) {
+    json["waits_for"] = Json::array();
+    for (const ProfilePlace& place : line.waits_for) json["waits_for"].push_back(to_json(place));
+  }
+  return json;
+}
+
+}  // namespace
+
+Json to_json(const Profile& profile) {
+  Json json = {{"requests", profile.requests()},
+               {"sectors", profile.sectors()},
+               {"ideal_sectors", profile.ideal_sectors()},
+               {"sectors_a_request", profile.sectors_a_request()},
+               {"ideal_sectors_a_request", profile.ideal_sectors_a_request()},
+               {"unique_read_sectors", profile.unique_read_sectors},
+               {"unique_written_sectors", profile.unique_written_sectors},
+               {"wavefronts", profile.wavefronts()},
+               {"ideal_wavefronts", profile.ideal_wavefronts()},
+               {"ways", profile.ways()},
+               {"lines", Json::array()}};
+  for (const ProfileLine& line : profile.lines) json["lines"].push_back(to_json(line));
+  return json;
+}
+
+// CUDA C++ Programming Guide, "Compute Capabilities", 9.0.
+OccupancyLimits occupancy_limits(const KernelResources& launch) {
+  constexpr int kWarps = 64;
+  constexpr int kBlocks = 32;
+  constexpr int kSharedBytes = 228 * 1024;
+  constexpr int kReservedBytes = 1024;  // of each block
+  constexpr int kRegisters = 65536;
+  constexpr int kRegisterUnit = 256;  // a warp's are allocated in such pieces
+  constexpr int kSharedUnit = 128;
+  const int warps = (launch.grid.threads + 31) / 32;
+  const auto shared =
+      static_cast<int>((launch.shared_bytes + kSharedUnit - 1) / kSharedUnit) * kSharedUnit;
+  OccupancyLimits limits;
+  limits.by_threads = kWarps / warps;
+  limits.by_shared = kSharedBytes / (shared + kReservedBytes);
+  limits.by_blocks = kBlocks;
+  std::array<std::pair<int, std::string_view>, 4> all = {{{limits.by_threads, "threads"},
+                                                          {limits.by_shared, "shared memory"},
+                                                          {limits.by_blocks, "blocks"},
+                                                          {kBlocks, "blocks"}}};
+  if (launch.registers > 0) {
+    const int a_warp = (launch.registers * 32 + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+    limits.by_registers = kRegisters / a_warp / warps;
+    all[3] = {limits.by_registers, "registers"};
+  }
+  const auto least = *std::ranges::min_element(all, {}, &std::pair<int, std::string_view>::first);
+  limits.blocks = least.first;
+  limits.by = least.second;
+  limits.occupancy = static_cast<double>(limits.blocks * warps) / kWarps;
+  return limits;
+}
+
+Json to_json(const OccupancyLimits& limits) {
+  Json json = {{"by_threads", limits.by_threads},
+               {"by_shared", limits.by_shared},
+               {"by_blocks", limits.by_blocks}};
+  if (limits.by_registers >= 0) json["by_registers"] = limits.by_registers;
+  json["blocks"] = limits.blocks;
+  json["occupancy"] = limits.occupancy;
+  json["by"] = limits.by;
+  return json;
+}
+
+}  // namespace ws::harness
