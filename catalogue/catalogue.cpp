@@ -1,8 +1,10 @@
 #include "catalogue/catalogue.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "catalogue/overlap.hpp"
+#include "warpsmith/call_memory.hpp"
 #include "warpsmith/device_error.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -366,9 +368,8 @@ Workspace workspace_of(const Rung& rung, const AnyCall& call) {
 namespace {
 
 // The bytes that a call gives its kernels: of each tensor to its last element, and the workspace.
-std::vector<runtime::Extent> extents_of(const Rung& rung, const AnyCall& call,
-                                        const Context& context) {
-  std::vector<runtime::Extent> extents;
+std::vector<Extent> extents_of(const Rung& rung, const AnyCall& call, const Context& context) {
+  std::vector<Extent> extents;
   for (size_t i = 0; i < call.operation().parameters.size(); ++i) {
     const Tensor& tensor = call.problem().tensors[i];
     if (!tensor.exists() || tensor.elements() == 0) continue;
@@ -407,12 +408,9 @@ void run(const Rung& rung, const AnyCall& call, const Context& context) {
     const Implementation* implementation = rung.of(call.operation());
     if (implementation == nullptr) [[unlikely]]
       throw Error(why_not(rung, call, 0));
-    if constexpr (runtime::kEmulated) {
-      const runtime::CallMemory memory(extents_of(rung, call, context));
-      implementation->run(call.typed(), context);
-    } else {
-      implementation->run(call.typed(), context);
-    }
+    std::optional<CallMemory> memory;
+    if (runtime::kEmulated) memory.emplace(extents_of(rung, call, context));
+    implementation->run(call.typed(), context);
     if (runtime::kEmulated) raise_device_error();  // the kernel is done
   } catch (Error& error) {
     ErrorContext outer;

@@ -16,6 +16,7 @@
 #include "emulator/scheduler.hpp"
 #include "emulator/shared_memory.hpp"
 #include "emulator/trace.hpp"
+#include "warpsmith/arch.hpp"
 
 namespace ws::emulator {
 
@@ -61,6 +62,12 @@ const char* to_string(Order order) {
     case Order::kRandom: return "random";
   }
   return "?";
+}
+
+std::optional<Order> order_named(std::string_view name) {
+  const auto* const at =
+      std::ranges::find_if(kAllOrders, [&](Order order) { return name == to_string(order); });
+  return at != kAllOrders.end() ? std::optional(*at) : std::nullopt;
 }
 
 const char* to_string(Detector detector) {
@@ -110,14 +117,8 @@ Options options_of_environment() {
       require(!value.empty() && *end == '\0', "WARPSMITH_EMULATOR: ", word, " is no number");
       return n;
     };
-    if (word == "order=forward") {
-      options.order = Order::kForward;
-      options.order_is_set = true;
-    } else if (word == "order=reverse") {
-      options.order = Order::kReverse;
-      options.order_is_set = true;
-    } else if (word == "order=random") {
-      options.order = Order::kRandom;
+    if (const std::optional<Order> order = key == "order" ? order_named(value) : std::nullopt) {
+      options.order = *order;
       options.order_is_set = true;
     } else if (key == "seed") {
       options.seed = number();
@@ -217,8 +218,7 @@ size_t choose(size_t n) {
   return 0;
 }
 
-// ---- Order of memory
-// -----------------------------------------------------------------------------
+// ---- Order of memory ---------------------------------------------------------------------------
 
 void release_to(Clock& clock) {
   Thread& me = self();
@@ -744,29 +744,17 @@ class Workers {
   std::vector<std::jthread> threads_;  // last, so that they end before what they use
 };
 
-// A GPU's multiprocessor, and how many it has: those of an H200.
-constexpr int kRegisters = 65536;
-constexpr int kMultiprocessors = 132;
-constexpr int64_t kResidentBlocks = 32;
-constexpr int64_t kResidentThreads = 2048;
-constexpr int64_t kSharedBytes = 228 * 1024;  // of which a block takes one kilobyte beside its own
-
-int registers_of(const LaunchShape& shape) {
-  constexpr int kMost = 256;
-  if (shape.registers != 0) return shape.registers;
-  return std::min(kMost, kRegisters / ((shape.threads + 31) / 32 * 32) / 8 * 8);
-}
-
-// All blocks of a cooperative launch run at once.
+// All blocks of a cooperative launch run at once: on an H200, which has so many multiprocessors.
 void require_residency(const LaunchShape& shape) {
-  const int64_t threads = (shape.threads + 31) / 32 * 32;
-  const int64_t blocks =
-      std::min({kResidentBlocks, kResidentThreads / threads,
-                kSharedBytes / (static_cast<int64_t>(shape.shared_bytes) + 1024)});
+  constexpr int64_t kMultiprocessors = 132;
+  const int threads = (shape.threads + 31) / 32 * 32;
+  const auto by_shared = static_cast<int>(Multiprocessor::kSharedBytes /
+                                          (shape.shared_bytes + Multiprocessor::kSharedReserved));
+  const int blocks =
+      std::min({Multiprocessor::kBlocks, Multiprocessor::kThreads / threads, by_shared});
   if (shape.blocks <= blocks * kMultiprocessors) return;
   ErrorContext context;
-  context.launch = concatenate("blocks=", shape.blocks, " threads=", shape.threads,
-                               " shared=", shape.shared_bytes, " cooperative");
+  context.launch = to_string(shape);
   throw FaultError(Fault::kInvalidUse, 0, 0,
                    concatenate(to_string(Fault::kInvalidUse), ": a cooperative launch of ",
                                shape.blocks, " blocks, where a GPU of ", kMultiprocessors,
@@ -801,7 +789,8 @@ std::unique_ptr<Group> make_group(const LaunchShape& shape, FunctionRef<void(std
   for (ClusterBarrier& cluster : group.clusters) {
     cluster.live = cluster.missing = shape.cluster * shape.threads;
   }
-  const int registers = registers_of(shape);
+  const int registers =
+      shape.registers != 0 ? shape.registers : Multiprocessor::registers_of_thread(shape.threads);
   for (int64_t b = 0; b < blocks; ++b) {
     Block& block = group.blocks[static_cast<size_t>(b)];
     block.group = &group;
@@ -835,8 +824,9 @@ void launch(const LaunchShape& shape, FunctionRef<void(std::byte*)> body) {
           "launch: blocks=", shape.blocks, " threads=", shape.threads, " is outside CUDA's limits");
   require(shape.cluster >= 1 && shape.cluster <= 16 && shape.blocks % shape.cluster == 0,
           "launch: a grid of ", shape.blocks, " blocks cannot form clusters of ", shape.cluster);
-  require(shape.shared_bytes <= kMostShared, "launch: ", shape.shared_bytes,
-          " bytes of shared memory, ", kMostShared, " is the most a block can have");
+  require(shape.shared_bytes <= Multiprocessor::kSharedBytesOfBlock, "launch: ", shape.shared_bytes,
+          " bytes of shared memory, ", Multiprocessor::kSharedBytesOfBlock,
+          " is the most a block can have");
   const Options chosen = options();
   if (shape.cooperative && chosen.uses(Detector::kBudgets)) require_residency(shape);
   const int64_t blocks = shape.cooperative ? shape.blocks : shape.cluster;

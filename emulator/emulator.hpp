@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -60,7 +62,9 @@ class FaultError : public Error {
 // ---- Options and counts ------------------------------------------------------------------------
 
 enum class Order { kForward, kReverse, kRandom };  // in which order ready threads run
+inline constexpr std::array kAllOrders = {Order::kForward, Order::kReverse, Order::kRandom};
 const char* to_string(Order order);
+std::optional<Order> order_named(std::string_view name);
 
 // What looks for faults beyond those that an instruction's model meets anyway. Each can be off.
 enum class Detector {
@@ -255,8 +259,8 @@ struct Block {
   std::byte* shared = nullptr;  // 1024-byte aligned
   size_t shared_bytes = 0;
   uint8_t* state = nullptr;  // a set of ByteState for each byte of `shared`
-  uint32_t* writer =
-      nullptr;  // for each 4 bytes of `shared` who wrote them last, see shared_memory.cpp
+  // For each 4 bytes of `shared`: who wrote them last, see shared_memory.cpp
+  uint32_t* writer = nullptr;
   RaceWord* races = nullptr;                 // ... and what is known of accesses; null: not asked
   std::array<uint32_t, kStreams> streams{};  // epochs of what works for the block
   std::vector<std::vector<Meeting>> warps;   // open ones and closed ones to use again
@@ -321,8 +325,7 @@ void store_shared(void* shared, const void* registers, size_t bytes);  // st.sha
 // was not followed by its thread's fence.proxy.async
 void read_shared_async(const void* pointer, size_t bytes, const char* operation);
 
-// ---- Order of memory
-// -----------------------------------------------------------------------------
+// ---- Order of memory ---------------------------------------------------------------------------
 
 // The running thread passes on what it has done and seen; what it does from now on is a new epoch.
 void release_to(Clock& clock);
@@ -415,8 +418,7 @@ struct LaunchShape {
   size_t shared_bytes = 0;
   bool cooperative = false;
   bool overlaps = false;  // the launch before it may still run, until a thread waits for it
-  int registers =
-      0;  // of a thread at its start; 0: as many as the multiprocessor has for one block
+  int registers = 0;      // of a thread at its start; 0: what the multiprocessor has for one block
 };
 // Runs `body(shared memory of the block)` once per CUDA thread; throws the first fault.
 void launch(const LaunchShape& shape, FunctionRef<void(std::byte* shared)> body);

@@ -18,6 +18,7 @@
 #include "emulator/profile.hpp"
 #include "emulator/scheduler.hpp"
 #include "emulator/wgmma.hpp"
+#include "warpsmith/call_memory.hpp"
 
 namespace ws::emulator {
 
@@ -126,15 +127,9 @@ std::map<uintptr_t, Registered>& registry() {
   return instance;
 }
 
-thread_local const std::vector<Extent>* extents_of_call = nullptr;
-
 uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 }  // namespace
-
-Extents::Extents(std::vector<Extent> extents)
-    : extents_(std::move(extents)), before_(std::exchange(extents_of_call, &extents_)) {}
-Extents::~Extents() { extents_of_call = before_; }
 
 void register_memory(const void* begin, size_t bytes, bool shared_by_all) {
   const std::lock_guard lock(registry_mutex);
@@ -176,12 +171,13 @@ uint64_t next_serial() {
 class GlobalMemory {
  public:
   explicit GlobalMemory(const Options& options)
-      : strict(extents_of_call != nullptr && options.uses(Detector::kBounds)),
+      : strict(CallMemory::extents() != nullptr && options.uses(Detector::kBounds)),
         finds_races(options.uses(Detector::kGlobalRaces)),
         checks_bounds(options.uses(Detector::kBounds)) {
     if (strict) {
-      for (const Extent& extent : *extents_of_call)
+      for (const Extent& extent : *CallMemory::extents()) {
         add(number(extent.begin), extent.bytes, extent.written);
+      }
     }
     const std::shared_lock lock(registry_mutex);
     for (const auto& [begin, memory] : registry()) {
@@ -327,12 +323,6 @@ const Region* region_of(const GlobalMemory& memory, uintptr_t address, size_t by
   return region;
 }
 
-void maybe_preempt() {
-  Thread& me = self();
-  Group& group = *me.block->group;
-  if (group.options.order == Order::kRandom) group.scheduler->preempt(me);
-}
-
 // ---- Races -------------------------------------------------------------------------------------
 
 struct Who {
@@ -360,15 +350,13 @@ struct Who {
 
 [[noreturn, gnu::cold, gnu::noinline]] void fail_race(const char* operation, const Region& region,
                                                       uintptr_t address, const char* what,
-                                                      const Cell& other, const char* why) {
+                                                      const Cell& other) {
   const auto thread = static_cast<int>(other.actor) - static_cast<int>(kStreams);
   fail(Fault::kRace,
        concatenate(operation, " at byte ", address - region.begin, " of a tensor or buffer of ",
                    region.bytes, " races with the ", what, " by block ", other.block, ", thread ",
-                   thread, " at ", to_string(other.place.unpacked()), why));
+                   thread, " at ", to_string(other.place.unpacked()), ": nothing orders the two"));
 }
-
-constexpr const char* kUnordered = ": nothing orders the two";
 
 bool both_strong(const Cell& cell, Manner manner) {
   return cell.manner() == Manner::kStrong && manner == Manner::kStrong;
@@ -421,7 +409,7 @@ void race_read(GlobalMemory& memory, const Region& region, uintptr_t address, si
                                              ": the read-only path may hold the old value"));
       }
       if (!both_strong(write, manner) && !who.comes_after(write)) {
-        fail_race(operation, region, at, "write", write, kUnordered);
+        fail_race(operation, region, at, "write", write);
       }
       if (manner == Manner::kAsync && write.manner() != Manner::kAsync &&
           !fenced_for_copies(memory, me, write)) {
@@ -452,7 +440,7 @@ void race_write(GlobalMemory& memory, const Region& region, uintptr_t address, s
     Cell& write = region.shadow.writes()[word];
     if (changes && (write.bytes & set) != 0 && !both_strong(write, manner) &&
         !who.comes_after(write)) [[unlikely]] {
-      fail_race(operation, region, at, "write", write, kUnordered);
+      fail_race(operation, region, at, "write", write);
     }
     const Cell* const read_cell = reads ? &region.shadow.reads()[word] : nullptr;
     if (reads && (read_cell->bytes & set) != 0 && read_cell->launch == who.launch) [[unlikely]] {
@@ -463,7 +451,7 @@ void race_write(GlobalMemory& memory, const Region& region, uintptr_t address, s
                          to_string(read.place.unpacked())));
       }
       if (!both_strong(read, manner) && !who.comes_after(read)) {
-        fail_race(operation, region, at, "read", read, kUnordered);
+        fail_race(operation, region, at, "read", read);
       }
     }
     // An ordinary write stays known until somebody else comes after it.
@@ -488,10 +476,6 @@ void require_no_accumulators(const Thread& me, const void* registers, size_t byt
     }
   }
 }
-
-}  // namespace
-
-namespace {
 
 // The region that the access is in; null where nothing is known of it.
 const Region* checked_region(const Thread& me, const void* global, size_t bytes, size_t alignment,

@@ -1,8 +1,8 @@
 // Global memory as kernels reach it: each access held against the memory that it may touch, against
 // what other threads and blocks have done there (emulator/clock.hpp), and counted.
 //
-// A launch knows its memory from the call that it is part of (Extents): there every access must be
-// within a tensor or the workspace. Outside of a call it is what runtime::allocate() has given:
+// A launch knows its memory from the call that it is part of (CallMemory): there every access must
+// be within a tensor or the workspace. Outside of a call it is what runtime::allocate() has given:
 // accesses near one must be within it; elsewhere nothing is known, and all that is readable goes.
 #pragma once
 
@@ -13,25 +13,6 @@
 namespace ws::emulator {
 
 // ---- What there is -----------------------------------------------------------------------------
-
-struct Extent {
-  const void* begin = nullptr;
-  size_t bytes = 0;
-  bool written = false;  // kernels may write it
-};
-
-// While one lives on this host thread, its launches may touch these alone.
-class Extents {
- public:
-  explicit Extents(std::vector<Extent> extents);
-  Extents(const Extents&) = delete;
-  Extents& operator=(const Extents&) = delete;
-  ~Extents();
-
- private:
-  std::vector<Extent> extents_;
-  const std::vector<Extent>* before_;
-};
 
 // Memory of runtime::allocate(), with room before and behind that belongs to nobody.
 // `shared_by_all`: kernels may touch it in every call, as a record of errors.

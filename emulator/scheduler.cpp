@@ -333,12 +333,16 @@ std::string to_string(const Place& place) {
   return concatenate(source_path(place.file_name()), ":", place.line());
 }
 
+std::string to_string(const LaunchShape& shape) {
+  return concatenate("blocks=", shape.blocks, " threads=", shape.threads,
+                     " cluster=", shape.cluster, " shared=", shape.shared_bytes,
+                     shape.cooperative ? " cooperative" : "");
+}
+
 FaultError make_fault(Fault fault, const Thread& thread, const std::string& message) {
   const LaunchShape& shape = thread.block->group->shape;
   ErrorContext context;
-  context.launch =
-      concatenate("blocks=", shape.blocks, " threads=", shape.threads, " cluster=", shape.cluster,
-                  " shared=", shape.shared_bytes, shape.cooperative ? " cooperative" : "");
+  context.launch = to_string(shape);
   const Options& options = thread.block->group->options;
   if (options.order != Order::kForward) {
     context.launch += concatenate(" order=", to_string(options.order));

@@ -125,7 +125,7 @@ class Scheduler {
   // Called by the running thread, which has put itself where it will be found again: others run.
   void suspend(Thread& me);
 
-  // In random order, now and then: others run although the thread could go on.
+  // Now and then: others run although the thread could go on.
   void preempt(Thread& me);
 
   // Makes waiting threads ready; they will run in this order.
@@ -216,9 +216,18 @@ class Scheduler {
     throw Cancelled{};
 }
 
+// Where ordinary accesses happen, threads may change places in random order: between a load and a
+// store that belong together, say, which a barrier should have protected.
+inline void maybe_preempt() {
+  Thread& me = self();
+  Group& group = *me.block->group;
+  if (group.options.order == Order::kRandom) group.scheduler->preempt(me);
+}
+
 // A thread has exited: barriers that wait for it no longer do.
 void leave_barriers(Block& block);
 
+std::string to_string(const LaunchShape& shape);  // "blocks=8 threads=128 ...", for reports
 // The error for a group in which no thread can go on.
 FaultError stuck(Group& group);
 FaultError make_fault(Fault fault, const Thread& thread, const std::string& message);

@@ -300,18 +300,6 @@ void check_shared(const void* pointer, size_t bytes, size_t alignment, const cha
   }
 }
 
-namespace {
-
-// Where ordinary accesses happen, threads may change places: between a load and a store that belong
-// together, say, which a barrier should have protected.
-void maybe_preempt() {
-  Thread& me = self();
-  Group& group = *me.block->group;
-  if (group.options.order == Order::kRandom) group.scheduler->preempt(me);
-}
-
-}  // namespace
-
 void read_shared(const void* pointer, size_t bytes, const char* operation) {
   const SharedBytes place = place_of(pointer, bytes, operation);
   require_written(place, operation);

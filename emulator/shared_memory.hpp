@@ -6,8 +6,6 @@
 
 namespace ws::emulator {
 
-inline constexpr size_t kMostShared = 232448;  // bytes a block can have: 227 KB
-
 // What is known of a byte: a set of these, and above them how many copies and products in flight
 // still read it.
 enum ByteState : uint8_t {

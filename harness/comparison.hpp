@@ -11,10 +11,6 @@
 
 namespace ws::harness {
 
-inline constexpr auto kFirstPoison = std::byte{0xFF};  // NaN in every float type
-// The second run starts from other bytes: what neither run writes holds one, then the other.
-inline constexpr auto kSecondPoison = std::byte{0x00};
-
 // A tensor's bytes on the host. Pages that nobody touches are never there.
 struct HostBytes {
   HostBytes() = default;

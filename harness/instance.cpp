@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "catalogue/fill.hpp"
+#include "warpsmith/device_error.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
@@ -214,5 +215,22 @@ void DeviceInstance::restore(Stream stream) {
     runtime::copy_async(buffers_[i]->data(), pristine_[i]->data(), pristine_[i]->bytes(), stream);
   }
 }
+
+void run_on(std::byte poison, const Rung& rung, const AnyCall& call, DeviceInstance& device,
+            const Context& context) {
+  device.reset(poison);
+  run(rung, call, context);
+  runtime::synchronize(context.stream);
+  raise_device_error();
+}
+
+SingleRun::SingleRun(const Rung& rung, const Instance& instance) : rung_(rung), device_(instance) {
+  const Reason reason = why_not(rung, device_.call(), runtime::capability());
+  require(reason.empty(), instance.operation().name, "/", rung.name, " does not take ",
+          instance.problem().describe(), ": ", reason);
+  context_.workspace = device_.workspace(workspace_of(rung, device_.call()));
+}
+
+void SingleRun::operator()() { run_on(kFirstPoison, rung_, device_.call(), device_, context_); }
 
 }  // namespace ws::harness

@@ -85,4 +85,26 @@ class DeviceInstance {
   size_t zeroed_ = 0;
 };
 
+inline constexpr auto kFirstPoison = std::byte{0xFF};  // NaN in every float type
+// A second run starts from other bytes: what neither run writes holds one, then the other.
+inline constexpr auto kSecondPoison = std::byte{0x00};
+
+// Runs the call to its end, on outputs and workspace of `device` that hold `poison`; throws what
+// went wrong.
+void run_on(std::byte poison, const Rung& rung, const AnyCall& call, DeviceInstance& device,
+            const Context& context);
+
+// One run of a rung, for who looks at how it runs and not at what comes out.
+class SingleRun {
+ public:
+  // Throws InvalidArgument where the rung does not take the problem.
+  SingleRun(const Rung& rung, const Instance& instance);
+  void operator()();
+
+ private:
+  const Rung& rung_;
+  DeviceInstance device_;
+  Context context_;
+};
+
 }  // namespace ws::harness

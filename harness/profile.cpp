@@ -4,22 +4,14 @@
 #include <array>
 #include <utility>
 
-#include "warpsmith/device_error.hpp"
-#include "warpsmith/runtime.hpp"
+#include "warpsmith/thread/divide.hpp"
 
 namespace ws::harness {
 
 Profile profile(const Rung& rung, Instance& instance) {
-  DeviceInstance device(instance);
-  const Reason reason = why_not(rung, device.call(), runtime::capability());
-  require(reason.empty(), instance.operation().name, "/", rung.name, " does not take ",
-          instance.problem().describe(), ": ", reason);
-  const Context context{nullptr, device.workspace(workspace_of(rung, device.call()))};
-  device.reset(std::byte{0xFF});
+  SingleRun run(rung, instance);
   ProfileScope scope;
-  run(rung, device.call(), context);
-  runtime::synchronize(context.stream);
-  raise_device_error();
+  run();
   return scope.end();
 }
 
@@ -80,29 +72,22 @@ Json to_json(const Profile& profile) {
   return json;
 }
 
-// CUDA C++ Programming Guide, "Compute Capabilities", 9.0.
 OccupancyLimits occupancy_limits(const KernelResources& launch) {
-  constexpr int kWarps = 64;
-  constexpr int kBlocks = 32;
-  constexpr int kSharedBytes = 228 * 1024;
-  constexpr int kReservedBytes = 1024;  // of each block
-  constexpr int kRegisters = 65536;
-  constexpr int kRegisterUnit = 256;  // a warp's are allocated in such pieces
-  constexpr int kSharedUnit = 128;
-  const int warps = (launch.grid.threads + 31) / 32;
-  const auto shared =
-      static_cast<int>((launch.shared_bytes + kSharedUnit - 1) / kSharedUnit) * kSharedUnit;
+  using Sm = Multiprocessor;
+  constexpr int kWarps = Sm::kThreads / 32;
+  const int warps = divide_up(launch.grid.threads, 32);
+  const size_t shared = round_up(launch.shared_bytes, Sm::kSharedUnit) + Sm::kSharedReserved;
   OccupancyLimits limits;
   limits.by_threads = kWarps / warps;
-  limits.by_shared = kSharedBytes / (shared + kReservedBytes);
-  limits.by_blocks = kBlocks;
+  limits.by_shared = static_cast<int>(Sm::kSharedBytes / shared);
+  limits.by_blocks = Sm::kBlocks;
   std::array<std::pair<int, std::string_view>, 4> all = {{{limits.by_threads, "threads"},
                                                           {limits.by_shared, "shared memory"},
                                                           {limits.by_blocks, "blocks"},
-                                                          {kBlocks, "blocks"}}};
+                                                          {limits.by_blocks, "blocks"}}};
   if (launch.registers > 0) {
-    const int a_warp = (launch.registers * 32 + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
-    limits.by_registers = kRegisters / a_warp / warps;
+    const int a_warp = round_up(launch.registers * 32, Sm::kRegisterUnit);
+    limits.by_registers = Sm::kRegisters / a_warp / warps;
     all[3] = {limits.by_registers, "registers"};
   }
   const auto least = *std::ranges::min_element(all, {}, &std::pair<int, std::string_view>::first);

@@ -5,24 +5,14 @@
 #include <ostream>
 #include <string>
 
-#include "warpsmith/device_error.hpp"
-#include "warpsmith/runtime.hpp"
-
 namespace ws::harness {
 
 TracedRun trace(const Rung& rung, Instance& instance, const TraceOptions& options) {
-  DeviceInstance device(instance);
-  const Reason reason = why_not(rung, device.call(), runtime::capability());
-  require(reason.empty(), instance.operation().name, "/", rung.name, " does not take ",
-          instance.problem().describe(), ": ", reason);
-  const Context context{nullptr, device.workspace(workspace_of(rung, device.call()))};
-  device.reset(std::byte{0xFF});
+  SingleRun run(rung, instance);
   TracedRun traced;
   TraceScope scope(options);
   try {
-    run(rung, device.call(), context);
-    runtime::synchronize(context.stream);
-    raise_device_error();
+    run();
   } catch (...) {
     traced.failure = std::current_exception();
   }

@@ -6,7 +6,6 @@
 
 #include "catalogue/overlap.hpp"
 #include "harness/comparison.hpp"
-#include "warpsmith/device_error.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
@@ -16,10 +15,7 @@ namespace {
 Written run_once(const Rung& rung, DeviceInstance& device, const Context& context, std::byte poison,
                  std::string_view order) {
   const runtime::ThreadOrderScope scope(order);
-  device.reset(poison);
-  run(rung, device.call(), context);
-  runtime::synchronize(context.stream);
-  raise_device_error();
+  run_on(poison, rung, device.call(), device, context);
   return download_written(device);
 }
 
@@ -53,9 +49,7 @@ void check_in_place(const Rung& rung, DeviceInstance& device, const Instance& in
   if (place.output < 0) return;
   const AnyCall call(place.problem);
   if (!takes(rung, call, runtime::capability())) return;
-  device.reset(kFirstPoison);
-  run(rung, call, context);
-  runtime::synchronize(context.stream);
+  run_on(kFirstPoison, rung, call, device, context);
   Written again = download_written(device);
   HostBytes& moved = again[static_cast<size_t>(place.output)];
   device.buffer(place.input).download(moved.bytes());

@@ -153,9 +153,6 @@ void synchronize_device() {
   check_cuda(cudaGetLastError(), "kernel");
 }
 
-CallMemory::CallMemory(const std::vector<Extent>&) {}
-CallMemory::~CallMemory() = default;
-
 bool is_capturing(Stream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");

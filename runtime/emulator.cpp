@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "emulator/emulator.hpp"
 #include "emulator/global_memory.hpp"
+#include "warpsmith/arch.hpp"
 
 namespace ws {
 
@@ -31,8 +32,8 @@ int multiprocessors() {
 const DeviceFacts& device_facts() {
   static const DeviceFacts kFacts{.capability = 90,
                                   .multiprocessors = multiprocessors(),
-                                  .threads_per_multiprocessor = 2048,
-                                  .shared_bytes = 227 * 1024};
+                                  .threads_per_multiprocessor = Multiprocessor::kThreads,
+                                  .shared_bytes = Multiprocessor::kSharedBytesOfBlock};
   return kFacts;
 }
 
@@ -85,13 +86,6 @@ void* allocate_mapped(size_t bytes) {
 }
 void free_mapped(void* memory) noexcept { free(memory); }
 
-CallMemory::CallMemory(const std::vector<Extent>& extents) {
-  std::vector<emulator::Extent> all;
-  for (const Extent& extent : extents) all.push_back({extent.begin, extent.bytes, extent.written});
-  scope_ = new emulator::Extents(std::move(all));
-}
-CallMemory::~CallMemory() { delete static_cast<emulator::Extents*>(scope_); }
-
 void copy(void* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memmove(target, source, bytes);
 }
@@ -132,20 +126,16 @@ std::vector<std::pair<std::string_view, uint64_t>> counts() {
 
 namespace {
 
-using emulator::Order;
-constexpr std::array kOrders = {Order::kForward, Order::kReverse, Order::kRandom};
-
-Order order_named(std::string_view name) {
-  const auto* const at = std::ranges::find_if(
-      kOrders, [&](Order order) { return name == emulator::to_string(order); });
-  require(at != kOrders.end(), "--order ", name, ": forward, reverse or random");
-  return *at;
+emulator::Order checked_order(std::string_view name) {
+  const std::optional<emulator::Order> order = emulator::order_named(name);
+  if (!order) throw InvalidArgument(concatenate("--order ", name, ": forward, reverse or random"));
+  return *order;
 }
 
 }  // namespace
 
 void set_thread_order(std::string_view order) {
-  emulator::options().order = order_named(order);
+  emulator::options().order = checked_order(order);
   emulator::options().order_is_set = true;
 }
 
@@ -153,15 +143,19 @@ std::vector<std::string_view> orders_to_check() {
   const emulator::Options& options = emulator::options();
   if (options.order_is_set) return {emulator::to_string(options.order)};
   std::vector<std::string_view> all;
-  for (const Order order : kOrders) all.emplace_back(emulator::to_string(order));
+  for (const emulator::Order order : emulator::kAllOrders) {
+    all.emplace_back(emulator::to_string(order));
+  }
   return all;
 }
 
 ThreadOrderScope::ThreadOrderScope(std::string_view order)
     : before_(static_cast<int>(emulator::options().order)) {
-  emulator::options().order = order_named(order);
+  emulator::options().order = checked_order(order);
 }
-ThreadOrderScope::~ThreadOrderScope() { emulator::options().order = static_cast<Order>(before_); }
+ThreadOrderScope::~ThreadOrderScope() {
+  emulator::options().order = static_cast<emulator::Order>(before_);
+}
 
 }  // namespace runtime
 }  // namespace ws

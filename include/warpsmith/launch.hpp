@@ -83,13 +83,6 @@ consteval int min_blocks_of() {
   }
 }
 
-// The most registers that a thread can begin with, so that kMinBlocks blocks fit a multiprocessor.
-template <class Kernel>
-consteval int registers_of() {
-  constexpr int kThreads = (Kernel::kThreads + kWarpSize - 1) / kWarpSize * kWarpSize;
-  return std::min(256, 65536 / (kThreads * min_blocks_of<Kernel>()) / 8 * 8);
-}
-
 inline std::string describe(const Grid& grid, size_t shared_bytes) {
   return concatenate("blocks=", grid.blocks, " threads=", grid.threads, " cluster=", grid.cluster,
                      " shared=", shared_bytes, grid.cooperative ? " cooperative" : "");
@@ -217,12 +210,12 @@ void launch(const Grid& grid, [[maybe_unused]] Stream stream,
     observer->observe({grid, shared_bytes, nullptr});
     return;
   }
-  emulator::launch({grid.blocks, grid.threads, grid.cluster, shared_bytes, grid.cooperative,
-                    grid.overlaps, detail::registers_of<Kernel>()},
-                   [&](std::byte* memory) {
-                     Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory),
-                              arguments);
-                   });
+  emulator::launch(
+      {grid.blocks, grid.threads, grid.cluster, shared_bytes, grid.cooperative, grid.overlaps,
+       Multiprocessor::registers_of_thread(Kernel::kThreads, detail::min_blocks_of<Kernel>())},
+      [&](std::byte* memory) {
+        Kernel{}(*reinterpret_cast<typename Kernel::SharedStorage*>(memory), arguments);
+      });
 #else
   const auto function = &detail::entry<Kernel>;
   if (LaunchObserver* observer = LaunchObserver::top()) {

@@ -75,25 +75,6 @@ void fill(void* target, std::byte value, size_t bytes);
 // In the order of the stream. See also set_zero() of launch.hpp.
 void copy_async(void* target, const void* source, size_t bytes, Stream stream);
 
-// What the kernels of a call may touch.
-struct Extent {
-  const void* begin = nullptr;
-  size_t bytes = 0;
-  bool written = false;  // else they read it only
-};
-// While it lives, the emulator holds every access of this host thread's launches against them. On a
-// GPU nothing does.
-class CallMemory {
- public:
-  explicit CallMemory(const std::vector<Extent>& extents);
-  CallMemory(const CallMemory&) = delete;
-  CallMemory& operator=(const CallMemory&) = delete;
-  ~CallMemory();
-
- private:
-  void* scope_ = nullptr;
-};
-
 // ---- Streams ----------------------------------------------------------------------------------
 
 // Whether what is enqueued now becomes part of a CUDA graph instead of running. Never in the

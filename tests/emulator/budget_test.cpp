@@ -263,16 +263,9 @@ enum class ProductBug { kNone, kProduct, kWait };
 // Planted: the lanes whose rows lie in the matrix issue their product at one place, the others at
 // another; or wait for it so. Whole warps may.
 Result products(ProductBug bug) {
-  struct Storage {
-    OperandA a;
-    OperandB b;
-  };
   test::Buffer<float> out(64 * 16);
-  launch_with<Storage>({.threads = 128}, [&](Storage& shared) {
-    fill_a(shared.a, 0, thread_index(), 128);
-    fill_b(shared.b, 0, thread_index(), 128);
-    ptx::fence_proxy_async();
-    ptx::barrier_sync();
+  launch_with<Operands>({.threads = 128}, [&](Operands& shared) {
+    shared.fill();
     const uint64_t a = shared.a.descriptor();
     const uint64_t b = shared.b.descriptor();
     const bool inside = row_of(0) < 36;  // warps 0 and 1, and half of the lanes of warp 2

@@ -422,17 +422,10 @@ TEST(NoFalseAlarm, OwnRowsOfABehindASyncwarp) {
 // Warps wait as they need: two for all groups, two for the older one first; one touches what has
 // ended while the younger group goes on.
 TEST(NoFalseAlarm, WaitGroupThatDiffersByWarp) {
-  struct Storage {
-    OperandA a;
-    OperandB b;
-  };
   expect_passes([] {
     test::Buffer<float> out(2 * 64 * 16);
-    launch_with<Storage>({.threads = 128}, [&](Storage& shared) {
-      fill_a(shared.a, 0, thread_index(), 128);
-      fill_b(shared.b, 0, thread_index(), 128);
-      ptx::fence_proxy_async();
-      ptx::barrier_sync();
+    launch_with<Operands>({.threads = 128}, [&](Operands& shared) {
+      shared.fill();
       const uint64_t a = shared.a.descriptor();
       const uint64_t b = shared.b.descriptor();
       float d0[8] = {};

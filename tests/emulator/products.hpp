@@ -2,6 +2,8 @@
 #pragma once
 
 #include "tests/emulator/run.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/fence.hpp"
 #include "warpsmith/ptx/wgmma.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/memory.hpp"
@@ -55,6 +57,20 @@ inline void fill_b(OperandB& b, int step, int me, int all) {
     b.elements[OperandB::index(n, k)] = half(b_value(k, n, step));
   }
 }
+
+// Both operands of one product.
+struct Operands {
+  // By all 128 threads of the block; then products may read them.
+  void fill() {
+    fill_a(a, 0, thread_index(), 128);
+    fill_b(b, 0, thread_index(), 128);
+    ptx::fence_proxy_async();
+    ptx::barrier_sync();
+  }
+
+  OperandA a;
+  OperandB b;
+};
 
 // The same as images in global memory, one for each step, for bulk copies.
 inline std::vector<half> image_a(int steps) {

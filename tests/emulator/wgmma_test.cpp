@@ -35,12 +35,8 @@ enum class Sync { kBlock, kNone, kWarp, kWait };
 // All threads fill A and B, then the product. Planted: nothing but wgmma.fence between, which is no
 // barrier; or a syncwarp, though B is of all warps; or the fence of the proxy alone.
 Result fill_and_multiply(Sync sync) {
-  struct Storage {
-    OperandA a;
-    OperandB b;
-  };
   test::Buffer<float> out(64 * 16);
-  launch_with<Storage>(kWarpgroup, [&](Storage& shared) {
+  launch_with<Operands>(kWarpgroup, [&](Operands& shared) {
     const int me = thread_index();
     // Each warp its own rows of A, so that B alone is what others bring.
     fill_a(shared.a, 0, lane_index(), 32, warp_index() * 16, 16);
@@ -67,13 +63,9 @@ enum class LoopBug { kNone, kBeforeProduct, kBehindProduct };
 // stores and the product, which then finds the step before; or none behind the product: a warp
 // whose own wait is over overwrites what the others' products still read.
 Result loop_over_k(LoopBug bug) {
-  struct Storage {
-    OperandA a;
-    OperandB b;
-  };
   constexpr int kSteps = 3;
   test::Buffer<float> out(64 * 16);
-  launch_with<Storage>(kWarpgroup, [&](Storage& shared) {
+  launch_with<Operands>(kWarpgroup, [&](Operands& shared) {
     const int me = thread_index();
     float d[8] = {};
     for (int step = 0; step < kSteps; ++step) {
@@ -161,14 +153,10 @@ enum class CopyBug { kNone, kNoBarrier, kNoProxyFence };
 // Operands by cp.async. Planted: each thread waits for its own copies and fences them, and no
 // barrier follows; or the fence is missing in one warp.
 Result copied_operands(CopyBug bug) {
-  struct Storage {
-    OperandA a;
-    OperandB b;
-  };
   test::Buffer<half> a(image_a(1));
   test::Buffer<half> b(image_b(1));
   test::Buffer<float> out(64 * 16);
-  launch_with<Storage>(kWarpgroup, [&](Storage& shared) {
+  launch_with<Operands>(kWarpgroup, [&](Operands& shared) {
     const int me = thread_index();
     ptx::cp_async<16>(shared.a.elements.pointer(me * 8), a.data() + me * 8);
     if (me < 32) ptx::cp_async<16>(shared.b.elements.pointer(me * 8), b.data() + me * 8);
@@ -283,17 +271,10 @@ enum class RegisterBug {
 
 // Two products with a rescale between them, as online softmax does.
 Result rescale(RegisterBug bug) {
-  struct Storage {
-    OperandA a;
-    OperandB b;
-  };
   using enum RegisterBug;
   test::Buffer<float> out(64 * 16);
-  launch_with<Storage>(kWarpgroup, [&](Storage& shared) {
-    fill_a(shared.a, 0, thread_index(), 128);
-    fill_b(shared.b, 0, thread_index(), 128);
-    ptx::fence_proxy_async();
-    ptx::barrier_sync();
+  launch_with<Operands>(kWarpgroup, [&](Operands& shared) {
+    shared.fill();
     const uint64_t a = shared.a.descriptor();
     const uint64_t b = shared.b.descriptor();
     float d[8] = {};

@@ -10,6 +10,8 @@
 // accumulators would be further functions beside wgmma_m64k16.
 #pragma once
 
+#include <type_traits>
+
 #include "warpsmith/ptx/address.hpp"
 #include "warpsmith/ptx/swizzle.hpp"
 #include "warpsmith/types.hpp"
@@ -61,18 +63,17 @@ __device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, uint32_t 
 
 // Keeps the compiler from moving accesses of the accumulators across this point: it does not know
 // that wgmma writes them later than its place in the program.
-template <int kCount>
-__device__ __forceinline__ void wgmma_pin([[maybe_unused]] float (&d)[kCount]) {
+template <class Register, int kCount>
+__device__ __forceinline__ void wgmma_pin([[maybe_unused]] Register (&registers)[kCount]) {
 #ifndef WS_EMULATED
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
-#endif
-}
-template <int kCount>
-__device__ __forceinline__ void wgmma_pin([[maybe_unused]] uint32_t (&a)[kCount]) {
-#ifndef WS_EMULATED
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(a[i])::"memory");
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (std::is_same_v<Register, float>) {
+      asm volatile("" : "+f"(registers[i])::"memory");
+    } else {
+      asm volatile("" : "+r"(registers[i])::"memory");
+    }
+  }
 #endif
 }
 
