@@ -47,9 +47,10 @@ std::vector<uint32_t>& Clock::own_epochs(int64_t block) {
 }
 
 void Clock::see(int64_t block, uint32_t actor, uint32_t epoch) {
+  if (has_seen(block, actor, epoch)) return;  // so that it stays shared
   std::vector<uint32_t>& epochs = own_epochs(block);
   if (actor >= epochs.size()) epochs.resize(actor + 1);
-  epochs[actor] = std::max(epochs[actor], epoch);
+  epochs[actor] = epoch;
 }
 
 void Clock::join(const Clock& other) {

@@ -150,10 +150,10 @@ void require_fenced(const SharedBytes& place, const char* operation) {
     const Thread* const thread = unfenced(writer);
     // Nor has the running one executed it after it had seen the write.
     if (thread != nullptr &&
-        !(self().order && self().order->fenced.has_seen(
-                              thread->block->index, actor_of_thread(thread->index),
-                              place.block.races != nullptr ? place.block.races[word].write.epoch
-                                                           : thread->epoch))) {
+        !(self().order &&
+          self().order->fenced.has_seen(
+              thread->block->index, actor_of_thread(thread->index),
+              place.block.races != nullptr ? epoch_of_write(place.block, word) : thread->epoch))) {
       fail(Fault::kInvalidUse,
            concatenate(operation, " reaches shared byte ", word * 4, ", which block ",
                        thread->block->index, ", thread ", thread->index,

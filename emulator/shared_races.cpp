@@ -1,5 +1,6 @@
 #include "emulator/shared_races.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "emulator/scheduler.hpp"
@@ -67,44 +68,56 @@ uint8_t mask_of(size_t word, size_t begin, size_t end) {
   return static_cast<uint8_t>((1u << to) - (1u << from));
 }
 
-// Calls visit(word, the bytes of it that the access has).
-template <class Visit>
+// What a visit leaves in a word.
+enum class Leaves { kNothing, kRead, kWrite };
+
+// Calls visit(word, its number, the bytes of it that the access has) for each word that the access
+// touches, and once for four that nothing tells apart (RaceWord).
+template <Leaves kLeaves, class Visit>
 [[gnu::always_inline]] inline void each_word(const SharedBytes& at, Visit&& visit) {
+  constexpr size_t kQuad = 4;
   RaceWord* const words = at.block.races;
   const size_t end = at.offset + at.bytes;
-  if (((at.offset | at.bytes) & 3) == 0) {
-    for (size_t word = at.offset / 4; word < end / 4; ++word) visit(words[word], uint8_t{15});
-  } else {
-    for (size_t word = at.offset / 4; word * 4 < end; ++word) {
-      visit(words[word], mask_of(word, at.offset, end));
+  if (((at.offset | at.bytes) & 15) == 0) {
+    for (size_t word = at.offset / 4; word < end / 4; word += kQuad) {
+      const size_t visits = words[word].apart ? kQuad : 1;
+      for (size_t i = 0; i < visits; ++i) visit(words[word + i], word + i, uint8_t{15});
+      if (kLeaves == Leaves::kWrite) words[word].apart = false;
     }
+    return;
+  }
+  for (size_t word = at.offset / 4; word * 4 < end; ++word) {
+    RaceWord* const quad = words + word / kQuad * kQuad;
+    if (kLeaves != Leaves::kNothing && !quad->apart) {
+      quad->apart = true;
+      std::fill(quad + 1, quad + kQuad, *quad);
+    }
+    visit(quad->apart ? words[word] : *quad, word, mask_of(word, at.offset, end));
   }
 }
 
-size_t byte_of(const SharedBytes& at, const RaceWord& word, const RaceCell& cell) {
-  return static_cast<size_t>(&word - at.block.races) * 4 +
-         static_cast<size_t>(std::countr_zero(static_cast<unsigned>(cell.bytes)));
+size_t byte_of(size_t word, const RaceCell& cell) {
+  return word * 4 + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(cell.bytes)));
 }
 
-[[gnu::always_inline]] inline void check_read(const SharedBytes& at, const Who& who,
-                                              const RaceWord& word, uint8_t bytes,
-                                              const char* operation) {
+[[gnu::always_inline]] inline void check_read(const Who& who, const RaceWord& word, size_t number,
+                                              uint8_t bytes, const char* operation) {
   if ((word.write.bytes & bytes) != 0 && !who.comes_after(word.write)) [[unlikely]] {
-    fail_race(who, operation, false, byte_of(at, word, word.write), word.write, true);
+    fail_race(who, operation, false, byte_of(number, word.write), word.write, true);
   }
 }
 
-[[gnu::always_inline]] inline void check_write(const SharedBytes& at, const Who& who,
-                                               const RaceWord& word, uint8_t bytes,
-                                               const char* operation, bool changes, bool by_copy) {
+[[gnu::always_inline]] inline void check_write(const Who& who, const RaceWord& word, size_t number,
+                                               uint8_t bytes, const char* operation, bool changes,
+                                               bool by_copy) {
   if (changes && (word.write.bytes & bytes) != 0 && !who.comes_after(word.write) &&
       !who.comes_after_landing(word.write)) [[unlikely]] {
-    fail_race(who, operation, true, byte_of(at, word, word.write), word.write, true);
+    fail_race(who, operation, true, byte_of(number, word.write), word.write, true);
   }
   for (const RaceCell& read : word.reads) {
     if ((read.bytes & bytes) != 0 && !who.comes_after(read) && !who.comes_after_end(read, by_copy))
         [[unlikely]] {
-      fail_race(who, operation, true, byte_of(at, word, read), read, false);
+      fail_race(who, operation, true, byte_of(number, read), read, false);
     }
   }
 }
@@ -138,8 +151,8 @@ void race_read(const SharedBytes& at, const char* operation) {
   if (off(at)) return;
   const Who who;
   RaceCell cell{who.me.epoch, who.actor, 0, who.me.place};
-  each_word(at, [&](RaceWord& word, uint8_t bytes) {
-    check_read(at, who, word, bytes, operation);
+  each_word<Leaves::kRead>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
+    check_read(who, word, number, bytes, operation);
     cell.bytes = bytes;
     note_read(who, word, cell);
   });
@@ -149,8 +162,8 @@ void race_write(const SharedBytes& at, const char* operation, bool changes) {
   if (off(at)) return;
   const Who who;
   RaceCell cell{who.me.epoch, who.actor, 0, who.me.place};
-  each_word(at, [&](RaceWord& word, uint8_t bytes) {
-    check_write(at, who, word, bytes, operation, changes, false);
+  each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
+    check_write(who, word, number, bytes, operation, changes, false);
     cell.bytes = bytes;
     note_write(word, cell);
   });
@@ -159,16 +172,16 @@ void race_write(const SharedBytes& at, const char* operation, bool changes) {
 void race_check_read(const SharedBytes& at, const char* operation) {
   if (off(at)) return;
   const Who who;
-  each_word(at, [&](const RaceWord& word, uint8_t bytes) {
-    check_read(at, who, word, bytes, operation);
+  each_word<Leaves::kNothing>(at, [&](const RaceWord& word, size_t number, uint8_t bytes) {
+    check_read(who, word, number, bytes, operation);
   });
 }
 
 void race_check_write(const SharedBytes& at, const char* operation) {
   if (off(at)) return;
   const Who who;
-  each_word(at, [&](const RaceWord& word, uint8_t bytes) {
-    check_write(at, who, word, bytes, operation, true, true);
+  each_word<Leaves::kNothing>(at, [&](const RaceWord& word, size_t number, uint8_t bytes) {
+    check_write(who, word, number, bytes, operation, true, true);
   });
 }
 
@@ -176,7 +189,7 @@ void race_note_read(const SharedBytes& at, uint32_t actor, uint32_t epoch) {
   if (off(at)) return;
   const Who who;
   RaceCell cell{epoch, name_of(actor), 0, who.me.place};
-  each_word(at, [&](RaceWord& word, uint8_t bytes) {
+  each_word<Leaves::kRead>(at, [&](RaceWord& word, size_t, uint8_t bytes) {
     cell.bytes = bytes;
     note_read(who, word, cell);
   });
@@ -188,10 +201,15 @@ void race_note_write(const SharedBytes& at, uint32_t actor, uint32_t epoch) {
   // Streams are the block's whose memory it is.
   cell.actor =
       static_cast<uint16_t>(static_cast<uint32_t>(at.block.cluster_rank) * kActorsOfBlock + actor);
-  each_word(at, [&](RaceWord& word, uint8_t bytes) {
+  each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t, uint8_t bytes) {
     cell.bytes = bytes;
     note_write(word, cell);
   });
+}
+
+uint32_t epoch_of_write(const Block& block, size_t word) {
+  const RaceWord* const quad = block.races + word / 4 * 4;
+  return (quad->apart ? block.races[word] : *quad).write.epoch;
 }
 
 }  // namespace ws::emulator

@@ -16,9 +16,12 @@ struct RaceCell {
 
 // What is known of four bytes of shared memory. Of several readers that do not come after one
 // another two are kept, the first and the last: one of them is another thread than the next writer.
+// Copies, products and vectors reach 16 bytes at a time: the first of each four words stands for
+// all of them until an access to some of them tells them apart.
 struct RaceWord {
   RaceCell write;
   std::array<RaceCell, 2> reads;
+  bool apart = false;  // of the first of four
 };
 
 // Bytes [offset, offset + bytes) of the shared memory of a block of the caller's cluster.
@@ -37,5 +40,7 @@ void race_check_read(const SharedBytes& at, const char* operation);
 void race_check_write(const SharedBytes& at, const char* operation);
 void race_note_read(const SharedBytes& at, uint32_t actor, uint32_t epoch);
 void race_note_write(const SharedBytes& at, uint32_t actor, uint32_t epoch);
+// Of the last write to a word of the block's shared memory.
+uint32_t epoch_of_write(const Block& block, size_t word);
 
 }  // namespace ws::emulator

@@ -161,7 +161,7 @@ struct Lane {
   int64_t issued = 0;
   int64_t done = 0;               // products that it has waited for
   std::deque<int64_t> committed;  // by group: products issued at its commit
-  int64_t groups = 0;             // committed ones that are no longer in the queue
+  int64_t commits = 0;            // so far
 };
 
 struct Warpgroup {
@@ -270,13 +270,10 @@ struct Issue {
   Lane* lane;
 };
 
-void require_same(const WgmmaProduct& call, const WgmmaProduct& other, const char* who) {
-  if (other.n != call.n || other.bf16 != call.bf16 || other.a != call.a || other.b != call.b ||
-      other.a_mn_major != call.a_mn_major || other.b_mn_major != call.b_mn_major ||
-      other.accumulate != call.accumulate ||
-      (other.a_registers == nullptr) != (call.a_registers == nullptr)) {
-    fail(Fault::kDivergence, concatenate(kName, ": ", who, " give different operands"));
-  }
+bool have_same_operands(const WgmmaProduct& x, const WgmmaProduct& y) {
+  return x.n == y.n && x.bf16 == y.bf16 && x.a == y.a && x.b == y.b &&
+         x.a_mn_major == y.a_mn_major && x.b_mn_major == y.b_mn_major &&
+         x.accumulate == y.accumulate && (x.a_registers == nullptr) == (y.a_registers == nullptr);
 }
 
 // The accumulators that the warp's lanes name: in flight already, or from now on.
@@ -321,13 +318,15 @@ void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
   const WgmmaProduct& call = *lanes[0]->call;
   for (size_t t = 1; t < kWarpSize; ++t) {
     if (lanes[t]->lane->issued != lanes[0]->lane->issued ||
-        lanes[t]->lane->groups + static_cast<int64_t>(lanes[t]->lane->committed.size()) !=
-            lanes[0]->lane->groups + static_cast<int64_t>(lanes[0]->lane->committed.size())) {
+        lanes[t]->lane->commits != lanes[0]->lane->commits) {
       fail(Fault::kDivergence,
            concatenate(kName, ": lanes 0 and ", t, " of the warp have issued or committed ",
                        "different numbers of products"));
     }
-    require_same(call, *lanes[t]->call, concatenate("lanes 0 and ", t, " of the warp").c_str());
+    if (!have_same_operands(call, *lanes[t]->call)) {
+      fail(Fault::kDivergence,
+           concatenate(kName, ": lanes 0 and ", t, " of the warp give different operands"));
+    }
   }
 
   const auto stream = kProductStreams + static_cast<uint32_t>(me.warp());
@@ -347,7 +346,10 @@ void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
     if (call.a_registers != nullptr) made.a.resize(kRows * kDepth);
   }
   Product& product = group.products[place];
-  if (!first) require_same(product.call, call, "two warps of the warpgroup");
+  if (!have_same_operands(product.call, call)) {
+    fail(Fault::kDivergence,
+         concatenate(kName, ": two warps of the warpgroup give different operands"));
+  }
   // What the warp's products read is read until the warp has waited for them.
   const uint32_t epoch = ++me.block->streams[stream];
 
@@ -488,6 +490,7 @@ void wgmma_commit_group() {
   check_in_warpgroup("wgmma.commit_group");
   Lane& lane = lane_of(warpgroup_of(self()), self());
   lane.committed.push_back(lane.issued);
+  ++lane.commits;
   trace_commit(trace::Flight::kProducts);
 }
 
@@ -504,7 +507,6 @@ void wgmma_wait_group(int pending) {
   while (static_cast<int>(lane.committed.size()) > pending) {
     covered = lane.committed.front();
     lane.committed.pop_front();
-    ++lane.groups;
   }
   if (covered > group.computed) {
     Issued all(group, covered);

@@ -189,6 +189,48 @@ Result packed_halves(bool broken) {
 }
 TEST(SharedRace, HalvesOfAWord) { expect_planted({Fault::kRace}, packed_halves); }
 
+enum class QuadBug { kNone, kVectorThenScalars, kScalars, kScalarsThenVector, kVectorUnderScalars };
+
+// Four words are reached together by some threads and one by one by others, in turns. Planted: one
+// of the barriers between is missing.
+Result quads(QuadBug bug) {
+  struct Storage {
+    SharedArray<float, 128, 16> x;
+  };
+  using enum QuadBug;
+  constexpr int kRounds = 2;
+  test::Buffer<float> out(128);
+  launch_with<Storage>({.threads = 128}, [&](Storage& shared) {
+    const int me = thread_index();
+    for (int round = 0; round < kRounds; ++round) {
+      const auto first = static_cast<float>(4 * me + round);
+      if (me < 32) shared.x.store<4>(4 * me, {first, first + 1, first + 2, first + 3});
+      if (bug != kVectorThenScalars) ptx::barrier_sync();
+      const float other = shared.x[127 - me];
+      if (bug != kScalars) ptx::barrier_sync();
+      shared.x[me] = other + 1;
+      if (bug != kScalarsThenVector) ptx::barrier_sync();
+      Vec<float, 4> four{};
+      if (me < 32) four = shared.x.load<4>(4 * me);
+      if (bug != kVectorUnderScalars) ptx::barrier_sync();
+      shared.x[me] = 0;
+      if (me < 32) thread::store(out.data() + 4 * me, four);
+      ptx::barrier_sync();
+    }
+  });
+  return equal(out, [](int i) { return 127 - i + kRounds; });
+}
+TEST(SharedRace, ScalarsOfAVectorBeforeTheBarrier) {
+  expect_planted({Fault::kRace, Fault::kUnwrittenRead}, quads, QuadBug::kVectorThenScalars);
+}
+TEST(SharedRace, ScalarsBesideScalars) { expect_planted({Fault::kRace}, quads, QuadBug::kScalars); }
+TEST(SharedRace, VectorOfScalarsBeforeTheBarrier) {
+  expect_planted({Fault::kRace}, quads, QuadBug::kScalarsThenVector);
+}
+TEST(SharedRace, ScalarsUnderAVectorsRead) {
+  expect_planted({Fault::kRace}, quads, QuadBug::kVectorUnderScalars);
+}
+
 // The output tile lies where the input tile lay. Planted: no barrier after the main loop, so quick
 // warps write results over what slow ones still read.
 Result epilogue_over_operands(bool broken) {
