@@ -14,6 +14,9 @@ extern const Family kFamily;
 namespace gemm {
 extern const Family kFamily;
 }
+namespace gemv {
+extern const Family kFamily;
+}
 namespace norm {
 extern const Family kFamily;
 }
@@ -23,7 +26,8 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily, &norm::kFamily, &reduce::kFamily,
+      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily,
+      &gemv::kFamily,        &norm::kFamily,    &reduce::kFamily,
   };
   return kFamilies;
 }

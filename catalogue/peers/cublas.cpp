@@ -36,7 +36,7 @@ void check_cublas(cublasStatus_t status, const char* what) {
   throw Error(concatenate(what, ": ", name(status), ": ", words(status)));
 }
 
-cublasHandle_t cublas_handle(const Context& context) {
+cublasHandle_t cublas_handle(const Context& context, cublasPointerMode_t scalars) {
   static const auto create = cublas_function<decltype(cublasCreate_v2)>("cublasCreate_v2");
   static const auto set_mode =
       cublas_function<decltype(cublasSetPointerMode_v2)>("cublasSetPointerMode_v2");
@@ -49,10 +49,8 @@ cublasHandle_t cublas_handle(const Context& context) {
   const int device = runtime::current_device();
   const std::lock_guard lock(mutex);
   cublasHandle_t& mine = handles[device];
-  if (mine == nullptr) {
-    check_cublas(create(&mine), "cublasCreate");
-    check_cublas(set_mode(mine, CUBLAS_POINTER_MODE_DEVICE), "cublasSetPointerMode");
-  }
+  if (mine == nullptr) check_cublas(create(&mine), "cublasCreate");
+  check_cublas(set_mode(mine, scalars), "cublasSetPointerMode");
   // In this order: a stream brings back the workspace of cuBLAS's own.
   check_cublas(set_stream(mine, context.stream), "cublasSetStream");
   check_cublas(set_workspace(mine, context.workspace, kCublasWorkspace), "cublasSetWorkspace");

@@ -34,8 +34,9 @@ Function* cublas_function(const char* name) {
 inline constexpr size_t kCublasWorkspace = size_t{4} << 20;
 
 // The current device's handle, for the life of the process, set to the call's stream and workspace.
-// Scalars, results among them, are in device memory: nothing waits for them.
-cublasHandle_t cublas_handle(const Context& context);
+// Scalars, results among them, are in device memory unless said otherwise: nothing waits for them.
+cublasHandle_t cublas_handle(const Context& context,
+                             cublasPointerMode_t scalars = CUBLAS_POINTER_MODE_DEVICE);
 #endif
 
 }  // namespace ws::peers

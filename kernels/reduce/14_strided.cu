@@ -5,8 +5,8 @@
 // Traffic: every element once, one element a thread and load, four in flight.
 // Limits: none. A division by multiplication for each element and dimension.
 // Long: what makes a plan of any strides belongs to the idea.
+#include "catalogue/parts.hpp"
 #include "catalogue/row.hpp"
-#include "kernels/reduce/parts.hpp"
 #include "kernels/reduce/reducers.hpp"
 #include "kernels/reduce/walk.hpp"
 #include "warpsmith/device_facts.hpp"

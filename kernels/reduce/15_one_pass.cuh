@@ -6,9 +6,9 @@
 // Limits: elements of a row side by side; short rows leave threads idle.
 #pragma once
 
+#include "catalogue/parts.hpp"
 #include "catalogue/row.hpp"
 #include "kernels/reduce/fold.hpp"
-#include "kernels/reduce/parts.hpp"
 #include "warpsmith/block/reduce.hpp"
 #include "warpsmith/device_facts.hpp"
 

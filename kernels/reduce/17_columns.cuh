@@ -7,9 +7,9 @@
 // Long: parts, as in one_pass, and a stripe's totals through shared memory.
 #pragma once
 
+#include "catalogue/parts.hpp"
 #include "catalogue/row.hpp"
 #include "kernels/reduce/fold.hpp"
-#include "kernels/reduce/parts.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/thread/tile.hpp"
 

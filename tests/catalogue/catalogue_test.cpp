@@ -119,8 +119,8 @@ std::vector<SeedLine> seed_lines() {
 TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::testing::Ge(300U))); }
 
 TEST(Seeds, OfCompleteFamiliesResolve) {
-  constexpr std::array<std::string_view, 5> kComplete = {"softmax", "norm", "reduce", "dot",
-                                                         "elementwise/"};
+  constexpr std::array<std::string_view, 6> kComplete = {"softmax", "norm", "reduce",
+                                                         "dot",     "gemv", "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
     if (std::ranges::none_of(kComplete, [&](std::string_view family) {
           return family.ends_with('/') ? seed.family.starts_with(family) : seed.family == family;

@@ -14,7 +14,7 @@
 #include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 
-namespace ws::reduce {
+namespace ws {
 
 // Of each of `groups` groups of outputs that blocks share. Lies in the workspace: a counter a
 // group, zero before and after, then the partials.
@@ -79,4 +79,4 @@ struct Parts {
 
 #endif
 
-}  // namespace ws::reduce
+}  // namespace ws
