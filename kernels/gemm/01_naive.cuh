@@ -6,10 +6,7 @@
 // Limits: dense row-major matrices, layout nn; `any_layout` takes all others.
 #pragma once
 
-#include "kernels/gemm/operations.hpp"
-#include "warpsmith/launch.hpp"
-#include "warpsmith/thread/divide.hpp"
-#include "warpsmith/thread/memory.hpp"
+#include "kernels/gemm/plain.hpp"
 
 namespace ws::gemm {
 
@@ -40,14 +37,8 @@ struct NaiveKernel {
 };
 
 struct Naive {
-  static bool supports(const Call& call, Why& why) {
-    const auto is_dense = [](const Matrix& matrix, int64_t rows, int64_t columns) {
-      return (columns <= 1 || matrix.column == 1) && (rows <= 1 || matrix.row == columns);
-    };
-    return why.unless(is_dense(call.a, call.m, call.k), "needs a dense row-major a of layout n") &&
-           why.unless(is_dense(call.b, call.k, call.n), "needs a dense row-major b of layout n") &&
-           why.unless(is_dense(call.c, call.m, call.n), "needs a dense row-major c");
-  }
+  static bool supports(const Call& call, Why& why) { return is_plain(call, why); }
+
   static void run(const Call& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       using Kernel = NaiveKernel<T>;

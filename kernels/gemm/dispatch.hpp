@@ -45,4 +45,13 @@ inline bool runs_supported(const Call& call, Why& why) {
   return true;
 }
 
+// Whether the copy engine takes a matrix.
+inline bool can_be_copied(const char* name, const Matrix& matrix, DType dtype, Why& why) {
+  const int alignment = alignment_of(matrix, dtype);
+  return why.unless(alignment >= 16, "rows of ", name, " start at multiples of ", alignment,
+                    " bytes, the copy engine needs 16") &&
+         why.unless(matrix.runs <= 1 || matrix.leading >= matrix.length, "rows of ", name,
+                    " overlap");
+}
+
 }  // namespace ws::gemm

@@ -1,23 +1,38 @@
 // The table of the GEMM family.
 #include "kernels/gemm/01_naive.cuh"
 #include "kernels/gemm/02_any_layout.cuh"
-#include "kernels/gemm/03_mma_pipeline.cuh"
-#include "kernels/gemm/04_warp_specialized.cuh"
+#include "kernels/gemm/03_sliced_k.cuh"
+#include "kernels/gemm/04_register_tile.cuh"
+#include "kernels/gemm/05_conflict_free.cuh"
+#include "kernels/gemm/06_double_buffer.cuh"
+#include "kernels/gemm/07_async_copy.cuh"
+#include "kernels/gemm/10_mma_pipeline.cuh"
+#include "kernels/gemm/11_warp_specialized.cuh"
 #include "kernels/gemm/operations.hpp"
 
 namespace ws::gemm {
+
+extern const Rung kWarpTile;
+extern const Rung kCopyEngine;
+
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Gemm>()};
 
-constexpr const Rung* kRungs[] = {&kNaive, &kAnyLayout, &kMmaPipeline, &kWarpSpecialized};
+constexpr const Rung* kRungs[] = {
+    &kNaive,     &kAnyLayout, &kSlicedK,    &kRegisterTile, &kConflictFree,    &kDoubleBuffer,
+    &kAsyncCopy, &kWarpTile,  &kCopyEngine, &kMmaPipeline,  &kWarpSpecialized,
+};
 
 }  // namespace
 
-std::span<const Rung* const> Gemm::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kWarpSpecialized, &kMmaPipeline, &kNaive,
-                                             &kAnyLayout};
-  return kByWorth;
+// Each takes what those before it leave: f32 on the CUDA cores, the 16-bit types on tensor cores.
+// Plain matrices whose rows start anywhere: double_buffer, 1.27 of warp_tile at 4097 x 4095 x 4099.
+std::span<const Rung* const> Gemm::by_worth(const Call& call) {
+  static constexpr const Rung* kSimt[] = {&kCopyEngine, &kDoubleBuffer, &kWarpTile, &kNaive,
+                                          &kAnyLayout};
+  static constexpr const Rung* kTensor[] = {&kWarpSpecialized, &kMmaPipeline, &kNaive, &kAnyLayout};
+  return call.dtype == DType::kF32 ? std::span<const Rung* const>(kSimt) : kTensor;
 }
 
 extern const Family kFamily;

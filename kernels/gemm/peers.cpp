@@ -140,6 +140,7 @@ struct Plan {
     const cudaDataType_t type = key.dtype == DType::kF32   ? CUDA_R_32F
                                 : key.dtype == DType::kF16 ? CUDA_R_16F
                                                            : CUDA_R_16BF;
+    // In f32 this multiplies in f32, on the CUDA cores: TF32 is a compute type of its own.
     check_status(f.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                  "cublasLtMatmulDescCreate");
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {

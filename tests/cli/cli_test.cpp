@@ -150,7 +150,7 @@ struct BadInput {
 TEST(Cli, BadInputIsTwoAndNamesTheValues) {
   const std::vector<BadInput> inputs = {
       {{"verify", "softmx"}, "did you mean 'softmax'"},
-      {{"verify", "hgemm_sliced_k_f16"}, "is a gemm kernel of the public collections that no rung"},
+      {{"verify", "sgemm_cublas_tf32"}, "is a gemm kernel of the public collections that no rung"},
       {{"show", "softmax/warp_per_rwo"}, "'softmax/warp_per_row'"},
       {{"show", "gemm"}, "naive"},
       {{"verify", "gemm", "--shape", "12"}, "shape 12 has 1 extent, gemm has 3: MxNxK"},
@@ -290,7 +290,7 @@ TEST(Cli, TraceWritesTheChromeFormat) {
       EXPECT_THAT(event["args"]["name"], HasSubstr("not time"));
     }
     if (phase == "b") {
-      EXPECT_THAT(event["args"]["place"], StartsWith("kernels/gemm/04_warp_specialized.cuh:"));
+      EXPECT_THAT(event["args"]["place"], StartsWith("kernels/gemm/11_warp_specialized.cuh:"));
     }
   }
   // 16 steps: two copies, and a group of products of each of two warpgroups; and the stores of C.

@@ -6,8 +6,12 @@
 #include <random>
 
 #include "catalogue/catalogue.hpp"
-#include "kernels/gemm/03_mma_pipeline.cuh"
-#include "kernels/gemm/04_warp_specialized.cuh"
+#include "kernels/gemm/06_double_buffer.cuh"
+#include "kernels/gemm/07_async_copy.cuh"
+#include "kernels/gemm/08_warp_tile.cuh"
+#include "kernels/gemm/09_copy_engine.cuh"
+#include "kernels/gemm/10_mma_pipeline.cuh"
+#include "kernels/gemm/11_warp_specialized.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -133,13 +137,69 @@ TEST(MmaPipeline, CopiesOfEveryWidth) {
   }
 }
 
+// A shape in f32 through a kernel of the CUDA cores: its layouts' padding is that of the case.
+template <template <Contiguous, Contiguous, class> class Kernel, class Policy>
+void expect_simt_right(int64_t m, int64_t n, int64_t k, int64_t padding) {
+  for (const Gemm::Layout layout : kAllLayouts) {
+    Instance<float> instance(shape(m, n, k, layout, padding));
+    const Call call = Gemm::call(instance.problem());
+    with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
+      Kernel<kA, kB, Policy>::run(call, nullptr);
+    });
+    runtime::synchronize_device();
+    instance.expect_right();
+  }
+}
+
+// Tiles that hang over every edge; K of many stages, of one, and that does not divide.
+TEST(CopyEngine, BigTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  expect_simt_right<CopyEngineKernel, CopyEngineBig>(132, 132, 164, 4);
+  expect_simt_right<CopyEngineKernel, CopyEngineBig>(128, 256, 32, 0);
+}
+
+TEST(CopyEngine, SmallTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  expect_simt_right<CopyEngineKernel, CopyEngineSmall>(68, 140, 132, 0);
+}
+
+TEST(CopyEngine, InEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  test::in_every_order([] { expect_simt_right<CopyEngineKernel, CopyEngineBig>(36, 132, 132, 0); });
+}
+
+TEST(WarpTile, CopiesOfEveryWidth) {
+  for (const int64_t padding : {0, 1}) {  // rows at multiples of 16 bytes, and of 4
+    expect_simt_right<WarpTileKernel, WarpTileShape>(132, 140, 68, padding);
+  }
+}
+
+// Every tile of double_buffer and async_copy, with rows that four elements divide and that they do
+// not.
+template <template <class> class Kernel, int kMiddleSlice>
+void expect_quads_right() {
+  for (const auto& [m, n, k] : {std::array{132, 260, 40}, {129, 257, 33}}) {
+    Instance<float> instance(shape(m, n, k, kNn));
+    const Call call = Gemm::call(instance.problem());
+    for (const int multiprocessors : {1, 5, 1000}) {
+      with_quad_policy<kMiddleSlice>(call, multiprocessors,
+                                     [&]<class Policy>() { Kernel<Policy>::run(call, nullptr); });
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+TEST(DoubleBuffer, EveryTile) { expect_quads_right<DoubleBufferKernel, 8>(); }
+TEST(AsyncCopy, EveryTile) { expect_quads_right<AsyncCopyKernel, 16>(); }
+
 // torch's a @ w.t() and transposed outputs: the strides say it, not `layout`.
-TEST(Gemm, StridesMayTranspose) {
-  for (const char* name : {"any_layout", "mma_pipeline", "warp_specialized"}) {
-    if (!takes(rung(name), Instance<half>(shape(8, 8, 8, kNn)).call(), runtime::capability())) {
+template <class T>
+void expect_strides_transpose(std::initializer_list<const char*> rungs) {
+  for (const char* name : rungs) {
+    if (!takes(rung(name), Instance<T>(shape(8, 8, 8, kNn)).call(), runtime::capability())) {
       continue;
     }
-    Instance<half> instance(shape(80, 72, 136, kNt));
+    Instance<T> instance(shape(80, 72, 136, kNt));
     Problem& problem = instance.problem();
     Tensor& b = problem.tensor(1);
     std::swap(b.shape[0], b.shape[1]);
@@ -152,6 +212,10 @@ TEST(Gemm, StridesMayTranspose) {
     run_and_wait(rung(name), instance.call());
     instance.expect_right();
   }
+}
+TEST(Gemm, StridesMayTranspose) {
+  expect_strides_transpose<half>({"any_layout", "mma_pipeline", "warp_specialized"});
+  expect_strides_transpose<float>({"any_layout", "warp_tile", "copy_engine"});
 }
 
 TEST(Gemm, AnyLayoutTakesAnyStrides) {
@@ -177,8 +241,11 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(aligned, 90), "warp_specialized");
   EXPECT_EQ(chosen(aligned, 80), "mma_pipeline");
   EXPECT_EQ(chosen(Instance<half>(shape(65, 63, 61, kNn)).call(), 90), "mma_pipeline");
-  EXPECT_EQ(chosen(Instance<float>(shape(8, 8, 8, kNn)).call(), 90), "naive");
-  EXPECT_EQ(chosen(Instance<float>(shape(8, 8, 8, kTn)).call(), 90), "any_layout");
+  const AnyCall in_f32 = Instance<float>(shape(8, 8, 8, kTn)).call();
+  EXPECT_EQ(chosen(in_f32, 90), "copy_engine");
+  EXPECT_EQ(chosen(in_f32, 80), "warp_tile");
+  EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNn)).call(), 90), "double_buffer");
+  EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNt)).call(), 90), "warp_tile");
 }
 
 TEST(Gemm, RefusalsNameTheMatrix) {

@@ -1,5 +1,5 @@
-// Tiles of 16-bit matrices in shared memory as ldmatrix reads them, and their copies from global
-// memory.
+// Tiles of matrices in shared memory, among them those of 16 bits as ldmatrix reads them, and their
+// copies from global memory.
 //
 // A tile is kRuns runs of kLength consecutive elements: rows where the matrix is stored row by row,
 // columns where it is stored transposed.
@@ -33,12 +33,14 @@ struct SwizzledTile {
 
 // An operand of a matrix product, copied tile after tile along K by all kThreads threads of a
 // block. A tile is kOuter rows of A or columns of B by kK; its runs lie along K, or along the outer
-// dimension. What the matrix does not have is filled with zeros.
-template <class T, bool kRunsAlongK, int kOuter, int kK, int kThreads>
+// dimension. What the matrix does not have is filled with zeros. TileIn says where in shared memory
+// an element lies: 16 bytes that are aligned in a run are together there too.
+template <class T, bool kRunsAlongK, int kOuter, int kK, int kThreads,
+          class TileIn = SwizzledTile<kRunsAlongK ? kOuter : kK, kRunsAlongK ? kK : kOuter>>
 struct OperandCursor {
   static constexpr int kRuns = kRunsAlongK ? kOuter : kK;
   static constexpr int kLength = kRunsAlongK ? kK : kOuter;
-  using Tile = SwizzledTile<kRuns, kLength>;
+  using Tile = TileIn;
 
   // From row or column `first` of the matrix on, which has `outer` of them and `k` of K, in runs
   // `leading` elements apart that start at multiples of `bytes`. Copies are of `bytes`, 16, 4 or 2.
@@ -86,7 +88,8 @@ struct OperandCursor {
     const int length = kRunsAlongK ? k_left : outer_left;
     // The pointer walks: an address for each copy would cost registers all kernel long.
     const T* source = next;
-    if constexpr (kBytes == sizeof(T)) {
+    if constexpr (kBytes < 4) {
+      static_assert(kBytes == sizeof(T));
       // No asynchronous copy is this narrow. Loads go out in batches before the first store.
       constexpr int kBatch = 16 < kRuns / kStep ? 16 : kRuns / kStep;
 #pragma unroll 1

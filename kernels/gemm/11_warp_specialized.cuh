@@ -202,13 +202,7 @@ struct WarpSpecialized {
       return false;
     }
     for (const auto& [name, matrix] : matrices_of(call)) {
-      const int alignment = alignment_of(matrix, call.dtype);
-      if (!why.unless(alignment >= 16, "rows of ", name, " start at multiples of ", alignment,
-                      " bytes, the copy engine needs 16") ||
-          !why.unless(matrix.runs <= 1 || matrix.leading >= matrix.length, "rows of ", name,
-                      " overlap")) {
-        return false;
-      }
+      if (!can_be_copied(name, matrix, call.dtype, why)) return false;
     }
     // The copy engine cuts what it stores at multiples of 16 bytes, not at the tensor's edge.
     return why.unless(call.c.length * 2 % 16 == 0, "rows of c are ", call.c.length * 2,

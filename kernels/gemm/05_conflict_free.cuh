@@ -1,0 +1,142 @@
+// Idea: lay shared memory out for those who read it. A is stored transposed, so that both operands
+//   of a step of K are rows, read by 16 bytes; a thread's 8 rows and columns are two groups of
+//   four, 64 apart, so that neighbours read neighbouring 16 bytes.
+// From register_tile: no bank conflict, and two loads of A for a step of K where it took eight
+//   narrower. Rows are padded by 16 bytes: the transposing stores then touch each bank once.
+// Traffic: as register_tile.
+// Limits: f32 and f16; dense row-major matrices, layout nn.
+#pragma once
+
+#include "kernels/gemm/plain.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
+
+namespace ws::gemm {
+
+#if WS_DEVICE_CODE
+// A block's tile of 128 x 16 kColumns of C, by 16 x 16 threads: eight rows by kColumns columns
+// each, in groups of four that lie 64 apart. Shared with the rungs above.
+template <int kColumns>
+struct QuadTile {
+  static constexpr int kThreads = 256;
+  static constexpr int kTileM = 128;
+  static constexpr int kTileN = 16 * kColumns;
+  static constexpr int kPaddedM = kTileM + 4;
+
+  __device__ __forceinline__ static int row(int i) {
+    return i / 4 * 64 + thread_index() / 16 * 4 + i % 4;
+  }
+  __device__ __forceinline__ static int column(int j) {
+    return j / 4 * 64 + thread_index() % 16 * 4 + j % 4;
+  }
+
+  // Adds the products of kSlice steps of K: a[step][row], rows kPaddedM long, and b[step][column].
+  template <int kSlice>
+  __device__ __forceinline__ void multiply_add(SharedSpan<float> a, SharedSpan<float> b) {
+#pragma unroll
+    for (int p = 0; p < kSlice; ++p) {
+      Vec<float, 4> down[2];
+      Vec<float, 4> across[kColumns / 4];
+#pragma unroll
+      for (int i = 0; i < 8; i += 4) down[i / 4] = a.template load<4>(p * kPaddedM + row(i));
+#pragma unroll
+      for (int j = 0; j < kColumns; j += 4) {
+        across[j / 4] = b.template load<4>(p * kTileN + column(j));
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          sums[i][j] += down[i / 4][i % 4] * across[j / 4][j % 4];
+        }
+      }
+    }
+  }
+
+  // Writes the tile of C whose first element is at (first_row, first_column).
+  template <class T>
+  __device__ __forceinline__ void write(const PlainArguments<T>& g, int first_row,
+                                        int first_column) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first_row + row(i) >= g.m) continue;
+      T* const c = g.c + int64_t{first_row + row(i)} * g.n + first_column;
+#pragma unroll
+      for (int j = 0; j < kColumns; j += 4) {
+        store_four(c + column(j), {sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]},
+                   g.n - first_column - column(j), g.c_by_four);
+      }
+    }
+  }
+
+  float sums[8][kColumns] = {};
+};
+#endif
+
+template <class T>
+struct ConflictFreeKernel {
+  static constexpr int kSlice = 8;
+  using Tile = QuadTile<8>;
+  static constexpr int kThreads = Tile::kThreads;
+  static constexpr int kMinBlocks = 2;
+
+  using Arguments = PlainArguments<T>;
+  struct SharedStorage {
+    SharedArray<float, kSlice * Tile::kPaddedM> a;
+    SharedArray<float, kSlice * Tile::kTileN> b;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
+    const auto [first_row, first_column] = tile_place(g.n, Tile::kTileM, Tile::kTileN);
+    const int a_row = thread_index() / 2;
+    const int a_k = thread_index() % 2 * 4;
+    const int b_k = thread_index() / 32;
+    const int b_column = thread_index() % 32 * 4;
+    const int a_left = first_row + a_row < g.m ? g.k - a_k : 0;
+    const int b_left = g.n - first_column - b_column;
+    const T* const a = g.a + int64_t{first_row + a_row} * g.k + a_k;
+    const T* const b = g.b + int64_t{b_k} * g.n + first_column + b_column;
+
+    Tile tile;
+    for (int slice = 0; slice < g.k; slice += kSlice) {
+      const Vec<float, 4> four = load_four(a + slice, a_left - slice, g.a_by_four);
+#pragma unroll
+      for (int p = 0; p < 4; ++p) shared.a[(a_k + p) * Tile::kPaddedM + a_row] = four[p];
+      shared.b.template store<4>(
+          b_k * Tile::kTileN + b_column,
+          load_four(b + int64_t{slice} * g.n, slice + b_k < g.k ? b_left : 0, g.b_by_four));
+      ptx::barrier_sync();
+      tile.multiply_add<kSlice>(shared.a.span(), shared.b.span());
+      ptx::barrier_sync();
+    }
+    tile.write(g, first_row, first_column);
+  }
+};
+
+struct ConflictFree {
+  static bool supports(const Call& call, Why& why) { return is_plain_tiled(call, why); }
+  static void run(const Call& call, const Context& context) {
+    with_type<kPlainTypes>(call.dtype, [&]<class T>() {
+      using Kernel = ConflictFreeKernel<T>;
+      launch<Kernel>({.blocks = tiles_of(call, Kernel::Tile::kTileM, Kernel::Tile::kTileN),
+                      .threads = Kernel::kThreads},
+                     context.stream, plain_arguments<T>(call));
+    });
+  }
+};
+
+// "offset": their way of padding.
+inline constexpr Seed kConflictFreeSeeds[] = {
+    {.name = "sgemm_t_8x8_sliced_k_f32x4_bcf", .dtypes = {DType::kF32}},
+    {.name = "sgemm_t_8x8_sliced_k_f32x4_bcf_offset", .dtypes = {DType::kF32}},
+    {.name = "hgemm_t_8x8_sliced_k_f16x4_bcf", .dtypes = {DType::kF16}},
+    {.name = "hgemm_t_8x8_sliced_k_f16x4_pack_bcf", .dtypes = {DType::kF16}},
+};
+inline constexpr Rung kConflictFree = rung_of<ConflictFree, kPlainTypes, Gemm>({
+    .name = "conflict_free",
+    .from = "register_tile",
+    .idea = "A transposed and padded in shared memory: 16-byte reads, no bank conflicts",
+    .seeds = kConflictFreeSeeds,
+});
+
+}  // namespace ws::gemm

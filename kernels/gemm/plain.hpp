@@ -1,0 +1,101 @@
+// What the rungs for plain matrices share: dense, row-major, layout nn; any M, N, K.
+#pragma once
+
+#include "kernels/gemm/dispatch.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::gemm {
+
+// What is loaded into registers may be narrower than what is multiplied. bf16 would be no news.
+inline constexpr DTypes kPlainTypes = {DType::kF32, DType::kF16};
+
+inline bool is_plain(const Call& call, Why& why) {
+  const auto is_dense = [](const Matrix& matrix, int64_t rows, int64_t columns) {
+    return (columns <= 1 || matrix.column == 1) && (rows <= 1 || matrix.row == columns);
+  };
+  return why.unless(is_dense(call.a, call.m, call.k), "needs a dense row-major a of layout n") &&
+         why.unless(is_dense(call.b, call.k, call.n), "needs a dense row-major b of layout n") &&
+         why.unless(is_dense(call.c, call.m, call.n), "needs a dense row-major c");
+}
+
+// The same, with 32-bit indices inside a matrix's row and column.
+inline bool is_plain_tiled(const Call& call, Why& why) {
+  return is_plain(call, why) && runs_supported(call, why);
+}
+
+template <class T>
+struct PlainArguments {
+  const T* a;  // [M, K]
+  const T* b;  // [K, N]
+  T* c;        // [M, N]
+  int m, n, k;
+  bool a_by_four, b_by_four, c_by_four;  // every row starts where four elements are one access
+};
+
+template <class T>
+PlainArguments<T> plain_arguments(const Call& call) {
+  const auto by_four = [](const Matrix& matrix, int64_t columns) {
+    return reinterpret_cast<uintptr_t>(matrix.data) % (4 * sizeof(T)) == 0 && columns % 4 == 0;
+  };
+  return {.a = call.a.as<const T>(),
+          .b = call.b.as<const T>(),
+          .c = call.c.as<T>(),
+          .m = static_cast<int>(call.m),
+          .n = static_cast<int>(call.n),
+          .k = static_cast<int>(call.k),
+          .a_by_four = by_four(call.a, call.k),
+          .b_by_four = by_four(call.b, call.n),
+          .c_by_four = by_four(call.c, call.n)};
+}
+
+// Blocks of a grid with one for each tile of C, row by row.
+inline int64_t tiles_of(const Call& call, int tile_m, int tile_n) {
+  return divide_up(call.m, tile_m) * divide_up(call.n, tile_n);
+}
+
+#if WS_DEVICE_CODE
+// First row and column of this block's tile.
+struct TilePlace {
+  int row;
+  int column;
+};
+__device__ __forceinline__ TilePlace tile_place(int n, int tile_m, int tile_n) {
+  const int tiles_n = divide_up(n, tile_n);
+  const auto block = static_cast<int>(block_index());
+  return {block / tiles_n * tile_m, block % tiles_n * tile_n};
+}
+
+// Four elements of a row of which `left` are left, zeros after them, as f32: one access where the
+// rows allow it.
+template <class T>
+__device__ __forceinline__ Vec<float, 4> load_four(const T* from, int left,
+                                                   bool by_four WS_AND_PLACE) {
+  Vec<T, 4> four{};
+  if (by_four && left >= 4) {
+    four = thread::load<4>(from WS_PASS_AND_PLACE);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i < left) four[i] = thread::load(from + i WS_PASS_AND_PLACE);
+    }
+  }
+  return thread::convert<float>(four);
+}
+
+template <class T>
+__device__ __forceinline__ void store_four(T* to, const Vec<float, 4>& four, int left,
+                                           bool by_four WS_AND_PLACE) {
+  if (by_four && left >= 4) {
+    thread::store(to, thread::convert<T>(four) WS_PASS_AND_PLACE);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i < left) thread::store(to + i, from_float<T>(four[i]) WS_PASS_AND_PLACE);
+    }
+  }
+}
+#endif
+
+}  // namespace ws::gemm
