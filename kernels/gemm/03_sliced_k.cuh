@@ -54,9 +54,7 @@ struct SlicedK {
   static void run(const Call& call, const Context& context) {
     with_type<kPlainTypes>(call.dtype, [&]<class T>() {
       using Kernel = SlicedKKernel<T>;
-      launch<Kernel>(
-          {.blocks = tiles_of(call, Kernel::kTile, Kernel::kTile), .threads = Kernel::kThreads},
-          context.stream, plain_arguments<T>(call));
+      launch_tiles<Kernel, T>(call, Kernel::kTile, Kernel::kTile, context.stream);
     });
   }
 };

@@ -118,9 +118,7 @@ struct ConflictFree {
   static void run(const Call& call, const Context& context) {
     with_type<kPlainTypes>(call.dtype, [&]<class T>() {
       using Kernel = ConflictFreeKernel<T>;
-      launch<Kernel>({.blocks = tiles_of(call, Kernel::Tile::kTileM, Kernel::Tile::kTileN),
-                      .threads = Kernel::kThreads},
-                     context.stream, plain_arguments<T>(call));
+      launch_tiles<Kernel, T>(call, Kernel::Tile::kTileM, Kernel::Tile::kTileN, context.stream);
     });
   }
 };

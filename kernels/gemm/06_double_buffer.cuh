@@ -96,9 +96,7 @@ struct DoubleBufferKernel {
   }
 
   static void run(const Call& call, Stream stream) {
-    launch<DoubleBufferKernel>(
-        {.blocks = tiles_of(call, Tile::kTileM, Tile::kTileN), .threads = kThreads}, stream,
-        plain_arguments<float>(call));
+    launch_tiles<DoubleBufferKernel, float>(call, Tile::kTileM, Tile::kTileN, stream);
   }
 };
 

@@ -96,9 +96,7 @@ struct AsyncCopyKernel {
   }
 
   static void run(const Call& call, Stream stream) {
-    launch<AsyncCopyKernel>(
-        {.blocks = tiles_of(call, Tile::kTileM, Tile::kTileN), .threads = kThreads}, stream,
-        plain_arguments<float>(call));
+    launch_tiles<AsyncCopyKernel, float>(call, Tile::kTileM, Tile::kTileN, stream);
   }
 };
 

@@ -29,17 +29,7 @@ struct WarpTileKernel : Policy {
   using CursorA = tile::OperandCursor<float, kARunsAlongK, kTileM, kTileK, kThreads, TileA>;
   using CursorB = tile::OperandCursor<float, kBRunsAlongK, kTileN, kTileK, kThreads, TileB>;
 
-  struct Arguments {
-    const float* a;
-    const float* b;
-    float* c;
-    int a_leading, b_leading;  // strides from run to run, in elements
-    int64_t c_leading;
-    int m, n, k;
-    tile::Raster raster;
-    int copy_bytes;  // of one copy of A or B
-    bool c_aligned;  // rows of C start at multiples of 16 bytes
-  };
+  using Arguments = CopiedArguments<float>;
   struct SharedStorage {
     SharedArray<float, kStages * TileA::kElements, 128> a;
     SharedArray<float, kStages * TileB::kElements, 128> b;
@@ -83,14 +73,8 @@ struct WarpTileKernel : Policy {
 
   static void run(const Call& call, Stream stream) {
     const tile::Raster raster = Policy::raster(call);
-    const int aligned =
-        std::min(alignment_of(call.a, call.dtype), alignment_of(call.b, call.dtype));
-    launch<WarpTileKernel>(
-        {.blocks = raster.count(), .threads = kThreads}, stream,
-        {call.a.as<const float>(), call.b.as<const float>(), call.c.as<float>(),
-         static_cast<int>(call.a.leading), static_cast<int>(call.b.leading), call.c.leading,
-         static_cast<int>(call.m), static_cast<int>(call.n), static_cast<int>(call.k), raster,
-         aligned == 16 ? 16 : 4, alignment_of(call.c, call.dtype) == 16});
+    launch<WarpTileKernel>({.blocks = raster.count(), .threads = kThreads}, stream,
+                           {call, raster, copy_bytes_of(call)});
   }
 };
 

@@ -33,17 +33,7 @@ struct MmaPipelineKernel : Policy {
       typename Fragments::template LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>;
   using Sums = typename Fragments::Sums;
 
-  struct Arguments {
-    const T* a;
-    const T* b;
-    T* c;
-    int a_leading, b_leading;  // strides from run to run, in elements
-    int64_t c_leading;
-    int m, n, k;
-    tile::Raster raster;
-    int copy_bytes;  // of one copy of A or B
-    bool c_aligned;  // rows of C start at multiples of 16 bytes
-  };
+  using Arguments = CopiedArguments<T>;
   struct SharedStorage {
     SharedArray<T, kStages * Policy::kStageElements, 128> memory;  // stages of A and B; then C
 
@@ -150,30 +140,16 @@ struct MmaPipelineKernel : Policy {
   }
 
   static void run(const Call& call, int copy_bytes, Stream stream) {
-    const tile::Raster raster{.tiles_m = static_cast<int>(divide_up(call.m, kTileM)),
-                              .tiles_n = static_cast<int>(divide_up(call.n, kTileN)),
-                              .group = 2048 / kTileM};
-    launch<MmaPipelineKernel>(
-        {.blocks = raster.count(), .threads = kThreads}, stream,
-        {call.a.as<const T>(), call.b.as<const T>(), call.c.as<T>(),
-         static_cast<int>(call.a.leading), static_cast<int>(call.b.leading), call.c.leading,
-         static_cast<int>(call.m), static_cast<int>(call.n), static_cast<int>(call.k), raster,
-         copy_bytes, alignment_of(call.c, call.dtype) == 16});
+    const tile::Raster raster = raster_of(call, kTileM, kTileN);
+    launch<MmaPipelineKernel>({.blocks = raster.count(), .threads = kThreads}, stream,
+                              {call, raster, copy_bytes});
   }
 };
 
 struct MmaPipeline {
   static bool supports(const Call& call, Why& why) { return runs_supported(call, why); }
-
-  // Bytes of one copy of A or B.
-  static int copy_bytes(const Call& call) {
-    const int aligned =
-        std::min(alignment_of(call.a, call.dtype), alignment_of(call.b, call.dtype));
-    return aligned == 8 ? 4 : aligned;
-  }
-
   static void run(const Call& call, const Context& context) {
-    const int bytes = copy_bytes(call);
+    const int bytes = copy_bytes_of(call);
     const DeviceFacts& device = device_facts();
     const bool wide = bytes == 16 && choose_wide(call, device.multiprocessors, device.shared_bytes);
     with_types<kHalves>(call, [&]<class T, Contiguous kA, Contiguous kB>() {

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "kernels/gemm/operations.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/tile/raster.hpp"
 
 namespace ws::gemm {
 
@@ -44,6 +46,48 @@ inline bool runs_supported(const Call& call, Why& why) {
   }
   return true;
 }
+
+// The output in tiles, in bands of `band` rows.
+constexpr tile::Raster raster_of(const Call& call, int tile_m, int tile_n, int band = 2048) {
+  return {.tiles_m = static_cast<int>(divide_up(call.m, tile_m)),
+          .tiles_n = static_cast<int>(divide_up(call.n, tile_n)),
+          .group = std::max(1, band / tile_m)};
+}
+
+// Bytes of one copy of A or B by a thread: 16, 4 or 2.
+inline int copy_bytes_of(const Call& call) {
+  const int aligned = std::min(alignment_of(call.a, call.dtype), alignment_of(call.b, call.dtype));
+  return aligned == 8 ? 4 : aligned;
+}
+
+// The arguments of a kernel whose threads copy the tiles of A and B.
+template <class T>
+struct CopiedArguments {
+  const T* a;
+  const T* b;
+  T* c;
+  int a_leading, b_leading;  // strides from run to run, in elements
+  int64_t c_leading;
+  int m, n, k;
+  tile::Raster raster;
+  int copy_bytes;  // of one copy of A or B
+  bool c_aligned;  // rows of C start at multiples of 16 bytes
+
+  CopiedArguments() = default;
+  CopiedArguments(const Call& call, const tile::Raster& tiles, int bytes)
+      : a(call.a.as<const T>()),
+        b(call.b.as<const T>()),
+        c(call.c.as<T>()),
+        a_leading(static_cast<int>(call.a.leading)),
+        b_leading(static_cast<int>(call.b.leading)),
+        c_leading(call.c.leading),
+        m(static_cast<int>(call.m)),
+        n(static_cast<int>(call.n)),
+        k(static_cast<int>(call.k)),
+        raster(tiles),
+        copy_bytes(bytes),
+        c_aligned(alignment_of(call.c, call.dtype) == 16) {}
+};
 
 // Whether the copy engine takes a matrix.
 inline bool can_be_copied(const char* name, const Matrix& matrix, DType dtype, Why& why) {

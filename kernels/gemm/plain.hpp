@@ -50,12 +50,15 @@ PlainArguments<T> plain_arguments(const Call& call) {
           .c_by_four = by_four(call.c, call.n)};
 }
 
-// Blocks of a grid with one for each tile of C, row by row.
-inline int64_t tiles_of(const Call& call, int tile_m, int tile_n) {
-  return divide_up(call.m, tile_m) * divide_up(call.n, tile_n);
+#if WS_DEVICE_CODE
+// A block of Kernel for each tile of C.
+template <class Kernel, class T>
+void launch_tiles(const Call& call, int tile_m, int tile_n, Stream stream) {
+  launch<Kernel>({.blocks = divide_up(call.m, tile_m) * divide_up(call.n, tile_n),
+                  .threads = Kernel::kThreads},
+                 stream, plain_arguments<T>(call));
 }
 
-#if WS_DEVICE_CODE
 // First row and column of this block's tile.
 struct TilePlace {
   int row;

@@ -2,10 +2,9 @@
 // considered stands in candidates.hpp, where the tuner measures it.
 #pragma once
 
-#include "kernels/gemm/operations.hpp"
+#include "kernels/gemm/dispatch.hpp"
 #include "warpsmith/device.hpp"
 #include "warpsmith/thread/divide.hpp"
-#include "warpsmith/tile/raster.hpp"
 
 namespace ws::gemm {
 
@@ -68,7 +67,6 @@ struct WgmmaPolicy {
   static constexpr int kStoreBuffers = kShape.store_buffers;
   static constexpr int kStoreBytes = kConsumers * 4 * kStoreBuffers * 16 * 64 * 2;
   static constexpr int kSharedBytes = kStages * kStageBytes + kStoreBytes + 1024;
-  static constexpr int kBand = std::max(1, kShape.band / (kTileM * kClusterM));  // in clusters
   // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
   // consumers take.
   static constexpr int kProducerRegisters = 40;
@@ -76,11 +74,7 @@ struct WgmmaPolicy {
 
   // The output in tiles of a cluster.
   static constexpr tile::Raster raster(const Call& call) {
-    constexpr int kRows = kTileM * kClusterM;
-    constexpr int kColumns = kTileN * kClusterN;
-    return {.tiles_m = static_cast<int>(divide_up(call.m, kRows)),
-            .tiles_n = static_cast<int>(divide_up(call.n, kColumns)),
-            .group = kBand};
+    return raster_of(call, kTileM * kClusterM, kTileN * kClusterN, kShape.band);
   }
 
   static_assert(kTileM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");

@@ -2,10 +2,9 @@
 // considered stands in simt_candidates.hpp, where the tuner measures it.
 #pragma once
 
-#include "kernels/gemm/operations.hpp"
+#include "kernels/gemm/dispatch.hpp"
 #include "warpsmith/device.hpp"
 #include "warpsmith/thread/divide.hpp"
-#include "warpsmith/tile/raster.hpp"
 
 namespace ws::gemm {
 
@@ -64,12 +63,7 @@ struct SimtPolicy {
   static constexpr int kUnroll = kShape.unroll;
   static constexpr int kStageElements = (kTileM + kTileN) * kTileK;
 
-  // Bands of 2048 rows of C, see tile::Raster.
-  static constexpr tile::Raster raster(const Call& call) {
-    return {.tiles_m = static_cast<int>(divide_up(call.m, kTileM)),
-            .tiles_n = static_cast<int>(divide_up(call.n, kTileN)),
-            .group = 2048 / kTileM};
-  }
+  static constexpr tile::Raster raster(const Call& call) { return raster_of(call, kTileM, kTileN); }
 
   static_assert(kTileM % kWarpTileM == 0 && kTileN % kWarpTileN == 0, "whole warp tiles");
   static_assert(kTileM <= 256 && kTileN <= 256, "a tensor copy's box");
