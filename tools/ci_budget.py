@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What .ci/run cost: a table of steps and families, and an error for each that is over its budget.
+"""What .ci/run cost: a table of steps and families, and what is over its budget; an error if far.
 
 Usage: tools/ci_budget.py [STEP=SECONDS ...]     the steps, as .ci/run timed them
 
@@ -21,16 +21,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# All thresholds, in seconds on the machine they are meant for: 2 cores, nothing else running.
-# WARPSMITH_SLOWER=2 in the environment doubles them for a machine that is slower or busy.
-# The aims, with thirty families: a family 90, its tests 20, a smoke test 1, a unit 30, 60. softmax
-# and norm, whose verify shapes run in three orders of threads with every detector on, are above the
-# first two. And a busy minute must not fail a run, so these stand higher.
+# All budgets, in seconds on the machine they are meant for: 2 cores, nothing else running. Aims for
+# thirty families: a family 90, its tests 20, a smoke test 1, a unit 30, 60. Above the first two are
+# softmax and norm, whose verify shapes run in three orders of threads with every detector on.
 CI = 3600  # all of .ci/run
 FAMILY = 260  # a family in all of it
 FAMILY_TESTS = 120  # ... its emulated tests
 SMOKE_TEST = 3  # a rung's
 UNIT = {"emulated": 45, "cuda-check": 90}  # a unit: g++ -O2; nvcc, each kernel for one target
+
+# The same commit took 1478 s on one such machine and 2069 s on another: what is over its budget is
+# said, and only what is over it by more than machines differ fails.
+FAILS_ABOVE = 1.5
 
 HOUSE = "(house)"
 
@@ -130,28 +132,37 @@ def collect(catalogue: Catalogue, build: Path, cores: int) -> Costs:
     return costs
 
 
+@dataclass
+class Excess:
+    """What took longer than its budget."""
+
+    what: str
+    seconds: float
+    budget: float
+
+    @property
+    def fails(self) -> bool:
+        return self.seconds > FAILS_ABOVE * self.budget
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.seconds:.1f} s, the budget is {self.budget} s"
+
+
 def over_budget(
-    catalogue: Catalogue, costs: Costs, build: Path, steps: dict[str, float], slower: float
-) -> list[str]:
-    """A message for each budget that is exceeded."""
-    wrong = []
-
-    def judge(what: str, seconds: float, budget: float) -> None:
-        if seconds > budget * slower:
-            allowed = f"{budget} s" + (f" x {slower:g}" if slower != 1 else "")
-            wrong.append(f"{what}: {seconds:.1f} s, the budget is {allowed}")
-
-    judge("all of it", sum(steps.values()), CI)
+    catalogue: Catalogue, costs: Costs, build: Path, steps: dict[str, float]
+) -> list[Excess]:
+    """Each budget that is exceeded."""
+    spent = [Excess("all of it", sum(steps.values()), CI)]
     for family in catalogue.families:
-        judge(f"family {family}", sum(costs[family].values()), FAMILY)
-        judge(f"tests of {family}", costs[family]["tests"], FAMILY_TESTS)
+        spent.append(Excess(f"family {family}", sum(costs[family].values()), FAMILY))
+        spent.append(Excess(f"tests of {family}", costs[family]["tests"], FAMILY_TESTS))
     for preset, budget in UNIT.items():
         for name, seconds in objects(build / preset / ".ninja_log").items():
-            judge(f"{preset}: {name.rpartition('.dir/')[2]}", seconds, budget)
+            spent.append(Excess(f"{preset}: {name.rpartition('.dir/')[2]}", seconds, budget))
     for name, seconds in junit(build / "emulated" / "tests.xml").items():
         if "smoke." in name:
-            judge(name, seconds, SMOKE_TEST)
-    return wrong
+            spent.append(Excess(name, seconds, SMOKE_TEST))
+    return [one for one in spent if one.seconds > one.budget]
 
 
 KINDS = ("emulated", "tests", "python", "lint", "sanitize", "cuda-check")
@@ -174,11 +185,10 @@ def main() -> int:
     if steps:
         parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in steps.items())
         print(f"steps: {parts}; all {sum(steps.values()):.0f} s")
-    slower = float(os.environ.get("WARPSMITH_SLOWER", "1"))
-    wrong = over_budget(catalogue, costs, build, steps, slower)
-    for message in wrong:
-        print(f"over budget: {message}")
-    return bool(wrong)
+    excesses = over_budget(catalogue, costs, build, steps)
+    for excess in excesses:
+        print(f"{'far ' if excess.fails else ''}over budget: {excess}")
+    return any(excess.fails for excess in excesses)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ def thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test's own, whatever the house's are."""
     own = {"CI": 3600, "FAMILY": 90, "FAMILY_TESTS": 20, "SMOKE_TEST": 1}
     own["UNIT"] = {"emulated": 30, "cuda-check": 60}
+    own["FAILS_ABOVE"] = 1.5
     for name, value in own.items():
         monkeypatch.setattr(ci_budget, name, value)
 
@@ -88,18 +89,19 @@ def test_costs(build):
 
 def test_budgets(build):
     costs = ci_budget.collect(CATALOGUE, build, cores=2)
-    wrong = ci_budget.over_budget(CATALOGUE, costs, build, {"test": 4000}, 1)
-    assert wrong == [
+    excesses = ci_budget.over_budget(CATALOGUE, costs, build, {"test": 4000})
+    assert [str(excess) for excess in excesses] == [
         "all of it: 4000.0 s, the budget is 3600 s",
         "emulated: kernels/gemm/gemm.cu.o: 40.0 s, the budget is 30 s",
         "catalogue.smoke.softmax/naive/f32: 1.5 s, the budget is 1 s",
     ]
-    assert ci_budget.over_budget(CATALOGUE, costs, build, {"test": 4000}, 2) == []
+    assert not any(excess.fails for excess in excesses)
 
 
 def test_a_family_over_its_budget(build):
     costs = ci_budget.collect(CATALOGUE, build, cores=2)
-    costs["norm"]["sanitize"] = 91
-    assert ci_budget.over_budget(CATALOGUE, costs, build, {}, 2) == []
-    wrong = ci_budget.over_budget(CATALOGUE, costs, build, {}, 1)
-    assert "family norm: 91.0 s, the budget is 90 s" in wrong
+    for seconds, fails in ((90, None), (91, False), (135, False), (136, True)):
+        costs["norm"]["sanitize"] = seconds
+        excesses = ci_budget.over_budget(CATALOGUE, costs, build, {})
+        found = [excess.fails for excess in excesses if excess.what == "family norm"]
+        assert found == ([] if fails is None else [fails])
