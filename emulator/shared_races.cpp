@@ -122,7 +122,7 @@ size_t byte_of(size_t word, const RaceCell& cell) {
   }
 }
 
-[[gnu::always_inline]] inline void note_read(const Who& who, RaceWord& word, const RaceCell& cell) {
+[[gnu::always_inline]] inline void note_read(const Who& who, RaceWord& word, RaceCell cell) {
   RaceCell* slot = &word.reads[0];
   if (slot->actor != cell.actor && slot->epoch >= who.oldest) {
     RaceCell* const second = &word.reads[1];
@@ -130,12 +130,11 @@ size_t byte_of(size_t word, const RaceCell& cell) {
     if (second->actor == cell.actor || !who.comes_after(*slot)) slot = second;
   }
   const bool same = slot->actor == cell.actor && slot->epoch == cell.epoch;
-  const auto bytes = static_cast<uint8_t>(same ? slot->bytes | cell.bytes : cell.bytes);
+  if (same) cell.bytes = static_cast<uint8_t>(cell.bytes | slot->bytes);
   *slot = cell;
-  slot->bytes = bytes;
 }
 
-[[gnu::always_inline]] inline void note_write(RaceWord& word, const RaceCell& cell) {
+[[gnu::always_inline]] inline void note_write(RaceWord& word, RaceCell cell) {
   word.write = cell;
   for (RaceCell& read : word.reads) {
     read.bytes = static_cast<uint8_t>(read.bytes & ~cell.bytes);
@@ -150,22 +149,20 @@ bool off(const SharedBytes& at) { return at.block.races == nullptr; }
 void race_read(const SharedBytes& at, const char* operation) {
   if (off(at)) return;
   const Who who;
-  RaceCell cell{who.me.epoch, who.actor, 0, who.me.place};
+  const PackedPlace place = who.me.place;
   each_word<Leaves::kRead>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
     check_read(who, word, number, bytes, operation);
-    cell.bytes = bytes;
-    note_read(who, word, cell);
+    note_read(who, word, {who.me.epoch, who.actor, bytes, place});
   });
 }
 
 void race_write(const SharedBytes& at, const char* operation, bool changes) {
   if (off(at)) return;
   const Who who;
-  RaceCell cell{who.me.epoch, who.actor, 0, who.me.place};
+  const PackedPlace place = who.me.place;
   each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
     check_write(who, word, number, bytes, operation, changes, false);
-    cell.bytes = bytes;
-    note_write(word, cell);
+    note_write(word, {who.me.epoch, who.actor, bytes, place});
   });
 }
 
@@ -188,22 +185,21 @@ void race_check_write(const SharedBytes& at, const char* operation) {
 void race_note_read(const SharedBytes& at, uint32_t actor, uint32_t epoch) {
   if (off(at)) return;
   const Who who;
-  RaceCell cell{epoch, name_of(actor), 0, who.me.place};
+  const uint16_t name = name_of(actor);
+  const PackedPlace place = who.me.place;
   each_word<Leaves::kRead>(at, [&](RaceWord& word, size_t, uint8_t bytes) {
-    cell.bytes = bytes;
-    note_read(who, word, cell);
+    note_read(who, word, {epoch, name, bytes, place});
   });
 }
 
 void race_note_write(const SharedBytes& at, uint32_t actor, uint32_t epoch) {
   if (off(at)) return;
-  RaceCell cell{epoch, 0, 0, self().place};
   // Streams are the block's whose memory it is.
-  cell.actor =
+  const auto name =
       static_cast<uint16_t>(static_cast<uint32_t>(at.block.cluster_rank) * kActorsOfBlock + actor);
+  const PackedPlace place = self().place;
   each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t, uint8_t bytes) {
-    cell.bytes = bytes;
-    note_write(word, cell);
+    note_write(word, {epoch, name, bytes, place});
   });
 }
 

@@ -9,8 +9,8 @@ namespace ws::emulator {
 // One access, of a thread or a stream of one of the cluster's blocks.
 struct RaceCell {
   uint32_t epoch;
-  uint32_t actor : 16;  // and its block's rank in the cluster
-  uint32_t bytes : 8;   // of the word: a set
+  uint16_t actor;  // and its block's rank in the cluster
+  uint8_t bytes;   // of the word: a set
   PackedPlace place;
 };
 
