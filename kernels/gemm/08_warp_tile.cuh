@@ -44,15 +44,7 @@ struct WarpTileKernel : Policy {
     const auto copy_next = [&](int stage) {
       const SharedSpan<float> to_a{shared.a.pointer(stage * TileA::kElements), TileA::kElements};
       const SharedSpan<float> to_b{shared.b.pointer(stage * TileB::kElements), TileB::kElements};
-      if (a.k_left > 0) {
-        if (g.copy_bytes == 16) {
-          a.template copy<16>(to_a);
-          b.template copy<16>(to_b);
-        } else {
-          a.template copy<4>(to_a);
-          b.template copy<4>(to_b);
-        }
-      }
+      tile::copy_both(a, to_a, b, to_b, g.copy_bytes);
       ptx::cp_async_commit_group();
     };
     for (int stage = 0; stage < kStages - 1; ++stage) copy_next(stage);

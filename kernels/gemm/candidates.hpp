@@ -3,7 +3,7 @@
 // time. simt_candidates.hpp has those of the CUDA-core rungs.
 #pragma once
 
-#include "kernels/gemm/11_warp_specialized.cuh"
+#include "kernels/gemm/22_warp_specialized.cuh"
 
 namespace ws::gemm {
 

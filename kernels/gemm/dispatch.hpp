@@ -5,6 +5,7 @@
 
 #include "kernels/gemm/operations.hpp"
 #include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
 #include "warpsmith/tile/raster.hpp"
 
 namespace ws::gemm {
@@ -47,6 +48,13 @@ inline bool runs_supported(const Call& call, Why& why) {
   return true;
 }
 
+// Whether A and B are stored row by row, with any space between rows.
+inline bool is_nn(const Call& call, Why& why) {
+  return why.unless(
+      call.a.contiguous == Contiguous::kColumns && call.b.contiguous == Contiguous::kColumns,
+      "needs layout nn");
+}
+
 // The output in tiles, in bands of `band` rows.
 constexpr tile::Raster raster_of(const Call& call, int tile_m, int tile_n, int band = 2048) {
   return {.tiles_m = static_cast<int>(divide_up(call.m, tile_m)),
@@ -58,6 +66,17 @@ constexpr tile::Raster raster_of(const Call& call, int tile_m, int tile_n, int b
 inline int copy_bytes_of(const Call& call) {
   const int aligned = std::min(alignment_of(call.a, call.dtype), alignment_of(call.b, call.dtype));
   return aligned == 8 ? 4 : aligned;
+}
+
+// What the rungs take that tell of stages: A and B row by row, copied by 16 bytes. Other rungs have
+// other layouts and rows.
+inline bool is_aligned_nn(const Call& call, Why& why) {
+  return runs_supported(call, why) &&
+         why.unless(
+             call.a.contiguous == Contiguous::kColumns && call.b.contiguous == Contiguous::kColumns,
+             "needs layout nn") &&
+         why.unless(copy_bytes_of(call) == 16, "rows of a and b start at multiples of ",
+                    copy_bytes_of(call), " bytes, copies need 16");
 }
 
 // The arguments of a kernel whose threads copy the tiles of A and B.
@@ -88,6 +107,20 @@ struct CopiedArguments {
         copy_bytes(bytes),
         c_aligned(alignment_of(call.c, call.dtype) == 16) {}
 };
+
+#if WS_DEVICE_CODE
+// Two neighbours of a row of C, of which `left` are left.
+template <class T>
+__device__ __forceinline__ void store_pair(T* to, int left, bool aligned, float first,
+                                           float second WS_AND_PLACE) {
+  if (aligned && left >= 2) {
+    thread::store(to, Vec<T, 2>{from_float<T>(first), from_float<T>(second)} WS_PASS_AND_PLACE);
+  } else {
+    if (left >= 1) thread::store(to, from_float<T>(first) WS_PASS_AND_PLACE);
+    if (left >= 2) thread::store(to + 1, from_float<T>(second) WS_PASS_AND_PLACE);
+  }
+}
+#endif
 
 // Whether the copy engine takes a matrix.
 inline bool can_be_copied(const char* name, const Matrix& matrix, DType dtype, Why& why) {

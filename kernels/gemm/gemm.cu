@@ -6,8 +6,19 @@
 #include "kernels/gemm/05_conflict_free.cuh"
 #include "kernels/gemm/06_double_buffer.cuh"
 #include "kernels/gemm/07_async_copy.cuh"
-#include "kernels/gemm/10_mma_pipeline.cuh"
-#include "kernels/gemm/11_warp_specialized.cuh"
+#include "kernels/gemm/10_wmma_naive.cuh"
+#include "kernels/gemm/11_wmma_shared.cuh"
+#include "kernels/gemm/12_wmma_tile.cuh"
+#include "kernels/gemm/13_wmma_stages.cuh"
+#include "kernels/gemm/14_wmma_tall.cuh"
+#include "kernels/gemm/15_mma_naive.cuh"
+#include "kernels/gemm/16_mma_tile.cuh"
+#include "kernels/gemm/17_mma_ldmatrix.cuh"
+#include "kernels/gemm/18_mma_stages.cuh"
+#include "kernels/gemm/19_mma_swizzle.cuh"
+#include "kernels/gemm/20_mma_bands.cuh"
+#include "kernels/gemm/21_mma_pipeline.cuh"
+#include "kernels/gemm/22_warp_specialized.cuh"
 #include "kernels/gemm/operations.hpp"
 
 namespace ws::gemm {
@@ -20,8 +31,10 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<Gemm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,     &kAnyLayout, &kSlicedK,    &kRegisterTile, &kConflictFree,    &kDoubleBuffer,
-    &kAsyncCopy, &kWarpTile,  &kCopyEngine, &kMmaPipeline,  &kWarpSpecialized,
+    &kNaive,      &kAnyLayout, &kSlicedK,     &kRegisterTile,    &kConflictFree, &kDoubleBuffer,
+    &kAsyncCopy,  &kWarpTile,  &kCopyEngine,  &kWmmaNaive,       &kWmmaShared,   &kWmmaTile,
+    &kWmmaStages, &kWmmaTall,  &kMmaNaive,    &kMmaTile,         &kMmaLdmatrix,  &kMmaStages,
+    &kMmaSwizzle, &kMmaBands,  &kMmaPipeline, &kWarpSpecialized,
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "kernels/gemm/dispatch.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/shared.hpp"
 #include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 
@@ -70,11 +71,10 @@ __device__ __forceinline__ TilePlace tile_place(int n, int tile_m, int tile_n) {
   return {block / tiles_n * tile_m, block % tiles_n * tile_n};
 }
 
-// Four elements of a row of which `left` are left, zeros after them, as f32: one access where the
-// rows allow it.
+// Four elements of a row of which `left` are left, zeros after them: one access where the rows
+// allow it.
 template <class T>
-__device__ __forceinline__ Vec<float, 4> load_four(const T* from, int left,
-                                                   bool by_four WS_AND_PLACE) {
+__device__ __forceinline__ Vec<T, 4> load_quad(const T* from, int left, bool by_four WS_AND_PLACE) {
   Vec<T, 4> four{};
   if (by_four && left >= 4) {
     four = thread::load<4>(from WS_PASS_AND_PLACE);
@@ -84,7 +84,14 @@ __device__ __forceinline__ Vec<float, 4> load_four(const T* from, int left,
       if (i < left) four[i] = thread::load(from + i WS_PASS_AND_PLACE);
     }
   }
-  return thread::convert<float>(four);
+  return four;
+}
+
+// The same as f32.
+template <class T>
+__device__ __forceinline__ Vec<float, 4> load_four(const T* from, int left,
+                                                   bool by_four WS_AND_PLACE) {
+  return thread::convert<float>(load_quad(from, left, by_four WS_PASS_AND_PLACE));
 }
 
 template <class T>
@@ -97,6 +104,32 @@ __device__ __forceinline__ void store_four(T* to, const Vec<float, 4>& four, int
     for (int i = 0; i < 4; ++i) {
       if (i < left) thread::store(to + i, from_float<T>(four[i]) WS_PASS_AND_PLACE);
     }
+  }
+}
+
+// A slice of A, kTileM rows of kSlice, and one of B, kSlice rows of kTileN, of the tile at `first`:
+// to rows that lie pitch_a and pitch_b elements apart. What the matrices do not have is zero.
+template <int kTileM, int kTileN, int kSlice, int kThreads, class T>
+__device__ __forceinline__ void load_slices(SharedSpan<T> to_a, int pitch_a, SharedSpan<T> to_b,
+                                            int pitch_b, const PlainArguments<T>& g,
+                                            TilePlace first, int slice WS_AND_PLACE) {
+#pragma unroll
+  for (int at = thread_index() * 4; at < kTileM * kSlice; at += kThreads * 4) {
+    const int i = at / kSlice;
+    const int k = at % kSlice;
+    const int left = first.row + i < g.m ? g.k - slice - k : 0;
+    const T* const from = g.a + int64_t{first.row + i} * g.k + slice + k;
+    to_a.template store<4>(i * pitch_a + k,
+                           load_quad(from, left, g.a_by_four WS_PASS_AND_PLACE) WS_PASS_AND_PLACE);
+  }
+#pragma unroll
+  for (int at = thread_index() * 4; at < kSlice * kTileN; at += kThreads * 4) {
+    const int k = at / kTileN;
+    const int j = at % kTileN;
+    const int left = slice + k < g.k ? g.n - first.column - j : 0;
+    const T* const from = g.b + int64_t{slice + k} * g.n + first.column + j;
+    to_b.template store<4>(k * pitch_b + j,
+                           load_quad(from, left, g.b_by_four WS_PASS_AND_PLACE) WS_PASS_AND_PLACE);
   }
 }
 #endif

@@ -175,7 +175,7 @@ void Gemm::reference(const Problem& problem, Slice slice, std::span<double* cons
 namespace {
 
 constexpr std::array kSmoke = {shape(72, 136, 72, kNn), shape(65, 33, 40, kTt, 3),
-                               shape(19, 40, 24, kNn)};
+                               shape(19, 40, 24, kNn), shape(32, 48, 64, kNn)};
 
 // Around the tiles of the rungs: 64, 128 and 256 rows or columns, 64 deep; rows 16-byte aligned
 // (padding 7 or none), 8, 4, 2 (odd); pointers that are not.
@@ -205,7 +205,7 @@ constexpr std::array kVerify = {
     shape(304, 520, 200, kNt),
     shape(304, 520, 200, kTn),
     shape(304, 520, 200, kTt),
-    shape(248, 504, 136, kNn),
+    shape(240, 496, 144, kNn),
     shape(248, 504, 136, kTt),
     shape(160, 96, 200, kNn, 0, 1),
     shape(160, 96, 200, kNt, 0, 2),

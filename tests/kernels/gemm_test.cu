@@ -10,8 +10,8 @@
 #include "kernels/gemm/07_async_copy.cuh"
 #include "kernels/gemm/08_warp_tile.cuh"
 #include "kernels/gemm/09_copy_engine.cuh"
-#include "kernels/gemm/10_mma_pipeline.cuh"
-#include "kernels/gemm/11_warp_specialized.cuh"
+#include "kernels/gemm/21_mma_pipeline.cuh"
+#include "kernels/gemm/22_warp_specialized.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 

@@ -4,6 +4,7 @@
 #include "warpsmith/ptx/ldmatrix.hpp"
 #include "warpsmith/ptx/mma.hpp"
 #include "warpsmith/ptx/stmatrix.hpp"
+#include "warpsmith/ptx/wmma.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/memory.hpp"
 
@@ -267,6 +268,91 @@ TEST(Mma, M16N8K16) {
   test::in_every_order([] {
     test_mma<half>();
     test_mma<bf16>();
+  });
+}
+
+// ---- wmma ---------------------------------------------------------------------------------------
+
+// sums = A B from shared memory, and with A straight from global memory.
+template <class T, int kM, int kN>
+struct MultiplyLoaded {
+  static constexpr int kThreads = 32;
+  static constexpr int kPitch = 16 + 8;
+  using Product = ptx::Wmma<T, kM, kN, 16>;
+  struct Arguments {
+    const T* a;  // [kM, 16]
+    const T* b;  // [16, kN]
+    float* c;    // [2, kM, kN]
+    int offset;  // of B in shared memory
+    bool diverge;
+  };
+  struct SharedStorage {
+    SharedArray<T, kM * kPitch, 128> a;
+    SharedArray<T, 16 * kN + 16, 128> b;
+    SharedArray<float, kM * kN, 128> c;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const int lane = lane_index();
+    if (arguments.diverge && lane == 3) return;
+    for (int i = lane; i < kM * 16; i += 32) {
+      shared.a[i / 16 * kPitch + i % 16] = arguments.a[i];
+    }
+    for (int i = lane; i < 16 * kN; i += 32) shared.b[i + arguments.offset] = arguments.b[i];
+    if (!arguments.diverge) ptx::syncwarp();
+    typename Product::B b;
+    Product::load(b, shared.b.pointer(arguments.offset), kN);
+    for (int from_global = 0; from_global < 2; ++from_global) {
+      typename Product::A a;
+      typename Product::Sums sums;
+      Product::clear(sums);
+      if (from_global == 0) {
+        Product::load(a, shared.a.pointer(), kPitch);
+      } else {
+        Product::load(a, arguments.a, 16);
+      }
+      Product::multiply_add(sums, a, b);
+      Product::store(shared.c.pointer(), sums, kN);
+      ptx::syncwarp();
+      for (int i = lane; i < kM * kN; i += 32) {
+        arguments.c[from_global * kM * kN + i] = shared.c[i];
+      }
+      ptx::syncwarp();
+    }
+  }
+};
+
+template <class T, int kM, int kN>
+void test_wmma() {
+  using Kernel = MultiplyLoaded<T, kM, kN>;
+  test::Buffer<T> a(size_t{kM} * 16);
+  test::Buffer<T> b(size_t{16} * kN);
+  test::Buffer<float> c(size_t{2} * kM * kN);
+  for (int i = 0; i < kM * 16; ++i) a[static_cast<size_t>(i)] = T(a_value(i / 16, i % 16));
+  for (int i = 0; i < 16 * kN; ++i) b[static_cast<size_t>(i)] = T(b_value(i / kN, i % kN));
+  test::run<Kernel>({.threads = 32}, {a.data(), b.data(), c.data(), 0, false});
+  for (int i = 0; i < 2 * kM * kN; ++i) {
+    const int m = i / kN % kM;
+    const int n = i % kN;
+    float expected = 0;
+    for (int k = 0; k < 16; ++k) expected += a_value(m, k) * b_value(k, n);
+    ASSERT_EQ(c[static_cast<size_t>(i)], expected) << i / (kM * kN) << " " << m << " " << n;
+  }
+#ifdef WS_EMULATED
+  test::expect_fault<Kernel>(emulator::Fault::kMisaligned, "wmma.load", {.threads = 32},
+                             {a.data(), b.data(), c.data(), 8, false});
+  test::expect_fault<Kernel>(emulator::Fault::kDivergence, "wmma.load", {.threads = 32},
+                             {a.data(), b.data(), c.data(), 0, true});
+#endif
+}
+
+TEST(Wmma, EveryShape) {
+  test::in_every_order([] {
+    test_wmma<half, 16, 16>();
+    test_wmma<half, 32, 8>();
+    test_wmma<half, 8, 32>();
+    test_wmma<bf16, 16, 16>();
+    test_wmma<bf16, 32, 8>();
+    test_wmma<bf16, 8, 32>();
   });
 }
 

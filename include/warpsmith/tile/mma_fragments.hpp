@@ -25,12 +25,12 @@ struct MmaFragments {
     }
     // For rows or columns `outer` and K step `k` further on: multiples of 16, below 64.
     __device__ __forceinline__ int a_at(int outer, int k) const {
-      return kARunsAlongK ? (a + outer * TileA::kRunLength) ^ k
-                          : (a + k * TileA::kRunLength) ^ outer;
+      return kARunsAlongK ? TileA::further(a + outer * TileA::kPitch, k)
+                          : TileA::further(a + k * TileA::kPitch, outer);
     }
     __device__ __forceinline__ int b_at(int outer, int k) const {
-      return kBRunsAlongK ? (b + outer * TileB::kRunLength) ^ k
-                          : (b + k * TileB::kRunLength) ^ outer;
+      return kBRunsAlongK ? TileB::further(b + outer * TileB::kPitch, k)
+                          : TileB::further(b + k * TileB::kPitch, outer);
     }
     int a;
     int b;
@@ -66,6 +66,10 @@ struct MmaFragments {
         ptx::mma_m16n8k16<T>(sums[i][j], a[i], b[j], sums[i][j] WS_PASS_AND_PLACE);
       }
     }
+  }
+
+  __device__ __forceinline__ void multiply_add(Sums& sums WS_AND_PLACE) const {
+    multiply_add(sums, [](int) {} WS_PASS_AND_PLACE);
   }
 
   // Where the sums of this lane belong in the warp's part: f(row, column, sum of that column, sum

@@ -25,9 +25,41 @@ struct SwizzledTile {
                 "the permutation stays inside eight chunks, 128 bytes");
 
   static constexpr int kElements = kRuns * kLength;
-  static constexpr int kRunLength = kLength;
+  static constexpr int kPitch = kLength;  // from run to run
   __host__ __device__ static constexpr int offset(int run, int element) {
     return run * kLength + ((element / kChunk) ^ (run % 8)) * kChunk + element % kChunk;
+  }
+  // An offset of the same run, 0, 16, 32 or 48 elements further on, from one whose element is below
+  // that in its line of 64.
+  __host__ __device__ static constexpr int further(int offset, int elements) {
+    return offset ^ elements;
+  }
+};
+
+// The same without permuting anything: 16 bytes after each run put the chunks of one column of
+// eight runs into different banks.
+template <int kRuns, int kLength>
+struct PaddedTile {
+  static constexpr int kPitch = kLength + 8;
+  static_assert(kLength % 16 == 0, "an odd number of chunks from run to run");
+
+  static constexpr int kElements = kRuns * kPitch;
+  __host__ __device__ static constexpr int offset(int run, int element) {
+    return run * kPitch + element;
+  }
+  __host__ __device__ static constexpr int further(int offset, int elements) {
+    return offset + elements;
+  }
+};
+
+// Runs cut into panels of kWidth elements; the parts of a panel's runs follow one another.
+template <int kRuns, int kLength, int kWidth>
+struct PanelTile {
+  static_assert(kLength % kWidth == 0 && kWidth % 8 == 0, "16-byte pieces stay together");
+
+  static constexpr int kElements = kRuns * kLength;
+  __host__ __device__ static constexpr int offset(int run, int element) {
+    return (element / kWidth * kRuns + run) * kWidth + element % kWidth;
   }
 };
 
@@ -125,5 +157,22 @@ struct OperandCursor {
     }
   }
 };
+
+// The next tiles of A and B, if there are any, by copies of `bytes`.
+template <class CursorA, class CursorB, class T>
+__device__ __forceinline__ void copy_both(CursorA& a, SharedSpan<T> to_a, CursorB& b,
+                                          SharedSpan<T> to_b, int bytes WS_AND_PLACE) {
+  if (a.k_left <= 0) return;
+  if (bytes == 16) {
+    a.template copy<16>(to_a WS_PASS_AND_PLACE);
+    b.template copy<16>(to_b WS_PASS_AND_PLACE);
+  } else if (bytes == 4 || sizeof(T) == 4) {
+    a.template copy<4>(to_a WS_PASS_AND_PLACE);
+    b.template copy<4>(to_b WS_PASS_AND_PLACE);
+  } else {
+    a.template copy<sizeof(T)>(to_a WS_PASS_AND_PLACE);
+    b.template copy<sizeof(T)>(to_b WS_PASS_AND_PLACE);
+  }
+}
 
 }  // namespace ws::tile

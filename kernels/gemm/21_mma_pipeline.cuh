@@ -1,6 +1,8 @@
-// Idea: tensor cores (mma.sync) fed from shared memory, while cp.async fills the next stages.
-// From naive: a block computes a tile, so an element read once serves 128 or 256 products; one warp
-//   instruction does 2048 multiply-adds; copies for later K steps fly during the arithmetic.
+// Idea: fragments ahead. While the tensor cores work on one step of K, the fragments of the next
+//   are read, between the products and across the end of a stage.
+// From mma_bands: the tensor cores wait for no ldmatrix. With that, 64 x 64 of C for a warp, in a
+//   tile of 128 x 256; every layout, for ldmatrix turns matrices for nothing; and C goes through
+//   shared memory, so that whole lines of it are written.
 // Traffic: M N K (1 / tile_m + 1 / tile_n) elements from L2, each operand from memory about once:
 //   tiles run in bands (tile::Raster). Shared memory is swizzled: ldmatrix meets no bank conflict.
 // Limits: mma.sync reaches about 63 % of Hopper's tensor rate. Rows aligned to 16 bytes take the
@@ -77,18 +79,7 @@ struct MmaPipelineKernel : Policy {
                                                   CursorB b, int warp_row, int warp_column,
                                                   Sums& sums) {
     const auto copy_next = [&](int stage) {
-      if (a.k_left > 0) {
-        if (bytes == 16) {
-          a.template copy<16>(shared.a(stage));
-          b.template copy<16>(shared.b(stage));
-        } else if (bytes == 4) {
-          a.template copy<4>(shared.a(stage));
-          b.template copy<4>(shared.b(stage));
-        } else {
-          a.template copy<2>(shared.a(stage));
-          b.template copy<2>(shared.b(stage));
-        }
-      }
+      tile::copy_both(a, shared.a(stage), b, shared.b(stage), bytes);
       ptx::cp_async_commit_group();
     };
     const LaneOffsets lane(warp_row, warp_column);
@@ -162,15 +153,12 @@ struct MmaPipeline {
   }
 };
 
-// Theirs accumulate in f16; ours in f32, at no loss of speed on these rungs. Those with stages but
-// no swizzle are answered by the rung that has both. Their "tn" is layout nt.
+// Theirs accumulate in f16; ours in f32, at no loss of speed on these rungs. Their "tn" is layout
+// nt, their "rr" and "x4x2" are two sets of fragments.
 inline constexpr Seed kMmaPipelineSeeds[] = {
-    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages", .dtypes = {DType::kF16}},
-    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_dsmem", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_dsmem_tn", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_rr", .dtypes = {DType::kF16}},
-    {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4_stages_swizzle", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_swizzle", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_tn_swizzle_x4",
      .dtypes = {DType::kF16}},
@@ -178,8 +166,8 @@ inline constexpr Seed kMmaPipelineSeeds[] = {
 };
 inline constexpr Rung kMmaPipeline = rung_of<MmaPipeline, kHalves, Gemm>({
     .name = "mma_pipeline",
-    .from = "naive",
-    .idea = "mma.sync tensor cores, cp.async stages, swizzled shared memory",
+    .from = "mma_bands",
+    .idea = "fragments of the next step are read under the products; wide tiles, every layout",
     .seeds = kMmaPipelineSeeds,
 });
 
