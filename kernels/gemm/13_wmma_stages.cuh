@@ -57,9 +57,9 @@ struct WmmaStagesKernel {
     CursorA copy_a(g.a, g.a_leading, tile.m * kTileM, g.m, g.k, 16);
     CursorB copy_b(g.b, g.b_leading, tile.n * kTileN, g.n, g.k, 16);
     const auto copy_next = [&](int stage) {
-      tile::copy_both(
+      tile::copy_both<16>(
           copy_a, SharedSpan<T>{shared.a.pointer(stage * TileA::kElements), TileA::kElements},
-          copy_b, SharedSpan<T>{shared.b.pointer(stage * TileB::kElements), TileB::kElements}, 16);
+          copy_b, SharedSpan<T>{shared.b.pointer(stage * TileB::kElements), TileB::kElements});
       ptx::cp_async_commit_group();
     };
     for (int stage = 0; stage < kStages - 1; ++stage) copy_next(stage);

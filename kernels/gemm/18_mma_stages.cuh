@@ -47,7 +47,7 @@ struct MmaStagesKernel {
       return SharedSpan<T>{shared.b.pointer(stage * TileB::kElements), TileB::kElements};
     };
     const auto copy_next = [&](int stage) {
-      tile::copy_both(a, stage_a(stage), b, stage_b(stage), 16);
+      tile::copy_both<16>(a, stage_a(stage), b, stage_b(stage));
       ptx::cp_async_commit_group();
     };
     for (int stage = 0; stage < kStages - 1; ++stage) copy_next(stage);

@@ -21,7 +21,6 @@ namespace ws::gemm {
 // Long: copies, products and the write of C share the stages; apart, their order would be hidden.
 template <class T, Contiguous kA, Contiguous kB, class Policy>
 struct MmaPipelineKernel : Policy {
-  static constexpr int kMinBlocks = 1;
   using Policy::kStages, Policy::kTileK, Policy::kTileM, Policy::kTileN, Policy::kThreads;
   static constexpr bool kARunsAlongK = kA == Contiguous::kColumns;
   static constexpr bool kBRunsAlongK = kB == Contiguous::kRows;
@@ -79,7 +78,11 @@ struct MmaPipelineKernel : Policy {
                                                   CursorB b, int warp_row, int warp_column,
                                                   Sums& sums) {
     const auto copy_next = [&](int stage) {
-      tile::copy_both(a, shared.a(stage), b, shared.b(stage), bytes);
+      if constexpr (Policy::kOnlyAligned) {
+        tile::copy_both<16>(a, shared.a(stage), b, shared.b(stage));
+      } else {
+        tile::copy_both(a, shared.a(stage), b, shared.b(stage), bytes);
+      }
       ptx::cp_async_commit_group();
     };
     const LaneOffsets lane(warp_row, warp_column);

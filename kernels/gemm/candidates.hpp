@@ -1,6 +1,6 @@
 // What warp_specialized's policies were chosen from, a rung each, so that the tuner measures them
 // on the harness. Not in the family's table: f16 and a row-major A alone, to compile in little
-// time. simt_candidates.hpp has those of the CUDA-core rungs.
+// time. mma_candidates.hpp and simt_candidates.hpp have those of other rungs.
 #pragma once
 
 #include "kernels/gemm/22_warp_specialized.cuh"

@@ -10,25 +10,39 @@ namespace ws::gemm {
 
 // ---- mma_pipeline -------------------------------------------------------------------------------
 
-template <int kM, int kN, int kStageCount, int kWarpM, int kWarpN, bool kAligned>
+// What can be chosen: the tile of a block and of its warps, stages, blocks that share an SM.
+struct MmaShape {
+  int tile_m;
+  int tile_n;
+  int stages;
+  int warp_m;
+  int warp_n;
+  int blocks = 1;
+  bool only_aligned = true;  // 16-byte copies only
+};
+
+template <MmaShape kShape>
 struct MmaPolicy {
-  static constexpr int kTileM = kM;
-  static constexpr int kTileN = kN;
+  static constexpr int kTileM = kShape.tile_m;
+  static constexpr int kTileN = kShape.tile_n;
   static constexpr int kTileK = 64;
-  static constexpr int kStages = kStageCount;
-  static constexpr int kWarpTileM = kWarpM;
-  static constexpr int kWarpTileN = kWarpN;
-  static constexpr int kWarpsN = kN / kWarpN;
-  static constexpr int kThreads = kM / kWarpM * kWarpsN * kWarpSize;
-  static constexpr bool kOnlyAligned = kAligned;  // 16-byte copies only
-  static constexpr int kStageElements = (kM + kN) * kTileK;
-  static_assert(kM % kWarpM == 0 && kN % kWarpN == 0, "whole warp tiles");
-  static_assert(kStages * kStageElements >= kM * kN, "the epilogue reuses the stages for C");
+  static constexpr int kStages = kShape.stages;
+  static constexpr int kMinBlocks = kShape.blocks;
+  static constexpr int kWarpTileM = kShape.warp_m;
+  static constexpr int kWarpTileN = kShape.warp_n;
+  static constexpr int kWarpsN = kTileN / kWarpTileN;
+  static constexpr int kThreads = kTileM / kWarpTileM * kWarpsN * kWarpSize;
+  static constexpr bool kOnlyAligned = kShape.only_aligned;
+  static constexpr int kStageElements = (kTileM + kTileN) * kTileK;
+  static_assert(kTileM % kWarpTileM == 0 && kTileN % kWarpTileN == 0, "whole warp tiles");
+  static_assert(kStages * kStageElements >= kTileM * kTileN, "the epilogue reuses the stages");
 };
 // 144 KB: compute capability 8.0 and 9.0. H200 2026-11-20, f16 4096^3: 413-442 TFLOP/s.
-using MmaWide = MmaPolicy<128, 256, 3, 64, 64, true>;
+using MmaWide =
+    MmaPolicy<MmaShape{.tile_m = 128, .tile_n = 256, .stages = 3, .warp_m = 64, .warp_n = 64}>;
 // 96 KB: everywhere, any alignment. H200 2026-11-20, f16 4097 x 4095 x 4099: 92 TFLOP/s.
-using MmaSmall = MmaPolicy<128, 128, 3, 64, 32, false>;
+using MmaSmall = MmaPolicy<MmaShape{
+    .tile_m = 128, .tile_n = 128, .stages = 3, .warp_m = 64, .warp_n = 32, .only_aligned = false}>;
 
 // The wide tile wants a data-centre GPU's shared memory, and enough tiles to go round.
 inline bool choose_wide(const Call& call, int multiprocessors, int shared_bytes) {

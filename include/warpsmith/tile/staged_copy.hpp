@@ -158,20 +158,24 @@ struct OperandCursor {
   }
 };
 
-// The next tiles of A and B, if there are any, by copies of `bytes`.
+// The next tiles of A and B, if there are any, by copies of kBytes.
+template <int kBytes, class CursorA, class CursorB, class T>
+__device__ __forceinline__ void copy_both(CursorA& a, SharedSpan<T> to_a, CursorB& b,
+                                          SharedSpan<T> to_b WS_AND_PLACE) {
+  if (a.k_left <= 0) return;
+  a.template copy<kBytes>(to_a WS_PASS_AND_PLACE);
+  b.template copy<kBytes>(to_b WS_PASS_AND_PLACE);
+}
+// ... of `bytes`: 16, 4 or those of an element.
 template <class CursorA, class CursorB, class T>
 __device__ __forceinline__ void copy_both(CursorA& a, SharedSpan<T> to_a, CursorB& b,
                                           SharedSpan<T> to_b, int bytes WS_AND_PLACE) {
-  if (a.k_left <= 0) return;
   if (bytes == 16) {
-    a.template copy<16>(to_a WS_PASS_AND_PLACE);
-    b.template copy<16>(to_b WS_PASS_AND_PLACE);
+    copy_both<16>(a, to_a, b, to_b WS_PASS_AND_PLACE);
   } else if (bytes == 4 || sizeof(T) == 4) {
-    a.template copy<4>(to_a WS_PASS_AND_PLACE);
-    b.template copy<4>(to_b WS_PASS_AND_PLACE);
+    copy_both<4>(a, to_a, b, to_b WS_PASS_AND_PLACE);
   } else {
-    a.template copy<sizeof(T)>(to_a WS_PASS_AND_PLACE);
-    b.template copy<sizeof(T)>(to_b WS_PASS_AND_PLACE);
+    copy_both<sizeof(T)>(a, to_a, b, to_b WS_PASS_AND_PLACE);
   }
 }
 
