@@ -36,7 +36,7 @@ struct CopyEngineKernel : Policy {
     int m, n;
     tile::Raster raster;
     int blocks_of_k;
-    bool c_aligned;  // rows of C start at multiples of 16 bytes
+    bool c_aligned;  // rows of C, or columns, start at multiples of 16 bytes
   };
   struct SharedStorage {
     SharedArray<float, kStages * TileA::kElements, 1024> a;
@@ -88,8 +88,9 @@ struct CopyEngineKernel : Policy {
       if (lane_index() == 0) shared.pipeline.release(at.stage);
       at.advance();
     }
-    product.write(g.c + row * g.c_leading + column, g.c_leading, g.m - row, g.n - column,
-                  g.c_aligned);
+    const int64_t first =
+        Policy::kByColumns ? column * g.c_leading + row : row * g.c_leading + column;
+    product.write(g.c + first, g.c_leading, g.m - row, g.n - column, g.c_aligned);
   }
 
   // A tile from `outer` of the matrix's rows (of B: columns) and k on.

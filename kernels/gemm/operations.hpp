@@ -46,6 +46,9 @@ struct Call {
 // A matrix that lies in `tensor`, or whose transpose does.
 Matrix matrix_of(const Tensor& tensor, bool transposed);
 
+// The same product from the other side: C^T = B^T A^T.
+Call transposed(const Call& call);
+
 // The widest power of two of bytes, at most 16, that divides every run's address.
 inline int alignment_of(const Matrix& matrix, DType dtype) {
   const auto address = reinterpret_cast<uintptr_t>(matrix.data);

@@ -42,25 +42,38 @@ Matrix matrix_of(const Tensor& tensor, bool transposed) {
                 tensor.stride(1 - row));
 }
 
+Call transposed(const Call& call) {
+  const auto turned = [](Matrix matrix) {
+    std::swap(matrix.row, matrix.column);
+    if (matrix.contiguous != Contiguous::kNeither) {
+      matrix.contiguous =
+          matrix.contiguous == Contiguous::kRows ? Contiguous::kColumns : Contiguous::kRows;
+    }
+    return matrix;
+  };
+  return {.dtype = call.dtype,
+          .m = call.n,
+          .n = call.m,
+          .k = call.k,
+          .a = turned(call.b),
+          .b = turned(call.a),
+          .c = turned(call.c)};
+}
+
 Call Gemm::call(const Problem& problem) {
   const Layout layout = layout_of(problem);
   const Tensor& c = problem.tensor(2);
-  bool a_transposed = is_a_transposed(layout);
-  bool b_transposed = is_b_transposed(layout);
-  Call call{.dtype = c.dtype,
-            .m = c.extent(0),
-            .n = c.extent(1),
-            .k = problem.tensor(0).extent(a_transposed ? 0 : 1),
-            .a = matrix_of(problem.tensor(0), a_transposed),
-            .b = matrix_of(problem.tensor(1), b_transposed),
-            .c = matrix_of(c, false)};
+  const bool a_transposed = is_a_transposed(layout);
+  const bool b_transposed = is_b_transposed(layout);
+  const Call call{.dtype = c.dtype,
+                  .m = c.extent(0),
+                  .n = c.extent(1),
+                  .k = problem.tensor(0).extent(a_transposed ? 0 : 1),
+                  .a = matrix_of(problem.tensor(0), a_transposed),
+                  .b = matrix_of(problem.tensor(1), b_transposed),
+                  .c = matrix_of(c, false)};
   // An output whose columns are contiguous is the row-major output of C^T = B^T A^T.
-  if (call.c.contiguous == Contiguous::kRows) {
-    std::swap(call.m, call.n);
-    call.a = matrix_of(problem.tensor(1), !b_transposed);
-    call.b = matrix_of(problem.tensor(0), !a_transposed);
-    call.c = matrix_of(c, true);
-  }
+  if (call.c.contiguous == Contiguous::kRows) return transposed(call);
   return call;
 }
 

@@ -24,6 +24,27 @@ struct SimtCandidate {
   }
 };
 
+// Layout nn as the transposed product: C^T = B^T A^T, in which the factor that is held runs along
+// the outer dimension, and the one that is reused along K, as in layout tt.
+template <SimtShape kShape>
+struct TransposedCandidate {
+  static bool supports(const Call& call, Why& why) {
+    return CopyEngine::supports(call, why) &&
+           why.unless(call.a.contiguous == Contiguous::kColumns &&
+                          call.b.contiguous == Contiguous::kColumns,
+                      "takes layout nn");
+  }
+  static void run(const Call& call, const Context& context) {
+    CopyEngineKernel<Contiguous::kRows, Contiguous::kRows, SimtPolicy<kShape>>::run(
+        transposed(call), context.stream);
+  }
+};
+template <SimtShape kShape>
+constexpr Rung transposed_candidate(std::string_view name) {
+  return rung_of<TransposedCandidate<kShape>, DTypes{DType::kF32}, Gemm>(
+      {.name = name, .idea = "a tile shape", .arch = Arch::kSm90, .may_spill = true});
+}
+
 template <SimtShape kShape>
 constexpr Rung copy_engine_candidate(std::string_view name) {
   return rung_of<SimtCandidate<CopyEngine, CopyEngineKernel, kShape>, DTypes{DType::kF32}, Gemm>(
@@ -37,11 +58,16 @@ constexpr Rung warp_tile_candidate(std::string_view name) {
 
 // Named tile of a block, tile of a lane, blocks an SM, stages, and what else is not the default;
 // fields in the order of SimtShape: tile_m, tile_n, thread_m, thread_n, blocks, stages, tile_k,
-// unroll.
+// unroll, by_columns.
 inline constexpr Rung kCopyEngineCandidates[] = {
     // The policies of today: big, small.
     copy_engine_candidate<SimtShape{128, 128, 8, 16, 2, 3, 32, 2}>("128x128_8x16_b2_s3_u2"),
     copy_engine_candidate<SimtShape{64, 64, 8, 8, 4, 3, 32, 4}>("64x64_8x8_b4_s3_u4"),
+    // The transposed product, today's lanes' tile and the same upright.
+    transposed_candidate<SimtShape{128, 128, 8, 16, 2, 3, 32, 2, true}>(
+        "128x128_8x16_b2_s3_u2_turned"),
+    transposed_candidate<SimtShape{128, 128, 16, 8, 2, 3, 32, 2, true}>(
+        "128x128_16x8_b2_s3_u2_turned"),
     // How long the loop is: 32 or 64 KB of instructions where today's has 16.
     copy_engine_candidate<SimtShape{128, 128, 8, 16, 2, 3, 32, 4}>("128x128_8x16_b2_s3_u4"),
     copy_engine_candidate<SimtShape{128, 128, 8, 16, 2, 3, 32, 8}>("128x128_8x16_b2_s3_u8"),

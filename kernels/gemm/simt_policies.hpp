@@ -43,7 +43,8 @@ struct SimtShape {
   int blocks;  // of an SM: bounds the registers of a thread
   int stages;
   int tile_k = 32;
-  int unroll = 8;  // times four steps of K
+  int unroll = 8;           // times four steps of K
+  bool by_columns = false;  // C is stored by columns
 };
 
 template <SimtShape kShape>
@@ -61,6 +62,7 @@ struct SimtPolicy {
   static constexpr int kMinBlocks = kShape.blocks;
   static constexpr int kStages = kShape.stages;
   static constexpr int kUnroll = kShape.unroll;
+  static constexpr bool kByColumns = kShape.by_columns;
   static constexpr int kStageElements = (kTileM + kTileN) * kTileK;
 
   static constexpr tile::Raster raster(const Call& call) { return raster_of(call, kTileM, kTileN); }

@@ -130,27 +130,36 @@ struct ThreadTile {
     }
   }
 
-  // Writes the sums to the tile of C at `c`, of which `rows` x `columns` exist; `aligned`: its rows
-  // start at multiples of 16 bytes.
+  // Writes the sums to the tile of C at `c`, of which `rows` x `columns` exist, line by line: rows,
+  // or columns where C is stored by those. Lines lie `leading` apart; `aligned`: they start at
+  // multiples of 16 bytes.
   __device__ __forceinline__ void write(float* c, int64_t leading, int rows, int columns,
                                         bool aligned) const {
+    constexpr bool kByColumns = Policy::kByColumns;
+    constexpr int kLines = kByColumns ? kAcross : kDown;
+    constexpr int kPlaces = kByColumns ? kDown : kAcross;
+    constexpr bool kQuads = kByColumns ? !kARunsAlongK : !kBRunsAlongK;
+    const auto row = [](int i) { return warp_row() + ShareA::outer(lane_row(), i); };
+    const auto column = [](int j) { return warp_column() + ShareB::outer(lane_column(), j); };
+    const auto line = [&](int i) { return kByColumns ? column(i) : row(i); };
+    const auto place = [&](int j) { return kByColumns ? row(j) : column(j); };
+    const auto sum = [&](int i, int j) { return kByColumns ? sums[j][i] : sums[i][j]; };
+    const int lines = kByColumns ? columns : rows;
+    const int length = kByColumns ? rows : columns;
 #pragma unroll
-    for (int i = 0; i < kDown; ++i) {
-      const int row = warp_row() + ShareA::outer(lane_row(), i);
-      if (row >= rows) continue;
-      float* const to = c + row * leading;
+    for (int i = 0; i < kLines; ++i) {
+      if (line(i) >= lines) continue;
+      float* const to = c + line(i) * leading;
 #pragma unroll
-      for (int j = 0; j < kAcross; j += 4) {
-        const int column = warp_column() + ShareB::outer(lane_column(), j);
-        if (!kBRunsAlongK && aligned && column + 4 <= columns) {
-          thread::store(to + column,
-                        Vec<float, 4>{sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]});
+      for (int j = 0; j < kPlaces; j += 4) {
+        if (kQuads && aligned && place(j) + 4 <= length) {
+          thread::store(to + place(j),
+                        Vec<float, 4>{sum(i, j), sum(i, j + 1), sum(i, j + 2), sum(i, j + 3)});
           continue;
         }
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int at = warp_column() + ShareB::outer(lane_column(), j + e);
-          if (at < columns) thread::store(to + at, sums[i][j + e]);
+          if (place(j + e) < length) thread::store(to + place(j + e), sum(i, j + e));
         }
       }
     }

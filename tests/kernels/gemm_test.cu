@@ -163,6 +163,30 @@ TEST(CopyEngine, SmallTile) {
   expect_simt_right<CopyEngineKernel, CopyEngineSmall>(68, 140, 132, 0);
 }
 
+// The transposed product, whose C is stored by columns.
+TEST(CopyEngine, Transposed) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  using Policy = SimtPolicy<SimtShape{.tile_m = 128,
+                                      .tile_n = 128,
+                                      .thread_m = 8,
+                                      .thread_n = 16,
+                                      .blocks = 2,
+                                      .stages = 3,
+                                      .unroll = 2,
+                                      .by_columns = true}>;
+  const auto expect_right = [](int64_t n, Gemm::Layout layout) {
+    Instance<float> instance(shape(132, n, 36, layout));
+    const Call call = transposed(Gemm::call(instance.problem()));
+    with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
+      CopyEngineKernel<kA, kB, Policy>::run(call, nullptr);
+    });
+    runtime::synchronize_device();
+    instance.expect_right();
+  };
+  for (const Gemm::Layout layout : kAllLayouts) expect_right(140, layout);
+  expect_right(141, kNt);  // rows of C at multiples of 4 bytes
+}
+
 TEST(CopyEngine, InEveryOrder) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   test::in_every_order([] { expect_simt_right<CopyEngineKernel, CopyEngineBig>(36, 132, 132, 0); });
