@@ -32,6 +32,22 @@ Case emulated_case(const Operation& operation, std::span<const harness::Target> 
   return best;
 }
 
+Case square_case(const harness::Target& target, DType dtype) {
+  constexpr CaseLimits kSmall{.flops = 5e6, .bytes = 2e5};
+  const Operation& operation = *target.operation;
+  const Case listed = emulated_case(operation, {&target, 1}, dtype, kSmall);
+  const size_t wanted =
+      operation.extent_names.size() - static_cast<size_t>(operation.optional_extents);
+  Case square{.attributes = listed.attributes};
+  std::fill_n(square.extents.begin(), wanted, wanted == 1 ? 128 * 128 : 128);
+  try {
+    const AnyCall call(make_problem(operation, square, dtype));
+    return takes(*target.rung, call, runtime::capability()) ? square : listed;
+  } catch (const InvalidArgument&) {
+    return listed;  // its attributes want another shape
+  }
+}
+
 DType usual_dtype(DTypes dtypes, const harness::Selection& selection) {
   return dtypes.has(DType::kF16) ? DType::kF16 : selection.chosen(dtypes).front();
 }

@@ -19,6 +19,10 @@ struct CaseLimits {
 Case emulated_case(const Operation& operation, std::span<const harness::Target> targets,
                    DType dtype, const CaseLimits& limits = {});
 
+// A small problem with work for whole warps in every direction, 128 of each extent, if the rung
+// takes it: else one of the verify list.
+Case square_case(const harness::Target& target, DType dtype);
+
 // One dtype unless asked: f16 where the operation has it, since the top rungs are about it.
 DType usual_dtype(DTypes dtypes, const harness::Selection& selection);
 

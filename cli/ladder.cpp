@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/drawing.hpp"
 #include "cli/emulated_case.hpp"
 #include "cli/figures.hpp"
 #include "harness/profile.hpp"
@@ -32,6 +33,8 @@ std::string compact(double value) {
 struct Seen {
   std::string sectors;  // a request
   std::string ways;     // of bank conflicts
+  double cost = 0;      // clocks
+  double ideal_cost = 0;
 };
 Seen seen(const Rung& rung, harness::Instance& instance, Json& result) {
   const Profile profile = harness::profile(rung, instance);
@@ -39,6 +42,8 @@ Seen seen(const Rung& rung, harness::Instance& instance, Json& result) {
   json.erase("lines");
   result["profile"] = json;
   Seen seen;
+  seen.cost = profile.cost();
+  seen.ideal_cost = profile.ideal_cost();
   if (profile.sectors_a_request() > 0) {
     seen.sectors = fmt::format("{:.1f}", profile.sectors_a_request());
     const std::string ideal = fmt::format("{:.1f}", profile.ideal_sectors_a_request());
@@ -68,6 +73,7 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
                    {"ways", true},
                    {"idea"}});
       std::vector<std::string> notes;
+      std::vector<Bar> bars;
       for (const Target& target : targets) {
         if (!target.dtypes.has(dtype)) continue;
         progress.show(fmt::format("{} {}", target.name(), to_string(dtype)));
@@ -82,6 +88,10 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
         if (!good) notes.push_back(fmt::format("failed {}: {}", target.rung->name, r.reason));
         failed = failed || !good;
         const Seen columns = good ? seen(*target.rung, instance, results.back()) : Seen{};
+        if (good) {
+          bars.push_back({std::string(target.rung->name), columns.cost, columns.ideal_cost,
+                          compact(columns.cost)});
+        }
         const auto count = [&](const char* name) { return static_cast<double>(r.counts[name]); };
         const double moved =
             count("global_load_bytes") + count("global_store_bytes") + count("async_bytes");
@@ -99,12 +109,33 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
           "request (ideal); ways of bank conflicts\n",
           instance.problem().describe(), cost.at_most ? "at most " : "", cost.bytes * 1e-3));
       print(table.text());
+      if (const std::string drawn = chart(bars); !drawn.empty()) {
+        print(
+            "\nclocks of one SM's memory pipes: █ needed, ░ added by strides and bank conflicts\n" +
+            drawn);
+      }
       for (const std::string& note : notes) print(note + "\n");
       print("\n");
     }
   }
   if (arguments.as_json) print_json(Json{{"device", "emulator"}, {"results", results}});
   return failed ? kFailed : kOk;
+}
+
+// Of what was timed each contender's rate, beside the fastest peer's and the ceiling.
+std::string bars_of(const harness::BenchGroup& group) {
+  std::vector<Bar> bars;
+  for (const harness::Measurement& m : group.measurements) {
+    if (m.runs == 0 || m.verdict != harness::Verdict::kPassed) continue;
+    bars.push_back({m.name, m.rate, m.rate, fmt::format("{:.1f} us", m.median),
+                    m.role != harness::Role::kRung});
+  }
+  std::vector<Mark> marks = {{group.ceiling, "ceiling"}};
+  if (const harness::Measurement* peer = group.fastest(harness::Role::kPeer)) {
+    marks.insert(marks.begin(), {peer->rate, peer->name});
+  }
+  const std::string drawn = chart(bars, marks);
+  return drawn.empty() ? drawn : fmt::format("\nhow fast, the longer the better\n{}", drawn);
 }
 
 int run_ladder(LadderArguments& arguments) {
@@ -138,7 +169,7 @@ int run_ladder(LadderArguments& arguments) {
   options.seed = selection.seed;
   const std::vector<harness::BenchGroup> groups =
       harness::bench_all(selection, options, [&](const harness::BenchGroup& group) {
-        if (!arguments.as_json) print(figures(group) + "\n");
+        if (!arguments.as_json) print(figures(group) + bars_of(group) + "\n");
       });
   if (arguments.as_json) print(harness::report_text(harness::report(options, groups)));
   return all_good(groups) ? kOk : kFailed;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/drawing.hpp"
 #include "cli/emulated_case.hpp"
 #include "cli/sources.hpp"
 #include "harness/embedded.hpp"
@@ -72,9 +73,8 @@ std::vector<std::string> remarks_on(const ProfileLine& line) {
 }
 
 Worst worst_lines(const harness::Target& target, DType dtype) {
-  constexpr CaseLimits kSmall{.flops = 3e6, .bytes = 2e5};
   constexpr size_t kLines = 3;
-  const Case chosen = emulated_case(*target.operation, {&target, 1}, dtype, kSmall);
+  const Case chosen = square_case(target, dtype);
   try {
     harness::Instance instance(*target.operation, chosen, dtype, 1);
     Profile profile = harness::profile(*target.rung, instance);
@@ -117,6 +117,23 @@ std::string text_of(const Worst& worst) {
     for (const std::string& remark : remarks_on(line)) {
       text += ("     " + remark).substr(0, 100) + "\n";
     }
+  }
+  return text;
+}
+
+std::string pictures_of(const Worst& worst, size_t most) {
+  std::string text;
+  std::vector<std::string> drawn;
+  for (size_t i = 0; i < worst.lines.size() && drawn.size() < most; ++i) {
+    const ProfileLine& line = worst.lines[i];
+    const std::string picture = cli::picture(line.access);
+    if (picture.empty()) continue;
+    const std::string title =
+        fmt::format("  {}. {}: {}", i + 1, line.place.operation, in_words(line.access));
+    const auto same = std::ranges::find(drawn, picture);
+    text += same == drawn.end() ? fmt::format("{}\n{}", title, picture)
+                                : fmt::format("{}, as above\n", title);
+    drawn.push_back(picture);
   }
   return text;
 }

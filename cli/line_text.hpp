@@ -28,6 +28,8 @@ struct Worst {
 Worst worst_lines(const harness::Target& target, DType dtype);
 Json to_json(const Worst& worst);
 std::string text_of(const Worst& worst);
+// What a warp asks for at these lines, drawn; each picture once.
+std::string pictures_of(const Worst& worst, size_t most);
 // A text of the file, or differences to it, with a mark below each of its worst lines.
 std::string marked(const std::string& text, std::string_view file, const Worst& worst);
 

@@ -97,11 +97,26 @@ std::string resources_text(const Json& resources) {
   return text;
 }
 
-// What a small problem costs by line: in the emulator, which sees it in a moment.
-Worst worst_of(const Shown& shown) {
-  if (!runtime::kEmulated) return {};
-  return worst_lines({shown.family, shown.operation, shown.rung, shown.dtypes},
-                     usual_dtype(shown.dtypes, {}));
+// What a small problem costs a rung by line: in the emulator, which sees it in a moment.
+Worst worst_of(const Shown& shown, const Rung& rung) {
+  const DTypes dtypes = dtypes_of(rung, *shown.operation);
+  if (!runtime::kEmulated || dtypes.empty()) return {};
+  // f32 where it can be: a word a lane, as the figures in books have it.
+  const DType dtype = dtypes.has(DType::kF32) ? DType::kF32 : usual_dtype(dtypes, {});
+  return worst_lines({shown.family, shown.operation, &rung, dtypes}, dtype);
+}
+
+// A warp's requests at the dearest lines, and beside them that of the rung it grew from.
+std::string pictures_text(const Shown& shown, const Worst& worst) {
+  const std::string mine = pictures_of(worst, 3);
+  if (mine.empty()) return {};
+  std::string text =
+      "\na warp's dearest requests there: █ asked for, ░ comes along, · not touched\n" + mine;
+  if (shown.from == nullptr) return text;
+  const std::string theirs = pictures_of(worst_of(shown, *shown.from), 1);
+  if (theirs.empty() || mine.starts_with(theirs)) return text;
+  return text + fmt::format("of {}/{}, which it grew from:\n{}", shown.operation->name,
+                            shown.from->name, theirs);
 }
 
 void run_show(const std::string& name, bool as_json, bool with_source) {
@@ -112,7 +127,7 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
       shown.from == nullptr ? "" : fmt::format("{}/{}", shown.operation->name, shown.from->name);
   const std::string difference = difference_of(shown);
   const Json resources = resources_on_some_case(shown);
-  const Worst worst = worst_of(shown);
+  const Worst worst = worst_of(shown, *shown.rung);
   const std::vector<std::string> seeds = seeds_of(*shown.rung, *shown.operation);
   if (as_json) {
     print_json(Json{{"rung", address},
@@ -134,7 +149,8 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
   print(fmt::format("{}, {}, {}\n", path, fmt::join(dtype_names(shown.dtypes), " "),
                     remarks_on(*shown.rung)));
   if (!seeds.empty()) print(fmt::format("also called {}\n", fmt::join(seeds, ", ")));
-  print("\n" + header_comment(text_of(path)) + "\n" + resources_text(resources) + text_of(worst));
+  print("\n" + header_comment(text_of(path)) + "\n" + resources_text(resources) + text_of(worst) +
+        pictures_text(shown, worst));
   if (with_source) {
     print("\n" + marked(std::string(text_of(path)), path, worst));
   } else if (shown.from == nullptr) {

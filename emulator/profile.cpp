@@ -86,17 +86,23 @@ bool share(const Lanes& lanes, uint32_t mask, uint32_t bits) {
 struct Wavefronts {
   uint64_t taken = 0;
   uint64_t ideal = 0;
+  uint32_t dearest = 0;  // of the parts, as lanes
 };
 Wavefronts wavefronts_of(const Lanes& lanes, uint64_t width, Space space) {
   const int group = width <= 4 ? 32 : width == 8 ? 16 : 8;
   Wavefronts sum;
+  uint64_t most = 0;
   const auto part_of = [&](int first, int size) {
     return size == 32 ? lanes.mask : lanes.mask & (((1u << size) - 1) << first);
   };
   const auto take = [&](uint32_t part) {
     if (part == 0) return;
-    sum.taken += static_cast<uint64_t>(passes(lanes, part, width, space != Space::kCopied));
+    const auto taken = static_cast<uint64_t>(passes(lanes, part, width, space != Space::kCopied));
+    sum.taken += taken;
     ++sum.ideal;
+    if (taken <= most) return;
+    most = taken;
+    sum.dearest = part;
   };
   if (group == 32) {
     take(lanes.mask);
@@ -208,9 +214,39 @@ struct KeyHash {
   }
 };
 
+// A request to show for a line: the dearest, and of several the one that comes first, wherever host
+// threads have seen them.
+struct Example {
+  uint64_t cost = 0;  // sectors or wavefronts; 0: none yet
+  int64_t block = 0;
+  int warp = 0;
+  WarpAccess access;
+
+  bool comes_before(const Example& other) const {
+    return std::tuple(other.cost, block, warp, access.offset) <
+           std::tuple(cost, other.block, other.warp, other.access.offset);
+  }
+  void offer(const Lanes& lanes, uint64_t width, uint64_t its_cost, const Thread& thread,
+             uint32_t part = 0) {
+    if (its_cost < cost) return;
+    Example other{its_cost, thread.block->index, thread.warp(), {}};
+    other.access.lanes = lanes.mask;
+    other.access.width = static_cast<uint32_t>(width);
+    other.access.is_shared = part != 0;
+    other.access.part = part;
+    uint64_t first = part != 0 ? 0 : UINT64_MAX;
+    if (part == 0)
+      each_lane(lanes.mask, [&](size_t l) { first = std::min(first, lanes.address[l]); });
+    each_lane(lanes.mask,
+              [&](size_t l) { other.access.offset[l] = lanes.address[l] - first / 128 * 128; });
+    if (other.comes_before(*this)) *this = other;
+  }
+};
+
 // A line's numbers, and what they are counted from.
 struct Sums {
   ProfileLine line;
+  Example example;
   SectorSet sectors;
   bool is_read = false;
   bool is_written = false;
@@ -478,6 +514,7 @@ class Collector {
             static_cast<uint64_t>(std::unique(distinct.begin(), end) - distinct.begin());
         unique(sectors_);
         add_sectors(site, count * key.width);
+        sums.example.offer(lanes, key.width, sectors_.size(), thread);
         if (key.space == Space::kAtomic) line.sectors += repeated_sectors(lanes) - sectors_.size();
         sectors_.clear();
         const int64_t stride = stride_of(lanes);
@@ -492,6 +529,7 @@ class Collector {
       case Space::kMatrix:
       case Space::kCopied: {
         const Wavefronts w = wavefronts_of(lanes, key.width, key.space);
+        sums.example.offer(lanes, key.width, w.taken, thread, w.dearest);
         ++line.shared_requests;
         line.wavefronts += w.taken;
         line.ideal_wavefronts += w.ideal;
@@ -653,6 +691,7 @@ Profile end_profile() {
       line.ideal_wavefronts += more.ideal_wavefronts;
       line.shared_bytes += more.shared_bytes;
       line.swizzle = std::max(line.swizzle, more.swizzle);
+      if (from.example.comes_before(to.example)) to.example = from.example;
       for (const size_t site : from.waits_for) {
         if (std::ranges::find(line.waits_for, places[site]) == line.waits_for.end()) {
           line.waits_for.push_back(places[site]);
@@ -686,6 +725,7 @@ Profile end_profile() {
       std::ranges::sort(sums.line.waits_for, {}, [](const ProfilePlace& place) {
         return std::tuple(place.file, place.line, place.operation);
       });
+      sums.line.access = sums.example.access;
       profile.lines.push_back(std::move(sums.line));
     }
   }

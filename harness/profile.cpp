@@ -21,9 +21,22 @@ Json to_json(const ProfilePlace& place) {
   return {{"file", place.file}, {"line", place.line}, {"operation", place.operation}};
 }
 
+// The lanes' offsets, null where one takes no part.
+Json to_json(const WarpAccess& access) {
+  Json json = {{"memory", access.is_shared ? "shared" : "global"},
+               {"bytes", access.width},
+               {"offsets", Json::array()}};
+  for (size_t lane = 0; lane < access.offset.size(); ++lane) {
+    const bool takes_part = (access.lanes >> lane & 1u) != 0;
+    json["offsets"].push_back(takes_part ? Json(access.offset[lane]) : Json(nullptr));
+  }
+  return json;
+}
+
 Json to_json(const ProfileLine& line) {
   Json json = to_json(line.place);
   json["cost"] = line.cost();
+  json["ideal_cost"] = line.ideal_cost();
   json["warp_instructions"] = line.warp_instructions;
   json["active_lanes"] = line.active_lanes;
   json["divergent"] = line.divergent;
@@ -47,6 +60,7 @@ Json to_json(const ProfileLine& line) {
   }
   if (line.swizzle >= 0) json["swizzle_bytes"] = line.swizzle;
   if (line.most_on_one_address > 0) json["most_on_one_address"] = line.most_on_one_address;
+  if (line.access.lanes != 0) json["access"] = to_json(line.access);
   if (!line.waits_for.empty()) {
     json["waits_for"] = Json::array();
     for (const ProfilePlace& place : line.waits_for) json["waits_for"].push_back(to_json(place));
@@ -57,7 +71,9 @@ Json to_json(const ProfileLine& line) {
 }  // namespace
 
 Json to_json(const Profile& profile) {
-  Json json = {{"requests", profile.requests()},
+  Json json = {{"cost", profile.cost()},
+               {"ideal_cost", profile.ideal_cost()},
+               {"requests", profile.requests()},
                {"sectors", profile.sectors()},
                {"ideal_sectors", profile.ideal_sectors()},
                {"sectors_a_request", profile.sectors_a_request()},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +17,18 @@ struct ProfilePlace {
   int line = 0;
   std::string operation;  // "ld.global", "ldmatrix", "barrier.sync" ...
   bool operator==(const ProfilePlace&) const = default;
+};
+
+// What the lanes of one warp asked for at once.
+struct WarpAccess {
+  uint32_t lanes = 0;  // bit i: lane i takes part; 0: none was seen
+  uint32_t width = 0;  // bytes that each asks for
+  bool is_shared = false;
+  // Where a lane's bytes begin: from the 128-byte line on that holds the first of them; of shared
+  // memory in the block's own, whose word w is in bank w % 32.
+  std::array<uint64_t, 32> offset{};
+  // Of shared memory: lanes that are served together, those of them that take the most passes.
+  uint32_t part = 0;
 };
 
 // One kind of instruction on one line, summed over all warps and launches.
@@ -46,15 +59,25 @@ struct ProfileLine {
 
   std::vector<ProfilePlace> waits_for;  // what a barrier stands behind: writes, copies, arrivals
 
+  WarpAccess access;  // the dearest of them, by sectors or wavefronts; the first of several
+
   // Clocks of one SM's memory pipes, if nothing overlapped: 64 bytes of global memory, one
   // wavefront, one collective instruction each take one. An order to read lines in, not a time.
   double cost() const {
-    constexpr double kSectorsAClock = 2;
     // Atomics on one address go one after the other.
     return static_cast<double>(std::max(sectors, most_on_one_address)) / kSectorsAClock +
            static_cast<double>(wavefronts) +
            (sectors + wavefronts == 0 ? static_cast<double>(warp_instructions) : 0.0);
   }
+  // The same had every request taken the sectors that would do, and no banks collided.
+  double ideal_cost() const {
+    return sectors + wavefronts == 0 ? cost()
+                                     : static_cast<double>(ideal_sectors) / kSectorsAClock +
+                                           static_cast<double>(ideal_wavefronts);
+  }
+
+ private:
+  static constexpr double kSectorsAClock = 2;
 };
 
 struct Profile {
@@ -66,6 +89,11 @@ struct Profile {
   double cost() const {
     double sum = 0;
     for (const ProfileLine& line : lines) sum += line.cost();
+    return sum;
+  }
+  double ideal_cost() const {
+    double sum = 0;
+    for (const ProfileLine& line : lines) sum += line.ideal_cost();
     return sum;
   }
   uint64_t requests() const { return sum(&ProfileLine::requests); }

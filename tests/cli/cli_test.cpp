@@ -2,11 +2,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
@@ -75,10 +77,15 @@ Outcome warpsmith(std::vector<std::string> arguments) {
   return outcome;
 }
 
+// In characters: the first byte of each is no 10xxxxxx.
 size_t longest_line(const std::string& text) {
   size_t longest = 0;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  for (std::string line; std::getline(lines, line);) {
+    const auto characters =
+        std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; });
+    longest = std::max(longest, static_cast<size_t>(characters));
+  }
   return longest;
 }
 
@@ -259,6 +266,101 @@ TEST(Cli, LadderTellsStridedFromCoalesced) {
   EXPECT_EQ(of("online", "ideal_sectors_a_request"), 4.0);
   EXPECT_EQ(of("warp_per_row", "sectors_a_request"), 4.0);
   EXPECT_EQ(of("block_per_row", "ways"), 1.0);
+}
+
+// The same for who only looks: a bar a rung, most of it waste where lanes are a row apart.
+TEST(Cli, LadderDrawsABarARung) {
+  const std::vector<std::string> ladder = {"ladder", "softmax", "--shape",
+                                           "64x64",  "--dtype", "f32"};
+  const std::string out = warpsmith(ladder).out;
+  const auto bar_of = [&](const std::string& rung) {
+    std::istringstream lines(out.substr(out.find("clocks of one SM")));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(rung + " ")) return line;
+    }
+    return std::string();
+  };
+  const auto count = [](const std::string& line, const std::string& cell) {
+    size_t cells = 0;
+    for (size_t at = line.find(cell); at != std::string::npos; at = line.find(cell, at + 1)) {
+      ++cells;
+    }
+    return cells;
+  };
+  const std::string online = bar_of("online");
+  const std::string warp_per_row = bar_of("warp_per_row");
+  EXPECT_GT(count(online, "░"), 6 * count(online, "█")) << out;
+  EXPECT_EQ(count(warp_per_row, "░"), 0U);
+  EXPECT_GT(count(warp_per_row, "█"), 0U);
+  EXPECT_LT(count(warp_per_row, "█"), count(online, "█") + count(online, "░"));
+  EXPECT_THAT(out, Not(HasSubstr("\033["))) << "colours are for terminals";
+  EXPECT_THAT(warpsmith({"ladder", "relu", "--shape", "2x8", "--json"}).out, Not(HasSubstr("█")));
+}
+
+// What `warpsmith ARGUMENTS...` prints on a terminal of so many columns.
+std::string on_a_terminal(std::vector<std::string> arguments, int columns, bool no_color) {
+  winsize size{};
+  size.ws_col = static_cast<unsigned short>(columns);
+  int terminal = -1;
+  const std::string name = program();
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
+  if (pid == 0) {
+    if (no_color) {
+      setenv("NO_COLOR", "1", 1);
+    } else {
+      unsetenv("NO_COLOR");
+    }
+    arguments.insert(arguments.begin(), name);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execv(name.c_str(), argv.data());
+    _exit(127);
+  }
+  std::string out;
+  std::array<char, 4096> buffer;
+  for (ssize_t n = 0; (n = read(terminal, buffer.data(), buffer.size())) > 0;) {
+    out.append(buffer.data(), static_cast<size_t>(n));
+  }
+  close(terminal);
+  waitpid(pid, nullptr, 0);
+  return out;
+}
+
+TEST(Cli, BarsAreAsWideAsTheTerminal) {
+  const auto chart = [](int columns, bool no_color) {
+    const std::string out = on_a_terminal({"ladder", "relu", "--shape", "2x8"}, columns, no_color);
+    const size_t at = out.find("clocks of one SM");
+    return at == std::string::npos ? std::string() : out.substr(out.find('\n', at) + 1);
+  };
+  const std::string plain = chart(140, true);
+  EXPECT_EQ(longest_line(plain), 140U + 1U) << "and a carriage return";
+  EXPECT_THAT(plain, Not(HasSubstr("\033[3")));
+  EXPECT_THAT(chart(140, false), HasSubstr("\033[3"));
+  EXPECT_EQ(chart(30, true), "") << "no room for a bar";
+}
+
+TEST(Cli, ShowDrawsWhatAWarpAsksFor) {
+  const std::string online = warpsmith({"show", "softmax/online"}).out;
+  EXPECT_THAT(online, AllOf(HasSubstr("32 sectors of 32 bytes for 128 bytes"),
+                            HasSubstr("+0  █░░░░░░░ ········ ········ ········  lane 0\n"),
+                            HasSubstr("... 26 rows more"), HasSubstr("lane 31\n")));
+  const std::string warp_per_row = warpsmith({"show", "softmax/warp_per_row"}).out;
+  EXPECT_THAT(warp_per_row,
+              AllOf(HasSubstr("4 sectors of 32 bytes for 128 bytes"),
+                    HasSubstr("+0  ████████ ████████ ████████ ████████  lanes 0-31\n"),
+                    HasSubstr("of softmax/online, which it grew from")));
+  const std::string register_tile = warpsmith({"show", "gemm/register_tile"}).out;
+  EXPECT_THAT(register_tile, AllOf(HasSubstr("take 4 passes over the 32 banks"),
+                                   HasSubstr("pass 4  █ · · · · · · · █")));
+  const Json json = Json::parse(
+      warpsmith({"profile", "softmax/online", "--shape", "64x256", "--dtype", "f32", "--json"})
+          .out);
+  const Json& access = json["lines"][0]["access"];
+  EXPECT_EQ(access["memory"], "global");
+  EXPECT_EQ(access["bytes"], 4);
+  EXPECT_EQ(access["offsets"].size(), 32U);
+  EXPECT_EQ(access["offsets"][31], 31 * 1024);
 }
 
 TEST(Cli, TraceWritesTheChromeFormat) {
