@@ -28,6 +28,8 @@ void add_resources(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
+void add_plot(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 
 std::vector<std::string_view> dtype_names(DTypes dtypes);

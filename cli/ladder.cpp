@@ -6,8 +6,8 @@
 
 #include "cli/command.hpp"
 #include "cli/drawing.hpp"
-#include "cli/emulated_case.hpp"
 #include "cli/figures.hpp"
+#include "harness/emulated_case.hpp"
 #include "harness/profile.hpp"
 #include "harness/verify.hpp"
 #include "warpsmith/runtime.hpp"
@@ -80,6 +80,7 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
         harness::Verification r = harness::verify(*target.rung, instance);
         results.push_back(harness::to_json(r));
         results.back()["bytes"] = cost.bytes;
+        results.back()["flops"] = cost.flops;
         if (r.verdict == harness::Verdict::kSkipped) {
           notes.push_back(fmt::format("skipped {}: {}", target.rung->name, r.reason));
           continue;

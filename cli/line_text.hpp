@@ -9,15 +9,9 @@
 
 namespace ws::cli {
 
-// "softmax/01_naive.cuh:23", or "01_naive.cuh:23" in the family that is talked about.
-std::string short_place(const ProfilePlace& place, std::string_view family = {});
-
-// The source of the line, without its indentation; empty where the build does not have it.
-std::string source_of(const ProfilePlace& place);
-
-// What is bad about a line, or worth knowing: "32.0 sectors a request, 4.0 would do: lanes are 4096
-// bytes apart".
-std::vector<std::string> remarks_on(const ProfileLine& line);
+using harness::remarks_on;
+using harness::short_place;
+using harness::source_of;
 
 // A rung on a small problem: its three dearest lines; none where it takes no small problem.
 struct Worst {

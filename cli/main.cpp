@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
   ws::cli::add_trace(app, exit_code);
   ws::cli::add_resources(app, exit_code);
   ws::cli::add_compare(app, exit_code);
+  ws::cli::add_report(app, exit_code);
+  ws::cli::add_plot(app, exit_code);
   ws::cli::add_doctor(app, exit_code);
   try {
     app.parse(argc, argv);

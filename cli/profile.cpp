@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "cli/command.hpp"
-#include "cli/emulated_case.hpp"
 #include "cli/line_text.hpp"
+#include "harness/emulated_case.hpp"
 #include "harness/profile.hpp"
 #include "warpsmith/runtime.hpp"
 

@@ -5,14 +5,19 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "cli/emulated_case.hpp"
 #include "cli/line_text.hpp"
-#include "cli/sources.hpp"
+#include "harness/emulated_case.hpp"
 #include "harness/resources.hpp"
+#include "harness/sources.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
+
+using harness::differences;
+using harness::header_comment;
+using harness::path_of;
+using harness::text_of;
 
 struct Shown {
   const Family* family;
@@ -102,7 +107,7 @@ Worst worst_of(const Shown& shown, const Rung& rung) {
   const DTypes dtypes = dtypes_of(rung, *shown.operation);
   if (!runtime::kEmulated || dtypes.empty()) return {};
   // f32 where it can be: a word a lane, as the figures in books have it.
-  const DType dtype = dtypes.has(DType::kF32) ? DType::kF32 : usual_dtype(dtypes, {});
+  const DType dtype = dtypes.has(DType::kF32) ? DType::kF32 : harness::usual_dtype(dtypes, {});
   return worst_lines({shown.family, shown.operation, &rung, dtypes}, dtype);
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "cli/emulated_case.hpp"
+#include "harness/emulated_case.hpp"
 #include "harness/trace.hpp"
 #include "warpsmith/runtime.hpp"
 

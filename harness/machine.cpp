@@ -62,6 +62,14 @@ Machine machine() {
   return m;
 }
 
+Machine known_machine(std::string_view device) {
+  const DataSheet* sheet = data_sheet(device);
+  Machine m;
+  m.device = device;
+  m.memory_rate = sheet == nullptr ? 0 : sheet->memory_rate;
+  return m;
+}
+
 double peak_flops(const Machine& machine, DType dtype) {
   const bool narrow = dtype == DType::kF16 || dtype == DType::kBf16;
   const bool fp8 = dtype == DType::kE4m3 || dtype == DType::kE5m2;

@@ -22,6 +22,10 @@ struct Machine {
 // Of the current device. Throws InvalidArgument that says what to do where there is no GPU.
 Machine machine();
 
+// What the data sheet says of a device, found by its name as results have it; the rates of one that
+// the table does not know are 0.
+Machine known_machine(std::string_view device);
+
 // Dense floating-point operations per second by the data sheet, tensor cores for the types they
 // take; of a GPU that the table does not know computed from its clock.
 double peak_flops(const Machine& machine, DType dtype);

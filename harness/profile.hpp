@@ -16,6 +16,16 @@ namespace ws::harness {
 Profile profile(const Rung& rung, Instance& instance);
 Json to_json(const Profile& profile);
 
+// "softmax/01_naive.cuh:23", or "01_naive.cuh:23" in the family that is talked about.
+std::string short_place(const ProfilePlace& place, std::string_view family = {});
+
+// The source of the line, without its indentation; empty where the build does not have it.
+std::string source_of(const ProfilePlace& place);
+
+// What is bad about a line, or worth knowing: "32.0 sectors a request, 4.0 would do: lanes are 4096
+// bytes apart".
+std::vector<std::string> remarks_on(const ProfileLine& line);
+
 // How many blocks of a launch an SM holds, by each of its limits: those of Hopper.
 struct OccupancyLimits {
   int by_threads = 0;

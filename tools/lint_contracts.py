@@ -22,7 +22,7 @@ IN_THE_LIBRARY = [
     (r"\bf?printf\s*\(", "printf: return it, or throw ws::Error"),
     (r"\bexit\s*\(", "exit: throw ws::Error"),
 ]
-LIBRARY = ("include/", "kernels/", "catalogue/", "harness/")
+LIBRARY = ("include/", "kernels/", "catalogue/", "harness/", "report/")
 
 # `[.]` keeps this file from naming what it forbids.
 IN_ANY_FILE = [
@@ -46,10 +46,11 @@ WHICH_BUILD = [
 # The layers, lowest first: what a file of the folder must not include.
 LAYERS = [
     ("include/warpsmith/ptx/", r"warpsmith/(thread|warp|block|cluster|row|tile)/"),
-    ("include/warpsmith/", r"(catalogue|harness|kernels|cli|python)/"),
-    ("catalogue/", r"(harness|kernels/(?!\w+/families)|cli|python)/"),
-    ("kernels/", r"(harness|cli|python|tests)/"),
-    ("harness/", r"(kernels|cli|python|tests|emulator)/"),
+    ("include/warpsmith/", r"(catalogue|harness|report|kernels|cli|python)/"),
+    ("catalogue/", r"(harness|report|kernels/(?!\w+/families)|cli|python)/"),
+    ("kernels/", r"(harness|report|cli|python|tests)/"),
+    ("harness/", r"(report|kernels|cli|python|tests|emulator)/"),
+    ("report/", r"(kernels|cli|python|tests|emulator)/"),
     ("cli/", r"(kernels|python|tests|emulator)/"),
     ("python/", r"(kernels|cli|tests|emulator)/"),
 ]

@@ -22,6 +22,7 @@
 #include "python/binding/call.hpp"
 #include "python/binding/measure.hpp"
 #include "python/binding/zeroed_memory.hpp"
+#include "report/plots.hpp"
 
 namespace ws::binding {
 namespace {
@@ -629,6 +630,28 @@ ffi::String verify_rungs(const ffi::String& options) {
   return translated([&] { return ffi::String(verify(std::string(options))); });
 }
 
+ffi::String ladder_of(const ffi::String& options) {
+  return translated([&] { return ffi::String(ladder(std::string(options))); });
+}
+
+ffi::String profile_of(const ffi::String& options) {
+  return translated([&] { return ffi::String(profile(std::string(options))); });
+}
+
+ffi::String source_of(const ffi::String& options) {
+  return translated([&] { return ffi::String(source(std::string(options))); });
+}
+
+ffi::String page_of(const ffi::String& options) {
+  return translated([&] { return ffi::String(page(std::string(options))); });
+}
+
+ffi::String plot_of(const ffi::String& kind, const ffi::String& options) {
+  return translated([&] { return ffi::String(plot(std::string(kind), std::string(options))); });
+}
+
+ffi::String plot_style() { return std::string(report::plot_style()); }
+
 // A peer from Python on a problem of the bench loop: peer(operation id, JSON of the attributes'
 // values, a tensor or None for each parameter, stream).
 void call_peer(const ffi::Function& peer, const Problem& problem, Stream stream) {
@@ -692,3 +715,9 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(check, ws::binding::check_device)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(synchronize, ws::binding::wait_for)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(verify, ws::binding::verify_rungs)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(bench, ws::binding::bench_rungs)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(ladder, ws::binding::ladder_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(profile, ws::binding::profile_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(source, ws::binding::source_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(page, ws::binding::page_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(plot, ws::binding::plot_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(plot_style, ws::binding::plot_style)

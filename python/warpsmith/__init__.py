@@ -3,18 +3,31 @@
 Each operation of the catalogue is a function here (`warpsmith.softmax(x)`) and an operator
 `torch.ops.warpsmith.softmax`. Arrays of torch, NumPy, CuPy and JAX are taken; CPU arrays run in the
 emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` shows all rungs, and
-`help(warpsmith.softmax)` what one takes.
+`help(warpsmith.softmax)` what one takes. `warpsmith.ladder("softmax")` climbs a ladder,
+`warpsmith.profile("softmax/online")` looks at a rung line by line, `warpsmith.results(FILE)` reads
+what was measured: tables and pictures in a notebook.
 """
 
 from warpsmith import _functions
 from warpsmith._catalogue import OPERATIONS
 from warpsmith._catalogue import list_rungs as list
 from warpsmith._device import check
+from warpsmith._explore import ladder, profile, report, results
 from warpsmith._libraries import CATALOGUE as _CATALOGUE
 from warpsmith._measure import bench, verify
 
 __version__ = _CATALOGUE["version"]
-__all__ = ["bench", "check", "list", "verify", *OPERATIONS]
+__all__ = [
+    "bench",
+    "check",
+    "ladder",
+    "list",
+    "profile",
+    "report",
+    "results",
+    "verify",
+    *OPERATIONS,
+]
 
 for _operation in OPERATIONS.values():
     globals()[_operation.name] = _functions.make(_operation)

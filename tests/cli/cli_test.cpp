@@ -456,23 +456,38 @@ TEST(Cli, ResourcesListsLaunches) {
   EXPECT_GE(json["results"][0]["launches"][0]["threads"].get<int>(), 1);
 }
 
+// A result file of one rung on one problem, as `bench` writes it.
+std::string result_file(const char* name, double median) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / (std::to_string(getpid()) + name);
+  const Json measurement = {
+      {"name", "softmax/naive"}, {"role", "rung"},   {"verdict", "passed"}, {"runs", 50},
+      {"median_us", median},     {"min_us", median}, {"max_us", median},    {"rate", 1e9},
+      {"of_ceiling", 0.9}};
+  const Json group = {{"run", 0},
+                      {"family", "softmax"},
+                      {"operation", "softmax"},
+                      {"problem", "softmax f16 [2, 2]"},
+                      {"dtype", "f16"},
+                      {"bytes", 16},
+                      {"flops", 8},
+                      {"bound", "memory"},
+                      {"ceiling", 2e9},
+                      {"ceiling_name", "copy"},
+                      {"measurements", Json::array({measurement})}};
+  std::ofstream(path) << Json{{"device", {{"name", "NVIDIA H200"}}},
+                              {"runs", {{{"revision", "abc"}, {"date", "2026-11-22T00:00:00Z"}}}},
+                              {"results", Json::array({group})}};
+  return path.string();
+}
+
 TEST(Cli, CompareHoldsTwoResultsSideBySide) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path();
-  const auto write = [&](const char* name, double median) {
-    const std::filesystem::path path = folder / (std::to_string(getpid()) + name);
-    const Json measurement = {{"name", "softmax/a"}, {"median_us", median}, {"of_ceiling", 0.9}};
-    const Json group = {{"problem", "softmax f16 [2, 2]"},
-                        {"measurements", Json::array({measurement})}};
-    std::ofstream(path) << Json{{"device", {{"name", "NVIDIA H200"}}},
-                                {"runs", {{{"revision", "abc"}, {"date", "today"}}}},
-                                {"results", Json::array({group})}};
-    return path.string();
-  };
-  const std::string before = write("before.json", 20);
-  const std::string after = write("after.json", 10);
+  const std::string before = result_file("before.json", 20);
+  const std::string after = result_file("after.json", 10);
   const Outcome text = warpsmith({"compare", before, after});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("softmax f16 [2, 2]"), HasSubstr("2.000")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("softmax f16 [2, 2]"), HasSubstr("2.000"),
+                              HasSubstr("NVIDIA H200, 2026-11-22, abc")));
   const Json json = Json::parse(warpsmith({"compare", before, after, "--json"}).out);
   EXPECT_EQ(json["results"][0]["speedup"], 2.0);
   std::ofstream(after) << "[]";
@@ -481,6 +496,50 @@ TEST(Cli, CompareHoldsTwoResultsSideBySide) {
   EXPECT_THAT(broken.err, HasSubstr("is no result file"));
   std::filesystem::remove(before);
   std::filesystem::remove(after);
+}
+
+TEST(Cli, ReportAndPlotWriteWhatResultsHave) {
+  const std::string before = result_file("report_before.json", 20);
+  const std::string after = result_file("report_after.json", 10);
+  const std::string page = after + ".html";
+  const Outcome report = warpsmith({"report", "--results", after, "--against", before, "-o", page});
+  EXPECT_EQ(report.code, 0) << report.err;
+  EXPECT_THAT(report.out, AllOf(HasSubstr("1 problem of NVIDIA H200"), HasSubstr(" KB")));
+  EXPECT_THAT(read_file(page),
+              AllOf(StartsWith("<!DOCTYPE html>"), HasSubstr("data-ratio=\"2\""),
+                    HasSubstr("id=\"rung-softmax-naive\""), HasSubstr("sectors a request")));
+  const Outcome plot = warpsmith({"plot", "ladder", "--results", after});
+  EXPECT_EQ(plot.code, 0) << plot.err;
+  EXPECT_THAT(plot.out, AllOf(StartsWith("<svg"), HasSubstr("data-us=\"10\"")));
+  std::filesystem::remove(before);
+  std::filesystem::remove(after);
+  std::filesystem::remove(page);
+}
+
+TEST(Cli, ReportSaysWhatIsWrong) {
+  const std::string file = result_file("report_wrong.json", 20);
+  const std::string page = file + ".html";
+  const auto refused = [&](std::vector<std::string> arguments, const char* why) {
+    arguments.insert(arguments.end(), {"-o", page});
+    const Outcome outcome = warpsmith(std::move(arguments));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+    EXPECT_FALSE(std::filesystem::exists(page));
+  };
+  refused({"report", "softmaks"}, "did you mean 'softmax'");
+  refused({"report", "gemm", "--results", file}, "has nothing of gemm; it has softmax");
+  refused({"report", "--results", file + ".not"}, "cannot read");
+  refused({"report", "--results", file, "--against", program()}, "is no JSON");
+  refused({"report", "--results", file, "--dtype", "bf16"}, "no problem with these names");
+  refused({"report", "--results", file, "--shape", "2x2"}, "--shape and --set choose what runs");
+  refused({"plot", "pie"}, "KIND");
+  refused({"plot", "lines"}, "lines are a rung's");
+  refused({"plot", "lines", "softmax"}, "profile wants a rung such as softmax/online");
+  refused({"plot", "changes", "--results", file}, "name the other one");
+  const Outcome unwritable = warpsmith({"report", "--results", file, "-o", "/nowhere/x.html"});
+  EXPECT_EQ(unwritable.code, 2);
+  EXPECT_THAT(unwritable.err, HasSubstr("cannot write --output /nowhere/x.html"));
+  std::filesystem::remove(file);
 }
 
 TEST(Cli, DoctorTellsWhatIsMissing) {

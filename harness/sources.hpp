@@ -6,7 +6,7 @@
 
 #include "catalogue/catalogue.hpp"
 
-namespace ws::cli {
+namespace ws::harness {
 
 // A rung's file: "kernels/softmax/04_warp_per_row.cuh". Throws where the build has none.
 std::string_view path_of(const Family& family, const Rung& rung);
@@ -18,4 +18,4 @@ std::string header_comment(std::string_view text);
 // Unified differences between two texts, line by line; empty where they are equal.
 std::string differences(std::string_view before, std::string_view after);
 
-}  // namespace ws::cli
+}  // namespace ws::harness

@@ -1,4 +1,4 @@
-#include "cli/emulated_case.hpp"
+#include "harness/emulated_case.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 
 #include "warpsmith/runtime.hpp"
 
-namespace ws::cli {
+namespace ws::harness {
 
-Case emulated_case(const Operation& operation, std::span<const harness::Target> targets,
-                   DType dtype, const CaseLimits& limits) {
+Case emulated_case(const Operation& operation, std::span<const Target> targets, DType dtype,
+                   const CaseLimits& limits) {
   const Cases cases = operation.cases();
   Case best = cases.smoke.front();
   std::pair<int64_t, double> best_rank{-1, 0};
@@ -20,11 +20,10 @@ Case emulated_case(const Operation& operation, std::span<const harness::Target> 
     const AnyCall call(make_problem(operation, chosen, dtype));
     const Cost cost = operation.cost(call.problem());
     if (cost.flops > limits.flops || cost.bytes > limits.bytes) continue;
-    const std::pair rank{std::ranges::count_if(targets,
-                                               [&](const harness::Target& t) {
-                                                 return takes(*t.rung, call, runtime::capability());
-                                               }),
-                         cost.bytes};
+    const std::pair rank{
+        std::ranges::count_if(
+            targets, [&](const Target& t) { return takes(*t.rung, call, runtime::capability()); }),
+        cost.bytes};
     if (rank <= best_rank) continue;
     best = chosen;
     best_rank = rank;
@@ -32,7 +31,7 @@ Case emulated_case(const Operation& operation, std::span<const harness::Target> 
   return best;
 }
 
-Case square_case(const harness::Target& target, DType dtype) {
+Case square_case(const Target& target, DType dtype) {
   constexpr CaseLimits kSmall{.flops = 5e6, .bytes = 2e5};
   const Operation& operation = *target.operation;
   const Case listed = emulated_case(operation, {&target, 1}, dtype, kSmall);
@@ -48,17 +47,16 @@ Case square_case(const harness::Target& target, DType dtype) {
   }
 }
 
-DType usual_dtype(DTypes dtypes, const harness::Selection& selection) {
+DType usual_dtype(DTypes dtypes, const Selection& selection) {
   return dtypes.has(DType::kF16) ? DType::kF16 : selection.chosen(dtypes).front();
 }
 
-ChosenRun chosen_run(const std::string& rung, const harness::Selection& selection,
-                     std::string_view verb) {
-  const std::vector<harness::Target> targets = harness::targets_of(std::array{rung});
-  const Address address = harness::address_of(rung);
+ChosenRun chosen_run(const std::string& rung, const Selection& selection, std::string_view verb) {
+  const std::vector<Target> targets = targets_of(std::array{rung});
+  const Address address = address_of(rung);
   require(address.rung != nullptr, verb, " wants a rung such as softmax/online, not ", rung);
   // Of the operations that the rung computes the first, unless one is named.
-  const harness::Target& target = targets.front();
+  const Target& target = targets.front();
   const Operation& operation = *target.operation;
   const std::vector<DType> asked = selection.chosen(target.dtypes);
   require(!asked.empty(), "nothing to ", verb, ": ", target.name(), " takes none of these dtypes");
@@ -66,10 +64,9 @@ ChosenRun chosen_run(const std::string& rung, const harness::Selection& selectio
       selection.dtypes.empty() ? usual_dtype(target.dtypes, selection) : asked.front();
 
   // The ladder's own problem, if the rung takes it.
-  const std::vector<harness::Target> ladder =
-      harness::targets_of(std::array{std::string(target.family->name)});
-  std::vector<harness::Target> siblings;
-  std::ranges::copy_if(ladder, std::back_inserter(siblings), [&](const harness::Target& other) {
+  const std::vector<Target> ladder = targets_of(std::array{std::string(target.family->name)});
+  std::vector<Target> siblings;
+  std::ranges::copy_if(ladder, std::back_inserter(siblings), [&](const Target& other) {
     return other.operation == &operation && other.dtypes.has(dtype);
   });
   Case standard = emulated_case(operation, siblings, dtype);
@@ -80,4 +77,4 @@ ChosenRun chosen_run(const std::string& rung, const harness::Selection& selectio
   return {target, dtype, selection.of(operation, {&standard, 1}).front()};
 }
 
-}  // namespace ws::cli
+}  // namespace ws::harness

@@ -1,4 +1,4 @@
-#include "cli/sources.hpp"
+#include "harness/sources.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "harness/embedded.hpp"
 
-namespace ws::cli {
+namespace ws::harness {
 namespace {
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -129,4 +129,4 @@ std::string differences(std::string_view before, std::string_view after) {
   return text;
 }
 
-}  // namespace ws::cli
+}  // namespace ws::harness

@@ -1,0 +1,85 @@
+#include "harness/ladder.hpp"
+
+#include "harness/emulated_case.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::harness {
+namespace {
+
+Json entry_of(const CountedRung& rung, const Cost& cost, bool with_lines) {
+  Json json = to_json(rung.verification);
+  json["bytes"] = cost.bytes;
+  json["flops"] = cost.flops;
+  if (rung.profile) {
+    json["profile"] = to_json(*rung.profile);
+    if (!with_lines) json["profile"].erase("lines");
+  }
+  return json;
+}
+
+Json counted_ladder(const Operation& operation, const Selection& selection, bool with_lines,
+                    const Announce& announce) {
+  const std::vector<Target> targets = targets_of(selection.names);
+  Json results = Json::array();
+  for (const DType dtype : selection.chosen(operation.dtypes)) {
+    const Case standard = emulated_case(operation, targets, dtype);
+    for (const Case& chosen : selection.of(operation, {&standard, 1})) {
+      Instance instance(operation, chosen, dtype, selection.seed);
+      const Cost cost = operation.cost(instance.problem());
+      for (const Target& target : targets) {
+        if (!target.dtypes.has(dtype)) continue;
+        if (announce) announce(concatenate(target.name(), " ", to_string(dtype)));
+        results.push_back(entry_of(count(*target.rung, instance), cost, with_lines));
+      }
+    }
+  }
+  require(!results.empty(), "no rung of ", operation.name, " takes these dtypes");
+  return {{"device", runtime::kName}, {"results", results}};
+}
+
+}  // namespace
+
+const Operation& choose_ladder(const std::string& name, Selection& selection) {
+  const Address address = address_of(name);
+  require(address.rung == nullptr, "a ladder is a family's or an operation's, not the rung ", name);
+  const Operation& operation =
+      address.operation != nullptr ? *address.operation : address.family->operations.front();
+  if (selection.dtypes.empty()) {
+    selection.dtypes.emplace_back(to_string(usual_dtype(operation.dtypes, selection)));
+  }
+  // By its rungs: an operation's name may be its family's too.
+  for (const Rung* rung : address.family->rungs) {
+    if (dtypes_of(*rung, operation).empty()) continue;
+    selection.names.push_back(concatenate(operation.name, "/", rung->name));
+  }
+  return operation;
+}
+
+CountedRung count(const Rung& rung, Instance& instance) {
+  CountedRung counted{verify(rung, instance), std::nullopt};
+  if (counted.verification.verdict == Verdict::kPassed) counted.profile = profile(rung, instance);
+  return counted;
+}
+
+Json ladder(const Operation& operation, Selection selection, const LadderOptions& options,
+            const Announce& announce) {
+  runtime::require_device();
+  if (runtime::kEmulated) {
+    return counted_ladder(operation, selection, options.lines, announce);
+  }
+  selection.first_case = true;
+  BenchOptions bench;
+  bench.seed = selection.seed;
+  return report(bench, bench_all(selection, bench, {}, announce));
+}
+
+Json counted_rung(const std::string& rung, const Selection& selection) {
+  require(runtime::kEmulated, "the emulator counts; this is the CUDA build");
+  const auto [target, dtype, chosen] = chosen_run(rung, selection, "profile");
+  Instance instance(*target.operation, chosen, dtype, selection.seed);
+  const Cost cost = target.operation->cost(instance.problem());
+  const Json entry = entry_of(count(*target.rung, instance), cost, true);
+  return {{"device", runtime::kName}, {"results", Json::array({entry})}};
+}
+
+}  // namespace ws::harness
