@@ -14,7 +14,7 @@ GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
-.PHONY: help setup demo test lint lint-all sanitize cuda-check clean
+.PHONY: help setup demo test lint lint-all sanitize docs docs-check cuda-check clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1\t/' | expand -t 20
@@ -53,6 +53,17 @@ sanitize: setup  ## Run the C++ tests (no verify shapes) under AddressSanitizer 
 	@$(MAKE) build/ci
 	@echo "sanitize: C++ tests"
 	@$(CTEST) --preset ci
+
+docs:  ## Make the book, a site to read offline: build/docs/html/index.html
+	@tools/setup build docs
+	@$(MAKE) build/emulated TARGET="warpsmith libwarpsmith book_models"
+	@PYTHONPATH=tools:python $(PYTHON) -m book.make
+
+docs-check:  ## Make it, and look at every page in headless Chromium: links, console, widths, search, dark mode
+	@tools/setup test
+	@$(MAKE) docs
+	@$(PYTHON) -m pytest -q tests/book
+	@PYTHONPATH=tools $(PYTHON) -m book.check
 
 cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }

@@ -1,0 +1,1 @@
+"""Makes the book: the site of lessons, sources, operations, results and guides (docs/book.md)."""

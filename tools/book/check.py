@@ -1,0 +1,240 @@
+"""Looks at the site in build/docs/html as a reader does, in headless Chromium.
+
+Usage: PYTHONPATH=tools python -m book.check
+
+No link within the site leads nowhere, nothing is loaded from elsewhere, no page writes an error to
+the console or is wider than the window at 400 and at 1400 pixels, search finds what is there, and
+dark mode is dark. Pictures of some pages are left in build/docs/screenshots.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    sync_playwright,
+)
+from playwright.sync_api import Error as PlaywrightError
+
+ROOT = Path(__file__).resolve().parents[2]
+HTML = ROOT / "build" / "docs" / "html"
+SCREENSHOTS = ROOT / "build" / "docs" / "screenshots"
+
+WIDTHS = (400, 1400)
+HEIGHT = 1000
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# Pages of each kind; the first of a kind stands for the others.
+PICTURED = (
+    "index.html",
+    "pictures.html",
+    "docs/reading.html",
+    "docs/profile.html",
+    "kernels/*/README.html",
+    "kernels/*/rungs/*.html",
+    "operations/*.html",
+)
+SEARCHED = "softmax"
+
+
+# ---- Links ---------------------------------------------------------------------------------------
+
+
+class Links(HTMLParser):
+    """What a page links to, loads, and can be linked to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and "href" in given:
+            self.loaded.append(given["href"])
+        elif "src" in given:
+            self.loaded.append(given["src"])
+
+
+def is_elsewhere(url: str) -> bool:
+    parts = urlsplit(url)
+    return bool(parts.scheme or parts.netloc)
+
+
+def wrong_links(folder: Path) -> Iterator[str]:
+    """A message for each link that leads nowhere, and for what a page takes from elsewhere."""
+    pages = {path: Links(path) for path in sorted(folder.rglob("*.html"))}
+    for path, page in pages.items():
+        name = path.relative_to(folder)
+        for url in page.loaded:
+            if is_elsewhere(url) and not url.startswith("data:"):
+                yield f"{name} loads {url}: the site is to be read with no network"
+        for url in (*page.links, *page.loaded):
+            if is_elsewhere(url):
+                continue
+            parts = urlsplit(url)
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_file():
+                yield f"{name} links to {url}, which is no file"
+                continue
+            page_there = pages.get(target)
+            if parts.fragment and page_there and unquote(parts.fragment) not in page_there.ids:
+                yield f"{name} links to {url}, which has no such place"
+
+
+# ---- In the browser ------------------------------------------------------------------------------
+
+
+WIDENS = """() => {
+  const mayScroll = ".table-wrapper, .highlight, pre, .scroll, .sidebar-drawer, .toc-drawer";
+  const isWide = (e) => e.scrollWidth > e.clientWidth + 1;
+  const wide = [document.documentElement, ...document.querySelectorAll("main, main *")].find(
+    (e) => isWide(e) && !e.closest(mayScroll) && !e.closest("svg") &&
+      (e === document.documentElement || getComputedStyle(e).overflowX !== "visible"));
+  if (!wide) return null;
+  const edge = wide.getBoundingClientRect().left + wide.clientWidth;
+  const cause = [...wide.querySelectorAll("*")].find(
+    (e) => e.getBoundingClientRect().right > edge + 1 && !e.parentElement.closest(mayScroll));
+  const name = (e) => e.tagName.toLowerCase() + " '" + e.textContent.trim().slice(0, 40) + "'";
+  return name(cause || wide);
+}"""
+
+
+class Reader:
+    """A page of a browser, and what it complained about since the last look."""
+
+    def __init__(self, browser: Browser, scheme: str = "light") -> None:
+        self.page: Page = browser.new_page(color_scheme=scheme)
+        self.complaints: list[str] = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"script error: {error}"))
+        self.page.on(
+            "requestfailed", lambda request: self.complaints.append(f"could not load {request.url}")
+        )
+        self.page.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            self.complaints.append(f"asks for {request.url}")
+
+    def look(self, path: Path, width: int = WIDTHS[-1]) -> None:
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.page.goto(path.as_uri(), wait_until="load")
+
+    def widens(self, width: int) -> str | None:
+        """Which element makes the page, or the article in it, wider than the window, if one does.
+        Tables, code and pictures scroll in themselves."""
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        return self.page.evaluate(WIDENS)
+
+
+def wrong_pages(browser: Browser, folder: Path) -> Iterator[str]:
+    reader = Reader(browser)
+    for path in sorted(folder.rglob("*.html")):
+        name = path.relative_to(folder)
+        reader.complaints.clear()
+        reader.look(path)
+        for width in WIDTHS:
+            wide = reader.widens(width)
+            if wide:
+                yield f"{name} is wider than {width} pixels: {wide}"
+        for complaint in reader.complaints:
+            yield f"{name}: {complaint}"
+
+
+def wrong_search(browser: Browser, folder: Path, patience: float = 20_000) -> Iterator[str]:
+    reader = Reader(browser)
+    reader.page.goto((folder / "search.html").as_uri() + f"?q={SEARCHED}")
+    try:
+        reader.page.wait_for_selector("#search-results li a", timeout=patience)
+    except PlaywrightError as error:
+        yield f"search finds nothing for {SEARCHED}: {str(error).splitlines()[0]}"
+    yield from (f"search: {complaint}" for complaint in reader.complaints)
+
+
+def brightness(page: Page) -> float:
+    """Of the page's ground, 0 to 255."""
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    numbers = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    return sum(numbers) / 3
+
+
+def wrong_themes(browser: Browser, folder: Path) -> Iterator[str]:
+    for scheme, is_right in (("light", lambda b: b > 200), ("dark", lambda b: b < 60)):
+        reader = Reader(browser, scheme)
+        reader.look(folder / "index.html")
+        found = brightness(reader.page)
+        if not is_right(found):
+            yield f"{scheme} mode has a ground of brightness {found:.0f} of 255"
+        reader.page.close()
+
+
+def take_pictures(browser: Browser, folder: Path) -> int:
+    """Some pages at each width, light and dark, for people to look at."""
+    shutil.rmtree(SCREENSHOTS, ignore_errors=True)
+    SCREENSHOTS.mkdir(parents=True)
+    taken = 0
+    for scheme in ("light", "dark"):
+        reader = Reader(browser, scheme)
+        for pattern in PICTURED:
+            path = next(iter(sorted(folder.glob(pattern))), None)
+            if path is None:
+                continue
+            name = "-".join(path.relative_to(folder).with_suffix("").parts)
+            for width in WIDTHS:
+                reader.look(path, width)
+                reader.page.screenshot(path=SCREENSHOTS / f"{name}-{width}-{scheme}.png")
+                taken += 1
+        reader.page.close()
+    return taken
+
+
+def browser_path() -> str | None:
+    named = os.environ.get("CHROMIUM")
+    return named or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def main() -> int:
+    if not (HTML / "index.html").exists():
+        print("docs-check: no site in build/docs/html: `make docs` makes it")
+        return 1
+    path = browser_path()
+    if path is None:
+        print(f"docs-check: no {', '.join(BROWSERS)} on PATH; the variable CHROMIUM may name one")
+        return 1
+    wrong = list(wrong_links(HTML))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        for looked in (wrong_pages, wrong_search, wrong_themes):
+            wrong += looked(browser, HTML)
+        taken = take_pictures(browser, HTML)
+        browser.close()
+    for message in wrong:
+        print(f"docs-check: {message}")
+    count = len(list(HTML.rglob("*.html")))
+    print(
+        f"docs-check: {count} pages, {len(wrong)} wrong; {taken} pictures in "
+        f"{SCREENSHOTS.relative_to(ROOT)}"
+    )
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
