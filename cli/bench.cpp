@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/drawing.hpp"
 #include "cli/figures.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -55,6 +56,21 @@ std::string figures(const harness::BenchGroup& group) {
     text += fmt::format("{} {}: {}\n", to_string(m.verdict), m.name, m.reason);
   }
   return text;
+}
+
+std::string bars(const harness::BenchGroup& group) {
+  std::vector<Bar> rows;
+  for (const harness::Measurement& m : group.measurements) {
+    if (m.runs == 0 || m.verdict != harness::Verdict::kPassed) continue;
+    rows.push_back({m.name, m.rate, m.rate, fmt::format("{:.1f} us", m.median),
+                    m.role != harness::Role::kRung});
+  }
+  std::vector<Mark> marks = {{group.ceiling, "ceiling"}};
+  if (const harness::Measurement* peer = group.fastest(harness::Role::kPeer)) {
+    marks.insert(marks.begin(), {peer->rate, peer->name});
+  }
+  const std::string drawn = chart(rows, marks);
+  return drawn.empty() ? drawn : fmt::format("\nhow fast, the longer the better\n{}", drawn);
 }
 
 bool all_good(const std::vector<harness::BenchGroup>& groups) {

@@ -163,6 +163,9 @@ std::string Table::text() const {
 }
 
 void print(const std::string& text) { fmt::print("{}", text); }
-void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
+void print_json(const Json& json) {
+  // What somebody's program printed need not be text.
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
 
 }  // namespace ws::cli

@@ -24,13 +24,16 @@ void add_show(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_ladder(CLI::App& app, int& exit_code);
+void add_try(CLI::App& app, int& exit_code);
 void add_resources(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_plot(CLI::App& app, int& exit_code);
+void add_learn(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
 
 std::vector<std::string_view> dtype_names(DTypes dtypes);
 

@@ -1,12 +1,11 @@
 // warpsmith ladder: all rungs of an operation on one problem, from the lowest up.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "cli/command.hpp"
-#include "cli/drawing.hpp"
 #include "cli/figures.hpp"
+#include "cli/ladder_table.hpp"
 #include "harness/emulated_case.hpp"
 #include "harness/profile.hpp"
 #include "harness/verify.hpp"
@@ -23,36 +22,6 @@ struct LadderArguments {
   bool as_json = false;
 };
 
-std::string compact(double value) {
-  if (value < 1e4) return fmt::format("{:.0f}", value);
-  if (value < 1e7) return fmt::format("{:.0f}k", value * 1e-3);
-  return fmt::format("{:.0f}M", value * 1e-6);
-}
-
-// Why one rung beats another that moves as many bytes.
-struct Seen {
-  std::string sectors;  // a request
-  std::string ways;     // of bank conflicts
-  double cost = 0;      // clocks
-  double ideal_cost = 0;
-};
-Seen seen(const Rung& rung, harness::Instance& instance, Json& result) {
-  const Profile profile = harness::profile(rung, instance);
-  Json json = harness::to_json(profile);
-  json.erase("lines");
-  result["profile"] = json;
-  Seen seen;
-  seen.cost = profile.cost();
-  seen.ideal_cost = profile.ideal_cost();
-  if (profile.sectors_a_request() > 0) {
-    seen.sectors = fmt::format("{:.1f}", profile.sectors_a_request());
-    const std::string ideal = fmt::format("{:.1f}", profile.ideal_sectors_a_request());
-    if (ideal != seen.sectors) seen.sectors += fmt::format(" ({})", ideal);
-  }
-  if (profile.wavefronts() > 0) seen.ways = fmt::format("{:.2f}", profile.ways());
-  return seen;
-}
-
 int emulated_ladder(std::span<const Target> targets, const LadderArguments& arguments) {
   const Operation& operation = *targets.front().operation;
   const harness::Selection& selection = arguments.problems.selection;
@@ -64,16 +33,8 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
     for (const Case& chosen : selection.of(operation, {&standard, 1})) {
       harness::Instance instance(operation, chosen, dtype, selection.seed);
       const Cost cost = operation.cost(instance.problem());
-      Table table({{"rung"},
-                   {"error", true},
-                   {"traffic", true},
-                   {"warp ops", true},
-                   {"barriers", true},
-                   {"sectors", true},
-                   {"ways", true},
-                   {"idea"}});
+      std::vector<LadderRow> rows;
       std::vector<std::string> notes;
-      std::vector<Bar> bars;
       for (const Target& target : targets) {
         if (!target.dtypes.has(dtype)) continue;
         progress.show(fmt::format("{} {}", target.name(), to_string(dtype)));
@@ -88,20 +49,19 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
         const bool good = r.verdict == harness::Verdict::kPassed;
         if (!good) notes.push_back(fmt::format("failed {}: {}", target.rung->name, r.reason));
         failed = failed || !good;
-        const Seen columns = good ? seen(*target.rung, instance, results.back()) : Seen{};
+        LadderRow row{.name = std::string(target.rung->name),
+                      .error = good ? fmt::format("{:.1e}", r.error) : "FAILED",
+                      .counts = r.counts,
+                      .profile = {},
+                      .idea = std::string(target.rung->idea) +
+                              (target.rung->deterministic ? "" : " (not deterministic)")};
         if (good) {
-          bars.push_back({std::string(target.rung->name), columns.cost, columns.ideal_cost,
-                          compact(columns.cost)});
+          row.profile = harness::profile(*target.rung, instance);
+          Json json = harness::to_json(*row.profile);
+          json.erase("lines");
+          results.back()["profile"] = json;
         }
-        const auto count = [&](const char* name) { return static_cast<double>(r.counts[name]); };
-        const double moved =
-            count("global_load_bytes") + count("global_store_bytes") + count("async_bytes");
-        table.add({std::string(target.rung->name), good ? fmt::format("{:.1e}", r.error) : "FAILED",
-                   fmt::format("{:.2f}", moved / std::max(cost.bytes, 1.0)),
-                   compact(count("warp_instructions")), compact(count("barriers")), columns.sectors,
-                   columns.ways,
-                   std::string(target.rung->idea) +
-                       (target.rung->deterministic ? "" : " (not deterministic)")});
+        rows.push_back(std::move(row));
       }
       progress.show("");
       if (arguments.as_json) continue;
@@ -109,34 +69,13 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
           "{} in the emulator\ntraffic 1: the {}{:.4g} KB that must move; sectors a "
           "request (ideal); ways of bank conflicts\n",
           instance.problem().describe(), cost.at_most ? "at most " : "", cost.bytes * 1e-3));
-      print(table.text());
-      if (const std::string drawn = chart(bars); !drawn.empty()) {
-        print(
-            "\nclocks of one SM's memory pipes: █ needed, ░ added by strides and bank conflicts\n" +
-            drawn);
-      }
+      print(ladder_text(cost, rows));
       for (const std::string& note : notes) print(note + "\n");
       print("\n");
     }
   }
   if (arguments.as_json) print_json(Json{{"device", "emulator"}, {"results", results}});
   return failed ? kFailed : kOk;
-}
-
-// Of what was timed each contender's rate, beside the fastest peer's and the ceiling.
-std::string bars_of(const harness::BenchGroup& group) {
-  std::vector<Bar> bars;
-  for (const harness::Measurement& m : group.measurements) {
-    if (m.runs == 0 || m.verdict != harness::Verdict::kPassed) continue;
-    bars.push_back({m.name, m.rate, m.rate, fmt::format("{:.1f} us", m.median),
-                    m.role != harness::Role::kRung});
-  }
-  std::vector<Mark> marks = {{group.ceiling, "ceiling"}};
-  if (const harness::Measurement* peer = group.fastest(harness::Role::kPeer)) {
-    marks.insert(marks.begin(), {peer->rate, peer->name});
-  }
-  const std::string drawn = chart(bars, marks);
-  return drawn.empty() ? drawn : fmt::format("\nhow fast, the longer the better\n{}", drawn);
 }
 
 int run_ladder(LadderArguments& arguments) {
@@ -170,7 +109,7 @@ int run_ladder(LadderArguments& arguments) {
   options.seed = selection.seed;
   const std::vector<harness::BenchGroup> groups =
       harness::bench_all(selection, options, [&](const harness::BenchGroup& group) {
-        if (!arguments.as_json) print(figures(group) + bars_of(group) + "\n");
+        if (!arguments.as_json) print(figures(group) + bars(group) + "\n");
       });
   if (arguments.as_json) print(harness::report_text(harness::report(options, groups)));
   return all_good(groups) ? kOk : kFailed;

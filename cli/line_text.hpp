@@ -13,6 +13,11 @@ using harness::remarks_on;
 using harness::short_place;
 using harness::source_of;
 
+// What a profile adds up to; empty where it saw no memory.
+std::string totals_text(const Profile& profile);
+// A row of numbers for each of the dearest lines, and below it the source and what there is to say.
+std::string lines_text(const Profile& profile, std::string_view family, size_t most);
+
 // A rung on a small problem: its three dearest lines; none where it takes no small problem.
 struct Worst {
   std::string problem;

@@ -25,11 +25,14 @@ int main(int argc, char** argv) {
   ws::cli::add_ladder(app, exit_code);
   ws::cli::add_profile(app, exit_code);
   ws::cli::add_trace(app, exit_code);
+  ws::cli::add_try(app, exit_code);
   ws::cli::add_resources(app, exit_code);
   ws::cli::add_compare(app, exit_code);
   ws::cli::add_report(app, exit_code);
   ws::cli::add_plot(app, exit_code);
+  ws::cli::add_learn(app, exit_code);
   ws::cli::add_doctor(app, exit_code);
+  ws::cli::add_run(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/command.hpp"
+#include "cli/ladder_table.hpp"
 #include "cli/line_text.hpp"
 #include "harness/emulated_case.hpp"
 #include "harness/profile.hpp"
@@ -24,23 +25,6 @@ struct ProfileArguments {
   int lines = 12;
   bool as_json = false;
 };
-
-std::string compact(double value) {
-  if (value < 1e4) return fmt::format("{:.0f}", value);
-  if (value < 1e7) return fmt::format("{:.0f}k", value * 1e-3);
-  return fmt::format("{:.0f}M", value * 1e-6);
-}
-
-std::string bytes_text(uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (value < 1e4) return fmt::format("{} B", bytes);
-  if (value < 1e7) return fmt::format("{:.1f} KB", value * 1e-3);
-  return fmt::format("{:.1f} MB", value * 1e-6);
-}
-
-std::string ratio(uint64_t a, uint64_t b) {
-  return b == 0 ? "" : fmt::format("{:.1f}", static_cast<double>(a) / static_cast<double>(b));
-}
 
 // Registers as a CUDA build's `resources --json` knows them, by the order of the rung's launches.
 void add_registers(const std::string& file, const std::string& rung, DType dtype,
@@ -76,76 +60,6 @@ std::string launch_text(const KernelResources& launch) {
   if (limits.by_registers >= 0) text += fmt::format(", {} by registers", limits.by_registers);
   return text + fmt::format(": {:.0f} %{}\n", 100 * limits.occupancy,
                             launch.registers < 0 ? " (registers unknown)" : "");
-}
-
-std::string totals_text(const Profile& profile) {
-  std::string text;
-  if (profile.requests() > 0) {
-    text += fmt::format(
-        "global: {} requests, {} sectors ({} would do); each once: {} read, {} "
-        "written\n",
-        compact(static_cast<double>(profile.requests())),
-        compact(static_cast<double>(profile.sectors())),
-        compact(static_cast<double>(profile.ideal_sectors())),
-        bytes_text(32 * profile.unique_read_sectors),
-        bytes_text(32 * profile.unique_written_sectors));
-  }
-  if (profile.wavefronts() > 0) {
-    text += fmt::format("shared: {} wavefronts ({} without bank conflicts), {:.2f} ways\n",
-                        compact(static_cast<double>(profile.wavefronts())),
-                        compact(static_cast<double>(profile.ideal_wavefronts())), profile.ways());
-  }
-  return text;
-}
-
-// A row of numbers for each line, and below it the source and what there is to say.
-std::string lines_text(const Profile& profile, std::string_view family, size_t most) {
-  constexpr size_t kWidth = 100;
-  Table table({{"cost", true},
-               {"instruction"},
-               {"warp ops", true},
-               {"lanes", true},
-               {"sectors", true},
-               {"ideal", true},
-               {"asked", true},
-               {"moved", true},
-               {"ways", true}});
-  const double all = std::max(profile.cost(), 1.0);
-  const size_t shown = std::min(most, profile.lines.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const ProfileLine& line = profile.lines[i];
-    // The names of copies are long, and say nothing more.
-    std::string operation = line.place.operation;
-    if (operation.starts_with("cp.async.bulk.")) operation.erase(0, 9);
-    const bool moves = line.requests > 0;
-    table.add({fmt::format("{:.0f} %", 100 * line.cost() / all), operation.substr(0, 18),
-               compact(static_cast<double>(line.warp_instructions)),
-               line.by_one_thread ? "1.0" : ratio(line.active_lanes, line.warp_instructions),
-               moves ? ratio(line.sectors, line.requests) : "",
-               moves ? ratio(line.ideal_sectors, line.requests) : "",
-               moves ? bytes_text(line.asked_bytes) : "",
-               moves ? bytes_text(32 * line.sectors) : "",
-               ratio(line.wavefronts, line.ideal_wavefronts)});
-  }
-  std::istringstream rows(table.text());
-  std::string text;
-  std::string row;
-  std::getline(rows, row);
-  text += row + "\n";
-  for (size_t i = 0; i < shown && std::getline(rows, row); ++i) {
-    text += row + "\n";
-    std::vector<std::string> below = remarks_on(profile.lines[i]);
-    const ProfilePlace& place = profile.lines[i].place;
-    below.insert(below.begin(), short_place(place, family) + "  " + source_of(place));
-    for (const std::string& remark : below) {
-      text += ("      " + remark).substr(0, kWidth) + "\n";
-    }
-  }
-  if (shown < profile.lines.size()) {
-    text += fmt::format("... and {} more: --lines {}\n", profile.lines.size() - shown,
-                        profile.lines.size());
-  }
-  return text;
 }
 
 int run_profile(ProfileArguments& arguments) {

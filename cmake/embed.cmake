@@ -2,8 +2,8 @@
 # left alone, so that nothing is compiled again for it.
 
 # What is first is shown first: of a heavy rung the header that tells it, not the unit with its row.
-foreach(pattern kernels/*/*.cuh kernels/*/*.cu kernels/*/*.hpp include/warpsmith/*/*.hpp catalogue/seed-kernels.tsv
-                report/*.css)
+foreach(pattern kernels/*/*.cuh kernels/*/*.cu kernels/*/*.hpp kernels/*/start/*.cu.in include/warpsmith/*/*.hpp
+                own_kernel/driver.cuh catalogue/seed-kernels.tsv report/*.css learn/check.hpp learn/*/*)
   file(GLOB found RELATIVE ${ROOT} ${ROOT}/${pattern})
   list(APPEND files ${found})
 endforeach()

@@ -41,20 +41,29 @@ const char* to_string(Fault fault);
 
 class FaultError : public Error {
  public:
-  FaultError(Fault fault, int64_t block, int thread, std::string message, ErrorContext context)
+  FaultError(Fault fault, int64_t block, int thread, std::string message, ErrorContext context,
+             Place place = {})
       : Error(std::move(message), std::move(context)),
         fault_(fault),
         block_(block),
-        thread_(thread) {}
+        thread_(thread),
+        place_(place) {}
   Fault fault() const { return fault_; }
   int64_t block() const { return block_; }
   int thread() const { return thread_; }
+  Place place() const { return place_; }  // line 0: not known
 
  private:
   Fault fault_;
   int64_t block_;
   int thread_;
+  Place place_;
 };
+
+// Called with each fault before it is thrown, where it is set: for programs that end there, because
+// their kernels are compiled with nothing to unwind (cuda_file/).
+using FaultHandler = void (*)(const FaultError& fault);
+extern constinit FaultHandler fault_handler;
 
 // Throws a FaultError that carries the current block, thread and launch.
 [[noreturn]] void fail(Fault fault, const std::string& message);
@@ -321,6 +330,12 @@ void write_shared(void* pointer, const void* source, size_t bytes, const char* o
 bool read_shared_row(const void* pointer, size_t bytes, const char* operation);
 void load_shared(void* registers, const void* shared, size_t bytes);   // ld.shared
 void store_shared(void* shared, const void* registers, size_t bytes);  // st.shared
+// ... a store that the program makes itself, as those to global memory (global_memory.hpp)
+void begin_store_shared(const void* shared, size_t bytes);
+void end_store_shared(const void* shared, const void* before, size_t bytes);
+// ... atom.shared, as begin_atomic() and end_atomic(): atomics do not race with each other
+void begin_atomic_shared(const void* shared, size_t bytes, const char* operation);
+void end_atomic_shared(const void* shared, bool changed);
 // ... reads by the async proxy (wgmma, bulk and tensor stores): also fails where an ordinary store
 // was not followed by its thread's fence.proxy.async
 void read_shared_async(const void* pointer, size_t bytes, const char* operation);

@@ -359,7 +359,8 @@ struct Who {
 }
 
 bool both_strong(const Cell& cell, Manner manner) {
-  return cell.manner() == Manner::kStrong && manner == Manner::kStrong;
+  const auto is_strong = [](Manner m) { return m == Manner::kStrong || m == Manner::kMixed; };
+  return is_strong(cell.manner()) && is_strong(manner);
 }
 
 // Calls visit(number of the word, the bytes of it that the access has, the word's address); kLocks:
@@ -533,9 +534,11 @@ void write_global(const void* global, const void* source, size_t bytes, Manner m
   note_write(me, memory_of(me).find(number(global)), global, source, bytes, manner, operation);
 }
 
-void load_global_checked(void* registers, const void* global, size_t bytes, bool read_only) {
+namespace {
+
+void load(void* registers, const void* global, size_t bytes, Manner manner) {
   Thread& me = self();
-  const char* const operation = read_only ? "ld.global.nc" : "ld.global";
+  const char* const operation = manner == Manner::kReadOnly ? "ld.global.nc" : "ld.global";
   maybe_preempt();
   const Region* region = checked_region(me, global, bytes, bytes, false, operation);
   profile_global(operation, global, bytes);
@@ -549,7 +552,6 @@ void load_global_checked(void* registers, const void* global, size_t bytes, bool
       }
     }
   } else {
-    const Manner manner = read_only ? Manner::kReadOnly : Manner::kWeak;
     note_read(me, region, global, bytes, manner, operation);
     watch_for_spins(global, operation);
   }
@@ -559,18 +561,46 @@ void load_global_checked(void* registers, const void* global, size_t bytes, bool
   maybe_preempt();
 }
 
-void store_global(void* global, const void* registers, size_t bytes) {
-  constexpr const char* kOperation = "st.global";
-  Thread& me = self();
+}  // namespace
+
+void load_global_checked(void* registers, const void* global, size_t bytes, bool read_only) {
+  load(registers, global, bytes, read_only ? Manner::kReadOnly : Manner::kWeak);
+}
+
+void load_global_beside_atomics(void* registers, const void* global, size_t bytes) {
+  load(registers, global, bytes, Manner::kMixed);
+}
+
+namespace {
+
+constexpr const char* kStore = "st.global";
+
+const Region* count_store(Thread& me, const void* global, size_t bytes) {
   maybe_preempt();
-  const Region* region = checked_region(me, global, bytes, bytes, true, kOperation);
-  require_no_accumulators(me, registers, bytes, kOperation);
-  profile_global(kOperation, global, bytes);
-  note_write(me, region, global, registers, bytes, Manner::kWeak, kOperation);
+  const Region* region = checked_region(me, global, bytes, bytes, true, kStore);
+  profile_global(kStore, global, bytes);
   me.looks = 0;
   count(Count::kGlobalStores);
   count(Count::kGlobalStoreBytes, bytes);
+  return region;
+}
+
+}  // namespace
+
+void store_global(void* global, const void* registers, size_t bytes) {
+  Thread& me = self();
+  const Region* region = count_store(me, global, bytes);
+  require_no_accumulators(me, registers, bytes, kStore);
+  note_write(me, region, global, registers, bytes, Manner::kWeak, kStore);
   std::memcpy(global, registers, bytes);
+}
+
+void begin_store_global(const void* global, size_t bytes) { count_store(self(), global, bytes); }
+
+void end_store_global(const void* global, const void* before, size_t bytes) {
+  const Thread& me = self();
+  // Whether the store changed anything is the same from both sides.
+  note_write(me, memory_of(me).find(number(global)), global, before, bytes, Manner::kWeak, kStore);
 }
 
 // ---- Strong accesses ---------------------------------------------------------------------------
@@ -620,15 +650,24 @@ void acquire(Thread& me, Reach reach) {
 
 }  // namespace
 
+void leave_at(const void* address) {
+  const Thread& me = self();
+  if (!me.order) return;
+  const Fenced& flags = me.order->flags;
+  pass_on(memory_of(me), me, address, flags.released, flags.released_in_block, false);
+}
+
+void look_at(const void* address) {
+  Thread& me = self();
+  look(memory_of(me), me, address);
+}
+
 void begin_atomic(const void* address, size_t bytes, const char* operation) {
   Thread& me = self();
   maybe_preempt();
   const Region* region = checked_region(me, address, bytes, bytes, true, operation);
   profile_atomic(operation, address, bytes);
-  if (me.order) {
-    const Fenced& flags = me.order->flags;
-    pass_on(memory_of(me), me, address, flags.released, flags.released_in_block, false);
-  }
+  leave_at(address);
   count(Count::kAtomics);
   // What is noted and what happens to the word are one, also to other host threads.
   GlobalMemory& memory = memory_of(me);
@@ -644,12 +683,14 @@ void end_atomic(const void* address, bool changed, bool returns) {
   memory_of(me).lock_of(number(address) / 4 * 4).unlock();
   if (changed) count_progress();
   if (returns) {
-    look(memory_of(me), me, address);
+    look_at(address);
     if (!changed) watch_for_spins(address, "atom.global");
   }
   if (changed) me.looks = 0;
   maybe_preempt();
 }
+
+void acquire_observed() { acquire(self(), Reach::kDevice); }
 
 void load_strong(void* registers, const void* global, size_t bytes, std::optional<Reach> acquired) {
   const char* const operation = acquired ? "ld.acquire" : "ld.relaxed";

@@ -32,7 +32,13 @@ GlobalMemoryOfLaunch global_memory_of_launch(const Options& options);
 
 // ld.global, .nc where nothing may write while the kernel runs; st.global.
 void load_global_checked(void* registers, const void* global, size_t bytes, bool read_only);
+// ld.global that does not race with atomics: what CUDA's own guide does before a compare-and-swap.
+void load_global_beside_atomics(void* registers, const void* global, size_t bytes);
 void store_global(void* global, const void* registers, size_t bytes);
+// A store that the program makes itself: what to look at before it, and after it, of the bytes that
+// were there `before` (null: not known). In between nothing of the emulator is called.
+void begin_store_global(const void* global, size_t bytes);
+void end_store_global(const void* global, const void* before, size_t bytes);
 
 // Where this host thread may load without a further look: tensors of its launch that no kernel
 // writes, as it came by them.
@@ -67,6 +73,7 @@ enum class Manner : uint8_t {
   kReadOnly,  // ld.global.nc
   kStrong,    // atomics, relaxed, acquire and release: they do not race with each other
   kAsync,     // copies, by the async proxy
+  kMixed,     // ordinary loads that atomics may come between: old = *address; do atomicCAS ...
 };
 // What works for the running thread's block and reads for it.
 struct Stream {
@@ -87,6 +94,12 @@ enum class Reach { kBlock, kDevice };
 // before it, and after it, where it `changed` something and the caller learns the old value.
 void begin_atomic(const void* address, size_t bytes, const char* operation);
 void end_atomic(const void* address, bool changed, bool returns);
+// What atomics pass on beside their values, also those in shared memory: what the thread has fenced
+// goes to the address before the change, what others have left there is seen after it.
+void leave_at(const void* address);
+void look_at(const void* address);
+// The thread comes after what it has looked at by strong accesses, as if a fence came here.
+void acquire_observed();
 // ld.relaxed, ld.acquire; st.relaxed, st.release.
 void load_strong(void* registers, const void* global, size_t bytes, std::optional<Reach> acquire);
 void store_strong(void* global, const void* registers, size_t bytes, std::optional<Reach> release);

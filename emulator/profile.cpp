@@ -294,12 +294,10 @@ class Collector {
   }
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
-  ~Collector() {
-    const std::lock_guard lock(mutex());
-    std::erase(all(), this);
-  }
+  ~Collector() = delete;
   static Collector& mine() {
-    thread_local Collector collector;
+    // What a thread has counted is asked for after its end too: of the main one as a program ends.
+    thread_local Collector& collector = *new Collector;
     return collector;
   }
   static std::mutex& mutex() {
@@ -307,7 +305,7 @@ class Collector {
     return instance;
   }
   static std::vector<Collector*>& all() {
-    // Never destroyed: helpers leave it as they end, after the program's statics have gone.
+    // Never destroyed, as what it lists.
     static auto& instance = *new std::vector<Collector*>;
     return instance;
   }

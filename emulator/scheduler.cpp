@@ -52,6 +52,7 @@ class StackAllocator {
 }  // namespace
 
 constinit thread_local Thread* current_thread = nullptr;
+constinit FaultHandler fault_handler = nullptr;
 
 Scheduler& Scheduler::of_this_host_thread() {
   thread_local Scheduler instance;
@@ -352,8 +353,10 @@ FaultError make_fault(Fault fault, const Thread& thread, const std::string& mess
       concatenate(thread.place.line() != 0 ? to_string(thread.place) + ", " : "", "block ",
                   thread.block->index, ", thread ", thread.index, thread.waiting_for ? ", in " : "",
                   thread.waiting_for ? thread.waiting_for : "", " (emulator)");
-  return {fault, thread.block->index, thread.index, concatenate(to_string(fault), ": ", message),
-          context};
+  FaultError made(fault, thread.block->index, thread.index,
+                  concatenate(to_string(fault), ": ", message), context, thread.place);
+  if (fault_handler != nullptr) fault_handler(made);
+  return made;
 }
 
 namespace {

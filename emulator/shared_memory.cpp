@@ -7,6 +7,7 @@
 #include <new>
 
 #include "emulator/async.hpp"
+#include "emulator/global_memory.hpp"
 #include "emulator/scheduler.hpp"
 
 #if WS_ASAN
@@ -315,17 +316,28 @@ bool read_shared_row(const void* pointer, size_t bytes, const char* operation) {
   return !nothing;
 }
 
+namespace {
+
+constexpr const char* kStore = "shared store";
+
+// What a store leaves behind, beside its bytes.
+void note_store(const SharedBytes& place, bool changes, const char* operation) {
+  const bool known = all_plain(state_of(place), place.bytes);
+  if (!known) {
+    require_free(place, operation);
+    std::memset(state_of(place), kWritten, place.bytes);
+  }
+  race_write(place, operation, !known || changes);
+  set_writer(place, writer_of(self()));
+}
+
+}  // namespace
+
 void write_shared(void* pointer, const void* source, size_t bytes, const char* operation) {
   maybe_preempt();
   self().looks = 0;
-  const SharedBytes place = place_of(pointer, bytes, operation);
-  const bool known = all_plain(state_of(place), bytes);
-  if (!known) {
-    require_free(place, operation);
-    std::memset(state_of(place), kWritten, bytes);
-  }
-  race_write(place, operation, !known || std::memcmp(pointer, source, bytes) != 0);
-  set_writer(place, writer_of(self()));
+  note_store(place_of(pointer, bytes, operation), std::memcmp(pointer, source, bytes) != 0,
+             operation);
   std::memcpy(pointer, source, bytes);
   maybe_preempt();
 }
@@ -340,8 +352,42 @@ void load_shared(void* registers, const void* shared, size_t bytes) {
 }
 
 void store_shared(void* shared, const void* registers, size_t bytes) {
-  write_shared(shared, registers, bytes, "shared store");
+  write_shared(shared, registers, bytes, kStore);
   count(Count::kSharedStoreBytes, bytes);
+}
+
+void begin_store_shared(const void* shared, size_t bytes) {
+  maybe_preempt();
+  self().looks = 0;
+  const SharedBytes place = place_of(shared, bytes, kStore);
+  if (!all_plain(state_of(place), bytes)) require_free(place, kStore);
+  count(Count::kSharedStoreBytes, bytes);
+}
+
+void end_store_shared(const void* shared, const void* before, size_t bytes) {
+  note_store(place_of(shared, bytes, kStore),
+             before == nullptr || std::memcmp(shared, before, bytes) != 0, kStore);
+}
+
+void begin_atomic_shared(const void* shared, size_t bytes, const char* operation) {
+  maybe_preempt();
+  const SharedBytes place = place_of(shared, bytes, operation);
+  require_written(place, operation);
+  require_free(place, operation);
+  race_atomic(place, operation);
+  leave_at(shared);
+  count(Count::kAtomics);
+}
+
+void end_atomic_shared(const void* shared, bool changed) {
+  look_at(shared);
+  if (changed) {
+    count_progress();
+    self().looks = 0;
+  } else {
+    watch_for_spins(shared, "atom.shared");
+  }
+  maybe_preempt();
 }
 
 void read_shared_async(const void* pointer, size_t bytes, const char* operation) {

@@ -152,7 +152,7 @@ void race_read(const SharedBytes& at, const char* operation) {
   const PackedPlace place = who.me.place;
   each_word<Leaves::kRead>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
     check_read(who, word, number, bytes, operation);
-    note_read(who, word, {who.me.epoch, who.actor, bytes, place});
+    note_read(who, word, {who.me.epoch, who.actor, bytes, false, place});
   });
 }
 
@@ -162,7 +162,20 @@ void race_write(const SharedBytes& at, const char* operation, bool changes) {
   const PackedPlace place = who.me.place;
   each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
     check_write(who, word, number, bytes, operation, changes, false);
-    note_write(word, {who.me.epoch, who.actor, bytes, place});
+    note_write(word, {who.me.epoch, who.actor, bytes, false, place});
+  });
+}
+
+void race_atomic(const SharedBytes& at, const char* operation) {
+  if (off(at)) return;
+  const Who who;
+  const PackedPlace place = who.me.place;
+  each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t number, uint8_t bytes) {
+    check_write(who, word, number, bytes, operation, !word.write.atomic, false);
+    // An ordinary write stays known until somebody else comes after it.
+    if (word.write.atomic || word.write.actor != who.actor || word.write.epoch < who.oldest) {
+      note_write(word, {who.me.epoch, who.actor, bytes, true, place});
+    }
   });
 }
 
@@ -188,7 +201,7 @@ void race_note_read(const SharedBytes& at, uint32_t actor, uint32_t epoch) {
   const uint16_t name = name_of(actor);
   const PackedPlace place = who.me.place;
   each_word<Leaves::kRead>(at, [&](RaceWord& word, size_t, uint8_t bytes) {
-    note_read(who, word, {epoch, name, bytes, place});
+    note_read(who, word, {epoch, name, bytes, false, place});
   });
 }
 
@@ -199,7 +212,7 @@ void race_note_write(const SharedBytes& at, uint32_t actor, uint32_t epoch) {
       static_cast<uint16_t>(static_cast<uint32_t>(at.block.cluster_rank) * kActorsOfBlock + actor);
   const PackedPlace place = self().place;
   each_word<Leaves::kWrite>(at, [&](RaceWord& word, size_t, uint8_t bytes) {
-    note_write(word, {epoch, name, bytes, place});
+    note_write(word, {epoch, name, bytes, false, place});
   });
 }
 

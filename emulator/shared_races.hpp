@@ -11,6 +11,7 @@ struct RaceCell {
   uint32_t epoch;
   uint16_t actor;  // and its block's rank in the cluster
   uint8_t bytes;   // of the word: a set
+  bool atomic;     // does not race with its like
   PackedPlace place;
 };
 
@@ -35,6 +36,7 @@ struct SharedBytes {
 // the access. A store that changes no byte conflicts with no other store: `changes` false.
 void race_read(const SharedBytes& at, const char* operation);
 void race_write(const SharedBytes& at, const char* operation, bool changes = true);
+void race_atomic(const SharedBytes& at, const char* operation);
 // Only the first, for what comes later or another actor does; only the second.
 void race_check_read(const SharedBytes& at, const char* operation);
 void race_check_write(const SharedBytes& at, const char* operation);

@@ -13,9 +13,14 @@ namespace ws::harness {
 Case emulated_case(const Operation& operation, std::span<const Target> targets, DType dtype,
                    const CaseLimits& limits) {
   const Cases cases = operation.cases();
-  Case best = cases.smoke.front();
+  return emulated_case(operation, cases.verify, cases.smoke.front(), targets, dtype, limits);
+}
+
+Case emulated_case(const Operation& operation, std::span<const Case> cases, const Case& otherwise,
+                   std::span<const Target> targets, DType dtype, const CaseLimits& limits) {
+  Case best = otherwise;
   std::pair<int64_t, double> best_rank{-1, 0};
-  for (const Case& chosen : cases.verify) {
+  for (const Case& chosen : cases) {
     if (chosen.offset != 0 || chosen.padding != 0) continue;
     const AnyCall call(make_problem(operation, chosen, dtype));
     const Cost cost = operation.cost(call.problem());

@@ -18,6 +18,9 @@ struct CaseLimits {
 // of the targets' rungs take, and of those the largest.
 Case emulated_case(const Operation& operation, std::span<const Target> targets, DType dtype,
                    const CaseLimits& limits = {});
+// The same of another list; `otherwise` where none of it is small.
+Case emulated_case(const Operation& operation, std::span<const Case> cases, const Case& otherwise,
+                   std::span<const Target> targets, DType dtype, const CaseLimits& limits = {});
 
 // A small problem with work for whole warps in every direction, 128 of each extent, if the rung
 // takes it: else one of the verify list.

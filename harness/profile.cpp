@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -31,8 +32,12 @@ std::string short_place(const ProfilePlace& place, std::string_view family) {
 std::string source_of(const ProfilePlace& place) {
   const auto files = embedded_files();
   const auto at = std::ranges::find(files, place.file, &EmbeddedFile::path);
-  if (at == files.end()) return {};
-  std::istringstream stream{std::string(at->text)};
+  std::stringstream stream;
+  if (at != files.end()) {
+    stream << at->text;
+  } else {  // a file of the user's
+    stream << std::ifstream(place.file).rdbuf();
+  }
   std::string line;
   for (int i = 0; i < place.line; ++i) std::getline(stream, line);
   const size_t first = line.find_first_not_of(' ');

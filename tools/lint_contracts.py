@@ -18,6 +18,8 @@ OUTSIDE_THE_DEVICE_LAYER = [
     (r"\b__CUDA_ARCH__\b", "__CUDA_ARCH__: only include/warpsmith/ asks for it"),
     (r"\bextern\s+__shared__", "extern __shared__: declare SharedStorage"),
 ]
+# The device layer, and CUDA files as others write them: `warpsmith run` takes those.
+SPEAKS_CUDA = ("include/warpsmith/", "learn/", "tests/cuda_file/")
 IN_THE_LIBRARY = [
     (r"\bf?printf\s*\(", "printf: return it, or throw ws::Error"),
     (r"\bexit\s*\(", "exit: throw ws::Error"),
@@ -152,7 +154,7 @@ def check_file(root: Path, name: str) -> Iterator[Problem]:
         return  # a picture
     yield from check_lines(text, IN_ANY_FILE)
     if path.suffix in SOURCES:
-        if not name.startswith("include/warpsmith/"):
+        if not name.startswith(SPEAKS_CUDA):
             yield from check_lines(code_only(text), OUTSIDE_THE_DEVICE_LAYER)
         if name.startswith(LIBRARY):
             yield from check_lines(code_only(text), IN_THE_LIBRARY)

@@ -1,9 +1,7 @@
 // Runs the program and looks at what it prints and returns.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,10 +13,11 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/program.hpp"
 
 namespace {
 
@@ -28,66 +27,11 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
-
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// The program lies beside this test.
-std::string program() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "warpsmith").string();
-}
-
-// Calls program ARGUMENTS... with both outputs in files.
-Outcome warpsmith(std::vector<std::string> arguments) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("warpsmith_cli_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  const std::string out = folder / "out";
-  const std::string err = folder / "err";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), kFlags, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kFlags, 0600);
-  arguments.insert(arguments.begin(), program());
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  Outcome outcome;
-  if (posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ) == 0) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  }
-  posix_spawn_file_actions_destroy(&actions);
-  outcome.out = read_file(out);
-  outcome.err = read_file(err);
-  std::filesystem::remove_all(folder);
-  return outcome;
-}
-
-// In characters: the first byte of each is no 10xxxxxx.
-size_t longest_line(const std::string& text) {
-  size_t longest = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const auto characters =
-        std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; });
-    longest = std::max(longest, static_cast<size_t>(characters));
-  }
-  return longest;
-}
+using ws::tests::longest_line;
+using ws::tests::Outcome;
+using ws::tests::program;
+using ws::tests::read_file;
+using ws::tests::warpsmith;
 
 TEST(Cli, HelpNamesTheVerbsAndExitCodes) {
   const Outcome help = warpsmith({"--help"});

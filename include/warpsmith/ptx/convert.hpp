@@ -72,7 +72,7 @@ using FloatE5m2 = NarrowFloat<5, 2>;
 // ---- f16 ---------------------------------------------------------------------------------------
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_f16_f32(float value) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && !defined(WS_EMULATED)
   uint16_t bits = 0;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
@@ -82,7 +82,7 @@ __host__ __device__ __forceinline__ uint16_t cvt_rn_f16_f32(float value) {
 }
 
 __host__ __device__ __forceinline__ float cvt_f32_f16(uint16_t bits) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && !defined(WS_EMULATED)
   float value = 0;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
@@ -93,7 +93,7 @@ __host__ __device__ __forceinline__ float cvt_f32_f16(uint16_t bits) {
 
 // Two values at once: `low` in bits 0-15, `high` in bits 16-31.
 __host__ __device__ __forceinline__ uint32_t cvt_rn_f16x2_f32(float low, float high) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && !defined(WS_EMULATED)
   uint32_t bits = 0;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
@@ -105,7 +105,7 @@ __host__ __device__ __forceinline__ uint32_t cvt_rn_f16x2_f32(float low, float h
 // ---- bf16 --------------------------------------------------------------------------------------
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_bf16_f32(float value) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && !defined(WS_EMULATED)
   uint16_t bits = 0;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
@@ -120,7 +120,7 @@ __host__ __device__ __forceinline__ float cvt_f32_bf16(uint16_t bits) {
 }
 
 __host__ __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float low, float high) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && !defined(WS_EMULATED)
   uint32_t bits = 0;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
@@ -132,7 +132,7 @@ __host__ __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float low, float 
 // ---- fp8: instructions from sm_89 on, the bit arithmetic of the host before --------------------
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_satfinite_e4m3x2_f32(float low, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && !defined(WS_EMULATED)
   uint16_t bits = 0;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
   return bits;
@@ -143,7 +143,7 @@ __host__ __device__ __forceinline__ uint16_t cvt_rn_satfinite_e4m3x2_f32(float l
 }
 
 __host__ __device__ __forceinline__ uint16_t cvt_rn_satfinite_e5m2x2_f32(float low, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && !defined(WS_EMULATED)
   uint16_t bits = 0;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
   return bits;
@@ -154,7 +154,7 @@ __host__ __device__ __forceinline__ uint16_t cvt_rn_satfinite_e5m2x2_f32(float l
 }
 
 __host__ __device__ __forceinline__ float cvt_f32_e4m3(uint8_t bits) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && !defined(WS_EMULATED)
   uint32_t pair = 0;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(bits)));
   return cvt_f32_f16(static_cast<uint16_t>(pair));
@@ -164,7 +164,7 @@ __host__ __device__ __forceinline__ float cvt_f32_e4m3(uint8_t bits) {
 }
 
 __host__ __device__ __forceinline__ float cvt_f32_e5m2(uint8_t bits) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && !defined(WS_EMULATED)
   uint32_t pair = 0;
   asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(bits)));
   return cvt_f32_f16(static_cast<uint16_t>(pair));

@@ -1,0 +1,245 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "cuda_file/child.hpp"
+#include "cuda_file/cuda_file.hpp"
+#include "cuda_file/rewriter.hpp"
+#include "warpsmith/error.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::cuda_file {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << text;
+  stream.close();
+  if (!stream) throw Error(concatenate(path.string(), " cannot be written"));
+}
+
+// ---- What the compiler is called with ----------------------------------------------------------
+
+std::vector<std::string> compile_command() {
+  const fs::path root = WS_SOURCE_FOLDER;
+  return {
+      WS_COMPILER,
+      "-std=gnu++20",
+      "-g",
+      "-pthread",
+      // Enough that temporaries are in registers; structs stay in one piece, so that a float4 is
+      // one access.
+      "-O1",
+      "-fno-tree-sra",
+      // Files keep the names that they were given.
+      "-fdebug-prefix-map=" + fs::current_path().string() + "=.",
+      // Calls at each access to memory, which our own functions take.
+      "-fsanitize=thread",
+      "--param=tsan-instrument-func-entry-exit=0",
+      "--param=tsan-distinguish-volatile=1",
+      // Device and host code are compiled at once, for what a Hopper can do.
+      "-DWS_EMULATED=1",
+      "-D__CUDACC__=1",
+      "-D__NVCC__=1",
+      "-D__CUDACC_VER_MAJOR__=12",
+      "-D__CUDACC_VER_MINOR__=8",
+      "-D__CUDA_ARCH__=900",
+      // What nvcc does not mind either.
+      "-fpermissive",
+      "-w",
+      "-fdiagnostics-color=never",
+      "-fmax-errors=20",
+      "-I" + (root / "cuda_file" / "include").string(),
+      "-I" + root.string(),
+      "-I" + (root / "include").string(),
+  };
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += word + "\n";
+  return text;
+}
+
+fs::path cache_folder() {
+  if (const char* named = std::getenv("XDG_CACHE_HOME"); named != nullptr && *named != '\0') {
+    return fs::path(named) / "warpsmith";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return fs::path(home) / ".cache" / "warpsmith";
+  }
+  return fs::temp_directory_path() / fmt::format("warpsmith-{}", getuid());
+}
+
+// The folder with warpsmith_cuda/first.hpp precompiled for this command; made when it is missing or
+// older than what it consists of. Empty where that does not work: all compiles without, slower.
+fs::path precompiled(const std::vector<std::string>& command) {
+  const fs::path headers = fs::path(WS_SOURCE_FOLDER) / "cuda_file" / "include";
+  // Of the folder that it is called in the command names the path, and nothing else.
+  std::string known = joined(command);
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(headers, error)) {
+    if (!entry.is_regular_file()) continue;
+    known += fmt::format("{} {}\n", entry.path().string(),
+                         entry.last_write_time().time_since_epoch().count());
+  }
+  const auto stamp = fs::last_write_time(WS_COMPILER, error);
+  if (!error) known += std::to_string(stamp.time_since_epoch().count());
+  fs::path folder = cache_folder() / fmt::format("cuda-{:016x}", std::hash<std::string>()(known));
+  const fs::path header = folder / "warpsmith_cuda" / "first.hpp";
+  const fs::path result = header.string() + ".gch";
+  if (fs::exists(result) && fs::exists(header)) return folder;
+  fs::create_directories(header.parent_path(), error);
+  if (error) return {};
+  // For the files that another one includes: only what comes first can be taken precompiled.
+  write_file(header, "#include <cuda_runtime.h>\n");
+  // Another process may do the same at the same time.
+  const fs::path made = folder / fmt::format("making-{}", getpid());
+  std::vector<std::string> making = command;
+  making.insert(making.end(),
+                {"-x", "c++-header", (headers / "cuda_runtime.h").string(), "-o", made.string()});
+  const ChildEnd end = run_child(making, {.output = folder / fmt::format("log-{}", getpid())});
+  fs::remove(folder / fmt::format("log-{}", getpid()), error);
+  if (end.exit_code != 0 || end.signal != 0) return {};
+  fs::rename(made, result, error);
+  return error ? fs::path() : folder;
+}
+
+// ---- What the compiler says --------------------------------------------------------------------
+
+std::vector<Diagnostic> diagnostics_of(const std::string& output,
+                                       const std::vector<Suspect>& suspects) {
+  static const std::regex kLine(R"(^(.+?):(\d+)(?::(\d+))?: (fatal error|error|warning): (.*)$)");
+  std::vector<Diagnostic> all;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (!std::regex_match(line, match, kLine)) continue;
+    Diagnostic d{match[1], std::stoi(match[2]), match[3].matched ? std::stoi(match[3]) : 0,
+                 match[4] == "warning" ? "warning" : "error", match[5]};
+    constexpr std::string_view kStatic = "static assertion failed: ";
+    if (d.message.starts_with(kStatic)) d.message.erase(0, kStatic.size());
+    constexpr std::string_view kError = "#error ";
+    if (d.message.starts_with(kError)) d.message.erase(0, kError.size());
+    constexpr std::string_view kNot = "not supported: ";
+    if (d.message.starts_with(kNot)) {
+      d.kind = "not supported";
+      d.message.erase(0, kNot.size());
+    } else if (d.kind == "error") {
+      for (const Suspect& suspect : suspects) {
+        if (suspect.file == d.file && suspect.line == d.line) {
+          d.kind = "not supported";
+          d.message = suspect.why;
+        }
+      }
+    }
+    if (d.kind == "error" && !all.empty() && all.back().kind == "not supported") continue;
+    const bool again = std::ranges::any_of(all, [&](const Diagnostic& other) {
+      return other.file == d.file && other.line == d.line && other.kind == d.kind &&
+             other.message == d.message;
+    });
+    if (!again) all.push_back(std::move(d));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string to_string(const Diagnostic& d) {
+  std::string text = d.file;
+  if (d.line > 0) text += fmt::format(":{}", d.line);
+  if (d.column > 0) text += fmt::format(":{}", d.column);
+  return fmt::format("{}: {}: {}", text, d.kind, d.message);
+}
+
+std::string rewritten(const fs::path& source) { return rewrite(source, {}).files.front().text; }
+
+Built build(const fs::path& source, const BuildOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Built built;
+  built.source = source;
+  built.with_nvcc = options.with_nvcc;
+  require(fs::is_regular_file(source), "there is no file ", source.string());
+  require(options.with_nvcc || runtime::kEmulated,
+          "this warpsmith is the CUDA build: its programs are nvcc's");
+  fs::path folder = options.folder;
+  if (folder.empty()) {
+    const std::shared_ptr<fs::path> made = temporary_folder();
+    folder = *made;
+    built.temporary = made;
+  } else {
+    fs::create_directories(folder);
+  }
+  const fs::path program = folder / "program";
+  const fs::path log = folder / "compiler.txt";
+  std::error_code ignored;
+  fs::remove(program, ignored);
+  std::vector<Suspect> suspects;
+  std::vector<std::vector<std::string>> commands;
+  if (options.with_nvcc) {
+    commands = {
+        {"nvcc", "-O3", "-lineinfo", "-arch=native", source.string(), "-o", program.string()}};
+  } else {
+    const Rewritten rewritten = rewrite(source, options.include_folders);
+    suspects = rewritten.suspects;
+    for (const RewrittenFile& file : rewritten.files) write_file(folder / file.name, file.text);
+    const fs::path object = folder / "program.o";
+    std::vector<std::string> compile = compile_command();
+    const fs::path headers = precompiled(compile);
+    if (!headers.empty()) compile.insert(compile.begin() + 1, "-I" + headers.string());
+    compile.insert(compile.end(),
+                   {"-I" + fs::absolute(source).parent_path().string(), "-c",
+                    (folder / rewritten.files.front().name).string(), "-o", object.string()});
+    // Linked without -fsanitize=thread: who takes the calls is ours.
+    commands = {std::move(compile),
+                {WS_COMPILER, "-pthread", "-o", program.string(), object.string(),
+                 WS_PROGRAM_LIBRARIES, "-lbacktrace"}};
+  }
+  for (const std::string& in : options.include_folders) commands.front().push_back("-I" + in);
+  for (const std::string& definition : options.definitions) {
+    commands.front().push_back("-D" + definition);
+  }
+  ChildEnd end;
+  for (const std::vector<std::string>& command : commands) {
+    end = run_child(command, {.environment = {{"LC_ALL", "C"}}, .output = log});
+    if (end.exit_code != 0 || end.signal != 0) break;
+  }
+  built.compiler_output = text_of(log);
+  built.diagnostics = diagnostics_of(built.compiler_output, suspects);
+  if (end.exit_code == 0 && end.signal == 0 && fs::exists(program)) {
+    built.program = fs::absolute(program);
+  } else if (built.diagnostics.empty()) {
+    built.diagnostics.push_back(
+        {source.string(), 0, 0, "error",
+         built.compiler_output.empty()
+             ? concatenate("there is no compiler ", commands.front().front())
+             : built.compiler_output});
+  }
+  built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return built;
+}
+
+Json to_json(const Built& built) {
+  Json json = {{"source", built.source.string()},
+               {"built", built.ok()},
+               {"seconds", built.seconds},
+               {"diagnostics", Json::array()}};
+  for (const Diagnostic& d : built.diagnostics) {
+    json["diagnostics"].push_back({{"file", d.file},
+                                   {"line", d.line},
+                                   {"column", d.column},
+                                   {"kind", d.kind},
+                                   {"message", d.message}});
+  }
+  return json;
+}
+
+}  // namespace ws::cuda_file

@@ -1,0 +1,40 @@
+// A program as a child process, with limits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ws::cuda_file {
+
+struct ChildOptions {
+  std::map<std::string, std::string> environment{};  // beside this process's own
+  std::filesystem::path working_folder{};            // empty: this process's
+  std::filesystem::path output{};  // a file for stdout and stderr; empty: this process's
+  double seconds = 0;              // 0: no limit
+  uint64_t memory_bytes = 0;       // resident; 0: no limit
+};
+
+enum class Limit { kNone, kTime, kMemory };
+
+struct ChildEnd {
+  int exit_code = 0;  // if it ended by itself
+  int signal = 0;     // else
+  Limit limit = Limit::kNone;
+  double seconds = 0;
+};
+
+// Waits until it has ended. At a limit it is told (SIGALRM: time, SIGXCPU: memory), so that it can
+// say where it is, and killed soon after.
+ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& options);
+
+// A folder that is removed with its last owner.
+std::shared_ptr<std::filesystem::path> temporary_folder();
+
+std::string text_of(const std::filesystem::path& file);
+
+}  // namespace ws::cuda_file
