@@ -7,8 +7,7 @@
 #include "cli/figures.hpp"
 #include "cli/ladder_table.hpp"
 #include "harness/emulated_case.hpp"
-#include "harness/profile.hpp"
-#include "harness/verify.hpp"
+#include "harness/ladder.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
@@ -38,10 +37,9 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
       for (const Target& target : targets) {
         if (!target.dtypes.has(dtype)) continue;
         progress.show(fmt::format("{} {}", target.name(), to_string(dtype)));
-        harness::Verification r = harness::verify(*target.rung, instance);
-        results.push_back(harness::to_json(r));
-        results.back()["bytes"] = cost.bytes;
-        results.back()["flops"] = cost.flops;
+        const harness::CountedRung counted = harness::count(*target.rung, instance);
+        const harness::Verification& r = counted.verification;
+        results.push_back(harness::to_json(counted, cost, false));
         if (r.verdict == harness::Verdict::kSkipped) {
           notes.push_back(fmt::format("skipped {}: {}", target.rung->name, r.reason));
           continue;
@@ -49,19 +47,12 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
         const bool good = r.verdict == harness::Verdict::kPassed;
         if (!good) notes.push_back(fmt::format("failed {}: {}", target.rung->name, r.reason));
         failed = failed || !good;
-        LadderRow row{.name = std::string(target.rung->name),
-                      .error = good ? fmt::format("{:.1e}", r.error) : "FAILED",
-                      .counts = r.counts,
-                      .profile = {},
-                      .idea = std::string(target.rung->idea) +
-                              (target.rung->deterministic ? "" : " (not deterministic)")};
-        if (good) {
-          row.profile = harness::profile(*target.rung, instance);
-          Json json = harness::to_json(*row.profile);
-          json.erase("lines");
-          results.back()["profile"] = json;
-        }
-        rows.push_back(std::move(row));
+        rows.push_back({.name = std::string(target.rung->name),
+                        .error = good ? fmt::format("{:.1e}", r.error) : "FAILED",
+                        .counts = r.counts,
+                        .profile = counted.profile,
+                        .idea = std::string(target.rung->idea) +
+                                (target.rung->deterministic ? "" : " (not deterministic)")});
       }
       progress.show("");
       if (arguments.as_json) continue;
@@ -84,12 +75,7 @@ int run_ladder(LadderArguments& arguments) {
   const Address address = harness::address_of(arguments.name);
   require(address.rung == nullptr, "ladder wants a family or an operation, not the rung ",
           arguments.name);
-  const Operation& operation =
-      address.operation != nullptr ? *address.operation : address.family->operations.front();
-  // One dtype unless asked: f16 where the ladder is about it, since the top rungs are.
-  if (selection.dtypes.empty()) {
-    selection.dtypes.emplace_back(to_string(usual_dtype(operation.dtypes, selection)));
-  }
+  const Operation& operation = harness::choose_ladder(arguments.name, selection);
   if (address.operation == nullptr && !arguments.as_json) {
     std::vector<std::string_view> others;
     for (const Operation& other : address.family->operations) {
@@ -97,11 +83,6 @@ int run_ladder(LadderArguments& arguments) {
     }
     print(fmt::format("this is {}, of {}; also {}\n", operation.name, address.family->name,
                       fmt::join(others, ", ")));
-  }
-  // By its rungs: an operation's name may be its family's too.
-  for (const Rung* rung : address.family->rungs) {
-    if (dtypes_of(*rung, operation).empty()) continue;
-    selection.names.push_back(fmt::format("{}/{}", operation.name, rung->name));
   }
   if (runtime::kEmulated) return emulated_ladder(harness::targets_of(selection.names), arguments);
   selection.first_case = true;

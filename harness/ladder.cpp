@@ -6,17 +6,6 @@
 namespace ws::harness {
 namespace {
 
-Json entry_of(const CountedRung& rung, const Cost& cost, bool with_lines) {
-  Json json = to_json(rung.verification);
-  json["bytes"] = cost.bytes;
-  json["flops"] = cost.flops;
-  if (rung.profile) {
-    json["profile"] = to_json(*rung.profile);
-    if (!with_lines) json["profile"].erase("lines");
-  }
-  return json;
-}
-
 Json counted_ladder(const Operation& operation, const Selection& selection, bool with_lines,
                     const Announce& announce) {
   const std::vector<Target> targets = targets_of(selection.names);
@@ -29,7 +18,7 @@ Json counted_ladder(const Operation& operation, const Selection& selection, bool
       for (const Target& target : targets) {
         if (!target.dtypes.has(dtype)) continue;
         if (announce) announce(concatenate(target.name(), " ", to_string(dtype)));
-        results.push_back(entry_of(count(*target.rung, instance), cost, with_lines));
+        results.push_back(to_json(count(*target.rung, instance), cost, with_lines));
       }
     }
   }
@@ -61,6 +50,17 @@ CountedRung count(const Rung& rung, Instance& instance) {
   return counted;
 }
 
+Json to_json(const CountedRung& rung, const Cost& cost, bool with_lines) {
+  Json json = to_json(rung.verification);
+  json["bytes"] = cost.bytes;
+  json["flops"] = cost.flops;
+  if (rung.profile) {
+    json["profile"] = to_json(*rung.profile);
+    if (!with_lines) json["profile"].erase("lines");
+  }
+  return json;
+}
+
 Json ladder(const Operation& operation, Selection selection, const LadderOptions& options,
             const Announce& announce) {
   runtime::require_device();
@@ -78,7 +78,7 @@ Json counted_rung(const std::string& rung, const Selection& selection) {
   const auto [target, dtype, chosen] = chosen_run(rung, selection, "profile");
   Instance instance(*target.operation, chosen, dtype, selection.seed);
   const Cost cost = target.operation->cost(instance.problem());
-  const Json entry = entry_of(count(*target.rung, instance), cost, true);
+  const Json entry = to_json(count(*target.rung, instance), cost, true);
   return {{"device", runtime::kName}, {"results", Json::array({entry})}};
 }
 

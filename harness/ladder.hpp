@@ -21,6 +21,8 @@ struct CountedRung {
   std::optional<Profile> profile;
 };
 CountedRung count(const Rung& rung, Instance& instance);
+// As an entry of a result file; without the profile's lines unless asked.
+Json to_json(const CountedRung& rung, const Cost& cost, bool with_lines);
 
 struct LadderOptions {
   bool lines = false;  // in the emulator also what each line of the source costs
