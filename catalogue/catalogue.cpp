@@ -309,6 +309,14 @@ AnyCall::AnyCall(const Problem& given) : problem_(given) {
   remake();
 }
 
+Tolerance tolerance_of(const Rung& rung, const Problem& problem, const Parameter& output) {
+  const Operation& operation = *problem.operation;
+  if (rung.accumulate == DType::kF32 || operation.tolerance_in == nullptr) {
+    return operation.tolerance(problem, output);
+  }
+  return operation.tolerance_in(problem, output, rung.accumulate);
+}
+
 bool takes(const Rung& rung, const AnyCall& call, int capability) {
   const Implementation* implementation = rung.of(call.operation());
   Why nobody_asks;
@@ -341,13 +349,16 @@ Reason why_not(const Rung& rung, const AnyCall& call, int capability) {
 const Rung& best(const AnyCall& call, int capability) {
   const Operation& operation = call.operation();
   const Family& family = family_of(operation);
+  const auto may_choose = [&](const Rung& rung) {
+    return rung.accumulate == DType::kF32 && takes(rung, call, capability);
+  };
   if (operation.by_worth != nullptr) {
     for (const Rung* rung : operation.by_worth(call.typed())) {
-      if (takes(*rung, call, capability)) return *rung;
+      if (may_choose(*rung)) return *rung;
     }
   } else {
     for (size_t i = family.rungs.size(); i-- > 0;) {
-      if (takes(*family.rungs[i], call, capability)) return *family.rungs[i];
+      if (may_choose(*family.rungs[i])) return *family.rungs[i];
     }
   }
   std::string reasons;

@@ -161,6 +161,9 @@ struct Operation {
   Cases (*cases)();
   Cost (*cost)(const Problem& problem);  // works without data
   Tolerance (*tolerance)(const Problem& problem, const Parameter& output);
+  // The same for a rung that adds up in `accumulate`, narrower than f32; null: no rung may.
+  Tolerance (*tolerance_in)(const Problem& problem, const Parameter& output,
+                            DType accumulate) = nullptr;
   int64_t (*items)(const Problem& problem, const Parameter& output);
   // Double precision on the host. For each parameter that is written and has as many items as the
   // slice is of, expected[i] receives the slice's elements of tensor i, row-major; null for others.
@@ -226,6 +229,9 @@ struct Rung {
   std::string_view idea;       // one line
   Arch arch = Arch::kSm80;
   bool deterministic = true;  // two runs give the same bits
+  // What it adds up in where that is narrower than f32, as its name says (acc_f16). Such a rung is
+  // held against Operation::tolerance_in, and runs only where somebody asks for it.
+  DType accumulate = DType::kF32;
   bool may_spill = false;
   std::span<const Seed> seeds{};
   std::string_view file = {};  // the rung's file where several rows share one template
@@ -279,11 +285,14 @@ DTypes dtypes_of(const Rung& rung, const Operation& operation);
 // checks it. Throws InvalidArgument.
 Problem make_problem(const Operation& operation, const Case& chosen, DType dtype);
 
+// How far the rung's output may be from the reference: the one place that asks what it adds up in.
+Tolerance tolerance_of(const Rung& rung, const Problem& problem, const Parameter& output);
+
 // Whether the rung takes the call on a device: operation, dtype, architecture, supports().
 bool takes(const Rung& rung, const AnyCall& call, int capability);
 // Why it does not, with the values; "" where it does.
 Reason why_not(const Rung& rung, const AnyCall& call, int capability);
-// The fastest rung for the call. Throws where none takes it.
+// The fastest rung for the call, of those that add up in f32 or wider. Throws where none takes it.
 const Rung& best(const AnyCall& call, int capability);
 Workspace workspace_of(const Rung& rung, const AnyCall& call);  // none where nothing is written
 // Runs a call that the rung takes; throws ws::Error that carries rung and problem, also where the

@@ -89,6 +89,7 @@ Json to_json(const Family& family, const Rung& rung) {
           {"idea", rung.idea},
           {"arch", to_string(rung.arch)},
           {"deterministic", rung.deterministic},
+          {"accumulate", to_string(rung.accumulate)},
           {"may_spill", rung.may_spill},
           {"file", rung.file},
           {"dtypes", names_of(dtypes)},

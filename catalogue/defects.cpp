@@ -109,6 +109,15 @@ void check_rung(const Family& family, size_t place, Checker& checker) {
                    "computes ", one.operation, ", which the family does not have");
   }
   for (const Seed& seed : rung.seeds) checker.expect(!seed.name.empty(), "a seed without a name");
+  if (rung.accumulate != DType::kF32) {
+    const std::string word = concatenate("acc_", to_string(rung.accumulate));
+    checker.expect(size_of(rung.accumulate) < 4 && rung.name.find(word) != std::string_view::npos,
+                   "adds up in ", to_string(rung.accumulate), ", and its name does not say ", word);
+    for (const Operation& op : family.operations) {
+      checker.expect(rung.of(op) == nullptr || op.tolerance_in != nullptr, "adds up in ",
+                     to_string(rung.accumulate), ", for which ", op.name, " has no tolerance");
+    }
+  }
   const auto below = family.rungs.first(place);
   checker.expect(
       rung.from.empty() || std::ranges::find(below, rung.from, &Rung::name) != below.end(),

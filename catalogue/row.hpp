@@ -12,7 +12,8 @@
 //   infer, make, cases, cost, tolerance, items, reference, fill   as in Operation; fill optional
 //   peers()                                                std::span<const Peer>, optional
 //   by_worth(const Call&)                                  as in Operation, optional
-// Those of the last two lines but `call` and `infer` belong into reference.cpp, which nvcc never
+//   tolerance_in                                           as in Operation, optional
+// Those of the last three lines but `call` and `infer` belong into reference.cpp, which nvcc never
 // reads.
 //
 // A rung is a struct of static functions; `Call` is the Call of each operation that its row names:
@@ -109,6 +110,7 @@ constexpr Operation operation_of() {
   row.cases = Op::cases;
   row.cost = Op::cost;
   row.tolerance = Op::tolerance;
+  if constexpr (requires { &Op::tolerance_in; }) row.tolerance_in = Op::tolerance_in;
   row.items = Op::items;
   row.reference = Op::reference;
   if constexpr (requires { &Op::fill; }) {

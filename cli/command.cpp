@@ -98,8 +98,22 @@ void add_order(CLI::App& app) {
 }
 
 std::string remarks_on(const Rung& rung) {
-  return fmt::format("from {}{}", to_string(rung.arch),
-                     rung.deterministic ? "" : ", not deterministic: two runs may differ");
+  std::string text = fmt::format("from {}", to_string(rung.arch));
+  if (!rung.deterministic) text += ", not deterministic: two runs may differ";
+  if (rung.accumulate != DType::kF32) {
+    text +=
+        fmt::format(", adds up in {}: never chosen, only asked for", to_string(rung.accumulate));
+  }
+  return text;
+}
+
+std::string idea_of(const Rung& rung) {
+  std::string text(rung.idea);
+  if (!rung.deterministic) text += " (not deterministic)";
+  if (rung.accumulate != DType::kF32) {
+    text += fmt::format(" (adds up in {})", to_string(rung.accumulate));
+  }
+  return text;
 }
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}

@@ -53,6 +53,8 @@ void add_order(CLI::App& app);
 
 // Words for the reader of a rung: "f16 f32, from sm_80, not deterministic".
 std::string remarks_on(const Rung& rung);
+// Its idea, and in brackets what it does otherwise than most: "(not deterministic)".
+std::string idea_of(const Rung& rung);
 
 // A line on stderr that is overwritten; nothing where stderr is no terminal.
 class Progress {

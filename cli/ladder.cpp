@@ -51,8 +51,7 @@ int emulated_ladder(std::span<const Target> targets, const LadderArguments& argu
                         .error = good ? fmt::format("{:.1e}", r.error) : "FAILED",
                         .counts = r.counts,
                         .profile = counted.profile,
-                        .idea = std::string(target.rung->idea) +
-                                (target.rung->deterministic ? "" : " (not deterministic)")});
+                        .idea = idea_of(*target.rung)});
       }
       progress.show("");
       if (arguments.as_json) continue;

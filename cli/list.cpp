@@ -22,8 +22,6 @@ Json seeds_of_collections(const Family& family) {
   return seeds;
 }
 
-constexpr std::string_view kChanging = " (not deterministic)";
-
 // That the rung takes of any operation.
 DTypes dtypes_of(const Rung& rung, const Family& family) {
   DTypes all;
@@ -68,8 +66,7 @@ void run_list(const std::vector<std::string>& names, bool as_json) {
     Table table({{"  rung"}, {"dtypes"}, {"arch"}, {"idea"}});
     for (const Rung* rung : family->rungs) {
       table.add({fmt::format("  {}", rung->name), joined(dtype_names(dtypes_of(*rung, *family))),
-                 std::string(to_string(rung->arch)),
-                 fmt::format("{}{}", rung->idea, rung->deterministic ? "" : kChanging)});
+                 std::string(to_string(rung->arch)), idea_of(*rung)});
     }
     print(table.text() + "\n");
   }

@@ -141,6 +141,7 @@ void run_show(const std::string& name, bool as_json, bool with_source) {
                     {"arch", to_string(shown.rung->arch)},
                     {"dtypes", dtype_names(shown.dtypes)},
                     {"deterministic", shown.rung->deterministic},
+                    {"accumulate", to_string(shown.rung->accumulate)},
                     {"seeds", seeds},
                     {"header", header_comment(text_of(path))},
                     {"from", from.empty() ? Json(nullptr) : Json(from)},

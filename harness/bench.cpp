@@ -45,7 +45,7 @@ void compare_after(Contender& contender, TensorSets& sets, Instance& instance, S
     device.reset(std::byte{0xFF});
     contender.run(sets.count() - 1);
     runtime::synchronize(stream);
-    compare_outputs(device, instance, result);
+    compare_outputs(contender.rung, device, instance, result);
   } catch (const Error& error) {
     contender.fail(error.what());
     if (!runtime::is_usable()) throw;

@@ -70,14 +70,15 @@ bool finite_as_expected(const Tolerance& tolerance, DType dtype, double got, dou
 // One output against the reference.
 class Comparison {
  public:
-  Comparison(const Problem& problem, int tensor, const HostBytes& written, const HostBytes* again)
+  Comparison(const Problem& problem, int tensor, const Tolerance& tolerance,
+             const HostBytes& written, const HostBytes* again)
       : problem_(problem),
         tensor_(tensor),
         layout_(problem.tensor(tensor)),
         written_(written),
         again_(parameter_of(problem, tensor).is_read() ? nullptr : again),
         may_hold_poison_(!parameter_of(problem, tensor).is_read()),
-        tolerance_(problem.operation->tolerance(problem, parameter_of(problem, tensor))),
+        tolerance_(tolerance),
         exact_(tolerance_.relative == 0 && tolerance_.worst == 0) {
     layout_.data = written.memory.get();
   }
@@ -319,11 +320,15 @@ void check_surroundings(DeviceInstance& device, const Instance& instance, const 
   check_zeroes(device, result);
 }
 
-void compare_with_reference(const Problem& problem, Instance& instance, const Written& written,
-                            const Written* again, Verification& result) {
+void compare_with_reference(const Rung* rung, const Problem& problem, Instance& instance,
+                            const Written& written, const Written* again, Verification& result) {
   for_each_written(problem, [&](int i) {
     const auto at = static_cast<size_t>(i);
-    Comparison comparison(problem, i, written[at], again == nullptr ? nullptr : &(*again)[at]);
+    const Parameter& output = parameter_of(problem, i);
+    const Tolerance tolerance = rung == nullptr ? problem.operation->tolerance(problem, output)
+                                                : tolerance_of(*rung, problem, output);
+    Comparison comparison(problem, i, tolerance, written[at],
+                          again == nullptr ? nullptr : &(*again)[at]);
     for (const Instance::Expected& piece : instance.expected()) {
       const int64_t first = piece.slice.first * instance.elements_per_item(i);
       const std::vector<double>& expected = piece.tensors[at];
@@ -356,9 +361,10 @@ void compare_bits(const Problem& problem, const Written& one, const Written& two
   });
 }
 
-void compare_outputs(DeviceInstance& device, Instance& instance, Verification& result) {
-  compare_with_reference(device.problem(), instance, download_sample(device, instance), nullptr,
-                         result);
+void compare_outputs(const Rung* rung, DeviceInstance& device, Instance& instance,
+                     Verification& result) {
+  compare_with_reference(rung, device.problem(), instance, download_sample(device, instance),
+                         nullptr, result);
 }
 
 }  // namespace ws::harness

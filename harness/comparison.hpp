@@ -33,11 +33,11 @@ Written download_sample(DeviceInstance& device, Instance& instance);
 void check_surroundings(DeviceInstance& device, const Instance& instance, const Written& written,
                         std::byte poison, Verification& result);
 
-// With the reference. `again` is a second run's outputs, from the other poison, or null: with it an
-// element counts as unwritten where each run left its poison, whatever the values mean; without it
-// where it is wrong and holds the first.
-void compare_with_reference(const Problem& problem, Instance& instance, const Written& written,
-                            const Written* again, Verification& result);
+// With the reference, as far as `rung` (null: a peer) may be from it. `again` is a second run's
+// outputs, from the other poison, or null: with it an element counts as unwritten where each run
+// left its poison, whatever the values mean; without it where it is wrong and holds the first.
+void compare_with_reference(const Rung* rung, const Problem& problem, Instance& instance,
+                            const Written& written, const Written* again, Verification& result);
 
 // Element by element, bit by bit; `what` says of which runs.
 void compare_bits(const Problem& problem, const Written& one, const Written& two, Defect defect,

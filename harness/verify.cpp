@@ -68,7 +68,7 @@ void verify_on(const Rung& rung, DeviceInstance& device, Instance& instance, Ver
   if (result.verdict == Verdict::kFailed) return;
   const Written second = run_once(rung, device, context, kSecondPoison, orders[1 % orders.size()]);
   check_surroundings(device, instance, second, kSecondPoison, result);
-  compare_with_reference(device.problem(), instance, first, &second, result);
+  compare_with_reference(&rung, device.problem(), instance, first, &second, result);
   if (result.verdict == Verdict::kFailed) return;
   const auto compare_with_first = [&](const Written& other) {
     if (rung.deterministic) {
@@ -76,7 +76,7 @@ void verify_on(const Rung& rung, DeviceInstance& device, Instance& instance, Ver
                    "two runs on the same input", result);
     } else {
       const int64_t checked = result.checked;
-      compare_with_reference(device.problem(), instance, other, nullptr, result);
+      compare_with_reference(&rung, device.problem(), instance, other, nullptr, result);
       result.checked = checked;
     }
   };

@@ -58,9 +58,10 @@ struct Verification {
 Verification verify(const Rung& rung, Instance& instance);
 
 // Compares what the device holds in the outputs, which held the poison 0xFF before, with the
-// reference; used after timing too. Fills verdict, defect, reason, tolerance, error, worst, checked
-// of `result`.
-void compare_outputs(DeviceInstance& device, Instance& instance, Verification& result);
+// reference; used after timing too, then also of a peer (rung is null). Fills verdict, defect,
+// reason, tolerance, error, worst, checked of `result`.
+void compare_outputs(const Rung* rung, DeviceInstance& device, Instance& instance,
+                     Verification& result);
 
 // Sets verdict, defect and reason, unless the result has failed already.
 void fail(Verification& result, Defect defect, std::string reason);

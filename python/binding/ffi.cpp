@@ -544,7 +544,7 @@ ffi::String cases_of(int64_t id, const ffi::String& list) {
 }
 
 // JSON: for each parameter null, or {"dtype", "shape", "strides", "tolerance": [relative, worst,
-// floor] of what is written}.
+// floor] of what is written, "tolerance_in": {"f16": [...]} of rungs that add up in less}.
 ffi::String layout_of(int64_t id, const ffi::String& chosen, const ffi::String& dtype) {
   return translated([&] {
     const Operation& operation = operation_at(id);
@@ -559,8 +559,17 @@ ffi::String layout_of(int64_t id, const ffi::String& chosen, const ffi::String& 
         row["shape"] = std::vector(tensor.shape.begin(), tensor.shape.begin() + rank);
         row["strides"] = std::vector(tensor.strides.begin(), tensor.strides.begin() + rank);
         if (operation.parameters[i].is_written()) {
-          const Tolerance allowed = operation.tolerance(call.problem(), operation.parameters[i]);
-          row["tolerance"] = {allowed.relative, allowed.worst, allowed.floor};
+          const auto numbers = [](const Tolerance& allowed) {
+            return Json{allowed.relative, allowed.worst, allowed.floor};
+          };
+          const Parameter& output = operation.parameters[i];
+          row["tolerance"] = numbers(operation.tolerance(call.problem(), output));
+          row["tolerance_in"] = Json::object();
+          for (const DType narrow : {DType::kF16, DType::kBf16}) {
+            if (operation.tolerance_in == nullptr) break;
+            row["tolerance_in"][std::string(to_string(narrow))] =
+                numbers(operation.tolerance_in(call.problem(), output, narrow));
+          }
         }
       }
       tensors.push_back(std::move(row));

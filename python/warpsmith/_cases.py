@@ -27,6 +27,8 @@ class Layout:
     strides: tuple[int, ...]
     # Of what is written: relative (of the norms), worst (of an element), floor; zeros: equality.
     tolerance: tuple[float, float, float] | None
+    # The same of rungs that add up in less than f32, by the dtype they add up in.
+    tolerance_in: dict[str, tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Case:
                 tuple(row["shape"]),
                 tuple(row["strides"]),
                 tuple(row["tolerance"]) if "tolerance" in row else None,
+                {name: tuple(three) for name, three in row.get("tolerance_in", {}).items()},
             )
             for row in rows
         ]

@@ -147,7 +147,7 @@ class Operation:
     attributes: tuple[Attribute, ...]
     extent_names: tuple[str, ...]
     python_peers: dict[str, str]  # expressions by name
-    rungs: tuple[dict[str, Any], ...]  # name, from, idea, dtypes, arch, deterministic
+    rungs: tuple[dict[str, Any], ...]  # name, from, idea, dtypes, arch, deterministic ...
     seeds: tuple[dict[str, Any], ...]  # name, rung, dtypes
     _functions: dict[int, Functions] = field(default_factory=dict, compare=False, repr=False)
 
@@ -335,8 +335,9 @@ def list_rungs() -> list[dict[str, Any]]:
 
     Returns:
         Dictionaries with "name" ("softmax/warp_per_row"), "operation", "family", "rung", "from"
-        (the rung it grew from), "idea", "dtypes", "arch" (the least it needs), "deterministic" and
-        "seeds" (the seed names it also answers to).
+        (the rung it grew from), "idea", "dtypes", "arch" (the least it needs), "deterministic",
+        "accumulate" (what it adds up in: "f32" also where that is wider) and "seeds" (the seed
+        names it also answers to).
     """
     rows = []
     for operation in OPERATIONS.values():
@@ -353,6 +354,7 @@ def list_rungs() -> list[dict[str, Any]]:
                     "dtypes": rung["dtypes"],
                     "arch": rung["arch"],
                     "deterministic": rung["deterministic"],
+                    "accumulate": rung["accumulate"],
                     "seeds": seeds,
                 }
             )

@@ -65,6 +65,11 @@ def docstring_of(operation: Operation) -> str:
         several = ", a tuple where there are several" if len(operation.outputs) > 1 else ""
         lines.append(f"    out: Written and returned instead of a new array{several}.")
     inexact = [rung["name"] for rung in operation.rungs if not rung["deterministic"]]
+    narrow = [
+        f"{rung['name']} ({rung['accumulate']})"
+        for rung in operation.rungs
+        if rung["accumulate"] != "f32"
+    ]
     lines += [
         "",
         "Returns:",
@@ -82,6 +87,8 @@ def docstring_of(operation: Operation) -> str:
     ]
     if inexact:
         lines.append(f"Not the same bits in every run: {', '.join(inexact)}.")
+    if narrow:
+        lines.append(f"Add up in less than f32, and run only where named: {', '.join(narrow)}.")
     if operation.source:
         lines.append(f"Source: {operation.source}.")
     return "\n".join(lines)

@@ -180,6 +180,19 @@ TEST_F(Verify, WhatMayDifferIsHeldAgainstTheToleranceInEveryRun) {
   EXPECT_EQ(verify_wrong("very_different_as_said").defect, Defect::kInaccurate);
 }
 
+TEST_F(Verify, WhoAddsUpInF16AndSaysSoIsAllowedItsError) {
+  const Case chosen{.extents = {4, 33}};  // sums that f16 holds
+  EXPECT_EQ(verify_wrong("overflow", DType::kF16, chosen).defect, Defect::kInaccurate)
+      << "the same kernel, and its row does not say so";
+  const Verification said = verify_wrong("acc_f16", DType::kF16, chosen);
+  EXPECT_EQ(said.verdict, Verdict::kPassed) << said.reason;
+  EXPECT_EQ(said.tolerance.relative, 0.3);
+  EXPECT_GT(said.error, verify_wrong("right", DType::kF16, chosen).tolerance.relative);
+  EXPECT_EQ(verify_wrong("acc_f16_off_by_one_row", DType::kF16, chosen).defect,
+            Defect::kInaccurate);
+  EXPECT_EQ(verify_wrong("acc_f16", DType::kF16).defect, Defect::kNotFinite);
+}
+
 TEST_F(Verify, RunsInPlaceWhereTheOperationAllowsIt) {
   const Verification result = verify_wrong("reads_again");
   EXPECT_EQ(result.defect, Defect::kInPlace);

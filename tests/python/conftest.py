@@ -94,7 +94,7 @@ class Call:
         pairs = zip(self.operation.parameters, self.case.layouts(self.dtype), strict=True)
         return [(p.name, layout) for p, layout in pairs if p.is_written]
 
-    def check(self, results: Any) -> None:
+    def check(self, results: Any, accumulate: str = "f32") -> None:
         """That the results of `ours` are torch's, within the operation's own tolerance."""
         found = results_of(results)
         expected = self.theirs()
@@ -108,7 +108,8 @@ class Call:
             assert result.dtype == torch_dtype(layout.dtype), name
             assert tuple(result.shape) == layout.shape == tuple(want.shape), name
             try:
-                assert_within(result, want, layout.tolerance, f"{self.operation.name}: {name}")
+                tolerance = layout.tolerance_in.get(accumulate, layout.tolerance)
+                assert_within(result, want, tolerance, f"{self.operation.name}: {name}")
             except AssertionError:
                 # As near as torch itself will do, where rounding before the end loses digits.
                 if not result.is_floating_point() or DTYPES[self.dtype].bits < 16:

@@ -69,7 +69,7 @@ def test_every_rung_in_a_graph(operation: Operation) -> None:
                     result.fill_(77)
             graph.replay()
             torch.cuda.synchronize()
-            call.check(results)
+            call.check(results, accumulate=rung["accumulate"])
 
 
 def test_large_and_odd() -> None:

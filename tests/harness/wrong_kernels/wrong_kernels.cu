@@ -69,6 +69,12 @@ struct CenterOperation : MatrixOperation {
   };
   static constexpr bool kInPlace = true;
 
+  // The mean of some dozens of numbers around 100, whose sum is rounded to 11 bits each time.
+  static Tolerance tolerance_in(const Problem& /*problem*/, const Parameter& /*output*/,
+                                DType /*accumulate*/) {
+    return {.relative = 0.3, .worst = 0.5, .floor = 1};
+  }
+
   struct Call {
     DType dtype;
     Tensor x;
@@ -190,9 +196,12 @@ struct CenterRung {
 };
 
 template <Flaw kFlaw>
-constexpr Rung centering(std::string_view name, bool deterministic = true) {
-  return rung_of<CenterRung<kFlaw>, CenterOperation>(
-      {.name = name, .idea = "for the test", .deterministic = deterministic});
+constexpr Rung centering(std::string_view name, bool deterministic = true,
+                         DType accumulate = DType::kF32) {
+  return rung_of<CenterRung<kFlaw>, CenterOperation>({.name = name,
+                                                      .idea = "for the test",
+                                                      .deterministic = deterministic,
+                                                      .accumulate = accumulate});
 }
 
 // Counts its blocks in the workspace's zeroes; kDirty: forgets to put them back.
@@ -444,6 +453,8 @@ constexpr Rung kRows[] = {
     centering<Flaw::kNondeterministic>("nondeterministic_as_said", false),
     centering<Flaw::kVeryDifferent>("very_different_as_said", false),
     centering<Flaw::kReadsAgain>("reads_again"),
+    centering<Flaw::kOverflow>("acc_f16", true, DType::kF16),
+    centering<Flaw::kOffByOneRow>("acc_f16_off_by_one_row", true, DType::kF16),
     centering<Flaw::kThrows>("throws"),
     rung_of<CountingRung<false>, CenterOperation>({.name = "counts", .idea = "for the test"}),
     rung_of<CountingRung<true>, CenterOperation>({.name = "counts_dirty", .idea = "for the test"}),
