@@ -7,71 +7,10 @@
 // Limits: f32 and f16; dense row-major matrices, layout nn.
 #pragma once
 
-#include "kernels/gemm/plain.hpp"
+#include "kernels/gemm/quad_tile.hpp"
 #include "warpsmith/ptx/barrier.hpp"
-#include "warpsmith/shared.hpp"
 
 namespace ws::gemm {
-
-#if WS_DEVICE_CODE
-// A block's tile of 128 x 16 kColumns of C, by 16 x 16 threads: eight rows by kColumns columns
-// each, in groups of four that lie 64 apart. Shared with the rungs above.
-template <int kColumns>
-struct QuadTile {
-  static constexpr int kThreads = 256;
-  static constexpr int kTileM = 128;
-  static constexpr int kTileN = 16 * kColumns;
-  static constexpr int kPaddedM = kTileM + 4;
-
-  __device__ __forceinline__ static int row(int i) {
-    return i / 4 * 64 + thread_index() / 16 * 4 + i % 4;
-  }
-  __device__ __forceinline__ static int column(int j) {
-    return j / 4 * 64 + thread_index() % 16 * 4 + j % 4;
-  }
-
-  // Adds the products of kSlice steps of K: a[step][row], rows kPaddedM long, and b[step][column].
-  template <int kSlice>
-  __device__ __forceinline__ void multiply_add(SharedSpan<float> a, SharedSpan<float> b) {
-#pragma unroll
-    for (int p = 0; p < kSlice; ++p) {
-      Vec<float, 4> down[2];
-      Vec<float, 4> across[kColumns / 4];
-#pragma unroll
-      for (int i = 0; i < 8; i += 4) down[i / 4] = a.template load<4>(p * kPaddedM + row(i));
-#pragma unroll
-      for (int j = 0; j < kColumns; j += 4) {
-        across[j / 4] = b.template load<4>(p * kTileN + column(j));
-      }
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
-          sums[i][j] += down[i / 4][i % 4] * across[j / 4][j % 4];
-        }
-      }
-    }
-  }
-
-  // Writes the tile of C whose first element is at (first_row, first_column).
-  template <class T>
-  __device__ __forceinline__ void write(const PlainArguments<T>& g, int first_row,
-                                        int first_column) const {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (first_row + row(i) >= g.m) continue;
-      T* const c = g.c + int64_t{first_row + row(i)} * g.n + first_column;
-#pragma unroll
-      for (int j = 0; j < kColumns; j += 4) {
-        store_four(c + column(j), {sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]},
-                   g.n - first_column - column(j), g.c_by_four);
-      }
-    }
-  }
-
-  float sums[8][kColumns] = {};
-};
-#endif
 
 template <class T>
 struct ConflictFreeKernel {

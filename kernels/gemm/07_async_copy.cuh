@@ -7,9 +7,10 @@
 // Limits: f32 (a copy has 4 bytes at least); dense row-major matrices, layout nn.
 #pragma once
 
-#include "kernels/gemm/05_conflict_free.cuh"
+#include "kernels/gemm/quad_tile.hpp"
 #include "kernels/gemm/simt_policies.hpp"
 #include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/cp_async.hpp"
 
 namespace ws::gemm {

@@ -19,6 +19,8 @@
 #include "kernels/gemm/20_mma_bands.cuh"
 #include "kernels/gemm/21_mma_pipeline.cuh"
 #include "kernels/gemm/22_warp_specialized.cuh"
+#include "kernels/gemm/30_wide_load.cuh"
+#include "kernels/gemm/31_async_convert.cuh"
 #include "kernels/gemm/operations.hpp"
 
 namespace ws::gemm {
@@ -31,10 +33,10 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<Gemm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,      &kAnyLayout, &kSlicedK,     &kRegisterTile,    &kConflictFree, &kDoubleBuffer,
-    &kAsyncCopy,  &kWarpTile,  &kCopyEngine,  &kWmmaNaive,       &kWmmaShared,   &kWmmaTile,
-    &kWmmaStages, &kWmmaTall,  &kMmaNaive,    &kMmaTile,         &kMmaLdmatrix,  &kMmaStages,
-    &kMmaSwizzle, &kMmaBands,  &kMmaPipeline, &kWarpSpecialized,
+    &kNaive,       &kAnyLayout, &kSlicedK,    &kRegisterTile, &kConflictFree, &kDoubleBuffer,
+    &kAsyncCopy,   &kWarpTile,  &kCopyEngine, &kWideLoad,     &kAsyncConvert, &kWmmaNaive,
+    &kWmmaShared,  &kWmmaTile,  &kWmmaStages, &kWmmaTall,     &kMmaNaive,     &kMmaTile,
+    &kMmaLdmatrix, &kMmaStages, &kMmaSwizzle, &kMmaBands,     &kMmaPipeline,  &kWarpSpecialized,
 };
 
 }  // namespace

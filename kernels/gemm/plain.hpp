@@ -33,22 +33,28 @@ struct PlainArguments {
   T* c;        // [M, N]
   int m, n, k;
   bool a_by_four, b_by_four, c_by_four;  // every row starts where four elements are one access
+  bool a_aligned, b_aligned, c_aligned;  // the same of 16 bytes
 };
 
 template <class T>
 PlainArguments<T> plain_arguments(const Call& call) {
-  const auto by_four = [](const Matrix& matrix, int64_t columns) {
-    return reinterpret_cast<uintptr_t>(matrix.data) % (4 * sizeof(T)) == 0 && columns % 4 == 0;
+  const auto by = [](int elements, const Matrix& matrix, int64_t columns) {
+    return reinterpret_cast<uintptr_t>(matrix.data) % (elements * sizeof(T)) == 0 &&
+           columns % elements == 0;
   };
+  constexpr int kAligned = 16 / sizeof(T);
   return {.a = call.a.as<const T>(),
           .b = call.b.as<const T>(),
           .c = call.c.as<T>(),
           .m = static_cast<int>(call.m),
           .n = static_cast<int>(call.n),
           .k = static_cast<int>(call.k),
-          .a_by_four = by_four(call.a, call.k),
-          .b_by_four = by_four(call.b, call.n),
-          .c_by_four = by_four(call.c, call.n)};
+          .a_by_four = by(4, call.a, call.k),
+          .b_by_four = by(4, call.b, call.n),
+          .c_by_four = by(4, call.c, call.n),
+          .a_aligned = by(kAligned, call.a, call.k),
+          .b_aligned = by(kAligned, call.b, call.n),
+          .c_aligned = by(kAligned, call.c, call.n)};
 }
 
 #if WS_DEVICE_CODE
@@ -71,40 +77,54 @@ __device__ __forceinline__ TilePlace tile_place(int n, int tile_m, int tile_n) {
   return {block / tiles_n * tile_m, block % tiles_n * tile_n};
 }
 
-// Four elements of a row of which `left` are left, zeros after them: one access where the rows
-// allow it.
-template <class T>
-__device__ __forceinline__ Vec<T, 4> load_quad(const T* from, int left, bool by_four WS_AND_PLACE) {
-  Vec<T, 4> four{};
-  if (by_four && left >= 4) {
-    four = thread::load<4>(from WS_PASS_AND_PLACE);
+// N elements of a row of which `left` are left, zeros after them: one access where the rows allow
+// it, which `whole` says.
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load_piece(const T* from, int left, bool whole WS_AND_PLACE) {
+  Vec<T, N> piece{};
+  if (whole && left >= N) {
+    piece = thread::load<N>(from WS_PASS_AND_PLACE);
+  } else if constexpr (sizeof(T) == 2) {
+    // By words: written one by one, 16-bit elements would get a register each, here and above.
+    uint32_t words[N / 2] = {};
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (i < left) {
+        words[i / 2] |= uint32_t{thread::load(from + i WS_PASS_AND_PLACE).bits} << i % 2 * 16;
+      }
+    }
+    std::memcpy(&piece, words, sizeof(piece));
   } else {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i < left) four[i] = thread::load(from + i WS_PASS_AND_PLACE);
+    for (int i = 0; i < N; ++i) {
+      if (i < left) piece[i] = thread::load(from + i WS_PASS_AND_PLACE);
     }
   }
-  return four;
+  return piece;
+}
+template <class T, int N>
+__device__ __forceinline__ void store_piece(T* to, const Vec<T, N>& piece, int left,
+                                            bool whole WS_AND_PLACE) {
+  if (whole && left >= N) {
+    thread::store(to, piece WS_PASS_AND_PLACE);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (i < left) thread::store(to + i, piece[i] WS_PASS_AND_PLACE);
+    }
+  }
 }
 
-// The same as f32.
+// Four of them as f32.
 template <class T>
 __device__ __forceinline__ Vec<float, 4> load_four(const T* from, int left,
                                                    bool by_four WS_AND_PLACE) {
-  return thread::convert<float>(load_quad(from, left, by_four WS_PASS_AND_PLACE));
+  return thread::convert<float>(load_piece<4>(from, left, by_four WS_PASS_AND_PLACE));
 }
-
 template <class T>
 __device__ __forceinline__ void store_four(T* to, const Vec<float, 4>& four, int left,
                                            bool by_four WS_AND_PLACE) {
-  if (by_four && left >= 4) {
-    thread::store(to, thread::convert<T>(four) WS_PASS_AND_PLACE);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i < left) thread::store(to + i, from_float<T>(four[i]) WS_PASS_AND_PLACE);
-    }
-  }
+  store_piece(to, thread::convert<T>(four), left, by_four WS_PASS_AND_PLACE);
 }
 
 // A slice of A, kTileM rows of kSlice, and one of B, kSlice rows of kTileN, of the tile at `first`:
@@ -119,8 +139,8 @@ __device__ __forceinline__ void load_slices(SharedSpan<T> to_a, int pitch_a, Sha
     const int k = at % kSlice;
     const int left = first.row + i < g.m ? g.k - slice - k : 0;
     const T* const from = g.a + int64_t{first.row + i} * g.k + slice + k;
-    to_a.template store<4>(i * pitch_a + k,
-                           load_quad(from, left, g.a_by_four WS_PASS_AND_PLACE) WS_PASS_AND_PLACE);
+    to_a.template store<4>(i * pitch_a + k, load_piece<4>(from, left, g.a_by_four WS_PASS_AND_PLACE)
+                                                WS_PASS_AND_PLACE);
   }
 #pragma unroll
   for (int at = thread_index() * 4; at < kSlice * kTileN; at += kThreads * 4) {
@@ -128,8 +148,8 @@ __device__ __forceinline__ void load_slices(SharedSpan<T> to_a, int pitch_a, Sha
     const int j = at % kTileN;
     const int left = slice + k < g.k ? g.n - first.column - j : 0;
     const T* const from = g.b + int64_t{slice + k} * g.n + first.column + j;
-    to_b.template store<4>(k * pitch_b + j,
-                           load_quad(from, left, g.b_by_four WS_PASS_AND_PLACE) WS_PASS_AND_PLACE);
+    to_b.template store<4>(k * pitch_b + j, load_piece<4>(from, left, g.b_by_four WS_PASS_AND_PLACE)
+                                                WS_PASS_AND_PLACE);
   }
 }
 #endif

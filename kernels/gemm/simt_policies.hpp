@@ -8,7 +8,7 @@
 
 namespace ws::gemm {
 
-// ---- double_buffer, async_copy ------------------------------------------------------------------
+// ---- double_buffer, async_copy, and their f16 ---------------------------------------------------
 
 // A thread computes eight rows by kThreadColumns columns, in slices of kSliceOfK.
 template <int kThreadColumns, int kSliceOfK, int kBlocks>
@@ -29,6 +29,16 @@ void with_quad_policy(const Call& call, int multiprocessors, F&& f) {
     f.template operator()<QuadPolicy<8, kMiddleSlice, 2>>();
   } else {
     f.template operator()<QuadPolicy<4, 16, 2>>();
+  }
+}
+
+// The same for pieces of eight f16: a thread's columns are eight or two times eight.
+template <class F>
+void with_octet_policy(const Call& call, int multiprocessors, F&& f) {
+  if (divide_up(call.m, 128) * divide_up(call.n, 256) >= multiprocessors) {
+    f.template operator()<QuadPolicy<16, 32, 1>>();
+  } else {
+    f.template operator()<QuadPolicy<8, 16, 2>>();
   }
 }
 

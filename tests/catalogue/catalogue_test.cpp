@@ -122,7 +122,9 @@ TEST(Seeds, OfCompleteFamiliesResolve) {
   constexpr std::array<std::string_view, 6> kComplete = {"softmax", "norm", "reduce",
                                                          "dot",     "gemv", "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
-    if (std::ranges::none_of(kComplete, [&](std::string_view family) {
+    // Of gemm what the CUDA cores multiply.
+    const bool simt = seed.name.starts_with("sgemm_t_") || seed.name.starts_with("hgemm_t_");
+    if (!simt && std::ranges::none_of(kComplete, [&](std::string_view family) {
           return family.ends_with('/') ? seed.family.starts_with(family) : seed.family == family;
         })) {
       continue;
@@ -361,6 +363,10 @@ TEST(Families, BrokenRulesAreTold) {
   EXPECT_THAT(defects(), HasSubstr("grew from 'third', which does not stand before it"));
   two.rung.from = "plain";
   EXPECT_EQ(defects(), "");
+  two.rung.accumulate = DType::kF16;
+  EXPECT_THAT(defects(), HasSubstr("adds up in f16, and its name does not say acc_f16"));
+  EXPECT_THAT(defects(), HasSubstr("adds up in f16, for which softmax has no tolerance"));
+  two.rung.accumulate = DType::kF32;
   two.implementation.dtypes = {};
   EXPECT_THAT(defects(), HasSubstr("takes no dtype of softmax"));
 }
@@ -390,6 +396,7 @@ TEST(Families, TakeEveryProblemOfTheirLists) {
       const Rung& rung = best(call, capability);
       EXPECT_THAT(why_not(rung, call, capability), IsEmpty())
           << rung.name << " was chosen for " << call.problem().describe();
+      EXPECT_EQ(rung.accumulate, DType::kF32) << rung.name;
     }
   });
 }

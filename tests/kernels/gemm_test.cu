@@ -12,6 +12,7 @@
 #include "kernels/gemm/09_copy_engine.cuh"
 #include "kernels/gemm/21_mma_pipeline.cuh"
 #include "kernels/gemm/22_warp_specialized.cuh"
+#include "kernels/gemm/31_async_convert.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -213,8 +214,29 @@ void expect_quads_right() {
     }
   }
 }
-TEST(DoubleBuffer, EveryTile) { expect_quads_right<DoubleBufferKernel, 8>(); }
+template <class Policy>
+using DoubleBufferF32 = DoubleBufferKernel<float, Policy>;
+TEST(DoubleBuffer, EveryTile) { expect_quads_right<DoubleBufferF32, 8>(); }
 TEST(AsyncCopy, EveryTile) { expect_quads_right<AsyncCopyKernel, 16>(); }
+
+// The same of f16, whose pieces are of eight.
+template <template <class> class Kernel>
+void expect_octets_right() {
+  for (const auto& [m, n, k] : {std::array{136, 264, 72}, {129, 257, 33}}) {
+    Instance<half> instance(shape(m, n, k, kNn));
+    const Call call = Gemm::call(instance.problem());
+    for (const int multiprocessors : {1, 1000}) {
+      with_octet_policy(call, multiprocessors,
+                        [&]<class Policy>() { Kernel<Policy>::run(call, nullptr); });
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+template <class Policy>
+using DoubleBufferF16 = DoubleBufferKernel<half, Policy>;
+TEST(DoubleBuffer, EveryTileOfF16) { expect_octets_right<DoubleBufferF16>(); }
+TEST(AsyncConvert, EveryTile) { expect_octets_right<AsyncConvertKernel>(); }
 
 // torch's a @ w.t() and transposed outputs: the strides say it, not `layout`.
 template <class T>
