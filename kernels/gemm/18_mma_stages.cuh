@@ -15,9 +15,9 @@
 
 namespace ws::gemm {
 
-// Shared with the two rungs above, which have other tiles in shared memory, and another order of
-// tiles: Stages::Tile<runs, length>, Stages::kTileK, kCount, kBand.
-template <class T, class Stages>
+// Shared with the rungs above, which have other tiles in shared memory, another order of tiles, or
+// other sums: Stages::Tile<runs, length>, Stages::kTileK, kCount, kBand.
+template <class T, class Stages, class Accumulator = float>
 struct MmaStagesKernel {
   static constexpr int kTile = 128;  // rows and columns of C
   static constexpr int kTileK = Stages::kTileK;
@@ -28,7 +28,7 @@ struct MmaStagesKernel {
   using TileB = typename Stages::template Tile<kTileK, kTile>;
   using CursorA = tile::OperandCursor<T, true, kTile, kTileK, kThreads, TileA>;
   using CursorB = tile::OperandCursor<T, false, kTile, kTileK, kThreads, TileB>;
-  using Fragments = tile::MmaFragments<T, 64, 32>;
+  using Fragments = tile::MmaFragments<T, 64, 32, Accumulator>;
 
   using Arguments = CopiedArguments<T>;
   struct SharedStorage {

@@ -21,6 +21,8 @@
 #include "kernels/gemm/22_warp_specialized.cuh"
 #include "kernels/gemm/30_wide_load.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
+#include "kernels/gemm/32_acc_f16.cuh"
+#include "kernels/gemm/33_mma_acc_f16.cuh"
 #include "kernels/gemm/operations.hpp"
 
 namespace ws::gemm {
@@ -33,10 +35,11 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<Gemm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,       &kAnyLayout, &kSlicedK,    &kRegisterTile, &kConflictFree, &kDoubleBuffer,
-    &kAsyncCopy,   &kWarpTile,  &kCopyEngine, &kWideLoad,     &kAsyncConvert, &kWmmaNaive,
-    &kWmmaShared,  &kWmmaTile,  &kWmmaStages, &kWmmaTall,     &kMmaNaive,     &kMmaTile,
-    &kMmaLdmatrix, &kMmaStages, &kMmaSwizzle, &kMmaBands,     &kMmaPipeline,  &kWarpSpecialized,
+    &kNaive,       &kAnyLayout,       &kSlicedK,    &kRegisterTile, &kConflictFree, &kDoubleBuffer,
+    &kAsyncCopy,   &kWarpTile,        &kCopyEngine, &kWideLoad,     &kAsyncConvert, &kAccF16,
+    &kWmmaNaive,   &kWmmaShared,      &kWmmaTile,   &kWmmaStages,   &kWmmaTall,     &kMmaNaive,
+    &kMmaTile,     &kMmaLdmatrix,     &kMmaStages,  &kMmaSwizzle,   &kMmaBands,     &kMmaAccF16,
+    &kMmaPipeline, &kWarpSpecialized,
 };
 
 }  // namespace

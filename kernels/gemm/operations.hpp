@@ -110,6 +110,7 @@ struct Gemm {
   static Cases cases();
   static Cost cost(const Problem& problem);
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static Tolerance tolerance_in(const Problem& problem, const Parameter& output, DType accumulate);
   static int64_t items(const Problem& problem, const Parameter& output);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static std::span<const Peer> peers();

@@ -130,19 +130,34 @@ Cost Gemm::cost(const Problem& problem) {
           .flops = 2 * m * n * k};
 }
 
+namespace {
+// Half the distance of two neighbours around 1.
+double unit_of(DType dtype) {
+  return std::ldexp(1.0, dtype == DType::kBf16 ? -8 : dtype == DType::kF16 ? -11 : -24);
+}
+}  // namespace
+
 // Outputs are sums of K products of standard normal numbers: their size is sqrt(K). They are
 // rounded once; the f32 sum before that errs by its last bits, which tensor cores cut off (a bias
 // that grows with K) where FMAs round (noise that grows with its root).
 Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
   const auto k = static_cast<double>(call(problem).k);
-  const DType dtype = problem.dtype();
-  const double rounding = dtype == DType::kBf16  ? std::ldexp(1.0, -8)
-                          : dtype == DType::kF16 ? std::ldexp(1.0, -11)
-                                                 : std::ldexp(1.0, -24);
+  const double rounding = unit_of(problem.dtype());
   const double accumulation = std::ldexp(1.0, -23) * (4 + std::sqrt(k) + k / 32);
   return {.relative = rounding + accumulation,
           .worst = 1.01 * rounding + 8 * accumulation,
           .floor = std::sqrt(k) + std::ldexp(1.0, -14)};
+}
+
+// Each of K additions rounds a partial sum of size sqrt(k): together that is an error of 0.3
+// sqrt(K) units of the result, of single elements up to 1.5 sqrt(K). Twice that is allowed, which
+// at K = 4096 is still half of what eight missing products would be.
+Tolerance Gemm::tolerance_in(const Problem& problem, const Parameter& output, DType accumulate) {
+  Tolerance allowed = tolerance(problem, output);
+  const double noise = unit_of(accumulate) * std::sqrt(static_cast<double>(call(problem).k));
+  allowed.relative += 0.6 * noise;
+  allowed.worst += 3 * noise;
+  return allowed;
 }
 
 int64_t Gemm::items(const Problem& problem, const Parameter& /*output*/) {

@@ -13,6 +13,7 @@
 #include "kernels/gemm/21_mma_pipeline.cuh"
 #include "kernels/gemm/22_warp_specialized.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
+#include "kernels/gemm/32_acc_f16.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -51,14 +52,17 @@ class Instance {
   Problem& problem() { return problem_; }
   AnyCall call() const { return AnyCall(problem_); }
 
-  void expect_right() {
+  // As near to the reference as a rung may be that adds up in `accumulate`.
+  void expect_right(DType accumulate = DType::kF32) {
     const Tensor& c = problem_.tensor(2);
     std::vector<double> expected(static_cast<size_t>(c.elements()));
     std::array<double*, kMaxTensors> targets{};
     targets[2] = expected.data();
     const Parameter& output = Gemm::kParameters[2];
     Gemm::reference(problem_, {0, Gemm::items(problem_, output)}, targets);
-    const Tolerance allowed = Gemm::tolerance(problem_, output);
+    const Tolerance allowed = accumulate == DType::kF32
+                                  ? Gemm::tolerance(problem_, output)
+                                  : Gemm::tolerance_in(problem_, output, accumulate);
     for (int64_t i = 0; i < c.elements(); ++i) {
       const double at = expected[static_cast<size_t>(i)];
       ASSERT_LE(std::abs(element(c, i) - at), allowed.worst * (std::abs(at) + allowed.floor))
@@ -221,7 +225,7 @@ TEST(AsyncCopy, EveryTile) { expect_quads_right<AsyncCopyKernel, 16>(); }
 
 // The same of f16, whose pieces are of eight.
 template <template <class> class Kernel>
-void expect_octets_right() {
+void expect_octets_right(DType accumulate = DType::kF32) {
   for (const auto& [m, n, k] : {std::array{136, 264, 72}, {129, 257, 33}}) {
     Instance<half> instance(shape(m, n, k, kNn));
     const Call call = Gemm::call(instance.problem());
@@ -229,14 +233,47 @@ void expect_octets_right() {
       with_octet_policy(call, multiprocessors,
                         [&]<class Policy>() { Kernel<Policy>::run(call, nullptr); });
       runtime::synchronize_device();
-      instance.expect_right();
+      instance.expect_right(accumulate);
     }
   }
 }
 template <class Policy>
 using DoubleBufferF16 = DoubleBufferKernel<half, Policy>;
+template <class Policy>
+using DoubleBufferAccF16 = DoubleBufferKernel<half, Policy, PairTile<Policy::kColumns>>;
 TEST(DoubleBuffer, EveryTileOfF16) { expect_octets_right<DoubleBufferF16>(); }
 TEST(AsyncConvert, EveryTile) { expect_octets_right<AsyncConvertKernel>(); }
+TEST(AccF16, EveryTile) { expect_octets_right<DoubleBufferAccF16>(DType::kF16); }
+
+// What f16 sums are allowed is more than f32 needs, and less than eight products of 1024 are worth.
+TEST(AccF16, ItsToleranceFindsEightMissingProducts) {
+  Instance<half> instance(shape(64, 64, 1024, kNn));
+  const Problem& problem = instance.problem();
+  const Parameter& output = Gemm::kParameters[2];
+  std::vector<double> expected(64 * 64);
+  std::array<double*, kMaxTensors> targets{};
+  targets[2] = expected.data();
+  Gemm::reference(problem, {0, 64}, targets);
+  const auto error_of = [&] {
+    run_and_wait(rung("acc_f16"), instance.call());
+    double error = 0;
+    double norm = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double got = element(problem.tensor(2), static_cast<int64_t>(i));
+      error += (got - expected[i]) * (got - expected[i]);
+      norm += expected[i] * expected[i];
+    }
+    return std::sqrt(error / norm);
+  };
+  const double allowed = Gemm::tolerance_in(problem, output, DType::kF16).relative;
+  const double whole = error_of();
+  EXPECT_LT(whole, 0.7 * allowed);
+  EXPECT_GT(whole, 2 * Gemm::tolerance(problem, output).relative);
+  for (int64_t row = 0; row < 64; ++row) {
+    for (int64_t k = 500; k < 508; ++k) problem.tensor(0).as<half>()[row * 1024 + k] = half(0);
+  }
+  EXPECT_GT(error_of(), 2 * allowed);
+}
 
 // torch's a @ w.t() and transposed outputs: the strides say it, not `layout`.
 template <class T>
@@ -287,6 +324,7 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(aligned, 90), "warp_specialized");
   EXPECT_EQ(chosen(aligned, 80), "mma_pipeline");
   EXPECT_EQ(chosen(Instance<half>(shape(65, 63, 61, kNn)).call(), 90), "mma_pipeline");
+  EXPECT_EQ(why_not(rung("acc_f16"), Instance<half>(shape(8, 8, 8, kNn)).call(), 80), "");
   const AnyCall in_f32 = Instance<float>(shape(8, 8, 8, kTn)).call();
   EXPECT_EQ(chosen(in_f32, 90), "copy_engine");
   EXPECT_EQ(chosen(in_f32, 80), "warp_tile");

@@ -194,7 +194,7 @@ TEST(Ldmatrix, DivergenceIsAFault) {
 
 // ---- mma.sync ----------------------------------------------------------------------------------
 
-template <class T>
+template <class T, class Accumulator>
 struct MultiplyFragments {
   static constexpr int kThreads = 32;
   struct Arguments {
@@ -210,21 +210,29 @@ struct MultiplyFragments {
     if (arguments.diverge && lane == 3) return;
     uint32_t a[4];
     uint32_t b[2];
-    float d[4];
     for (int i = 0; i < 4; ++i) a[i] = arguments.a[4 * lane + i];
     for (int i = 0; i < 2; ++i) b[i] = arguments.b[2 * lane + i];
-    for (int i = 0; i < 4; ++i) d[i] = arguments.c[4 * lane + i];
-    ptx::mma_m16n8k16<T>(d, a, b, d);
-    for (int i = 0; i < 4; ++i) arguments.d[4 * lane + i] = d[i];
+    const float* const c = arguments.c + 4 * lane;
+    if constexpr (std::is_same_v<Accumulator, float>) {
+      float d[4] = {c[0], c[1], c[2], c[3]};
+      ptx::mma_m16n8k16<T>(d, a, b, d);
+      for (int i = 0; i < 4; ++i) arguments.d[4 * lane + i] = d[i];
+    } else {
+      uint32_t d[2] = {ptx::cvt_rn_f16x2_f32(c[0], c[1]), ptx::cvt_rn_f16x2_f32(c[2], c[3])};
+      ptx::mma_m16n8k16<T>(d, a, b, d);
+      for (int i = 0; i < 4; ++i) {
+        arguments.d[4 * lane + i] = ptx::cvt_f32_f16(static_cast<uint16_t>(d[i / 2] >> i % 2 * 16));
+      }
+    }
   }
 };
 
-// Small whole numbers, so that every order of summation gives the same.
+// Small whole numbers, so that every order of summation gives the same, in f16 too.
 float a_value(int m, int k) { return static_cast<float>((m * 7 + k * 3) % 11 - 5); }
 float b_value(int k, int n) { return static_cast<float>((k * 5 + n * 9) % 13 - 6); }
 float c_value(int m, int n) { return static_cast<float>(m * 8 + n) * 0.25f; }
 
-template <class T>
+template <class T, class Accumulator = float>
 void test_mma() {
   test::Buffer<uint32_t> a(128);
   test::Buffer<uint32_t> b(64);
@@ -247,7 +255,8 @@ void test_mma() {
       c[static_cast<size_t>(4 * lane + i)] = c_value(c_row, in_group * 2 + (i & 1));
     }
   }
-  test::run<MultiplyFragments<T>>({.threads = 32}, {a.data(), b.data(), c.data(), d.data(), false});
+  using Kernel = MultiplyFragments<T, Accumulator>;
+  test::run<Kernel>({.threads = 32}, {a.data(), b.data(), c.data(), d.data(), false});
   for (int m = 0; m < 16; ++m) {
     for (int n = 0; n < 8; ++n) {
       float expected = c_value(m, n);
@@ -258,9 +267,8 @@ void test_mma() {
     }
   }
 #ifdef WS_EMULATED
-  test::expect_fault<MultiplyFragments<T>>(emulator::Fault::kDivergence, "mma.sync",
-                                           {.threads = 32},
-                                           {a.data(), b.data(), c.data(), d.data(), true});
+  test::expect_fault<Kernel>(emulator::Fault::kDivergence, "mma.sync", {.threads = 32},
+                             {a.data(), b.data(), c.data(), d.data(), true});
 #endif
 }
 
@@ -268,6 +276,7 @@ TEST(Mma, M16N8K16) {
   test::in_every_order([] {
     test_mma<half>();
     test_mma<bf16>();
+    test_mma<half, half>();
   });
 }
 

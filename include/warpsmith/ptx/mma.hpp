@@ -7,6 +7,72 @@
 
 namespace ws::ptx {
 
+#ifdef WS_EMULATED
+namespace detail {
+
+// Element i of a lane's: of two to a register, or floats.
+template <class T>
+float element_of(const uint32_t* registers, uint32_t i) {
+  T value;
+  value.bits = static_cast<uint16_t>(registers[i / 2] >> (i % 2 * 16));
+  return to_float(value);
+}
+template <class T>
+float element_of(const float* registers, uint32_t i) {
+  return registers[i];
+}
+inline void set_element(uint32_t* registers, uint32_t i, float value) {
+  const uint32_t shift = i % 2 * 16;
+  registers[i / 2] &= 0xFFFF0000U >> shift;
+  registers[i / 2] |= uint32_t{from_float<half>(value).bits} << shift;
+}
+inline void set_element(float* registers, uint32_t i, float value) { registers[i] = value; }
+
+// The model of mma_m16n8k16: sums in f32, rounded once where D is f16. (PTX promises no more of the
+// sums than the accumulator's precision.)
+template <class T, class Register>
+void model_m16n8k16(Register* d, const uint32_t* a, const uint32_t* b,
+                    const Register* c WS_AND_PLACE) {
+  emulator::at(place);
+  struct Payload {
+    Register* d;
+    const uint32_t* a;
+    const uint32_t* b;
+    const Register* c;
+  } mine{d, a, b, c};
+  emulator::converge_aligned("mma.sync.m16n8k16", mine, [](auto lanes) {
+    emulator::count(emulator::Count::kMma);
+    float left[16][16];
+    float right[16][8];
+    float sum[16][8];
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      const Payload& from = *lanes[lane];
+      const uint32_t group = lane / 4;
+      const uint32_t pair = 2 * (lane % 4);
+      for (uint32_t i = 0; i < 8; ++i) {
+        left[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = element_of<T>(from.a, i);
+      }
+      for (uint32_t i = 0; i < 4; ++i) {
+        right[pair + i % 2 + i / 2 * 8][group] = element_of<T>(from.b, i);
+        sum[group + i / 2 * 8][pair + i % 2] = element_of<half>(from.c, i);
+      }
+    }
+    for (uint32_t m = 0; m < 16; ++m) {
+      for (uint32_t k = 0; k < 16; ++k) {
+        for (uint32_t n = 0; n < 8; ++n) sum[m][n] += left[m][k] * right[k][n];
+      }
+    }
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      for (uint32_t i = 0; i < 4; ++i) {
+        set_element(lanes[lane]->d, i, sum[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2]);
+      }
+    }
+  });
+}
+
+}  // namespace detail
+#endif
+
 // D = A * B + C, A [16, 16] and B [16, 8] of T (half or bf16), C and D [16, 8] of float; d may be
 // c.
 //
@@ -21,46 +87,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[
                                              const float (&c)[4] WS_AND_PLACE) {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
 #ifdef WS_EMULATED
-  emulator::at(place);
-  struct Payload {
-    float* d;
-    const uint32_t* a;
-    const uint32_t* b;
-    const float* c;
-  } mine{d, a, b, c};
-  emulator::converge_aligned("mma.sync.m16n8k16", mine, [](auto lanes) {
-    emulator::count(emulator::Count::kMma);
-    const auto element = [](const uint32_t* registers, uint32_t index) {
-      T value;
-      value.bits = static_cast<uint16_t>(registers[index / 2] >> (index % 2 * 16));
-      return to_float(value);
-    };
-    float left[16][16];
-    float right[16][8];
-    float sum[16][8];
-    for (uint32_t lane = 0; lane < 32; ++lane) {
-      const Payload& from = *lanes[lane];
-      const uint32_t group = lane / 4;
-      const uint32_t pair = 2 * (lane % 4);
-      for (uint32_t i = 0; i < 8; ++i) {
-        left[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = element(from.a, i);
-      }
-      for (uint32_t i = 0; i < 4; ++i) {
-        right[pair + i % 2 + i / 2 * 8][group] = element(from.b, i);
-        sum[group + i / 2 * 8][pair + i % 2] = from.c[i];
-      }
-    }
-    for (uint32_t m = 0; m < 16; ++m) {
-      for (uint32_t k = 0; k < 16; ++k) {
-        for (uint32_t n = 0; n < 8; ++n) sum[m][n] += left[m][k] * right[k][n];
-      }
-    }
-    for (uint32_t lane = 0; lane < 32; ++lane) {
-      for (uint32_t i = 0; i < 4; ++i) {
-        lanes[lane]->d[i] = sum[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
-      }
-    }
-  });
+  detail::model_m16n8k16<T>(d, a, b, c WS_PASS_AND_PLACE);
 #else
   if constexpr (std::is_same_v<T, half>) {
     asm volatile(
@@ -77,6 +104,24 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
           "f"(c[2]), "f"(c[3]));
   }
+#endif
+}
+
+// The same with C and D of f16, two elements to a register; T is half.
+//   d[0] = D[group][pair, pair + 1]          d[1] = D[group + 8][pair, pair + 1]
+template <class T>
+__device__ __forceinline__ void mma_m16n8k16(uint32_t (&d)[2], const uint32_t (&a)[4],
+                                             const uint32_t (&b)[2],
+                                             const uint32_t (&c)[2] WS_AND_PLACE) {
+  static_assert(std::is_same_v<T, half>);
+#ifdef WS_EMULATED
+  detail::model_m16n8k16<T>(d, a, b, c WS_PASS_AND_PLACE);
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
+      "{%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
+      : "=r"(d[0]), "=r"(d[1])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]));
 #endif
 }
 

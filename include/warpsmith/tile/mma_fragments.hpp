@@ -7,13 +7,16 @@
 
 namespace ws::tile {
 
-// One K step of 16 of a warp's part of a tile: kRows rows of A times kColumns columns of B.
-template <class T, int kRows, int kColumns>
+// One K step of 16 of a warp's part of a tile: kRows rows of A times kColumns columns of B, added
+// up in Accumulator: float, or half where T is.
+template <class T, int kRows, int kColumns, class Accumulator = float>
 struct MmaFragments {
   static constexpr int kDown = kRows / 16;
   static constexpr int kAcross = kColumns / 8;
   static_assert(kRows % 16 == 0 && kColumns % 16 == 0);
-  using Sums = float[kDown][kAcross][4];
+  // Of a product of 16 x 8: four floats, or two pairs.
+  using Register = std::conditional_t<std::is_same_v<Accumulator, float>, float, uint32_t>;
+  using Sums = Register[kDown][kAcross][sizeof(Accumulator)];
 
   // What ldmatrix wants from this lane: a run of 8 elements, at these offsets in the tiles for row
   // `row`, column `column` and K step 0.
@@ -82,8 +85,15 @@ struct MmaFragments {
       for (int j = 0; j < kAcross; ++j) {
         const int row = i * 16 + lane_index() / 4;
         const int column = j * 8 + lane_index() % 4 * 2;
-        f(row, column, sums[i][j][0], sums[i][j][1]);
-        f(row + 8, column, sums[i][j][2], sums[i][j][3]);
+        if constexpr (std::is_same_v<Accumulator, float>) {
+          f(row, column, sums[i][j][0], sums[i][j][1]);
+          f(row + 8, column, sums[i][j][2], sums[i][j][3]);
+        } else {
+          const auto above = std::bit_cast<Vec<Accumulator, 2>>(sums[i][j][0]);
+          const auto below = std::bit_cast<Vec<Accumulator, 2>>(sums[i][j][1]);
+          f(row, column, to_float(above[0]), to_float(above[1]));
+          f(row + 8, column, to_float(below[0]), to_float(below[1]));
+        }
       }
     }
   }

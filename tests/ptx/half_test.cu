@@ -1,0 +1,76 @@
+#include "warpsmith/ptx/half.hpp"
+
+#include <cmath>
+#include <random>
+
+#include "tests/run.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws {
+namespace {
+
+// d[i] = a[i] * b[i] + c[i], two f16 at a time.
+struct FmaPairs {
+  static constexpr int kThreads = 128;
+  struct Arguments {
+    const uint32_t* a;
+    const uint32_t* b;
+    const uint32_t* c;
+    uint32_t* d;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& g) const {
+    const int64_t i = block_index() * kThreads + thread_index();
+    thread::store(g.d + i, ptx::fma_rn_f16x2(thread::load(g.a + i), thread::load(g.b + i),
+                                             thread::load(g.c + i)));
+  }
+};
+
+// The nearest f16 to a number that a double holds exactly, of two the even one.
+double rounded(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const double unit = std::exp2(std::max(std::ilogb(x), -14) - 10);
+  const double result = std::nearbyint(x / unit) * unit;
+  return std::abs(result) > 65504 ? std::copysign(INFINITY, x) : result;
+}
+
+TEST(Half, FmaRoundsOnce) {
+  constexpr int kPairs = 4 * FmaPairs::kThreads;
+  test::Buffer<half> a(2 * kPairs);
+  test::Buffer<half> b(2 * kPairs);
+  test::Buffer<half> c(2 * kPairs);
+  test::Buffer<half> d(2 * kPairs);
+  std::mt19937 engine(3);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < a.size(); ++i) {
+    // Products and sums that a double holds exactly; sums that cancel, too.
+    a[i] = half(normal(engine));
+    b[i] = half(normal(engine));
+    c[i] = half(i % 3 == 0 ? -to_float(a[i]) * to_float(b[i]) : normal(engine) * 8);
+  }
+  const auto set = [&](size_t i, double x, double y, double z) {
+    a[i] = half(static_cast<float>(x));
+    b[i] = half(static_cast<float>(y));
+    c[i] = half(static_cast<float>(z));
+  };
+  // Just below, and just above, the middle of two f16: as f32 the sum is the middle.
+  set(0, 1 + 0x1p-10, (1 - 0x1p-10) * 0x1p-11, 1 + 0x1p-10);
+  set(1, -(1 + 0x1p-10), (1 - 0x1p-10) * 0x1p-11, 1);
+  set(2, 1 + 0x1p-10, -(1 - 0x1p-10) * 0x1p-11, -(1 + 0x1p-10));
+  set(3, 0x1p-24, 0x1p-1, 0x1p-24);  // subnormal, a tie
+  set(4, 300, 300, 0);
+  set(5, 300, -300, 65504);
+  set(6, 300, 300, -INFINITY);
+  test::run<FmaPairs>(
+      {.blocks = 4, .threads = FmaPairs::kThreads},
+      {reinterpret_cast<const uint32_t*>(a.data()), reinterpret_cast<const uint32_t*>(b.data()),
+       reinterpret_cast<const uint32_t*>(c.data()), reinterpret_cast<uint32_t*>(d.data())});
+  for (size_t i = 0; i < d.size(); ++i) {
+    const double exact = double{to_float(a[i])} * to_float(b[i]) + to_float(c[i]);
+    EXPECT_EQ(to_float(d[i]), rounded(exact))
+        << i << ": " << to_float(a[i]) << " * " << to_float(b[i]) << " + " << to_float(c[i]);
+  }
+}
+
+}  // namespace
+}  // namespace ws
