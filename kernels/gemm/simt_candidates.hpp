@@ -5,6 +5,7 @@
 #include "kernels/gemm/07_async_copy.cuh"
 #include "kernels/gemm/08_warp_tile.cuh"
 #include "kernels/gemm/09_copy_engine.cuh"
+#include "kernels/gemm/32_acc_f16.cuh"
 
 namespace ws::gemm {
 
@@ -116,6 +117,41 @@ inline constexpr Rung kAsyncCopyCandidates[] = {
     async_copy_candidate<QuadPolicy<8, 16, 2>>("8x8_k16_b2"),
     async_copy_candidate<QuadPolicy<8, 8, 2>>("8x8_k8_b2"),
     async_copy_candidate<QuadPolicy<16, 16, 1>>("8x16_k16_b1"),
+};
+
+// One of double_buffer's tiles of f16, or of acc_f16's, whatever the shape.
+template <class Ladder, class Policy, class Tile>
+struct OctetCandidate {
+  static bool supports(const Call& call, Why& why) {
+    return Ladder::supports(call, why) && why.unless(call.dtype == DType::kF16, "takes f16");
+  }
+  static void run(const Call& call, const Context& context) {
+    DoubleBufferKernel<half, Policy, Tile>::run(call, context.stream);
+  }
+};
+template <class Policy>
+constexpr Rung double_buffer_f16_candidate(std::string_view name) {
+  return rung_of<OctetCandidate<DoubleBuffer, Policy, QuadTile<Policy::kColumns, 8>>,
+                 DTypes{DType::kF16}, Gemm>(
+      {.name = name, .idea = "a tile shape", .may_spill = true});
+}
+template <class Policy>
+constexpr Rung acc_f16_candidate(std::string_view name) {
+  return rung_of<OctetCandidate<AccF16, Policy, PairTile<Policy::kColumns>>, DTypes{DType::kF16},
+                 Gemm>(
+      {.name = name, .idea = "a tile shape", .accumulate = DType::kF16, .may_spill = true});
+}
+
+inline constexpr Rung kDoubleBufferF16Candidates[] = {
+    double_buffer_f16_candidate<QuadPolicy<8, 16, 2>>("8x8_k16_b2_f16"),
+    double_buffer_f16_candidate<QuadPolicy<16, 16, 1>>("8x16_k16_b1_f16"),
+    double_buffer_f16_candidate<QuadPolicy<16, 32, 1>>("8x16_k32_b1_f16"),
+};
+inline constexpr Rung kAccF16Candidates[] = {
+    acc_f16_candidate<QuadPolicy<8, 16, 2>>("8x8_k16_b2_acc_f16"),
+    acc_f16_candidate<QuadPolicy<8, 32, 2>>("8x8_k32_b2_acc_f16"),
+    acc_f16_candidate<QuadPolicy<16, 16, 2>>("8x16_k16_b2_acc_f16"),
+    acc_f16_candidate<QuadPolicy<16, 32, 1>>("8x16_k32_b1_acc_f16"),
 };
 
 }  // namespace ws::gemm

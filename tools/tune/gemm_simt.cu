@@ -9,6 +9,8 @@ namespace {
 const tune::Candidates kCopyEngine{"gemm/copy_engine", kCopyEngineCandidates};
 const tune::Candidates kWarpTile{"gemm/warp_tile", kWarpTileCandidates};
 const tune::Candidates kAsyncCopy{"gemm/async_copy", kAsyncCopyCandidates};
+const tune::Candidates kDoubleBufferF16{"gemm/double_buffer", kDoubleBufferF16Candidates};
+const tune::Candidates kAccF16Tiles{"gemm/acc_f16", kAccF16Candidates};
 
 }  // namespace
 }  // namespace ws::gemm
