@@ -3,7 +3,7 @@
 // time. mma_candidates.hpp and simt_candidates.hpp have those of other rungs.
 #pragma once
 
-#include "kernels/gemm/22_warp_specialized.cuh"
+#include "kernels/gemm/28_warp_specialized.cuh"
 
 namespace ws::gemm {
 

@@ -18,7 +18,7 @@
 #include "kernels/gemm/19_mma_swizzle.cuh"
 #include "kernels/gemm/20_mma_bands.cuh"
 #include "kernels/gemm/21_mma_pipeline.cuh"
-#include "kernels/gemm/22_warp_specialized.cuh"
+#include "kernels/gemm/28_warp_specialized.cuh"
 #include "kernels/gemm/30_wide_load.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
 #include "kernels/gemm/32_acc_f16.cuh"

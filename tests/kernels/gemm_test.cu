@@ -11,7 +11,7 @@
 #include "kernels/gemm/08_warp_tile.cuh"
 #include "kernels/gemm/09_copy_engine.cuh"
 #include "kernels/gemm/21_mma_pipeline.cuh"
-#include "kernels/gemm/22_warp_specialized.cuh"
+#include "kernels/gemm/28_warp_specialized.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
 #include "kernels/gemm/32_acc_f16.cuh"
 #include "tests/run.hpp"
