@@ -18,6 +18,12 @@
 #include "kernels/gemm/19_mma_swizzle.cuh"
 #include "kernels/gemm/20_mma_bands.cuh"
 #include "kernels/gemm/21_mma_pipeline.cuh"
+#include "kernels/gemm/22_wgmma_tile.cuh"
+#include "kernels/gemm/23_wgmma_stages.cuh"
+#include "kernels/gemm/24_wgmma_roles.cuh"
+#include "kernels/gemm/25_wgmma_wide.cuh"
+#include "kernels/gemm/26_wgmma_persistent.cuh"
+#include "kernels/gemm/27_wgmma_multicast.cuh"
 #include "kernels/gemm/28_warp_specialized.cuh"
 #include "kernels/gemm/30_wide_load.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
@@ -35,11 +41,13 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<Gemm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,       &kAnyLayout,       &kSlicedK,    &kRegisterTile, &kConflictFree, &kDoubleBuffer,
-    &kAsyncCopy,   &kWarpTile,        &kCopyEngine, &kWideLoad,     &kAsyncConvert, &kAccF16,
-    &kWmmaNaive,   &kWmmaShared,      &kWmmaTile,   &kWmmaStages,   &kWmmaTall,     &kMmaNaive,
-    &kMmaTile,     &kMmaLdmatrix,     &kMmaStages,  &kMmaSwizzle,   &kMmaBands,     &kMmaAccF16,
-    &kMmaPipeline, &kWarpSpecialized,
+    &kNaive,          &kAnyLayout,       &kSlicedK,    &kRegisterTile, &kConflictFree,
+    &kDoubleBuffer,   &kAsyncCopy,       &kWarpTile,   &kCopyEngine,   &kWideLoad,
+    &kAsyncConvert,   &kAccF16,          &kWmmaNaive,  &kWmmaShared,   &kWmmaTile,
+    &kWmmaStages,     &kWmmaTall,        &kMmaNaive,   &kMmaTile,      &kMmaLdmatrix,
+    &kMmaStages,      &kMmaSwizzle,      &kMmaBands,   &kMmaAccF16,    &kMmaPipeline,
+    &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles, &kWgmmaWide,    &kWgmmaPersistent,
+    &kWgmmaMulticast, &kWarpSpecialized,
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "kernels/gemm/08_warp_tile.cuh"
 #include "kernels/gemm/09_copy_engine.cuh"
 #include "kernels/gemm/21_mma_pipeline.cuh"
+#include "kernels/gemm/27_wgmma_multicast.cuh"
 #include "kernels/gemm/28_warp_specialized.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
 #include "kernels/gemm/32_acc_f16.cuh"
@@ -130,6 +131,38 @@ TEST(WarpSpecialized, SharedTiles) {
   expect_shape_right<WgmmaShape{
       .tile_m = 256, .tile_n = 128, .stages = 2, .cluster_n = 2, .store_buffers = 3}>(264, 264,
                                                                                       136);
+}
+
+// The same for the rungs that lead there, on four SMs: several tiles a block.
+template <class Blocks, class T>
+void expect_blocks_right(int64_t m, int64_t n, int64_t k) {
+  Instance<T> instance(shape(m, n, k, kNn, 8));
+  WgmmaRolesKernel<T, kWgmmaWideShape, Blocks>::run(Gemm::call(instance.problem()), 4, nullptr);
+  runtime::synchronize_device();
+  instance.expect_right();
+}
+
+TEST(WgmmaPersistent, SeveralTilesABlock) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] { expect_blocks_right<BlockAnSm, half>(264, 520, 328); });
+}
+
+TEST(WgmmaMulticast, SeveralTilesACluster) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] { expect_blocks_right<TwoBlocks, bf16>(264, 520, 328); });
+}
+
+// Where A and B are aligned for the copy engine and C is not.
+TEST(Wgmma, RowsOfCMayStartAnywhere) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const char* name : {"wgmma_tile", "wgmma_stages", "wgmma_roles", "wgmma_wide"}) {
+    Instance<half> instance(shape(136, 264, 72, kNn, 8));
+    --instance.problem().tensor(2).strides[0];
+    SCOPED_TRACE(name);
+    ASSERT_EQ(why_not(rung(name), instance.call(), 90), "");
+    run_and_wait(rung(name), instance.call());
+    instance.expect_right();
+  }
 }
 
 TEST(MmaPipeline, CopiesOfEveryWidth) {
