@@ -24,8 +24,9 @@ struct WgmmaRolesShape {
   int blocks;
 };
 
-// Shared with the rungs above, which have other shapes, and other Blocks: which tiles a block
-// computes, and with whom.
+// Long: the two roles and their protocol on one page, and below them what the rungs above change.
+// Shared with those, which have other shapes and other Blocks: which tiles a block computes, and
+// with whom.
 template <class T, WgmmaRolesShape kShape, class Blocks>
 struct WgmmaRolesKernel {
   static constexpr Arch kArch = Arch::kSm90a;

@@ -1,8 +1,8 @@
-// Idea: warpgroups with roles. One thread keeps the copy engine busy (TMA), two warpgroups keep the
-//   tensor cores busy (wgmma); a ring of shared-memory stages with mbarriers lies between them.
-// From mma_pipeline: operands go from shared memory straight into the tensor cores, past registers
-//   and issue slots. Two blocks of a cluster share B's tile (multicast): L2 is read less. Blocks
-//   are persistent: copies for the next tile fly under the epilogue, and C leaves asynchronously.
+// Idea: C leaves asynchronously. A warp puts its rows into shared memory (stmatrix), the copy
+//   engine writes them, and the warp goes on to the next tile.
+// From wgmma_multicast: no tensor core waits for stores, and C is written in whole sectors. All
+//   layouts are one kernel, which has a tile for every size; the warp that copies becomes a
+//   warpgroup, so that its registers can go to those that multiply (setmaxnreg).
 // Traffic: per 128 x 256 x 64 step a block reads 32 KB from L2 (48 KB without the cluster).
 // Limits: sm_90a; base addresses and row strides are multiples of 16 bytes, the copy engine's rule.
 #pragma once
@@ -226,8 +226,8 @@ struct WarpSpecialized {
 
 inline constexpr Rung kWarpSpecialized = rung_of<WarpSpecialized, kHalves, Gemm>({
     .name = "warp_specialized",
-    .from = "mma_pipeline",
-    .idea = "TMA and wgmma, warpgroups with roles, persistent, clusters of two with multicast",
+    .from = "wgmma_multicast",
+    .idea = "stmatrix, and the copy engine stores C under the next tile; every layout and size",
     .arch = Arch::kSm90a,
 });
 
