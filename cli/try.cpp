@@ -477,7 +477,7 @@ void add_try(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "try", "A kernel of your own: verified, placed in the ladder, with a hint what is next");
   auto arguments = std::make_shared<TryArguments>();
-  verb->add_option("FILE OPERATION", arguments->words,
+  verb->add_option("ARGUMENTS", arguments->words,
                    "An ordinary CUDA file, and what its function computes: my.cu softmax")
       ->required();
   verb->add_flag("--template", arguments->print_template,
