@@ -127,6 +127,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_option("--milliseconds", arguments->options.min_milliseconds,
                    "... so much timed time, whichever is first")
       ->capture_default_str();
+  verb->add_flag("--best", arguments->options.only_best,
+                 "Of the rungs only the one that a call gets that names none");
   verb->add_flag("--no-peers", arguments->no_peers, "Rungs and copies only");
   verb->add_option("--output,-o", arguments->output, "Write the results to this JSON file");
   add_device(*verb);

@@ -16,11 +16,12 @@ endif()
 
 set(text "// Made by cmake/embed.cmake.\n#include <array>\n\n#include \"harness/embedded.hpp\"\n\nnamespace ws {\n\n")
 string(APPEND text "const char* const kRevision = \"${revision}\";\n\n")
-string(APPEND text "std::span<const EmbeddedFile> embedded_files() {\n")
+# sv: a literal knows its length; counted by the compiler, a megabyte is over its limit.
+string(APPEND text "std::span<const EmbeddedFile> embedded_files() {\n  using namespace std::literals;\n")
 string(APPEND text "  static constexpr auto kFiles = std::to_array<EmbeddedFile>({\n")
 foreach(file IN LISTS files)
   file(READ ${ROOT}/${file} content)
-  string(APPEND text "{\"${file}\", R\"ws_embed(${content})ws_embed\"},\n")
+  string(APPEND text "{\"${file}\", R\"ws_embed(${content})ws_embed\"sv},\n")
 endforeach()
 string(APPEND text "  });\n  return kFiles;\n}\n\n}  // namespace ws\n")
 

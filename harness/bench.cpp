@@ -171,6 +171,9 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
   BenchGroup group = group_of(machine, instance);
 
   TensorSets sets(instance, machine.l2_bytes);
+  const Rung* const chosen_rung =
+      options.only_best ? &best(sets[0].call(), machine.capability) : nullptr;
+  if (chosen_rung != nullptr) rungs = {&chosen_rung, 1};
   std::vector<Contender> contenders = contenders_of(operation, rungs, sets, options);
   const Copies copies(sets, group.memory_bound ? group.cost.bytes : 0);
   std::ranges::move(copiers(copies, options.stream), std::back_inserter(contenders));

@@ -26,6 +26,7 @@ struct BenchOptions {
   int warm_up = 3;
   uint64_t seed = 1;
   bool peers = true;
+  bool only_best = false;  // of the rungs, the one that a call gets that names none
   Stream stream = nullptr;
   std::vector<CallbackPeer> callbacks{};
   std::map<std::string, std::string> packages{};  // versions of what the callbacks call

@@ -8,21 +8,58 @@
 #pragma once
 
 #include "kernels/gemm/dispatch.hpp"
-#include "kernels/gemm/policies.hpp"
+#include "kernels/gemm/plan.hpp"
+#include "kernels/gemm/wgmma_loop.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
-#include "warpsmith/ptx/wgmma.hpp"
 #include "warpsmith/tile/operand_stage.hpp"
 #include "warpsmith/tile/pipeline.hpp"
+#include "warpsmith/tile/stream_k.hpp"
 #include "warpsmith/tile/warp_store.hpp"
 
 namespace ws::gemm {
 
+// What is a cluster's: every so-many-th tile, whole.
+struct WholeTiles {
+  static constexpr bool kCooperative = false;
+  int tiles = 0;
+  int steps = 0;  // slices of K
+
+  // f(part) for each of a worker's.
+  template <class F>
+  __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
+    for (int tile = worker; tile < tiles; tile += workers) f(tile::Part{tile, 0, steps});
+  }
+  // Whether a warpgroup's sums over a part of K are the tile's, and its to store.
+  template <class Policy, class Sums>
+  __device__ __forceinline__ bool complete(const tile::Part& /*part*/, int /*consumer*/,
+                                           Sums& /*sums*/) const {
+    return true;
+  }
+};
+
+// C as the copy engine stores it.
+template <class T>
+struct TensorOutput {
+  ptx::TensorMap map;
+
+  template <class Store>
+  static TensorOutput of(const Call& call) {
+    return {Store::tensor_map(call.c.as<const T>(), call.m, call.n, call.c.leading)};
+  }
+  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
+    store.put(map, row, column, sums);
+  }
+};
+
 // Long: the two roles and their protocol belong on one page, beside the storage they share.
-template <class T, Contiguous kA, Contiguous kB, class Policy>
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Work = WholeTiles,
+          class Output = TensorOutput<T>>
 struct WarpSpecializedKernel : Policy {
   static constexpr int kMinBlocks = 1;
   static constexpr Arch kArch = Arch::kSm90a;
@@ -35,16 +72,20 @@ struct WarpSpecializedKernel : Policy {
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
   static constexpr ptx::Major kMajorB = kB == Contiguous::kRows ? ptx::Major::kK : ptx::Major::kMN;
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Policy::kClusterN>;
-  using StageB = tile::OperandStage<T, kMajorB, kTileN, kTileK, Policy::kClusterM>;
+  // MN-major tiles are whole panels of 64, of which the last may be read in part.
+  static constexpr int kStageN = kMajorB == ptx::Major::kK ? kTileN : round_up(kTileN, 64);
+  using StageB = tile::OperandStage<T, kMajorB, kStageN, kTileK, Policy::kClusterM>;
+  static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
   using Position = tile::PipelinePosition<kStages>;
-  using Store = tile::WarpStore<T, Policy::kStoreBuffers>;
+  using Store = tile::WarpStore<T, Policy::kStoreBuffers, Policy::kStoreColumns>;
 
   struct Arguments {
     ptx::TensorMap a;
     ptx::TensorMap b;
-    ptx::TensorMap c;
+    Output c;
     tile::Raster raster;  // in tiles of a cluster
-    int blocks_of_k;
+    Work work;
+    int m, n;
   };
   struct SharedStorage {
     SharedArray<T, kStages * StageA::kElements, 1024> a;
@@ -52,19 +93,30 @@ struct WarpSpecializedKernel : Policy {
     SharedArray<T, Policy::kConsumers * 4 * Store::kElements, 1024> c;
     tile::Pipeline<kStages> pipeline;
   };
-  static_assert(sizeof(SharedStorage) <= Policy::kSharedBytes);
+  static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
 
-  // Walks the tiles of this block: f(first row, first column).
+  // A tile: where it begins, and where its operands are read, pulled in at the edges.
+  struct Place {
+    int row, column;
+    int from_row, from_column;
+  };
+
+  // Walks this block's parts of the output: f(place, part).
   template <class F>
-  __device__ __forceinline__ static void for_each_tile(const Arguments& g, F&& f) {
+  __device__ __forceinline__ static void for_each_part(const Arguments& g, F&& f) {
     const int rank = cluster_rank();
     const auto clusters = static_cast<int>(grid_blocks()) / Policy::kCluster;
-    for (int i = static_cast<int>(block_index()) / Policy::kCluster; i < g.raster.count();
-         i += clusters) {
-      const tile::TileIndex at = g.raster.at(i);
-      f((at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM,
-        (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kTileN);
-    }
+    const auto cluster = static_cast<int>(block_index()) / Policy::kCluster;
+    g.work.for_each(cluster, clusters, [&](const tile::Part& part) {
+      const tile::TileIndex at = g.raster.at(part.tile);
+      const int row = (at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM;
+      const int column = (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kTileN;
+      f(Place{.row = row,
+              .column = column,
+              .from_row = tile::pulled_in(row, kTileM, g.m, Store::kRows),
+              .from_column = tile::pulled_in(column, kTileN, g.n, Store::kColumns)},
+        part);
+    });
   }
 
   // One thread: fills stages for all tiles, its share of those that the cluster shares.
@@ -72,12 +124,13 @@ struct WarpSpecializedKernel : Policy {
     const int rank_m = cluster_rank() % Policy::kClusterM;
     const int rank_n = cluster_rank() / Policy::kClusterM;
     Position at;
-    for_each_tile(g, [&](int row, int column) {
-      for (int block = 0; block < g.blocks_of_k; ++block) {
-        ptx::Mbarrier& full = shared.pipeline.acquire(at, Policy::kStageBytes);
-        StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, row, block * kTileK,
+    for_each_part(g, [&](const Place& place, const tile::Part& part) {
+      for (int block = part.first; block < part.last; ++block) {
+        ptx::Mbarrier& full = shared.pipeline.acquire(at, kStageBytes);
+        StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, place.from_row,
+                     block * kTileK,
                      {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM});
-        StageB::load(shared.b.pointer(at.stage * StageB::kElements), g.b, full, column,
+        StageB::load(shared.b.pointer(at.stage * StageB::kElements), g.b, full, place.from_column,
                      block * kTileK,
                      {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1});
         at.advance();
@@ -102,42 +155,19 @@ struct WarpSpecializedKernel : Policy {
     Position at;
     Store store{shared.c.pointer(warp * Store::kElements)};
     float sum[kRowBlocks][kTileN / 2] = {};
-    for_each_tile(g, [&](int row, int column) {
-      int previous = 0;
-      for (int block = 0; block < g.blocks_of_k; ++block) {
-        const uint64_t a = StageA::descriptor(shared.a.pointer(at.stage * StageA::kElements));
-        const uint64_t b = StageB::descriptor(shared.b.pointer(at.stage * StageB::kElements));
-        shared.pipeline.wait(at);
-        ptx::wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < kTileK; k += 16) {
-#pragma unroll
-          for (int i = 0; i < kRowBlocks; ++i) {
-            // The first product overwrites what the last tile left.
-            ptx::wgmma_m64k16<kTileN, T, kMajorA, kMajorB>(
-                sum[i], StageA::advance(a, consumer * kRowBlocks + i, k), StageB::advance(b, 0, k),
-                block > 0 || k > 0);
-          }
-        }
-        ptx::wgmma_commit_group();
-        // These products stay in flight; those before them are done with their stage.
-        ptx::wgmma_wait_group<1>();
-        if (block > 0) release(shared, previous);
-        previous = at.stage;
-        at.advance();
-      }
-      if constexpr (kRowBlocks == 1) {
-        ptx::wgmma_wait_group<0>(sum[0]);
-      } else {
-        ptx::wgmma_wait_group<0>(sum[0], sum[1]);
-      }
-      release(shared, previous);
+    for_each_part(g, [&](const Place& place, const tile::Part& part) {
+      multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline,
+                                      at, part.last - part.first, consumer * kRowBlocks,
+                                      [&](int stage) { release(shared, stage); });
+      if (!g.work.template complete<Policy>(part, consumer, sum)) return;
 #pragma unroll
       for (int i = 0; i < kRowBlocks; ++i) {
+        const int row = place.from_row + (consumer * kRowBlocks + i) * 64 + warp % 4 * Store::kRows;
+        if (row < place.row) continue;  // the tile above has them
 #pragma unroll
-        for (int j = 0; j < kTileN; j += 64) {
-          store.put(g.c, row + (consumer * kRowBlocks + i) * 64 + warp % 4 * 16, column + j,
-                    &sum[i][j / 2]);
+        for (int j = 0; j < kTileN; j += Store::kColumns) {
+          const int column = place.from_column + j;
+          if (column >= place.column) g.c.put(store, row, column, &sum[i][j / 2]);
         }
       }
     });
@@ -151,7 +181,7 @@ struct WarpSpecializedKernel : Policy {
     if (thread_index() == 0) {
       ptx::prefetch_tensor_map(g.a);
       ptx::prefetch_tensor_map(g.b);
-      ptx::prefetch_tensor_map(g.c);
+      g.c.prefetch();
       shared.pipeline.init(Policy::kConsumers * Policy::kCluster);
       ptx::fence_mbarrier_init();
     }
@@ -179,22 +209,48 @@ struct WarpSpecializedKernel : Policy {
     }
   }
 
-  // On at most `max_blocks` blocks, which must be resident together.
+  // How many clusters share the tiles of a call, of which at most `max_blocks` blocks are resident.
+  static int clusters_of(const tile::Raster& raster, int max_blocks) {
+    return std::min(raster.count(), max_blocks / Policy::kCluster);
+  }
+
   static void run(const Call& call, int max_blocks, Stream stream) {
     const tile::Raster raster = Policy::raster(call);
-    const int clusters = std::min(raster.count(), max_blocks / Policy::kCluster);
+    run(call, raster, clusters_of(raster, max_blocks),
+        {raster.count(), static_cast<int>(divide_up(call.k, kTileK))}, stream);
+  }
+  static void run(const Call& call, const tile::Raster& raster, int clusters, const Work& work,
+                  Stream stream, bool overlaps = false) {
     launch<WarpSpecializedKernel>(
         {.blocks = clusters * Policy::kCluster,
          .threads = Policy::kThreads,
-         .cluster = Policy::kCluster},
+         .cluster = Policy::kCluster,
+         .cooperative = Work::kCooperative,
+         .overlaps = overlaps},
         stream,
         {.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
          .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
-         .c = Store::tensor_map(call.c.as<const T>(), call.m, call.n, call.c.leading),
+         .c = Output::template of<Store>(call),
          .raster = raster,
-         .blocks_of_k = static_cast<int>(divide_up(call.k, kTileK))});
+         .work = work,
+         .m = static_cast<int>(call.m),
+         .n = static_cast<int>(call.n)});
   }
 };
+
+// By the plan: how the output is cut into tiles.
+template <class T>
+void run_warp_specialized(const Call& call, Stream stream) {
+  const int blocks = device_facts().multiprocessors;
+  with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+    WgmmaPolicies::with(plan_wgmma(call).policy, [&]<class Policy>() {
+      WarpSpecializedKernel<T, kA, kB, Policy>::run(call, blocks, stream);
+    });
+  });
+}
+// Many kernels: 28_warp_specialized.cu and 28_warp_specialized_bf16.cu have them.
+extern template void run_warp_specialized<half>(const Call&, Stream);
+extern template void run_warp_specialized<bf16>(const Call&, Stream);
 
 struct WarpSpecialized {
   static bool supports(const Call& call, Why& why) {
@@ -210,25 +266,9 @@ struct WarpSpecialized {
   }
 
   static void run(const Call& call, const Context& context) {
-    const int blocks = device_facts().multiprocessors;
-    with_types<kHalves>(call, [&]<class T, Contiguous kA, Contiguous kB>() {
-      switch (choose_wgmma(call, blocks)) {
-        case WgmmaChoice::kBig:
-          return WarpSpecializedKernel<T, kA, kB, WgmmaBig>::run(call, blocks, context.stream);
-        case WgmmaChoice::kMiddle:
-          return WarpSpecializedKernel<T, kA, kB, WgmmaMiddle>::run(call, blocks, context.stream);
-        case WgmmaChoice::kSmall:
-          return WarpSpecializedKernel<T, kA, kB, WgmmaSmall>::run(call, blocks, context.stream);
-      }
-    });
+    call.dtype == DType::kF16 ? run_warp_specialized<half>(call, context.stream)
+                              : run_warp_specialized<bf16>(call, context.stream);
   }
 };
-
-inline constexpr Rung kWarpSpecialized = rung_of<WarpSpecialized, kHalves, Gemm>({
-    .name = "warp_specialized",
-    .from = "wgmma_multicast",
-    .idea = "stmatrix, and the copy engine stores C under the next tile; every layout and size",
-    .arch = Arch::kSm90a,
-});
 
 }  // namespace ws::gemm

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/gemm/28_warp_specialized.cuh"
+#include "kernels/gemm/29_split_k.cuh"
 
 namespace ws::gemm {
 
@@ -42,6 +43,16 @@ inline constexpr Rung kWgmmaCandidates[] = {
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>(
         "128x128_s6_c2x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>("128x64_s8_c1x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 224, .stages = 4, .cluster_m = 2}>(
+        "128x224_s4_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2}>(
+        "128x192_s4_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 160, .stages = 4, .cluster_m = 2}>(
+        "128x160_s4_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 96, .stages = 6, .cluster_m = 2}>(
+        "128x96_s6_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 96, .stages = 6, .cluster_n = 2}>(
+        "128x96_s6_c1x2"),
     // Who shares what: nobody, A, both, B by four.
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4}>("128x256_s4_c1x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_n = 2}>(
@@ -62,8 +73,81 @@ inline constexpr Rung kWgmmaCandidates[] = {
         "128x256_s3_c2x1_stores4"),
     candidate<WgmmaShape{.tile_m = 256, .tile_n = 128, .stages = 4, .cluster_n = 2}>(
         "256x128_s4_c1x2"),
-    candidate<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2}>(
-        "128x192_s4_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_n = 2}>(
+        "128x192_s4_c1x2"),
+    candidate<WgmmaShape{.tile_m = 256, .tile_n = 128, .stages = 4, .cluster_m = 2}>(
+        "256x128_s4_c2x1"),
+    candidate<WgmmaShape{
+        .tile_m = 256, .tile_n = 192, .stages = 3, .cluster_m = 2, .store_buffers = 1}>(
+        "256x192_s3_c2x1"),
+    candidate<WgmmaShape{
+        .tile_m = 256, .tile_n = 192, .stages = 3, .cluster_n = 2, .store_buffers = 1}>(
+        "256x192_s3_c1x2"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_n = 2}>(
+        "128x128_s6_c1x2"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6}>("128x128_s6_c1x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_m = 2}>(
+        "128x64_s8_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}>(
+        "128x64_s8_c1x2"),
 };
+
+// split_k's tiles, and how many parts K has.
+template <class Policy, int kParts>
+struct SplitCandidate {
+  static bool supports(const Call& call, Why& why) {
+    return split_k_supports(call, why) &&
+           why.unless(kParts <= divide_up(call.k, Policy::kTileK), "K has fewer slices") &&
+           why.unless(call.a.contiguous == Contiguous::kColumns, "takes a row-major A");
+  }
+  static void run(const Call& call, const Context& context) {
+    constexpr Contiguous kColumns = Contiguous::kColumns;
+    constexpr Contiguous kRows = Contiguous::kRows;
+    const bool nt = call.b.contiguous == kRows;
+    if constexpr (Policy::kTurned) {
+      const Call turned = transposed(call);
+      nt ? SplitKKernel<half, kColumns, kRows, Policy>::run(turned, kParts, context.stream)
+         : SplitKKernel<half, kRows, kRows, Policy>::run(turned, kParts, context.stream);
+    } else {
+      nt ? SplitKKernel<half, kColumns, kRows, Policy>::run(call, kParts, context.stream)
+         : SplitKKernel<half, kColumns, kColumns, Policy>::run(call, kParts, context.stream);
+    }
+  }
+};
+
+template <class Policy, int kParts>
+constexpr Rung split_candidate(std::string_view name) {
+  return rung_of<SplitCandidate<Policy, kParts>, DTypes{DType::kF16}, Gemm>(
+      {.name = name, .idea = "a tile shape and a split", .arch = Arch::kSm90a, .may_spill = true});
+}
+
+// In clusters of up to eight blocks.
+#define WS_PARTS_OF_PAIRS(name, ...)                                                        \
+  split_candidate<__VA_ARGS__, 1>(name "_x1"), split_candidate<__VA_ARGS__, 2>(name "_x2"), \
+      split_candidate<__VA_ARGS__, 3>(name "_x3"), split_candidate<__VA_ARGS__, 4>(name "_x4")
+#define WS_PARTS(name, ...)                                                          \
+  WS_PARTS_OF_PAIRS(name, __VA_ARGS__), split_candidate<__VA_ARGS__, 6>(name "_x6"), \
+      split_candidate<__VA_ARGS__, 8>(name "_x8")
+
+inline constexpr Rung kSplitCandidates[] = {
+    WS_PARTS_OF_PAIRS("thin16", SplitThin16),
+    WS_PARTS_OF_PAIRS("thin32", SplitThin32),
+    WS_PARTS("thin64", SplitThin64),
+    WS_PARTS("half", SplitHalf),
+    WS_PARTS_OF_PAIRS("half_pair", SplitHalfPair),
+    WS_PARTS("square", SplitSquare),
+    WS_PARTS("turned128x16_s6_b2",
+             SplitPolicy<SplitShape{
+                 .tile_m = 128, .tile_n = 16, .stages = 6, .blocks = 2, .turned = true}>),
+    WS_PARTS("turned64x16_s10_b2",
+             SplitPolicy<SplitShape{
+                 .tile_m = 64, .tile_n = 16, .stages = 10, .blocks = 2, .turned = true}>),
+    WS_PARTS("turned128x64_s8",
+             SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8, .turned = true}>),
+    WS_PARTS("64x64_s6_b2",
+             SplitPolicy<SplitShape{.tile_m = 64, .tile_n = 64, .stages = 6, .blocks = 2}>),
+};
+#undef WS_PARTS
+#undef WS_PARTS_OF_PAIRS
 
 }  // namespace ws::gemm

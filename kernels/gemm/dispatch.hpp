@@ -10,20 +10,26 @@
 
 namespace ws::gemm {
 
+// f.template operator()<A's contiguous index, B's>().
+template <class F>
+void with_contiguous(const Call& call, F&& f) {
+  constexpr Contiguous kColumns = Contiguous::kColumns;
+  constexpr Contiguous kRows = Contiguous::kRows;
+  const bool b_by_columns = call.b.contiguous == kColumns;
+  if (call.a.contiguous == kColumns) {
+    b_by_columns ? f.template operator()<kColumns, kColumns>()
+                 : f.template operator()<kColumns, kRows>();
+  } else {
+    b_by_columns ? f.template operator()<kRows, kColumns>() : f.template operator()<kRows, kRows>();
+  }
+}
+
 // f.template operator()<T, A's contiguous index, B's>() for a call in one of kSet.
 template <DTypes kSet, class F>
 void with_types(const Call& call, F&& f) {
-  constexpr Contiguous kColumns = Contiguous::kColumns;
-  constexpr Contiguous kRows = Contiguous::kRows;
   with_type<kSet>(call.dtype, [&]<class T>() {
-    const bool b_by_columns = call.b.contiguous == kColumns;
-    if (call.a.contiguous == kColumns) {
-      b_by_columns ? f.template operator()<T, kColumns, kColumns>()
-                   : f.template operator()<T, kColumns, kRows>();
-    } else {
-      b_by_columns ? f.template operator()<T, kRows, kColumns>()
-                   : f.template operator()<T, kRows, kRows>();
-    }
+    with_contiguous(call,
+                    [&]<Contiguous kA, Contiguous kB>() { f.template operator()<T, kA, kB>(); });
   });
 }
 

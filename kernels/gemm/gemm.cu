@@ -30,11 +30,16 @@
 #include "kernels/gemm/32_acc_f16.cuh"
 #include "kernels/gemm/33_mma_acc_f16.cuh"
 #include "kernels/gemm/operations.hpp"
+#include "kernels/gemm/plan.hpp"
 
 namespace ws::gemm {
 
 extern const Rung kWarpTile;
 extern const Rung kCopyEngine;
+extern const Rung kWarpSpecialized;
+extern const Rung kSplitK;
+extern const Rung kStreamK;
+extern const Rung kRealigned;
 
 namespace {
 
@@ -47,7 +52,7 @@ constexpr const Rung* kRungs[] = {
     &kWmmaStages,     &kWmmaTall,        &kMmaNaive,   &kMmaTile,      &kMmaLdmatrix,
     &kMmaStages,      &kMmaSwizzle,      &kMmaBands,   &kMmaAccF16,    &kMmaPipeline,
     &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles, &kWgmmaWide,    &kWgmmaPersistent,
-    &kWgmmaMulticast, &kWarpSpecialized,
+    &kWgmmaMulticast, &kWarpSpecialized, &kSplitK,     &kStreamK,      &kRealigned,
 };
 
 }  // namespace
@@ -57,8 +62,24 @@ constexpr const Rung* kRungs[] = {
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kSimt[] = {&kCopyEngine, &kDoubleBuffer, &kWarpTile, &kNaive,
                                           &kAnyLayout};
-  static constexpr const Rung* kTensor[] = {&kWarpSpecialized, &kMmaPipeline, &kNaive, &kAnyLayout};
-  return call.dtype == DType::kF32 ? std::span<const Rung* const>(kSimt) : kTensor;
+  if (call.dtype == DType::kF32) return kSimt;
+#define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
+  static constexpr const Rung* kSplit[] = {&kSplitK, WS_OTHERS};
+  static constexpr const Rung* kStream[] = {&kStreamK, &kRealigned, WS_OTHERS};
+  static constexpr const Rung* kWhole[] = {&kWarpSpecialized, &kRealigned, WS_OTHERS};
+  static constexpr const Rung* kUnaligned[] = {&kRealigned, WS_OTHERS};
+  static constexpr const Rung* kOthers[] = {WS_OTHERS};
+#undef WS_OTHERS
+  if (call.k == 0) return kOthers;
+  if (copy_bytes_of(call) < 16) {
+    const bool small = unaligned_mma_time(call) < realigned_time(call);
+    return small ? std::span<const Rung* const>(kOthers) : kUnaligned;
+  }
+  const double split = plan_split_k(call).time;
+  const double stream = stream_k_time(call);
+  const double whole = plan_wgmma(call).time;
+  if (split <= std::min(stream, whole)) return kSplit;
+  return stream < whole ? std::span<const Rung* const>(kStream) : kWhole;
 }
 
 extern const Family kFamily;

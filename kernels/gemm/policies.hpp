@@ -61,7 +61,7 @@ struct WgmmaShape {
   int stages;
   int cluster_m = 1;
   int cluster_n = 1;
-  int store_buffers = 2;  // of 16 x 64 elements of C, of a warp
+  int store_buffers = 2;  // of 16 rows of C, of a warp
   int band = 2048;        // rows of C that running tiles should cover
 };
 
@@ -77,10 +77,8 @@ struct WgmmaPolicy {
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kRowBlocks = kTileM / 64 / kConsumers;  // of 64 rows, of a consumer
-  static constexpr int kStageBytes = (kTileM + kTileN) * kTileK * 2;
   static constexpr int kStoreBuffers = kShape.store_buffers;
-  static constexpr int kStoreBytes = kConsumers * 4 * kStoreBuffers * 16 * 64 * 2;
-  static constexpr int kSharedBytes = kStages * kStageBytes + kStoreBytes + 1024;
+  static constexpr int kStoreColumns = kTileN % 64 == 0 ? 64 : 32;
   // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
   // consumers take.
   static constexpr int kProducerRegisters = 40;
@@ -92,39 +90,122 @@ struct WgmmaPolicy {
   }
 
   static_assert(kTileM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");
-  static_assert(kTileN % 64 == 0 && kTileN <= 256, "wgmma's widest; C is stored by 64 columns");
-  static_assert(kRowBlocks * kTileN / 2 <= 128, "accumulators that a thread can hold");
+  static_assert(kTileN % kStoreColumns == 0 && kTileN <= 256, "wgmma's widest");
+  static_assert(kRowBlocks * kTileN / 2 <= 192, "accumulators that a thread can hold");
   static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
-  static_assert(kSharedBytes <= 227 * 1024, "shared memory of a block");
 };
 
-// The tile for every call: big tiles move least, small ones leave no SM idle.
-// H200 2026-11-20, f16 4096^3: 756-760 TFLOP/s, 1.00 of cuBLASLt.
-using WgmmaBig = WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>;
-// Between the two; no shape of the bench list gets it.
-using WgmmaMiddle =
-    WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
-// H200 2026-11-20, f16 1024^3: 203-217 TFLOP/s, 0.83-0.97 of cuBLASLt.
-using WgmmaSmall = WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>;
+// Policies beside each other: one is chosen by its number.
+template <class... Policies>
+struct PolicyList {
+  static constexpr int kCount = sizeof...(Policies);
 
-// Time of a call in units of a product per SM, from the waves of tiles that it takes. `efficiency`
-// is the share of the big tile's rate that a policy reaches when all SMs are busy.
-template <class Policy>
-double estimated_time(const Call& call, int multiprocessors, double efficiency) {
-  const int resident = std::max(1, multiprocessors / Policy::kCluster);
-  const int waves = divide_up(Policy::raster(call).count(), resident);
-  return static_cast<double>(waves) * Policy::kTileM * Policy::kTileN / efficiency;
-}
+  // f.template operator()<Policy>() of policy `number`.
+  template <class F>
+  static void with(int number, F&& f) {
+    int i = 0;
+    ((i++ == number ? f.template operator()<Policies>() : void()), ...);
+  }
+};
 
-enum class WgmmaChoice { kBig, kMiddle, kSmall };
+// Big tiles move least; of smaller ones a wave may be full where one of the big is not. kStep is
+// the time of 64 of K, in us: H200, f16, 2026-11-22, read off runs at 1024 to 8192.
+struct WgmmaBig
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}> {
+  static constexpr double kStep = 0.70;
+};
+// A cluster is one tile high: for M that leave half of a cluster of two empty.
+struct WgmmaBigAcross
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_n = 2}> {
+  static constexpr double kStep = 0.705;
+};
+struct Wgmma224
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 224, .stages = 4, .cluster_m = 2}> {
+  static constexpr double kStep = 0.625;
+};
+struct Wgmma192
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2}> {
+  static constexpr double kStep = 0.545;
+};
+struct Wgmma192Across
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_n = 2}> {
+  static constexpr double kStep = 0.55;
+};
+struct Wgmma160
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 160, .stages = 4, .cluster_m = 2}> {
+  static constexpr double kStep = 0.46;
+};
+struct Wgmma128
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}> {
+  static constexpr double kStep = 0.365;
+};
+// 1024^3 in 9.5 to 9.9 us, 10.4 to 10.6 without a cluster.
+struct Wgmma64 : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}> {
+  static constexpr double kStep = 0.27;
+};
+using WgmmaPolicies = PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma192, Wgmma192Across,
+                                 Wgmma160, Wgmma128, Wgmma64>;
 
-// The shares of middle and small are estimates of 2026-11-20; candidates.hpp measures the tiles.
-inline WgmmaChoice choose_wgmma(const Call& call, int multiprocessors) {
-  const double big = estimated_time<WgmmaBig>(call, multiprocessors, 1.0);
-  const double middle = estimated_time<WgmmaMiddle>(call, multiprocessors, 0.85);
-  const double small = estimated_time<WgmmaSmall>(call, multiprocessors, 0.6);
-  if (big <= middle && big <= small) return WgmmaChoice::kBig;
-  return middle <= small ? WgmmaChoice::kMiddle : WgmmaChoice::kSmall;
-}
+// ---- split_k ------------------------------------------------------------------------------------
+
+// What can be chosen. A turned product is C^T = B^T A^T.
+struct SplitShape {
+  int tile_m;
+  int tile_n;
+  int stages;
+  int blocks = 1;   // that share an SM
+  int sharers = 1;  // blocks, one above the other, that load B for each other
+  bool turned = false;
+};
+
+template <SplitShape kShape>
+struct SplitPolicy {
+  static constexpr int kTileM = kShape.tile_m;
+  static constexpr int kTileN = kShape.tile_n;
+  static constexpr int kTileK = 64;
+  static constexpr int kStages = kShape.stages;
+  static constexpr int kMinBlocks = kShape.blocks;
+  static constexpr int kSharers = kShape.sharers;
+  static constexpr bool kTurned = kShape.turned;
+  static constexpr int kConsumers = kTileM / 64;                 // warpgroups
+  static constexpr int kThreads = 128 * kConsumers + kWarpSize;  // and a warp that copies
+  static constexpr int kStageBytes = (kTileM + kTileN) * kTileK * 2;
+
+  static constexpr tile::Raster raster(const Call& call) {
+    return raster_of(call, kTileM * kSharers, kTileN);
+  }
+
+  static_assert(kStages * kStageBytes + 2048 <= 227 * 1024 / kShape.blocks,
+                "shared memory of a block");
+};
+
+// kStep as above, of a block that has an SM for itself; kEnd the time from the last product to C.
+// H200 2026-11-22, f16, layout nt, beside the tuner's other candidates: M = 16 on 8192 x 8192 37 to
+// 39 us (others 38 to 45), M = 64 39.6 (39.4 to 45), 256 x 4096 x 4096 20.3 (21.3 to 27).
+struct SplitThin16 : SplitPolicy<SplitShape{
+                         .tile_m = 128, .tile_n = 16, .stages = 6, .blocks = 2, .turned = true}> {
+  static constexpr double kStep = 0.27, kEnd = 0.5;
+};
+struct SplitThin32
+    : SplitPolicy<SplitShape{
+          .tile_m = 64, .tile_n = 32, .stages = 8, .blocks = 2, .sharers = 2, .turned = true}> {
+  static constexpr double kStep = 0.18, kEnd = 0.7;
+};
+struct SplitThin64 : SplitPolicy<SplitShape{
+                         .tile_m = 64, .tile_n = 64, .stages = 6, .blocks = 2, .turned = true}> {
+  static constexpr double kStep = 0.20, kEnd = 1;
+};
+struct SplitHalf : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8}> {
+  static constexpr double kStep = 0.25, kEnd = 1.2;
+};
+struct SplitHalfPair
+    : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8, .sharers = 2}> {
+  static constexpr double kStep = 0.22, kEnd = 1.2;
+};
+struct SplitSquare : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 128, .stages = 6}> {
+  static constexpr double kStep = 0.40, kEnd = 2.5;
+};
+using SplitPolicies =
+    PolicyList<SplitThin16, SplitThin32, SplitThin64, SplitHalf, SplitHalfPair, SplitSquare>;
 
 }  // namespace ws::gemm

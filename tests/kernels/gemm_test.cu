@@ -13,7 +13,10 @@
 #include "kernels/gemm/21_mma_pipeline.cuh"
 #include "kernels/gemm/27_wgmma_multicast.cuh"
 #include "kernels/gemm/28_warp_specialized.cuh"
+#include "kernels/gemm/29_split_k.cuh"
+#include "kernels/gemm/30_stream_k.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
+#include "kernels/gemm/31_realigned.cuh"
 #include "kernels/gemm/32_acc_f16.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
@@ -131,6 +134,124 @@ TEST(WarpSpecialized, SharedTiles) {
   expect_shape_right<WgmmaShape{
       .tile_m = 256, .tile_n = 128, .stages = 2, .cluster_n = 2, .store_buffers = 3}>(264, 264,
                                                                                       136);
+}
+
+TEST(WarpSpecialized, WidthsThatAreNoPanels) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 160, .stages = 4, .cluster_m = 2}>(
+      264, 328, 200);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 224, .stages = 3, .cluster_m = 2}>(
+      136, 456, 136);
+}
+
+// ---- split_k, stream_k, realigned ---------------------------------------------------------------
+
+// A tile and a number of parts of K, whatever would be chosen; `padding` widens the rows.
+template <SplitShape kShape>
+void expect_split_right(int64_t m, int64_t n, int64_t k, int parts, int64_t padding = 8) {
+  for (const Gemm::Layout layout : kAllLayouts) {
+    Instance<half> instance(shape(m, n, k, layout, padding));
+    const Call given = Gemm::call(instance.problem());
+    const Call call = kShape.turned ? transposed(given) : given;
+    if (kShape.tile_n < 64 && call.b.contiguous == Contiguous::kColumns) continue;
+    with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+      if constexpr (kShape.tile_n >= 64 || kB == Contiguous::kRows) {
+        SplitKKernel<half, kA, kB, SplitPolicy<kShape>>::run(call, parts, nullptr);
+      }
+    });
+    runtime::synchronize_device();
+    instance.expect_right();
+  }
+}
+
+TEST(SplitK, ThinTilesInEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    expect_split_right<SplitShape{
+        .tile_m = 64, .tile_n = 16, .stages = 3, .sharers = 2, .turned = true}>(24, 200, 328, 3);
+  });
+}
+
+TEST(SplitK, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_split_right<SplitShape{
+      .tile_m = 64, .tile_n = 32, .stages = 4, .sharers = 2, .turned = true}>(40, 136, 200, 1);
+  expect_split_right<SplitShape{.tile_m = 64, .tile_n = 64, .stages = 4, .turned = true}>(72, 72,
+                                                                                          520, 8);
+  expect_split_right<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 4}>(136, 72, 328, 2);
+  expect_split_right<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 4, .sharers = 2}>(136, 72,
+                                                                                         328, 4);
+  expect_split_right<SplitShape{.tile_m = 128, .tile_n = 128, .stages = 3}>(136, 136, 456, 5);
+}
+
+TEST(StreamK, CutTilesInEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    // Four tiles of a cluster and an edge for two clusters; a tile that two share.
+    for (const auto& [m, n, k] : {std::tuple{264, 600, 200}, std::tuple{136, 200, 328}}) {
+      Instance<bf16> instance(shape(m, n, k, kNt, 8));
+      const Workspace wanted = stream_k_workspace();
+      test::Buffer<std::byte> workspace(wanted.bytes);
+      std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
+      run_stream_k<bf16, Contiguous::kColumns, Contiguous::kRows, TensorOutput<bf16>>(
+          Gemm::call(instance.problem()), workspace.data(), nullptr);
+      runtime::synchronize_device();
+      instance.expect_right();
+      EXPECT_EQ(std::count(workspace.data(), workspace.data() + wanted.zeroed, std::byte{}),
+                static_cast<std::ptrdiff_t>(wanted.zeroed));
+    }
+  });
+}
+
+// C at rows that start anywhere, whole tiles and cut ones.
+TEST(Realigned, PlainOutput) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  using Output = PlainOutput<half>;
+  constexpr Contiguous kK = Contiguous::kColumns;
+  for (const bool cut : {false, true}) {
+    Instance<half> instance(shape(139, 265, 200, kNt));
+    const Call call = Gemm::call(instance.problem());
+    if (cut) {
+      const Workspace wanted = stream_k_workspace();
+      test::Buffer<std::byte> workspace(wanted.bytes);
+      std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
+      run_stream_k<half, kK, Contiguous::kRows, Output>(call, workspace.data(), nullptr);
+      runtime::synchronize_device();
+    } else {
+      WarpSpecializedKernel<half, kK, Contiguous::kRows, WgmmaBig, WholeTiles, Output>::run(
+          call, 4, nullptr);
+      runtime::synchronize_device();
+    }
+    instance.expect_right();
+  }
+}
+
+TEST(StreamKWork, EverySliceOnce) {
+  for (const int workers : {1, 2, 3, 7, 66}) {
+    for (const int tiles : {1, 2, 5, 66, 67, 131, 240}) {
+      for (const int steps : {1, 2, 63, 64}) {
+        if (tiles * steps < workers) continue;
+        const auto work = tile::StreamK::of(tiles, steps, workers);
+        std::vector<int> done(static_cast<size_t>(tiles * steps));
+        int most = 0;
+        int least = tiles * steps;
+        for (int worker = 0; worker < workers; ++worker) {
+          int count = 0;
+          work.for_each(worker, workers, [&](const tile::Part& part) {
+            EXPECT_LT(part.first, part.last);
+            EXPECT_TRUE(part.first == 0 || count == 0);  // only the first begins within a tile
+            for (int i = part.first; i < part.last; ++i)
+              ++done[static_cast<size_t>(part.tile * steps + i)];
+            count += part.last - part.first;
+          });
+          most = std::max(most, count);
+          least = std::min(least, count);
+        }
+        EXPECT_TRUE(std::ranges::all_of(done, [](int times) { return times == 1; }));
+        EXPECT_LE(most - least, 1) << tiles << " tiles of " << steps << " for " << workers;
+      }
+    }
+  }
 }
 
 // The same for the rungs that lead there, on four SMs: several tiles a block.

@@ -156,7 +156,7 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
   const CUresult result = detail::encode_tiled()(
       reinterpret_cast<CUtensorMap*>(&map), kTypes[type], static_cast<cuuint32_t>(shape.rank),
       const_cast<void*>(shape.base), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      kSwizzles[static_cast<int>(shape.swizzle)], CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      kSwizzles[static_cast<int>(shape.swizzle)], CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw Error(concatenate("cuTensorMapEncodeTiled: error ", static_cast<int>(result), " (",

@@ -13,9 +13,10 @@
 namespace ws::tile {
 
 // kSharers blocks of a cluster use the same tile, and each loads its share for all of them.
-template <class T, ptx::Major kMajor, int kOuter, int kK, int kSharers>
+template <class T, ptx::Major kContiguous, int kOuter, int kK, int kSharers>
 struct OperandStage {
   static_assert(sizeof(T) == 2 && kK == 64, "a swizzle row is 64 elements of 16 bits");
+  static constexpr ptx::Major kMajor = kContiguous;
   static constexpr bool kKMajor = kMajor == ptx::Major::kK;
   static constexpr int kPanels = kOuter / 64;
   static_assert(kKMajor || kOuter % 64 == 0, "MN-major tiles are panels of 64");

@@ -9,6 +9,7 @@
 #include "warpsmith/ptx/stmatrix.hpp"
 #include "warpsmith/ptx/tensor.hpp"
 #include "warpsmith/shared.hpp"
+#include "warpsmith/thread/memory.hpp"
 
 namespace ws::tile {
 
@@ -23,39 +24,31 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   }
 }
 
-// A ring of kBuffers buffers of 16 x 64 elements, one warp's own.
-template <class T, int kBuffers>
+// A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64 elements or 32.
+template <class T, int kBuffers, int kWidth = 64>
 struct WarpStore {
+  static_assert(sizeof(T) == 2 && (kWidth == 64 || kWidth == 32));
   static constexpr int kRows = 16;
-  static constexpr int kColumns = 64;  // 128 bytes: a swizzle row
+  static constexpr int kColumns = kWidth;
+  static constexpr auto kSwizzle = kColumns == 64 ? ptx::Swizzle::k128 : ptx::Swizzle::k64;
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
 
   // The map whose boxes put() stores: `rows` rows of `columns` elements of T, `leading` apart.
   static ptx::TensorMap tensor_map(const T* data, int64_t rows, int64_t columns, int64_t leading) {
-    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns,
-                                   ptx::Swizzle::k128);
+    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, kSwizzle);
   }
 
-  // Rounds the warp's 16 rows of 64 columns of wgmma's accumulators, d[0] ... d[31] of every lane,
+  // Rounds the warp's 16 rows of kColumns columns of wgmma's accumulators, kColumns / 2 of a lane,
   // and stores them at (row, column) of the map's matrix. The store is under way when this returns.
   __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column,
                                       const float* d WS_AND_PLACE) {
     const int lane = lane_index();
-    char* const staged = reinterpret_cast<char*>(buffers + buffer * kBufferElements);
+    T* const staged = buffers + buffer * kBufferElements;
     // The copy engine still reads all buffers but the oldest.
     if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
     ptx::syncwarp();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {  // 16 columns: matrices of 8 x 8, two down, two across
-      const float* from = d + i * 8;
-      const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
-                                    pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
-      ptx::stmatrix_x4(
-          staged + ptx::swizzled_chunk<ptx::Swizzle::k128>(
-                       static_cast<uint32_t>(lane % 16), static_cast<uint32_t>(i * 2 + lane / 16)),
-          matrices WS_PASS_AND_PLACE);
-    }
+    stage(staged, d WS_PASS_AND_PLACE);
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane == 0) {
@@ -63,6 +56,29 @@ struct WarpStore {
       ptx::bulk_commit_group();
     }
     buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
+  }
+
+  // The same to any place in memory, by the lanes: rows of `columns` elements, `leading` apart,
+  // that start anywhere.
+  __device__ __forceinline__ void write(T* to, int64_t leading, int rows, int columns,
+                                        const float* d WS_AND_PLACE) const {
+    const int lane = lane_index();
+    stage(buffers, d WS_PASS_AND_PLACE);
+    ptx::syncwarp();
+    const SharedSpan<T> staged{buffers, kBufferElements};
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+      for (int column = lane; column < kColumns; column += kWarpSize) {
+        if (row < rows && column < columns) {
+          const auto chunk = ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(row),
+                                                           static_cast<uint32_t>(column / 8));
+          const T value = staged[chunk / sizeof(T) + column % 8];
+          thread::store(to + row * leading + column, value WS_PASS_AND_PLACE);
+        }
+      }
+    }
+    ptx::syncwarp();  // all lanes have read
   }
 
   // Waits until all stores are done: before the block exits.
@@ -73,6 +89,22 @@ struct WarpStore {
 
   T* buffers;
   int buffer = 0;
+
+ private:
+  __device__ __forceinline__ static void stage(T* staged, const float* d WS_AND_PLACE) {
+    const int lane = lane_index();
+#pragma unroll
+    for (int i = 0; i < kColumns / 16;
+         ++i) {  // 16 columns: matrices of 8 x 8, two down, two across
+      const float* from = d + i * 8;
+      const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
+                                    pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
+      ptx::stmatrix_x4(reinterpret_cast<char*>(staged) +
+                           ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(lane % 16),
+                                                         static_cast<uint32_t>(i * 2 + lane / 16)),
+                       matrices WS_PASS_AND_PLACE);
+    }
+  }
 };
 
 }  // namespace ws::tile

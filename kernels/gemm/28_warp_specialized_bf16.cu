@@ -1,0 +1,7 @@
+#include "kernels/gemm/28_warp_specialized.cuh"
+
+namespace ws::gemm {
+
+template void run_warp_specialized<bf16>(const Call&, Stream);
+
+}  // namespace ws::gemm

@@ -1,0 +1,177 @@
+// Idea: an operand whose rows do not start at multiples of 16 bytes is copied once, into rows that
+//   do. The copy costs two passes over it; then the copy engine and wgmma take the product.
+// From split_k: any M, N, K at tensor-core speed. The product is launched before the copies end,
+//   and waits for them when its barriers are set up.
+// Traffic: 4 bytes an element of each copied operand more.
+// Limits: sm_90a; a workspace as large as the copied operands.
+#pragma once
+
+#include "kernels/gemm/28_warp_specialized.cuh"
+#include "kernels/gemm/29_split_k.cuh"
+#include "kernels/gemm/30_stream_k.cuh"
+
+namespace ws::gemm {
+
+// What is copied: `runs` runs of `length` elements.
+template <class T>
+struct Realignment {
+  const T* from = nullptr;
+  T* to = nullptr;
+  int64_t runs = 0;
+  int64_t length = 0;
+  int64_t from_leading = 0;
+  int64_t to_leading = 0;
+};
+
+// Copies of kBytes, to which both sides are aligned.
+template <class T, int kBytes>
+struct RealignKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kWidth = kBytes / static_cast<int>(sizeof(T));
+  static constexpr int kUnroll = 8;
+  static constexpr int kPiece = kThreads * kUnroll * kWidth;  // of a run, a block's
+
+  struct Arguments {
+    Realignment<T> operands[2];
+    int64_t first_blocks = 0;  // of the first operand; the others are the second's
+    int pieces[2]{};           // of a run
+  };
+  struct SharedStorage {};
+
+  static int pieces_of(const Realignment<T>& operand) {
+    return static_cast<int>(divide_up(operand.length, kPiece));
+  }
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& g) const {
+    const bool second = block_index() >= g.first_blocks;
+    const Realignment<T>& operand = g.operands[second];
+    const int64_t block = block_index() - (second ? g.first_blocks : 0);
+    const int64_t run = block / g.pieces[second];
+    const int64_t first = block % g.pieces[second] * kPiece + thread_index() * kWidth;
+    const T* const from = operand.from + run * operand.from_leading;
+    T* const to = operand.to + run * operand.to_leading;
+    Vec<T, kWidth> held[kUnroll];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const int64_t at = first + i * kThreads * kWidth;
+      if (at + kWidth <= operand.length) held[i] = thread::load<kWidth>(from + at);
+    }
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const int64_t at = first + i * kThreads * kWidth;
+      if (at + kWidth <= operand.length) {
+        thread::store(to + at, held[i]);
+      } else {
+        for (int64_t j = at; j < operand.length; ++j) thread::store(to + j, thread::load(from + j));
+      }
+    }
+  }
+};
+
+// C as the lanes store it, for rows that start anywhere.
+template <class T>
+struct PlainOutput {
+  T* data;
+  int64_t leading;
+  int rows;
+  int columns;
+
+  template <class Store>
+  static PlainOutput of(const Call& call) {
+    return {call.c.as<T>(), call.c.leading, static_cast<int>(call.m), static_cast<int>(call.n)};
+  }
+  __device__ __forceinline__ void prefetch() const {}
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
+    store.write(data + row * leading + column, leading, rows - row, columns - column, sums);
+  }
+};
+
+struct Realigned {
+  static constexpr int64_t kRow = 8;  // elements: 16 bytes
+  // Copied rows start at multiples of 128 bytes: a row of a tile is then a line of L2, not two.
+  static constexpr int64_t kLine = 64;
+
+  static bool needs_copy(const Matrix& matrix, DType dtype) {
+    return alignment_of(matrix, dtype) < 16 ||
+           (matrix.runs > 1 && matrix.leading < matrix.length);  // rows that overlap
+  }
+  static int64_t leading_of(const Matrix& matrix) { return round_up(matrix.length, kLine); }
+  static size_t bytes_of(const Matrix& matrix, DType dtype) {
+    if (!needs_copy(matrix, dtype)) return 0;
+    return static_cast<size_t>(round_up(matrix.runs * leading_of(matrix) * 2, 256));
+  }
+
+  static bool supports(const Call& call, Why& why) {
+    return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
+           why.unless(needs_copy(call.a, call.dtype) || needs_copy(call.b, call.dtype) ||
+                          call.c.length % kRow != 0 || alignment_of(call.c, call.dtype) < 16,
+                      "all rows start at multiples of 16 bytes: nothing to realign");
+  }
+  // What stream_k wants, then the copies.
+  static Workspace workspace(const Call& call) {
+    Workspace all = stream_k_workspace();
+    all.bytes += bytes_of(call.a, call.dtype) + bytes_of(call.b, call.dtype);
+    return all;
+  }
+  static void run(const Call& call, const Context& context) {
+    call.dtype == DType::kF16 ? run_typed<half>(call, context) : run_typed<bf16>(call, context);
+  }
+
+ private:
+  template <class T>
+  static void run_typed(const Call& call, const Context& context) {
+    auto* place = static_cast<std::byte*>(context.workspace) + stream_k_workspace().bytes;
+    Call aligned = call;
+    Realignment<T> operands[2];
+    int count = 0;
+    int bytes = 16;
+    for (Matrix* const matrix : {&aligned.a, &aligned.b}) {
+      if (!needs_copy(*matrix, call.dtype)) continue;
+      bytes = std::min(bytes, alignment_of(*matrix, call.dtype));
+      Realignment<T>& operand = operands[count++];
+      operand = {.from = matrix->as<const T>(),
+                 .to = reinterpret_cast<T*>(place),
+                 .runs = matrix->runs,
+                 .length = matrix->length,
+                 .from_leading = matrix->leading,
+                 .to_leading = leading_of(*matrix)};
+      place += bytes_of(*matrix, call.dtype);
+      matrix->data = operand.to;
+      matrix->leading = operand.to_leading;
+    }
+    if (count > 0) switch (bytes) {
+        case 2: copy<RealignKernel<T, 2>>(operands, context.stream); break;
+        case 4: copy<RealignKernel<T, 4>>(operands, context.stream); break;
+        default:  // 8, and 16 where rows overlap
+          copy<RealignKernel<T, 8>>(operands, context.stream);
+      }
+    const int blocks = device_facts().multiprocessors;
+    const SplitPlan plan = plan_split_k(aligned);
+    const double whole = whole_tiles_time<WgmmaBig>(aligned);
+    const double cut = stream_k_time(aligned);
+    if (plan.time < std::min(whole, cut)) {
+      return run_split_k<T>(aligned, plan, context.stream, /*overlaps=*/count > 0);
+    }
+    with_contiguous(aligned, [&]<Contiguous kA, Contiguous kB>() {
+      if (cut < whole) {
+        run_stream_k<T, kA, kB, PlainOutput<T>>(aligned, context.workspace, context.stream);
+      } else {
+        using Kernel = WarpSpecializedKernel<T, kA, kB, WgmmaBig, WholeTiles, PlainOutput<T>>;
+        Kernel::run(aligned, blocks, context.stream);
+      }
+    });
+  }
+
+  template <class Kernel, class T>
+  static void copy(const Realignment<T> (&operands)[2], Stream stream) {
+    typename Kernel::Arguments arguments{.operands = {operands[0], operands[1]}};
+    for (int i = 0; i < 2; ++i) arguments.pieces[i] = std::max(1, Kernel::pieces_of(operands[i]));
+    arguments.first_blocks = operands[0].runs * arguments.pieces[0];
+    launch<Kernel>({.blocks = arguments.first_blocks + operands[1].runs * arguments.pieces[1],
+                    .threads = Kernel::kThreads},
+                   stream, arguments);
+  }
+};
+
+}  // namespace ws::gemm

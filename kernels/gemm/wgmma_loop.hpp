@@ -1,0 +1,54 @@
+// The products of a warpgroup over slices of K that lie in a ring of stages.
+#pragma once
+
+#include "warpsmith/ptx/wgmma.hpp"
+#include "warpsmith/tile/pipeline.hpp"
+
+namespace ws::gemm {
+
+// sum = A's rows times B's columns over `blocks` slices of K, from `at` on in the ring; A's rows
+// begin at the 64-row panel `panel`. release(stage) gives a stage back, by all threads. One group
+// of products stays in flight, so a stage goes back when those after it have been issued.
+template <class StageA, class StageB, class T, int kStages, int kRowBlocks, int kSums,
+          class Release>
+__device__ __forceinline__ void multiply_stages(float (&sum)[kRowBlocks][kSums], const T* stages_a,
+                                                const T* stages_b,
+                                                tile::Pipeline<kStages>& pipeline,
+                                                tile::PipelinePosition<kStages>& at, int blocks,
+                                                int panel, Release&& release) {
+  constexpr int kTileN = kSums * 2;
+  // Whatever was done to the sums was done before the first product's fence.
+#pragma unroll
+  for (int i = 0; i < kRowBlocks; ++i) ptx::wgmma_pin(sum[i]);
+  int previous = 0;
+  int block = 0;
+  do {
+    const uint64_t a = StageA::descriptor(stages_a + at.stage * StageA::kElements);
+    const uint64_t b = StageB::descriptor(stages_b + at.stage * StageB::kElements);
+    pipeline.wait(at);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 64; k += 16) {
+#pragma unroll
+      for (int i = 0; i < kRowBlocks; ++i) {
+        // The first product overwrites what was there.
+        ptx::wgmma_m64k16<kTileN, T, StageA::kMajor, StageB::kMajor>(
+            sum[i], StageA::advance(a, panel + i, k), StageB::advance(b, 0, k), block > 0 || k > 0);
+      }
+    }
+    ptx::wgmma_commit_group();
+    // These products stay in flight; those before them are done with their stage.
+    ptx::wgmma_wait_group<1>();
+    if (block > 0) release(previous);
+    previous = at.stage;
+    at.advance();
+  } while (++block < blocks);
+  if constexpr (kRowBlocks == 1) {
+    ptx::wgmma_wait_group<0>(sum[0]);
+  } else {
+    ptx::wgmma_wait_group<0>(sum[0], sum[1]);
+  }
+  release(previous);
+}
+
+}  // namespace ws::gemm
