@@ -36,7 +36,12 @@ struct WarpTileKernel : Policy {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
-    const tile::TileIndex tile = g.raster.at(static_cast<int>(block_index()));
+    multiply(shared, g, static_cast<int>(block_index()));
+  }
+
+  __device__ __forceinline__ static void multiply(SharedStorage& shared, const Arguments& g,
+                                                  int index) {
+    const tile::TileIndex tile = g.raster.at(index);
     const int row = tile.m * kTileM;
     const int column = tile.n * kTileN;
     CursorA a(g.a, g.a_leading, row, g.m, g.k, g.copy_bytes);

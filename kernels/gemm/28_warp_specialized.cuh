@@ -41,6 +41,13 @@ struct WholeTiles {
   }
 };
 
+// Which matrix of a batch of A, of B and of C.
+struct MatrixIndex {
+  int a = 0;
+  int b = 0;
+  int c = 0;
+};
+
 // C as the copy engine stores it.
 template <class T>
 struct TensorOutput {
@@ -68,16 +75,18 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kTileK = Policy::kTileK;
   static constexpr int kStages = Policy::kStages;
   static constexpr int kRowBlocks = Policy::kRowBlocks;
+  // Work on the products of a batch says with each part which matrix of A, B and C it is of.
+  static constexpr bool kBatched = requires { Work::kBatched; };
   static constexpr ptx::Major kMajorA =
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
   static constexpr ptx::Major kMajorB = kB == Contiguous::kRows ? ptx::Major::kK : ptx::Major::kMN;
-  using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Policy::kClusterN>;
+  using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Policy::kClusterN, kBatched>;
   // MN-major tiles are whole panels of 64, of which the last may be read in part.
   static constexpr int kStageN = kMajorB == ptx::Major::kK ? kTileN : round_up(kTileN, 64);
-  using StageB = tile::OperandStage<T, kMajorB, kStageN, kTileK, Policy::kClusterM>;
+  using StageB = tile::OperandStage<T, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
   static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
   using Position = tile::PipelinePosition<kStages>;
-  using Store = tile::WarpStore<T, Policy::kStoreBuffers, Policy::kStoreColumns>;
+  using Store = tile::WarpStore<T, Policy::kStoreBuffers, Policy::kStoreColumns, kBatched>;
 
   struct Arguments {
     ptx::TensorMap a;
@@ -101,13 +110,22 @@ struct WarpSpecializedKernel : Policy {
     int from_row, from_column;
   };
 
+  template <class Part>
+  __device__ __forceinline__ static MatrixIndex index_of(const Part& part) {
+    if constexpr (kBatched) {
+      return part.matrix;
+    } else {
+      return {};
+    }
+  }
+
   // Walks this block's parts of the output: f(place, part).
   template <class F>
   __device__ __forceinline__ static void for_each_part(const Arguments& g, F&& f) {
     const int rank = cluster_rank();
     const auto clusters = static_cast<int>(grid_blocks()) / Policy::kCluster;
     const auto cluster = static_cast<int>(block_index()) / Policy::kCluster;
-    g.work.for_each(cluster, clusters, [&](const tile::Part& part) {
+    g.work.for_each(cluster, clusters, [&](const auto& part) {
       const tile::TileIndex at = g.raster.at(part.tile);
       const int row = (at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM;
       const int column = (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kTileN;
@@ -124,15 +142,18 @@ struct WarpSpecializedKernel : Policy {
     const int rank_m = cluster_rank() % Policy::kClusterM;
     const int rank_n = cluster_rank() / Policy::kClusterM;
     Position at;
-    for_each_part(g, [&](const Place& place, const tile::Part& part) {
+    for_each_part(g, [&](const Place& place, const auto& part) {
+      const MatrixIndex matrix = index_of(part);
       for (int block = part.first; block < part.last; ++block) {
         ptx::Mbarrier& full = shared.pipeline.acquire(at, kStageBytes);
         StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, place.from_row,
                      block * kTileK,
-                     {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM});
+                     {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM},
+                     matrix.a);
         StageB::load(shared.b.pointer(at.stage * StageB::kElements), g.b, full, place.from_column,
                      block * kTileK,
-                     {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1});
+                     {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1},
+                     matrix.b);
         at.advance();
       }
     });
@@ -155,7 +176,7 @@ struct WarpSpecializedKernel : Policy {
     Position at;
     Store store{shared.c.pointer(warp * Store::kElements)};
     float sum[kRowBlocks][kTileN / 2] = {};
-    for_each_part(g, [&](const Place& place, const tile::Part& part) {
+    for_each_part(g, [&](const Place& place, const auto& part) {
       multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline,
                                       at, part.last - part.first, consumer * kRowBlocks,
                                       [&](int stage) { release(shared, stage); });
@@ -167,7 +188,12 @@ struct WarpSpecializedKernel : Policy {
 #pragma unroll
         for (int j = 0; j < kTileN; j += Store::kColumns) {
           const int column = place.from_column + j;
-          if (column >= place.column) g.c.put(store, row, column, &sum[i][j / 2]);
+          if (column < place.column) continue;
+          if constexpr (kBatched) {
+            g.c.put(store, index_of(part).c, row, column, &sum[i][j / 2]);
+          } else {
+            g.c.put(store, row, column, &sum[i][j / 2]);
+          }
         }
       }
     });
@@ -221,20 +247,23 @@ struct WarpSpecializedKernel : Policy {
   }
   static void run(const Call& call, const tile::Raster& raster, int clusters, const Work& work,
                   Stream stream, bool overlaps = false) {
-    launch<WarpSpecializedKernel>(
-        {.blocks = clusters * Policy::kCluster,
-         .threads = Policy::kThreads,
-         .cluster = Policy::kCluster,
-         .cooperative = Work::kCooperative,
-         .overlaps = overlaps},
-        stream,
-        {.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
-         .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
-         .c = Output::template of<Store>(call),
-         .raster = raster,
-         .work = work,
-         .m = static_cast<int>(call.m),
-         .n = static_cast<int>(call.n)});
+    start({.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
+           .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
+           .c = Output::template of<Store>(call),
+           .raster = raster,
+           .work = work,
+           .m = static_cast<int>(call.m),
+           .n = static_cast<int>(call.n)},
+          clusters, stream, overlaps);
+  }
+  static void start(const Arguments& arguments, int clusters, Stream stream,
+                    bool overlaps = false) {
+    launch<WarpSpecializedKernel>({.blocks = clusters * Policy::kCluster,
+                                   .threads = Policy::kThreads,
+                                   .cluster = Policy::kCluster,
+                                   .cooperative = Work::kCooperative,
+                                   .overlaps = overlaps},
+                                  stream, arguments);
   }
 };
 

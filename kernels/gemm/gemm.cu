@@ -24,11 +24,12 @@
 #include "kernels/gemm/25_wgmma_wide.cuh"
 #include "kernels/gemm/26_wgmma_persistent.cuh"
 #include "kernels/gemm/27_wgmma_multicast.cuh"
-#include "kernels/gemm/28_warp_specialized.cuh"
 #include "kernels/gemm/30_wide_load.cuh"
 #include "kernels/gemm/31_async_convert.cuh"
 #include "kernels/gemm/32_acc_f16.cuh"
 #include "kernels/gemm/33_mma_acc_f16.cuh"
+#include "kernels/gemm/40_batched_naive.cuh"
+#include "kernels/gemm/41_batched_any_layout.cuh"
 #include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/plan.hpp"
 
@@ -40,19 +41,22 @@ extern const Rung kWarpSpecialized;
 extern const Rung kSplitK;
 extern const Rung kStreamK;
 extern const Rung kRealigned;
+extern const Rung kBatchedWarpTile;
+extern const Rung kBatchedWgmma;
 
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<Gemm>()};
+constexpr Operation kOperations[] = {operation_of<Gemm>(), operation_of<Bmm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kAnyLayout,       &kSlicedK,    &kRegisterTile, &kConflictFree,
-    &kDoubleBuffer,   &kAsyncCopy,       &kWarpTile,   &kCopyEngine,   &kWideLoad,
-    &kAsyncConvert,   &kAccF16,          &kWmmaNaive,  &kWmmaShared,   &kWmmaTile,
-    &kWmmaStages,     &kWmmaTall,        &kMmaNaive,   &kMmaTile,      &kMmaLdmatrix,
-    &kMmaStages,      &kMmaSwizzle,      &kMmaBands,   &kMmaAccF16,    &kMmaPipeline,
-    &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles, &kWgmmaWide,    &kWgmmaPersistent,
-    &kWgmmaMulticast, &kWarpSpecialized, &kSplitK,     &kStreamK,      &kRealigned,
+    &kNaive,          &kAnyLayout,        &kSlicedK,         &kRegisterTile, &kConflictFree,
+    &kDoubleBuffer,   &kAsyncCopy,        &kWarpTile,        &kCopyEngine,   &kWideLoad,
+    &kAsyncConvert,   &kAccF16,           &kWmmaNaive,       &kWmmaShared,   &kWmmaTile,
+    &kWmmaStages,     &kWmmaTall,         &kMmaNaive,        &kMmaTile,      &kMmaLdmatrix,
+    &kMmaStages,      &kMmaSwizzle,       &kMmaBands,        &kMmaAccF16,    &kMmaPipeline,
+    &kWgmmaTile,      &kWgmmaStages,      &kWgmmaRoles,      &kWgmmaWide,    &kWgmmaPersistent,
+    &kWgmmaMulticast, &kWarpSpecialized,  &kSplitK,          &kStreamK,      &kRealigned,
+    &kBatchedNaive,   &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,
 };
 
 }  // namespace
@@ -82,10 +86,16 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   return stream < whole ? std::span<const Rung* const>(kStream) : kWhole;
 }
 
+std::span<const Rung* const> Bmm::by_worth(const Call& call) {
+  static constexpr const Rung* kSimt[] = {&kBatchedWarpTile, &kBatchedAnyLayout};
+  static constexpr const Rung* kTensor[] = {&kBatchedWgmma, &kBatchedNaive, &kBatchedAnyLayout};
+  return call.dtype == DType::kF32 ? std::span<const Rung* const>(kSimt) : kTensor;
+}
+
 extern const Family kFamily;
 constinit const Family kFamily{
     .name = "gemm",
-    .summary = "matrix product C = op(A) op(B)",
+    .summary = "matrix products, one or a batch",
     .operations = kOperations,
     .rungs = kRungs,
 };

@@ -1,6 +1,7 @@
 // GEMM: what every rung of the family computes.
 //
-//   C[M, N] = op(A) op(B), accumulated in f32, rounded once to the dtype of the inputs.
+//   gemm   C[M, N] = op(A) op(B), accumulated in f32, rounded once to the dtype of the inputs
+//   bmm    C[i] = A[i] B[i], the same of every product of a batch; strides say how they lie
 //
 // `layout` says how A and B are stored, 't' meaning transposed: A is [M, K] (n) or [K, M] (t), B is
 // [K, N] (n) or [N, K] (t), row by row. So `nt` is the product of a torch linear layer: both
@@ -25,6 +26,7 @@ struct Matrix {
   int64_t runs = 0;
   int64_t length = 0;
   int64_t leading = 0;
+  int64_t batch = 0;  // stride from a product's matrix to the next's; 0 where all have this one
 
   template <class T>
   T* as() const {
@@ -43,16 +45,23 @@ struct Call {
   Matrix c;
 };
 
-// A matrix that lies in `tensor`, or whose transpose does.
+// One call of `batch` products; the matrices are the first's.
+struct BatchedCall : Call {
+  int64_t batch = 0;
+};
+
+// The matrix in the last two dimensions of `tensor`, or whose transpose is there.
 Matrix matrix_of(const Tensor& tensor, bool transposed);
 
 // The same product from the other side: C^T = B^T A^T.
 Call transposed(const Call& call);
 
-// The widest power of two of bytes, at most 16, that divides every run's address.
+// The widest power of two of bytes, at most 16, that divides every run's address, in all matrices
+// of a batch.
 inline int alignment_of(const Matrix& matrix, DType dtype) {
   const auto address = reinterpret_cast<uintptr_t>(matrix.data);
-  const uint64_t bits = address | (static_cast<uint64_t>(matrix.leading) * size_of(dtype)) | 16;
+  const auto strides = static_cast<uint64_t>(matrix.leading | matrix.batch);
+  const uint64_t bits = address | (strides * size_of(dtype)) | 16;
   return static_cast<int>(bits & -bits);
 }
 
@@ -125,5 +134,49 @@ constexpr Case shape(int64_t m, int64_t n, int64_t k, Gemm::Layout layout, int64
           .padding = padding,
           .attributes = {Value::choice(static_cast<int>(layout))}};
 }
+
+// Products of a batch. There is no layout to choose: a transposed view is as good as a plain
+// tensor, and a matrix that all products share is expanded, with a stride of 0.
+struct Bmm {
+  static constexpr std::string_view kName = "bmm";
+  static constexpr std::string_view kSummary = "matrix products of a batch, accumulated in f32";
+  static constexpr std::string_view kSource = "torch.bmm";
+  static constexpr std::string_view kFormula = "c[i, j, l] = sum over k of a[i, j, k] * b[i, k, l]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "a", .doc = "[B, M, K], any strides"},
+      {.name = "b", .doc = "[B, K, N], any strides, dtype of a"},
+      {.name = "c",
+       .role = Parameter::Role::kOut,
+       .doc = "[B, M, N], dtype of a",
+       .shape = "(a.shape[0], a.shape[1], b.shape[2])"},
+  };
+  // How the tensors lie, a sum of Views.
+  static constexpr std::string_view kExtentNames[] = {"B", "M", "N", "K", "views"};
+  static constexpr int kOptionalExtents = 1;
+  enum Views : uint8_t {
+    kATransposed = 1,
+    kBTransposed = 2,
+    kCTransposed = 4,
+    kAExpanded = 8,
+    kBExpanded = 16,
+    kInterleaved = 32,  // the products' rows take turns, as the heads of an attention layer do
+  };
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch = "torch.bmm(a, b)";
+  static constexpr std::string_view kGradient =
+      "(ops.bmm(g, b.transpose(1, 2)), ops.bmm(a.transpose(1, 2), g))";
+
+  using Call = BatchedCall;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Peer> peers();
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
 
 }  // namespace ws::gemm

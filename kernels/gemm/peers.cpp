@@ -6,7 +6,7 @@
 #if !defined(WS_EMULATED) && __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 
-#include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +33,9 @@ size_t cublaslt_workspace(const Problem& /*problem*/) { return 0; }
 void cublaslt_run(const Problem& /*problem*/, const Context& /*context*/) {
   throw Error(std::string(kWhy));
 }
+constexpr auto cublaslt_supports_batch = cublaslt_supports;
+constexpr auto cublaslt_workspace_batch = cublaslt_workspace;
+constexpr auto cublaslt_run_batch = cublaslt_run;
 
 #else
 
@@ -49,6 +52,7 @@ struct Functions {
   decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
   decltype(&cublasLtMatrixLayoutCreate) layout_create = nullptr;
   decltype(&cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set = nullptr;
   decltype(&cublasLtMatmulPreferenceCreate) preference_create = nullptr;
   decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
@@ -68,6 +72,7 @@ struct Functions {
     load(desc_set, "cublasLtMatmulDescSetAttribute");
     load(layout_create, "cublasLtMatrixLayoutCreate");
     load(layout_destroy, "cublasLtMatrixLayoutDestroy");
+    load(layout_set, "cublasLtMatrixLayoutSetAttribute");
     load(preference_create, "cublasLtMatmulPreferenceCreate");
     load(preference_destroy, "cublasLtMatmulPreferenceDestroy");
     load(preference_set, "cublasLtMatmulPreferenceSetAttribute");
@@ -104,6 +109,8 @@ struct Key {
   int64_t m, n, k;
   std::array<int64_t, 3> leading;
   std::array<uint32_t, 3> alignment;
+  int64_t products = 1;
+  std::array<int64_t, 3> batch{};  // strides from product to product
   auto operator<=>(const Key&) const = default;
 };
 
@@ -124,6 +131,28 @@ Key key_of(const Problem& problem) {
     // A single row has no next one; torch leaves any number there.
     key.leading[static_cast<size_t>(i)] = t.shape[0] > 1 ? t.strides[0] : t.shape[1];
     key.alignment[static_cast<size_t>(i)] = pointer_alignment(t.data);
+  }
+  return key;
+}
+
+// Of a batch, as the rungs see it: C row by row, A and B in either direction.
+Key key_of(const Bmm::Call& call) {
+  const bool a_transposed = call.a.contiguous == Contiguous::kRows;
+  const bool b_transposed = call.b.contiguous == Contiguous::kRows;
+  Key key{};
+  key.dtype = call.dtype;
+  key.layout = a_transposed ? (b_transposed ? Gemm::Layout::kTt : Gemm::Layout::kTn)
+                            : (b_transposed ? Gemm::Layout::kNt : Gemm::Layout::kNn);
+  key.m = call.m;
+  key.n = call.n;
+  key.k = call.k;
+  key.products = call.batch;
+  const std::array<const Matrix*, 3> matrices = {&call.a, &call.b, &call.c};
+  for (size_t i = 0; i < 3; ++i) {
+    const Matrix& matrix = *matrices[i];
+    key.leading[i] = matrix.runs > 1 ? matrix.leading : matrix.length;
+    key.alignment[i] = pointer_alignment(matrix.data);
+    key.batch[i] = matrix.batch;
   }
   return key;
 }
@@ -160,6 +189,14 @@ struct Plan {
     layout(0, a_transposed ? key.k : key.m, a_transposed ? key.m : key.k);
     layout(1, b_transposed ? key.n : key.k, b_transposed ? key.k : key.n);
     layout(2, key.m, key.n);
+    for (size_t i = 0; i < 3 && key.products != 1; ++i) {
+      const auto set_batch = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+        check_status(f.layout_set(layouts[i], attribute, &value, sizeof(value)),
+                     "cublasLtMatrixLayoutSetAttribute");
+      };
+      set_batch(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(key.products));
+      set_batch(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, key.batch[i]);
+    }
 
     cublasLtMatmulPreference_t preference = nullptr;
     check_status(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
@@ -196,9 +233,8 @@ struct Plan {
   }
 };
 
-const Plan& plan_of(const Problem& problem) {
+const Plan& plan_of(const Key& key) {
   static thread_local std::map<Key, std::unique_ptr<Plan>> plans;
-  const Key key = key_of(problem);
   std::unique_ptr<Plan>& plan = plans[key];
   if (plan == nullptr) plan = std::make_unique<Plan>(key);
   return *plan;
@@ -223,21 +259,45 @@ Reason cublaslt_supports(const Problem& problem) {
       return concatenate("takes contiguous rows, not ", t.describe());
     }
   }
-  return plan_of(problem).missing;
+  return plan_of(key).missing;
 }
 
-size_t cublaslt_workspace(const Problem& problem) { return plan_of(problem).workspace; }
+size_t cublaslt_workspace(const Problem& problem) { return plan_of(key_of(problem)).workspace; }
 
-void cublaslt_run(const Problem& problem, const Context& context) {
-  const Plan& plan = plan_of(problem);
+void run_plan(const Plan& plan, const void* a, const void* b, void* c, const Context& context) {
   const float one = 1;
   const float zero = 0;
-  void* c = problem.tensor(2).data;
-  check_status(functions().matmul(handle(), plan.operation, &one, problem.tensor(1).data,
-                                  plan.layouts[1], problem.tensor(0).data, plan.layouts[0], &zero,
-                                  c, plan.layouts[2], c, plan.layouts[2], &plan.algorithm,
-                                  context.workspace, plan.workspace, context.stream),
-               "cublasLtMatmul");
+  check_status(
+      functions().matmul(handle(), plan.operation, &one, b, plan.layouts[1], a, plan.layouts[0],
+                         &zero, c, plan.layouts[2], c, plan.layouts[2], &plan.algorithm,
+                         context.workspace, plan.workspace, context.stream),
+      "cublasLtMatmul");
+}
+
+void cublaslt_run(const Problem& problem, const Context& context) {
+  run_plan(plan_of(key_of(problem)), problem.tensor(0).data, problem.tensor(1).data,
+           problem.tensor(2).data, context);
+}
+
+Reason cublaslt_supports_batch(const Problem& problem) {
+  if (!functions().library.found()) return functions().library.missing();
+  const Bmm::Call call = Bmm::call(problem);
+  if (call.k == 0) return "K is 0";
+  if (call.batch > std::numeric_limits<int32_t>::max()) return "the batch is over 2^31 - 1";
+  for (const Matrix* matrix : {&call.a, &call.b, &call.c}) {
+    if (matrix->contiguous == Contiguous::kNeither) return "takes a stride of 1 in each matrix";
+    if (matrix->runs > 1 && matrix->leading < matrix->length) return "rows overlap";
+  }
+  return plan_of(key_of(call)).missing;
+}
+
+size_t cublaslt_workspace_batch(const Problem& problem) {
+  return plan_of(key_of(Bmm::call(problem))).workspace;
+}
+
+void cublaslt_run_batch(const Problem& problem, const Context& context) {
+  const Bmm::Call call = Bmm::call(problem);
+  run_plan(plan_of(key_of(call)), call.a.data, call.b.data, call.c.data, context);
 }
 
 #endif
@@ -249,9 +309,14 @@ constexpr Peer kPeers[] = {{.name = "cublasLt",
                             .supports = cublaslt_supports,
                             .workspace = cublaslt_workspace,
                             .run = cublaslt_run}};
+constexpr Peer kBatchedPeers[] = {{.name = "cublasLt",
+                                   .supports = cublaslt_supports_batch,
+                                   .workspace = cublaslt_workspace_batch,
+                                   .run = cublaslt_run_batch}};
 
 }  // namespace
 
 std::span<const Peer> Gemm::peers() { return kPeers; }
+std::span<const Peer> Bmm::peers() { return kBatchedPeers; }
 
 }  // namespace ws::gemm

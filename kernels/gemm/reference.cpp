@@ -1,5 +1,5 @@
-// What gemm computes, in double precision; its shapes, cost and tolerance, and the problems to
-// verify and to time.
+// What gemm and bmm compute, in double precision; their shapes, cost and tolerance, and the
+// problems to verify and to time.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -37,9 +37,12 @@ Matrix matrix(void* data, int64_t rows, int64_t columns, int64_t row, int64_t co
 }  // namespace
 
 Matrix matrix_of(const Tensor& tensor, bool transposed) {
-  const int row = transposed ? 1 : 0;
-  return matrix(tensor.data, tensor.extent(row), tensor.extent(1 - row), tensor.stride(row),
-                tensor.stride(1 - row));
+  const int row = tensor.rank - (transposed ? 1 : 2);
+  const int column = tensor.rank - (transposed ? 2 : 1);
+  Matrix found = matrix(tensor.data, tensor.extent(row), tensor.extent(column), tensor.stride(row),
+                        tensor.stride(column));
+  if (tensor.rank == 3 && tensor.extent(0) > 1) found.batch = tensor.stride(0);
+  return found;
 }
 
 Call transposed(const Call& call) {
@@ -75,6 +78,18 @@ Call Gemm::call(const Problem& problem) {
   // An output whose columns are contiguous is the row-major output of C^T = B^T A^T.
   if (call.c.contiguous == Contiguous::kRows) return transposed(call);
   return call;
+}
+
+Bmm::Call Bmm::call(const Problem& problem) {
+  const Tensor& c = problem.tensor(2);
+  const gemm::Call first{.dtype = c.dtype,
+                         .m = c.extent(1),
+                         .n = c.extent(2),
+                         .k = problem.tensor(0).extent(2),
+                         .a = matrix_of(problem.tensor(0), false),
+                         .b = matrix_of(problem.tensor(1), false),
+                         .c = matrix_of(c, false)};
+  return {first.c.contiguous == Contiguous::kRows ? transposed(first) : first, c.extent(0)};
 }
 
 // ---- Shapes -----------------------------------------------------------------------------------
@@ -119,6 +134,47 @@ void Gemm::make(const Case& chosen, DType dtype, Problem& problem) {
   for (int i = 0; i < 3; ++i) problem.tensor(i).strides[0] += chosen.padding;
 }
 
+void Bmm::infer(Problem& problem) {
+  const Tensor& a = problem.tensor(0);
+  const Tensor& b = problem.tensor(1);
+  const auto fail = [&](const std::string& what) {
+    throw InvalidArgument(concatenate("bmm ", what, ", got ", a, " and ", b));
+  };
+  if (a.rank != 3 || b.rank != 3) [[unlikely]]
+    fail("takes batches of matrices");
+  if (a.dtype != b.dtype) [[unlikely]]
+    fail("takes one dtype");
+  if (!kFloats.has(a.dtype)) [[unlikely]]
+    fail("takes f32, f16 and bf16");
+  if (a.extent(0) != b.extent(0)) [[unlikely]]
+    fail(concatenate("takes batches of one size, not ", a.extent(0), " and ", b.extent(0)));
+  if (a.extent(2) != b.extent(1)) [[unlikely]]
+    fail(concatenate("takes one K, not ", a.extent(2), " and ", b.extent(1)));
+  problem.tensor(2) = Tensor::dense(a.dtype, {a.extent(0), a.extent(1), b.extent(2)});
+}
+
+void Bmm::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto [batch, m, n, k, views, unused1, unused2, unused3] = chosen.extents;
+  const auto lay = [&](int i, int64_t rows, int64_t columns, int turned, int expanded) {
+    Tensor& tensor = problem.tensor(i);
+    tensor = Tensor::dense(dtype, {batch, rows, columns});
+    const bool transposed = (views & turned) != 0;
+    const bool interleaved = (views & kInterleaved) != 0;
+    const int64_t length = (transposed ? rows : columns) + chosen.padding;
+    const int64_t leading = interleaved ? length * batch : length;
+    const bool one = (views & expanded) != 0;
+    const int64_t whole = length * (transposed ? columns : rows);
+    tensor.strides = {one           ? 0
+                      : interleaved ? length
+                                    : whole,
+                      transposed ? 1 : leading, transposed ? leading : 1};
+  };
+  lay(0, m, k, kATransposed, kAExpanded);
+  lay(1, k, n, kBTransposed, kBExpanded);
+  infer(problem);
+  lay(2, m, n, kCTransposed, 0);
+}
+
 // ---- Cost, tolerance, reference ---------------------------------------------------------------
 
 Cost Gemm::cost(const Problem& problem) {
@@ -130,23 +186,66 @@ Cost Gemm::cost(const Problem& problem) {
           .flops = 2 * m * n * k};
 }
 
-namespace {
-// Half the distance of two neighbours around 1.
-double unit_of(DType dtype) {
-  return std::ldexp(1.0, dtype == DType::kBf16 ? -8 : dtype == DType::kF16 ? -11 : -24);
+Cost Bmm::cost(const Problem& problem) {
+  const Call call = Bmm::call(problem);
+  const auto m = static_cast<double>(call.m);
+  const auto n = static_cast<double>(call.n);
+  const auto k = static_cast<double>(call.k);
+  const auto batch = static_cast<double>(call.batch);
+  const auto copies = [&](const Matrix& matrix) { return matrix.batch == 0 ? 1 : batch; };
+  return {.bytes = (m * k * copies(call.a) + k * n * copies(call.b) + m * n * batch) *
+                   static_cast<double>(size_of(call.dtype)),
+          .flops = 2 * batch * m * n * k};
 }
-}  // namespace
+
+namespace {
 
 // Outputs are sums of K products of standard normal numbers: their size is sqrt(K). They are
 // rounded once; the f32 sum before that errs by its last bits, which tensor cores cut off (a bias
 // that grows with K) where FMAs round (noise that grows with its root).
-Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  const auto k = static_cast<double>(call(problem).k);
-  const double rounding = unit_of(problem.dtype());
+Tolerance tolerance_of(const Call& call) {
+  const auto k = static_cast<double>(call.k);
+  const double rounding = unit_of(call.dtype);
   const double accumulation = std::ldexp(1.0, -23) * (4 + std::sqrt(k) + k / 32);
   return {.relative = rounding + accumulation,
           .worst = 1.01 * rounding + 8 * accumulation,
           .floor = std::sqrt(k) + std::ldexp(1.0, -14)};
+}
+
+// Rows [slice.first, slice.last) of A B, to c.
+template <class T>
+void multiply_rows(const Matrix& a, const Matrix& b, int64_t n, int64_t k, Slice slice, double* c) {
+  const int64_t rows = slice.last - slice.first;
+  std::fill(c, c + rows * n, 0.0);
+  // B is widened once for all rows of the slice, a panel of K at a time so that it stays in cache.
+  constexpr int64_t kPanel = 32;
+  std::vector<double> panel(static_cast<size_t>(kPanel * n));
+  for (int64_t first = 0; first < k; first += kPanel) {
+    const int64_t depth = std::min(kPanel, k - first);
+    for (int64_t p = 0; p < depth; ++p) {
+      const T* from = b.as<const T>() + (first + p) * b.row;
+      for (int64_t j = 0; j < n; ++j) {
+        panel[static_cast<size_t>(p * n + j)] = to_float(from[j * b.column]);
+      }
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      const T* from = a.as<const T>() + (slice.first + i) * a.row;
+      for (int64_t p = 0; p < depth; ++p) {
+        const double factor = to_float(from[(first + p) * a.column]);
+        const double* row = &panel[static_cast<size_t>(p * n)];
+        for (int64_t j = 0; j < n; ++j) c[i * n + j] += factor * row[j];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return tolerance_of(call(problem));
+}
+Tolerance Bmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return tolerance_of(call(problem));
 }
 
 // Each of K additions rounds a partial sum of size sqrt(k): together that is an error of 0.3
@@ -171,29 +270,31 @@ void Gemm::reference(const Problem& problem, Slice slice, std::span<double* cons
   const Matrix b = matrix_of(problem.tensor(1), is_b_transposed(layout));
   const int64_t n = problem.tensor(2).extent(1);
   const int64_t k = problem.tensor(0).extent(is_a_transposed(layout) ? 0 : 1);
-  const auto rows = slice.last - slice.first;
-  double* const c = expected[2];
-  std::fill(c, c + rows * n, 0.0);
-  // B is widened once for all rows of the slice, a panel of K at a time so that it stays in cache.
-  constexpr int64_t kPanel = 32;
-  std::vector<double> panel(static_cast<size_t>(kPanel * n));
+  with_type<kFloats>(problem.dtype(),
+                     [&]<class T>() { multiply_rows<T>(a, b, n, k, slice, expected[2]); });
+}
+
+int64_t Bmm::items(const Problem& problem, const Parameter& /*output*/) {
+  const Tensor& c = problem.tensor(2);
+  return c.extent(0) * c.extent(1);
+}
+
+// Slices are rows of the products, one product after the other.
+void Bmm::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+  const int64_t m = problem.tensor(2).extent(1);
+  const int64_t n = problem.tensor(2).extent(2);
+  const int64_t k = problem.tensor(0).extent(2);
   with_type<kFloats>(problem.dtype(), [&]<class T>() {
-    for (int64_t first = 0; first < k; first += kPanel) {
-      const int64_t depth = std::min(kPanel, k - first);
-      for (int64_t p = 0; p < depth; ++p) {
-        const T* from = b.as<const T>() + (first + p) * b.row;
-        for (int64_t j = 0; j < n; ++j) {
-          panel[static_cast<size_t>(p * n + j)] = to_float(from[j * b.column]);
-        }
-      }
-      for (int64_t i = 0; i < rows; ++i) {
-        const T* from = a.as<const T>() + (slice.first + i) * a.row;
-        for (int64_t p = 0; p < depth; ++p) {
-          const double factor = to_float(from[(first + p) * a.column]);
-          const double* row = &panel[static_cast<size_t>(p * n)];
-          for (int64_t j = 0; j < n; ++j) c[i * n + j] += factor * row[j];
-        }
-      }
+    for (int64_t at = slice.first; at < slice.last;) {
+      const int64_t product = at / m;
+      const int64_t last = std::min(slice.last, (product + 1) * m);
+      Matrix a = matrix_of(problem.tensor(0), false);
+      Matrix b = matrix_of(problem.tensor(1), false);
+      a.data = a.as<T>() + product * a.batch;
+      b.data = b.as<T>() + product * b.batch;
+      multiply_rows<T>(a, b, n, k, {at - product * m, last - product * m},
+                       expected[2] + (at - slice.first) * n);
+      at = last;
     }
   });
 }
@@ -250,8 +351,57 @@ constexpr std::array kBench = {
     shape(4097, 4095, 4099, kNn),
 };
 
+// A case of bmm by B, M, N, K; padding widens the rows of all three.
+constexpr Case batch(int64_t products, int64_t m, int64_t n, int64_t k, int views = 0,
+                     int64_t padding = 0, int offset = 0) {
+  return {.extents = {products, m, n, k, views}, .offset = offset, .padding = padding};
+}
+
+constexpr auto kAT = Bmm::kATransposed;
+constexpr auto kBT = Bmm::kBTransposed;
+constexpr auto kCT = Bmm::kCTransposed;
+constexpr auto kAOne = Bmm::kAExpanded;
+constexpr auto kBOne = Bmm::kBExpanded;
+constexpr auto kTurns = Bmm::kInterleaved;
+
+constexpr std::array kBatchedSmoke = {batch(3, 24, 40, 16), batch(2, 9, 13, 21, kBT, 3),
+                                      batch(5, 8, 16, 24, kAT | kBOne)};
+
+// Products that end within a tile, so that a copy which runs on into the next product is seen;
+// every layout, expanded and interleaved, aligned and not.
+constexpr std::array kBatchedVerify = {
+    batch(1, 1, 1, 1),
+    batch(0, 8, 8, 8),
+    batch(3, 0, 8, 8),
+    batch(2, 3, 5, 0),
+    batch(70, 2, 3, 5),
+    batch(2, 128, 256, 64),
+    batch(3, 130, 72, 72),
+    batch(3, 130, 72, 72, kAT | kBT, 7),
+    batch(3, 136, 264, 136, kAT),
+    batch(3, 264, 136, 72, kBT),
+    batch(4, 72, 200, 136, kAT | kBT),
+    batch(4, 72, 136, 72, kCT | kAT),
+    batch(4, 72, 136, 72, kAOne),
+    batch(4, 72, 136, 72, kBOne | kBT),
+    batch(4, 72, 136, 72, kAOne | kBOne | kCT),
+    batch(3, 136, 72, 72, kTurns | kBT),
+    batch(3, 64, 72, 64, kTurns, 8),
+    batch(3, 33, 31, 65, 0, 1),
+    batch(3, 64, 64, 64, kBT, 0, 1),
+    batch(300, 8, 8, 8),
+};
+
+// The products of attention and of experts; one of each of the views that a gradient brings.
+constexpr std::array kBatchedBench = {
+    batch(32, 1024, 1024, 1024), batch(32, 1024, 1024, 1024, kBT), batch(32, 1024, 1024, 1024, kAT),
+    batch(64, 512, 512, 64),     batch(64, 512, 512, 64, kBT),     batch(64, 512, 64, 512),
+    batch(8, 4096, 4096, 128),   batch(8, 4096, 4096, 128, kBT),   batch(256, 128, 128, 128),
+};
+
 }  // namespace
 
 Cases Gemm::cases() { return {kSmoke, kVerify, kBench}; }
+Cases Bmm::cases() { return {kBatchedSmoke, kBatchedVerify, kBatchedBench}; }
 
 }  // namespace ws::gemm

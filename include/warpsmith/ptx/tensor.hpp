@@ -10,7 +10,7 @@
 // H200 and not documented: tensors to store into have such rows, or nothing behind them that
 // matters.
 //
-// 2D alone is here; further ranks and im2col would be further functions.
+// 2D and 3D are here; further ranks and im2col would be further functions.
 #pragma once
 
 #include "warpsmith/ptx/bulk.hpp"
@@ -70,6 +70,51 @@ __device__ __forceinline__ void tensor_store_2d(const TensorMap& map, int x, int
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
           &map),
       "r"(x), "r"(y), "r"(shared_address(shared))
+      : "memory");
+#endif
+}
+
+// cp.async.bulk.tensor.3d: the same three copies of a box of a 3D tensor, at (x, y, z).
+__device__ __forceinline__ void tensor_load_3d(void* shared, const TensorMap& map,
+                                               Mbarrier& barrier, int x, int y,
+                                               int z WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_load(shared, &map, &barrier, std::array{x, y, z});
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&barrier))
+      : "memory");
+#endif
+}
+
+__device__ __forceinline__ void tensor_load_3d_multicast(void* shared, const TensorMap& map,
+                                                         Mbarrier& barrier, int x, int y, int z,
+                                                         uint16_t block_mask WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_load_multicast(shared, &map, &barrier, std::array{x, y, z}, block_mask);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&barrier)), "h"(block_mask)
+      : "memory");
+#endif
+}
+
+__device__ __forceinline__ void tensor_store_3d(const TensorMap& map, int x, int y, int z,
+                                                const void* shared WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_store(&map, std::array{x, y, z}, shared);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+          &map),
+      "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
       : "memory");
 #endif
 }

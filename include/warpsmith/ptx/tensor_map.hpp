@@ -181,4 +181,26 @@ TensorMap make_tensor_map_2d(const T* base, int64_t rows, int64_t columns, int64
                           .swizzle = swizzle});
 }
 
+// Matrices of one shape, `stride` elements apart; of one alone its stride does not matter.
+struct MatrixBatch {
+  int64_t count = 1;
+  int64_t stride = 0;
+};
+
+// The map of a batch of such matrices, for boxes of one of them: what is outside a matrix is not in
+// its neighbour.
+template <class T>
+TensorMap make_tensor_map_3d(const T* base, const MatrixBatch& batch, int64_t rows, int64_t columns,
+                             int64_t row_stride, int box_rows, int box_columns, Swizzle swizzle) {
+  constexpr auto kBytes = static_cast<int>(sizeof(T));
+  return make_tensor_map(
+      {.base = base,
+       .element_bytes = kBytes,
+       .rank = 3,
+       .extents = {columns, rows, batch.count},
+       .strides = {0, row_stride * kBytes, (batch.count > 1 ? batch.stride : row_stride) * kBytes},
+       .box = {box_columns, box_rows, 1},
+       .swizzle = swizzle});
+}
+
 }  // namespace ws::ptx

@@ -13,7 +13,8 @@
 namespace ws::tile {
 
 // kSharers blocks of a cluster use the same tile, and each loads its share for all of them.
-template <class T, ptx::Major kContiguous, int kOuter, int kK, int kSharers>
+// kBatched: of one of several matrices.
+template <class T, ptx::Major kContiguous, int kOuter, int kK, int kSharers, bool kBatched = false>
 struct OperandStage {
   static_assert(sizeof(T) == 2 && kK == 64, "a swizzle row is 64 elements of 16 bits");
   static constexpr ptx::Major kMajor = kContiguous;
@@ -39,10 +40,11 @@ struct OperandStage {
     int rank_step;
   };
 
-  // `outer`, `k`: where the tile begins in the matrix. By one thread.
+  // `outer`, `k`: where the tile begins in the matrix, the batch's `matrix`-th. By one thread.
   __device__ __forceinline__ static void load(T* stage, const ptx::TensorMap& map,
                                               ptx::Mbarrier& full, int outer, int k,
-                                              const Sharing& sharing WS_AND_PLACE) {
+                                              const Sharing& sharing,
+                                              [[maybe_unused]] int matrix = 0 WS_AND_PLACE) {
     uint32_t ranks = 0;
 #pragma unroll
     for (int i = 0; i < kSharers; ++i) ranks |= 1u << (sharing.first_rank + i * sharing.rank_step);
@@ -53,7 +55,12 @@ struct OperandStage {
       T* const to = stage + (kKMajor ? 0 : panel * kPanelElements) + row * 64;
       const int x = kKMajor ? k : outer + panel * 64;
       const int y = kKMajor ? outer + row : k + row;
-      if constexpr (kSharers == 1) {
+      if constexpr (kBatched && kSharers == 1) {
+        ptx::tensor_load_3d(to, map, full, x, y, matrix WS_PASS_AND_PLACE);
+      } else if constexpr (kBatched) {
+        ptx::tensor_load_3d_multicast(to, map, full, x, y, matrix,
+                                      static_cast<uint16_t>(ranks) WS_PASS_AND_PLACE);
+      } else if constexpr (kSharers == 1) {
         ptx::tensor_load_2d(to, map, full, x, y WS_PASS_AND_PLACE);
       } else {
         ptx::tensor_load_2d_multicast(to, map, full, x, y,
@@ -65,6 +72,12 @@ struct OperandStage {
   // Of the matrix that `load` reads: `outer` by `k`, runs `leading` elements apart.
   static ptx::TensorMap tensor_map(const T* data, int64_t outer, int64_t k, int64_t leading) {
     return ptx::make_tensor_map_2d(data, kKMajor ? outer : k, kKMajor ? k : outer, leading,
+                                   kBoxRows, 64, ptx::Swizzle::k128);
+  }
+  static ptx::TensorMap tensor_map(const T* data, const ptx::MatrixBatch& batch, int64_t outer,
+                                   int64_t k, int64_t leading) {
+    static_assert(kBatched);
+    return ptx::make_tensor_map_3d(data, batch, kKMajor ? outer : k, kKMajor ? k : outer, leading,
                                    kBoxRows, 64, ptx::Swizzle::k128);
   }
 

@@ -25,7 +25,8 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
 }
 
 // A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64 elements or 32.
-template <class T, int kBuffers, int kWidth = 64>
+// kBatched: for several matrices.
+template <class T, int kBuffers, int kWidth = 64, bool kBatched = false>
 struct WarpStore {
   static_assert(sizeof(T) == 2 && (kWidth == 64 || kWidth == 32));
   static constexpr int kRows = 16;
@@ -38,11 +39,18 @@ struct WarpStore {
   static ptx::TensorMap tensor_map(const T* data, int64_t rows, int64_t columns, int64_t leading) {
     return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, kSwizzle);
   }
+  static ptx::TensorMap tensor_map(const T* data, const ptx::MatrixBatch& batch, int64_t rows,
+                                   int64_t columns, int64_t leading) {
+    static_assert(kBatched);
+    return ptx::make_tensor_map_3d(data, batch, rows, columns, leading, kRows, kColumns, kSwizzle);
+  }
 
   // Rounds the warp's 16 rows of kColumns columns of wgmma's accumulators, kColumns / 2 of a lane,
-  // and stores them at (row, column) of the map's matrix. The store is under way when this returns.
+  // and stores them at (row, column) of the map's matrix, of several the `matrix`-th. The store is
+  // under way when this returns.
   __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column,
-                                      const float* d WS_AND_PLACE) {
+                                      const float* d,
+                                      [[maybe_unused]] int matrix = 0 WS_AND_PLACE) {
     const int lane = lane_index();
     T* const staged = buffers + buffer * kBufferElements;
     // The copy engine still reads all buffers but the oldest.
@@ -52,7 +60,11 @@ struct WarpStore {
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane == 0) {
-      ptx::tensor_store_2d(map, column, row, staged WS_PASS_AND_PLACE);
+      if constexpr (kBatched) {
+        ptx::tensor_store_3d(map, column, row, matrix, staged WS_PASS_AND_PLACE);
+      } else {
+        ptx::tensor_store_2d(map, column, row, staged WS_PASS_AND_PLACE);
+      }
       ptx::bulk_commit_group();
     }
     buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;

@@ -1,0 +1,130 @@
+// Idea: tensor maps of three dimensions. A product is a coordinate of the copy engine, which knows
+//   where each ends: its tiles may hang over the edge and never touch the next one.
+// From warp_specialized: a persistent block walks the tiles of all products, one after the other,
+// so
+//   that a small product's last wave is the next one's first. No pointers change.
+// Traffic: warp_specialized's. A matrix that all products share stays in L2.
+// Limits: sm_90a, f16 and bf16; base addresses, row strides and batch strides are multiples of 16
+//   bytes.
+#pragma once
+
+#include "kernels/gemm/28_warp_specialized.cuh"
+#include "kernels/gemm/batched.hpp"
+
+namespace ws::gemm {
+
+// A tile of the output and its matrices.
+struct BatchedPart : tile::Part {
+  MatrixIndex matrix;
+};
+
+// Every so-many-th tile of all products, whole.
+struct BatchedTiles : WholeTiles {
+  static constexpr bool kBatched = true;
+  int of_product = 0;          // tiles
+  int a_step = 0, b_step = 0;  // 0 where all products share the matrix, else 1
+
+  template <class F>
+  __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
+    for (int at = worker; at < tiles; at += workers) {
+      const int product = at / of_product;
+      f(BatchedPart{{at - product * of_product, 0, steps},
+                    {product * a_step, product * b_step, product}});
+    }
+  }
+};
+
+// The copy engine stores C, a product's matrix at a time.
+template <class T>
+struct BatchedTensorOutput {
+  ptx::TensorMap map;
+
+  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
+                                      const float* sums) const {
+    store.put(map, row, column, sums, matrix);
+  }
+};
+
+template <class T, Contiguous kA, Contiguous kB, class Policy>
+using BatchedWgmmaKernel =
+    WarpSpecializedKernel<T, kA, kB, Policy, BatchedTiles, BatchedTensorOutput<T>>;
+
+template <class Kernel, class T>
+void launch_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
+  const tile::Raster raster = Kernel::raster(call);
+  BatchedTiles work;
+  work.tiles = static_cast<int>(call.batch) * raster.count();
+  work.steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
+  work.of_product = raster.count();
+  work.a_step = call.a.batch == 0 ? 0 : 1;
+  work.b_step = call.b.batch == 0 ? 0 : 1;
+  const auto batch = [&](const Matrix& matrix) { return matrix_batch(call, matrix); };
+  Kernel::start({.a = Kernel::StageA::tensor_map(call.a.as<const T>(), batch(call.a), call.m,
+                                                 call.k, call.a.leading),
+                 .b = Kernel::StageB::tensor_map(call.b.as<const T>(), batch(call.b), call.n,
+                                                 call.k, call.b.leading),
+                 .c = {Kernel::Store::tensor_map(call.c.as<const T>(), batch(call.c), call.m,
+                                                 call.n, call.c.leading)},
+                 .raster = raster,
+                 .work = work},
+                std::min(work.tiles, multiprocessors / Kernel::kCluster), stream);
+}
+
+// f.template operator()<Policy>() with the tile of least estimated time: waves of tiles of all
+// products. The shares of the big tile's rate are warp_specialized's.
+template <class F>
+void with_batched_policy(const BatchedCall& call, int multiprocessors, F&& f) {
+  const auto time = [&]<class Policy>(double share) {
+    const int64_t resident = std::max(1, multiprocessors / Policy::kCluster);
+    const int64_t waves = divide_up(call.batch * Policy::raster(call).count(), resident);
+    return static_cast<double>(waves) * Policy::kTileM * Policy::kTileN / share;
+  };
+  const double big = time.template operator()<WgmmaBig>(1.0);
+  const double middle = time.template operator()<WgmmaMiddle>(0.85);
+  const double small = time.template operator()<WgmmaSmall>(0.6);
+  if (big <= middle && big <= small) {
+    f.template operator()<WgmmaBig>();
+  } else if (middle <= small) {
+    f.template operator()<WgmmaMiddle>();
+  } else {
+    f.template operator()<WgmmaSmall>();
+  }
+}
+
+// Instantiated in a unit for each dtype.
+template <class T>
+void run_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
+  with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+    with_batched_policy(call, multiprocessors, [&]<class Policy>() {
+      launch_batched_wgmma<BatchedWgmmaKernel<T, kA, kB, Policy>, T>(call, multiprocessors, stream);
+    });
+  });
+}
+extern template void run_batched_wgmma<half>(const BatchedCall&, int, Stream);
+extern template void run_batched_wgmma<bf16>(const BatchedCall&, int, Stream);
+
+struct BatchedWgmma {
+  static bool supports(const BatchedCall& call, Why& why) {
+    if (!WarpSpecialized::supports(call, why)) return false;
+    constexpr int64_t kMostBytes = int64_t{1} << 40;
+    for (const auto& [name, matrix] : matrices_of(call)) {
+      if (!why.unless(matrix.batch < kMostBytes / 2, "products of ", name, " are ", matrix.batch,
+                      " elements apart, the copy engine takes less than ", kMostBytes, " bytes")) {
+        return false;
+      }
+    }
+    // A walk of the tiles ends up to a wave beyond the last.
+    return fits_grid(call, 2 * divide_up(call.m, 128) * divide_up(call.n, 64), why);
+  }
+
+  static void run(const BatchedCall& call, const Context& context) {
+    const int multiprocessors = device_facts().multiprocessors;
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      run_batched_wgmma<T>(call, multiprocessors, context.stream);
+    });
+  }
+};
+
+}  // namespace ws::gemm
