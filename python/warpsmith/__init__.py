@@ -3,7 +3,8 @@
 Each operation of the catalogue is a function here (`warpsmith.softmax(x)`) and an operator
 `torch.ops.warpsmith.softmax`. Arrays of torch, NumPy, CuPy and JAX are taken; CPU arrays run in the
 emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` shows all rungs, and
-`help(warpsmith.softmax)` what one takes. `warpsmith.ladder("softmax")` climbs a ladder,
+`help(warpsmith.softmax)` what one takes. `warpsmith.matmul` and `warpsmith.mm` choose between
+products as torch's do. `warpsmith.ladder("softmax")` climbs a ladder,
 `warpsmith.profile("softmax/online")` looks at a rung line by line, `warpsmith.results(FILE)` reads
 what was measured: tables and pictures in a notebook.
 """
@@ -32,3 +33,8 @@ __all__ = [
 for _operation in OPERATIONS.values():
     globals()[_operation.name] = _functions.make(_operation)
 del _operation
+
+if _functions.torch is not None:
+    from warpsmith._matmul import matmul, mm
+
+    __all__ += ["matmul", "mm"]

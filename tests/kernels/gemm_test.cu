@@ -18,6 +18,7 @@
 #include "kernels/gemm/31_async_convert.cuh"
 #include "kernels/gemm/31_realigned.cuh"
 #include "kernels/gemm/32_acc_f16.cuh"
+#include "kernels/gemm/43_batched_wgmma.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -25,6 +26,7 @@ namespace ws::gemm {
 namespace {
 
 const Operation& operation() { return operation_named("gemm"); }
+const Operation& batched() { return operation_named("bmm"); }
 
 const Rung& rung(std::string_view name) { return *resolve(concatenate("gemm/", name)).rung; }
 
@@ -35,20 +37,20 @@ constexpr Gemm::Layout kAllLayouts[] = {kNn, kNt, kTn, kTt};
 template <class T>
 class Instance {
  public:
-  explicit Instance(const Case& chosen) : problem_(make_problem(operation(), chosen, kDType<T>)) {
+  explicit Instance(const Case& chosen, const Operation& of = operation())
+      : problem_(make_problem(of, chosen, kDType<T>)) {
     std::mt19937 engine(5);
     std::normal_distribution<float> normal;
     problem_ = AnyCall(problem_).problem();  // with the output's layout
     for (int i = 0; i < 3; ++i) {
       Tensor& tensor = problem_.tensor(i);
-      const auto size = static_cast<size_t>(tensor.shape[0] * tensor.strides[0] + 1);
-      buffers_.push_back(std::make_unique<test::Buffer<T>>(size));
+      int64_t size = 1;
+      for (int d = 0; d < tensor.rank; ++d) size += tensor.extent(d) * tensor.stride(d);
+      buffers_.push_back(std::make_unique<test::Buffer<T>>(static_cast<size_t>(size)));
       std::ranges::fill(*buffers_.back(), T(NAN));
       tensor.data = buffers_.back()->data();
-      for (int64_t row = 0; i < 2 && row < tensor.shape[0]; ++row) {
-        for (int64_t column = 0; column < tensor.shape[1]; ++column) {
-          tensor.as<T>()[row * tensor.strides[0] + column] = T(normal(engine));
-        }
+      for (int64_t at = 0; i < 2 && at < tensor.elements(); ++at) {
+        tensor.as<T>()[offset_of(tensor, at)] = T(normal(engine));
       }
     }
   }
@@ -63,10 +65,11 @@ class Instance {
     std::array<double*, kMaxTensors> targets{};
     targets[2] = expected.data();
     const Parameter& output = Gemm::kParameters[2];
-    Gemm::reference(problem_, {0, Gemm::items(problem_, output)}, targets);
+    const Operation& of = *problem_.operation;
+    of.reference(problem_, {0, of.items(problem_, output)}, targets);
     const Tolerance allowed = accumulate == DType::kF32
-                                  ? Gemm::tolerance(problem_, output)
-                                  : Gemm::tolerance_in(problem_, output, accumulate);
+                                  ? of.tolerance(problem_, output)
+                                  : of.tolerance_in(problem_, output, accumulate);
     for (int64_t i = 0; i < c.elements(); ++i) {
       const double at = expected[static_cast<size_t>(i)];
       ASSERT_LE(std::abs(element(c, i) - at), allowed.worst * (std::abs(at) + allowed.floor))
@@ -527,6 +530,119 @@ TEST(Gemm, WithoutElements) {
       EXPECT_THAT(empty.problem().tensor(2).extents(), testing::ElementsAre(m, n));
       run_and_wait(best(empty, runtime::capability()), empty);
     }
+  }
+}
+
+// ---- bmm ----------------------------------------------------------------------------------------
+
+constexpr Case batch(int64_t products, int64_t m, int64_t n, int64_t k, int views = 0,
+                     int64_t padding = 0) {
+  return {.extents = {products, m, n, k, views}, .padding = padding};
+}
+const Rung& batched_rung(std::string_view name) { return *resolve(concatenate("bmm/", name)).rung; }
+
+// Each tile, chosen by how many SMs there are: clusters that hang over a product's edge, a walk
+// that goes from product to product within a block.
+TEST(BatchedWgmma, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kAT = Bmm::kATransposed;
+  constexpr int kBT = Bmm::kBTransposed;
+  for (const auto& [multiprocessors, tile_n] : {std::pair{2, 256}, {8, 128}, {1000, 64}}) {
+    for (const int views : {0, kAT | kBT, kAT | Bmm::kBExpanded, kBT | Bmm::kInterleaved}) {
+      Instance<half> instance(batch(2, 200, 200, 72, views, 8), batched());
+      const BatchedCall call = Bmm::call(instance.problem());
+      with_batched_policy(call, multiprocessors,
+                          [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
+      run_batched_wgmma<half>(call, multiprocessors, nullptr);
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+
+TEST(BatchedWgmma, InEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    Instance<bf16> instance(batch(5, 136, 72, 72), batched());
+    run_batched_wgmma<bf16>(Bmm::call(instance.problem()), 4, nullptr);
+    runtime::synchronize_device();
+    instance.expect_right();
+  });
+}
+
+TEST(Bmm, BestIsTheFastestThatTakesTheCall) {
+  const auto chosen = [](const AnyCall& call, int capability) {
+    return std::string(best(call, capability).name);
+  };
+  const AnyCall aligned = Instance<half>(batch(2, 8, 8, 8), batched()).call();
+  EXPECT_EQ(chosen(aligned, 90), "batched_wgmma");
+  EXPECT_EQ(chosen(aligned, 80), "batched_naive");
+  EXPECT_EQ(chosen(Instance<half>(batch(2, 7, 8, 8, 1), batched()).call(), 90),
+            "batched_any_layout");
+  const int expanded = Bmm::kAExpanded | Bmm::kBTransposed;
+  EXPECT_EQ(chosen(Instance<half>(batch(2, 8, 8, 8, expanded), batched()).call(), 90),
+            "batched_wgmma");
+  EXPECT_EQ(chosen(Instance<float>(batch(2, 7, 5, 3, expanded), batched()).call(), 80),
+            "batched_warp_tile");
+}
+
+TEST(Bmm, RefusalsNameTheMatrix) {
+  Instance<half> instance(batch(3, 64, 64, 64), batched());
+  Problem& problem = instance.problem();
+  const Rung& hopper = batched_rung("batched_wgmma");
+  EXPECT_EQ(why_not(hopper, instance.call(), 90), "");
+  EXPECT_THAT(why_not(hopper, instance.call(), 80), testing::HasSubstr("sm_90a"));
+  problem.tensor(0).strides[0] = 66;  // the matrices overlap; only where they start matters
+  EXPECT_THAT(why_not(hopper, instance.call(), 90),
+              testing::HasSubstr("rows of a start at multiples of 4"));
+  EXPECT_THAT(why_not(batched_rung("batched_naive"), instance.call(), 90),
+              testing::HasSubstr("follow one another"));
+  EXPECT_EQ(why_not(batched_rung("batched_any_layout"), instance.call(), 90), "");
+  problem.tensor(0).strides[0] = int64_t{1} << 39;
+  EXPECT_THAT(why_not(hopper, instance.call(), 90), testing::HasSubstr("1099511627776 bytes"));
+}
+
+TEST(Bmm, RefusesMoreTilesThanAGridHas) {
+  BatchedCall call;
+  call.batch = int64_t{1} << 31;
+  Reason reason;
+  Why why(&reason);
+  EXPECT_FALSE(fits_grid(call, 1, why));
+  EXPECT_EQ(reason, "2147483648 products of 1 tiles are more than 2147483647");
+  call.batch = 0;
+  EXPECT_TRUE(fits_grid(call, 1, why));
+}
+
+TEST(Bmm, ShapesMustFit) {
+  Problem problem = make_problem(batched(), batch(2, 4, 6, 8), DType::kF16);
+  const auto expect_words = [&](const char* words) {
+    problem.tensor(2) = {};
+    try {
+      AnyCall{problem};
+      ADD_FAILURE() << "accepted; expected words about " << words;
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(words));
+    }
+  };
+  problem.tensor(1).shape[1] = 7;
+  expect_words("one K, not 8 and 7");
+  problem.tensor(1).shape[0] = 3;
+  expect_words("one size, not 2 and 3");
+  problem.tensor(1).dtype = DType::kBf16;
+  expect_words("one dtype");
+  problem.tensor(1).rank = 2;
+  expect_words("batches of matrices");
+}
+
+TEST(Bmm, WithoutElements) {
+  Instance<float> nothing(batch(2, 5, 7, 0), batched());
+  const AnyCall call = nothing.call();
+  run_and_wait(best(call, runtime::capability()), call);
+  for (int64_t i = 0; i < 70; ++i) EXPECT_EQ(element(call.problem().tensor(2), i), 0);
+  for (const auto& [products, m, n] : {std::array{0, 5, 7}, {2, 0, 7}, {2, 5, 0}}) {
+    const AnyCall empty = Instance<half>(batch(products, m, n, 8), batched()).call();
+    EXPECT_THAT(empty.problem().tensor(2).extents(), testing::ElementsAre(products, m, n));
+    run_and_wait(best(empty, runtime::capability()), empty);
   }
 }
 

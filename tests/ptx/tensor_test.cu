@@ -269,6 +269,69 @@ TEST(Tensor, MulticastsToTheBlocksOfTheMask) {
   });
 }
 
+// ---- Three dimensions ---------------------------------------------------------------------------
+
+// Loads the box at (x, y, z), by itself or as a multicast to itself, and stores it at (x, y, to_z).
+struct CopyBox {
+  static constexpr int kThreads = 32;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kRows = 8;
+  static constexpr int kColumns = 8;
+  struct Arguments {
+    ptx::TensorMap map;
+    int x, y, z, to_z;
+    bool multicast;
+  };
+  struct SharedStorage {
+    SharedArray<uint16_t, kRows * kColumns, 128> box;
+    ptx::Mbarrier full;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    if (thread_index() != 0) return;
+    ptx::mbarrier_init(shared.full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(shared.full, kRows * kColumns * 2);
+    if (a.multicast) {
+      ptx::tensor_load_3d_multicast(shared.box.pointer(), a.map, shared.full, a.x, a.y, a.z, 1);
+    } else {
+      ptx::tensor_load_3d(shared.box.pointer(), a.map, shared.full, a.x, a.y, a.z);
+    }
+    ptx::mbarrier_wait_parity(shared.full, 0);
+    ptx::tensor_store_3d(a.map, a.x, a.y, a.to_z, shared.box.pointer());
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group<0>();
+  }
+};
+
+// Three matrices of 10 x 16 without gaps: a box that hangs over the edge of one does not reach the
+// next, nor does its store.
+TEST(Tensor, ABoxEndsWithItsMatrix) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  constexpr int kRows = 10;
+  constexpr int kColumns = 16;
+  for (const bool multicast : {false, true}) {
+    test::Buffer<uint16_t> tensor(3 * kRows * kColumns);
+    std::iota(tensor.begin(), tensor.end(), uint16_t{1});
+    const std::vector<uint16_t> before(tensor.begin(), tensor.end());
+    const ptx::TensorMap map = ptx::make_tensor_map_3d(
+        tensor.data(), {.count = 3, .stride = kRows * kColumns}, kRows, kColumns, kColumns,
+        CopyBox::kRows, CopyBox::kColumns, Swizzle::kNone);
+    test::run<CopyBox>({.threads = 32}, {map, 8, 5, 2, 0, multicast});
+    for (int i = 0; i < 3 * kRows * kColumns; ++i) {
+      const bool copied = i < kRows * kColumns && i / kColumns >= 5 && i % kColumns >= 8;
+      const int from = copied ? i + 2 * kRows * kColumns : i;
+      ASSERT_EQ(tensor[static_cast<size_t>(i)], before[static_cast<size_t>(from)]) << i;
+    }
+  }
+}
+
+// A matrix alone has no stride to the next.
+TEST(Tensor, ABatchOfOneHasAnyStride) {
+  test::Buffer<uint16_t> tensor(8 * 16);
+  EXPECT_NO_THROW(ptx::make_tensor_map_3d(tensor.data(), {.count = 1, .stride = 3}, 8, 16, 16, 8, 8,
+                                          Swizzle::kNone));
+}
+
 // ---- The encoder's rules -----------------------------------------------------------------------
 
 void expect_refused(const ptx::TensorMapShape& shape, const std::string& words) {

@@ -1,0 +1,215 @@
+"""torch.mm and torch.matmul on the kernels of the catalogue.
+
+They are written by hand: the catalogue's gemm, gemv, dot and bmm each take tensors of one rank, and
+these choose between them as torch does. Whatever they do beside one call is a view, so that
+autograd, torch.compile and the rest see operators that they know.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+import warpsmith
+
+
+def mm(input: torch.Tensor, mat2: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Matrix product, as torch.mm.
+
+    Args:
+        input: [M, K], f32, f16 or bf16; any strides.
+        mat2: [K, N], dtype of input; any strides.
+        out: Written and returned instead of a new tensor; resized where it has another shape.
+
+    Returns:
+        [M, N], dtype of input, accumulated in f32.
+
+    Raises:
+        RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
+        TypeError: what is no torch tensor.
+        ValueError: dtypes and devices that no kernel takes.
+    """
+    _check_tensors("mm", input=input, mat2=mat2)
+    if out is None:
+        input, mat2 = _autocast(input, mat2)
+    if input.dim() != 2 or mat2.dim() != 2 or not _fits(input, mat2):
+        _raise_as_torch(torch.mm, input, mat2)
+    shape = (input.shape[0], mat2.shape[1])
+    if out is not None:
+        _prepare(out, shape, torch.mm, input, mat2)
+    return warpsmith.gemm(input, mat2, out=out)
+
+
+def matmul(
+    input: torch.Tensor, other: torch.Tensor, *, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Matrix product, as torch.matmul: of vectors, matrices and batches of them.
+
+    A vector on the left is a row, on the right a column, and the result does not have its
+    dimension. Dimensions before the last two are a batch, and broadcast. One matrix on the right
+    multiplies the rows of the whole batch as one product; everything else is one call of bmm, in
+    which a matrix that is broadcast is read where it lies. Only a batch that is broadcast in some
+    dimensions and not in others, or whose strides do not merge, is copied.
+
+    Args:
+        input: [K], [M, K] or [..., M, K], f32, f16 or bf16; any strides.
+        other: [K], [K, N] or [..., K, N], dtype of input; any strides.
+        out: Written and returned instead of a new tensor; resized where it has another shape.
+
+    Returns:
+        [], [M], [N], [M, N] or [..., M, N], dtype of input, accumulated in f32.
+
+    Raises:
+        RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
+        TypeError: what is no torch tensor.
+        ValueError: dtypes and devices that no kernel takes.
+    """
+    _check_tensors("matmul", input=input, other=other)
+    if out is None:
+        input, other = _autocast(input, other)
+    if input.dim() == 0 or other.dim() == 0 or not _fits(input, other):
+        _raise_as_torch(torch.matmul, input, other)
+    batch = _broadcast(input.shape[:-2], other.shape[:-2])
+    if batch is None:
+        _raise_as_torch(torch.matmul, input, other)
+    rows = input.shape[-2:-1]  # none of a vector
+    columns = other.shape[1:][-1:]
+    shape = (*batch, *rows, *columns)
+    if out is not None:
+        _prepare(out, shape, torch.matmul, input, other)
+
+    if other.dim() == 1 and input.dim() == 1:
+        return warpsmith.dot(input, other, out=out)
+    if other.dim() == 2 and input.dim() == 1:
+        return warpsmith.gemv(other.t(), input, out=out)
+    if other.dim() <= 2 and (input.dim() == 2 or _folds(input, other, out)):
+        inner = input.shape[-1]
+        folded = (math.prod(batch) * rows[0], *columns)
+        left = input if input.dim() == 2 else input.reshape(folded[0], inner)
+        function = warpsmith.gemv if other.dim() == 1 else warpsmith.gemm
+        return _in_shape(function, left, other, folded, shape, out)
+
+    left = input.unsqueeze(0) if input.dim() == 1 else input
+    right = other.unsqueeze(1) if other.dim() == 1 else other
+    left, right = _batch_of(left, batch), _batch_of(right, batch)
+    folded = (left.shape[0], left.shape[1], right.shape[2])
+    return _in_shape(warpsmith.bmm, left, right, folded, shape, out)
+
+
+for _function in (mm, matmul):
+    _function.__module__ = "warpsmith"
+del _function
+
+
+def _check_tensors(name: str, **tensors: Any) -> None:
+    for position, (argument, tensor) in enumerate(tensors.items(), 1):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, "
+                f"not {type(tensor).__name__}"
+            )
+
+
+def _fits(input: torch.Tensor, other: torch.Tensor) -> bool:
+    inner = other.shape[0] if other.dim() == 1 else other.shape[-2]
+    return input.dtype == other.dtype and input.shape[-1] == inner
+
+
+def _autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What torch.autocast makes of the arguments of a product."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(
+        [x.to(dtype) if x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors]
+    )
+
+
+def _broadcast(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...] | None:
+    """The batch of two; None where they do not broadcast."""
+    rank = max(len(left), len(right))
+    left = (*((1,) * (rank - len(left))), *left)
+    right = (*((1,) * (rank - len(right))), *right)
+    if any(x != y and x != 1 and y != 1 for x, y in zip(left, right, strict=True)):
+        return None
+    return tuple([y if x == 1 else x for x, y in zip(left, right, strict=True)])
+
+
+def _folds(input: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None) -> bool:
+    """Whether a batch times one matrix is one product of all rows.
+
+    It is where the rows lie evenly. Where the matrix wants a gradient it is always, as in torch: a
+    copy is less than a gradient for every product of the batch, and their sum.
+    """
+    if out is None and other.requires_grad and torch.is_grad_enabled():
+        return True
+    shape, strides = input.shape, input.stride()
+    return input.numel() == 0 or all(
+        shape[d] == 1 or strides[d] == strides[d + 1] * shape[d + 1] for d in range(len(shape) - 2)
+    )
+
+
+def _batch_of(tensor: torch.Tensor, batch: tuple[int, ...]) -> torch.Tensor:
+    """[B, rows, columns], broadcast to the batch; a view where strides allow it."""
+    matrix = tensor.shape[-2:]
+    return tensor.expand(*batch, *matrix).reshape(math.prod(batch), *matrix)
+
+
+def _in_shape(
+    function: Callable[..., torch.Tensor],
+    left: torch.Tensor,
+    right: torch.Tensor,
+    folded: tuple[int, ...],
+    shape: tuple[int, ...],
+    out: torch.Tensor | None,
+) -> torch.Tensor:
+    """function(left, right), which is of the shape `folded`, in `shape`."""
+    if out is None:
+        result = function(left, right)
+        return result if len(shape) == len(folded) else result.view(shape)
+    if len(shape) == len(folded):
+        return function(left, right, out=out)
+    if not out.is_contiguous():
+        return out.copy_(function(left, right).view(shape))
+    function(left, right, out=out.view(folded))
+    return out
+
+
+def _prepare(
+    out: torch.Tensor,
+    shape: tuple[int, ...],
+    function: Callable[..., torch.Tensor],
+    *inputs: torch.Tensor,
+) -> None:
+    """Gives `out` its shape, as torch's functions do, or raises what they raise."""
+    if not isinstance(out, torch.Tensor):
+        raise TypeError(
+            f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}"
+        )
+    wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, out))
+    if wants_gradient or out.dtype != inputs[0].dtype:
+        _raise_as_torch(function, *inputs, out=out)
+    if out.shape != shape:
+        if out.numel() > 0:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape "
+                f"{[*out.shape]}, which does not match the required output shape {[*shape]}",
+                stacklevel=3,
+            )
+        out.resize_(shape)
+
+
+def _raise_as_torch(
+    function: Callable[..., torch.Tensor], *inputs: torch.Tensor, out: torch.Tensor | None = None
+) -> NoReturn:
+    """Raises torch's own error, by asking it for the product that it does not compute either."""
+    if out is None:
+        function(*inputs)
+    else:
+        empty = torch.empty(0, dtype=out.dtype, device=out.device, requires_grad=out.requires_grad)
+        function(*inputs, out=empty)
+    shapes = [tuple(x.shape) for x in inputs]
+    raise ValueError(f"{function.__name__} does not take tensors of {shapes}")

@@ -1,0 +1,258 @@
+"""warpsmith.mm and warpsmith.matmul are torch's: shapes, views, gradients, out=, errors."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+from conftest import assert_close
+
+SHAPES = [
+    ((5,), (5,)),
+    ((3, 5), (5,)),
+    ((5,), (5, 4)),
+    ((3, 5), (5, 4)),
+    ((2, 3, 5), (5,)),
+    ((5,), (2, 5, 4)),
+    ((2, 3, 5), (5, 4)),
+    ((3, 5), (2, 5, 4)),
+    ((2, 3, 5), (2, 5, 4)),
+    ((2, 3, 5), (1, 5, 4)),
+    ((1, 3, 5), (2, 5, 4)),
+    ((2, 1, 3, 5), (3, 5, 4)),
+    ((2, 2, 3, 5), (1, 1, 5, 4)),
+    ((1, 1, 1, 3, 5), (2, 2, 5, 4)),
+    ((0,), (0,)),
+    ((3, 0), (0,)),
+    ((0, 5), (5, 4)),
+    ((3, 0), (0, 4)),
+    ((2, 3, 0), (0, 4)),
+    ((2, 0, 5), (2, 5, 4)),
+    ((0, 3, 5), (1, 5, 4)),
+    ((2, 3, 0), (2, 0, 4)),
+]
+MISFITS = [
+    ((), (3,)),
+    ((2,), (3,)),
+    ((2, 3), (4,)),
+    ((3,), (4, 5)),
+    ((2, 3), (4, 5)),
+    ((2, 2, 3), (4, 5)),
+    ((2, 2, 3), (4,)),
+    ((4,), (2, 3, 5)),
+    ((2, 2, 3), (2, 4, 5)),
+    ((2, 2, 3), (3, 3, 5)),
+    ((6, 2, 2, 3), (3, 3, 5)),
+]
+
+
+def tensor(shape: tuple[int, ...], seed: int, device: str = "cpu") -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(device)
+
+
+def pair(shapes: Any, device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[Any]:
+    return [tensor(shape, seed, device).to(dtype) for seed, shape in enumerate(shapes, 1)]
+
+
+def turned(x: torch.Tensor) -> torch.Tensor:
+    """The same values, the last two dimensions exchanged in memory."""
+    return x.mT.contiguous().mT if x.dim() > 1 else x
+
+
+def padded(x: torch.Tensor) -> torch.Tensor:
+    """The same values in rows that lie apart."""
+    return torch.nn.functional.pad(x, (0, 3))[..., : x.shape[-1]]
+
+
+def outside_in(x: torch.Tensor) -> torch.Tensor:
+    """The same values, the first dimension the innermost but one: as heads of attention lie."""
+    return x.transpose(0, -2).contiguous().transpose(0, -2) if x.dim() > 2 else x
+
+
+def same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.shape == theirs.shape
+    assert ours.dtype == theirs.dtype
+    assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_agrees_with_torch(shapes: Any, device: str) -> None:
+    a, b = pair(shapes, device)
+    expected = torch.matmul(a.double(), b.double()).to(a.dtype)
+    for view in (lambda x: x, turned, padded, outside_in):
+        same(warpsmith.matmul(view(a), b), expected)
+        same(warpsmith.matmul(a, view(b)), expected)
+    same(warpsmith.matmul(input=a, other=b), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types(dtype: torch.dtype, device: str) -> None:
+    for shapes in SHAPES[:14]:
+        a, b = pair(shapes, device, dtype)
+        same(warpsmith.matmul(a, b), torch.matmul(a.double(), b.double()).to(dtype))
+    a, b = pair(((3, 16, 24), (24, 8)), device, dtype)
+    same(warpsmith.mm(a[0], b), torch.mm(a[0].double(), b.double()).to(dtype))
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_gradients(shapes: Any, device: str) -> None:
+    """Of both, of each alone, and of the gradient."""
+    for wanted in ((True, True), (True, False), (False, True)):
+        results = []
+        for matmul in (warpsmith.matmul, torch.matmul):
+            inputs = [
+                x.requires_grad_(want) for x, want in zip(pair(shapes, device), wanted, strict=True)
+            ]
+            leaves = [x for x in inputs if x.requires_grad]
+            out = matmul(*inputs)
+            first = torch.autograd.grad((out * out.cos()).sum(), leaves, create_graph=True)
+            second = torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
+            results.append([out, *first, *second])
+        for ours, theirs in zip(*results, strict=True):
+            same(ours, theirs)
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_out(shapes: Any) -> None:
+    a, b = pair(shapes)
+    expected = torch.matmul(a, b)
+    whole = torch.full_like(expected, 7)
+    empty = torch.empty(0)
+    odd = turned(torch.full_like(expected, 7))
+    for out in (whole, empty, odd):
+        version = out._version
+        assert warpsmith.matmul(a, b, out=out) is out
+        assert out._version > version or out.numel() == 0
+        same(out, expected)
+
+
+def test_out_is_resized_with_torchs_warning() -> None:
+    a, b = pair(((2, 3, 5), (5, 4)))
+    for matmul in (warpsmith.matmul, torch.matmul):
+        with pytest.warns(UserWarning, match="was resized"):
+            same(matmul(a, b, out=torch.empty(2, 2)), a @ b)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(warpsmith.mm(a[0], b, out=torch.empty(0)), a[0] @ b)
+
+
+def raised_by(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> tuple[type, str]:
+    with pytest.raises((RuntimeError, TypeError)) as caught:
+        function(*arguments, **keywords)
+    return caught.type, str(caught.value)
+
+
+@pytest.mark.parametrize("shapes", MISFITS, ids=str)
+def test_misfits_are_torchs_errors(shapes: Any) -> None:
+    a, b = pair(shapes)
+    assert raised_by(warpsmith.matmul, a, b) == raised_by(torch.matmul, a, b)
+
+
+def test_other_errors_are_torchs() -> None:
+    a, b = pair(((3, 5), (5, 4)))
+    batch = a.expand(2, 3, 5)
+    wrong = [
+        ("mm", (batch, b), {}),
+        ("mm", (a, b[0]), {}),
+        ("mm", (a, a), {}),
+        ("mm", (a, b.half()), {}),
+        ("mm", (a, b), {"out": torch.empty(0).half()}),
+        ("mm", (a.clone().requires_grad_(), b), {"out": torch.empty(0)}),
+        ("mm", ([1], b), {}),
+        ("matmul", (a, b.half()), {}),
+        ("matmul", (batch, b.half()), {}),
+        ("matmul", (batch, b.half().expand(2, 5, 4)), {}),
+        ("matmul", (batch, b), {"out": torch.empty(0).half()}),
+        ("matmul", (batch, b), {"out": torch.empty(0, requires_grad=True)}),
+        ("matmul", (a, 3), {}),
+    ]
+    for name, arguments, keywords in wrong:
+        ours = raised_by(getattr(warpsmith, name), *arguments, **keywords)
+        theirs = raised_by(getattr(torch, name), *arguments, **keywords)
+        assert ours[0] is theirs[0]
+        if ours[0] is RuntimeError:
+            assert ours == theirs
+    with pytest.raises(ValueError, match="f32, f16 and bf16"):
+        warpsmith.mm(a.double(), b.double())
+
+
+def test_no_copies_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reaches the kernels lies in the caller's memory."""
+    seen = []
+    for name in ("gemm", "gemv", "bmm"):
+        function = getattr(warpsmith, name)
+
+        def spy(a: Any, b: Any, out: Any = None, name: str = name, function: Any = function) -> Any:
+            seen.append((name, a, b))
+            return function(a, b, out=out)
+
+        monkeypatch.setattr(warpsmith, name, spy)
+    a = tensor((2, 3, 4, 5), 1)
+    weight = tensor((6, 5), 2)
+    heads = tensor((2, 4, 3, 5), 3).transpose(1, 2)
+    for left, right, name in (
+        (a, weight.t(), "gemm"),  # a linear layer
+        (a, weight[0], "gemv"),
+        (a[0], a[0].mT, "bmm"),
+        (a, a.mT, "bmm"),
+        (weight, a.mT, "bmm"),
+        (a, a[:1, :1].mT, "bmm"),
+        (a.mT, tensor((4, 2), 4), "bmm"),
+        (heads[0], heads[0].mT, "bmm"),
+    ):
+        seen.clear()
+        same(warpsmith.matmul(left, right), torch.matmul(left, right))
+        ((called, x, y),) = seen
+        assert called == name
+        assert x.untyped_storage()._cdata == left.untyped_storage()._cdata
+        assert y.untyped_storage()._cdata == right.untyped_storage()._cdata
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles_without_graph_breaks(dynamic: bool) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda a, b: warpsmith.matmul(a, b), backend="aot_eager", fullgraph=True, dynamic=dynamic
+    )
+    for shapes in [SHAPES[i] for i in (0, 2, 3, 6, 8, 11)]:
+        inputs = [x.requires_grad_() for x in pair(shapes)]
+        out = compiled(*inputs)
+        expected = torch.matmul(*inputs)
+        same(out, expected)
+        for ours, theirs in zip(
+            torch.autograd.grad(out.square().sum(), inputs),
+            torch.autograd.grad(expected.square().sum(), inputs),
+            strict=True,
+        ):
+            same(ours, theirs)
+
+
+def test_compiles_out() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda a, b, out: warpsmith.mm(a, b, out=out), backend="aot_eager", fullgraph=True
+    )
+    a, b = pair(((3, 5), (5, 4)))
+    out = torch.zeros(3, 4)
+    compiled(a, b, out)
+    same(out, a @ b)
+
+
+def test_autocast(device: str) -> None:
+    a, b = pair(((2, 3, 5), (5, 4)), device)
+    for function in (warpsmith.matmul, torch.matmul):
+        with torch.autocast(device, dtype=torch.bfloat16):
+            assert function(a, b).dtype == torch.bfloat16
+            assert function(a.bfloat16(), b).dtype == torch.bfloat16
+
+
+def test_vmap() -> None:
+    a, b = pair(((4, 3, 5), (4, 5, 2)))
+    same(torch.func.vmap(warpsmith.mm)(a, b), a @ b)
+    same(
+        torch.func.vmap(warpsmith.matmul, in_dims=(0, None))(a, b),
+        torch.vmap(torch.matmul, in_dims=(0, None))(a, b),
+    )
