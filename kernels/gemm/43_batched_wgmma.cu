@@ -3,6 +3,7 @@
 namespace ws::gemm {
 
 template void run_batched_wgmma<half>(const BatchedCall&, int, Stream);
+template void run_batched_wgmma<bf16>(const BatchedCall&, int, Stream);
 
 extern const Rung kBatchedWgmma;
 constinit const Rung kBatchedWgmma = rung_of<BatchedWgmma, kHalves, Bmm>({

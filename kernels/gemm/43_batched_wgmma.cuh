@@ -93,7 +93,7 @@ void with_batched_policy(const BatchedCall& call, int multiprocessors, F&& f) {
   }
 }
 
-// Instantiated in a unit for each dtype.
+// Instantiated beside the rung's row, for tests to call.
 template <class T>
 void run_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
