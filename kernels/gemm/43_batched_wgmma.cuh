@@ -1,11 +1,10 @@
 // Idea: tensor maps of three dimensions. A product is a coordinate of the copy engine, which knows
 //   where each ends: its tiles may hang over the edge and never touch the next one.
-// From warp_specialized: a persistent block walks the tiles of all products, one after the other,
-// so
-//   that a small product's last wave is the next one's first. No pointers change.
+// From warp_specialized: a persistent block walks the tiles of all products in one line, so that
+//   only the last wave of the whole batch is not full. No pointer moves.
 // Traffic: warp_specialized's. A matrix that all products share stays in L2.
-// Limits: sm_90a, f16 and bf16; base addresses, row strides and batch strides are multiples of 16
-//   bytes.
+// Limits: sm_90a, f16 and bf16; base addresses, strides of rows and products are multiples of 16
+//   bytes, the copy engine's rule.
 #pragma once
 
 #include "kernels/gemm/28_warp_specialized.cuh"

@@ -33,9 +33,11 @@ size_t cublaslt_workspace(const Problem& /*problem*/) { return 0; }
 void cublaslt_run(const Problem& /*problem*/, const Context& /*context*/) {
   throw Error(std::string(kWhy));
 }
-constexpr auto cublaslt_supports_batch = cublaslt_supports;
-constexpr auto cublaslt_workspace_batch = cublaslt_workspace;
-constexpr auto cublaslt_run_batch = cublaslt_run;
+Reason cublaslt_supports_batch(const Problem& problem) { return cublaslt_supports(problem); }
+size_t cublaslt_workspace_batch(const Problem& problem) { return cublaslt_workspace(problem); }
+void cublaslt_run_batch(const Problem& problem, const Context& context) {
+  cublaslt_run(problem, context);
+}
 
 #else
 
