@@ -1,6 +1,7 @@
 #include "harness/selection.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 
 #include "catalogue/catalogue_json.hpp"
@@ -64,12 +65,30 @@ struct Job {
   std::vector<const Rung*> rungs;
 };
 
+// Whether an operation is meant by more than its family's name.
+bool is_named(const Selection& selection, const Operation& operation) {
+  return selection.names.empty() ||
+         std::ranges::any_of(selection.names, [&](const std::string& name) {
+           const Address address = address_of(name);
+           return address.operation == &operation && name != address.family->name;
+         });
+}
+
 // Checked, all of them: a shape that no memory holds is refused before anything runs.
 std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
   const std::vector<Target> targets = targets_of(selection.names);
   std::vector<Job> jobs;
+  std::exception_ptr unfit;  // what the first operation said that was left out
   for (const Operation* operation : operations_of(targets)) {
-    const std::vector<Case> cases = selection.of(*operation, selection.standard(*operation, list));
+    std::vector<Case> cases;
+    try {
+      cases = selection.of(*operation, selection.standard(*operation, list));
+    } catch (const InvalidArgument&) {
+      // A family's operations have not all the same extents and attributes: those that have them.
+      if (is_named(selection, *operation)) throw;
+      if (unfit == nullptr) unfit = std::current_exception();
+      continue;
+    }
     for (const DType dtype : selection.chosen(operation->dtypes)) {
       std::vector<const Rung*> rungs;
       for (const Target& target : targets) {
@@ -83,6 +102,7 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
       }
     }
   }
+  if (jobs.empty() && unfit != nullptr) std::rethrow_exception(unfit);
   require(!jobs.empty(), "nothing to ", list, ": no rung named takes these dtypes");
   return jobs;
 }

@@ -54,9 +54,10 @@ Selection selection_from(const Json& options);
 // Called with what is done next, for a line of progress.
 using Announce = std::function<void(const std::string&)>;
 
-// Every target on every case and dtype, all rungs on one instance after the other. All problems are
-// checked before the first runs. Stops where the GPU is lost to the process. Throws InvalidArgument
-// for a bad selection, also one of nothing.
+// Every target on every case and dtype, all rungs on one instance after the other. An operation
+// that a family's name alone stands for is left out where it has no such extents or attributes and
+// another has. All problems are checked before the first runs. Stops where the GPU is lost to the
+// process. Throws InvalidArgument for a bad selection, also one of nothing.
 std::vector<Verification> verify_all(const Selection& selection, const Announce& announce = {});
 // {"device", "seed", "failed", "skipped", "results"}
 Json to_json(const Selection& selection, std::span<const Verification> results);

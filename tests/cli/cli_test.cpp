@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -150,6 +151,27 @@ TEST(Cli, SizesThatNoMemoryHoldsAreRefused) {
     EXPECT_EQ(second.code, 2) << shape << ": " << second.err;
   }
   EXPECT_EQ(warpsmith({"verify", "add/scalar", "--shape", "99999999999999999999x1"}).code, 2);
+}
+
+// Of a family those operations that have such extents or attributes.
+TEST(Cli, AShapeSaysWhichOperationsOfAFamily) {
+  const auto operations = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"verify", "gemm", "--dtype", "f32", "--json"});
+    const Outcome outcome = warpsmith(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::set<std::string> found;
+    const Json json = Json::parse(outcome.out);
+    for (const Json& result : json["results"]) {
+      const auto rung = result["rung"].get<std::string>();
+      found.insert(rung.substr(0, rung.find('/')));
+    }
+    return found;
+  };
+  EXPECT_THAT(operations({"--shape", "8x8x8"}), testing::ElementsAre("gemm"));
+  EXPECT_THAT(operations({"--shape", "2x8x8x8"}), testing::ElementsAre("bmm"));
+  EXPECT_THAT(operations({"--set", "layout=nt", "--cases", "smoke"}), testing::ElementsAre("gemm"));
+  EXPECT_THAT(warpsmith({"verify", "gemm/naive", "bmm/batched_naive", "--shape", "8x8x8"}).err,
+              HasSubstr("bmm has 5"));
 }
 
 TEST(Cli, VerifyTakesSeveralShapesSettingsAndAnOffset) {
