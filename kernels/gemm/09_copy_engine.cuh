@@ -130,10 +130,14 @@ struct CopyEngine {
   }
   static void run(const Call& call, const Context& context) {
     with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
-      if (choose_big<CopyEngineBig, CopyEngineSmall>(call, device_facts().multiprocessors)) {
-        CopyEngineKernel<kA, kB, CopyEngineBig>::run(call, context.stream);
-      } else {
+      if (!choose_big<CopyEngineBig, CopyEngineSmall>(call, device_facts().multiprocessors)) {
         CopyEngineKernel<kA, kB, CopyEngineSmall>::run(call, context.stream);
+      } else if constexpr (kA == Contiguous::kColumns && kB == Contiguous::kColumns) {
+        // C^T = B^T A^T: what a lane keeps for many products then runs along the tile's rows.
+        CopyEngineKernel<Contiguous::kRows, Contiguous::kRows, CopyEngineTurned>::run(
+            transposed(call), context.stream);
+      } else {
+        CopyEngineKernel<kA, kB, CopyEngineBig>::run(call, context.stream);
       }
     });
   }

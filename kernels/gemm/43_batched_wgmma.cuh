@@ -67,28 +67,30 @@ void launch_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream s
                  .c = {Kernel::Store::tensor_map(call.c.as<const T>(), batch(call.c), call.m,
                                                  call.n, call.c.leading)},
                  .raster = raster,
-                 .work = work},
+                 .work = work,
+                 .m = static_cast<int>(call.m),
+                 .n = static_cast<int>(call.n)},
                 std::min(work.tiles, multiprocessors / Kernel::kCluster), stream);
 }
 
 // f.template operator()<Policy>() with the tile of least estimated time: waves of tiles of all
-// products. The shares of the big tile's rate are warp_specialized's.
+// products.
 template <class F>
 void with_batched_policy(const BatchedCall& call, int multiprocessors, F&& f) {
-  const auto time = [&]<class Policy>(double share) {
-    const int64_t resident = std::max(1, multiprocessors / Policy::kCluster);
-    const int64_t waves = divide_up(call.batch * Policy::raster(call).count(), resident);
-    return static_cast<double>(waves) * Policy::kTileM * Policy::kTileN / share;
+  const auto time = [&]<class Policy>() {
+    const int64_t clusters = std::max(1, multiprocessors / Policy::kCluster);
+    const int64_t waves = divide_up(call.batch * Policy::raster(call).count(), clusters);
+    return static_cast<double>(waves) * wave_time<Policy>(call);
   };
-  const double big = time.template operator()<WgmmaBig>(1.0);
-  const double middle = time.template operator()<WgmmaMiddle>(0.85);
-  const double small = time.template operator()<WgmmaSmall>(0.6);
+  const double big = time.template operator()<WgmmaBig>();
+  const double middle = time.template operator()<Wgmma128>();
+  const double small = time.template operator()<Wgmma64>();
   if (big <= middle && big <= small) {
     f.template operator()<WgmmaBig>();
   } else if (middle <= small) {
-    f.template operator()<WgmmaMiddle>();
+    f.template operator()<Wgmma128>();
   } else {
-    f.template operator()<WgmmaSmall>();
+    f.template operator()<Wgmma64>();
   }
 }
 

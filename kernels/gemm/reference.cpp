@@ -200,6 +200,11 @@ Cost Bmm::cost(const Problem& problem) {
 
 namespace {
 
+// Half the distance of two neighbours around 1.
+double unit_of(DType dtype) {
+  return std::ldexp(1.0, dtype == DType::kBf16 ? -8 : dtype == DType::kF16 ? -11 : -24);
+}
+
 // Outputs are sums of K products of standard normal numbers: their size is sqrt(K). They are
 // rounded once; the f32 sum before that errs by its last bits, which tensor cores cut off (a bias
 // that grows with K) where FMAs round (noise that grows with its root).
