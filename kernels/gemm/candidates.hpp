@@ -3,8 +3,8 @@
 // time. mma_candidates.hpp and simt_candidates.hpp have those of other rungs.
 #pragma once
 
-#include "kernels/gemm/28_warp_specialized.cuh"
-#include "kernels/gemm/29_split_k.cuh"
+#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/33_split_k.cuh"
 
 namespace ws::gemm {
 

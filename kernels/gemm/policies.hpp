@@ -184,26 +184,26 @@ struct SplitPolicy {
 // 39 us (others 38 to 45), M = 64 39.6 (39.4 to 45), 256 x 4096 x 4096 20.3 (21.3 to 27).
 struct SplitThin16 : SplitPolicy<SplitShape{
                          .tile_m = 128, .tile_n = 16, .stages = 6, .blocks = 2, .turned = true}> {
-  static constexpr double kStep = 0.27, kEnd = 0.5;
+  static constexpr double kStep = 0.27, kEnd = 0.4;
 };
 struct SplitThin32
     : SplitPolicy<SplitShape{
           .tile_m = 64, .tile_n = 32, .stages = 8, .blocks = 2, .sharers = 2, .turned = true}> {
-  static constexpr double kStep = 0.18, kEnd = 0.7;
+  static constexpr double kStep = 0.12, kEnd = 1.5;
 };
 struct SplitThin64 : SplitPolicy<SplitShape{
                          .tile_m = 64, .tile_n = 64, .stages = 6, .blocks = 2, .turned = true}> {
-  static constexpr double kStep = 0.20, kEnd = 1;
+  static constexpr double kStep = 0.17, kEnd = 1.2;
 };
 struct SplitHalf : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8}> {
-  static constexpr double kStep = 0.25, kEnd = 1.2;
+  static constexpr double kStep = 0.2, kEnd = 1.5;
 };
 struct SplitHalfPair
     : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8, .sharers = 2}> {
-  static constexpr double kStep = 0.22, kEnd = 1.2;
+  static constexpr double kStep = 0.17, kEnd = 1.8;
 };
 struct SplitSquare : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 128, .stages = 6}> {
-  static constexpr double kStep = 0.40, kEnd = 2.5;
+  static constexpr double kStep = 0.285, kEnd = 3.5;
 };
 using SplitPolicies =
     PolicyList<SplitThin16, SplitThin32, SplitThin64, SplitHalf, SplitHalfPair, SplitSquare>;

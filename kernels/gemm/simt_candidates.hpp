@@ -5,7 +5,7 @@
 #include "kernels/gemm/07_async_copy.cuh"
 #include "kernels/gemm/08_warp_tile.cuh"
 #include "kernels/gemm/09_copy_engine.cuh"
-#include "kernels/gemm/32_acc_f16.cuh"
+#include "kernels/gemm/12_acc_f16.cuh"
 
 namespace ws::gemm {
 

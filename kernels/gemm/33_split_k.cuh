@@ -23,6 +23,8 @@
 
 namespace ws::gemm {
 
+// Long: copies, products and the exchange of the sums are one protocol of a cluster, and the storage
+// of the first is the place of the last.
 template <class T, Contiguous kA, Contiguous kB, class Policy>
 struct SplitKKernel : Policy {
   static constexpr Arch kArch = Arch::kSm90a;
@@ -262,7 +264,7 @@ void run_split_k(const Call& call, const SplitPlan& plan, Stream stream, bool ov
     });
   });
 }
-// Many kernels: 29_split_k.cu and 29_split_k_bf16.cu have them.
+// Many kernels: 33_split_k.cu and split_k_bf16.cu have them.
 extern template void run_split_k<half>(const Call&, const SplitPlan&, Stream, bool);
 extern template void run_split_k<bf16>(const Call&, const SplitPlan&, Stream, bool);
 

@@ -6,7 +6,7 @@
 // Limits: as warp_specialized; a workspace of two tiles a multiprocessor.
 #pragma once
 
-#include "kernels/gemm/28_warp_specialized.cuh"
+#include "kernels/gemm/32_warp_specialized.cuh"
 #include "warpsmith/ptx/flag.hpp"
 
 namespace ws::gemm {

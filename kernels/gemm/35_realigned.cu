@@ -1,4 +1,4 @@
-#include "kernels/gemm/31_realigned.cuh"
+#include "kernels/gemm/35_realigned.cuh"
 
 namespace ws::gemm {
 

@@ -277,7 +277,7 @@ void run_warp_specialized(const Call& call, Stream stream) {
     });
   });
 }
-// Many kernels: 28_warp_specialized.cu and 28_warp_specialized_bf16.cu have them.
+// Many kernels: 32_warp_specialized.cu and warp_specialized_bf16.cu have them.
 extern template void run_warp_specialized<half>(const Call&, Stream);
 extern template void run_warp_specialized<bf16>(const Call&, Stream);
 

@@ -5,7 +5,7 @@
 // Limits: as wmma_stages.
 #pragma once
 
-#include "kernels/gemm/13_wmma_stages.cuh"
+#include "kernels/gemm/16_wmma_stages.cuh"
 
 namespace ws::gemm {
 

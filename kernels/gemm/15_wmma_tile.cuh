@@ -4,7 +4,7 @@
 // Limits: as wmma_shared.
 #pragma once
 
-#include "kernels/gemm/11_wmma_shared.cuh"
+#include "kernels/gemm/14_wmma_shared.cuh"
 
 namespace ws::gemm {
 

@@ -6,9 +6,9 @@
 // Limits: sm_90a; a workspace as large as the copied operands.
 #pragma once
 
-#include "kernels/gemm/28_warp_specialized.cuh"
-#include "kernels/gemm/29_split_k.cuh"
-#include "kernels/gemm/30_stream_k.cuh"
+#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/33_split_k.cuh"
+#include "kernels/gemm/34_stream_k.cuh"
 
 namespace ws::gemm {
 
@@ -23,6 +23,8 @@ struct Realignment {
   int64_t to_leading = 0;
 };
 
+// Long: the copies, C by lanes, and which product takes the copies, each a few lines.
+//
 // Copies of kBytes, to which both sides are aligned.
 template <class T, int kBytes>
 struct RealignKernel {
