@@ -23,8 +23,8 @@
 
 namespace ws::gemm {
 
-// Long: copies, products and the exchange of the sums are one protocol of a cluster, and the storage
-// of the first is the place of the last.
+// Long: copies, products and the exchange of the sums are one protocol of a cluster, and the
+// storage of the first is the place of the last.
 template <class T, Contiguous kA, Contiguous kB, class Policy>
 struct SplitKKernel : Policy {
   static constexpr Arch kArch = Arch::kSm90a;
