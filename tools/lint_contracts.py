@@ -56,6 +56,10 @@ LAYERS = [
     ("cli/", r"(kernels|python|tests|emulator)/"),
     ("python/", r"(kernels|cli|tests|emulator)/"),
 ]
+# The program would end at its start, whatever it was asked, where CLI11 is newer than Debian 12's.
+IN_THE_PROGRAM = [
+    (r'add_(option|flag)\("[^"]*\s', "a space in an option's name: CLI11 2.4 and later refuse it"),
+]
 IN_A_TABLE = [
     (r"\b__device__\b|\blaunch<", "F.cu is the family's table: kernels stand in their rungs"),
 ]
@@ -161,6 +165,8 @@ def check_file(root: Path, name: str) -> Iterator[Problem]:
         if not name.startswith(KNOWS_THE_BUILD) and "// Build: " not in text:
             yield from check_lines(text, WHICH_BUILD)
         yield from check_layers(name, text)
+        if name.startswith(("cli/", "tools/")):
+            yield from check_lines(text, IN_THE_PROGRAM)
     if path.suffix == ".md":
         yield from check_prose(text)
     if name.startswith("kernels/"):

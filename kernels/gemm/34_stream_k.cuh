@@ -3,7 +3,7 @@
 // From warp_specialized: no SM waits for the last wave. The sums travel through global memory in
 //   the order of registers, written early: a worker's part of another's tile is its first.
 // Traffic: twice 4 bytes an element of the cut tiles more, to and from L2.
-// Limits: as warp_specialized; a workspace of two tiles a multiprocessor.
+// Limits: as warp_specialized; a workspace of the sums of a tile for each multiprocessor.
 #pragma once
 
 #include "kernels/gemm/32_warp_specialized.cuh"

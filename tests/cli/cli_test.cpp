@@ -342,7 +342,7 @@ TEST(Cli, TraceWritesTheChromeFormat) {
     return std::pair(outcome.out, Json::parse(file));
   };
   const auto [out, json] = trace({"gemm/warp_specialized", "--shape", "128x256x1024"});
-  EXPECT_THAT(out, HasSubstr("1 of 4 blocks"));
+  EXPECT_THAT(out, HasSubstr("2 of 4 blocks"));
   EXPECT_THAT(json["otherData"]["clock"], HasSubstr("not time"));
   EXPECT_EQ(json["otherData"]["rung"], "gemm/warp_specialized");
   std::map<std::string, int> phases;

@@ -549,7 +549,7 @@ TEST(BatchedWgmma, EveryTile) {
   constexpr int kBT = Bmm::kBTransposed;
   for (const auto& [multiprocessors, tile_n] : {std::pair{2, 256}, {8, 128}, {1000, 64}}) {
     for (const int views : {0, kAT | kBT, kAT | Bmm::kBExpanded, kBT | Bmm::kInterleaved}) {
-      Instance<half> instance(batch(2, 200, 200, 72, views, 8), batched());
+      Instance<half> instance(batch(2, 200, 248, 72, views, 8), batched());
       const BatchedCall call = Bmm::call(instance.problem());
       with_batched_policy(call, multiprocessors,
                           [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
