@@ -235,7 +235,7 @@ def test_a_file_without_the_function_is_two(tmp_path: Path) -> None:
         (("try", "Makefile"), "try wants a file and an operation"),
         (("try", "Makefile", "softmx"), "did you mean 'softmax'"),
         (("try", "Makefile", "softmax/online"), "not the rung softmax/online"),
-        (("try", "--template"), "FILE OPERATION"),
+        (("try", "--template"), "ARGUMENTS"),
         (("try", "--template", "Makefile", "softmax"), "--template wants an operation"),
     ],
 )
