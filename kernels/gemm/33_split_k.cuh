@@ -160,7 +160,10 @@ struct SplitKKernel : Policy {
         if (to_column + kWidth <= g.length) {
           thread::store(to, rounded);
         } else {
-          for (int k = 0; k < g.length - to_column; ++k) thread::store(to + k, rounded[k]);
+#pragma unroll
+          for (int k = 0; k < kWidth; ++k) {
+            if (to_column + k < g.length) thread::store(to + k, rounded[k]);
+          }
         }
       }
     }
