@@ -123,11 +123,7 @@ struct CopyEngineKernel : Policy {
 };
 
 struct CopyEngine {
-  static bool supports(const Call& call, Why& why) {
-    return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
-           can_be_copied("a", call.a, call.dtype, why) &&
-           can_be_copied("b", call.b, call.dtype, why);
-  }
+  static bool supports(const Call& call, Why& why) { return operands_can_be_copied(call, why); }
   static void run(const Call& call, const Context& context) {
     with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
       if (!choose_big<CopyEngineBig, CopyEngineSmall>(call, device_facts().multiprocessors)) {

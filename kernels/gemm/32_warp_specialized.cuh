@@ -246,7 +246,7 @@ struct WarpSpecializedKernel : Policy {
         {raster.count(), static_cast<int>(divide_up(call.k, kTileK))}, stream);
   }
   static void run(const Call& call, const tile::Raster& raster, int clusters, const Work& work,
-                  Stream stream, bool overlaps = false) {
+                  Stream stream) {
     start({.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
            .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
            .c = Output::template of<Store>(call),
@@ -254,15 +254,13 @@ struct WarpSpecializedKernel : Policy {
            .work = work,
            .m = static_cast<int>(call.m),
            .n = static_cast<int>(call.n)},
-          clusters, stream, overlaps);
+          clusters, stream);
   }
-  static void start(const Arguments& arguments, int clusters, Stream stream,
-                    bool overlaps = false) {
+  static void start(const Arguments& arguments, int clusters, Stream stream) {
     launch<WarpSpecializedKernel>({.blocks = clusters * Policy::kCluster,
                                    .threads = Policy::kThreads,
                                    .cluster = Policy::kCluster,
-                                   .cooperative = Work::kCooperative,
-                                   .overlaps = overlaps},
+                                   .cooperative = Work::kCooperative},
                                   stream, arguments);
   }
 };

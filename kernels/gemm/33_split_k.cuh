@@ -250,11 +250,6 @@ struct SplitKKernel : Policy {
   }
 };
 
-inline bool split_k_supports(const Call& call, Why& why) {
-  return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
-         can_be_copied("a", call.a, call.dtype, why) && can_be_copied("b", call.b, call.dtype, why);
-}
-
 // By the plan.
 template <class T>
 void run_split_k(const Call& call, const SplitPlan& plan, Stream stream, bool overlaps = false) {
@@ -272,7 +267,7 @@ extern template void run_split_k<half>(const Call&, const SplitPlan&, Stream, bo
 extern template void run_split_k<bf16>(const Call&, const SplitPlan&, Stream, bool);
 
 struct SplitK {
-  static bool supports(const Call& call, Why& why) { return split_k_supports(call, why); }
+  static bool supports(const Call& call, Why& why) { return operands_can_be_copied(call, why); }
   static void run(const Call& call, const Context& context) {
     const SplitPlan plan = plan_split_k(call);
     call.dtype == DType::kF16 ? run_split_k<half>(call, plan, context.stream)

@@ -1,7 +1,7 @@
 // Idea: an operand whose rows do not start at multiples of 16 bytes is copied once, into rows that
 //   do. The copy costs two passes over it; then the copy engine and wgmma take the product.
-// From split_k: any M, N, K at tensor-core speed. The product is launched before the copies end,
-//   and waits for them when its barriers are set up.
+// From split_k: any M, N, K at tensor-core speed. Where split_k takes the product, it is launched
+//   before the copies end, and waits for them when its barriers are set up.
 // Traffic: 4 bytes an element of each copied operand more.
 // Limits: sm_90a; a workspace as large as the copied operands.
 #pragma once

@@ -96,7 +96,7 @@ inline constexpr Rung kWgmmaCandidates[] = {
 template <class Policy, int kParts>
 struct SplitCandidate {
   static bool supports(const Call& call, Why& why) {
-    return split_k_supports(call, why) &&
+    return SplitK::supports(call, why) &&
            why.unless(kParts <= divide_up(call.k, Policy::kTileK), "K has fewer slices") &&
            why.unless(call.a.contiguous == Contiguous::kColumns, "takes a row-major A");
   }

@@ -137,4 +137,10 @@ inline bool can_be_copied(const char* name, const Matrix& matrix, DType dtype, W
                     " overlap");
 }
 
+// Whether it takes both operands; C may lie as it likes.
+inline bool operands_can_be_copied(const Call& call, Why& why) {
+  return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
+         can_be_copied("a", call.a, call.dtype, why) && can_be_copied("b", call.b, call.dtype, why);
+}
+
 }  // namespace ws::gemm
