@@ -5,6 +5,7 @@
 
 #include "kernels/gemm/32_warp_specialized.cuh"
 #include "kernels/gemm/33_split_k.cuh"
+#include "kernels/gemm/44_thin.cuh"
 
 namespace ws::gemm {
 
@@ -149,5 +150,39 @@ inline constexpr Rung kSplitCandidates[] = {
 };
 #undef WS_PARTS
 #undef WS_PARTS_OF_PAIRS
+
+// thin's rows and loads.
+template <ThinShape kShape>
+struct ThinCandidate {
+  static bool supports(const Call& call, Why& why) { return Thin::supports(call, why); }
+  static void run(const Call& given, const Context& context) {
+    const Call call = long_first(given);
+    with_type<DTypes{DType::kF16, DType::kF32}>(call.dtype, [&]<class T>() {
+      with_columns(call, [&]<int kColumns>() {
+        if constexpr (kColumns <= Thin::kMostColumns<T>) {
+          ThinKernel<T, ThinPolicy<kShape, kColumns>>::run(call, context.stream);
+        }
+      });
+    });
+  }
+};
+template <ThinShape kShape>
+constexpr Rung thin_candidate(std::string_view name) {
+  return rung_of<ThinCandidate<kShape>, DTypes{DType::kF16, DType::kF32}, Gemm>(
+      {.name = name, .idea = "threads x rows x vectors, blocks of an SM", .may_spill = true});
+}
+inline constexpr Rung kThinCandidates[] = {
+    thin_candidate<ThinShape{128, 1, 4, 4}>("128x1x4_4"),
+    thin_candidate<ThinShape{128, 1, 8, 4}>("128x1x8_4"),
+    thin_candidate<ThinShape{128, 2, 2, 4}>("128x2x2_4"),
+    thin_candidate<ThinShape{128, 2, 2, 6}>("128x2x2_6"),
+    thin_candidate<ThinShape{128, 2, 4, 5}>("128x2x4_5"),
+    thin_candidate<ThinShape{128, 2, 8, 4}>("128x2x8_4"),
+    thin_candidate<ThinShape{128, 4, 1, 6}>("128x4x1_6"),
+    thin_candidate<ThinShape{128, 4, 2, 4}>("128x4x2_4"),
+    thin_candidate<ThinShape{128, 4, 4, 3}>("128x4x4_3"),
+    thin_candidate<ThinShape{64, 4, 2, 8}>("64x4x2_8"),
+    thin_candidate<ThinShape{256, 2, 4, 2}>("256x2x4_2"),
+};
 
 }  // namespace ws::gemm

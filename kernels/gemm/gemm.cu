@@ -41,6 +41,7 @@ extern const Rung kWarpSpecialized;
 extern const Rung kSplitK;
 extern const Rung kStreamK;
 extern const Rung kRealigned;
+extern const Rung kThin;
 extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedWgmma;
 
@@ -49,14 +50,14 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<Gemm>(), operation_of<Bmm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kAnyLayout,        &kSlicedK,         &kRegisterTile, &kConflictFree,
-    &kDoubleBuffer,   &kAsyncCopy,        &kWarpTile,        &kCopyEngine,   &kWideLoad,
-    &kAsyncConvert,   &kAccF16,           &kWmmaNaive,       &kWmmaShared,   &kWmmaTile,
-    &kWmmaStages,     &kWmmaTall,         &kMmaNaive,        &kMmaTile,      &kMmaLdmatrix,
-    &kMmaStages,      &kMmaSwizzle,       &kMmaBands,        &kMmaAccF16,    &kMmaPipeline,
-    &kWgmmaTile,      &kWgmmaStages,      &kWgmmaRoles,      &kWgmmaWide,    &kWgmmaPersistent,
-    &kWgmmaMulticast, &kWarpSpecialized,  &kSplitK,          &kStreamK,      &kRealigned,
-    &kBatchedNaive,   &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,
+    &kNaive,          &kAnyLayout,       &kSlicedK,          &kRegisterTile,    &kConflictFree,
+    &kDoubleBuffer,   &kAsyncCopy,       &kWarpTile,         &kCopyEngine,      &kWideLoad,
+    &kAsyncConvert,   &kAccF16,          &kWmmaNaive,        &kWmmaShared,      &kWmmaTile,
+    &kWmmaStages,     &kWmmaTall,        &kMmaNaive,         &kMmaTile,         &kMmaLdmatrix,
+    &kMmaStages,      &kMmaSwizzle,      &kMmaBands,         &kMmaAccF16,       &kMmaPipeline,
+    &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles,       &kWgmmaWide,       &kWgmmaPersistent,
+    &kWgmmaMulticast, &kWarpSpecialized, &kSplitK,           &kStreamK,         &kRealigned,
+    &kThin,           &kBatchedNaive,    &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,
 };
 
 }  // namespace
@@ -64,10 +65,11 @@ constexpr const Rung* kRungs[] = {
 // Each takes what those before it leave: f32 on the CUDA cores, the 16-bit types on tensor cores.
 // Plain matrices whose rows start anywhere: double_buffer, 1.27 of warp_tile at 4097 x 4095 x 4099.
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
-  static constexpr const Rung* kSimt[] = {&kCopyEngine, &kDoubleBuffer, &kWarpTile, &kNaive,
-                                          &kAnyLayout};
+  static constexpr const Rung* kSimt[] = {&kThin,     &kCopyEngine, &kDoubleBuffer,
+                                          &kWarpTile, &kNaive,      &kAnyLayout};
   if (call.dtype == DType::kF32) return kSimt;
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
+  static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};
   static constexpr const Rung* kSplit[] = {&kSplitK, WS_OTHERS};
   static constexpr const Rung* kStream[] = {&kStreamK, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kWhole[] = {&kWarpSpecialized, &kRealigned, WS_OTHERS};
@@ -79,6 +81,10 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
     const bool small = unaligned_mma_time(call) < realigned_time(call);
     return small ? std::span<const Rung* const>(kOthers) : kUnaligned;
   }
+  // A warp a row: enough of them for all SMs.
+  constexpr int64_t kWarpsOfSm = 4;
+  const auto [thin, wide] = std::minmax(call.m, call.n);
+  if (thin <= 2 && wide >= kWarpsOfSm * device_facts().multiprocessors) return kThinOrSplit;
   // The model is some 10 % too high for split_k where both are near.
   const double split = 0.9 * plan_split_k(call).time;
   const double stream = stream_k_time(call);

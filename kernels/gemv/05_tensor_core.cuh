@@ -40,9 +40,9 @@ struct TensorCoreKernel {
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         const int at = k + i * 32 + place;
-        a[i][0] = load_or_zeros<8>(upper + at, at < g.k);
-        a[i][1] = load_or_zeros<8>(lower + at, at < g.k);
-        x[i] = load_or_zeros<8>(g.x + at, at < g.k);
+        a[i][0] = row::load_or_zeros<8>(upper + at, at < g.k);
+        a[i][1] = row::load_or_zeros<8>(lower + at, at < g.k);
+        x[i] = row::load_or_zeros<8>(g.x + at, at < g.k);
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {

@@ -70,9 +70,9 @@ struct ShiftedRowsKernel {
       for (int i = 0; i < kLoads; ++i) {
         const int vector = v + i * kWarpSize;
         const int64_t at = int64_t{vector} * kWidth;
-        of_a[i] = load_or_zeros<kWidth>(a + head + at, vector < vectors);
-        lower[i] = load_or_zeros<kWidth>(g.x + at, vector < vectors);
-        upper[i] = load_or_zeros<kWidth>(g.x + at + kWidth, vector < vectors && head > 0);
+        of_a[i] = row::load_or_zeros<kWidth>(a + head + at, vector < vectors);
+        lower[i] = row::load_or_zeros<kWidth>(g.x + at, vector < vectors);
+        upper[i] = row::load_or_zeros<kWidth>(g.x + at + kWidth, vector < vectors && head > 0);
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) sum += dot(of_a[i], shifted(lower[i], upper[i], head));

@@ -3,8 +3,8 @@
 
 #include "catalogue/parts.hpp"
 #include "kernels/gemv/dispatch.hpp"
-#include "kernels/gemv/load.hpp"
 #include "warpsmith/row/cut.hpp"
+#include "warpsmith/row/load.hpp"
 #include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/tile.hpp"
@@ -53,8 +53,8 @@ __device__ __forceinline__ ColumnSums<row::kWidest<T>> multiply_columns(const Co
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const int64_t row = k + i * step;
-      of_a[i] = load_or_zeros<kWidth>(a + row * g.pitch, row < last);
-      of_x[i] = load_or_zeros<1>(g.x + row, row < last);
+      of_a[i] = row::load_or_zeros<kWidth>(a + row * g.pitch, row < last);
+      of_x[i] = row::load_or_zeros<1>(g.x + row, row < last);
     }
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {

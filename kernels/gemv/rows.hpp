@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/gemv/dispatch.hpp"
-#include "kernels/gemv/load.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/row/cut.hpp"
+#include "warpsmith/row/load.hpp"
 #include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/memory.hpp"
@@ -76,9 +76,9 @@ __device__ __forceinline__ Sums<kRows> multiply_rows(const T* const (&rows)[kRow
       const int64_t at = int64_t{vector} * kWidth;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        a[r][i] = load_or_zeros<kWidth, kCache>(rows[r] + at, vector < last);
+        a[r][i] = row::load_or_zeros<kWidth, kCache>(rows[r] + at, vector < last);
       }
-      factor[i] = load_or_zeros<kWidth>(x + at, vector < last);
+      factor[i] = row::load_or_zeros<kWidth>(x + at, vector < last);
     }
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {

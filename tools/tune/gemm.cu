@@ -1,4 +1,4 @@
-// Tile shapes, clusters, stages of gemm/warp_specialized; tiles and splits of gemm/split_k.
+// Tile shapes, clusters, stages of gemm/warp_specialized; tiles and splits of gemm/split_k; rows and loads of gemm/thin.
 #include "kernels/gemm/candidates.hpp"
 
 #include "tools/tune/candidates.hpp"
@@ -8,6 +8,7 @@ namespace {
 
 const tune::Candidates kCandidates{"gemm/warp_specialized", kWgmmaCandidates};
 const tune::Candidates kSplits{"gemm/split_k", kSplitCandidates};
+const tune::Candidates kThins{"gemm/thin", kThinCandidates};
 
 }  // namespace
 }  // namespace ws::gemm
