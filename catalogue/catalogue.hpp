@@ -121,7 +121,11 @@ struct Peer {
   std::string_view name;                          // "cublasLt"
   Reason (*supports)(const Problem&);             // also says when the library is not there
   size_t (*workspace)(const Problem&) = nullptr;  // null: none
-  void (*run)(const Problem&, const Context&);
+  void (*run)(const Problem&, const Context&);    // as it would choose itself
+  // Of one that has several ways of computing a problem: how many, its own choice first, and a call
+  // of one of them. A bench takes the fastest, so that nobody is compared with less than the best.
+  int (*variants)(const Problem&) = nullptr;  // null: one
+  void (*run_variant)(const Problem&, const Context&, int variant) = nullptr;
 };
 
 // The same from a Python package, as an expression over the operation's names: {"quack",

@@ -23,11 +23,15 @@ std::string figures(const harness::BenchGroup& group) {
   using harness::Role;
   using harness::Verdict;
   const harness::Measurement* peer = group.fastest(Role::kPeer);
+  const std::string how = group.mode == harness::Mode::kBurst
+                              ? ""
+                              : fmt::format("; sustained, over {} sets of tensors, {:.4g} MB",
+                                            group.sets, group.rotated * 1e-6);
   std::string text = fmt::format(
-      "{}: {}{:.4g} MB, {:.4g} GFLOP, {} bound; ceiling {} {} ({})\n", group.problem,
+      "{}: {}{:.4g} MB, {:.4g} GFLOP, {} bound; ceiling {} {} ({}){}\n", group.problem,
       group.cost.at_most ? "at most " : "", group.cost.bytes * 1e-6, group.cost.flops * 1e-9,
       group.memory_bound ? "memory" : "compute", rate_text(group, group.ceiling),
-      group.memory_bound ? "GB/s" : "TFLOP/s", group.ceiling_name);
+      group.memory_bound ? "GB/s" : "TFLOP/s", group.ceiling_name, how);
   Table table({{""},
                {"error", true},
                {"us", true},
@@ -42,12 +46,13 @@ std::string figures(const harness::BenchGroup& group) {
     if (m.runs == 0) continue;
     const bool is_rung = m.role == Role::kRung;
     const double from = is_rung ? group.over_from(m) : 0;
-    table.add(
-        {m.name + (m.verdict == Verdict::kPassed ? "" : " FAILED") + (m.deterministic ? "" : " *"),
-         m.error < 0 ? "" : fmt::format("{:.1e}", m.error), fmt::format("{:.1f}", m.median),
-         fmt::format("{:.1f}", m.min), fmt::format("{:.1f}", m.max), rate_text(group, m.rate),
-         fmt::format("{:.1f} %", 100 * m.of_ceiling), from > 0 ? fmt::format("{:.2f}", from) : "",
-         is_rung && peer != nullptr ? fmt::format("{:.2f}", peer->median / m.median) : ""});
+    table.add({m.title() + (m.verdict == Verdict::kPassed ? "" : " FAILED") +
+                   (m.deterministic ? "" : " *"),
+               m.error < 0 ? "" : fmt::format("{:.1e}", m.error), fmt::format("{:.1f}", m.median),
+               fmt::format("{:.1f}", m.min), fmt::format("{:.1f}", m.max), rate_text(group, m.rate),
+               fmt::format("{:.1f} %", 100 * m.of_ceiling),
+               from > 0 ? fmt::format("{:.2f}", from) : "",
+               is_rung && peer != nullptr ? fmt::format("{:.2f}", peer->median / m.median) : ""});
     if (!m.deterministic) changing = "* not deterministic: two runs may differ\n";
   }
   text += table.text() + changing;
@@ -87,6 +92,7 @@ struct BenchArguments {
   ProblemOptions problems;
   harness::BenchOptions options;
   bool no_peers = false;
+  bool sustained = false;
   bool as_json = false;
   std::string output;
 };
@@ -96,6 +102,8 @@ int run_bench(BenchArguments& arguments) {
   const harness::Selection& selection = arguments.problems.selection;
   arguments.options.seed = selection.seed;
   arguments.options.peers = !arguments.no_peers;
+  if (arguments.sustained) arguments.options.mode = harness::Mode::kSustained;
+  require(arguments.options.windows > 0, "--windows ", arguments.options.windows, ": 1 or more");
   Progress progress;
   std::vector<harness::BenchGroup> so_far;
   const auto done = [&](const harness::BenchGroup& group) {
@@ -127,6 +135,12 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_option("--milliseconds", arguments->options.min_milliseconds,
                    "... so much timed time, whichever is first")
       ->capture_default_str();
+  CLI::Option* sustained = verb->add_flag("--sustained", arguments->sustained,
+                                          "Calls back to back, in windows of a second, instead of "
+                                          "single ones: power and clocks settle");
+  verb->add_option("--windows", arguments->options.windows, "Windows of each, of --sustained")
+      ->capture_default_str()
+      ->needs(sustained);
   verb->add_flag("--best", arguments->options.only_best,
                  "Of the rungs only the one that a call gets that names none");
   verb->add_flag("--no-peers", arguments->no_peers, "Rungs and copies only");

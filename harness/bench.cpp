@@ -8,16 +8,11 @@
 
 #include "harness/bench_loop.hpp"
 #include "harness/contenders.hpp"
+#include "harness/variants.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
 namespace {
-
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 // What is known of the problem before anything is timed.
 BenchGroup group_of(const Machine& machine, const Instance& instance) {
@@ -63,6 +58,10 @@ Measurement judged(const Contender& contender, const BenchGroup& group, double w
   m.verdict = contender.verdict;
   m.reason = contender.reason;
   m.error = contender.error;
+  if (!contender.variants.empty()) {
+    m.variant = static_cast<int>(contender.variant) + 1;
+    m.variants = static_cast<int>(contender.variants.size());
+  }
   if (contender.rung != nullptr) {
     m.deterministic = contender.rung->deterministic;
     if (!contender.rung->from.empty()) {
@@ -71,7 +70,8 @@ Measurement judged(const Contender& contender, const BenchGroup& group, double w
   }
   m.runs = static_cast<int>(contender.times.size());
   if (m.runs == 0) return m;
-  m.median = median_of(contender.times);
+  m.calls = contender.calls;
+  m.median = contender.median();
   m.min = *std::ranges::min_element(contender.times);
   m.max = *std::ranges::max_element(contender.times);
   m.rate = work / (m.median * 1e-6);
@@ -125,7 +125,12 @@ Json to_json(const Measurement& m, const BenchGroup& group) {
   if (!m.deterministic) entry["deterministic"] = false;
   if (!m.reason.empty()) entry["reason"] = m.reason;
   if (m.runs == 0) return entry;
+  if (m.variants > 0) {
+    entry["variant"] = m.variant;
+    entry["variants"] = m.variants;
+  }
   entry["runs"] = m.runs;
+  if (m.calls > 0) entry["calls"] = m.calls;
   entry["median_us"] = short_number(m.median);
   entry["min_us"] = short_number(m.min);
   entry["max_us"] = short_number(m.max);
@@ -143,7 +148,29 @@ Json to_json(const Measurement& m, const BenchGroup& group) {
   return entry;
 }
 
+Json to_json(const BenchOptions& options) {
+  Json json = {{"mode", to_string(options.mode)}};
+  if (options.mode == Mode::kSustained) {
+    json["windows"] = options.windows;
+    json["window_milliseconds"] = whole_number(options.window_milliseconds);
+    json["flush"] = "none: calls take sets of tensors in turns";
+  } else {
+    json["min_runs"] = options.min_runs;
+    json["min_milliseconds"] = whole_number(options.min_milliseconds);
+    json["flush"] = "reads 2x the L2 before each run";
+  }
+  json["warm_up"] = options.warm_up;
+  json["seed"] = options.seed;
+  return json;
+}
+
 }  // namespace
+
+std::string_view to_string(Mode mode) { return mode == Mode::kBurst ? "burst" : "sustained"; }
+
+std::string Measurement::title() const {
+  return variants == 0 ? name : fmt::format("{} ({} of {})", name, variant, variants);
+}
 
 const Measurement* BenchGroup::fastest(Role role) const {
   const Measurement* best = nullptr;
@@ -170,7 +197,10 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
                     {.flops = 1e9, .elements = int64_t{1} << 22});
   BenchGroup group = group_of(machine, instance);
 
-  TensorSets sets(instance, machine.l2_bytes);
+  TensorSets sets(instance, machine.l2_bytes, options.mode);
+  group.mode = options.mode;
+  group.sets = sets.count();
+  group.rotated = sets.bytes();
   const Rung* const chosen_rung =
       options.only_best ? &best(sets[0].call(), machine.capability) : nullptr;
   if (chosen_rung != nullptr) rungs = {&chosen_rung, 1};
@@ -178,11 +208,18 @@ BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs,
   const Copies copies(sets, group.memory_bound ? group.cost.bytes : 0);
   std::ranges::move(copiers(copies, options.stream), std::back_inserter(contenders));
 
-  BenchLoop(options, sets, 2 * machine.l2_bytes, machine.clock).run(contenders);
+  const auto time = [&](const BenchOptions& how, std::vector<Contender>& timed) {
+    BenchLoop(how, sets, 2 * machine.l2_bytes, machine.clock).run(timed);
+  };
+  const auto compare = [&](Contender& contender) {
+    compare_after(contender, sets, instance, options.stream);
+  };
+  const BenchOptions few = brief(options);
+  choose_variants(
+      contenders, [&](std::vector<Contender>& variants) { time(few, variants); }, compare);
+  time(options, contenders);
   for (Contender& c : contenders) {
-    if (c.comparable && c.verdict == Verdict::kPassed) {
-      compare_after(c, sets, instance, options.stream);
-    }
+    if (c.comparable && c.verdict == Verdict::kPassed) compare(c);
   }
 
   const double copied = 2.0 * static_cast<double>(copies.half());
@@ -199,9 +236,14 @@ Json to_json(const BenchGroup& group) {
                {"operation", group.operation},
                {"problem", group.problem},
                {"dtype", to_string(group.dtype)},
+               {"mode", to_string(group.mode)},
                {"extents", group.extents},
                {"bytes", whole_number(group.cost.bytes)},
                {"flops", whole_number(group.cost.flops)}};
+  if (group.mode == Mode::kSustained) {
+    json["sets"] = group.sets;
+    json["rotated_bytes"] = whole_number(group.rotated);
+  }
   if (group.cost.at_most) json["at_most"] = true;
   json["bound"] = group.memory_bound ? "memory" : "compute";
   json["unit"] = group.memory_bound ? "byte/s" : "FLOP/s";
@@ -218,11 +260,7 @@ Json to_json(const BenchGroup& group) {
 Json report(const BenchOptions& options, std::span<const BenchGroup> groups) {
   Json json = {{"tool", "warpsmith"}, {"format", 2}, {"device", to_json(machine())}};
   Json run = provenance();
-  run["options"] = {{"min_runs", options.min_runs},
-                    {"min_milliseconds", whole_number(options.min_milliseconds)},
-                    {"warm_up", options.warm_up},
-                    {"seed", options.seed},
-                    {"flush", "reads 2x the L2 before each run"}};
+  run["options"] = to_json(options);
   if (!options.packages.empty()) run["packages"] = options.packages;
   json["runs"] = Json::array({run});
   json["results"] = Json::array();

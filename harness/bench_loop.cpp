@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "harness/kernels.hpp"
 
@@ -29,6 +30,14 @@ void BenchLoop::run(std::vector<Contender>& contenders) {
   for (Contender& contender : contenders) {
     if (contender.verdict == Verdict::kPassed) warm_up(contender);
   }
+  if (options_.mode == Mode::kSustained) {
+    sustain(contenders);
+  } else {
+    burst(contenders);
+  }
+}
+
+void BenchLoop::burst(std::vector<Contender>& contenders) {
   for (size_t round = 0;; ++round) {
     bool busy = false;
     for (Contender& contender : contenders) {
@@ -93,6 +102,47 @@ void BenchLoop::collect() {
     batch_[i]->spent += time;
   }
   batch_.clear();
+}
+
+void BenchLoop::sustain(std::vector<Contender>& contenders) {
+  for (int round = 0; round < options_.windows; ++round) {
+    for (Contender& contender : contenders) {
+      if (contender.verdict != Verdict::kPassed) continue;
+      guarded(contender, [&] { window(contender); });
+    }
+  }
+}
+
+// A fifth of the window goes before it and is not counted: power and clocks settle from what ran
+// before to this contender.
+void BenchLoop::window(Contender& contender) {
+  for (size_t set = 0; set < sets_.count(); ++set) sets_.restore(set, options_.stream);
+  const double wanted = 1e3 * options_.window_milliseconds;
+  int64_t calls = 1;
+  double spent = back_to_back(contender, calls);
+  // At most eightfold at a time: the first calls are the slowest, and shortest ones end at once.
+  const auto lengthen_to = [&](double microseconds) {
+    while (spent < microseconds) {
+      const double factor = 1.05 * microseconds / std::max(spent, 1e-3);
+      calls = static_cast<int64_t>(std::ceil(static_cast<double>(calls) * std::min(factor, 8.0)));
+      spent = back_to_back(contender, calls);
+    }
+  };
+  lengthen_to(wanted / 5);
+  lengthen_to(wanted);
+  contender.times.push_back(spent / static_cast<double>(calls));
+  contender.spent += spent;
+  contender.calls += calls;
+}
+
+// What so many calls take together, in microseconds. The host is ahead of the GPU, unless a call
+// takes less time than its launch.
+double BenchLoop::back_to_back(Contender& contender, int64_t calls) {
+  starts_[0].record(options_.stream);
+  for (int64_t i = 0; i < calls; ++i) contender.run(static_cast<size_t>(i) % sets_.count());
+  stops_[0].record(options_.stream);
+  runtime::synchronize(options_.stream);
+  return stops_[0].microseconds_since(starts_[0]);
 }
 
 bool BenchLoop::enough(const Contender& contender) const {

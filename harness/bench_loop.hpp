@@ -1,4 +1,5 @@
-// The loop of a bench: contenders take turns, A B C A B C ..., and each run is timed on its own.
+// The loop of a bench: contenders take turns, A B C A B C ... In a burst a turn is one call, timed
+// on its own; sustained, a window of calls back to back, timed as a whole.
 #pragma once
 
 #include <vector>
@@ -22,6 +23,10 @@ class BenchLoop {
   static constexpr size_t kBatch = 64;  // runs that are in flight before the host waits
 
   void warm_up(Contender& contender);
+  void burst(std::vector<Contender>& contenders);
+  void sustain(std::vector<Contender>& contenders);
+  void window(Contender& contender);
+  double back_to_back(Contender& contender, int64_t calls);
   void enqueue(Contender& contender, size_t set);
   void collect();
   bool enough(const Contender& contender) const;

@@ -49,6 +49,12 @@ Contender contender_of(const Peer& peer, TensorSets& sets, Stream stream) {
   c.run = [&sets, &peer, workspace, stream](size_t set) {
     peer.run(sets[set].problem(), {stream, workspace});
   };
+  const int variants = peer.variants == nullptr ? 1 : peer.variants(problem);
+  for (int variant = 0; variant < variants && variants > 1; ++variant) {
+    c.variants.emplace_back([&sets, &peer, workspace, stream, variant](size_t set) {
+      peer.run_variant(sets[set].problem(), {stream, workspace}, variant);
+    });
+  }
   return c;
 }
 
@@ -69,11 +75,16 @@ size_t bytes_of(const Problem& problem) {
   return bytes;
 }
 
-size_t set_count(size_t l2_bytes, size_t bytes) {
-  const size_t wanted = 2 + 2 * l2_bytes / std::max<size_t>(bytes, 1);
+// Of a cache of one part that evicts at random, tensors of n parts that take turns find the share h
+// again where h = exp(-n (1 - h)): of 2 parts a fifth, of 4 a fiftieth.
+size_t set_count(size_t l2_bytes, size_t bytes, Mode mode) {
+  const bool is_burst = mode == Mode::kBurst;
+  const size_t parts = is_burst ? 2 : 4;
+  const size_t most = is_burst ? 16 : 256;
+  const size_t wanted = 2 + parts * l2_bytes / std::max<size_t>(bytes, 1);
   // Half of what is free, and a copy's buffers are as large again.
   const size_t fits = runtime::memory_info().free / 2 / std::max<size_t>(2 * bytes, 1);
-  return std::clamp<size_t>(std::min<size_t>(wanted, 16), 1, std::max<size_t>(fits, 1));
+  return std::clamp<size_t>(std::min<size_t>(wanted, most), 1, std::max<size_t>(fits, 1));
 }
 
 }  // namespace
@@ -88,12 +99,23 @@ void Contender::fail(std::string why) {
   reason = std::move(why);
 }
 
-TensorSets::TensorSets(const Instance& instance, size_t l2_bytes) {
-  const size_t sets = set_count(l2_bytes, bytes_of(instance.problem()));
+double Contender::median() const {
+  std::vector<double> sorted = times;
+  std::ranges::sort(sorted);
+  const size_t n = sorted.size();
+  return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+TensorSets::TensorSets(const Instance& instance, size_t l2_bytes, Mode mode) {
+  const size_t sets = set_count(l2_bytes, bytes_of(instance.problem()), mode);
   devices_.reserve(sets);
   for (size_t s = 0; s < sets; ++s) {
     devices_.emplace_back(instance, s == 0 ? nullptr : &devices_.front());
   }
+}
+
+double TensorSets::bytes() const {
+  return static_cast<double>(count()) * static_cast<double>(bytes_of(devices_[0].problem()));
 }
 
 Copies::Copies(TensorSets& sets, double bytes) : half_(static_cast<size_t>(bytes / 2) / 16 * 16) {

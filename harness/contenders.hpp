@@ -19,25 +19,35 @@ struct Contender {
   const Rung* rung = nullptr;  // of Role::kRung
   bool comparable = false;     // its outputs are the operation's
   bool may_decline = false;    // InvalidArgument of its first call is a skip
+  // Of a peer that has several ways of computing the problem each, its own choice first, and which
+  // of them `run` is; else none.
+  std::vector<std::function<void(size_t set)>> variants{};
+  size_t variant = 0;
 
   Verdict verdict = Verdict::kPassed;
   std::string reason{};
   double error = -1;   // after timing; negative: not compared
   double enqueue = 0;  // microseconds of host time of the last call
   double spent = 0;    // of timed runs, microseconds
+  int64_t calls = 0;   // in windows
   std::vector<double> times{};
   std::unique_ptr<DeviceBuffer> workspace{};
 
   void skip(std::string why);
   void fail(std::string why);
+  double median() const;  // of the times; there are some
 };
 
-// The sets: so many that a run does not find its inputs in the L2, and never more than fit.
+// The sets: so many that a run does not find its inputs in the L2, and never more than fit. For a
+// burst, which flushes the L2, it is enough that they exceed it twice, and no harm where small ones
+// do not; sustained calls have nothing else, and what stays in a cache that evicts at random is
+// little only where they exceed it several times.
 class TensorSets {
  public:
-  TensorSets(const Instance& instance, size_t l2_bytes);
+  TensorSets(const Instance& instance, size_t l2_bytes, Mode mode = Mode::kBurst);
 
   size_t count() const { return devices_.size(); }
+  double bytes() const;  // of all sets
   DeviceInstance& operator[](size_t set) { return devices_[set]; }
   // In-out tensors of a set as they were before a call.
   void restore(size_t set, Stream stream) { devices_[set].restore(stream); }

@@ -47,6 +47,8 @@ Ladder measured_ladder_from(const Json& group, const Json& runs) {
   group.at("family").get_to(ladder.family);
   group.at("operation").get_to(ladder.operation);
   group.at("problem").get_to(ladder.problem);
+  // Not to be held beside a burst's.
+  if (group.value("mode", "burst") == "sustained") ladder.problem += ", sustained";
   group.at("dtype").get_to(ladder.dtype);
   group.at("bytes").get_to(ladder.bytes);
   group.at("flops").get_to(ladder.flops);

@@ -35,8 +35,17 @@ journals, and for memory and hardware in general in [JOURNAL.md](JOURNAL.md).
 How to read a table: for every problem the fastest rung, its median time, its rate, its share of the
 ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same run;
 for GEMM the data sheet's tensor rate), and how many times faster it is than each peer in the same
-interleaved run. Every rung of every problem is in the JSON, and `warpsmith compare` holds two files
-side by side.
+interleaved run. "cublasLt (3 of 8)" is a peer that has several ways of computing a problem: all
+were timed before, and the third was the fastest and took part. Every rung of every problem is in
+the JSON, and `warpsmith compare` holds two files side by side.
+
+A run is a burst, unless its row says "sustained" (`"mode"` in the JSON). In a burst each time is
+that of one call, with the L2 flushed before it: the GPU copies or waits between calls, and its
+clocks stay high. Sustained, contenders take turns at windows of a second of calls back to back,
+each after a fifth of a second that is not counted, and a time is the median window's, a call:
+power and clocks have settled. Nothing is flushed there; calls take sets of tensors in turns which
+exceed the L2 at least four times (`rotated_bytes`; up to 256 sets: below 1 MB a call finds some of
+its input in the L2), and a call that takes less time than its launch is timed by that.
 """
 
 COLUMNS = """| problem | fastest rung | us | rate | of ceiling | of cudaMemcpy | x peer |
@@ -115,8 +124,15 @@ def ratios(groups: Sequence[Group]) -> str:
         best = timed(group, "rung")[0]
         for peer in timed(group, "peer"):
             ratio = f"{peer['median_us'] / best['median_us']:.2f} {peer['name']}"
+            if "variant" in peer:
+                ratio += f" ({peer['variant']} of {peer['variants']})"
             found.setdefault(peer["name"], ratio)
     return ", ".join(found.values())
+
+
+def label(group: Group) -> str:
+    """The problem, and what was timed where that is no burst."""
+    return group["problem"] + (", sustained" if group.get("mode") == "sustained" else "")
 
 
 def microseconds(value: float) -> str:
@@ -133,7 +149,7 @@ def row(groups: Sequence[Group], changing: set[str]) -> str:
     of_memcpy = f"{100 * memcpy[0]['median_us'] / best['median_us']:.1f} %" if memcpy else ""
     rung = best["name"].split("/")[1]
     cells = [
-        group["problem"] + (" (bytes at most)" if group.get("at_most") else ""),
+        label(group) + (" (bytes at most)" if group.get("at_most") else ""),
         f"{rung} (not deterministic)" if rung in changing else rung,
         microseconds(best["median_us"]),
         rate,
@@ -149,7 +165,7 @@ def rows(data: dict[str, Any]) -> Iterator[str]:
     changing = set()
     for group in data["results"]:
         if timed(group, "rung"):
-            by_problem.setdefault(group["problem"], []).append(group)
+            by_problem.setdefault(label(group), []).append(group)
         for m in group["measurements"]:
             if m.get("deterministic") is False:
                 changing.add(m["name"].split("/")[1])

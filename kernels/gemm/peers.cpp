@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 #define WS_HAS_CUBLASLT
 #endif
 
@@ -33,15 +34,24 @@ size_t cublaslt_workspace(const Problem& /*problem*/) { return 0; }
 void cublaslt_run(const Problem& /*problem*/, const Context& /*context*/) {
   throw Error(std::string(kWhy));
 }
+int cublaslt_variants(const Problem& /*problem*/) { return 1; }
+void cublaslt_run_variant(const Problem& problem, const Context& context, int /*variant*/) {
+  cublaslt_run(problem, context);
+}
 Reason cublaslt_supports_batch(const Problem& problem) { return cublaslt_supports(problem); }
 size_t cublaslt_workspace_batch(const Problem& problem) { return cublaslt_workspace(problem); }
 void cublaslt_run_batch(const Problem& problem, const Context& context) {
   cublaslt_run(problem, context);
 }
+int cublaslt_variants_batch(const Problem& problem) { return cublaslt_variants(problem); }
+void cublaslt_run_variant_batch(const Problem& problem, const Context& context, int variant) {
+  cublaslt_run_variant(problem, context, variant);
+}
 
 #else
 
 constexpr size_t kWorkspace = size_t{32} << 20;  // what the vendor advises for Hopper
+constexpr int kHeuristics = 8;                   // algorithms that its heuristic is asked for
 
 struct Functions {
   Library library{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
@@ -162,9 +172,9 @@ Key key_of(const Bmm::Call& call) {
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   std::array<cublasLtMatrixLayout_t, 3> layouts{};
-  cublasLtMatmulAlgo_t algorithm{};
-  size_t workspace = 0;
-  std::string missing;  // why there is none
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms;  // the heuristic's first choice first
+  size_t workspace = 0;                                     // enough for each
+  std::string missing;                                      // why there is none
 
   explicit Plan(const Key& key) {
     const Functions& f = functions();
@@ -211,19 +221,24 @@ struct Plan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment[0]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment[2]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment[2]);
-    cublasLtMatmulHeuristicResult_t result{};
+    algorithms.resize(kHeuristics);
     int found = 0;
     const cublasStatus_t status =
         f.heuristic(handle(), operation, layouts[1], layouts[0], layouts[2], layouts[2], preference,
-                    1, &result, &found);
+                    kHeuristics, algorithms.data(), &found);
     f.preference_destroy(preference);
-    if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
+    algorithms.resize(static_cast<size_t>(found));
+    std::erase_if(algorithms, [](const cublasLtMatmulHeuristicResult_t& result) {
+      return result.state != CUBLAS_STATUS_SUCCESS;
+    });
+    if (status != CUBLAS_STATUS_SUCCESS || algorithms.empty()) {
       missing = concatenate("its heuristic has no algorithm (cublasStatus_t ",
                             static_cast<int>(status), ")");
       return;
     }
-    algorithm = result.algo;
-    workspace = result.workspaceSize;
+    for (const cublasLtMatmulHeuristicResult_t& result : algorithms) {
+      workspace = std::max(workspace, result.workspaceSize);
+    }
   }
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -266,19 +281,29 @@ Reason cublaslt_supports(const Problem& problem) {
 
 size_t cublaslt_workspace(const Problem& problem) { return plan_of(key_of(problem)).workspace; }
 
-void run_plan(const Plan& plan, const void* a, const void* b, void* c, const Context& context) {
+void run_plan(const Plan& plan, int variant, const void* a, const void* b, void* c,
+              const Context& context) {
   const float one = 1;
   const float zero = 0;
+  const cublasLtMatmulHeuristicResult_t& chosen = plan.algorithms[static_cast<size_t>(variant)];
   check_status(
       functions().matmul(handle(), plan.operation, &one, b, plan.layouts[1], a, plan.layouts[0],
-                         &zero, c, plan.layouts[2], c, plan.layouts[2], &plan.algorithm,
-                         context.workspace, plan.workspace, context.stream),
+                         &zero, c, plan.layouts[2], c, plan.layouts[2], &chosen.algo,
+                         context.workspace, chosen.workspaceSize, context.stream),
       "cublasLtMatmul");
 }
 
-void cublaslt_run(const Problem& problem, const Context& context) {
-  run_plan(plan_of(key_of(problem)), problem.tensor(0).data, problem.tensor(1).data,
+int cublaslt_variants(const Problem& problem) {
+  return static_cast<int>(plan_of(key_of(problem)).algorithms.size());
+}
+
+void cublaslt_run_variant(const Problem& problem, const Context& context, int variant) {
+  run_plan(plan_of(key_of(problem)), variant, problem.tensor(0).data, problem.tensor(1).data,
            problem.tensor(2).data, context);
+}
+
+void cublaslt_run(const Problem& problem, const Context& context) {
+  cublaslt_run_variant(problem, context, 0);
 }
 
 Reason cublaslt_supports_batch(const Problem& problem) {
@@ -297,24 +322,37 @@ size_t cublaslt_workspace_batch(const Problem& problem) {
   return plan_of(key_of(Bmm::call(problem))).workspace;
 }
 
-void cublaslt_run_batch(const Problem& problem, const Context& context) {
+int cublaslt_variants_batch(const Problem& problem) {
+  return static_cast<int>(plan_of(key_of(Bmm::call(problem))).algorithms.size());
+}
+
+void cublaslt_run_variant_batch(const Problem& problem, const Context& context, int variant) {
   const Bmm::Call call = Bmm::call(problem);
-  run_plan(plan_of(key_of(call)), call.a.data, call.b.data, call.c.data, context);
+  run_plan(plan_of(key_of(call)), variant, call.a.data, call.b.data, call.c.data, context);
+}
+
+void cublaslt_run_batch(const Problem& problem, const Context& context) {
+  cublaslt_run_variant_batch(problem, context, 0);
 }
 
 #endif
 
 const peers::LibraryReport kReport(cublaslt_status);
 
-// The algorithm is the heuristic's first, as in torch; a plan is made once per shape and thread.
+// A call takes the heuristic's first algorithm, as in torch; a bench the fastest of the first few.
+// A plan is made once per shape, alignment and thread.
 constexpr Peer kPeers[] = {{.name = "cublasLt",
                             .supports = cublaslt_supports,
                             .workspace = cublaslt_workspace,
-                            .run = cublaslt_run}};
+                            .run = cublaslt_run,
+                            .variants = cublaslt_variants,
+                            .run_variant = cublaslt_run_variant}};
 constexpr Peer kBatchedPeers[] = {{.name = "cublasLt",
                                    .supports = cublaslt_supports_batch,
                                    .workspace = cublaslt_workspace_batch,
-                                   .run = cublaslt_run_batch}};
+                                   .run = cublaslt_run_batch,
+                                   .variants = cublaslt_variants_batch,
+                                   .run_variant = cublaslt_run_variant_batch}};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "harness/contenders.hpp"
 #include "harness/machine.hpp"
 #include "harness/resources.hpp"
+#include "harness/variants.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
 
 namespace ws::harness {
@@ -138,6 +139,128 @@ TEST(Contenders, ThatDoNotTakeTheProblemSayWhy) {
   EXPECT_EQ(contenders[1].verdict, Verdict::kPassed);
 }
 
+TEST_F(Loop, SustainedIsWindowsOfCallsThatTakeTurns) {
+  options.mode = Mode::kSustained;
+  options.windows = 2;
+  options.window_milliseconds = 2;
+  std::string order;
+  std::vector<Contender> contenders;
+  for (const char* name : {"a", "b"}) {
+    contenders.push_back(contender(name, [&order, name](size_t) {
+      if (!order.ends_with(name)) order += name;
+    }));
+  }
+  contenders.push_back(contender("breaks", [](size_t) { throw Error("it broke"); }));
+  run(contenders);
+  // Each is warmed up first.
+  EXPECT_EQ(order, "ababab");
+  for (const Contender& c : std::span(contenders).first(2)) {
+    EXPECT_THAT(c.times, SizeIs(2));
+    EXPECT_GE(c.spent, 2 * 2000) << "both windows are at least as long as was asked for";
+    EXPECT_GE(c.calls, 2);
+  }
+  EXPECT_EQ(contenders[2].reason, "it broke");
+}
+
+TEST_F(Loop, SustainedCallsTakeTheSetsInTurns) {
+  TensorSets many(instance, size_t{1} << 30, Mode::kSustained);
+  EXPECT_EQ(many.count(), 256U) << "what is small does not exceed the L2";
+  EXPECT_EQ(many.bytes(), 256.0 * 2 * 4 * 64 * 4);
+  const size_t bytes = size_t{2} * 4 * 64 * 4;
+  EXPECT_EQ(TensorSets(instance, 10 * bytes, Mode::kSustained).count(), 42U) << "over 4 L2s";
+  EXPECT_EQ(TensorSets(instance, 5 * bytes, Mode::kBurst).count(), 12U) << "over 2";
+}
+
+// A peer with three ways of computing a problem.
+const Peer kThreeWays = {
+    .name = "three_ways",
+    .supports = [](const Problem&) { return Reason(); },
+    .run = [](const Problem&, const Context&) {},
+    .variants = [](const Problem&) { return 3; },
+    .run_variant = [](const Problem&, const Context&, int) {},
+};
+std::span<const Peer> three_ways() { return {&kThreeWays, 1}; }
+
+class Variants : public Loop {
+ protected:
+  Variants() {
+    Operation with_peer = wrong::accumulate();
+    with_peer.peers = three_ways;
+    const Rung* rung = &wrong::rung("right_accumulate");
+    contenders = contenders_of(with_peer, {&rung, 1}, sets, options);
+  }
+  // Gives each variant its time; they come in their own order.
+  void choose(const std::vector<double>& times, const OutputCheck& compare) {
+    choose_variants(
+        contenders,
+        [&](std::vector<Contender>& trials) {
+          ++rounds;
+          ASSERT_THAT(trials, SizeIs(times.size()));
+          for (size_t i = 0; i < trials.size(); ++i) {
+            EXPECT_EQ(trials[i].name, "three_ways");
+            if (times[i] > 0) {
+              trials[i].times = {times[i] + 1, times[i], times[i] - 1};
+            } else {
+              trials[i].fail(concatenate("variant ", i, " broke"));
+            }
+          }
+        },
+        compare);
+  }
+
+  std::vector<Contender> contenders;
+  int rounds = 0;
+};
+
+TEST_F(Variants, OfAPeerTheFastestTakesPart) {
+  ASSERT_THAT(contenders, SizeIs(2));
+  ASSERT_THAT(contenders[1].variants, SizeIs(3));
+  choose({30, 20, 25}, [](Contender&) {});
+  EXPECT_EQ(rounds, 1) << "rungs are not tuned here";
+  EXPECT_EQ(contenders[0].variant, 0U);
+  EXPECT_EQ(contenders[1].variant, 1U);
+  EXPECT_EQ(contenders[1].verdict, Verdict::kPassed);
+  EXPECT_THAT(contenders[1].times, SizeIs(0)) << "a look at it is no measurement";
+}
+
+TEST_F(Variants, OneThatIsWrongOrBreaksIsNone) {
+  int compared = 0;
+  choose({30, 20, 0}, [&](Contender& trial) {
+    if (compared++ == 0) trial.fail("wrong");
+  });
+  EXPECT_EQ(compared, 2);
+  EXPECT_EQ(contenders[1].variant, 0U);
+  EXPECT_EQ(contenders[1].verdict, Verdict::kPassed);
+}
+
+TEST_F(Variants, WithoutARightOneThePeerFails) {
+  choose({0, 0, 0}, [](Contender&) {});
+  EXPECT_EQ(contenders[1].verdict, Verdict::kFailed);
+  EXPECT_EQ(contenders[1].reason, "variant 0 broke");
+}
+
+TEST_F(Variants, TheChosenOneIsWhatRuns) {
+  static std::vector<int> ran;
+  ran.clear();
+  Peer peer = kThreeWays;
+  peer.run_variant = [](const Problem&, const Context&, int variant) { ran.push_back(variant); };
+  Operation with_peer = wrong::accumulate();
+  static Peer kept;
+  kept = peer;
+  with_peer.peers = [] { return std::span<const Peer>(&kept, 1); };
+  contenders = contenders_of(with_peer, {}, sets, options);
+  choose({30, 20, 10}, [](Contender&) {});
+  run(contenders);
+  EXPECT_THAT(ran, AllOf(SizeIs(4), Each(2)));
+}
+
+TEST(BenchOptions, OfALookAtVariantsAreBrief) {
+  const BenchOptions few = brief({.mode = Mode::kSustained, .min_runs = 5});
+  EXPECT_EQ(few.mode, Mode::kSustained) << "as the run that follows";
+  EXPECT_EQ(few.min_runs, 5);
+  EXPECT_LT(few.window_milliseconds, 1000);
+}
+
 BenchGroup measured() {
   BenchGroup group;
   group.family = "softmax";
@@ -168,6 +291,31 @@ TEST(Report, RatiosAreToTheRungItGrewFromAndToThePeer) {
   EXPECT_EQ(measurements[1]["over_peer"], 1.5);
   EXPECT_FALSE(measurements[2].contains("over_from"));
   EXPECT_EQ(measurements[2]["deterministic"], false);
+}
+
+TEST(Report, SaysWhichVariantAndWhatWasTimed) {
+  BenchGroup group = measured();
+  Json json = to_json(group);
+  EXPECT_EQ(json["mode"], "burst");
+  EXPECT_FALSE(json["measurements"][3].contains("variant"));
+  group.mode = Mode::kSustained;
+  group.sets = 12;
+  group.measurements[3].variant = 3;
+  group.measurements[3].variants = 8;
+  group.measurements[3].calls = 4711;
+  json = to_json(group);
+  EXPECT_EQ(json["mode"], "sustained");
+  EXPECT_EQ(json["sets"], 12);
+  EXPECT_EQ(json["measurements"][3]["name"], "cudnn") << "the same in every file";
+  EXPECT_EQ(json["measurements"][3]["variant"], 3);
+  EXPECT_EQ(json["measurements"][3]["variants"], 8);
+  EXPECT_EQ(json["measurements"][3]["calls"], 4711);
+  EXPECT_EQ(group.measurements[3].title(), "cudnn (3 of 8)");
+  EXPECT_EQ(group.measurements[0].title(), "softmax/a");
+  const Json run = report({.mode = Mode::kSustained}, {&group, 1})["runs"][0]["options"];
+  EXPECT_EQ(run["mode"], "sustained");
+  EXPECT_EQ(run["window_milliseconds"], 1000);
+  EXPECT_FALSE(run.contains("min_runs"));
 }
 
 TEST(Report, HoldsWhatCompareReads) {

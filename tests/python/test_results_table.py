@@ -62,6 +62,17 @@ def test_results_are_filed_by_family_and_operation(
     assert row.endswith("| 2.00 cub, 2.00 torch |")
 
 
+def test_a_sustained_run_is_a_row_of_its_own(tool: ModuleType) -> None:
+    data = report()
+    sustained = json.loads(json.dumps(data["results"][0])) | {"mode": "sustained"}
+    sustained["measurements"][1] |= {"variant": 3, "variants": 8}
+    data["results"].append(sustained)
+    burst, other = tool.rows(data)
+    assert burst.startswith("| add f32 [4, 4] | a |")
+    assert other.startswith("| add f32 [4, 4], sustained | a |")
+    assert other.endswith("| 2.00 cub (3 of 8) |")
+
+
 def test_tables_stand_between_their_marks(tool: ModuleType) -> None:
     page = tool.with_tables("# Lesson\n\nText.\n", "| a |")
     assert "## Measured" in page
