@@ -106,10 +106,17 @@ struct Gemm {
       "ops.gemm(b, g, layout='nt' if layout[1] == 'n' else 'tt'), "
       "ops.gemm(a, g, layout='tn' if layout[0] == 'n' else 'nn') if layout[1] == 'n' else "
       "ops.gemm(g, a, layout='tn' if layout[0] == 'n' else 'tt'))";
+  // Tuned, QuACK times all its tiles in the first call of a shape and layout, before the bench
+  // times anything: seconds to minutes.
   static constexpr PythonPeer kPythonPeers[] = {
       {"quack",
+       "refuse('f32 would be multiplied as TF32') if a.dtype == torch.float32 else "
        "quack.gemm_interface.gemm(a.t() if layout[0] == 't' else a, "
-       "b.t() if layout[1] == 't' else b, tuned=False)"},
+       "b.t() if layout[1] == 't' else b, out=c, tuned=False)"},
+      {"quack_tuned",
+       "refuse('f32 would be multiplied as TF32') if a.dtype == torch.float32 else "
+       "quack.gemm_interface.gemm(a.t() if layout[0] == 't' else a, "
+       "b.t() if layout[1] == 't' else b, out=c, tuned=True)"},
   };
 
   using Call = gemm::Call;
@@ -165,6 +172,14 @@ struct Bmm {
   static constexpr std::string_view kTorch = "torch.bmm(a, b)";
   static constexpr std::string_view kGradient =
       "(ops.bmm(g, b.transpose(1, 2)), ops.bmm(a.transpose(1, 2), g))";
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"quack",
+       "refuse('f32 would be multiplied as TF32') if a.dtype == torch.float32 else "
+       "quack.gemm_interface.gemm(a, b, out=c, tuned=False)"},
+      {"quack_tuned",
+       "refuse('f32 would be multiplied as TF32') if a.dtype == torch.float32 else "
+       "quack.gemm_interface.gemm(a, b, out=c, tuned=True)"},
+  };
 
   using Call = BatchedCall;
   static Call call(const Problem& problem);

@@ -24,6 +24,9 @@ Json parse(const std::string& text) {
 harness::BenchOptions bench_options_from(const Json& given) {
   try {
     harness::BenchOptions options;
+    if (given.value("sustained", false)) options.mode = harness::Mode::kSustained;
+    options.windows = given.value("windows", options.windows);
+    require(options.windows > 0, "windows is 1 or more, not ", options.windows);
     options.min_runs = given.value("min_runs", options.min_runs);
     options.min_milliseconds = given.value("min_milliseconds", options.min_milliseconds);
     options.warm_up = given.value("warm_up", options.warm_up);

@@ -2,7 +2,10 @@
 
 import importlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -55,6 +58,97 @@ def test_torch_is_a_peer_of_every_operation() -> None:
     values, tensors = arguments()
     peer(SOFTMAX.id, values, tensors, 0)
     assert "torch" in _measure._versions([peer])
+
+
+QUACK = """
+calls = []
+def gemm(A, B, out=None, tuned=True):
+    assert A.stride(-1) == 1 or A.stride(-2) == 1, "takes a stride of 1"
+    calls.append((A, B, out, tuned))
+    out.copy_(A @ B)
+"""
+
+
+@pytest.fixture
+def quack_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What a package called as QuACK is, which has its matrix product, was called with."""
+    (tmp_path / "quack").mkdir()
+    (tmp_path / "quack" / "__init__.py").write_text("")
+    (tmp_path / "quack" / "gemm_interface.py").write_text(QUACK)
+    monkeypatch.syspath_prepend(tmp_path)
+    there = {name: sys.modules.pop(name) for name in list(sys.modules) if is_quack(name)}
+    yield importlib.import_module("quack.gemm_interface").calls
+    for name in [name for name in sys.modules if is_quack(name)]:
+        del sys.modules[name]
+    sys.modules.update(there)
+
+
+def is_quack(name: str) -> bool:
+    return name.partition(".")[0] == "quack"
+
+
+def product(layout: str, dtype: torch.dtype = torch.bfloat16) -> list[torch.Tensor]:
+    """a, b and c of a product of [2, 3] and [3, 4], stored as the layout says."""
+    a, b = torch.randn(2, 3).to(dtype), torch.randn(3, 4).to(dtype)
+    a = a.t().contiguous() if layout[0] == "t" else a
+    b = b.t().contiguous() if layout[1] == "t" else b
+    return [a, b, torch.zeros(2, 4, dtype=dtype)]
+
+
+def call(peer: _measure._Peer, name: str, tensors: list[torch.Tensor], *attributes: Any) -> None:
+    handed = [tvm_ffi.from_dlpack(t) for t in tensors]
+    peer(OPERATIONS[name].id, json.dumps(attributes), handed, 0)
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("name", ["quack", "quack_tuned"])
+def test_quack_multiplies_every_layout(quack_calls: list[Any], name: str, layout: str) -> None:
+    tensors = product(layout)
+    call(_measure._Peer(name), "gemm", tensors, layout)
+    ((a, b, out, tuned),) = quack_calls
+    assert (a.shape, b.shape) == ((2, 3), (3, 4))
+    assert a.data_ptr() == tensors[0].data_ptr(), "a view, no copy"
+    assert out.data_ptr() == tensors[2].data_ptr(), "no allocation is timed"
+    assert tuned == (name == "quack_tuned")
+    assert torch.equal(tensors[2], a @ b)
+
+
+def test_quack_multiplies_a_batch(quack_calls: list[Any]) -> None:
+    a, b = torch.randn(5, 2, 3).half(), torch.randn(5, 4, 3).half().transpose(1, 2)
+    c = torch.zeros(5, 2, 4).half()
+    call(_measure._Peer("quack_tuned"), "bmm", [a, b, c])
+    assert torch.equal(c, a @ b)
+    assert quack_calls[0][3]
+
+
+def test_what_a_package_cannot_do_is_a_reason_and_no_crash(quack_calls: list[Any]) -> None:
+    peer = _measure._Peer("quack_tuned")
+    with pytest.raises(ValueError, match="f32 would be multiplied as TF32"):
+        call(peer, "gemm", product("nn", torch.float32), "nn")
+    gaps = torch.zeros(5, 4, 6).half()[:, ::2, ::2]
+    with pytest.raises(ValueError, match="AssertionError: takes a stride of 1"):
+        call(peer, "bmm", [gaps, gaps.mT, torch.zeros(5, 2, 2).half()])
+    assert not quack_calls
+    call(peer, "gemm", product("nn"), "nn")  # the next problem is none the worse
+    assert quack_calls
+
+
+def test_torch_must_not_fail() -> None:
+    with pytest.raises(RuntimeError):
+        call(_measure._Peer("torch"), "gemm", [torch.zeros(2, 3)] * 3, "nn")
+
+
+def test_the_table_says_which_variant_and_what_was_timed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    times = {"verdict": "passed", "median_us": 2.0, "rate": 1e12, "of_ceiling": 0.5}
+    peer = {"name": "cublasLt", "role": "peer", "variant": 3, "variants": 8, **times}
+    group = {"problem": "gemm f16", "mode": "sustained", "bound": "compute"}
+    group |= {"ceiling_name": "data sheet", "measurements": [peer]}
+    _measure._print_table(group)
+    printed = capsys.readouterr().out
+    assert printed.startswith("gemm f16, sustained: % of data sheet\n")
+    assert "cublasLt (3 of 8)" in printed
 
 
 def test_a_package_that_is_not_there_is_told_before_anything_runs(
