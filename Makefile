@@ -36,8 +36,11 @@ test:  ## Build and run all tests, C++ and Python, with no GPU
 	@CXX=$${CXX:-c++} .venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF \
 	  --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
-	@echo "test: Python tests"
-	@$(PYTHON) -m pytest --junitxml=build/emulated/python.xml
+	@echo "test: Python tests; beside them those of pages and notebooks"
+	@$(PYTHON) -m pytest -p no:cacheprovider --junitxml=build/emulated/pages.xml tests/docs notebooks \
+	  >build/emulated/pages.log 2>&1 & pages=$$!; \
+	$(PYTHON) -m pytest --junitxml=build/emulated/python.xml tests/python && python=0 || python=$$?; \
+	wait $$pages && pages=0 || pages=$$?; cat build/emulated/pages.log; exit $$((python | pages))
 
 lint:  ## Check style, names and the house's contracts; clang-tidy looks at what a change reaches
 	@tools/setup build lint

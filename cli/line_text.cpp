@@ -19,7 +19,7 @@ std::string bytes_text(uint64_t bytes) {
   return fmt::format("{:.1f} MB", value * 1e-6);
 }
 
-std::string ratio(uint64_t a, uint64_t b) {
+std::string per(uint64_t a, uint64_t b) {
   return b == 0 ? "" : fmt::format("{:.1f}", static_cast<double>(a) / static_cast<double>(b));
 }
 
@@ -66,12 +66,12 @@ std::string lines_text(const Profile& profile, std::string_view family, size_t m
     const bool moves = line.requests > 0;
     table.add({fmt::format("{:.0f} %", 100 * line.cost() / all), operation.substr(0, 18),
                compact(static_cast<double>(line.warp_instructions)),
-               line.by_one_thread ? "1.0" : ratio(line.active_lanes, line.warp_instructions),
-               moves ? ratio(line.sectors, line.requests) : "",
-               moves ? ratio(line.ideal_sectors, line.requests) : "",
+               line.by_one_thread ? "1.0" : per(line.active_lanes, line.warp_instructions),
+               moves ? per(line.sectors, line.requests) : "",
+               moves ? per(line.ideal_sectors, line.requests) : "",
                moves ? bytes_text(line.asked_bytes) : "",
                moves ? bytes_text(32 * line.sectors) : "",
-               ratio(line.wavefronts, line.ideal_wavefronts)});
+               per(line.wavefronts, line.ideal_wavefronts)});
   }
   std::istringstream rows(table.text());
   std::string text;
