@@ -1,6 +1,7 @@
 #include "emulator/copies.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "emulator/async.hpp"
@@ -318,30 +319,61 @@ void tensor_load_multicast(void* shared, const void* map, void* barrier,
   }
 }
 
-void tensor_store(const void* map, std::span<const int> coordinates, const void* shared) {
-  constexpr const char* kOperation = "cp.async.bulk.tensor.global.shared";
-  Tile tile = tile_of(map, coordinates, kOperation);
+namespace {
+
+// A tile from shared memory; write(global, data, bytes) is what comes of each piece of it.
+template <class Write>
+void store_tile(const void* map, std::span<const int> coordinates, const void* shared,
+                const char* operation, Write write) {
+  Tile tile = tile_of(map, coordinates, operation);
   // To an H200, as x between multiples of 16 bytes, an illegal instruction.
   if (std::ranges::any_of(coordinates, [](int at) { return at < 0; })) {
-    fail(Fault::kOutOfRange, concatenate(kOperation, ": a coordinate below zero"));
+    fail(Fault::kOutOfRange, concatenate(operation, ": a coordinate below zero"));
   }
   // As an H200 does it: a store ends at a multiple of 16 bytes, beyond the tensor's last element.
   tile.edge = 16;
-  profile_box(kOperation, tile);
+  profile_box(operation, tile);
   const size_t bytes = tile_bytes(tile.map);
-  check_shared(shared, bytes, 128, kOperation);
-  require_own(shared, kOperation);
-  tile.check(shared_address(shared), nullptr, kOperation);
+  check_shared(shared, bytes, 128, operation);
+  require_own(shared, operation);
+  tile.check(shared_address(shared), nullptr, operation);
   add_bulk_store(
       shared, bytes,
-      [tile, base = shared_address(shared)](const std::byte* data) {
-        tile.each(base, [data](size_t offset, std::byte* global, size_t size) {
-          if (global == nullptr) return;
-          write_global(global, data + offset, size, Manner::kAsync, kOperation);
-          std::memcpy(global, data + offset, size);
+      [tile, write, base = shared_address(shared)](const std::byte* data) {
+        tile.each(base, [data, &write](size_t offset, std::byte* global, size_t size) {
+          if (global != nullptr) write(global, data + offset, size);
         });
       },
-      kOperation);
+      operation);
+}
+
+}  // namespace
+
+void tensor_store(const void* map, std::span<const int> coordinates, const void* shared) {
+  constexpr const char* kOperation = "cp.async.bulk.tensor.global.shared";
+  store_tile(map, coordinates, shared, kOperation,
+             [](std::byte* global, const std::byte* data, size_t size) {
+               write_global(global, data, size, Manner::kAsync, kOperation);
+               std::memcpy(global, data, size);
+             });
+}
+
+void tensor_add_f32(const void* map, std::span<const int> coordinates, const void* shared) {
+  constexpr const char* kOperation = "cp.reduce.async.bulk.tensor.global.shared.add";
+  if (!image_of(map, coordinates.size(), kOperation).is_f32) {
+    fail(Fault::kInvalidUse, concatenate(kOperation, ": the tensor map's elements are not f32"));
+  }
+  store_tile(map, coordinates, shared, kOperation,
+             [](std::byte* global, const std::byte* data, size_t size) {
+               for (size_t at = 0; at < size; at += sizeof(float)) {
+                 float value = 0;
+                 std::memcpy(&value, data + at, sizeof(value));
+                 begin_atomic(global + at, sizeof(float), kOperation);
+                 std::atomic_ref(*reinterpret_cast<float*>(global + at))
+                     .fetch_add(value, std::memory_order_relaxed);
+                 end_atomic(global + at, value != 0, /*returns=*/false);
+               }
+             });
 }
 
 // ---- Shared memory of the cluster --------------------------------------------------------------

@@ -24,6 +24,7 @@ struct TensorMapImage {
   uint32_t magic;  // kTensorMapMagic
   uint16_t element_bytes;
   uint16_t rank;
+  bool is_f32;            // what is added to it is f32
   uint32_t swizzle_span;  // bytes: 0, 32, 64, 128
   std::byte* base;
   std::array<int64_t, 5> extents;
@@ -39,6 +40,8 @@ void tensor_load(void* shared, const void* map, void* barrier, std::span<const i
 void tensor_load_multicast(void* shared, const void* map, void* barrier,
                            std::span<const int> coordinates, uint16_t mask);
 void tensor_store(const void* map, std::span<const int> coordinates, const void* shared);
+// The same, but adds: the map's elements are f32.
+void tensor_add_f32(const void* map, std::span<const int> coordinates, const void* shared);
 
 // Shared memory of the cluster
 void load_cluster(void* registers, uint32_t address, size_t bytes);

@@ -44,8 +44,8 @@ struct LoadBox {
   }
 };
 
-// Stores a box that holds 1, 2, 3 ... in order of the tensor's elements.
-template <class T>
+// Stores, or adds, a box that holds 1, 2, 3 ... in order of the tensor's elements.
+template <class T, bool kAdds = false>
 struct StoreBox {
   static constexpr int kThreads = 128;
   static constexpr Arch kArch = Arch::kSm90;
@@ -68,7 +68,11 @@ struct StoreBox {
     ptx::fence_proxy_async();
     ptx::barrier_sync();
     if (thread_index() == 0) {
-      ptx::tensor_store_2d(a.map, a.x, a.y, shared.box.pointer());
+      if constexpr (kAdds) {
+        ptx::tensor_add_2d_f32(a.map, a.x, a.y, shared.box.pointer());
+      } else {
+        ptx::tensor_store_2d(a.map, a.x, a.y, shared.box.pointer());
+      }
       ptx::bulk_commit_group();
       ptx::bulk_wait_group<0>();
     }
@@ -184,7 +188,48 @@ TEST(Tensor, StoresBoxesAndClipsThemAt16Bytes) {
   });
 }
 
+// Two blocks add the same box, to what was there.
+TEST(Tensor, AddsBoxesOfF32) {
+  test::in_every_order([] {
+    WS_REQUIRE_ARCH(Arch::kSm90);
+    constexpr int kRows = 20;
+    constexpr int kColumns = 36;
+    constexpr int kStride = 40;
+    constexpr int kBoxRows = 16;
+    constexpr int kBoxColumns = 32;
+    for (const auto& [x, y] : {std::pair{0, 0}, {8, 5}, {32, kRows - 3}, {40, 0}}) {
+      test::Buffer<float> tensor(kRows * kStride);
+      std::ranges::fill(tensor, 0.5F);
+      const ptx::TensorMap map =
+          ptx::make_tensor_map_2d(tensor.data(), kRows, kColumns, kStride, kBoxRows, kBoxColumns,
+                                  Swizzle::k128, /*is_f32=*/true);
+      test::run<StoreBox<float, true>>({.blocks = 2, .threads = 128},
+                                       {map, Swizzle::k128, kBoxRows * kBoxColumns, x, y});
+      for (int row = 0; row < kRows; ++row) {
+        for (int column = 0; column < kStride; ++column) {
+          const int bx = column - x;
+          const int by = row - y;
+          const bool added =
+              column < kColumns && bx >= 0 && bx < kBoxColumns && by >= 0 && by < kBoxRows;
+          const auto value = static_cast<float>(by * kBoxColumns + bx + 1);
+          ASSERT_EQ(tensor[static_cast<size_t>(row * kStride + column)],
+                    added ? 0.5F + 2 * value : 0.5F)
+              << "(" << row << ", " << column << ")";
+        }
+      }
+    }
+  });
+}
+
 #ifdef WS_EMULATED
+TEST(Tensor, AddsOnlyWhatTheMapCallsF32) {
+  test::Buffer<float> tensor(32 * 64);
+  const ptx::TensorMap map =
+      ptx::make_tensor_map_2d(tensor.data(), 32, 64, 64, 8, 8, Swizzle::kNone);
+  test::expect_fault<StoreBox<float, true>>(emulator::Fault::kInvalidUse, "are not f32",
+                                            {.threads = 128}, {map, Swizzle::kNone, 64, 0, 0});
+}
+
 TEST(Tensor, RefusesCoordinatesThatTheHardwareDoes) {
   test::Buffer<uint16_t> tensor(32 * 64);
   test::Buffer<uint8_t> out(8 * 16);

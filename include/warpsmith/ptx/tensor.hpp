@@ -74,6 +74,22 @@ __device__ __forceinline__ void tensor_store_2d(const TensorMap& map, int x, int
 #endif
 }
 
+// cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile: as tensor_store_2d, but the elements,
+// of f32 as the map says, are added to those in memory, each atomically and rounded to nearest.
+__device__ __forceinline__ void tensor_add_2d_f32(const TensorMap& map, int x, int y,
+                                                  const void* shared WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_add_f32(&map, std::array{x, y}, shared);
+#else
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "
+      "[%0, {%1, %2}], [%3];" ::"l"(&map),
+      "r"(x), "r"(y), "r"(shared_address(shared))
+      : "memory");
+#endif
+}
+
 // cp.async.bulk.tensor.3d: the same three copies of a box of a 3D tensor, at (x, y, z).
 __device__ __forceinline__ void tensor_load_3d(void* shared, const TensorMap& map,
                                                Mbarrier& barrier, int x, int y,

@@ -37,6 +37,7 @@ struct TensorMapShape {
       strides{};             // bytes, multiples of 16; [0] is not used: the innermost is dense
   std::array<int, 5> box{};  // elements of a copy, up to 256 in each dimension
   Swizzle swizzle = Swizzle::kNone;  // box rows are then one swizzle row
+  bool is_f32 = false;  // what tensor_add_2d_f32 wants; to copies only the bytes matter
 };
 
 namespace detail {
@@ -68,6 +69,7 @@ inline void check(const TensorMapShape& shape) {
   const int size = shape.element_bytes;
   rule(size == 1 || size == 2 || size == 4 || size == 8, "elements have 1, 2, 4 or 8 bytes, not ",
        size);
+  rule(!shape.is_f32 || size == 4, "f32 has 4 bytes, not ", size);
   rule(shape.base != nullptr && reinterpret_cast<uintptr_t>(shape.base) % 16 == 0, "the base ",
        shape.base, " is not a multiple of 16 bytes");
   for (size_t d = 0; d < static_cast<size_t>(shape.rank); ++d) {
@@ -124,6 +126,7 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
   image.magic = emulator::kTensorMapMagic;
   image.element_bytes = static_cast<uint16_t>(shape.element_bytes);
   image.rank = static_cast<uint16_t>(shape.rank);
+  image.is_f32 = shape.is_f32;
   image.swizzle_span =
       shape.swizzle == Swizzle::kNone ? 0 : static_cast<uint32_t>(swizzle_row_bytes(shape.swizzle));
   image.base = static_cast<std::byte*>(const_cast<void*>(shape.base));
@@ -132,8 +135,8 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
   for (size_t d = 1; d < 5; ++d) image.strides[d - 1] = shape.strides[d];
   std::memcpy(&map, &image, sizeof image);
 #else
-  // Integers stand for floats: only the bytes matter, and zeros outside the tensor are zeros in
-  // both.
+  // Integers stand for floats that are copied: only the bytes matter, and zeros outside the tensor
+  // are zeros in both. What is added is added as the map says.
   constexpr CUtensorMapDataType kTypes[] = {
       CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_DATA_TYPE_UINT16, CU_TENSOR_MAP_DATA_TYPE_UINT32,
       CU_TENSOR_MAP_DATA_TYPE_UINT64};
@@ -154,10 +157,11 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
   int type = 0;
   while (1 << type < shape.element_bytes) ++type;
   const CUresult result = detail::encode_tiled()(
-      reinterpret_cast<CUtensorMap*>(&map), kTypes[type], static_cast<cuuint32_t>(shape.rank),
-      const_cast<void*>(shape.base), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      kSwizzles[static_cast<int>(shape.swizzle)], CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      reinterpret_cast<CUtensorMap*>(&map),
+      shape.is_f32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : kTypes[type],
+      static_cast<cuuint32_t>(shape.rank), const_cast<void*>(shape.base), extents, strides, box,
+      steps, CU_TENSOR_MAP_INTERLEAVE_NONE, kSwizzles[static_cast<int>(shape.swizzle)],
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw Error(concatenate("cuTensorMapEncodeTiled: error ", static_cast<int>(result), " (",
                             detail::describe(shape), ")"));
@@ -167,10 +171,10 @@ inline TensorMap make_tensor_map(const TensorMapShape& shape) {
 }
 
 // The map of a matrix [rows, columns] of T whose rows are `row_stride` elements apart, for boxes of
-// [box_rows, box_columns].
+// [box_rows, box_columns]. is_f32: to be added to.
 template <class T>
 TensorMap make_tensor_map_2d(const T* base, int64_t rows, int64_t columns, int64_t row_stride,
-                             int box_rows, int box_columns, Swizzle swizzle) {
+                             int box_rows, int box_columns, Swizzle swizzle, bool is_f32 = false) {
   constexpr auto kBytes = static_cast<int>(sizeof(T));
   return make_tensor_map({.base = base,
                           .element_bytes = kBytes,
@@ -178,7 +182,8 @@ TensorMap make_tensor_map_2d(const T* base, int64_t rows, int64_t columns, int64
                           .extents = {columns, rows},
                           .strides = {0, row_stride * kBytes},
                           .box = {box_columns, box_rows},
-                          .swizzle = swizzle});
+                          .swizzle = swizzle,
+                          .is_f32 = is_f32});
 }
 
 // Matrices of one shape, `stride` elements apart; of one alone its stride does not matter.
