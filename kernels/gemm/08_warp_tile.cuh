@@ -41,6 +41,13 @@ struct WarpTileKernel : Policy {
 
   __device__ __forceinline__ static void multiply(SharedStorage& shared, const Arguments& g,
                                                   int index) {
+    multiply(shared, g, index, [](Tile& /*product*/, int /*row*/, int /*column*/) {});
+  }
+  // Before a tile is written, finish(product, row, column of its first element) may change its
+  // sums.
+  template <class Finish>
+  __device__ __forceinline__ static void multiply(SharedStorage& shared, const Arguments& g,
+                                                  int index, Finish&& finish) {
     const tile::TileIndex tile = g.raster.at(index);
     const int row = tile.m * kTileM;
     const int column = tile.n * kTileN;
@@ -64,6 +71,7 @@ struct WarpTileKernel : Policy {
       product.multiply_add(shared.a.span(), shared.b.span(), stage);
       stage = (stage + 1) % kStages;
     }
+    finish(product, row, column);
     product.write(g.c + row * g.c_leading + column, g.c_leading, g.m - row, g.n - column,
                   g.c_aligned);
   }

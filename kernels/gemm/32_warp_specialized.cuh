@@ -64,6 +64,22 @@ struct TensorOutput {
   }
 };
 
+// What another Output may have beside put():
+//   Element           its dtype, where that is not T
+//   Held<kTileN>      what a lane keeps under the products: held.load(output, first column), and
+//                     put() takes as the second argument what held.from(column in the tile) gives
+//   kPaired           column j of the tile is paired with j + kTileN / 2: B's tile is two of half
+//                     the width, `second_half` columns of B apart, and so wide is the output's
+template <class Output, class T>
+struct OutputElement {
+  using Type = T;
+};
+template <class Output, class T>
+  requires requires { typename Output::Element; }
+struct OutputElement<Output, T> {
+  using Type = typename Output::Element;
+};
+
 // Long: the two roles and their protocol belong on one page, beside the storage they share.
 template <class T, Contiguous kA, Contiguous kB, class Policy, class Work = WholeTiles,
           class Output = TensorOutput<T>>
@@ -86,7 +102,15 @@ struct WarpSpecializedKernel : Policy {
   using StageB = tile::OperandStage<T, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
   static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
   using Position = tile::PipelinePosition<kStages>;
-  using Store = tile::WarpStore<T, Policy::kStoreBuffers, Policy::kStoreColumns, kBatched>;
+  using Element = typename OutputElement<Output, T>::Type;
+  static constexpr int kStoreColumns =
+      Policy::kStoreColumns * 2 / static_cast<int>(sizeof(Element));
+  using Store = tile::WarpStore<Element, Policy::kStoreBuffers, kStoreColumns, kBatched>;
+  static constexpr bool kHolds = requires { typename Output::template Held<kTileN>; };
+  static constexpr bool kPaired = requires { Output::kPaired; };
+  static constexpr int kOutputN = kPaired ? kTileN / 2 : kTileN;
+  static_assert(!kPaired || (Policy::kClusterM == 2 && kMajorB == ptx::Major::kK),
+                "each of two blocks loads one of the two halves of B's tile");
 
   struct Arguments {
     ptx::TensorMap a;
@@ -99,7 +123,7 @@ struct WarpSpecializedKernel : Policy {
   struct SharedStorage {
     SharedArray<T, kStages * StageA::kElements, 1024> a;
     SharedArray<T, kStages * StageB::kElements, 1024> b;
-    SharedArray<T, Policy::kConsumers * 4 * Store::kElements, 1024> c;
+    SharedArray<Element, Policy::kConsumers * 4 * Store::kElements, 1024> c;
     tile::Pipeline<kStages> pipeline;
   };
   static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
@@ -128,11 +152,11 @@ struct WarpSpecializedKernel : Policy {
     g.work.for_each(cluster, clusters, [&](const auto& part) {
       const tile::TileIndex at = g.raster.at(part.tile);
       const int row = (at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM;
-      const int column = (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kTileN;
+      const int column = (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kOutputN;
       f(Place{.row = row,
               .column = column,
               .from_row = tile::pulled_in(row, kTileM, g.m, Store::kRows),
-              .from_column = tile::pulled_in(column, kTileN, g.n, Store::kColumns)},
+              .from_column = tile::pulled_in(column, kOutputN, g.n, Store::kColumns)},
         part);
     });
   }
@@ -144,16 +168,20 @@ struct WarpSpecializedKernel : Policy {
     Position at;
     for_each_part(g, [&](const Place& place, const auto& part) {
       const MatrixIndex matrix = index_of(part);
+      int from_column = place.from_column;
+      if constexpr (kPaired) {
+        // The second block's share begins kOutputN rows further down in the stage.
+        if (rank_m == 1) from_column += g.c.second_half - kOutputN;
+      }
       for (int block = part.first; block < part.last; ++block) {
         ptx::Mbarrier& full = shared.pipeline.acquire(at, kStageBytes);
         StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, place.from_row,
                      block * kTileK,
                      {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM},
                      matrix.a);
-        StageB::load(shared.b.pointer(at.stage * StageB::kElements), g.b, full, place.from_column,
-                     block * kTileK,
-                     {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1},
-                     matrix.b);
+        StageB::load(
+            shared.b.pointer(at.stage * StageB::kElements), g.b, full, from_column, block * kTileK,
+            {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1}, matrix.b);
         at.advance();
       }
     });
@@ -177,6 +205,14 @@ struct WarpSpecializedKernel : Policy {
     Store store{shared.c.pointer(warp * Store::kElements)};
     float sum[kRowBlocks][kTileN / 2] = {};
     for_each_part(g, [&](const Place& place, const auto& part) {
+      [[maybe_unused]] auto held = [] {
+        if constexpr (kHolds) {
+          return typename Output::template Held<kTileN>{};
+        } else {
+          return 0;
+        }
+      }();
+      if constexpr (kHolds) held.load(g.c, place.from_column);
       multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline,
                                       at, part.last - part.first, consumer * kRowBlocks,
                                       [&](int stage) { release(shared, stage); });
@@ -186,11 +222,13 @@ struct WarpSpecializedKernel : Policy {
         const int row = place.from_row + (consumer * kRowBlocks + i) * 64 + warp % 4 * Store::kRows;
         if (row < place.row) continue;  // the tile above has them
 #pragma unroll
-        for (int j = 0; j < kTileN; j += Store::kColumns) {
+        for (int j = 0; j < kOutputN; j += Store::kColumns) {
           const int column = place.from_column + j;
           if (column < place.column) continue;
           if constexpr (kBatched) {
             g.c.put(store, index_of(part).c, row, column, &sum[i][j / 2]);
+          } else if constexpr (kHolds) {
+            g.c.put(store, held.from(j), row, column, &sum[i][j / 2]);
           } else {
             g.c.put(store, row, column, &sum[i][j / 2]);
           }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/gemm/operations.hpp"
+#include "kernels/gemm/reference.hpp"
 
 namespace ws::gemm {
 namespace {
@@ -211,7 +212,7 @@ double unit_of(DType dtype) {
 Tolerance tolerance_of(const Call& call) {
   const auto k = static_cast<double>(call.k);
   const double rounding = unit_of(call.dtype);
-  const double accumulation = std::ldexp(1.0, -23) * (4 + std::sqrt(k) + k / 32);
+  const double accumulation = accumulation_error(call.k);
   return {.relative = rounding + accumulation,
           .worst = 1.01 * rounding + 8 * accumulation,
           .floor = std::sqrt(k) + std::ldexp(1.0, -14)};
@@ -246,6 +247,18 @@ void multiply_rows(const Matrix& a, const Matrix& b, int64_t n, int64_t k, Slice
 
 }  // namespace
 
+double accumulation_error(int64_t depth) {
+  const auto k = static_cast<double>(depth);
+  return std::ldexp(1.0, -23) * (4 + std::sqrt(k) + k / 32);
+}
+
+double rounding_error(DType dtype) { return unit_of(dtype); }
+
+void reference_product(DType dtype, const Matrix& a, const Matrix& b, int64_t n, int64_t k,
+                       Slice slice, double* c) {
+  with_type<kFloats>(dtype, [&]<class T>() { multiply_rows<T>(a, b, n, k, slice, c); });
+}
+
 Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
   return tolerance_of(call(problem));
 }
@@ -275,8 +288,7 @@ void Gemm::reference(const Problem& problem, Slice slice, std::span<double* cons
   const Matrix b = matrix_of(problem.tensor(1), is_b_transposed(layout));
   const int64_t n = problem.tensor(2).extent(1);
   const int64_t k = problem.tensor(0).extent(is_a_transposed(layout) ? 0 : 1);
-  with_type<kFloats>(problem.dtype(),
-                     [&]<class T>() { multiply_rows<T>(a, b, n, k, slice, expected[2]); });
+  reference_product(problem.dtype(), a, b, n, k, slice, expected[2]);
 }
 
 int64_t Bmm::items(const Problem& problem, const Parameter& /*output*/) {

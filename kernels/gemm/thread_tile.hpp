@@ -165,6 +165,19 @@ struct ThreadTile {
     }
   }
 
+  // f(row, column, sum) for this lane's sums, by their place in the block's tile.
+  template <class F>
+  __device__ __forceinline__ void for_each_sum(F&& f) {
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+#pragma unroll
+      for (int j = 0; j < kAcross; ++j) {
+        f(warp_row() + ShareA::outer(lane_row(), i),
+          warp_column() + ShareB::outer(lane_column(), j), sums[i][j]);
+      }
+    }
+  }
+
   float sums[kDown][kAcross] = {};
 
  private:

@@ -1,5 +1,6 @@
 // From the accumulators of wgmma to global memory: each warp alone rounds, stages its 16 rows in
-// swizzled shared memory (stmatrix) and lets the copy engine write them, while it goes on.
+// swizzled shared memory (stmatrix; of f32, which is not rounded, stores of pairs) and lets the
+// copy engine write them, or add them to what is there, while it goes on.
 #pragma once
 
 #include <type_traits>
@@ -24,20 +25,25 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   }
 }
 
-// A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64 elements or 32.
-// kBatched: for several matrices.
+// A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64 elements or 32,
+// of f32 32 or 16. kBatched: for several matrices.
 template <class T, int kBuffers, int kWidth = 64, bool kBatched = false>
 struct WarpStore {
-  static_assert(sizeof(T) == 2 && (kWidth == 64 || kWidth == 32));
   static constexpr int kRows = 16;
   static constexpr int kColumns = kWidth;
-  static constexpr auto kSwizzle = kColumns == 64 ? ptx::Swizzle::k128 : ptx::Swizzle::k64;
+  static constexpr int kRowBytes = kWidth * static_cast<int>(sizeof(T));
+  static_assert((sizeof(T) == 2 || std::is_same_v<T, float>) &&
+                (kRowBytes == 128 || kRowBytes == 64));
+  static constexpr auto kSwizzle = kRowBytes == 128 ? ptx::Swizzle::k128 : ptx::Swizzle::k64;
+  static constexpr int kChunk = 16 / sizeof(T);  // elements that the swizzle moves together
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
 
-  // The map whose boxes put() stores: `rows` rows of `columns` elements of T, `leading` apart.
+  // The map whose boxes put() stores and add() adds: `rows` rows of `columns` elements of T,
+  // `leading` apart.
   static ptx::TensorMap tensor_map(const T* data, int64_t rows, int64_t columns, int64_t leading) {
-    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, kSwizzle);
+    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, kSwizzle,
+                                   /*is_f32=*/std::is_same_v<T, float>);
   }
   static ptx::TensorMap tensor_map(const T* data, const ptx::MatrixBatch& batch, int64_t rows,
                                    int64_t columns, int64_t leading) {
@@ -51,23 +57,22 @@ struct WarpStore {
   __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column,
                                       const float* d,
                                       [[maybe_unused]] int matrix = 0 WS_AND_PLACE) {
-    const int lane = lane_index();
-    T* const staged = buffers + buffer * kBufferElements;
-    // The copy engine still reads all buffers but the oldest.
-    if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
-    ptx::syncwarp();
-    stage(staged, d WS_PASS_AND_PLACE);
-    ptx::fence_proxy_async();
-    ptx::syncwarp();
-    if (lane == 0) {
+    stage_and(d, [&](const T* staged) {
       if constexpr (kBatched) {
         ptx::tensor_store_3d(map, column, row, matrix, staged WS_PASS_AND_PLACE);
       } else {
         ptx::tensor_store_2d(map, column, row, staged WS_PASS_AND_PLACE);
       }
-      ptx::bulk_commit_group();
-    }
-    buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
+    } WS_PASS_AND_PLACE);
+  }
+
+  // The same, but adds them to the matrix of f32: L2 does, and nobody reads it.
+  __device__ __forceinline__ void add(const ptx::TensorMap& map, int row, int column,
+                                      const float* d WS_AND_PLACE) {
+    static_assert(std::is_same_v<T, float>);
+    stage_and(d, [&](const T* staged) {
+      ptx::tensor_add_2d_f32(map, column, row, staged WS_PASS_AND_PLACE);
+    } WS_PASS_AND_PLACE);
   }
 
   // The same to any place in memory, by the lanes: rows of `columns` elements, `leading` apart,
@@ -84,8 +89,8 @@ struct WarpStore {
       for (int column = lane; column < kColumns; column += kWarpSize) {
         if (row < rows && column < columns) {
           const auto chunk = ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(row),
-                                                           static_cast<uint32_t>(column / 8));
-          const T value = staged[chunk / sizeof(T) + column % 8];
+                                                           static_cast<uint32_t>(column / kChunk));
+          const T value = staged[chunk / sizeof(T) + column % kChunk];
           thread::store(to + row * leading + column, value WS_PASS_AND_PLACE);
         }
       }
@@ -103,18 +108,48 @@ struct WarpStore {
   int buffer = 0;
 
  private:
+  // Stages the rows in the next buffer; then one lane calls issue(staged), whose copy is a group.
+  template <class Issue>
+  __device__ __forceinline__ void stage_and(const float* d, Issue&& issue WS_AND_PLACE) {
+    const int lane = lane_index();
+    T* const staged = buffers + buffer * kBufferElements;
+    // The copy engine still reads all buffers but the oldest.
+    if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
+    ptx::syncwarp();
+    stage(staged, d WS_PASS_AND_PLACE);
+    ptx::fence_proxy_async();
+    ptx::syncwarp();
+    if (lane == 0) {
+      issue(staged);
+      ptx::bulk_commit_group();
+    }
+    buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
+  }
+
   __device__ __forceinline__ static void stage(T* staged, const float* d WS_AND_PLACE) {
     const int lane = lane_index();
+    if constexpr (std::is_same_v<T, float>) {
+      const SharedSpan<float> rows{staged, kBufferElements};
 #pragma unroll
-    for (int i = 0; i < kColumns / 16;
-         ++i) {  // 16 columns: matrices of 8 x 8, two down, two across
-      const float* from = d + i * 8;
-      const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
-                                    pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
-      ptx::stmatrix_x4(reinterpret_cast<char*>(staged) +
-                           ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(lane % 16),
-                                                         static_cast<uint32_t>(i * 2 + lane / 16)),
-                       matrices WS_PASS_AND_PLACE);
+      for (int i = 0; i < kColumns / 2; i += 2) {  // pairs of two rows, 8 columns apart
+        const auto chunk =
+            ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(lane / 4 + i / 2 % 2 * 8),
+                                          static_cast<uint32_t>(i / 4 * 2 + lane % 4 / 2));
+        rows.template store<2>(chunk / sizeof(float) + lane % 2 * 2,
+                               Vec<float, 2>{d[i], d[i + 1]} WS_PASS_AND_PLACE);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kColumns / 16; ++i) {
+        const float* from = d + i * 8;  // 16 columns: matrices of 8 x 8, two down, two across
+        const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
+                                      pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
+        ptx::stmatrix_x4(
+            reinterpret_cast<char*>(staged) +
+                ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(lane % 16),
+                                              static_cast<uint32_t>(i * 2 + lane / 16)),
+            matrices WS_PASS_AND_PLACE);
+      }
     }
   }
 };
