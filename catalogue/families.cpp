@@ -17,6 +17,9 @@ extern const Family kFamily;
 namespace gemv {
 extern const Family kFamily;
 }
+namespace linear {
+extern const Family kFamily;
+}
 namespace norm {
 extern const Family kFamily;
 }
@@ -26,7 +29,7 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily,
+      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily,   &linear::kFamily,
       &gemv::kFamily,        &norm::kFamily,    &reduce::kFamily,
   };
   return kFamilies;

@@ -4,9 +4,9 @@ Each operation of the catalogue is a function here (`warpsmith.softmax(x)`) and 
 `torch.ops.warpsmith.softmax`. Arrays of torch, NumPy, CuPy and JAX are taken; CPU arrays run in the
 emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` shows all rungs, and
 `help(warpsmith.softmax)` what one takes. `warpsmith.matmul` and `warpsmith.mm` choose between
-products as torch's do. `warpsmith.ladder("softmax")` climbs a ladder,
-`warpsmith.profile("softmax/online")` looks at a rung line by line, `warpsmith.results(FILE)` reads
-what was measured: tables and pictures in a notebook.
+products as torch's do; `warpsmith.linear` is a layer with its activation.
+`warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
+line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
 
 from warpsmith import _functions
@@ -38,3 +38,10 @@ if _functions.torch is not None:
     from warpsmith._matmul import matmul, mm
 
     __all__ += ["matmul", "mm"]
+
+    # Another catalogue (WARPSMITH_LIBRARY) need not have it.
+    if "addmm" in OPERATIONS:
+        from warpsmith import _linear
+
+        addmm, linear = _linear.addmm, _linear.linear
+        __all__ += ["linear"]

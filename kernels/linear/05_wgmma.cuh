@@ -1,0 +1,137 @@
+// Idea: the epilogue between wgmma's registers and the copy engine's store. A bias is loaded before
+//   the tile's products and waits in registers; a matrix is loaded as the sums are finished.
+// From mma_pipeline: the product is gemm/warp_specialized's; y leaves under the next tile's copies.
+// Traffic: gemm/warp_specialized's; a bias of 512 bytes a tile from L2, a matrix once. A tile of 128
+//   x 256 is 128 sums a lane: 128 multiply-adds, and of gelu 12 instructions a sum more, 2 us of an
+//   SM in which its tensor cores wait. The products of 64 of K take 0.7 us.
+// Limits: sm_90a, f16 and bf16; base addresses and row strides of mat1, mat2 and y, and rows of y,
+//   are multiples of 16 bytes, the copy engine's rule. input lies anywhere.
+#pragma once
+
+#include "kernels/linear/epilogue.hpp"
+#include "kernels/linear/wgmma.hpp"
+
+namespace ws::linear {
+
+// T: of what is added; Out: of what is written. A lane has the sums of pairs of neighbours in two
+// rows, eight apart, every eight columns.
+template <class T, class Out>
+struct EpilogueOutput {
+  using Element = Out;
+
+  ptx::TensorMap map;
+  Epilogue<T> epilogue;
+  int m, n;
+  bool by_pairs;  // neighbours in a row of what is added are one access
+
+  EpilogueOutput() = default;
+  EpilogueOutput(const ptx::TensorMap& output, const Call& call)
+      : map(output),
+        epilogue(call),
+        m(static_cast<int>(call.m)),
+        n(static_cast<int>(call.n)),
+        by_pairs(call.source.column == 1 && (reinterpret_cast<uintptr_t>(call.source.data) |
+                                             static_cast<uintptr_t>(call.source.row) * sizeof(T)) %
+                                                    (2 * sizeof(T)) ==
+                                                0) {}
+
+  // What is added to columns j and j + 1 of row i.
+  __device__ __forceinline__ Vec<T, 2> pair(int i, int j) const {
+    const T* const from = epilogue.source + i * epilogue.row + j * epilogue.column;
+    if (by_pairs) return thread::load<2>(from);
+    return {thread::load(from), thread::load(from + epilogue.column)};
+  }
+
+  // A lane's pairs of a bias, for a tile's columns.
+  template <int kTileN>
+  struct Held {
+    Vec<T, 2> pairs[kTileN / 8];
+
+    __device__ __forceinline__ void load(const EpilogueOutput& output, int first) {
+      if (output.epilogue.source == nullptr || output.epilogue.row != 0) return;
+#pragma unroll
+      for (int e = 0; e < kTileN / 8; ++e) {
+        const int column = first + e * 8 + lane_index() % 4 * 2;
+        if (column < output.n) pairs[e] = output.pair(0, column);
+      }
+    }
+    __device__ __forceinline__ const Vec<T, 2>* from(int column) const {
+      return pairs + column / 8;
+    }
+  };
+
+  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, const Vec<T, 2>* held, int row, int column,
+                                      const float* sums) const {
+    constexpr int kSums = Store::kColumns / 2;
+    float y[kSums];
+    if (epilogue.source == nullptr) {
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) y[s] = epilogue.alpha * sums[s];
+    } else if (epilogue.row == 0) {
+#pragma unroll
+      for (int s = 0; s < kSums; s += 2) finish_pair(y + s, sums + s, held[s / 4]);
+    } else {
+      Vec<T, 2> pairs[kSums / 2] = {};
+#pragma unroll
+      for (int s = 0; s < kSums; s += 2) {
+        const int i = row + lane_index() / 4 + s / 2 % 2 * 8;
+        const int j = column + s / 4 * 8 + lane_index() % 4 * 2;
+        if (i < m && j < n) pairs[s / 2] = pair(i, j);
+      }
+#pragma unroll
+      for (int s = 0; s < kSums; s += 2) finish_pair(y + s, sums + s, pairs[s / 2]);
+    }
+    with_activation(epilogue.activation, [&](const auto& function) {
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) y[s] = function(y[s]);
+    });
+    store.put(map, row, column, y);
+  }
+
+ private:
+  __device__ __forceinline__ void finish_pair(float* y, const float* sums,
+                                              const Vec<T, 2>& pair) const {
+    y[0] = epilogue.alpha * sums[0] + epilogue.beta * to_float(pair[0]);
+    y[1] = epilogue.alpha * sums[1] + epilogue.beta * to_float(pair[1]);
+  }
+};
+
+template <class T, class Out, class Policy>
+void run_wgmma_tile(const Call& call, Stream stream) {
+  gemm::with_contiguous(call, [&]<gemm::Contiguous kA, gemm::Contiguous kB>() {
+    using Kernel = WgmmaKernel<T, kA, kB, Policy, EpilogueOutput<T, Out>>;
+    start_wgmma<Kernel, T>(call, call.n, EpilogueOutput<T, Out>(output_map<Kernel>(call), call),
+                           stream);
+  });
+}
+
+// y in f32 is for large products: it has the large tile alone.
+template <class T>
+void run_wgmma(const Call& call, Stream stream) {
+  if (call.out_dtype == DType::kF32) {
+    run_wgmma_tile<T, float, gemm::WgmmaBig>(call, stream);
+  } else if (gemm::whole_tiles_time<gemm::WgmmaBig>(call) <=
+             gemm::whole_tiles_time<gemm::Wgmma128>(call)) {
+    run_wgmma_tile<T, T, gemm::WgmmaBig>(call, stream);
+  } else {
+    run_wgmma_tile<T, T, gemm::Wgmma128>(call, stream);
+  }
+}
+// 05_wgmma.cu and wgmma_bf16.cu have them.
+extern template void run_wgmma<half>(const Call&, Stream);
+extern template void run_wgmma<bf16>(const Call&, Stream);
+
+struct Wgmma {
+  static bool supports(const Call& call, Why& why) {
+    return can_be_stored(call, call.out_dtype, why);
+  }
+  static void run(const Call& call, const Context& context) {
+    call.dtype == DType::kF16 ? run_wgmma<half>(call, context.stream)
+                              : run_wgmma<bf16>(call, context.stream);
+  }
+};
+
+}  // namespace ws::linear

@@ -1,0 +1,59 @@
+// Idea: a tile of 256 columns that are not neighbours: 128 of the gate and the 128 of the other
+// half
+//   that go with them, so that the two sums of one output lie in one lane. Of a cluster's two
+//   blocks each copies one half, for both.
+// From wgmma: the output is half as wide as the product, and only it is written: M F elements
+//   instead of 2 M F written, read and M F written again.
+// Traffic: gemm/warp_specialized's of a product of 2 F columns, less half of its output.
+// Limits: sm_90a, f16 and bf16; K contiguous in x and weight; base addresses and rows of all three
+//   at multiples of 16 bytes.
+#pragma once
+
+#include "kernels/linear/epilogue.hpp"
+#include "kernels/linear/wgmma.hpp"
+
+namespace ws::linear {
+
+template <class T, int kTileN>
+struct GatedOutput {
+  static constexpr bool kPaired = true;
+
+  ptx::TensorMap map;
+  int second_half;  // columns from a gate to what it gates
+
+  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
+    constexpr int kSums = Store::kColumns / 2;
+    constexpr int kApart = kTileN / 4;  // a lane's sums of half a tile
+    float y[kSums];
+#pragma unroll
+    for (int s = 0; s < kSums; ++s)
+      y[s] = elementwise::Swish::Functor{}(sums[s]) * sums[kApart + s];
+    store.put(map, row, column, y);
+  }
+};
+
+struct WgmmaGated {
+  static bool supports(const GatedCall& call, Why& why) {
+    constexpr int64_t kMost = 0x3FFFFFFF;
+    return can_be_stored(call, call.dtype, why) &&
+           why.unless(call.a.contiguous == gemm::Contiguous::kColumns &&
+                          call.b.contiguous == gemm::Contiguous::kRows,
+                      "K must be contiguous in x and weight") &&
+           why.unless(call.n <= kMost, "F is over ", kMost);
+  }
+  static void run(const GatedCall& call, const Context& context) {
+    using Policy = gemm::WgmmaBig;
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      using Output = GatedOutput<T, Policy::kTileN>;
+      using Kernel =
+          WgmmaKernel<T, gemm::Contiguous::kColumns, gemm::Contiguous::kRows, Policy, Output>;
+      const Output output{output_map<Kernel>(call), static_cast<int>(call.n)};
+      start_wgmma<Kernel, T>(call, 2 * call.n, output, context.stream);
+    });
+  }
+};
+
+}  // namespace ws::linear

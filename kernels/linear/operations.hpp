@@ -1,0 +1,209 @@
+// Products with an epilogue: what happens to a sum between the register that it was added up in and
+// memory, so that it need not go there and back first.
+//
+//   addmm             y = activation(beta input + alpha mat1 mat2), torch.addmm and an activation
+//   swiglu_linear     y = silu(x gate^T) * (x up^T), weight the rows of gate, then those of up
+//   gemm_accumulate   c += a b in f32, for gradients that several steps add up
+//
+// All in f32 and rounded once, at the end. There is no layout to choose: matrices have any strides,
+// and a transposed view is as good as a plain one.
+#pragma once
+
+#include "catalogue/row.hpp"
+#include "kernels/gemm/operations.hpp"
+
+namespace ws::linear {
+
+using gemm::Matrix;
+
+enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh, kSilu };
+
+// c = activation(alpha a b + beta source). Both addmm and gemm_accumulate: the latter's source is
+// its c.
+struct Call : gemm::Call {
+  DType out_dtype{};
+  DType source_dtype{};
+  Matrix source;  // of the shape of c, strides of 0 where it repeats; no data where beta is 0
+  float alpha = 1;
+  float beta = 1;
+  Activation activation = Activation::kNone;
+};
+
+// How the matrices of a case lie, a sum: the two factors and what is written.
+enum Views : uint8_t { kFirstTransposed = 1, kSecondTransposed = 2, kOutputTransposed = 4 };
+
+// c = silu(a b) * (a b'), b the first n columns of the matrix `b`, b' the n after those.
+struct GatedCall : gemm::Call {};
+
+struct Addmm {
+  static constexpr std::string_view kActivations[] = {"none", "relu", "gelu", "gelu_tanh", "silu"};
+  static constexpr std::string_view kOutDTypes[] = {"float32"};
+
+  static constexpr std::string_view kName = "addmm";
+  static constexpr std::string_view kSummary =
+      "matrix product, a scaled matrix added, an activation, rounded once";
+  static constexpr std::string_view kSource = "torch.addmm";
+  static constexpr std::string_view kFormula =
+      "y[i, j] = activation(beta * input[i, j] + alpha * sum over k of mat1[i, k] * mat2[k, j])";
+  static constexpr Parameter kParameters[] = {
+      {.name = "input",
+       .doc = "[M, N], or what broadcasts to it: a bias is [N]; not read where beta is 0"},
+      {.name = "mat1", .doc = "[M, K], any strides, dtype of input"},
+      {.name = "mat2", .doc = "[K, N], any strides, dtype of input"},
+      {.name = "y",
+       .role = Parameter::Role::kOut,
+       .doc = "[M, N], dtype of input or as `out_dtype` says",
+       .shape = "(mat1.shape[0], mat2.shape[1])",
+       .torch_dtype = "input.dtype if out_dtype is None else getattr(torch, out_dtype)"},
+  };
+  static constexpr Attribute kAttributes[] = {
+      {.name = "beta", .kind = Value::Kind::kFloat, .standard = 1.0, .doc = "what times input"},
+      {.name = "alpha",
+       .kind = Value::Kind::kFloat,
+       .standard = 1.0,
+       .doc = "what times the product"},
+      {.name = "activation",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = kActivations,
+       .doc = "of the sum; gelu has the error function, gelu_tanh its approximation"},
+      {.name = "out_dtype",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::absent(),
+       .choices = kOutDTypes,
+       .doc = "of y; none: that of input"},
+  };
+  // views: a sum of Views; input: one of Inputs.
+  static constexpr std::string_view kExtentNames[] = {"M", "N", "K", "input", "views"};
+  static constexpr int kOptionalExtents = 2;
+  enum Inputs : uint8_t { kBias, kMatrix, kColumn, kScalar, kMatrixTransposed };
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch = R"(
+F = torch.nn.functional
+if out_dtype is None:
+    h = torch.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+elif mat1.is_cuda and mat1.dtype != torch.float32:
+    h = torch.addmm(input, mat1, mat2, getattr(torch, out_dtype), beta=beta, alpha=alpha)
+else:
+    wide = [x.to(getattr(torch, out_dtype)) for x in (input, mat1, mat2)]
+    h = torch.addmm(*wide, beta=beta, alpha=alpha)
+if activation == 'relu':
+    return torch.relu(h)
+if activation == 'silu':
+    return F.silu(h)
+if activation != 'none':
+    return F.gelu(h, approximate='tanh' if activation == 'gelu_tanh' else 'none')
+return h)";
+  // An activation's slope is that of the sum, which is computed again; relu's is seen in y.
+  static constexpr std::string_view kGradient = R"(
+d = g
+if activation == 'relu':
+    d = torch.where(y > 0, g, 0)
+elif activation != 'none':
+    h = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha, out_dtype=out_dtype)
+    if activation == 'silu':
+        d = torch.ops.aten.silu_backward(g, h)
+    else:
+        approximate = 'tanh' if activation == 'gelu_tanh' else 'none'
+        d = torch.ops.aten.gelu_backward(g, h, approximate=approximate)
+d = d.to(input.dtype)
+product = d if alpha == 1 else d * alpha
+added = d if beta == 1 else d * beta
+is_bias = input.dim() == 1 and input.shape[0] == d.shape[1] and d.shape[1] > 1
+return (ops.sum(added, dim=[0]) if is_bias else sum_to(added, input.shape),
+        ops.gemm(product, mat2, layout='nt'), ops.gemm(mat1, product, layout='tn')))";
+  // cuBLASLt's own epilogues; gelu there is the approximation by tanh.
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"cublasLt epilogue",
+       "torch._addmm_activation(input, mat1, mat2, beta=beta, alpha=alpha, "
+       "use_gelu=activation == 'gelu_tanh') "
+       "if activation in ('relu', 'gelu_tanh') and out_dtype is None and input.dim() == 1 else "
+       "refuse('torch has relu and gelu_tanh of a bias')"},
+  };
+
+  using Call = linear::Call;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct SwigluLinear {
+  static constexpr std::string_view kName = "swiglu_linear";
+  static constexpr std::string_view kSummary =
+      "two products of one input, the one gated by the silu of the other";
+  static constexpr std::string_view kSource =
+      "Shazeer, GLU Variants Improve Transformer, 2020, arXiv:2002.05202";
+  static constexpr std::string_view kFormula =
+      "y[i, j] = silu(g[i, j]) * g[i, F + j], g[i, j] = sum over k of x[i, k] * weight[j, k]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "x", .doc = "[M, K], any strides, f32, f16 or bf16"},
+      {.name = "weight", .doc = "[2 F, K], any strides, dtype of x: F rows of the gate, then F"},
+      {.name = "y",
+       .role = Parameter::Role::kOut,
+       .doc = "[M, F], dtype of x",
+       .shape = "(x.shape[0], weight.shape[0] // 2)"},
+  };
+  static constexpr std::string_view kExtentNames[] = {"M", "F", "K", "views"};
+  static constexpr int kOptionalExtents = 1;
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch = R"(
+gate, up = torch.nn.functional.linear(x, weight).chunk(2, -1)
+return torch.nn.functional.silu(gate) * up)";
+  static constexpr std::string_view kGradient = R"(
+gate, up = ops.gemm(x, weight, layout='nt').chunk(2, -1)
+d = torch.cat((torch.ops.aten.silu_backward(g * up, gate),
+               g * torch.nn.functional.silu(gate)), -1)
+return ops.gemm(d, weight), ops.gemm(d, x, layout='tn'))";
+
+  using Call = GatedCall;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct GemmAccumulate {
+  static constexpr std::string_view kName = "gemm_accumulate";
+  static constexpr std::string_view kSummary = "adds a matrix product to a matrix of f32";
+  static constexpr std::string_view kSource =
+      "the accumulated weight gradients of large language models, as in Megatron-LM";
+  static constexpr std::string_view kFormula = "c[i, j] += sum over k of a[i, k] * b[k, j]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "a", .doc = "[M, K], any strides, f32, f16 or bf16; of a gradient g its transpose"},
+      {.name = "b", .doc = "[K, N], any strides, dtype of a"},
+      {.name = "c", .role = Parameter::Role::kInOut, .doc = "[M, N], f32"},
+  };
+  static constexpr std::string_view kExtentNames[] = {"M", "N", "K", "views"};
+  static constexpr int kOptionalExtents = 1;
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch = R"(
+if a.is_cuda and a.dtype != c.dtype:
+    return torch.addmm(c, a, b, c.dtype)
+return torch.addmm(c, a.to(c.dtype), b.to(c.dtype)))";
+
+  using Call = linear::Call;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+}  // namespace ws::linear

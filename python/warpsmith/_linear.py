@@ -1,0 +1,133 @@
+"""torch.addmm and torch.nn.functional.linear, with an activation, on the kernels of the catalogue.
+
+`addmm` is the catalogue's, and besides what torch.autocast makes of torch's. `linear` is written by
+hand: it folds the batch, and chooses what is one kernel and what several.
+"""
+
+import inspect
+from typing import Any
+
+import torch
+
+import warpsmith
+from warpsmith._matmul import _autocast, _check_tensors, _raise_as_torch
+
+_addmm = warpsmith.addmm
+_ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
+
+
+def addmm(
+    input: Any,
+    mat1: Any,
+    mat2: Any,
+    *,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+    activation: str = "none",
+    out_dtype: Any = None,
+    rung: str | None = None,
+    out: Any = None,
+) -> Any:
+    if out is None and torch.is_tensor(input) and torch.is_autocast_enabled(input.device.type):
+        input, mat1, mat2 = _autocast(input, mat1, mat2)
+    return _addmm(
+        input,
+        mat1,
+        mat2,
+        beta=beta,
+        alpha=alpha,
+        activation=activation,
+        out_dtype=out_dtype,
+        rung=rung,
+        out=out,
+    )
+
+
+addmm.__doc__ = _addmm.__doc__
+addmm.__signature__ = inspect.signature(_addmm)
+
+
+def linear(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    activation: str = "none",
+) -> torch.Tensor:
+    """A linear layer and its activation, as torch.nn.functional.linear and then the activation.
+
+    One kernel, which rounds once, where nothing wants a gradient, and with `none` and `relu` in any
+    case. The gradient of another activation needs what it was applied to: then the product with its
+    bias is one kernel and the activation another, each rounded, as in torch. The gradients are
+    products of the catalogue's gemm, and of a bias its sum.
+
+    Args:
+        input: [..., K], f32, f16 or bf16; any strides.
+        weight: [N, K], dtype of input; any strides. Of swiglu N / 2 rows of the gate, then those of
+            what it gates.
+        bias: [N], dtype of input.
+        activation: "none", "relu", "gelu", "gelu_tanh" (torch's approximate="tanh"), "silu", or
+            "swiglu": silu of the first half of the columns times the other half.
+
+    Returns:
+        [..., N], of swiglu [..., N / 2]; dtype of input, accumulated in f32.
+
+    Raises:
+        RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
+        TypeError: what is no torch tensor.
+        ValueError: an activation, dtypes and devices that no kernel takes.
+    """
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"linear: activation is one of {', '.join(_ACTIVATIONS)}: {activation!r}")
+    given = {"input": input, "weight": weight} | ({} if bias is None else {"bias": bias})
+    _check_tensors("linear", **given)
+    tensors = _autocast(*given.values())
+    if not _fits(*tensors) or (activation == "swiglu" and weight.shape[0] % 2 != 0):
+        _raise_as_torch(torch.nn.functional.linear, *tensors)
+    input, weight = tensors[:2]
+    bias = None if bias is None else tensors[2]
+    rows = input.reshape(-1, input.shape[-1]) if input.shape[-1] > 0 else _empty_rows(input)
+    result = _of_rows(rows, weight, bias, activation)
+    return result.view(*input.shape[:-1], result.shape[-1])
+
+
+for _function in (addmm, linear):
+    _function.__module__ = "warpsmith"
+del _function
+
+
+def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> bool:
+    return (
+        input.dim() > 0
+        and weight.dim() == 2
+        and input.shape[-1] == weight.shape[1]
+        and input.dtype == weight.dtype
+        and (bias is None or (bias.shape == weight.shape[:1] and bias.dtype == weight.dtype))
+    )
+
+
+def _empty_rows(input: torch.Tensor) -> torch.Tensor:
+    return input.reshape(input.shape[:-1].numel(), 0)
+
+
+def _of_rows(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str
+) -> torch.Tensor:
+    given = [tensor for tensor in (rows, weight, bias) if tensor is not None]
+    wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
+    if activation == "none" and bias is None:
+        return warpsmith.gemm(rows, weight, layout="nt")
+    if activation == "swiglu":
+        if bias is None and not wants_gradient:
+            return warpsmith.swiglu_linear(rows, weight)
+        gate, other = _of_rows(rows, weight, bias, "none").chunk(2, -1)
+        return warpsmith.mul(warpsmith.swish(gate), other)
+    if wants_gradient and activation == "silu":
+        return warpsmith.swish(_of_rows(rows, weight, bias, "none"))
+    if wants_gradient and activation in ("gelu", "gelu_tanh"):
+        approximate = "tanh" if activation == "gelu_tanh" else "none"
+        return warpsmith.gelu(_of_rows(rows, weight, bias, "none"), approximate=approximate)
+    if bias is None:
+        nothing = weight.new_empty(1)  # which beta says not to read
+        return warpsmith.addmm(nothing, rows, weight.t(), beta=0.0, activation=activation)
+    return warpsmith.addmm(bias, rows, weight.t(), activation=activation)

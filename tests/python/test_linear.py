@@ -1,0 +1,160 @@
+"""warpsmith.addmm and warpsmith.linear are torch's: shapes, activations, gradients, autocast."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+from conftest import assert_close
+
+F = torch.nn.functional
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "none": lambda h: h,
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda h: F.gelu(h, approximate="tanh"),
+    "silu": F.silu,
+    "swiglu": lambda h: F.silu(h.chunk(2, -1)[0]) * h.chunk(2, -1)[1],
+}
+each_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+
+
+def tensor(shape: tuple[int, ...], seed: int, dtype: Any = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def layer(dtype: Any = torch.float32, shape: tuple[int, ...] = (2, 3, 8)) -> list[torch.Tensor]:
+    return [tensor(shape, 1, dtype), tensor((16, shape[-1]), 2, dtype), tensor((16,), 3, dtype)]
+
+
+def theirs(given: list[torch.Tensor], activation: str) -> torch.Tensor:
+    return ACTIVATIONS[activation](F.linear(*given))
+
+
+@each_activation
+@dtypes
+@pytest.mark.parametrize("biased", [True, False])
+def test_linear(activation: str, dtype: Any, biased: bool) -> None:
+    given = layer(dtype)[: 3 if biased else 2]
+    ours = warpsmith.linear(*given, activation=activation)
+    want = theirs([x.double() for x in given], activation)
+    assert ours.dtype == dtype
+    assert ours.shape == want.shape
+    assert_close(ours, want)
+
+
+@pytest.mark.parametrize("shape", [(8,), (0, 8), (3, 0), (2, 0, 8), (5, 8)])
+def test_linear_shapes(shape: tuple[int, ...]) -> None:
+    given = layer(shape=shape)
+    for activation in ("none", "silu", "swiglu"):
+        assert_close(warpsmith.linear(*given, activation=activation), theirs(given, activation))
+
+
+@each_activation
+@pytest.mark.parametrize("biased", [True, False])
+def test_linear_gradients(activation: str, biased: bool) -> None:
+    ours = [x.requires_grad_() for x in layer()[: 3 if biased else 2]]
+    want = [x.detach().double().requires_grad_() for x in ours]
+    result = warpsmith.linear(*ours, activation=activation)
+    expected = theirs(want, activation)
+    assert_close(result, expected)
+    g = tensor(tuple(result.shape), 4)
+    for one, other in zip(
+        torch.autograd.grad(result, ours, g),
+        torch.autograd.grad(expected, want, g.double()),
+        strict=True,
+    ):
+        assert_close(one, other)
+
+
+@each_activation
+def test_linear_compiles(activation: str) -> None:
+    given = layer()
+    function = torch.compile(
+        lambda *tensors: warpsmith.linear(*tensors, activation=activation),
+        fullgraph=True,
+        backend="aot_eager",
+    )
+    assert_close(function(*given), theirs(given, activation))
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (4, 5)), ((), (4, 5)), ((2, 5), (4, 5), (3,)), ((3,), (2, 4, 3))]
+)
+def test_linear_refuses(shapes: Any) -> None:
+    given = [tensor(shape, 1) for shape in shapes]
+    with pytest.raises((RuntimeError, ValueError)):
+        warpsmith.linear(*given)
+
+
+def test_linear_refuses_others() -> None:
+    given = layer()
+    with pytest.raises(ValueError, match="activation is one of"):
+        warpsmith.linear(*given, activation="tanh")
+    with pytest.raises(TypeError):
+        warpsmith.linear(given[0], 3)
+    with pytest.raises((RuntimeError, ValueError)):
+        warpsmith.linear(given[0], tensor((15, 8), 2), activation="swiglu")
+
+
+def test_autocast() -> None:
+    given = layer()
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = warpsmith.linear(*given)
+        want = F.linear(*given)
+        assert ours.dtype == want.dtype == torch.bfloat16
+        assert_close(ours, want)
+        ours = warpsmith.addmm(given[2], given[0][0], given[1].t())
+        want = torch.addmm(given[2], given[0][0], given[1].t())
+        assert ours.dtype == want.dtype
+        assert_close(ours, want)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (1, 5), (3, 1), (1,), ()])
+@dtypes
+def test_addmm_broadcasts(shape: tuple[int, ...], dtype: Any) -> None:
+    given = [tensor(shape, 1, dtype), tensor((3, 4), 2, dtype), tensor((4, 5), 3, dtype)]
+    ours = warpsmith.addmm(*given, beta=0.5, alpha=-2)
+    assert ours.dtype == dtype
+    assert_close(ours, torch.addmm(*[x.double() for x in given], beta=0.5, alpha=-2))
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (3, 1), ()])
+@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "swiglu"])
+def test_addmm_gradients(shape: tuple[int, ...], activation: str) -> None:
+    ours = [tensor(s, i).requires_grad_() for i, s in enumerate([shape, (3, 4), (4, 5)])]
+    want = [x.detach().double().requires_grad_() for x in ours]
+    result = warpsmith.addmm(*ours, beta=0.5, alpha=-2, activation=activation)
+    expected = ACTIVATIONS[activation](torch.addmm(*want, beta=0.5, alpha=-2))
+    g = tensor((3, 5), 4)
+    for one, other in zip(
+        torch.autograd.grad(result, ours, g),
+        torch.autograd.grad(expected, want, g.double()),
+        strict=True,
+    ):
+        assert one.shape == other.shape
+        assert_close(one, other)
+
+
+def test_addmm_out_and_beta_0() -> None:
+    given = [torch.full((5,), torch.nan), tensor((3, 4), 1), tensor((4, 5), 2)]
+    out = torch.empty(3, 5)
+    assert warpsmith.addmm(*given, beta=0, out=out) is out
+    assert_close(out, given[1] @ given[2])
+    wide = warpsmith.addmm(*[x.half() for x in given], beta=0, out_dtype=torch.float32)
+    assert wide.dtype == torch.float32
+    assert_close(wide, given[1].half().float() @ given[2].half().float())
+    with pytest.raises(ValueError, match="does not broadcast"):
+        warpsmith.addmm(torch.zeros(4), *given[1:])
+
+
+@dtypes
+def test_gemm_accumulate_adds_gradients(dtype: Any) -> None:
+    g, x = tensor((6, 8), 1, dtype), tensor((6, 4), 2, dtype)
+    gradient = torch.zeros(8, 4)
+    for step in range(1, 4):
+        assert warpsmith.gemm_accumulate(g.t(), x, gradient) is gradient
+        assert_close(gradient, step * (g.double().t() @ x.double()))
