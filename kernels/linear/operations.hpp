@@ -102,7 +102,8 @@ if activation == 'relu':
 elif activation != 'none':
     h = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha, out_dtype=out_dtype)
     if activation == 'silu':
-        d = torch.ops.aten.silu_backward(g, h)
+        s = torch.sigmoid(h.float())
+        d = g * (s + h * s * (1 - s))
     else:
         approximate = 'tanh' if activation == 'gelu_tanh' else 'none'
         d = torch.ops.aten.gelu_backward(g, h, approximate=approximate)
@@ -157,9 +158,9 @@ struct SwigluLinear {
 gate, up = torch.nn.functional.linear(x, weight).chunk(2, -1)
 return torch.nn.functional.silu(gate) * up)";
   static constexpr std::string_view kGradient = R"(
-gate, up = ops.gemm(x, weight, layout='nt').chunk(2, -1)
-d = torch.cat((torch.ops.aten.silu_backward(g * up, gate),
-               g * torch.nn.functional.silu(gate)), -1)
+gate, up = ops.gemm(x, weight, layout='nt').float().chunk(2, -1)
+s = torch.sigmoid(gate)
+d = torch.cat((g * up * (s + gate * s * (1 - s)), g * gate * s), -1).to(x.dtype)
 return ops.gemm(d, weight), ops.gemm(d, x, layout='tn'))";
 
   using Call = GatedCall;
