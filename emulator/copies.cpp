@@ -1,7 +1,6 @@
 #include "emulator/copies.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "emulator/async.hpp"
@@ -368,10 +367,7 @@ void tensor_add_f32(const void* map, std::span<const int> coordinates, const voi
                for (size_t at = 0; at < size; at += sizeof(float)) {
                  float value = 0;
                  std::memcpy(&value, data + at, sizeof(value));
-                 begin_atomic(global + at, sizeof(float), kOperation);
-                 std::atomic_ref(*reinterpret_cast<float*>(global + at))
-                     .fetch_add(value, std::memory_order_relaxed);
-                 end_atomic(global + at, value != 0, /*returns=*/false);
+                 add_global_f32(reinterpret_cast<float*>(global + at), value, kOperation);
                }
              });
 }

@@ -690,6 +690,19 @@ void end_atomic(const void* address, bool changed, bool returns) {
   maybe_preempt();
 }
 
+void add_global_f32(float* address, float value, const char* operation) {
+  Thread& me = self();
+  const Region* region = checked_region(me, address, sizeof value, sizeof value, true, operation);
+  GlobalMemory& memory = memory_of(me);
+  const std::lock_guard guard(memory.lock_of(number(address) / 4 * 4));
+  if (region != nullptr && region->watched()) {
+    race_write<false>(memory, *region, number(address), sizeof value, nullptr, Manner::kStrong,
+                      operation);
+  }
+  const std::atomic_ref target(*address);
+  target.store(target.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
 void acquire_observed() { acquire(self(), Reach::kDevice); }
 
 void load_strong(void* registers, const void* global, size_t bytes, std::optional<Reach> acquired) {

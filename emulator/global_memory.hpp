@@ -94,6 +94,9 @@ enum class Reach { kBlock, kDevice };
 // before it, and after it, where it `changed` something and the caller learns the old value.
 void begin_atomic(const void* address, size_t bytes, const char* operation);
 void end_atomic(const void* address, bool changed, bool returns);
+// *address += value by the copy engine: atomic, but nobody's access; whoever asked for it has been
+// counted.
+void add_global_f32(float* address, float value, const char* operation);
 // What atomics pass on beside their values, also those in shared memory: what the thread has fenced
 // goes to the address before the change, what others have left there is seen after it.
 void leave_at(const void* address);
