@@ -2,8 +2,8 @@
 //   the tile's products and waits in registers; a matrix is loaded as the sums are finished.
 // From mma_pipeline: the product is gemm/warp_specialized's; y leaves under the next tile's copies.
 // Traffic: gemm/warp_specialized's; a bias of 512 bytes a tile from L2, a matrix once. A tile of
-//   128 x 256 is 128 sums a lane: 128 multiply-adds, and of gelu 12 instructions a sum more, 2 us of
-//   an SM in which its tensor cores wait. The products of 64 of K take 0.7 us.
+//   128 x 256 is 128 sums a lane: 128 multiply-adds, and of gelu 12 instructions a sum more, 2 us
+//   in which an SM's tensor cores wait. The products of 64 of K take 0.7 us.
 // Limits: sm_90a, f16 and bf16; base addresses and row strides of mat1, mat2 and y, and rows of y,
 //   are multiples of 16 bytes, the copy engine's rule. input lies anywhere.
 #pragma once
