@@ -19,12 +19,46 @@ namespace ws::emulator {
 namespace {
 
 constexpr const char* kName = "wgmma.mma_async";
-constexpr int kRows = 64;  // of A and D
-constexpr int kDepth = 16;
+constexpr int kRows = 64;        // of A and D
+constexpr int kDepthBytes = 32;  // K of a product
 constexpr int kThreads = 128;
 
 constexpr int kWarps = 4;
 constexpr int kWarpRows = kRows / kWarps;
+
+// ---- Elements ----------------------------------------------------------------------------------
+
+constexpr int bytes_of(WgmmaElement element) {
+  switch (element) {
+    case WgmmaElement::kF16:
+    case WgmmaElement::kBf16: return 2;
+    case WgmmaElement::kTf32: return 4;
+    case WgmmaElement::kE4m3:
+    case WgmmaElement::kE5m2:
+    case WgmmaElement::kS8: return 1;
+  }
+  return 0;
+}
+constexpr int depth_of(WgmmaElement element) { return kDepthBytes / bytes_of(element); }
+
+// What the tensor core takes an element for, exactly: products of two are exact in f32 too.
+float value_of(WgmmaElement element, const std::byte* from) {
+  uint8_t byte = 0;
+  uint16_t two = 0;
+  uint32_t four = 0;
+  std::memcpy(&byte, from, sizeof(byte));
+  switch (element) {
+    case WgmmaElement::kF16: std::memcpy(&two, from, sizeof(two)); return ptx::cvt_f32_f16(two);
+    case WgmmaElement::kBf16: std::memcpy(&two, from, sizeof(two)); return ptx::cvt_f32_bf16(two);
+    case WgmmaElement::kTf32:
+      std::memcpy(&four, from, sizeof(four));
+      return std::bit_cast<float>(four & 0xFFFFE000u);
+    case WgmmaElement::kE4m3: return ptx::cvt_f32_e4m3(byte);
+    case WgmmaElement::kE5m2: return ptx::cvt_f32_e5m2(byte);
+    case WgmmaElement::kS8: return static_cast<float>(static_cast<int8_t>(byte));
+  }
+  return 0;
+}
 
 // ---- Operands in shared memory -----------------------------------------------------------------
 
@@ -37,13 +71,15 @@ struct Operand {
   ptx::Swizzle swizzle;
   bool mn_major;
   int extent;  // of mn
+  WgmmaElement element;
 
-  Operand(uint64_t descriptor, bool is_mn_major, int mn_extent)
+  Operand(uint64_t descriptor, bool is_mn_major, int mn_extent, WgmmaElement of)
       : address(field(descriptor, 0)),
         leading(field(descriptor, 16)),
         stride(field(descriptor, 32)),
         mn_major(is_mn_major),
-        extent(mn_extent) {
+        extent(mn_extent),
+        element(of) {
     constexpr ptx::Swizzle kTypes[] = {ptx::Swizzle::kNone, ptx::Swizzle::k128, ptx::Swizzle::k64,
                                        ptx::Swizzle::k32};
     swizzle = kTypes[descriptor >> 62];
@@ -62,8 +98,8 @@ struct Operand {
     return static_cast<uint32_t>(descriptor >> bit & 0x3FFF) << 4;
   }
 
-  // Calls visit(chunk pointer, mn, k) for each chunk of mn in [first, last): 8 elements from (mn,
-  // k) along the major dimension.
+  // Calls visit(chunk pointer, mn, k) for each chunk of mn in [first, last): the elements of 16
+  // bytes from (mn, k) along the major dimension, which is K where they are not of 16 bits.
   template <class Visit>
   void for_each_chunk(int first, int last, Visit&& visit) const {
     const auto row_bytes = static_cast<uint32_t>(ptx::swizzle_row_bytes(swizzle));
@@ -78,10 +114,10 @@ struct Operand {
         const uint32_t row =
             static_cast<uint32_t>(mn) % 8 * row_bytes + static_cast<uint32_t>(mn) / 8 * stride;
         visit(at(row), mn, 0);
-        visit(at(row + (plain ? leading : 16)), mn, 8);
+        visit(at(row + (plain ? leading : 16)), mn, depth_of(element) / 2);
       }
     } else {
-      for (int k = 0; k < kDepth; ++k) {
+      for (int k = 0; k < depth_of(element); ++k) {
         const uint32_t row = static_cast<uint32_t>(k) % 8 * row_bytes +
                              static_cast<uint32_t>(k) / 8 * (plain ? leading : stride);
         for (int mn = first; mn < last; mn += 8) {
@@ -107,19 +143,23 @@ struct Operand {
   }
 
   // Writes element (mn, k) to out[mn * mn_step + k * k_step], and lets the bytes go.
-  void gather(bool bf16, float* out, int mn_step, int k_step) const {
+  void gather(float* out, int mn_step, int k_step) const {
     const int step = mn_major ? mn_step : k_step;
+    const int size = bytes_of(element);
     for_each_chunk([&](const std::byte* chunk, int mn, int k) {
-      uint16_t bits[8];
-      std::memcpy(bits, chunk, sizeof(bits));
       float* to = out + mn * mn_step + k * k_step;
-      for (int i = 0; i < 8; ++i) {
-        to[i * step] = bf16 ? ptx::cvt_f32_bf16(bits[i]) : ptx::cvt_f32_f16(bits[i]);
-      }
+      for (int i = 0; i < 16 / size; ++i) to[i * step] = value_of(element, chunk + i * size);
       release_shared(chunk, 16);
     });
   }
 };
+
+Operand operand_a(const WgmmaProduct& call) {
+  return {call.a, call.a_mn_major, kRows, call.a_element};
+}
+Operand operand_b(const WgmmaProduct& call) {
+  return {call.b, call.b_mn_major, call.n, call.b_element};
+}
 
 // ---- Products in flight ------------------------------------------------------------------------
 
@@ -131,9 +171,9 @@ constexpr int fragment_column(int lane, int i) { return i / 4 * 8 + 2 * (lane % 
 // The accumulators of a warp while products on them are in flight.
 struct Accumulator {
   int n;
-  std::array<float*, kWarpSize> registers;
-  std::vector<float> sum;    // [16, n]
-  int64_t last_product = 0;  // on it
+  std::array<void*, kWarpSize> registers;
+  std::vector<uint32_t> sum;  // [16, n], of f32 or s32
+  int64_t last_product = 0;   // on it
   std::array<bool, kWarpSize> delivered{};
   int deliveries = 0;
 };
@@ -142,7 +182,7 @@ struct Accumulator {
 struct Product {
   WgmmaProduct call;                                // as the first one did
   std::array<Accumulator*, kWarps> accumulators{};  // null: not yet issued by that warp
-  std::vector<float> a;                             // [64, 16] if from registers
+  std::vector<float> a;                             // [64, K] if from registers
   Clock checked;                                    // what the first one came after
   int issued = 0;                                   // by warps
 };
@@ -194,7 +234,7 @@ Lane& lane_of(Warpgroup& group, const Thread& thread) {
 
 size_t warp_of(const Thread& thread) { return static_cast<size_t>(thread.index % kThreads / 32); }
 
-Accumulator* find(Warpgroup& group, size_t warp, size_t lane, const float* d) {
+Accumulator* find(Warpgroup& group, size_t warp, size_t lane, const void* d) {
   for (const auto& accumulator : group.accumulators[warp]) {
     if (accumulator->registers[lane] == d && !accumulator->delivered[lane])
       return accumulator.get();
@@ -212,51 +252,64 @@ Accumulator* find(Warpgroup& group, size_t warp, size_t lane, const float* d) {
   return same;
 }
 
-// sum[16, n] += a[16, 16] * b[16, n]
-void multiply(const float* a, const float* b, float* sum, int n) {
+// sum[16, n] += a[16, depth] * b[depth, n]
+void multiply(const float* a, const float* b, uint32_t* sum, int n, int depth) {
   constexpr int kWidth = 8;
   for (int column = 0; column < n; column += kWidth) {
     for (int m = 0; m < kWarpRows; ++m) {
       float total[kWidth];
       std::memcpy(total, sum + m * n + column, sizeof(total));
-      for (int k = 0; k < kDepth; ++k) {
-        for (int i = 0; i < kWidth; ++i) total[i] += a[m * kDepth + k] * b[k * n + column + i];
+      for (int k = 0; k < depth; ++k) {
+        for (int i = 0; i < kWidth; ++i) total[i] += a[m * depth + k] * b[k * n + column + i];
       }
       std::memcpy(sum + m * n + column, total, sizeof(total));
     }
   }
 }
 
+// The same of s8: 32 products are exact in f32, and sums wrap.
+void multiply_integers(const float* a, const float* b, uint32_t* sum, int n, int depth) {
+  std::vector<uint32_t> products(static_cast<size_t>(kWarpRows * n), 0);  // f32 zeros
+  multiply(a, b, products.data(), n, depth);
+  for (size_t i = 0; i < products.size(); ++i) {
+    sum[i] += static_cast<uint32_t>(static_cast<int32_t>(std::bit_cast<float>(products[i])));
+  }
+}
+
 void compute(const Product& product) {
   const WgmmaProduct& call = product.call;
   const int n = call.n;
+  const int depth = depth_of(call.a_element);
   std::vector<float> from_shared;
   const float* a = product.a.data();
   if (call.a_registers == nullptr) {
-    from_shared.resize(kRows * kDepth);
-    Operand(call.a, call.a_mn_major, kRows).gather(call.bf16, from_shared.data(), kDepth, 1);
+    from_shared.resize(static_cast<size_t>(kRows * depth));
+    operand_a(call).gather(from_shared.data(), depth, 1);
     a = from_shared.data();
   }
-  std::vector<float> b(static_cast<size_t>(kDepth * n));  // [16, n]
-  Operand(call.b, call.b_mn_major, n).gather(call.bf16, b.data(), 1, n);
+  std::vector<float> b(static_cast<size_t>(depth * n));  // [depth, n]
+  operand_b(call).gather(b.data(), 1, n);
   for (Accumulator* accumulator : product.accumulators) {
-    if (!call.accumulate) std::ranges::fill(accumulator->sum, 0.0f);
-    multiply(a, b.data(), accumulator->sum.data(), n);
-    a += kWarpRows * kDepth;
+    if (!call.accumulate) std::ranges::fill(accumulator->sum, 0u);
+    const auto add = call.a_element == WgmmaElement::kS8 ? multiply_integers : multiply;
+    add(a, b.data(), accumulator->sum.data(), n, depth);
+    a += kWarpRows * depth;
   }
 }
 
 // Gives a thread its accumulators. Fails if it has written to them while they were in flight.
 void deliver(Accumulator& accumulator, size_t lane, bool checks) {
-  float* registers = accumulator.registers[lane];
+  auto* registers = static_cast<std::byte*>(accumulator.registers[lane]);
   for (int i = 0; i < accumulator.n / 2; ++i) {
-    if (checks && std::bit_cast<uint32_t>(registers[i]) != kInFlightBits) {
+    std::byte* const mine = registers + i * sizeof(kInFlightBits);
+    if (checks && std::memcmp(mine, &kInFlightBits, sizeof(kInFlightBits)) != 0) {
       fail(Fault::kInvalidUse,
            concatenate("wgmma: accumulator ", i, " was written before the wait that covers it"));
     }
     const auto thread = static_cast<int>(lane);
-    registers[i] = accumulator.sum[static_cast<size_t>(fragment_row(thread, i) * accumulator.n +
-                                                       fragment_column(thread, i))];
+    const auto at =
+        static_cast<size_t>(fragment_row(thread, i) * accumulator.n + fragment_column(thread, i));
+    std::memcpy(mine, &accumulator.sum[at], sizeof(uint32_t));
   }
   accumulator.delivered[lane] = true;
   ++accumulator.deliveries;
@@ -271,8 +324,8 @@ struct Issue {
 };
 
 bool have_same_operands(const WgmmaProduct& x, const WgmmaProduct& y) {
-  return x.n == y.n && x.bf16 == y.bf16 && x.a == y.a && x.b == y.b &&
-         x.a_mn_major == y.a_mn_major && x.b_mn_major == y.b_mn_major &&
+  return x.n == y.n && x.a_element == y.a_element && x.b_element == y.b_element && x.a == y.a &&
+         x.b == y.b && x.a_mn_major == y.a_mn_major && x.b_mn_major == y.b_mn_major &&
          x.accumulate == y.accumulate && (x.a_registers == nullptr) == (y.a_registers == nullptr);
 }
 
@@ -299,13 +352,14 @@ Accumulator& accumulator_of(Warpgroup& group, size_t warp,
   accumulator->n = n;
   accumulator->sum.resize(static_cast<size_t>(kWarpRows * n));
   for (size_t t = 0; t < kWarpSize; ++t) {
-    float* registers = lanes[t]->call->d;
-    accumulator->registers[t] = registers;
+    accumulator->registers[t] = lanes[t]->call->d;
+    auto* registers = static_cast<std::byte*>(lanes[t]->call->d);
     const auto lane = static_cast<int>(t);
     for (int i = 0; i < n / 2; ++i) {
-      accumulator->sum[static_cast<size_t>(fragment_row(lane, i) * n + fragment_column(lane, i))] =
-          registers[i];
-      std::memcpy(&registers[i], &kInFlightBits, sizeof(float));
+      std::byte* const mine = registers + i * sizeof(kInFlightBits);
+      const auto at = static_cast<size_t>(fragment_row(lane, i) * n + fragment_column(lane, i));
+      std::memcpy(&accumulator->sum[at], mine, sizeof(uint32_t));
+      std::memcpy(mine, &kInFlightBits, sizeof(kInFlightBits));
     }
   }
   return *accumulator;
@@ -338,12 +392,12 @@ void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
     count(Count::kMma);
     me.block->multiplies = true;
     if (profiling) {
-      profile_product(call.a_registers == nullptr, Operand(call.a, call.a_mn_major, kRows),
-                      Operand(call.b, call.b_mn_major, call.n), call.b);
+      profile_product(call.a_registers == nullptr, operand_a(call), operand_b(call), call.b);
     }
     Product& made = group.products.emplace_back();
     made.call = call;
-    if (call.a_registers != nullptr) made.a.resize(kRows * kDepth);
+    if (call.a_registers != nullptr)
+      made.a.resize(static_cast<size_t>(kRows * depth_of(call.a_element)));
   }
   Product& product = group.products[place];
   if (!have_same_operands(product.call, call)) {
@@ -355,10 +409,9 @@ void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
 
   const int first_row = static_cast<int>(warp) * kWarpRows;
   if (call.a_registers == nullptr) {
-    const Operand a(call.a, call.a_mn_major, kRows);
-    a.use(first_row, first_row + kWarpRows, {true, true, true, stream, epoch});
+    operand_a(call).use(first_row, first_row + kWarpRows, {true, true, true, stream, epoch});
   }
-  const Operand b(call.b, call.b_mn_major, call.n);
+  const Operand b = operand_b(call);
   // Of four readers two are enough: one of them is not the next writer.
   const bool notes = first || product.issued == kWarps - 1;
   const bool checks = first || !me.clock.covers(product.checked);
@@ -376,12 +429,12 @@ void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
     const uint32_t* registers = lanes[t]->call->a_registers;
     const auto* bytes = reinterpret_cast<const std::byte*>(registers);
     lane.read.push_back({registers, number, {bytes, bytes + 16}});
-    for (int i = 0; i < 8; ++i) {
-      const auto bits = static_cast<uint16_t>(registers[i / 2] >> (i % 2 * 16));
+    for (int i = 0; i < 8; ++i) {  // two of 16 bits a register
       const auto thread = static_cast<int>(t);
-      product.a[static_cast<size_t>((first_row + fragment_row(thread, i)) * kDepth +
-                                    fragment_column(thread, i))] =
-          call.bf16 ? ptx::cvt_f32_bf16(bits) : ptx::cvt_f32_f16(bits);
+      const int at = (first_row + fragment_row(thread, i)) * depth_of(call.a_element) +
+                     fragment_column(thread, i);
+      product.a[static_cast<size_t>(at)] =
+          value_of(call.a_element, reinterpret_cast<const std::byte*>(registers) + 2 * i);
     }
   }
 }
@@ -456,8 +509,7 @@ void wgmma_fence(std::initializer_list<std::pair<const void*, size_t>> registers
   if (!checks_registers()) return;
   for (const auto& [at, size] : registers) {
     // What is in flight is the product's, whoever names it.
-    if (find(group, warp_of(me), static_cast<size_t>(me.lane()), static_cast<const float*>(at)) !=
-        nullptr) {
+    if (find(group, warp_of(me), static_cast<size_t>(me.lane()), at) != nullptr) {
       continue;
     }
     const auto* bytes = static_cast<const std::byte*>(at);

@@ -11,17 +11,21 @@
 
 namespace ws::emulator {
 
-// One wgmma.mma_async.m64nNk16, as one thread executes it.
+// An operand's elements. tf32 are f32 whose low 13 bits the tensor core does not see.
+enum class WgmmaElement : uint8_t { kF16, kBf16, kTf32, kE4m3, kE5m2, kS8 };
+
+// One wgmma.mma_async.m64nN with 32 bytes of K, as one thread executes it.
 struct WgmmaProduct {
   int n;
-  bool bf16;  // else f16
+  WgmmaElement a_element;
+  WgmmaElement b_element;
   bool a_mn_major;
   bool b_mn_major;
-  const uint32_t* a_registers;  // four, or null: A is where descriptor `a` says
+  const uint32_t* a_registers;  // four of 16-bit elements, or null: A is where `a` says
   uint64_t a;
   uint64_t b;
   bool accumulate;
-  float* d;  // n / 2
+  void* d;  // n / 2 words: s32 where the elements are s8, else f32
 };
 
 void wgmma_check_descriptor(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes);

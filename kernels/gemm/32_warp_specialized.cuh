@@ -51,6 +51,7 @@ struct MatrixIndex {
 // C as the copy engine stores it.
 template <class T>
 struct TensorOutput {
+  using Element = T;
   ptx::TensorMap map;
 
   template <class Store>
@@ -59,7 +60,8 @@ struct TensorOutput {
   }
   __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
   template <class Store>
-  __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
+  __device__ __forceinline__ void put(Store& store, int row, int column,
+                                      const typename Store::Sum* sums) const {
     store.put(map, row, column, sums);
   }
 };
@@ -81,14 +83,16 @@ struct OutputElement<Output, T> {
 };
 
 // Long: the two roles and their protocol belong on one page, beside the storage they share.
+// Elements of B may be others than A's, of the same size.
 template <class T, Contiguous kA, Contiguous kB, class Policy, class Work = WholeTiles,
-          class Output = TensorOutput<T>>
+          class Output = TensorOutput<T>, class TB = T>
 struct WarpSpecializedKernel : Policy {
+  static_assert(sizeof(T) == sizeof(TB));
   static constexpr int kMinBlocks = 1;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kTileM = Policy::kTileM;
   static constexpr int kTileN = Policy::kTileN;
-  static constexpr int kTileK = Policy::kTileK;
+  static constexpr int kTileK = Policy::kTileK * 2 / static_cast<int>(sizeof(T));  // 128 bytes
   static constexpr int kStages = Policy::kStages;
   static constexpr int kRowBlocks = Policy::kRowBlocks;
   // Work on the products of a batch says with each part which matrix of A, B and C it is of.
@@ -99,7 +103,7 @@ struct WarpSpecializedKernel : Policy {
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Policy::kClusterN, kBatched>;
   // MN-major tiles are whole panels of 64, of which the last may be read in part.
   static constexpr int kStageN = kMajorB == ptx::Major::kK ? kTileN : round_up(kTileN, 64);
-  using StageB = tile::OperandStage<T, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
+  using StageB = tile::OperandStage<TB, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
   static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
   using Position = tile::PipelinePosition<kStages>;
   using Element = typename OutputElement<Output, T>::Type;
@@ -122,7 +126,7 @@ struct WarpSpecializedKernel : Policy {
   };
   struct SharedStorage {
     SharedArray<T, kStages * StageA::kElements, 1024> a;
-    SharedArray<T, kStages * StageB::kElements, 1024> b;
+    SharedArray<TB, kStages * StageB::kElements, 1024> b;
     SharedArray<Element, Policy::kConsumers * 4 * Store::kElements, 1024> c;
     tile::Pipeline<kStages> pipeline;
   };
@@ -203,7 +207,7 @@ struct WarpSpecializedKernel : Policy {
     const int consumer = warp / 4;
     Position at;
     Store store{shared.c.pointer(warp * Store::kElements)};
-    float sum[kRowBlocks][kTileN / 2] = {};
+    ptx::WgmmaSum<T> sum[kRowBlocks][kTileN / 2] = {};
     for_each_part(g, [&](const Place& place, const auto& part) {
       [[maybe_unused]] auto held = [] {
         if constexpr (kHolds) {
@@ -239,6 +243,12 @@ struct WarpSpecializedKernel : Policy {
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
+    play_roles<WarpSpecializedKernel>(shared, g);
+  }
+
+  // Kernel's consume(): that of a kernel made from this one may be another.
+  template <class Kernel>
+  __device__ __forceinline__ static void play_roles(SharedStorage& shared, const Arguments& g) {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
     const auto warp =
         static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
@@ -258,7 +268,7 @@ struct WarpSpecializedKernel : Policy {
       }
     } else {
       ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();
-      consume(shared, g, warp - 4);
+      Kernel::consume(shared, g, warp - 4);
     }
     meet();  // others may still copy into this block's memory, or arrive at its barriers
   }
@@ -286,7 +296,7 @@ struct WarpSpecializedKernel : Policy {
   static void run(const Call& call, const tile::Raster& raster, int clusters, const Work& work,
                   Stream stream) {
     start({.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
-           .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
+           .b = StageB::tensor_map(call.b.as<const TB>(), call.n, call.k, call.b.leading),
            .c = Output::template of<Store>(call),
            .raster = raster,
            .work = work,
@@ -294,12 +304,13 @@ struct WarpSpecializedKernel : Policy {
            .n = static_cast<int>(call.n)},
           clusters, stream);
   }
+  template <class Kernel = WarpSpecializedKernel>
   static void start(const Arguments& arguments, int clusters, Stream stream) {
-    launch<WarpSpecializedKernel>({.blocks = clusters * Policy::kCluster,
-                                   .threads = Policy::kThreads,
-                                   .cluster = Policy::kCluster,
-                                   .cooperative = Work::kCooperative},
-                                  stream, arguments);
+    launch<Kernel>({.blocks = clusters * Policy::kCluster,
+                    .threads = Policy::kThreads,
+                    .cluster = Policy::kCluster,
+                    .cooperative = Work::kCooperative},
+                   stream, arguments);
   }
 };
 

@@ -9,13 +9,16 @@ namespace ws::gemm {
 // sum = A's rows times B's columns over `blocks` slices of K, from `at` on in the ring; A's rows
 // begin at the 64-row panel `panel`. release(stage) gives a stage back, by all threads. One group
 // of products stays in flight, so a stage goes back when those after it have been issued.
-template <class StageA, class StageB, class T, int kStages, int kRowBlocks, int kSums,
+template <class StageA, class StageB, class Sum, int kStages, int kRowBlocks, int kSums,
           class Release>
-__device__ __forceinline__ void multiply_stages(float (&sum)[kRowBlocks][kSums], const T* stages_a,
-                                                const T* stages_b,
+__device__ __forceinline__ void multiply_stages(Sum (&sum)[kRowBlocks][kSums],
+                                                const typename StageA::Element* stages_a,
+                                                const typename StageB::Element* stages_b,
                                                 tile::Pipeline<kStages>& pipeline,
                                                 tile::PipelinePosition<kStages>& at, int blocks,
                                                 int panel, Release&& release) {
+  using A = typename StageA::Element;
+  using B = typename StageB::Element;
   constexpr int kTileN = kSums * 2;
   // Whatever was done to the sums was done before the first product's fence.
 #pragma unroll
@@ -28,11 +31,11 @@ __device__ __forceinline__ void multiply_stages(float (&sum)[kRowBlocks][kSums],
     pipeline.wait(at);
     ptx::wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < 64; k += 16) {
+    for (int k = 0; k < StageA::kRow; k += StageA::kStep) {
 #pragma unroll
       for (int i = 0; i < kRowBlocks; ++i) {
         // The first product overwrites what was there.
-        ptx::wgmma_m64k16<kTileN, T, StageA::kMajor, StageB::kMajor>(
+        ptx::wgmma_32_bytes<kTileN, A, B, StageA::kMajor, StageB::kMajor>(
             sum[i], StageA::advance(a, panel + i, k), StageB::advance(b, 0, k), block > 0 || k > 0);
       }
     }

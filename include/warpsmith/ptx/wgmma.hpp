@@ -6,8 +6,9 @@
 //   wgmma_commit_group();
 //   wgmma_wait_group<0>(d);                        // now d may be read, and shared memory reused
 //
-// All threads of the warpgroup execute each of them with the same descriptors. tf32, fp8 and f16
-// accumulators would be further functions beside wgmma_m64k16.
+// All threads of the warpgroup execute each of them with the same descriptors. An instruction takes
+// 32 bytes of K: 16 elements of 16 bits, 32 of 8 (e4m3, e5m2, s8), 8 of tf32. f16 accumulators, and
+// A in registers of other types than 16 bits, would be further functions.
 #pragma once
 
 #include <type_traits>
@@ -27,8 +28,9 @@ enum class Major { kK, kMN };
 
 // ---- Descriptors -------------------------------------------------------------------------------
 
-// Where an operand lies. In units of 16-byte chunks, 8 elements each, its tile is made of atoms: 8
-// rows of one swizzle row (16, 32, 64 or 128 bytes). The two offsets lead from atom to atom:
+// Where an operand lies. In units of 16-byte chunks, 8 elements of 16 bits, its tile is made of
+// atoms: 8 rows of one swizzle row (16, 32, 64 or 128 bytes). The two offsets lead from atom to
+// atom:
 //
 // clang-format off
 //   major, swizzle      an atom is               leading_bytes: next ...   stride_bytes: next ...
@@ -38,8 +40,10 @@ enum class Major { kK, kMN };
 //   kMN, k32 to k128    8 k x 16, 32, 64 mn      16, 32, 64 mn             8 k
 // clang-format on
 //
-// `shared` starts at a multiple of swizzle_period; in K-major tiles wider than 16 elements of k,
-// the descriptor of the next 16 is wgmma_advance(descriptor, 32), for the swizzle acts on
+// Elements of 8 and of 32 bits, of which a chunk has 16 and 4, are K-major.
+//
+// `shared` starts at a multiple of swizzle_period; in K-major tiles wider than an instruction's 32
+// bytes of k, the descriptor of the next is wgmma_advance(descriptor, 32), for the swizzle acts on
 // addresses.
 __device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_t leading_bytes,
                                                      uint32_t stride_bytes, Swizzle swizzle) {
@@ -162,6 +166,40 @@ constexpr bool check_wgmma() {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
   return true;
 }
+
+template <class T>
+inline constexpr bool kIsFp8 = std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>;
+
+#ifdef WS_EMULATED
+template <class T>
+constexpr emulator::WgmmaElement wgmma_element() {
+  using enum emulator::WgmmaElement;
+  if (std::is_same_v<T, half>) return kF16;
+  if (std::is_same_v<T, bf16>) return kBf16;
+  if (std::is_same_v<T, float>) return kTf32;
+  if (std::is_same_v<T, e4m3>) return kE4m3;
+  if (std::is_same_v<T, e5m2>) return kE5m2;
+  static_assert(kIsFloat<T> || std::is_same_v<T, int8_t>);
+  return kS8;
+}
+
+// The model of a product of K-major operands in shared memory.
+template <class A, class B>
+void wgmma_k_major(int n, void* d, uint64_t a, uint64_t b, bool accumulate,
+                   std::source_location place) {
+  emulator::at(place);
+  emulator::wgmma_mma_async({.n = n,
+                             .a_element = wgmma_element<A>(),
+                             .b_element = wgmma_element<B>(),
+                             .a_mn_major = false,
+                             .b_mn_major = false,
+                             .a_registers = nullptr,
+                             .a = a,
+                             .b = b,
+                             .accumulate = accumulate,
+                             .d = d});
+}
+#endif
 }  // namespace detail
 
 // wgmma.mma_async.m64nNk16: D = A * B + D, or A * B where accumulate is false. A [64, 16] and B
@@ -176,7 +214,8 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], uint64_t a, uint
 #ifdef WS_EMULATED
   emulator::at(place);
   emulator::wgmma_mma_async({.n = N,
-                             .bf16 = std::is_same_v<T, bf16>,
+                             .a_element = detail::wgmma_element<T>(),
+                             .b_element = detail::wgmma_element<T>(),
                              .a_mn_major = kMajorA == Major::kMN,
                              .b_mn_major = kMajorB == Major::kMN,
                              .a_registers = nullptr,
@@ -204,7 +243,9 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], uint64_t a, uint
   }
   const uint64_t a_ = a;
   const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+f"
 #include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
 #undef WS_WGMMA_SHAPE
 #undef WS_WGMMA_ASM
 #endif
@@ -221,7 +262,8 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], const uint32_t (
 #ifdef WS_EMULATED
   emulator::at(place);
   emulator::wgmma_mma_async({.n = N,
-                             .bf16 = std::is_same_v<T, bf16>,
+                             .a_element = detail::wgmma_element<T>(),
+                             .b_element = detail::wgmma_element<T>(),
                              .a_mn_major = false,
                              .b_mn_major = kMajorB == Major::kMN,
                              .a_registers = a,
@@ -247,10 +289,128 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], const uint32_t (
     }                                                                         \
   }
   const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+f"
 #include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
 #undef WS_WGMMA_SHAPE
 #undef WS_WGMMA_ASM
 #endif
+}
+
+// ---- Products of other types: both operands in shared memory and K-major ------------------------
+
+// An accumulator of elements T.
+template <class T>
+using WgmmaSum = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
+
+#ifndef WS_EMULATED
+#define WS_WGMMA_ASM(n, types, text, a, b, scale, factors, ...)                                    \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale                                           \
+               ", 0;\n"                                                                            \
+               "wgmma.mma_async.sync.aligned.m64n" #n types " {" text "}, " a ", " b ", p" factors \
+               ";\n}"                                                                              \
+               : __VA_ARGS__                                                                       \
+               : "l"(a_), "l"(b_), "r"(static_cast<int>(accumulate)))
+#endif
+
+// wgmma.mma_async.m64nNk32 of e4m3 and e5m2, each operand its own, to f32. Fragments of D as above.
+//
+// An H200 adds up products of 8 bits with fewer bits than f32 has: it aligns those of an
+// instruction and the accumulator to the largest exponent and keeps some 14 bits (the emulator:
+// all of f32's). Sums of many products are therefore best added up in registers now and then.
+template <int N, class A, class B>
+  requires(detail::kIsFp8<A> && detail::kIsFp8<B>)
+__device__ __forceinline__ void wgmma_m64k32(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                             bool accumulate WS_AND_PLACE) {
+  static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma takes N = 8, 16, ... 256");
+#ifdef WS_EMULATED
+  detail::wgmma_k_major<A, B>(N, d, a, b, accumulate, place);
+#else
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)                     \
+  if constexpr (N == n) {                                                            \
+    if constexpr (std::is_same_v<A, e4m3> && std::is_same_v<B, e4m3>) {              \
+      WS_WGMMA_ASM(n, "k32.f32.e4m3.e4m3", text, o0, o1, o2, ", 1, 1", __VA_ARGS__); \
+    } else if constexpr (std::is_same_v<A, e4m3>) {                                  \
+      WS_WGMMA_ASM(n, "k32.f32.e4m3.e5m2", text, o0, o1, o2, ", 1, 1", __VA_ARGS__); \
+    } else if constexpr (std::is_same_v<B, e4m3>) {                                  \
+      WS_WGMMA_ASM(n, "k32.f32.e5m2.e4m3", text, o0, o1, o2, ", 1, 1", __VA_ARGS__); \
+    } else {                                                                         \
+      WS_WGMMA_ASM(n, "k32.f32.e5m2.e5m2", text, o0, o1, o2, ", 1, 1", __VA_ARGS__); \
+    }                                                                                \
+  }
+  const uint64_t a_ = a;
+  const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+f"
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
+#undef WS_WGMMA_SHAPE
+#endif
+}
+
+// The same of s8 to s32, which wraps.
+template <int N, class A, class B>
+  requires(std::is_same_v<A, int8_t> && std::is_same_v<B, int8_t>)
+__device__ __forceinline__ void wgmma_m64k32(int32_t (&d)[N / 2], uint64_t a, uint64_t b,
+                                             bool accumulate WS_AND_PLACE) {
+  static_assert(N == 8 || N == 24 || (N % 16 == 0 && N >= 16 && N <= 256),
+                "wgmma of s8 takes N = 8, 16, 24, 32, 48, 64, ... 256");
+#ifdef WS_EMULATED
+  detail::wgmma_k_major<A, B>(N, d, a, b, accumulate, place);
+#else
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)         \
+  if constexpr (N == n) {                                                \
+    WS_WGMMA_ASM(n, "k32.s32.s8.s8", text, o0, o1, o2, "", __VA_ARGS__); \
+  }
+  const uint64_t a_ = a;
+  const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+r"
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
+#undef WS_WGMMA_SHAPE
+#endif
+}
+
+// wgmma.mma_async.m64nNk8 of tf32 to f32: operands are f32 in memory, of whose 23 bits of mantissa
+// the tensor core reads the upper 10: it cuts them off, where a conversion before would round.
+template <int N>
+__device__ __forceinline__ void wgmma_m64k8(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                            bool accumulate WS_AND_PLACE) {
+  static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma takes N = 8, 16, ... 256");
+#ifdef WS_EMULATED
+  detail::wgmma_k_major<float, float>(N, d, a, b, accumulate, place);
+#else
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)                  \
+  if constexpr (N == n) {                                                         \
+    WS_WGMMA_ASM(n, "k8.f32.tf32.tf32", text, o0, o1, o2, ", 1, 1", __VA_ARGS__); \
+  }
+  const uint64_t a_ = a;
+  const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+f"
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
+#undef WS_WGMMA_SHAPE
+#endif
+}
+
+#ifndef WS_EMULATED
+#undef WS_WGMMA_ASM
+#endif
+
+// The one of them that takes elements of A and B: 32 bytes of K.
+template <int N, class A, class B, Major kMajorA, Major kMajorB>
+__device__ __forceinline__ void wgmma_32_bytes(WgmmaSum<A> (&d)[N / 2], uint64_t a, uint64_t b,
+                                               bool accumulate WS_AND_PLACE) {
+  if constexpr (sizeof(A) == 2) {
+    static_assert(std::is_same_v<A, B>);
+    wgmma_m64k16<N, A, kMajorA, kMajorB>(d, a, b, accumulate WS_PASS_AND_PLACE);
+  } else {
+    static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "K-major alone");
+    if constexpr (sizeof(A) == 1) {
+      wgmma_m64k32<N, A, B>(d, a, b, accumulate WS_PASS_AND_PLACE);
+    } else {
+      wgmma_m64k8<N>(d, a, b, accumulate WS_PASS_AND_PLACE);
+    }
+  }
 }
 
 }  // namespace ws::ptx

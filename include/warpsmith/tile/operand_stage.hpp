@@ -2,8 +2,9 @@
 // that reads it: rows of 128 bytes, swizzled, in groups of eight.
 //
 // The tile is kOuter rows of A or columns of B (outer) by kK of the inner dimension. K-major, a row
-// of 128 bytes is 64 of K, and the rows count the outer dimension. MN-major, a row is 64 of the
-// outer dimension and the rows count K; such panels of 64 lie one after the other.
+// of 128 bytes is 64 of K (of 8 bits 128, of 32 bits 32), and the rows count the outer dimension.
+// MN-major, which only 16-bit elements can be, a row is 64 of the outer dimension and the rows
+// count K; such panels of 64 lie one after the other.
 #pragma once
 
 #include "warpsmith/ptx/tensor.hpp"
@@ -16,21 +17,25 @@ namespace ws::tile {
 // kBatched: of one of several matrices.
 template <class T, ptx::Major kContiguous, int kOuter, int kK, int kSharers, bool kBatched = false>
 struct OperandStage {
-  static_assert(sizeof(T) == 2 && kK == 64, "a swizzle row is 64 elements of 16 bits");
+  using Element = T;
   static constexpr ptx::Major kMajor = kContiguous;
   static constexpr bool kKMajor = kMajor == ptx::Major::kK;
+  static constexpr int kRow = 128 / static_cast<int>(sizeof(T));  // elements of a swizzle row
+  static constexpr int kStep = kRow / 4;                          // K of one wgmma: 32 bytes
+  static_assert(kK == kRow, "a swizzle row of K");
+  static_assert(sizeof(T) == 2 || kKMajor, "wgmma reads 8 and 32 bits K-major");
   static constexpr int kPanels = kOuter / 64;
   static_assert(kKMajor || kOuter % 64 == 0, "MN-major tiles are panels of 64");
 
   static constexpr int kElements = kOuter * kK;
-  static constexpr int kPanelElements = 64 * 64;
+  static constexpr int kPanelElements = 64 * kRow;
   // A share is some rows of a K-major tile, or some panels; where they do not divide, some of K of
   // all.
   static constexpr bool kShareOfK = !kKMajor && kPanels % kSharers != 0;
   static constexpr int kBoxRows = kKMajor ? kOuter / kSharers : kShareOfK ? kK / kSharers : kK;
   static constexpr int kBoxes = kKMajor ? 1 : kShareOfK ? kPanels : kPanels / kSharers;
   static_assert(kBoxRows % 8 == 0 && kBoxRows <= 256, "whole swizzle patterns, one tensor copy");
-  static_assert(kBoxes * kBoxRows * 64 * kSharers == kElements, "the shares make up the tile");
+  static_assert(kBoxes * kBoxRows * kRow * kSharers == kElements, "the shares make up the tile");
 
   // Which share this block loads, and the blocks that it is for: first_rank, first_rank + rank_step
   // ...
@@ -52,7 +57,7 @@ struct OperandStage {
     for (int box = 0; box < kBoxes; ++box) {
       const int panel = kShareOfK ? box : sharing.share * kBoxes + box;
       const int row = kKMajor || kShareOfK ? sharing.share * kBoxRows : 0;
-      T* const to = stage + (kKMajor ? 0 : panel * kPanelElements) + row * 64;
+      T* const to = stage + (kKMajor ? 0 : panel * kPanelElements) + row * kRow;
       const int x = kKMajor ? k : outer + panel * 64;
       const int y = kKMajor ? outer + row : k + row;
       if constexpr (kBatched && kSharers == 1) {
@@ -72,13 +77,13 @@ struct OperandStage {
   // Of the matrix that `load` reads: `outer` by `k`, runs `leading` elements apart.
   static ptx::TensorMap tensor_map(const T* data, int64_t outer, int64_t k, int64_t leading) {
     return ptx::make_tensor_map_2d(data, kKMajor ? outer : k, kKMajor ? k : outer, leading,
-                                   kBoxRows, 64, ptx::Swizzle::k128);
+                                   kBoxRows, kRow, ptx::Swizzle::k128);
   }
   static ptx::TensorMap tensor_map(const T* data, const ptx::MatrixBatch& batch, int64_t outer,
                                    int64_t k, int64_t leading) {
     static_assert(kBatched);
     return ptx::make_tensor_map_3d(data, batch, kKMajor ? outer : k, kKMajor ? k : outer, leading,
-                                   kBoxRows, 64, ptx::Swizzle::k128);
+                                   kBoxRows, kRow, ptx::Swizzle::k128);
   }
 
   __device__ __forceinline__ static uint64_t descriptor(const T* stage) {

@@ -1,6 +1,6 @@
 // From the accumulators of wgmma to global memory: each warp alone rounds, stages its 16 rows in
-// swizzled shared memory (stmatrix; of f32, which is not rounded, stores of pairs) and lets the
-// copy engine write them, or add them to what is there, while it goes on.
+// swizzled shared memory (stmatrix; words as they are, in pairs) and lets the copy engine write
+// them, or add them to what is there, while it goes on.
 #pragma once
 
 #include <type_traits>
@@ -26,16 +26,16 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
 }
 
 // A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64 elements or 32,
-// of f32 32 or 16. kBatched: for several matrices.
+// of 32 bits 32 or 16. kBatched: for several matrices.
 template <class T, int kBuffers, int kWidth = 64, bool kBatched = false>
 struct WarpStore {
+  using Sum = std::conditional_t<std::is_integral_v<T>, T, float>;
   static constexpr int kRows = 16;
   static constexpr int kColumns = kWidth;
   static constexpr int kRowBytes = kWidth * static_cast<int>(sizeof(T));
-  static_assert((sizeof(T) == 2 || std::is_same_v<T, float>) &&
-                (kRowBytes == 128 || kRowBytes == 64));
+  static_assert((sizeof(T) == 2 || sizeof(T) == 4) && (kRowBytes == 128 || kRowBytes == 64));
   static constexpr auto kSwizzle = kRowBytes == 128 ? ptx::Swizzle::k128 : ptx::Swizzle::k64;
-  static constexpr int kChunk = 16 / sizeof(T);  // elements that the swizzle moves together
+  static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));  // elements the swizzle moves
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
 
@@ -54,8 +54,7 @@ struct WarpStore {
   // Rounds the warp's 16 rows of kColumns columns of wgmma's accumulators, kColumns / 2 of a lane,
   // and stores them at (row, column) of the map's matrix, of several the `matrix`-th. The store is
   // under way when this returns.
-  __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column,
-                                      const float* d,
+  __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column, const Sum* d,
                                       [[maybe_unused]] int matrix = 0 WS_AND_PLACE) {
     stage_and(d, [&](const T* staged) {
       if constexpr (kBatched) {
@@ -78,7 +77,7 @@ struct WarpStore {
   // The same to any place in memory, by the lanes: rows of `columns` elements, `leading` apart,
   // that start anywhere.
   __device__ __forceinline__ void write(T* to, int64_t leading, int rows, int columns,
-                                        const float* d WS_AND_PLACE) const {
+                                        const Sum* d WS_AND_PLACE) const {
     const int lane = lane_index();
     stage(buffers, d WS_PASS_AND_PLACE);
     ptx::syncwarp();
@@ -110,7 +109,7 @@ struct WarpStore {
  private:
   // Stages the rows in the next buffer; then one lane calls issue(staged), whose copy is a group.
   template <class Issue>
-  __device__ __forceinline__ void stage_and(const float* d, Issue&& issue WS_AND_PLACE) {
+  __device__ __forceinline__ void stage_and(const Sum* d, Issue&& issue WS_AND_PLACE) {
     const int lane = lane_index();
     T* const staged = buffers + buffer * kBufferElements;
     // The copy engine still reads all buffers but the oldest.
@@ -126,17 +125,17 @@ struct WarpStore {
     buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
   }
 
-  __device__ __forceinline__ static void stage(T* staged, const float* d WS_AND_PLACE) {
+  __device__ __forceinline__ static void stage(T* staged, const Sum* d WS_AND_PLACE) {
     const int lane = lane_index();
-    if constexpr (std::is_same_v<T, float>) {
-      const SharedSpan<float> rows{staged, kBufferElements};
+    if constexpr (sizeof(T) == 4) {
+      const SharedSpan<T> to{staged, kBufferElements};
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; i += 2) {  // pairs of two rows, 8 columns apart
-        const auto chunk =
-            ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(lane / 4 + i / 2 % 2 * 8),
-                                          static_cast<uint32_t>(i / 4 * 2 + lane % 4 / 2));
-        rows.template store<2>(chunk / sizeof(float) + lane % 2 * 2,
-                               Vec<float, 2>{d[i], d[i + 1]} WS_PASS_AND_PLACE);
+      for (int i = 0; i < kColumns / 2; i += 2) {  // pairs: of a row, of the row 8 below it, ...
+        const auto row = static_cast<uint32_t>(lane / 4 + i / 2 % 2 * 8);
+        const auto column = static_cast<uint32_t>(i / 4 * 8 + lane % 4 * 2);
+        const uint32_t chunk = ptx::swizzled_chunk<kSwizzle>(row, column / kChunk);
+        to.template store<2>(chunk / sizeof(T) + column % kChunk,
+                             Vec<T, 2>{d[i], d[i + 1]} WS_PASS_AND_PLACE);
       }
     } else {
 #pragma unroll
