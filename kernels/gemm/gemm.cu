@@ -44,20 +44,22 @@ extern const Rung kRealigned;
 extern const Rung kThin;
 extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedWgmma;
+extern const Rung kWgmmaTf32;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Gemm>(), operation_of<Bmm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kAnyLayout,       &kSlicedK,          &kRegisterTile,    &kConflictFree,
-    &kDoubleBuffer,   &kAsyncCopy,       &kWarpTile,         &kCopyEngine,      &kWideLoad,
-    &kAsyncConvert,   &kAccF16,          &kWmmaNaive,        &kWmmaShared,      &kWmmaTile,
-    &kWmmaStages,     &kWmmaTall,        &kMmaNaive,         &kMmaTile,         &kMmaLdmatrix,
-    &kMmaStages,      &kMmaSwizzle,      &kMmaBands,         &kMmaAccF16,       &kMmaPipeline,
-    &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles,       &kWgmmaWide,       &kWgmmaPersistent,
-    &kWgmmaMulticast, &kWarpSpecialized, &kSplitK,           &kStreamK,         &kRealigned,
-    &kThin,           &kBatchedNaive,    &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,
+    &kNaive,          &kAnyLayout,       &kSlicedK,      &kRegisterTile,     &kConflictFree,
+    &kDoubleBuffer,   &kAsyncCopy,       &kWarpTile,     &kCopyEngine,       &kWideLoad,
+    &kAsyncConvert,   &kAccF16,          &kWmmaNaive,    &kWmmaShared,       &kWmmaTile,
+    &kWmmaStages,     &kWmmaTall,        &kMmaNaive,     &kMmaTile,          &kMmaLdmatrix,
+    &kMmaStages,      &kMmaSwizzle,      &kMmaBands,     &kMmaAccF16,        &kMmaPipeline,
+    &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent,
+    &kWgmmaMulticast, &kWarpSpecialized, &kSplitK,       &kStreamK,          &kRealigned,
+    &kThin,           &kWgmmaTf32,       &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,
+    &kBatchedWgmma,
 };
 
 }  // namespace
@@ -67,7 +69,9 @@ constexpr const Rung* kRungs[] = {
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kSimt[] = {&kThin,     &kCopyEngine, &kDoubleBuffer,
                                           &kWarpTile, &kNaive,      &kAnyLayout};
-  if (call.dtype == DType::kF32) return kSimt;
+  static constexpr const Rung* kTf32[] = {&kThin,     &kWgmmaTf32, &kCopyEngine, &kDoubleBuffer,
+                                          &kWarpTile, &kNaive,     &kAnyLayout};
+  if (call.dtype == DType::kF32) return call.tf32 ? std::span<const Rung* const>(kTf32) : kSimt;
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};
   static constexpr const Rung* kSplit[] = {&kSplitK, WS_OTHERS};

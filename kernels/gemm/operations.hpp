@@ -43,6 +43,7 @@ struct Call {
   Matrix a;
   Matrix b;
   Matrix c;
+  bool tf32 = false;  // f32 may be multiplied as tf32
 };
 
 // One call of `batch` products; the matrices are the first's.

@@ -61,7 +61,8 @@ Call transposed(const Call& call) {
           .k = call.k,
           .a = turned(call.b),
           .b = turned(call.a),
-          .c = turned(call.c)};
+          .c = turned(call.c),
+          .tf32 = call.tf32};
 }
 
 Call Gemm::call(const Problem& problem) {

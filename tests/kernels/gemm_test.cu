@@ -2,7 +2,9 @@
 // torch leaves them, and the words of refusals.
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
+#include <memory>
 #include <random>
 
 #include "catalogue/catalogue.hpp"
@@ -19,6 +21,7 @@
 #include "kernels/gemm/34_stream_k.cuh"
 #include "kernels/gemm/35_realigned.cuh"
 #include "kernels/gemm/39_batched_wgmma.cuh"
+#include "kernels/gemm/40_wgmma_tf32.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -125,6 +128,52 @@ TEST(WarpSpecialized, MiddleTile) {
 TEST(WarpSpecialized, SmallTileAlone) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>(264, 200, 136);
+}
+
+// Numbers that tf32 holds: then it is as near as f32.
+void cut_to_tf32(Problem& problem) {
+  for (int i = 0; i < 2; ++i) {
+    const Tensor& tensor = problem.tensor(i);
+    for (int64_t at = 0; at < tensor.elements(); ++at) {
+      float& element = tensor.as<float>()[offset_of(tensor, at)];
+      element = std::bit_cast<float>(std::bit_cast<uint32_t>(element) & 0xFFFFE000U);
+    }
+  }
+}
+
+TEST(WgmmaTf32, EveryLayout) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const Gemm::Layout layout : kAllLayouts) {
+    Instance<float> instance(shape(140, 264, 100, layout, 4));
+    cut_to_tf32(instance.problem());
+    Call call = Gemm::call(instance.problem());
+    Why nobody_asks;
+    EXPECT_FALSE(WgmmaTf32::supports(call, nobody_asks));
+    call.tf32 = true;
+    EXPECT_TRUE(WgmmaTf32::supports(call, nobody_asks));
+    test::Buffer<std::byte> workspace(WgmmaTf32::workspace(call).bytes + 256);
+    void* place = workspace.data();
+    size_t space = workspace.size();
+    WgmmaTf32::run(call, {nullptr, std::align(256, space - 256, place, space)});
+    runtime::synchronize_device();
+    instance.expect_right();
+  }
+}
+
+TEST(WgmmaTf32, EitherTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    Instance<float> instance(shape(264, 264, 72, kNt, 4));
+    cut_to_tf32(instance.problem());
+    const Call call = Gemm::call(instance.problem());
+    constexpr Contiguous kColumns = Contiguous::kColumns;
+    WarpSpecializedKernel<float, kColumns, Contiguous::kRows, WgmmaBig>::run(call, 4, nullptr);
+    runtime::synchronize_device();
+    instance.expect_right();
+    WarpSpecializedKernel<float, kColumns, Contiguous::kRows, Wgmma128>::run(call, 4, nullptr);
+    runtime::synchronize_device();
+    instance.expect_right();
+  });
 }
 
 TEST(WarpSpecialized, SharedTiles) {

@@ -1,0 +1,13 @@
+#include "kernels/gemm/40_wgmma_tf32.cuh"
+
+namespace ws::gemm {
+
+extern const Rung kWgmmaTf32;
+constinit const Rung kWgmmaTf32 = rung_of<WgmmaTf32, DTypes{DType::kF32}, Gemm>({
+    .name = "wgmma_tf32",
+    .from = "warp_specialized",
+    .idea = "f32 as tf32 on the tensor cores; operands that are not K-major are transposed first",
+    .arch = Arch::kSm90a,
+});
+
+}  // namespace ws::gemm
