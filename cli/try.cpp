@@ -144,7 +144,11 @@ std::string template_of(const Operation& operation) {
     head += "//\n// Or, with every attribute, and null for a tensor that a call does not have:\n" +
             wrapped(full.text(), "//   ") + "\n" + arguments_text(full, &signature);
   }
-  return head + "#include <cuda_runtime.h>\n\n#include <cmath>\n#include <cstdint>\n\n" + body;
+  std::string includes;
+  if (body.find("__nv_bfloat16") != std::string::npos) includes += "#include <cuda_bf16.h>\n";
+  if (body.find("__nv_fp8") != std::string::npos) includes += "#include <cuda_fp8.h>\n";
+  includes += "#include <cuda_runtime.h>\n";
+  return head + includes + "\n#include <cmath>\n#include <cstdint>\n\n" + body;
 }
 
 // ---- One try ------------------------------------------------------------------------------------

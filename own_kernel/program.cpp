@@ -29,16 +29,19 @@ std::string_view driver_text() {
 std::string source_of(const fs::path& file, const Operation& operation,
                       std::span<const std::pair<DType, Form>> entries) {
   std::string calls;
+  // Compiled where it is needed: a header costs time.
+  std::string fp8;
   for (const auto& [dtype, form] : entries) {
     std::string types;
     const Signature signature(operation, dtype, form);
     for (const Argument& argument : signature.arguments()) {
       types += ", " + argument.type;
+      if (argument.type.find("__nv_fp8") != std::string::npos) fp8 = "#include <cuda_fp8.h>\n";
     }
     calls += fmt::format("      warpsmith_driver::entry<WarpsmithTheirs{}>(),\n", types);
   }
   return fmt::format(
-      "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n#include <cuda_runtime.h>\n"
+      "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n{}#include <cuda_runtime.h>\n"
       "#include <cstdint>\n"
       "#define main main_of_the_file\n"
       "#include \"{}\"\n"
@@ -53,7 +56,7 @@ std::string source_of(const fs::path& file, const Operation& operation,
       "int main(int, char** arguments) {{\n"
       "  return warpsmith_driver::make_calls({{\n{}  }}, arguments[1], arguments[2]);\n"
       "}}\n",
-      file.string(), driver_text(), operation.name, operation.name, calls);
+      fp8, file.string(), driver_text(), operation.name, operation.name, calls);
 }
 
 fs::path new_folder() {

@@ -8,7 +8,7 @@
 namespace ws::own_kernel {
 namespace {
 
-// As CUDA's headers call it; none where that takes a header that few know.
+// As CUDA's headers call it.
 std::string_view type_of(DType dtype) {
   switch (dtype) {
     case DType::kF64: return "double";
@@ -20,8 +20,8 @@ std::string_view type_of(DType dtype) {
     case DType::kI8: return "int8_t";
     case DType::kU8: return "uint8_t";
     case DType::kBool: return "bool";
-    case DType::kE4m3:
-    case DType::kE5m2: return {};
+    case DType::kE4m3: return "__nv_fp8_e4m3";
+    case DType::kE5m2: return "__nv_fp8_e5m2";
   }
   return {};
 }
@@ -182,11 +182,13 @@ bool has_full_form(const Operation& operation) {
 }
 
 DTypes dtypes_of(const Operation& operation) {
-  DTypes dtypes;
+  // Those of fp8 take a header that few know: where there are others, they will do.
+  constexpr DTypes kFp8 = {DType::kE4m3, DType::kE5m2};
+  DTypes others;
   for (const DType dtype : kAllDTypes) {
-    if (operation.dtypes.has(dtype) && !type_of(dtype).empty()) dtypes = dtypes | DTypes{dtype};
+    if (operation.dtypes.has(dtype) && !kFp8.has(dtype)) others = others | DTypes{dtype};
   }
-  return dtypes;
+  return others.empty() ? operation.dtypes : others;
 }
 
 }  // namespace ws::own_kernel

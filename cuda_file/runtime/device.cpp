@@ -18,6 +18,7 @@
 #include "emulator/profile.hpp"
 #include "emulator/scheduler.hpp"
 #include "warpsmith/ptx/convert.hpp"
+#include "warpsmith/types.hpp"
 
 namespace ws::cuda_file {
 namespace {
@@ -283,12 +284,16 @@ void end_atomic(void* address, size_t bytes, bool changed) {
   emulator::acquire_observed();
 }
 
-// ---- 16 bits ------------------------------------------------------------------------------------
+// ---- 16 and 8 bits ------------------------------------------------------------------------------
 
 float float_of_half(unsigned short bits) { return ptx::cvt_f32_f16(bits); }
 unsigned short half_of_float(float value) { return ptx::cvt_rn_f16_f32(value); }
 float float_of_bfloat16(unsigned short bits) { return ptx::cvt_f32_bf16(bits); }
 unsigned short bfloat16_of_float(float value) { return ptx::cvt_rn_bf16_f32(value); }
+float float_of_e4m3(unsigned char bits) { return ptx::cvt_f32_e4m3(bits); }
+unsigned char e4m3_of_float(float value) { return e4m3(value).bits; }
+float float_of_e5m2(unsigned char bits) { return ptx::cvt_f32_e5m2(bits); }
+unsigned char e5m2_of_float(float value) { return e5m2(value).bits; }
 
 // ---- Where a pointer points to -----------------------------------------------------------------
 

@@ -11,6 +11,10 @@ namespace ws::cuda_file::device {
 [[gnu::const]] unsigned short half_of_float(float value);
 [[gnu::const]] float float_of_bfloat16(unsigned short bits);
 [[gnu::const]] unsigned short bfloat16_of_float(float value);
+[[gnu::const]] float float_of_e4m3(unsigned char bits);
+[[gnu::const]] unsigned char e4m3_of_float(float value);
+[[gnu::const]] float float_of_e5m2(unsigned char bits);
+[[gnu::const]] unsigned char e5m2_of_float(float value);
 }  // namespace ws::cuda_file::device
 
 // NOLINTBEGIN
