@@ -20,6 +20,9 @@ extern const Family kFamily;
 namespace linear {
 extern const Family kFamily;
 }
+namespace scaled_gemm {
+extern const Family kFamily;
+}
 namespace norm {
 extern const Family kFamily;
 }
@@ -29,8 +32,8 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily,   &linear::kFamily,
-      &gemv::kFamily,        &norm::kFamily,    &reduce::kFamily,
+      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily, &linear::kFamily,
+      &scaled_gemm::kFamily, &gemv::kFamily,    &norm::kFamily, &reduce::kFamily,
   };
   return kFamilies;
 }
