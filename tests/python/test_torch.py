@@ -56,21 +56,33 @@ def weights_for(results: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def make_finite(call: Call) -> None:
-    """Replaces the infinities and NaNs that some inputs are planted with."""
+    """Replaces the infinities and NaNs that some inputs are planted with, none of 8 bits."""
     call.inputs = [
-        x.nan_to_num(0, 1, -1) if x is not None and x.is_floating_point() else x
+        x.nan_to_num(0, 1, -1)
+        if x is not None and x.is_floating_point() and x.dtype.itemsize > 1
+        else x
         for x in call.inputs
     ]
+
+
+def checks_of(call: Call) -> tuple[str, ...]:
+    """opcheck's tests; that of the schema computes with inputs, which torch cannot of 8 bits."""
+    narrow = any(x.dtype.itemsize == 1 for x in floats_of(call.inputs))
+    others = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    return others if narrow else ("test_schema", *others)
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_opcheck(operation: Operation, device: str) -> None:
     for call in calls_with(operation, device)[:2]:
         make_finite(call)  # opcheck takes a NaN for a difference
-        torch.library.opcheck(operator(operation), tuple(call.fresh()), call.attributes)
+        tests = checks_of(call)
+        torch.library.opcheck(
+            operator(operation), tuple(call.fresh()), call.attributes, test_utils=tests
+        )
         if operation.gradient:
             inputs = tuple(requiring_gradients(call.fresh()))
-            torch.library.opcheck(operator(operation), inputs, call.attributes)
+            torch.library.opcheck(operator(operation), inputs, call.attributes, test_utils=tests)
 
 
 @pytest.mark.parametrize("operation", MAKING)
@@ -82,7 +94,12 @@ def test_opcheck_of_out(operation: Operation, device: str) -> None:
         for name, layout in call.written
         if name in operation.outputs
     }
-    torch.library.opcheck(operator(operation, "_out"), tuple(call.fresh()), call.attributes | outs)
+    torch.library.opcheck(
+        operator(operation, "_out"),
+        tuple(call.fresh()),
+        call.attributes | outs,
+        test_utils=checks_of(call),
+    )
 
 
 @pytest.mark.parametrize("operation", DIFFERENTIABLE)
