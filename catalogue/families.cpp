@@ -14,6 +14,9 @@ extern const Family kFamily;
 namespace gemm {
 extern const Family kFamily;
 }
+namespace grouped_gemm {
+extern const Family kFamily;
+}
 namespace gemv {
 extern const Family kFamily;
 }
@@ -32,8 +35,9 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily, &softmax::kFamily, &gemm::kFamily, &linear::kFamily,
-      &scaled_gemm::kFamily, &gemv::kFamily,    &norm::kFamily, &reduce::kFamily,
+      &elementwise::kFamily, &softmax::kFamily,      &gemm::kFamily,
+      &linear::kFamily,      &grouped_gemm::kFamily, &scaled_gemm::kFamily,
+      &gemv::kFamily,        &norm::kFamily,         &reduce::kFamily,
   };
   return kFamilies;
 }

@@ -25,6 +25,7 @@ struct DeviceErrorRecord {
   const char* tensor = nullptr;
   int64_t position = 0;
   int64_t value = 0;
+  int64_t least = 0;
   int64_t limit = 0;
 };
 
@@ -37,8 +38,8 @@ std::optional<std::string> take_device_error();
 // The same, thrown as ws::InvalidArgument.
 void raise_device_error();
 
-// Whether indices lie in [0, limit). Made on the host, used by kernels. The names are of static
-// storage: the device keeps their addresses and never reads them.
+// Whether indices lie in [0, limit), or from a larger least one on. Made on the host, used by
+// kernels. The names are of static storage: the device keeps their addresses and never reads them.
 class IndexCheck {
  public:
   IndexCheck() = default;
@@ -47,19 +48,21 @@ class IndexCheck {
 
 #if WS_DEVICE_CODE
   // False where it does not, which is reported; `position` is the index's place in its tensor.
-  __device__ __forceinline__ bool operator()(int64_t index, int64_t position) const {
-    if (index >= 0 && index < limit_) return true;
-    report(index, position);
+  __device__ __forceinline__ bool operator()(int64_t index, int64_t position,
+                                             int64_t least = 0) const {
+    if (index >= least && index < limit_) return true;
+    report(index, position, least);
     return false;
   }
 
  private:
-  __device__ void report(int64_t index, int64_t position) const {
+  __device__ void report(int64_t index, int64_t position, int64_t least) const {
     if (ptx::atom_global_cas(&record_->claimed, 0U, 1U) != 0) return;
     record_->rung = rung_;
     record_->tensor = tensor_;
     record_->position = position;
     record_->value = index;
+    record_->least = least;
     record_->limit = limit_;
     ptx::fence_acq_rel<ptx::Scope::kSystem>();
     ptx::atom_global_exch(&record_->complete, 1U);

@@ -2,6 +2,12 @@
 
 namespace ws::gemm {
 
+void WarpTile::run(const Call& call, const Context& context) {
+  with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
+    WarpTileKernel<kA, kB, WarpTileShape>::run(call, context.stream);
+  });
+}
+
 extern const Rung kWarpTile;
 constinit const Rung kWarpTile = rung_of<WarpTile, DTypes{DType::kF32}, Gemm>({
     .name = "warp_tile",

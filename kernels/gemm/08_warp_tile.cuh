@@ -85,11 +85,7 @@ struct WarpTileKernel : Policy {
 
 struct WarpTile {
   static bool supports(const Call& call, Why& why) { return runs_supported(call, why); }
-  static void run(const Call& call, const Context& context) {
-    with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
-      WarpTileKernel<kA, kB, WarpTileShape>::run(call, context.stream);
-    });
-  }
+  static void run(const Call& call, const Context& context);
 };
 
 }  // namespace ws::gemm

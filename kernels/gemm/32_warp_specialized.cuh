@@ -97,6 +97,11 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kRowBlocks = Policy::kRowBlocks;
   // Work on the products of a batch says with each part which matrix of A, B and C it is of.
   static constexpr bool kBatched = requires { Work::kBatched; };
+  // Work on groups of rows says where a part's group begins, from where its tiles count, and how
+  // many tiles high it is; C is then stored with the part at hand.
+  static constexpr bool kRowGroups = requires { Work::kRowGroups; };
+  // Work on groups of K says where a part begins along K, and how much of its last slice is its.
+  static constexpr bool kDepthGroups = requires { Work::kDepthGroups; };
   static constexpr ptx::Major kMajorA =
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
   static constexpr ptx::Major kMajorB = kB == Contiguous::kRows ? ptx::Major::kK : ptx::Major::kMN;
@@ -105,6 +110,10 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kStageN = kMajorB == ptx::Major::kK ? kTileN : round_up(kTileN, 64);
   using StageB = tile::OperandStage<TB, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
   static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
+  // Who refills a stage sees what consumers did to it: nothing, but where they clear what is not
+  // their group's, and then in other blocks too.
+  static constexpr ptx::Scope kReuse =
+      kDepthGroups && Policy::kCluster > 1 ? ptx::Scope::kCluster : ptx::Scope::kCta;
   using Position = tile::PipelinePosition<kStages>;
   using Element = typename OutputElement<Output, T>::Type;
   static constexpr int kStoreColumns =
@@ -147,6 +156,28 @@ struct WarpSpecializedKernel : Policy {
     }
   }
 
+  template <class Part>
+  __device__ __forceinline__ static tile::TileIndex tile_of(const tile::Raster& raster,
+                                                            const Part& part) {
+    if constexpr (kRowGroups) {
+      return tile::Raster{part.tiles_m, raster.tiles_n, raster.group}.at(part.tile);
+    } else {
+      return raster.at(part.tile);
+    }
+  }
+  // Groups begin at any row: there is no place further up for the last one's pieces.
+  __device__ __forceinline__ static int from_row_of(int row, int m) {
+    return kRowGroups ? row : tile::pulled_in(row, kTileM, m, Store::kRows);
+  }
+  template <class Part>
+  __device__ __forceinline__ static int k_of(const Part& part, int block) {
+    if constexpr (kDepthGroups) {
+      return part.first_k + block * kTileK;
+    } else {
+      return block * kTileK;
+    }
+  }
+
   // Walks this block's parts of the output: f(place, part).
   template <class F>
   __device__ __forceinline__ static void for_each_part(const Arguments& g, F&& f) {
@@ -154,12 +185,13 @@ struct WarpSpecializedKernel : Policy {
     const auto clusters = static_cast<int>(grid_blocks()) / Policy::kCluster;
     const auto cluster = static_cast<int>(block_index()) / Policy::kCluster;
     g.work.for_each(cluster, clusters, [&](const auto& part) {
-      const tile::TileIndex at = g.raster.at(part.tile);
-      const int row = (at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM;
+      const tile::TileIndex at = tile_of(g.raster, part);
+      int row = (at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM;
+      if constexpr (kRowGroups) row += part.first_row;
       const int column = (at.n * Policy::kClusterN + rank / Policy::kClusterM) * kOutputN;
       f(Place{.row = row,
               .column = column,
-              .from_row = tile::pulled_in(row, kTileM, g.m, Store::kRows),
+              .from_row = from_row_of(row, g.m),
               .from_column = tile::pulled_in(column, kOutputN, g.n, Store::kColumns)},
         part);
     });
@@ -178,26 +210,49 @@ struct WarpSpecializedKernel : Policy {
         if (rank_m == 1) from_column += g.c.second_half - kOutputN;
       }
       for (int block = part.first; block < part.last; ++block) {
-        ptx::Mbarrier& full = shared.pipeline.acquire(at, kStageBytes);
+        ptx::Mbarrier& full = shared.pipeline.template acquire<kReuse>(at, kStageBytes);
         StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, place.from_row,
-                     block * kTileK,
+                     k_of(part, block),
                      {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM},
                      matrix.a);
-        StageB::load(
-            shared.b.pointer(at.stage * StageB::kElements), g.b, full, from_column, block * kTileK,
-            {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1}, matrix.b);
+        StageB::load(shared.b.pointer(at.stage * StageB::kElements), g.b, full, from_column,
+                     k_of(part, block),
+                     {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1},
+                     matrix.b);
         at.advance();
       }
     });
   }
 
   // A stage goes back to every block whose copies land in it: one arrival from each warpgroup.
+  template <ptx::Scope kScope = ptx::Scope::kCta>
   __device__ __forceinline__ static void release(SharedStorage& shared, int stage) {
     if constexpr (Policy::kCluster == 1) {
       if (thread_index() % 128 == 0) shared.pipeline.release(stage);
     } else if (thread_index() % 128 < Policy::kCluster) {
-      shared.pipeline.release(stage, thread_index() % 128);
+      shared.pipeline.template release<kScope>(stage, thread_index() % 128);
     }
+  }
+
+  // By all consumers: what of K begins in a stage at `valid` is another group's and becomes zero,
+  // in both operands, for it may be infinite. Of MN-major operands these are whole lines.
+  __device__ __forceinline__ static void clear_tail(SharedStorage& shared, int stage, int valid) {
+    static_assert(kMajorA == ptx::Major::kMN && kMajorB == ptx::Major::kMN);
+    constexpr int kConsumerThreads = 128 * Policy::kConsumers;
+    const auto clear = [&]<class Stage>(T* operand, Stage) {
+      const SharedSpan<T> elements{operand + stage * Stage::kElements, Stage::kElements};
+      const int first = valid * 64 + (thread_index() - 128) * 8;
+#pragma unroll
+      for (int panel = 0; panel < Stage::kPanels; ++panel) {
+        for (int at = first; at < Stage::kPanelElements; at += kConsumerThreads * 8) {
+          elements.template store<8>(panel * Stage::kPanelElements + at, Vec<T, 8>{});
+        }
+      }
+    };
+    clear(shared.a.pointer(), StageA{});
+    clear(shared.b.pointer(), StageB{});
+    ptx::fence_proxy_async();
+    ptx::barrier_sync(1, kConsumerThreads);
   }
 
   // A warpgroup: multiplies its rows of every tile and stores them. `warp` counts the consumers'
@@ -217,9 +272,25 @@ struct WarpSpecializedKernel : Policy {
         }
       }();
       if constexpr (kHolds) held.load(g.c, place.from_column);
-      multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline,
-                                      at, part.last - part.first, consumer * kRowBlocks,
-                                      [&](int stage) { release(shared, stage); });
+      if constexpr (kDepthGroups) {
+        int cleared = -1;
+        multiply_stages<StageA, StageB>(
+            sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline, at,
+            part.last - part.first, consumer * kRowBlocks,
+            [&](int stage) {
+              stage == cleared ? release<kReuse>(shared, stage) : release(shared, stage);
+            },
+            [&](int block, int stage) {
+              if (block < part.last - 1 || part.valid == kTileK) return;
+              clear_tail(shared, stage, part.valid);
+              cleared = stage;
+            });
+      } else {
+        multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(),
+                                        shared.pipeline, at, part.last - part.first,
+                                        consumer * kRowBlocks,
+                                        [&](int stage) { release(shared, stage); });
+      }
       if (!g.work.template complete<Policy>(part, consumer, sum)) return;
 #pragma unroll
       for (int i = 0; i < kRowBlocks; ++i) {
@@ -229,7 +300,9 @@ struct WarpSpecializedKernel : Policy {
         for (int j = 0; j < kOutputN; j += Store::kColumns) {
           const int column = place.from_column + j;
           if (column < place.column) continue;
-          if constexpr (kBatched) {
+          if constexpr (kRowGroups) {
+            g.c.put(store, part, row, column, &sum[i][j / 2]);
+          } else if constexpr (kBatched) {
             g.c.put(store, index_of(part).c, row, column, &sum[i][j / 2]);
           } else if constexpr (kHolds) {
             g.c.put(store, held.from(j), row, column, &sum[i][j / 2]);
@@ -265,6 +338,8 @@ struct WarpSpecializedKernel : Policy {
       if (warp == 0) {
         if (ptx::elect_sync()) produce(shared, g);
         ptx::syncwarp();
+      } else if constexpr (kRowGroups || kDepthGroups) {
+        g.work.beside(g.c, warp - 1, 3);
       }
     } else {
       ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();

@@ -21,7 +21,6 @@
 #include "kernels/gemm/22_mma_swizzle.cuh"
 #include "kernels/gemm/23_mma_bands.cuh"
 #include "kernels/gemm/24_mma_acc_f16.cuh"
-#include "kernels/gemm/25_mma_pipeline.cuh"
 #include "kernels/gemm/26_wgmma_tile.cuh"
 #include "kernels/gemm/27_wgmma_stages.cuh"
 #include "kernels/gemm/28_wgmma_roles.cuh"
@@ -37,6 +36,7 @@ namespace ws::gemm {
 
 extern const Rung kWarpTile;
 extern const Rung kCopyEngine;
+extern const Rung kMmaPipeline;
 extern const Rung kWarpSpecialized;
 extern const Rung kSplitK;
 extern const Rung kStreamK;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/reference.hpp"
 
 namespace ws::gemm {
@@ -202,23 +201,6 @@ Cost Bmm::cost(const Problem& problem) {
 
 namespace {
 
-// Half the distance of two neighbours around 1.
-double unit_of(DType dtype) {
-  return std::ldexp(1.0, dtype == DType::kBf16 ? -8 : dtype == DType::kF16 ? -11 : -24);
-}
-
-// Outputs are sums of K products of standard normal numbers: their size is sqrt(K). They are
-// rounded once; the f32 sum before that errs by its last bits, which tensor cores cut off (a bias
-// that grows with K) where FMAs round (noise that grows with its root).
-Tolerance tolerance_of(const Call& call) {
-  const auto k = static_cast<double>(call.k);
-  const double rounding = unit_of(call.dtype);
-  const double accumulation = accumulation_error(call.k);
-  return {.relative = rounding + accumulation,
-          .worst = 1.01 * rounding + 8 * accumulation,
-          .floor = std::sqrt(k) + std::ldexp(1.0, -14)};
-}
-
 // Rows [slice.first, slice.last) of A B, to c.
 template <class T>
 void multiply_rows(const Matrix& a, const Matrix& b, int64_t n, int64_t k, Slice slice, double* c) {
@@ -253,7 +235,17 @@ double accumulation_error(int64_t depth) {
   return std::ldexp(1.0, -23) * (4 + std::sqrt(k) + k / 32);
 }
 
-double rounding_error(DType dtype) { return unit_of(dtype); }
+double rounding_error(DType dtype) {
+  return std::ldexp(1.0, dtype == DType::kBf16 ? -8 : dtype == DType::kF16 ? -11 : -24);
+}
+
+Tolerance product_tolerance(DType dtype, int64_t k) {
+  const double rounding = rounding_error(dtype);
+  const double accumulation = accumulation_error(k);
+  return {.relative = rounding + accumulation,
+          .worst = 1.01 * rounding + 8 * accumulation,
+          .floor = std::sqrt(static_cast<double>(k)) + std::ldexp(1.0, -14)};
+}
 
 void reference_product(DType dtype, const Matrix& a, const Matrix& b, int64_t n, int64_t k,
                        Slice slice, double* c) {
@@ -261,10 +253,12 @@ void reference_product(DType dtype, const Matrix& a, const Matrix& b, int64_t n,
 }
 
 Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return tolerance_of(call(problem));
+  const Call call = Gemm::call(problem);
+  return product_tolerance(call.dtype, call.k);
 }
 Tolerance Bmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return tolerance_of(call(problem));
+  const Call call = Bmm::call(problem);
+  return product_tolerance(call.dtype, call.k);
 }
 
 // Each of K additions rounds a partial sum of size sqrt(k): together that is an error of 0.3
@@ -272,7 +266,7 @@ Tolerance Bmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
 // at K = 4096 is still half of what eight missing products would be.
 Tolerance Gemm::tolerance_in(const Problem& problem, const Parameter& output, DType accumulate) {
   Tolerance allowed = tolerance(problem, output);
-  const double noise = unit_of(accumulate) * std::sqrt(static_cast<double>(call(problem).k));
+  const double noise = rounding_error(accumulate) * std::sqrt(static_cast<double>(call(problem).k));
   allowed.relative += 0.6 * noise;
   allowed.worst += 3 * noise;
   return allowed;

@@ -1,5 +1,5 @@
 // A product in double precision and how far one in f32 may be from it: for the references of this
-// family and of others whose operations contain a product.
+// family and of others whose operations contain a product. Host code, which nvcc never reads.
 #pragma once
 
 #include "kernels/gemm/operations.hpp"
@@ -14,7 +14,11 @@ void reference_product(DType dtype, const Matrix& a, const Matrix& b, int64_t n,
 double rounding_error(DType dtype);
 
 // How far the f32 sum of `k` products is from the true one, in units of its size, which is sqrt(k)
-// for factors of size 1.
+// for factors of size 1: it errs by its last bits, which tensor cores cut off (a bias that grows
+// with k) where FMAs round (noise that grows with its root).
 double accumulation_error(int64_t k);
+
+// Of such sums, rounded once to `dtype`.
+Tolerance product_tolerance(DType dtype, int64_t k);
 
 }  // namespace ws::gemm

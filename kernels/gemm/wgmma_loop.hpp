@@ -6,17 +6,24 @@
 
 namespace ws::gemm {
 
+// Stages are multiplied as they land.
+struct AsTheyLand {
+  __device__ __forceinline__ void operator()(int /*block*/, int /*stage*/) const {}
+};
+
 // sum = A's rows times B's columns over `blocks` slices of K, from `at` on in the ring; A's rows
 // begin at the 64-row panel `panel`. release(stage) gives a stage back, by all threads. One group
 // of products stays in flight, so a stage goes back when those after it have been issued.
+// prepare(block, stage) may change what has landed, before slice `block` is multiplied.
 template <class StageA, class StageB, class Sum, int kStages, int kRowBlocks, int kSums,
-          class Release>
+          class Release, class Prepare = AsTheyLand>
 __device__ __forceinline__ void multiply_stages(Sum (&sum)[kRowBlocks][kSums],
                                                 const typename StageA::Element* stages_a,
                                                 const typename StageB::Element* stages_b,
                                                 tile::Pipeline<kStages>& pipeline,
                                                 tile::PipelinePosition<kStages>& at, int blocks,
-                                                int panel, Release&& release) {
+                                                int panel, Release&& release,
+                                                const Prepare& prepare = {}) {
   using A = typename StageA::Element;
   using B = typename StageB::Element;
   constexpr int kTileN = kSums * 2;
@@ -29,6 +36,7 @@ __device__ __forceinline__ void multiply_stages(Sum (&sum)[kRowBlocks][kSums],
     const uint64_t a = StageA::descriptor(stages_a + at.stage * StageA::kElements);
     const uint64_t b = StageB::descriptor(stages_b + at.stage * StageB::kElements);
     pipeline.wait(at);
+    prepare(block, at.stage);
     ptx::wgmma_fence();
 #pragma unroll
     for (int k = 0; k < StageA::kRow; k += StageA::kStep) {

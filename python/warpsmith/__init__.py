@@ -35,9 +35,9 @@ for _operation in OPERATIONS.values():
 del _operation
 
 if _functions.torch is not None:
-    from warpsmith._matmul import matmul, mm
+    from warpsmith._matmul import grouped_mm, matmul, mm
 
-    __all__ += ["matmul", "mm"]
+    __all__ += ["grouped_mm", "matmul", "mm"]
 
     # Another catalogue (WARPSMITH_LIBRARY) need not have it.
     if "addmm" in OPERATIONS:

@@ -1,4 +1,4 @@
-"""torch.mm and torch.matmul on the kernels of the catalogue.
+"""torch.mm, torch.matmul and grouped_mm of torch.nn.functional on the kernels of the catalogue.
 
 They are written by hand: the catalogue's gemm, gemv, dot and bmm each take tensors of one rank, and
 these choose between them as torch does. Whatever they do beside one call is a view, so that
@@ -98,7 +98,72 @@ def matmul(
     return _in_shape(warpsmith.bmm, left, right, folded, shape, out)
 
 
-for _function in (mm, matmul):
+def grouped_mm(
+    mat_a: torch.Tensor,
+    mat_b: torch.Tensor,
+    *,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """A product for each group, as torch.nn.functional.grouped_mm.
+
+    Rows that torch leaves unwritten, those after the last group, are zeros here. Strides are any,
+    also those that torch refuses. Wrong offsets are found on the device: the next call raises it.
+
+    Args:
+        mat_a: [T, K], rows in groups; [M, T], T in groups, where mat_b is [T, N]; or [G, M, K].
+            f32, f16 or bf16.
+        mat_b: [G, K, N]; [T, N]; or [K, N], columns in groups, where mat_a is [G, M, K]. Dtype of
+            mat_a.
+        offs: i32 [G], where each group ends; None where both are batches.
+        bias: None: torch has none yet.
+        out_dtype: The dtype of mat_a, or None.
+
+    Returns:
+        [T, N]; [G, M, N]; or [M, N]. Dtype of mat_a, accumulated in f32.
+
+    Raises:
+        RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
+        TypeError: what is no torch tensor.
+        ValueError: dtypes and devices that no kernel takes.
+    """
+    _check_tensors("grouped_mm", mat_a=mat_a, mat_b=mat_b)
+    ranks = (mat_a.dim(), mat_b.dim())
+    grouped = ranks != (3, 3)
+    fits = (
+        set(ranks) <= {2, 3}
+        and mat_a.dtype == mat_b.dtype
+        and mat_a.shape[-1] == mat_b.shape[-2]
+        and grouped == (offs is not None)
+        and bias is None
+        and out_dtype in (None, mat_a.dtype)
+    )
+    if fits and offs is not None:
+        groups = mat_a.shape[0] if ranks[0] == 3 else mat_b.shape[0]
+        fits = (
+            offs.dim() == 1
+            and offs.dtype == torch.int32
+            and (ranks == (2, 2) or offs.shape[0] == groups)
+        )
+    elif fits:
+        fits = mat_a.shape[0] == mat_b.shape[0]
+    if not fits:
+        torch.nn.functional.grouped_mm(mat_a, mat_b, offs=offs, bias=bias, out_dtype=out_dtype)
+        shapes = [tuple(x.shape) for x in (mat_a, mat_b)]
+        raise ValueError(f"grouped_mm does not take tensors of {shapes}")
+    if ranks == (3, 3):
+        return warpsmith.bmm(mat_a, mat_b)
+    if ranks == (2, 2):
+        return warpsmith.grouped_gemm_weight(mat_a, mat_b, offs)
+    if ranks == (2, 3):
+        return warpsmith.grouped_gemm(mat_a, mat_b, offs)
+    return warpsmith.grouped_gemm(
+        mat_b.t(), mat_a.mT, offs
+    ).t()  # columns are rows of the transpose
+
+
+for _function in (mm, matmul, grouped_mm):
     _function.__module__ = "warpsmith"
 del _function
 

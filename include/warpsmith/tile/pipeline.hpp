@@ -56,10 +56,12 @@ struct Pipeline {
   __device__ __forceinline__ void release(int stage WS_AND_PLACE) {
     ptx::mbarrier_arrive(empty[stage] WS_PASS_AND_PLACE);
   }
-  // ... to block `rank` of the cluster, whose copies also land in this block's stages. The users
-  // have read and written nothing that the other block should see, so no fence goes with it.
+  // ... to block `rank` of the cluster, whose copies also land in this block's stages. Where the
+  // users have only read, there is nothing that the other block should see, and no fence goes with
+  // it; where they wrote into the stage, it is kCluster, and that of acquire().
+  template <ptx::Scope kScope = ptx::Scope::kCta>
   __device__ __forceinline__ void release(int stage, int rank WS_AND_PLACE) {
-    ptx::mbarrier_arrive_cluster<ptx::Scope::kCta>(empty[stage], rank WS_PASS_AND_PLACE);
+    ptx::mbarrier_arrive_cluster<kScope>(empty[stage], rank WS_PASS_AND_PLACE);
   }
 
   ptx::Mbarrier full[kStages];
