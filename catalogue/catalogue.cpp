@@ -1,6 +1,8 @@
 #include "catalogue/catalogue.hpp"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "catalogue/overlap.hpp"
@@ -64,6 +66,9 @@ std::vector<std::string> all_names() {
         if (rung->of(operation) == nullptr) continue;
         names.push_back(concatenate(operation.name, "/", rung->name));
         for (std::string& seed : seeds_of(*rung, operation)) names.push_back(std::move(seed));
+      }
+      for (const Rung* peer : peer_rungs(operation)) {
+        for (std::string& seed : seeds_of(*peer, operation)) names.push_back(std::move(seed));
       }
     }
   }
@@ -182,20 +187,72 @@ std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation) 
 }
 
 Address resolve_seed(std::string_view text) {
+  Address found;
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {
-      for (const Rung* rung : family->rungs) {
-        if (rung->of(operation) == nullptr) continue;
+      const auto answers = [&](const Rung* rung) {
+        if (rung->of(operation) == nullptr) return false;
         for (const Seed& seed : rung->seeds) {
           if (applies(seed, operation, family) &&
               expand(seed.name, operation.seed_prefix) == text) {
-            return {family, &operation, rung, seed.dtypes};
+            found = {family, &operation, rung, seed.dtypes, seed.attributes};
+            return true;
           }
+        }
+        return false;
+      };
+      if (std::ranges::any_of(family->rungs, answers)) return found;
+      if (std::ranges::any_of(peer_rungs(operation), answers)) return found;
+    }
+  }
+  return found;
+}
+
+namespace {
+
+struct PeerRow {
+  const Operation* operation;
+  Implementation implementation;
+  Rung rung;
+};
+
+// Made once: rungs are known by their addresses.
+const std::vector<std::unique_ptr<PeerRow>>& peer_rows() {
+  static const auto kRows = [] {
+    std::vector<std::unique_ptr<PeerRow>> rows;
+    for (const Family* family : families()) {
+      for (const Operation& operation : family->operations) {
+        if (operation.peers == nullptr) continue;
+        for (const Peer& peer : operation.peers()) {
+          PeerRow& row = *rows.emplace_back(std::make_unique<PeerRow>());
+          row.operation = &operation;
+          row.implementation = {.operation = operation.name, .dtypes = operation.dtypes};
+          row.rung = {.name = peer.name,
+                      .idea = "a library that the rungs are compared with",
+                      .deterministic = false,  // nobody here knows
+                      .seeds = peer.seeds,
+                      .file = "peers.cpp",
+                      .gpu_only = true,
+                      .implementations = {&row.implementation, 1},
+                      .peer = &peer};
         }
       }
     }
-  }
-  return {};
+    return rows;
+  }();
+  return kRows;
+}
+
+}  // namespace
+
+std::span<const Rung* const> peer_rungs(const Operation& operation) {
+  static const auto kByOperation = [] {
+    std::map<const Operation*, std::vector<const Rung*>> all;
+    for (const auto& row : peer_rows()) all[row->operation].push_back(&row->rung);
+    return all;
+  }();
+  const auto at = kByOperation.find(&operation);
+  return at == kByOperation.end() ? std::span<const Rung* const>{} : at->second;
 }
 
 Address resolve(std::string_view text) {
@@ -205,7 +262,13 @@ Address resolve(std::string_view text) {
     const Operation* operation = find_operation(*family, head);
     if (operation == nullptr && family->name != head) continue;
     if (slash == std::string_view::npos) return {family, operation, nullptr, {}};
-    const Rung* rung = rung_named(*family, text.substr(slash + 1));
+    const std::string_view tail = text.substr(slash + 1);
+    const Rung* rung = rung_named(*family, tail);
+    if (rung == nullptr && operation != nullptr) {
+      const auto peers = peer_rungs(*operation);
+      const auto peer = std::ranges::find(peers, tail, &Rung::name);
+      if (peer != peers.end()) rung = *peer;
+    }
     if (rung == nullptr) continue;
     if (operation != nullptr && rung->of(*operation) == nullptr) continue;
     return {family, operation, rung, {}};
@@ -320,8 +383,10 @@ Tolerance tolerance_of(const Rung& rung, const Problem& problem, const Parameter
 bool takes(const Rung& rung, const AnyCall& call, int capability) {
   const Implementation* implementation = rung.of(call.operation());
   Why nobody_asks;
-  return implementation != nullptr && implementation->dtypes.has(call.dtype()) &&
-         runs_on(rung.arch, capability) && implementation->supports(call.typed(), nobody_asks);
+  if (implementation == nullptr || !implementation->dtypes.has(call.dtype())) return false;
+  if (rung.peer != nullptr) return rung.peer->supports(call.problem()).empty();
+  return runs_on(rung.arch, capability) && !(rung.gpu_only && runtime::kEmulated) &&
+         implementation->supports(call.typed(), nobody_asks);
 }
 
 Reason why_not(const Rung& rung, const AnyCall& call, int capability) {
@@ -340,6 +405,8 @@ Reason why_not(const Rung& rung, const AnyCall& call, int capability) {
   if (!runs_on(rung.arch, capability)) {
     return concatenate("needs ", to_string(rung.arch), ", the device is sm_", capability);
   }
+  if (rung.peer != nullptr) return rung.peer->supports(call.problem());
+  if (rung.gpu_only && runtime::kEmulated) return "needs a GPU: this is the emulated build";
   Reason reason;
   Why why(&reason);
   if (implementation->supports(call.typed(), why)) return {};
@@ -373,6 +440,9 @@ const Rung& best(const AnyCall& call, int capability) {
 Workspace workspace_of(const Rung& rung, const AnyCall& call) {
   const Implementation* implementation = rung.of(call.operation());
   if (implementation == nullptr || !writes_elements(call)) return {};
+  if (rung.peer != nullptr) {
+    return {.bytes = rung.peer->workspace == nullptr ? 0 : rung.peer->workspace(call.problem())};
+  }
   return implementation->workspace(call.typed());
 }
 
@@ -419,6 +489,10 @@ void run(const Rung& rung, const AnyCall& call, const Context& context) {
     const Implementation* implementation = rung.of(call.operation());
     if (implementation == nullptr) [[unlikely]]
       throw Error(why_not(rung, call, 0));
+    if (rung.peer != nullptr) {
+      rung.peer->run(problem, context);
+      return;
+    }
     std::optional<CallMemory> memory;
     if (runtime::kEmulated) memory.emplace(extents_of(rung, call, context));
     implementation->run(call.typed(), context);

@@ -49,6 +49,10 @@ struct Case {
   int offset = 0;       // every pointer this many elements past a 256-byte boundary
   int64_t padding = 0;  // elements between rows that the tensors do not own
   std::array<Value, kMaxAttributes> attributes{};  // unset: the attribute's default
+  DTypes dtypes = {};  // that it differs for from another of the list; empty: all
+
+  bool is_of(DType dtype) const { return dtypes.empty() || dtypes.has(dtype); }
+  bool operator==(const Case&) const = default;
 };
 
 // The lists of an operation.
@@ -116,6 +120,15 @@ class Why {
   Reason* reason_ = nullptr;
 };
 
+// A name of the public collections, and what it fixes beyond who answers to it.
+struct Seed {
+  std::string_view name;            // "softmax_f32x4"; {} stands for Operation::seed_prefix
+  std::string_view operation = {};  // empty: every operation of the family
+  DTypes dtypes = {};               // empty: all of the rung
+  // What the name says of an attribute, "precision=tf32"; several by commas; empty: nothing.
+  std::string_view attributes = {};
+};
+
 // What a user would pick instead, in C++: a vendor library, loaded when it is first asked for.
 struct Peer {
   std::string_view name;                          // "cublasLt"
@@ -126,6 +139,7 @@ struct Peer {
   // of one of them. A bench takes the fastest, so that nobody is compared with less than the best.
   int (*variants)(const Problem&) = nullptr;  // null: one
   void (*run_variant)(const Problem&, const Context&, int variant) = nullptr;
+  std::span<const Seed> seeds{};
 };
 
 // The same from a Python package, as an expression over the operation's names: {"quack",
@@ -216,15 +230,10 @@ class AnyCall {
 struct Implementation {
   std::string_view operation;
   DTypes dtypes;
-  bool (*supports)(const void* call, Why& why);
-  Workspace (*workspace)(const void* call);
-  void (*run)(const void* call, const Context& context);  // after supports() said yes
-};
-
-struct Seed {
-  std::string_view name;            // "softmax_f32x4"; {} stands for Operation::seed_prefix
-  std::string_view operation = {};  // empty: every operation of the family
-  DTypes dtypes = {};               // empty: all of the rung
+  // Null where Rung::peer has them.
+  bool (*supports)(const void* call, Why& why) = nullptr;
+  Workspace (*workspace)(const void* call) = nullptr;
+  void (*run)(const void* call, const Context& context) = nullptr;  // after supports() said yes
 };
 
 struct Rung {
@@ -239,7 +248,9 @@ struct Rung {
   bool may_spill = false;
   std::span<const Seed> seeds{};
   std::string_view file = {};  // the rung's file where several rows share one template
+  bool gpu_only = false;       // built on what the emulator has no model of
   std::span<const Implementation> implementations{};  // by operation
+  const Peer* peer = nullptr;                         // of peer_rungs(): who computes it
 
   const Implementation* of(const Operation& operation) const;  // null: computes something else
 };
@@ -255,15 +266,20 @@ struct Family {
 
 std::span<const Family* const> families();  // families.cpp: the one list
 
+// The peers of an operation in C++ as rows that stand in no ladder: whatever takes a rung by its
+// name takes them so too, to verify and to time (gemm/cublasLt).
+std::span<const Rung* const> peer_rungs(const Operation& operation);
+
 // What is wrong with a family's tables by the house's rules, a line each; empty: nothing.
 std::vector<std::string> defects_of(const Family& family);
 
-// A rung, an operation and what a seed name fixes beyond them.
+// A rung, or a peer as one, an operation and what a seed name fixes beyond them.
 struct Address {
   const Family* family = nullptr;
   const Operation* operation = nullptr;
-  const Rung* rung = nullptr;  // null where the text names a family or an operation only
-  DTypes dtypes = {};          // of a seed; empty: not fixed
+  const Rung* rung = nullptr;        // null where the text names a family or an operation only
+  DTypes dtypes = {};                // of a seed; empty: not fixed
+  std::string_view attributes = {};  // of a seed, as there
 };
 
 // "softmax", "softmax/warp_per_row", "log_softmax/warp_per_row", "gelu", a seed name such as

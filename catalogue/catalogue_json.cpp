@@ -91,6 +91,7 @@ Json to_json(const Family& family, const Rung& rung) {
           {"deterministic", rung.deterministic},
           {"accumulate", to_string(rung.accumulate)},
           {"may_spill", rung.may_spill},
+          {"gpu_only", rung.gpu_only},
           {"file", rung.file},
           {"dtypes", names_of(dtypes)},
           {"operations", operations}};

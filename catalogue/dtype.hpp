@@ -90,6 +90,7 @@ struct DTypes {
   }
   constexpr bool has(DType dtype) const { return (bits & bit(dtype)) != 0; }
   constexpr bool empty() const { return bits == 0; }
+  friend constexpr bool operator==(const DTypes&, const DTypes&) = default;
   friend constexpr DTypes operator&(DTypes a, DTypes b) {
     DTypes both{};
     both.bits = a.bits & b.bits;

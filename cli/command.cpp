@@ -99,6 +99,7 @@ void add_order(CLI::App& app) {
 
 std::string remarks_on(const Rung& rung) {
   std::string text = fmt::format("from {}", to_string(rung.arch));
+  if (rung.gpu_only) text += ", not in the emulator";
   if (!rung.deterministic) text += ", not deterministic: two runs may differ";
   if (rung.accumulate != DType::kF32) {
     text +=

@@ -124,8 +124,25 @@ std::string pictures_text(const Shown& shown, const Worst& worst) {
                             shown.from->name, theirs);
 }
 
+// A library has no source here, and no launches that are ours.
+void show_peer(const Shown& shown, bool as_json) {
+  const std::string address = fmt::format("{}/{}", shown.operation->name, shown.rung->name);
+  const std::vector<std::string> seeds = seeds_of(*shown.rung, *shown.operation);
+  if (as_json) {
+    print_json(Json{{"rung", address},
+                    {"idea", shown.rung->idea},
+                    {"dtypes", dtype_names(shown.dtypes)},
+                    {"seeds", seeds}});
+    return;
+  }
+  print(fmt::format("{}: {}\n{}\n", address, shown.rung->idea,
+                    fmt::join(dtype_names(shown.dtypes), " ")));
+  if (!seeds.empty()) print(fmt::format("also called {}\n", fmt::join(seeds, ", ")));
+}
+
 void run_show(const std::string& name, bool as_json, bool with_source) {
   const Shown shown = find_rung(name);
+  if (shown.rung->peer != nullptr) return show_peer(shown, as_json);
   const std::string_view path = path_of(*shown.family, *shown.rung);
   const std::string address = fmt::format("{}/{}", shown.operation->name, shown.rung->name);
   const std::string from =

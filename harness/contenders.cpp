@@ -136,6 +136,7 @@ std::vector<Contender> contenders_of(const Operation& operation, std::span<const
   for (const Rung* rung : rungs) all.push_back(contender_of(*rung, sets, options.stream));
   if (options.peers && operation.peers != nullptr) {
     for (const Peer& peer : operation.peers()) {
+      if (std::ranges::find(rungs, &peer, &Rung::peer) != rungs.end()) continue;  // asked for so
       all.push_back(contender_of(peer, sets, options.stream));
     }
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <sstream>
 
 #include "catalogue/catalogue_json.hpp"
 #include "harness/seeds.hpp"
@@ -74,6 +76,23 @@ bool is_named(const Selection& selection, const Operation& operation) {
          });
 }
 
+// Attributes that the seed names of all targets of an operation fix alike, each as a setting.
+std::vector<std::pair<std::string, Json>> fixed_by(std::span<const Target> targets,
+                                                   const Operation& operation) {
+  std::vector<std::string_view> texts;
+  for (const Target& target : targets) {
+    if (target.operation == &operation) texts.push_back(target.attributes);
+  }
+  if (std::ranges::adjacent_find(texts, std::not_equal_to{}) != texts.end()) return {};
+  std::vector<std::pair<std::string, Json>> settings;
+  std::istringstream parts{std::string(texts.empty() ? "" : texts.front())};
+  for (std::string part; std::getline(parts, part, ',');) {
+    const size_t equals = part.find('=');
+    settings.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+  }
+  return settings;
+}
+
 // Checked, all of them: a shape that no memory holds is refused before anything runs.
 std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
   const std::vector<Target> targets = targets_of(selection.names);
@@ -81,8 +100,20 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
   std::exception_ptr unfit;  // what the first operation said that was left out
   for (const Operation* operation : operations_of(targets)) {
     std::vector<Case> cases;
+    Selection set = selection;  // what is written beside a name says more than the name
+    set.settings = fixed_by(targets, *operation);
+    const bool fixed = !set.settings.empty();
+    set.settings.insert(set.settings.end(), selection.settings.begin(), selection.settings.end());
     try {
-      cases = selection.of(*operation, selection.standard(*operation, list));
+      cases = set.of(*operation, set.standard(*operation, list));
+      if (fixed) {  // cases that differed in nothing else are one now
+        std::vector<Case> all;
+        for (Case& chosen : cases) {
+          chosen.dtypes = {};
+          if (std::ranges::find(all, chosen) == all.end()) all.push_back(chosen);
+        }
+        cases = std::move(all);
+      }
     } catch (const InvalidArgument&) {
       // A family's operations have not all the same extents and attributes: those that have them.
       if (is_named(selection, *operation)) throw;
@@ -97,6 +128,7 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
         }
       }
       for (size_t c = 0; c < cases.size() && !rungs.empty(); ++c) {
+        if (!cases[c].is_of(dtype)) continue;
         const AnyCall checked(make_problem(*operation, cases[c], dtype));
         jobs.push_back({operation, cases[c], dtype, c, cases.size(), rungs});
       }
@@ -128,18 +160,23 @@ Address address_of(const std::string& name) {
 
 std::vector<Target> targets_of(std::span<const std::string> names) {
   std::vector<Target> targets;
+  const auto add_rung = [&](const Address& address, const Operation& operation, const Rung* rung) {
+    const DTypes taken = dtypes_of(*rung, operation);
+    const bool known = std::ranges::any_of(
+        targets, [&](const Target& t) { return t.operation == &operation && t.rung == rung; });
+    if (known || taken.empty()) return;
+    targets.push_back({address.family, &operation, rung,
+                       address.dtypes.empty() ? taken : taken & address.dtypes,
+                       address.attributes});
+  };
   const auto add = [&](const Address& address, bool whole) {
     for (const Operation& operation : address.family->operations) {
       if (!whole && address.operation != nullptr && address.operation != &operation) continue;
-      for (const Rung* rung : address.family->rungs) {
-        if (address.rung != nullptr && address.rung != rung) continue;
-        const DTypes taken = dtypes_of(*rung, operation);
-        const bool known = std::ranges::any_of(
-            targets, [&](const Target& t) { return t.operation == &operation && t.rung == rung; });
-        if (known || taken.empty()) continue;
-        targets.push_back({address.family, &operation, rung,
-                           address.dtypes.empty() ? taken : taken & address.dtypes});
+      if (address.rung != nullptr) {
+        add_rung(address, operation, address.rung);
+        continue;
       }
+      for (const Rung* rung : address.family->rungs) add_rung(address, operation, rung);
     }
   };
   for (const std::string& name : names) {

@@ -18,7 +18,8 @@ struct Target {
   const Family* family;
   const Operation* operation;
   const Rung* rung;
-  DTypes dtypes;  // that the rung takes of the operation, and a seed name allows
+  DTypes dtypes;                     // that the rung takes of the operation, and a seed name allows
+  std::string_view attributes = {};  // that a seed name fixes
   std::string name() const;
 };
 

@@ -17,7 +17,7 @@
 
 namespace ws::gemm {
 
-// Warps of a block, fragments of a warp, and what a fragment is: rows by columns by 16.
+// Warps of a block, fragments of a warp, and what a fragment is: rows by columns, 32 bytes of K.
 struct WmmaShape {
   int warps_m;
   int warps_n;
@@ -26,22 +26,27 @@ struct WmmaShape {
   int rows = 16;
   int columns = 16;
   int stages = 4;
+  int blocks = 2;  // that share an SM
+  int unroll = 2;  // fragments of K in flight at once
 };
 
-template <class T, WmmaShape kShape>
+template <class T, WmmaShape kShape, class Sum = float>
 struct WmmaStagesKernel {
-  using Product = ptx::Wmma<T, kShape.rows, kShape.columns, 16>;
+  static constexpr int kDepth = 32 / sizeof(T);
+  using Product = ptx::Wmma<T, kShape.rows, kShape.columns, kDepth, Sum>;
   static constexpr int kWarps = kShape.warps_m * kShape.warps_n;
   static constexpr int kThreads = kWarps * kWarpSize;
-  static constexpr int kMinBlocks = 2;
+  static constexpr int kMinBlocks = kShape.blocks;
   static constexpr int kWarpM = kShape.down * Product::kM;
   static constexpr int kWarpN = kShape.across * Product::kN;
   static constexpr int kTileM = kShape.warps_m * kWarpM;
   static constexpr int kTileN = kShape.warps_n * kWarpN;
-  static constexpr int kTileK = 32;
+  static constexpr int kTileK = 2 * kDepth;
   static constexpr int kStages = kShape.stages;
-  using TileA = tile::PaddedTile<kTileM, kTileK>;
-  using TileB = tile::PanelTile<kTileK, kTileN, Product::kN>;
+  using TileA = tile::PaddedTile<kTileM, kTileK, 16 / sizeof(T)>;
+  // A lane reads floats one by one, from four rows of eight: 32 bytes after each row are needed.
+  using TileB = std::conditional_t<Product::kTf32, tile::PaddedTile<kTileK, kTileN, 32 / sizeof(T)>,
+                                   tile::PanelTile<kTileK, kTileN, Product::kN>>;
   using CursorA = tile::OperandCursor<T, true, kTileM, kTileK, kThreads, TileA>;
   using CursorB = tile::OperandCursor<T, false, kTileN, kTileK, kThreads, TileB>;
 
@@ -80,8 +85,8 @@ struct WmmaStagesKernel {
       copy_next((stage + kStages - 1) % kStages);
       T* const stage_a = shared.a.pointer(stage * TileA::kElements);
       T* const stage_b = shared.b.pointer(stage * TileB::kElements);
-#pragma unroll
-      for (int k = 0; k < kTileK; k += 16) {
+#pragma unroll(kShape.unroll)
+      for (int k = 0; k < kTileK; k += kDepth) {
         typename Product::A a[kShape.down];
 #pragma unroll
         for (int i = 0; i < kShape.down; ++i) {
@@ -90,7 +95,7 @@ struct WmmaStagesKernel {
 #pragma unroll
         for (int j = 0; j < kShape.across; ++j) {
           typename Product::B b;
-          Product::load(b, stage_b + TileB::offset(k, column + j * Product::kN), Product::kN);
+          Product::load(b, stage_b + TileB::offset(k, column + j * Product::kN), TileB::kPitch);
 #pragma unroll
           for (int i = 0; i < kShape.down; ++i) Product::multiply_add(sums[i][j], a[i], b);
         }
@@ -128,8 +133,7 @@ struct WmmaStages {
 // 128 x 128, 74 KB of stages: an estimate, not yet measured.
 inline constexpr WmmaShape kWmmaStagesShape = {.warps_m = 4, .warps_n = 2, .down = 2, .across = 4};
 
-// "stages", "dsmem" and "swizzle" are one here: a ring of any length, in whatever shared memory it
-// takes, and tiles in bands.
+// "stages", "dsmem" and "swizzle" are one here: a ring in whatever memory it takes, and bands.
 inline constexpr Seed kWmmaStagesSeeds[] = {
     {.name = "hgemm_wmma_m16n16k16_mma4x2_warp2x4_dbuf_async", .dtypes = {DType::kF16}},
     {.name = "hgemm_wmma_m16n16k16_mma4x2_warp2x4_stages", .dtypes = {DType::kF16}},

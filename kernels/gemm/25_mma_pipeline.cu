@@ -24,7 +24,6 @@ constexpr Seed kMmaPipelineSeeds[] = {
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_swizzle", .dtypes = {DType::kF16}},
     {.name = "hgemm_mma_m16n8k16_mma2x4_warp4x4x2_stages_dsmem_tn_swizzle_x4",
      .dtypes = {DType::kF16}},
-    {.name = "hgemm_mma_stages_block_swizzle_tn_cute", .dtypes = {DType::kF16}},
 };
 extern const Rung kMmaPipeline;
 constinit const Rung kMmaPipeline = rung_of<MmaPipeline, kHalves, Gemm>({

@@ -75,7 +75,7 @@ struct WgmmaTf32 {
     const auto is_taken = [&](const char* name, const Matrix& matrix, Contiguous along_k) {
       return !is_k_major(matrix, along_k) || can_be_copied(name, matrix, call.dtype, why);
     };
-    return why.unless(call.tf32, "multiplies in tf32, which the call does not allow for") &&
+    return allows_tf32(call, why) &&
            why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
            is_taken("a", call.a, Contiguous::kColumns) &&
            is_taken("b", call.b, Contiguous::kRows) &&

@@ -54,6 +54,11 @@ inline bool runs_supported(const Call& call, Why& why) {
   return true;
 }
 
+// Whether a call of f32 may be computed on tensor cores.
+inline bool allows_tf32(const Call& call, Why& why) {
+  return why.unless(call.tf32, "cuts f32 to TF32, which precision=tf32 allows");
+}
+
 // Whether A and B are stored row by row, with any space between rows.
 inline bool is_nn(const Call& call, Why& why) {
   return why.unless(

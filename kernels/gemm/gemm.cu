@@ -29,6 +29,8 @@
 #include "kernels/gemm/31_wgmma_multicast.cuh"
 #include "kernels/gemm/36_batched_naive.cuh"
 #include "kernels/gemm/37_batched_any_layout.cuh"
+#include "kernels/gemm/41_wmma_tf32.cuh"
+#include "kernels/gemm/42_wmma_acc_f16.cuh"
 #include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/plan.hpp"
 
@@ -45,21 +47,22 @@ extern const Rung kThin;
 extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedWgmma;
 extern const Rung kWgmmaTf32;
+extern const Rung kCute;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Gemm>(), operation_of<Bmm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kAnyLayout,       &kSlicedK,      &kRegisterTile,     &kConflictFree,
-    &kDoubleBuffer,   &kAsyncCopy,       &kWarpTile,     &kCopyEngine,       &kWideLoad,
-    &kAsyncConvert,   &kAccF16,          &kWmmaNaive,    &kWmmaShared,       &kWmmaTile,
-    &kWmmaStages,     &kWmmaTall,        &kMmaNaive,     &kMmaTile,          &kMmaLdmatrix,
-    &kMmaStages,      &kMmaSwizzle,      &kMmaBands,     &kMmaAccF16,        &kMmaPipeline,
-    &kWgmmaTile,      &kWgmmaStages,     &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent,
-    &kWgmmaMulticast, &kWarpSpecialized, &kSplitK,       &kStreamK,          &kRealigned,
-    &kThin,           &kWgmmaTf32,       &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,
-    &kBatchedWgmma,
+    &kNaive,        &kAnyLayout,        &kSlicedK,         &kRegisterTile,   &kConflictFree,
+    &kDoubleBuffer, &kAsyncCopy,        &kWarpTile,        &kCopyEngine,     &kWideLoad,
+    &kAsyncConvert, &kAccF16,           &kWmmaNaive,       &kWmmaShared,     &kWmmaTile,
+    &kWmmaStages,   &kWmmaTall,         &kWmmaAccF16,      &kWmmaTf32,       &kMmaNaive,
+    &kMmaTile,      &kMmaLdmatrix,      &kMmaStages,       &kMmaSwizzle,     &kMmaBands,
+    &kCute,         &kMmaAccF16,        &kMmaPipeline,     &kWgmmaTile,      &kWgmmaStages,
+    &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent, &kWgmmaMulticast, &kWarpSpecialized,
+    &kSplitK,       &kStreamK,          &kRealigned,       &kThin,           &kWgmmaTf32,
+    &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,
 };
 
 }  // namespace
@@ -69,8 +72,8 @@ constexpr const Rung* kRungs[] = {
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kSimt[] = {&kThin,     &kCopyEngine, &kDoubleBuffer,
                                           &kWarpTile, &kNaive,      &kAnyLayout};
-  static constexpr const Rung* kTf32[] = {&kThin,     &kWgmmaTf32, &kCopyEngine, &kDoubleBuffer,
-                                          &kWarpTile, &kNaive,     &kAnyLayout};
+  static constexpr const Rung* kTf32[] = {&kThin,         &kWgmmaTf32, &kWmmaTf32, &kCopyEngine,
+                                          &kDoubleBuffer, &kWarpTile,  &kNaive,    &kAnyLayout};
   if (call.dtype == DType::kF32) return call.tf32 ? std::span<const Rung* const>(kTf32) : kSimt;
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};

@@ -43,7 +43,7 @@ struct Call {
   Matrix a;
   Matrix b;
   Matrix c;
-  bool tf32 = false;  // f32 may be multiplied as tf32
+  bool tf32 = false;  // f32 operands may be cut to TF32's 10 bits of mantissa
 };
 
 // One call of `batch` products; the matrices are the first's.
@@ -76,6 +76,9 @@ struct Gemm {
     return layout == Layout::kNt || layout == Layout::kTt;
   }
 
+  enum class Precision : uint8_t { kIeee, kTf32 };
+  static constexpr std::string_view kPrecisions[] = {"ieee", "tf32"};
+
   static constexpr std::string_view kName = "gemm";
   static constexpr std::string_view kSummary = "matrix product, accumulated in f32";
   static constexpr std::string_view kSource =
@@ -95,18 +98,29 @@ struct Gemm {
        .standard = Value::choice(0),
        .choices = kLayouts,
        .doc = "how a and b are stored: n as they are multiplied, t transposed"},
+      {.name = "precision",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = kPrecisions,
+       .doc = "tf32: f32 operands may be cut to 10 bits of mantissa; of f16 and bf16 nothing is"},
   };
   static constexpr std::string_view kExtentNames[] = {"M", "N", "K"};
   static constexpr DTypes kDTypes = kFloats;
+  // torch's precision is a setting of the process, which stays the user's.
   static constexpr std::string_view kTorch =
-      "torch.matmul(a.t() if layout[0] == 't' else a, b.t() if layout[1] == 't' else b)";
+      "torch.matmul(a.t() if layout[0] == 't' else a, b.t() if layout[1] == 't' else b) "
+      "if precision == 'ieee' or a.dtype != torch.float32 or not a.is_cuda "
+      "or torch.backends.cuda.matmul.allow_tf32 "
+      "else refuse('is not allowed TF32: torch.backends.cuda.matmul.allow_tf32')";
   // With C = op(A) op(B): dA = G op(B)^T and dB = op(A)^T G, or their transposes; each product in
   // the layout that needs no copy.
   static constexpr std::string_view kGradient =
-      "(ops.gemm(g, b, layout='nt' if layout[1] == 'n' else 'nn') if layout[0] == 'n' else "
-      "ops.gemm(b, g, layout='nt' if layout[1] == 'n' else 'tt'), "
-      "ops.gemm(a, g, layout='tn' if layout[0] == 'n' else 'nn') if layout[1] == 'n' else "
-      "ops.gemm(g, a, layout='tn' if layout[0] == 'n' else 'tt'))";
+      "(ops.gemm(g, b, layout='nt' if layout[1] == 'n' else 'nn', precision=precision) "
+      "if layout[0] == 'n' else "
+      "ops.gemm(b, g, layout='nt' if layout[1] == 'n' else 'tt', precision=precision), "
+      "ops.gemm(a, g, layout='tn' if layout[0] == 'n' else 'nn', precision=precision) "
+      "if layout[1] == 'n' else "
+      "ops.gemm(g, a, layout='tn' if layout[0] == 'n' else 'tt', precision=precision))";
   // Tuned, QuACK times all its tiles in the first call of a shape and layout, before the bench
   // times anything: seconds to minutes.
   static constexpr PythonPeer kPythonPeers[] = {
@@ -141,6 +155,14 @@ constexpr Case shape(int64_t m, int64_t n, int64_t k, Gemm::Layout layout, int64
           .offset = offset,
           .padding = padding,
           .attributes = {Value::choice(static_cast<int>(layout))}};
+}
+// The same, whose f32 may be cut to TF32; of the other dtypes it would be another case again.
+constexpr Case tf32_shape(int64_t m, int64_t n, int64_t k, Gemm::Layout layout, int64_t padding = 0,
+                          int offset = 0) {
+  Case made = shape(m, n, k, layout, padding, offset);
+  made.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
+  made.dtypes = {DType::kF32};
+  return made;
 }
 
 // Products of a batch. There is no layout to choose: a transposed view is as good as a plain

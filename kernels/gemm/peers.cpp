@@ -118,6 +118,7 @@ cublasLtHandle_t handle() {
 struct Key {
   DType dtype;
   Gemm::Layout layout;
+  bool tf32 = false;
   int64_t m, n, k;
   std::array<int64_t, 3> leading;
   std::array<uint32_t, 3> alignment;
@@ -135,6 +136,7 @@ Key key_of(const Problem& problem) {
   Key key{};
   key.dtype = problem.tensor(0).dtype;
   key.layout = problem.choice<Gemm::Layout>("layout");
+  key.tf32 = Gemm::call(problem).tf32;
   key.m = problem.tensor(2).shape[0];
   key.n = problem.tensor(2).shape[1];
   key.k = problem.tensor(0).extent(Gemm::is_a_transposed(key.layout) ? 0 : 1);
@@ -182,8 +184,9 @@ struct Plan {
                                 : key.dtype == DType::kF16 ? CUDA_R_16F
                                                            : CUDA_R_16BF;
     // In f32 this multiplies in f32, on the CUDA cores: TF32 is a compute type of its own.
-    check_status(f.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-                 "cublasLtMatmulDescCreate");
+    const cublasComputeType_t compute =
+        key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_status(f.desc_create(&operation, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
       const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
       check_status(f.desc_set(operation, attribute, &value, sizeof(value)),
@@ -339,6 +342,13 @@ void cublaslt_run_batch(const Problem& problem, const Context& context) {
 
 const peers::LibraryReport kReport(cublaslt_status);
 
+constexpr Seed kSeeds[] = {
+    {.name = "hgemm_mma_cublas", .dtypes = {DType::kF16}},
+    {.name = "hgemm_cublas_tensor_op_nn", .dtypes = {DType::kF16}, .attributes = "layout=nn"},
+    {.name = "hgemm_cublas_tensor_op_tn", .dtypes = {DType::kF16}, .attributes = "layout=nt"},
+    {.name = "sgemm_cublas", .dtypes = {DType::kF32}, .attributes = "precision=ieee"},
+    {.name = "sgemm_cublas_tf32", .dtypes = {DType::kF32}, .attributes = "precision=tf32"},
+};
 // A call takes the heuristic's first algorithm, as in torch; a bench the fastest of the first few.
 // A plan is made once per shape, alignment and thread.
 constexpr Peer kPeers[] = {{.name = "cublasLt",
@@ -346,7 +356,8 @@ constexpr Peer kPeers[] = {{.name = "cublasLt",
                             .workspace = cublaslt_workspace,
                             .run = cublaslt_run,
                             .variants = cublaslt_variants,
-                            .run_variant = cublaslt_run_variant}};
+                            .run_variant = cublaslt_run_variant,
+                            .seeds = kSeeds}};
 constexpr Peer kBatchedPeers[] = {{.name = "cublasLt",
                                    .supports = cublaslt_supports_batch,
                                    .workspace = cublaslt_workspace_batch,

@@ -14,7 +14,8 @@ namespace ws::gemm {
 template <class Product, int kWarps>
 struct WmmaOutput {
   static constexpr int kElements = Product::kM * Product::kN;
-  SharedArray<float, kWarps * kElements, 128> sums;
+  using Sum = typename Product::Sum;
+  SharedArray<Sum, kWarps * kElements, 128> sums;
 
   // To c, the fragment's first element in C, of which `rows` and `columns` are left.
   template <class T>
@@ -28,9 +29,10 @@ struct WmmaOutput {
     for (int at = lane_index() * 2; at < kElements; at += kWarpSize * 2) {
       const int i = at / Product::kN;
       const int j = at % Product::kN;
-      const Vec<float, 2> two = sums.template load<2>(first + at WS_PASS_AND_PLACE);
+      const Vec<Sum, 2> two = sums.template load<2>(first + at WS_PASS_AND_PLACE);
       if (i < rows) {
-        store_pair(c + i * leading + j, columns - j, aligned, two[0], two[1] WS_PASS_AND_PLACE);
+        store_pair(c + i * leading + j, columns - j, aligned, to_float(two[0]),
+                   to_float(two[1]) WS_PASS_AND_PLACE);
       }
     }
     ptx::syncwarp();  // all have read: the next fragment may be written

@@ -257,6 +257,8 @@ ws_address address_of(std::string_view name) {
   address.family = static_cast<int32_t>(std::ranges::find(all, found.family) - all.begin());
   if (found.operation != nullptr) address.operation = id_of(*found.operation);
   if (found.rung != nullptr) {
+    require(found.rung->peer == nullptr, "'", name, "' is ", found.rung->name,
+            ", a library that rungs are compared with, and no rung");
     const std::span<const Rung* const> rungs = found.family->rungs;
     address.rung =
         pack(static_cast<int>(std::ranges::find(rungs, found.rung) - rungs.begin()), found.dtypes);

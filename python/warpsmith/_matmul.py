@@ -8,6 +8,7 @@ autograd, torch.compile and the rest see operators that they know.
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -24,7 +25,8 @@ def mm(input: torch.Tensor, mat2: torch.Tensor, *, out: torch.Tensor | None = No
         out: Written and returned instead of a new tensor; resized where it has another shape.
 
     Returns:
-        [M, N], dtype of input, accumulated in f32.
+        [M, N], dtype of input, accumulated in f32. On a GPU f32 is cut to TF32 where torch's
+        settings allow that.
 
     Raises:
         RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
@@ -39,7 +41,7 @@ def mm(input: torch.Tensor, mat2: torch.Tensor, *, out: torch.Tensor | None = No
     shape = (input.shape[0], mat2.shape[1])
     if out is not None:
         _prepare(out, shape, torch.mm, input, mat2)
-    return warpsmith.gemm(input, mat2, out=out)
+    return warpsmith.gemm(input, mat2, out=out, **_precision(input))
 
 
 def matmul(
@@ -59,7 +61,8 @@ def matmul(
         out: Written and returned instead of a new tensor; resized where it has another shape.
 
     Returns:
-        [], [M], [N], [M, N] or [..., M, N], dtype of input, accumulated in f32.
+        [], [M], [N], [M, N] or [..., M, N], dtype of input, accumulated in f32. On a GPU a matrix
+        product of f32 that is no batch is cut to TF32 where torch's settings allow that.
 
     Raises:
         RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
@@ -88,7 +91,9 @@ def matmul(
         inner = input.shape[-1]
         folded = (math.prod(batch) * rows[0], *columns)
         left = input if input.dim() == 2 else input.reshape(folded[0], inner)
-        function = warpsmith.gemv if other.dim() == 1 else warpsmith.gemm
+        function = warpsmith.gemv
+        if other.dim() == 2:
+            function = partial(warpsmith.gemm, **_precision(input))
         return _in_shape(function, left, other, folded, shape, out)
 
     left = input.unsqueeze(0) if input.dim() == 1 else input
@@ -191,6 +196,21 @@ def _autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(
         [x.to(dtype) if x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors]
     )
+
+
+def _precision(tensor: torch.Tensor) -> dict[str, str]:
+    """What gemm is told where torch's settings let matrix products of f32 on a GPU be cut to TF32.
+
+    That is one setting under several names: allow_tf32, fp32_precision, "high" and "medium" of
+    torch.set_float32_matmul_precision.
+    """
+    if not tensor.is_cuda or tensor.dtype != torch.float32:
+        return {}
+    settings = torch.backends.cuda.matmul
+    # torch.compile knows the old name alone, which raises where the setting was made by the new.
+    old = torch.compiler.is_compiling()
+    allowed = settings.allow_tf32 if old else settings.fp32_precision == "tf32"
+    return {"precision": "tf32"} if allowed else {}
 
 
 def _broadcast(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...] | None:

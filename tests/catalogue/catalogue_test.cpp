@@ -85,6 +85,12 @@ TEST(Names, NoneStandsForTwoThings) {
           EXPECT_TRUE(names.insert(seed).second) << seed << " is claimed twice";
         }
       }
+      for (const Rung* peer : peer_rungs(operation)) {
+        EXPECT_EQ(rung_named(*family, peer->name), nullptr) << peer->name;
+        for (const std::string& seed : seeds_of(*peer, operation)) {
+          EXPECT_TRUE(names.insert(seed).second) << seed << " is claimed twice";
+        }
+      }
     }
   }
 }
@@ -119,12 +125,10 @@ std::vector<SeedLine> seed_lines() {
 TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::testing::Ge(300U))); }
 
 TEST(Seeds, OfCompleteFamiliesResolve) {
-  constexpr std::array<std::string_view, 6> kComplete = {"softmax", "norm", "reduce",
-                                                         "dot",     "gemv", "elementwise/"};
+  constexpr std::array<std::string_view, 7> kComplete = {"softmax", "norm", "reduce",      "dot",
+                                                         "gemv",    "gemm", "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
-    // Of gemm what the CUDA cores multiply.
-    const bool simt = seed.name.starts_with("sgemm_t_") || seed.name.starts_with("hgemm_t_");
-    if (!simt && std::ranges::none_of(kComplete, [&](std::string_view family) {
+    if (std::ranges::none_of(kComplete, [&](std::string_view family) {
           return family.ends_with('/') ? seed.family.starts_with(family) : seed.family == family;
         })) {
       continue;
@@ -136,6 +140,10 @@ TEST(Seeds, OfCompleteFamiliesResolve) {
       std::istringstream dtypes(seed.dtypes);
       for (std::string dtype; std::getline(dtypes, dtype, ',');) {
         if (dtype == "all") continue;
+        if (dtype == "tf32") {  // f32 in memory, and an attribute
+          EXPECT_EQ(address.attributes, "precision=tf32") << seed.name;
+          dtype = "f32";
+        }
         const DType wanted = dtype_from(dtype.starts_with("fp8_") ? dtype.substr(4) : dtype);
         EXPECT_TRUE(taken.has(wanted)) << seed.name << " " << dtype;
         EXPECT_TRUE(address.dtypes.empty() || address.dtypes.has(wanted))
@@ -157,8 +165,28 @@ TEST(Seeds, RungsClaimOnlySeedsOfTheList) {
           EXPECT_TRUE(known.contains(seed)) << family->name << "/" << rung->name << ": " << seed;
         }
       }
+      for (const Rung* peer : peer_rungs(operation)) {
+        for (const std::string& seed : seeds_of(*peer, operation)) {
+          EXPECT_TRUE(known.contains(seed)) << operation.name << "/" << peer->name << ": " << seed;
+        }
+      }
     }
   }
+}
+
+// A peer answers as a rung does, to its own name and to theirs, with what those fix.
+TEST(Seeds, PeersAnswer) {
+  const Address peer = resolve("gemm/cublasLt");
+  ASSERT_NE(peer.rung, nullptr);
+  ASSERT_NE(peer.rung->peer, nullptr);
+  EXPECT_EQ(peer.operation->name, "gemm");
+  EXPECT_TRUE(peer.attributes.empty());
+  const Address seed = resolve("hgemm_cublas_tensor_op_tn");
+  EXPECT_EQ(seed.rung, peer.rung);
+  EXPECT_EQ(seed.dtypes, DTypes{DType::kF16});
+  EXPECT_EQ(seed.attributes, "layout=nt") << "BLAS counts in columns";
+  const Problem problem = make_problem(*peer.operation, {.extents = {8, 8, 8}}, DType::kF16);
+  EXPECT_THAT(why_not(*peer.rung, AnyCall(problem), 90), HasSubstr("emulated build"));
 }
 
 // ---- Calls ------------------------------------------------------------------------------------

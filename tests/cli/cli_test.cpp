@@ -88,6 +88,21 @@ TEST(Cli, VerifyTakesSeedNamesDTypesShapesAndAttributes) {
     EXPECT_THAT(result["rung"].get<std::string>(), StartsWith("gelu/"));
     EXPECT_THAT(result["problem"].get<std::string>(), HasSubstr("[3, 67]"));
   }
+  // Names that fix attributes too, and a library's, which the emulator does not have.
+  const Outcome tf32 = warpsmith(
+      {"verify", "sgemm_wmma_m16n16k8_mma4x2_warp2x4_stages", "--shape", "24x40x16", "--json"});
+  EXPECT_EQ(tf32.code, 0) << tf32.err;
+  const Json by_tf32 = Json::parse(tf32.out);
+  EXPECT_EQ(by_tf32["skipped"], 0);
+  ASSERT_EQ(by_tf32["results"].size(), 1U);
+  EXPECT_EQ(by_tf32["results"][0]["rung"], "gemm/wmma_tf32");
+  EXPECT_EQ(by_tf32["results"][0]["problem"], "gemm f32 [24, 16] x [16, 40] precision=tf32");
+  const Outcome library = warpsmith(
+      {"verify", "hgemm_cublas_tensor_op_tn", "--shape", "8x16x8", "--shape", "8x8x8", "--json"});
+  EXPECT_EQ(library.code, 0) << library.err;
+  const Json by_library = Json::parse(library.out);
+  EXPECT_EQ(by_library["skipped"], 2);
+  EXPECT_EQ(by_library["results"][0]["problem"], "gemm f16 [8, 8] x [16, 8] layout=nt");
   const Outcome elu = warpsmith({"verify", "elu/scalar", "--dtype", "f32", "--shape", "4x8",
                                  "--set", "alpha=0.25", "--order", "reverse", "-v"});
   EXPECT_EQ(elu.code, 0) << elu.err;
@@ -102,7 +117,6 @@ struct BadInput {
 TEST(Cli, BadInputIsTwoAndNamesTheValues) {
   const std::vector<BadInput> inputs = {
       {{"verify", "softmx"}, "did you mean 'softmax'"},
-      {{"verify", "sgemm_cublas_tf32"}, "is a gemm kernel of the public collections that no rung"},
       {{"show", "softmax/warp_per_rwo"}, "'softmax/warp_per_row'"},
       {{"show", "gemm"}, "naive"},
       {{"verify", "gemm", "--shape", "12"}, "shape 12 has 1 extent, gemm has 3: MxNxK"},
@@ -203,6 +217,12 @@ TEST(Cli, ShowTellsIdeaAndDifference) {
   EXPECT_FALSE(json["resources"]["launches"].empty());
   EXPECT_EQ(json["worst"]["lines"][0]["file"], "kernels/gemm/01_naive.cuh");
   EXPECT_EQ(json["worst"]["lines"][0]["operation"], "ld.global");
+}
+
+TEST(Cli, ShowTellsWhichLibraryANameIs) {
+  const Outcome show = warpsmith({"show", "sgemm_cublas_tf32"});
+  EXPECT_EQ(show.code, 0) << show.err;
+  EXPECT_THAT(show.out, AllOf(StartsWith("gemm/cublasLt: "), HasSubstr("hgemm_mma_cublas")));
 }
 
 TEST(Cli, LadderCountsInTheEmulator) {

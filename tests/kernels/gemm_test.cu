@@ -538,6 +538,18 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNt)).call(), 90), "warp_tile");
 }
 
+TEST(Gemm, Tf32OnlyWhereItIsAllowed) {
+  Instance<float> exact(shape(40, 24, 16, kNn));
+  EXPECT_THAT(why_not(rung("wmma_tf32"), exact.call(), 80), testing::HasSubstr("precision=tf32"));
+  Instance<float> cut(tf32_shape(40, 24, 16, kNn));
+  EXPECT_EQ(best(cut.call(), 80).name, "wmma_tf32");
+  run_and_wait(rung("wmma_tf32"), cut.call());
+  cut.expect_right();
+  EXPECT_EQ(best(Instance<float>(tf32_shape(40, 24, 16, kNt)).call(), 90).name, "copy_engine");
+  EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 80).name, "warp_tile");
+  EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 64, kNt)).call(), 90).name, "warp_specialized");
+}
+
 TEST(Gemm, RefusalsNameTheMatrix) {
   Instance<half> instance(shape(64, 64, 64, kNn));
   Problem& problem = instance.problem();

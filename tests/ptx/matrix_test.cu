@@ -283,30 +283,31 @@ TEST(Mma, M16N8K16) {
 // ---- wmma ---------------------------------------------------------------------------------------
 
 // sums = A B from shared memory, and with A straight from global memory.
-template <class T, int kM, int kN>
+template <class T, int kM, int kN, class Sum = float>
 struct MultiplyLoaded {
   static constexpr int kThreads = 32;
-  static constexpr int kPitch = 16 + 8;
-  using Product = ptx::Wmma<T, kM, kN, 16>;
+  static constexpr int kK = 32 / sizeof(T);
+  static constexpr int kPitch = kK + 8;
+  using Product = ptx::Wmma<T, kM, kN, kK, Sum>;
   struct Arguments {
-    const T* a;  // [kM, 16]
-    const T* b;  // [16, kN]
-    float* c;    // [2, kM, kN]
+    const T* a;  // [kM, kK]
+    const T* b;  // [kK, kN]
+    Sum* c;      // [2, kM, kN]
     int offset;  // of B in shared memory
     bool diverge;
   };
   struct SharedStorage {
     SharedArray<T, kM * kPitch, 128> a;
-    SharedArray<T, 16 * kN + 16, 128> b;
-    SharedArray<float, kM * kN, 128> c;
+    SharedArray<T, kK * kN + 16, 128> b;
+    SharedArray<Sum, kM * kN, 128> c;
   };
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const int lane = lane_index();
     if (arguments.diverge && lane == 3) return;
-    for (int i = lane; i < kM * 16; i += 32) {
-      shared.a[i / 16 * kPitch + i % 16] = arguments.a[i];
+    for (int i = lane; i < kM * kK; i += 32) {
+      shared.a[i / kK * kPitch + i % kK] = arguments.a[i];
     }
-    for (int i = lane; i < 16 * kN; i += 32) shared.b[i + arguments.offset] = arguments.b[i];
+    for (int i = lane; i < kK * kN; i += 32) shared.b[i + arguments.offset] = arguments.b[i];
     if (!arguments.diverge) ptx::syncwarp();
     typename Product::B b;
     Product::load(b, shared.b.pointer(arguments.offset), kN);
@@ -317,7 +318,7 @@ struct MultiplyLoaded {
       if (from_global == 0) {
         Product::load(a, shared.a.pointer(), kPitch);
       } else {
-        Product::load(a, arguments.a, 16);
+        Product::load(a, arguments.a, kK);
       }
       Product::multiply_add(sums, a, b);
       Product::store(shared.c.pointer(), sums, kN);
@@ -330,25 +331,27 @@ struct MultiplyLoaded {
   }
 };
 
-template <class T, int kM, int kN>
+template <class T, int kM, int kN, class Sum = float>
 void test_wmma() {
-  using Kernel = MultiplyLoaded<T, kM, kN>;
-  test::Buffer<T> a(size_t{kM} * 16);
-  test::Buffer<T> b(size_t{16} * kN);
-  test::Buffer<float> c(size_t{2} * kM * kN);
-  for (int i = 0; i < kM * 16; ++i) a[static_cast<size_t>(i)] = T(a_value(i / 16, i % 16));
-  for (int i = 0; i < 16 * kN; ++i) b[static_cast<size_t>(i)] = T(b_value(i / kN, i % kN));
+  using Kernel = MultiplyLoaded<T, kM, kN, Sum>;
+  constexpr int kK = Kernel::kK;
+  test::Buffer<T> a(size_t{kM} * kK);
+  test::Buffer<T> b(size_t{kK} * kN);
+  test::Buffer<Sum> c(size_t{2} * kM * kN);
+  for (int i = 0; i < kM * kK; ++i) a[static_cast<size_t>(i)] = T(a_value(i / kK, i % kK));
+  for (int i = 0; i < kK * kN; ++i) b[static_cast<size_t>(i)] = T(b_value(i / kN, i % kN));
   test::run<Kernel>({.threads = 32}, {a.data(), b.data(), c.data(), 0, false});
   for (int i = 0; i < 2 * kM * kN; ++i) {
     const int m = i / kN % kM;
     const int n = i % kN;
     float expected = 0;
-    for (int k = 0; k < 16; ++k) expected += a_value(m, k) * b_value(k, n);
-    ASSERT_EQ(c[static_cast<size_t>(i)], expected) << i / (kM * kN) << " " << m << " " << n;
+    for (int k = 0; k < kK; ++k) expected += a_value(m, k) * b_value(k, n);
+    ASSERT_EQ(to_float(c[static_cast<size_t>(i)]), expected)
+        << i / (kM * kN) << " " << m << " " << n;
   }
 #ifdef WS_EMULATED
   test::expect_fault<Kernel>(emulator::Fault::kMisaligned, "wmma.load", {.threads = 32},
-                             {a.data(), b.data(), c.data(), 8, false});
+                             {a.data(), b.data(), c.data(), 16 / int{sizeof(T)}, false});
   test::expect_fault<Kernel>(emulator::Fault::kDivergence, "wmma.load", {.threads = 32},
                              {a.data(), b.data(), c.data(), 0, true});
 #endif
@@ -362,7 +365,38 @@ TEST(Wmma, EveryShape) {
     test_wmma<bf16, 16, 16>();
     test_wmma<bf16, 32, 8>();
     test_wmma<bf16, 8, 32>();
+    test_wmma<half, 16, 16, half>();
+    test_wmma<float, 16, 16>();
   });
+}
+
+// To nearest, of two as near the one further from zero.
+struct RoundToTf32 {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    const float* from;
+    float* to;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
+    arguments.to[lane_index()] = ptx::cvt_rna_tf32_f32(arguments.from[lane_index()]);
+  }
+};
+
+TEST(Tf32, IsRoundedToNearest) {
+  const std::pair<uint32_t, uint32_t> rounded[] = {
+      {0x00000000, 0x00000000}, {0x80000000, 0x80000000}, {0x3F800000, 0x3F800000},
+      {0x3F800FFF, 0x3F800000}, {0x3F801000, 0x3F802000}, {0xBF801000, 0xBF802000},
+      {0x3F803000, 0x3F804000}, {0x3FFFF000, 0x40000000}, {0x00001000, 0x00002000},
+      {0x7F7FEFFF, 0x7F7FE000}, {0x7F7FFFFF, 0x7F800000}, {0xFF800000, 0xFF800000},
+  };
+  test::Buffer<float> from(32);
+  test::Buffer<float> to(32);
+  for (size_t i = 0; i < 32; ++i) from[i] = std::bit_cast<float>(rounded[i % 12].first);
+  test::run<RoundToTf32>({.threads = 32}, {from.data(), to.data()});
+  for (size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(to[i]), rounded[i % 12].second) << i % 12;
+  }
 }
 
 }  // namespace

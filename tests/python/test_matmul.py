@@ -211,6 +211,54 @@ def test_no_copies_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
         assert y.untyped_storage()._cdata == right.untyped_storage()._cdata
 
 
+def test_precision_is_torchs() -> None:
+    """By whichever of its names the setting was made; of f32 on a GPU, which a stand-in is here."""
+
+    class Stub:
+        def __init__(self, is_cuda: bool, dtype: torch.dtype) -> None:
+            self.is_cuda = is_cuda
+            self.dtype = dtype
+
+    def found(is_cuda: bool = True, dtype: torch.dtype = torch.float32) -> str:
+        return warpsmith._matmul._precision(Stub(is_cuda, dtype)).get("precision", "ieee")
+
+    def setters() -> list[Callable[[], None]]:
+        matmul = torch.backends.cuda.matmul
+        return [
+            lambda: setattr(matmul, "allow_tf32", True),
+            lambda: torch.set_float32_matmul_precision("high"),
+            lambda: setattr(matmul, "fp32_precision", "tf32"),
+        ]
+
+    before = torch.backends.cuda.matmul.fp32_precision
+    try:
+        torch.backends.cuda.matmul.fp32_precision = "ieee"
+        assert found() == "ieee"
+        for allow in setters():
+            allow()
+            assert found() == "tf32"
+            assert found(is_cuda=False) == found(dtype=torch.float16) == "ieee"
+            torch.backends.cuda.matmul.fp32_precision = "ieee"
+        assert found() == "ieee"
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_tf32_takes_f32_on_the_cpu() -> None:
+    """And so do its gradients, in every layout."""
+    for layout in ("nn", "nt", "tn", "tt"):
+        a = tensor((3, 5) if layout[0] == "n" else (5, 3), 1).requires_grad_()
+        b = tensor((5, 4) if layout[1] == "n" else (4, 5), 2).requires_grad_()
+        results = [
+            torch.autograd.grad(
+                warpsmith.gemm(a, b, layout=layout, precision=precision).square().sum(), (a, b)
+            )
+            for precision in ("ieee", "tf32")
+        ]
+        for exact, cut in zip(*results, strict=True):
+            torch.testing.assert_close(exact, cut, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiles_without_graph_breaks(dynamic: bool) -> None:
     torch._dynamo.reset()

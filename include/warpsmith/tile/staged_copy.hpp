@@ -36,12 +36,12 @@ struct SwizzledTile {
   }
 };
 
-// The same without permuting anything: 16 bytes after each run put the chunks of one column of
-// eight runs into different banks.
-template <int kRuns, int kLength>
+// The same without permuting anything: 16 bytes after each run, eight elements of 16 bits, put the
+// chunks of one column of eight runs into different banks.
+template <int kRuns, int kLength, int kPadding = 8>
 struct PaddedTile {
-  static constexpr int kPitch = kLength + 8;
-  static_assert(kLength % 16 == 0, "an odd number of chunks from run to run");
+  static constexpr int kPitch = kLength + kPadding;
+  static_assert(kLength % (2 * kPadding) == 0, "an odd number of chunks from run to run");
 
   static constexpr int kElements = kRuns * kPitch;
   __host__ __device__ static constexpr int offset(int run, int element) {
@@ -58,6 +58,7 @@ struct PanelTile {
   static_assert(kLength % kWidth == 0 && kWidth % 8 == 0, "16-byte pieces stay together");
 
   static constexpr int kElements = kRuns * kLength;
+  static constexpr int kPitch = kWidth;
   __host__ __device__ static constexpr int offset(int run, int element) {
     return (element / kWidth * kRuns + run) * kWidth + element % kWidth;
   }
