@@ -10,7 +10,7 @@
 //   transposed. Products err by up to 2^-9 of themselves, always towards zero.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/shared.hpp"
 
@@ -75,9 +75,8 @@ struct WgmmaTf32 {
     const auto is_taken = [&](const char* name, const Matrix& matrix, Contiguous along_k) {
       return !is_k_major(matrix, along_k) || can_be_copied(name, matrix, call.dtype, why);
     };
-    return allows_tf32(call, why) &&
-           why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
-           is_taken("a", call.a, Contiguous::kColumns) &&
+    return allows_tf32(call, why) && why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&
+           runs_supported(call, why) && is_taken("a", call.a, Contiguous::kColumns) &&
            is_taken("b", call.b, Contiguous::kRows) &&
            can_be_copied("c", call.c, call.dtype, why) &&
            why.unless(call.c.length % 4 == 0, "rows of c are ", call.c.length * 4,

@@ -3,9 +3,9 @@
 // time. mma_candidates.hpp and simt_candidates.hpp have those of other rungs.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
-#include "kernels/gemm/33_split_k.cuh"
-#include "kernels/gemm/44_thin.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
+#include "kernels/gemm/36_split_k.cuh"
+#include "kernels/gemm/39_thin.cuh"
 
 namespace ws::gemm {
 

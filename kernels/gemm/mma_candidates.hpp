@@ -2,7 +2,7 @@
 // harness. Not in the family's table: f16 and a row-major A alone, to compile in little time.
 #pragma once
 
-#include "kernels/gemm/25_mma_pipeline.cuh"
+#include "kernels/gemm/28_mma_pipeline.cuh"
 
 namespace ws::gemm {
 

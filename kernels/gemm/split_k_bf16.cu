@@ -1,4 +1,4 @@
-#include "kernels/gemm/33_split_k.cuh"
+#include "kernels/gemm/36_split_k.cuh"
 
 namespace ws::gemm {
 

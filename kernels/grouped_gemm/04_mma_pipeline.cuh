@@ -5,7 +5,7 @@
 //   element at a time.
 #pragma once
 
-#include "kernels/gemm/25_mma_pipeline.cuh"
+#include "kernels/gemm/28_mma_pipeline.cuh"
 #include "kernels/grouped_gemm/tiles.hpp"
 
 namespace ws::grouped_gemm {

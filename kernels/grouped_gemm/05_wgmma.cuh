@@ -10,7 +10,7 @@
 //   groups in multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/grouped_gemm/groups.hpp"
 #include "kernels/grouped_gemm/policies.hpp"
 

@@ -9,8 +9,8 @@
 //   x.t() @ g; addresses, strides of rows and of groups in multiples of 16 bytes.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
-#include "kernels/gemm/39_batched_wgmma.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
+#include "kernels/gemm/44_batched_wgmma.cuh"
 #include "kernels/grouped_gemm/groups.hpp"
 #include "kernels/grouped_gemm/policies.hpp"
 

@@ -7,7 +7,7 @@
 // Limits: f16 and bf16; rows that start anywhere; a stride of mat1, mat2 and y must be 1.
 #pragma once
 
-#include "kernels/gemm/25_mma_pipeline.cuh"
+#include "kernels/gemm/28_mma_pipeline.cuh"
 #include "kernels/linear/epilogue.hpp"
 
 namespace ws::linear {

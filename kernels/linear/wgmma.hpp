@@ -2,7 +2,7 @@
 // output, and what the copy engine wants of that output.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/linear/operations.hpp"
 
 namespace ws::linear {

@@ -1,7 +1,7 @@
 // What the tensor-core rungs share: the kernel, its launch, and how the sums of a tile become C.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/scaled_gemm/operations.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/tile/warp_store.hpp"

@@ -5,7 +5,7 @@
 // Limits: f16 and bf16; dense row-major matrices, layout nn.
 #pragma once
 
-#include "kernels/gemm/19_mma_tile.cuh"
+#include "kernels/gemm/21_mma_tile.cuh"
 #include "warpsmith/ptx/ldmatrix.hpp"
 
 namespace ws::gemm {

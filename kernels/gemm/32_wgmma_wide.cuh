@@ -5,7 +5,7 @@
 // Limits: as wgmma_tile. One block an SM, so nothing lies over its start and end.
 #pragma once
 
-#include "kernels/gemm/28_wgmma_roles.cuh"
+#include "kernels/gemm/31_wgmma_roles.cuh"
 
 namespace ws::gemm {
 

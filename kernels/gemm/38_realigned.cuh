@@ -6,9 +6,9 @@
 // Limits: sm_90a; a workspace as large as the copied operands.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
-#include "kernels/gemm/33_split_k.cuh"
-#include "kernels/gemm/34_stream_k.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
+#include "kernels/gemm/36_split_k.cuh"
+#include "kernels/gemm/37_stream_k.cuh"
 
 namespace ws::gemm {
 

@@ -6,7 +6,7 @@
 // Limits: as warp_specialized; a workspace of the sums of a tile for each multiprocessor.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "warpsmith/ptx/flag.hpp"
 
 namespace ws::gemm {

@@ -7,7 +7,7 @@
 //   bytes, the copy engine's rule.
 #pragma once
 
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/batched.hpp"
 
 namespace ws::gemm {

@@ -1,4 +1,4 @@
-#include "kernels/gemm/38_batched_warp_tile.cuh"
+#include "kernels/gemm/43_batched_warp_tile.cuh"
 
 namespace ws::gemm {
 

@@ -1,4 +1,4 @@
-#include "kernels/gemm/39_batched_wgmma.cuh"
+#include "kernels/gemm/44_batched_wgmma.cuh"
 
 namespace ws::gemm {
 

@@ -6,7 +6,7 @@
 // Limits: as mma_stages.
 #pragma once
 
-#include "kernels/gemm/22_mma_swizzle.cuh"
+#include "kernels/gemm/24_mma_swizzle.cuh"
 
 namespace ws::gemm {
 

@@ -5,7 +5,7 @@
 // Limits: as mma_stages.
 #pragma once
 
-#include "kernels/gemm/21_mma_stages.cuh"
+#include "kernels/gemm/23_mma_stages.cuh"
 
 namespace ws::gemm {
 

@@ -262,7 +262,7 @@ void run_split_k(const Call& call, const SplitPlan& plan, Stream stream, bool ov
     });
   });
 }
-// Many kernels: 33_split_k.cu and split_k_bf16.cu have them.
+// Many kernels: 36_split_k.cu and split_k_bf16.cu have them.
 extern template void run_split_k<half>(const Call&, const SplitPlan&, Stream, bool);
 extern template void run_split_k<bf16>(const Call&, const SplitPlan&, Stream, bool);
 

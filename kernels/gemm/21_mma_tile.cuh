@@ -7,7 +7,7 @@
 // Limits: f16 and bf16; dense row-major matrices, layout nn.
 #pragma once
 
-#include "kernels/gemm/18_mma_naive.cuh"
+#include "kernels/gemm/20_mma_naive.cuh"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/tile/mma_fragments.hpp"
 

@@ -7,7 +7,7 @@
 // Limits: as wgmma_tile. The tensor cores still rest while C is stored.
 #pragma once
 
-#include "kernels/gemm/29_wgmma_wide.cuh"
+#include "kernels/gemm/32_wgmma_wide.cuh"
 
 namespace ws::gemm {
 

@@ -1,4 +1,4 @@
-#include "kernels/gemm/25_mma_pipeline.cuh"
+#include "kernels/gemm/28_mma_pipeline.cuh"
 
 namespace ws::gemm {
 

@@ -1,4 +1,4 @@
-#include "kernels/gemm/32_warp_specialized.cuh"
+#include "kernels/gemm/35_warp_specialized.cuh"
 
 namespace ws::gemm {
 

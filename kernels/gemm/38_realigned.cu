@@ -1,4 +1,4 @@
-#include "kernels/gemm/35_realigned.cuh"
+#include "kernels/gemm/38_realigned.cuh"
 
 namespace ws::gemm {
 

@@ -6,7 +6,7 @@
 // Limits: as wgmma_tile.
 #pragma once
 
-#include "kernels/gemm/30_wgmma_persistent.cuh"
+#include "kernels/gemm/33_wgmma_persistent.cuh"
 
 namespace ws::gemm {
 

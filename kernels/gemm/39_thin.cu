@@ -1,4 +1,4 @@
-#include "kernels/gemm/44_thin.cuh"
+#include "kernels/gemm/39_thin.cuh"
 
 namespace ws::gemm {
 

@@ -6,7 +6,7 @@
 //   for. f16; as mma_stages.
 #pragma once
 
-#include "kernels/gemm/23_mma_bands.cuh"
+#include "kernels/gemm/25_mma_bands.cuh"
 
 namespace ws::gemm {
 

@@ -399,7 +399,7 @@ void run_warp_specialized(const Call& call, Stream stream) {
     });
   });
 }
-// Many kernels: 32_warp_specialized.cu and warp_specialized_bf16.cu have them.
+// Many kernels: 35_warp_specialized.cu and warp_specialized_bf16.cu have them.
 extern template void run_warp_specialized<half>(const Call&, Stream);
 extern template void run_warp_specialized<bf16>(const Call&, Stream);
 

@@ -1,4 +1,4 @@
-#include "kernels/gemm/34_stream_k.cuh"
+#include "kernels/gemm/37_stream_k.cuh"
 
 namespace ws::gemm {
 
