@@ -72,7 +72,8 @@ Machine known_machine(std::string_view device) {
 
 double peak_flops(const Machine& machine, DType dtype) {
   const bool narrow = dtype == DType::kF16 || dtype == DType::kBf16;
-  const bool fp8 = dtype == DType::kE4m3 || dtype == DType::kE5m2;
+  // Of integers tensor cores make as many products as of fp8.
+  const bool fp8 = dtype == DType::kE4m3 || dtype == DType::kE5m2 || dtype == DType::kI8;
   if (const DataSheet* sheet = data_sheet(machine.device)) {
     return narrow ? sheet->f16 : fp8 ? 2 * sheet->f16 : sheet->f32;
   }

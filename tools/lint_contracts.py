@@ -60,6 +60,14 @@ LAYERS = [
 IN_THE_PROGRAM = [
     (r'add_(option|flag)\("[^"]*\s', "a space in an option's name: CLI11 2.4 and later refuse it"),
 ]
+# Right on the host, and in device code the constant 32.
+IN_KERNELS = [
+    (
+        r"\bstd::(count[lr]_(zero|one)|popcount|bit_width)\b",
+        "a function of <bit>: nvcc folds it in device code; call one of warpsmith/ptx/bits.hpp",
+    ),
+]
+KERNELS = ("kernels/", "include/warpsmith/")
 IN_A_TABLE = [
     (r"\b__device__\b|\blaunch<", "F.cu is the family's table: kernels stand in their rungs"),
 ]
@@ -164,6 +172,8 @@ def check_file(root: Path, name: str) -> Iterator[Problem]:
             yield from check_lines(code_only(text), IN_THE_LIBRARY)
         if not name.startswith(KNOWS_THE_BUILD) and "// Build: " not in text:
             yield from check_lines(text, WHICH_BUILD)
+        if name.startswith(KERNELS) and path.name != "bits.hpp":
+            yield from check_lines(code_only(text), IN_KERNELS)
         yield from check_layers(name, text)
         if name.startswith(("cli/", "tools/")):
             yield from check_lines(text, IN_THE_PROGRAM)

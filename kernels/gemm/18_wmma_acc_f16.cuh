@@ -2,8 +2,7 @@
 //   products; sums in f16 leave a thread, which has 128 registers then, room for its 4 x 4
 //   fragments.
 // From wmma_stages: 32 registers of sums for every 64, half as many bytes from L2 for a product,
-// and
-//   one block an SM, in which nobody multiplies while a tile is begun or written.
+//   and one block an SM, in which nobody multiplies while a tile is begun or written.
 // Traffic: M N K (1 / 256 + 1 / 256) elements from L2.
 // Limits: sums are rounded to 11 bits, 16 of K at a time. Never chosen, only asked for. f16; as
 //   wmma_stages. Fewer than two tiles an SM leave SMs without work.

@@ -3,11 +3,9 @@
 // From warp_specialized: a stage is 32 of K, and C is f32. Operands of 32 bits must be K-major: one
 //   that is not (A of layouts tn and tt, B of nn and tn) is transposed once into the workspace.
 // Traffic: per 128 x 256 x 32 step a block reads 32 KB from L2. A transposed operand costs 8 bytes
-// an
-//   element more: at 4.2 TB/s 32 us for 4096 x 4096, of some 360 that the product takes.
+//   an element more: at 4.2 TB/s 32 us for 4096 x 4096, of some 360 that the product takes.
 // Limits: sm_90a; calls that allow for tf32; rows at multiples of 16 bytes, but of an operand that
-// is
-//   transposed. Products err by up to 2^-9 of themselves, always towards zero.
+//   is transposed. Products err by up to 2^-9 of themselves, always towards zero.
 #pragma once
 
 #include "kernels/gemm/35_warp_specialized.cuh"

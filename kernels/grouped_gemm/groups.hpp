@@ -4,12 +4,12 @@
 // group has no rows: whatever `offs` holds, groups do not overlap and lie within the rows.
 #pragma once
 
-#include <bit>
 #include <limits>
 
 #include "kernels/gemm/dispatch.hpp"
 #include "kernels/grouped_gemm/operations.hpp"
 #include "warpsmith/device_error.hpp"
+#include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/vote.hpp"
 #include "warpsmith/warp/reduce.hpp"
 #include "warpsmith/warp/shuffle.hpp"
@@ -117,7 +117,7 @@ struct Groups {
       }
       const uint32_t here = ptx::vote_sync_ballot(kFullMask, index < before + after);
       if (here != 0) {
-        const int source = std::countr_zero(here);
+        const int source = ptx::lowest_bit(here);
         return {static_cast<int>(first) + source, warp::shuffle(start, source),
                 warp::shuffle(end - start, source),
                 index - before - warp::shuffle(after - mine, source)};

@@ -1,6 +1,5 @@
 // Idea: strides, once more. A bias is a matrix whose rows lie 0 apart, a gradient that is added up
-// a
-//   source that is its own destination, a gate a second sum beside the first.
+//   a source that is its own destination, a gate a second sum beside the first.
 // From naive: every operand is a pointer and two strides.
 // Traffic: gemm/any_layout's; of a gated product two columns of the weight a thread.
 // Limits: none.

@@ -2,8 +2,7 @@
 //   where each belongs, so it loads what is added to it and stores the result.
 // From naive: the product is gemm/warp_tile's.
 // Traffic: gemm/warp_tile's; what is added comes through L1, an element a sum. A lane's 64 sums
-// take
-//   64 K multiply-adds and, with gelu, some 20 instructions each at the end: 2 % at K = 1024.
+//   take 64 K multiply-adds and, with gelu, some 20 instructions each at the end: 2 % at K = 1024.
 // Limits: f32; a stride of mat1, mat2 and y must be 1.
 #pragma once
 

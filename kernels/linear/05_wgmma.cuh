@@ -10,6 +10,7 @@
 
 #include "kernels/linear/epilogue.hpp"
 #include "kernels/linear/wgmma.hpp"
+#include "warpsmith/row/load.hpp"
 
 namespace ws::linear {
 
@@ -35,35 +36,47 @@ struct EpilogueOutput {
                                                     (2 * sizeof(T)) ==
                                                 0) {}
 
-  // What is added to columns j and j + 1 of row i.
-  __device__ __forceinline__ Vec<T, 2> pair(int i, int j) const {
-    const T* const from = epilogue.source + i * epilogue.row + j * epilogue.column;
-    if (by_pairs) return thread::load<2>(from);
-    return {thread::load(from), thread::load(from + epilogue.column)};
+  // Neighbours as one word: taken apart as they come, each would be waited for by itself.
+  using Pair = row::Packed<T, 2>;
+
+  // What is added to kCount pairs, of which number e begins at from(e) where there(e): all loads
+  // are in flight together.
+  template <int kCount, class From, class There>
+  __device__ __forceinline__ void load_pairs(Pair* pairs, const From& from,
+                                             const There& there) const {
+    if (by_pairs) {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) pairs[e] = row::load_or_zeros<2>(from(e), there(e));
+    } else {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) {
+        const auto low = row::load_or_zeros<1>(from(e), there(e));
+        const auto high = row::load_or_zeros<1>(from(e) + epilogue.column, there(e));
+        pairs[e].words[0] = low.words[0] | static_cast<uint32_t>(high.words[0]) << 16;
+      }
+    }
   }
 
   // A lane's pairs of a bias, for a tile's columns.
   template <int kTileN>
   struct Held {
-    Vec<T, 2> pairs[kTileN / 8];
+    Pair pairs[kTileN / 8];
 
     __device__ __forceinline__ void load(const EpilogueOutput& output, int first) {
-      if (output.epilogue.source == nullptr || output.epilogue.row != 0) return;
-#pragma unroll
-      for (int e = 0; e < kTileN / 8; ++e) {
-        const int column = first + e * 8 + lane_index() % 4 * 2;
-        if (column < output.n) pairs[e] = output.pair(0, column);
-      }
+      const Epilogue<T>& epilogue = output.epilogue;
+      if (epilogue.source == nullptr || epilogue.row != 0) return;
+      const int column = first + lane_index() % 4 * 2;
+      output.template load_pairs<kTileN / 8>(
+          pairs, [&](int e) { return epilogue.source + (column + e * 8) * epilogue.column; },
+          [&](int e) { return column + e * 8 < output.n; });
     }
-    __device__ __forceinline__ const Vec<T, 2>* from(int column) const {
-      return pairs + column / 8;
-    }
+    __device__ __forceinline__ const Pair* from(int column) const { return pairs + column / 8; }
   };
 
   __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
 
   template <class Store>
-  __device__ __forceinline__ void put(Store& store, const Vec<T, 2>* held, int row, int column,
+  __device__ __forceinline__ void put(Store& store, const Pair* held, int row, int column,
                                       const float* sums) const {
     constexpr int kSums = Store::kColumns / 2;
     float y[kSums];
@@ -74,13 +87,17 @@ struct EpilogueOutput {
 #pragma unroll
       for (int s = 0; s < kSums; s += 2) finish_pair(y + s, sums + s, held[s / 4]);
     } else {
-      Vec<T, 2> pairs[kSums / 2] = {};
-#pragma unroll
-      for (int s = 0; s < kSums; s += 2) {
-        const int i = row + lane_index() / 4 + s / 2 % 2 * 8;
-        const int j = column + s / 4 * 8 + lane_index() % 4 * 2;
-        if (i < m && j < n) pairs[s / 2] = pair(i, j);
-      }
+      Pair pairs[kSums / 2];
+      // Pair by pair: a row, the row eight below it, the next eight columns.
+      const int i = row + lane_index() / 4;
+      const int j = column + lane_index() % 4 * 2;
+      load_pairs<kSums / 2>(
+          pairs,
+          [&](int e) {
+            return epilogue.source + (i + e % 2 * 8) * epilogue.row +
+                   (j + e / 2 * 8) * epilogue.column;
+          },
+          [&](int e) { return i + e % 2 * 8 < m && j + e / 2 * 8 < n; });
 #pragma unroll
       for (int s = 0; s < kSums; s += 2) finish_pair(y + s, sums + s, pairs[s / 2]);
     }
@@ -92,10 +109,9 @@ struct EpilogueOutput {
   }
 
  private:
-  __device__ __forceinline__ void finish_pair(float* y, const float* sums,
-                                              const Vec<T, 2>& pair) const {
-    y[0] = epilogue.alpha * sums[0] + epilogue.beta * to_float(pair[0]);
-    y[1] = epilogue.alpha * sums[1] + epilogue.beta * to_float(pair[1]);
+  __device__ __forceinline__ void finish_pair(float* y, const float* sums, const Pair& pair) const {
+    y[0] = epilogue.alpha * sums[0] + epilogue.beta * pair[0];
+    y[1] = epilogue.alpha * sums[1] + epilogue.beta * pair[1];
   }
 };
 

@@ -1,6 +1,5 @@
 // Idea: a tile of 256 columns that are not neighbours: 128 of the gate and the 128 of the other
-// half
-//   that go with them, so that the two sums of one output lie in one lane. Of a cluster's two
+//   half that go with them, so that the two sums of one output lie in one lane. Of a cluster's two
 //   blocks each copies one half, for both.
 // From wgmma: the output is half as wide as the product, and only it is written: M F elements
 //   instead of 2 M F written, read and M F written again.

@@ -1,10 +1,9 @@
 // Idea: the copy engine adds. A tile of sums leaves as a reduction in memory
-// (cp.reduce.async.bulk),
-//   which L2 carries out: no SM reads c, and no warp waits for it.
+//   (cp.reduce.async.bulk), which L2 carries out: no SM reads c, and no warp waits for it.
 // From wgmma: the epilogue that reads a matrix is gone, its loads and the wait for them.
 // Traffic: gemm/warp_specialized's with c in f32: 4 bytes an element into L2, which reads and
-// writes
-//   the 4 that lie in memory. Each element gets one addition a call: the same bits in every run.
+//   writes the 4 that lie in memory. Each element gets one addition a call: the same bits in every
+//   run.
 // Limits: sm_90a, f16 and bf16; base addresses and row strides of all three, and rows of c, are
 //   multiples of 16 bytes. L2 takes subnormal numbers of f32 for zeros.
 #pragma once

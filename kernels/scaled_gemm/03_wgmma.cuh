@@ -4,9 +4,8 @@
 //   bias are applied when a tile is done, while the copies of the next fly.
 // Traffic: per 128 x 256 x 128 step a block reads 32 KB from L2, as with 16 bits at half of K.
 // Limits: sm_90a; K contiguous in both operands (8-bit wgmma has no other layout), rows at
-// multiples
-//   of 16 bytes. Of floats only where use_fast_accum allows for it: the tensor core adds up all of
-//   K with some 14 bits.
+//   multiples of 16 bytes. Of floats only where use_fast_accum allows for it: the tensor core adds
+//   up all of K with some 14 bits.
 #pragma once
 
 #include "kernels/scaled_gemm/policies.hpp"

@@ -1,7 +1,6 @@
 // Idea: the tensor core adds up 128 of K, the warps the rest. Each sum of 128 products is
-// multiplied
-//   by its scales and added to an f32 sum in registers: that mends the tensor core's 14 bits, and
-//   is the very place for scales that differ along K (DeepSeek-V3, 2024).
+//   multiplied by its scales and added to an f32 sum in registers: that mends the tensor core's 14
+//   bits, and is the very place for scales that differ along K (DeepSeek-V3, 2024).
 // From wgmma: two sets of accumulators. While one warpgroup adds, the other's products keep the
 //   tensor core busy; for 128 x 256 a thread would have 256 of them, so tiles are 256 x 128, of
 //   which a warpgroup multiplies 64 rows at a time.
@@ -69,9 +68,11 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, PromotedOutput> {
     Base::for_each_part(g, [&](const Place& place, const auto& part) {
       float sum[kRowBlocks][kSums] = {};
       float products[kSums];
+      Scales scales = scales_of(g, place, first_row, part.first);
       for (int slice = part.first; slice < part.last; ++slice) {
-        // Read before the wait, used after the products.
-        const Scales scales = scales_of(g, place, first_row, slice);
+        // Read a slice ahead: from L2 they take longer than a slice's first products.
+        const Scales next =
+            scales_of(g, place, first_row, slice + 1 < part.last ? slice + 1 : slice);
         const uint64_t a = StageA::descriptor(shared.a.pointer(at.stage * StageA::kElements));
         const uint64_t b = StageB::descriptor(shared.b.pointer(at.stage * StageB::kElements));
         shared.pipeline.wait(at);
@@ -99,6 +100,7 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, PromotedOutput> {
             for (int j = 0; j < kSums; ++j) sum[i][j] += products[j];
           }
         }
+        scales = next;
         at.advance();
       }
 #pragma unroll

@@ -45,6 +45,7 @@ TEST(Machine, KnowsThePeaksOfItsTable) {
   EXPECT_EQ(peak_flops(h200(), DType::kF16), 989e12);
   EXPECT_EQ(peak_flops(h200(), DType::kF32), 67e12);
   EXPECT_EQ(peak_flops(h200(), DType::kE4m3), 2 * 989e12);
+  EXPECT_EQ(peak_flops(h200(), DType::kI8), 2 * 989e12);
   Machine unknown = h200();
   unknown.device = "Somebody's GPU";
   EXPECT_NEAR(peak_flops(unknown, DType::kBf16), 1.98e9 * 132 * 4096, 1);

@@ -1,6 +1,7 @@
 #include "warpsmith/ptx/vote.hpp"
 
 #include "tests/run.hpp"
+#include "warpsmith/ptx/bits.hpp"
 
 namespace ws {
 namespace {
@@ -61,6 +62,26 @@ void test_vote(uint32_t members, uint32_t predicates) {
     EXPECT_EQ(unsigned_sum[lane], static_cast<uint32_t>(total));
     EXPECT_EQ(max[lane], largest);
     EXPECT_EQ(unsigned_max[lane], unsigned_largest);
+  }
+}
+
+struct LowestBit {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    int* place;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
+    const int lane = lane_index();
+    arguments.place[lane] = ptx::lowest_bit(ptx::vote_sync_ballot(kFullMask, lane % 8 > 2) >> lane);
+  }
+};
+
+TEST(Vote, LowestBitIsTheFirstLane) {
+  test::Buffer<int> place(32);
+  test::run<LowestBit>({.threads = 32}, {place.data()});
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(place[lane], lane % 8 > 2 ? 0 : static_cast<int>(3 - lane % 8));
   }
 }
 

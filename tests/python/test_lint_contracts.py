@@ -47,6 +47,7 @@ def family(**changed: str) -> dict[str, str]:
         ("kernels/f/rows.hpp", '#include "harness/verify.hpp"\n', 1),
         ("harness/a.cpp", '#include "emulator/emulator.hpp"\n', 1),
         ("docs/guide.md", "word " * 21 + "\n", 1),
+        ("kernels/f/rows.hpp", "\nint i = std::countr_zero(ballot);\n", 2),
     ],
 )
 def test_forbidden(tmp_path, name, text, line):
@@ -63,6 +64,7 @@ def test_forbidden(tmp_path, name, text, line):
         ("cli/main.cpp", 'int main() { std::printf("x"); exit(1); }\n'),
         ("harness/a.cpp", "int n = snprintf(buffer, 8, text); exit_code(n);\n"),
         ("include/warpsmith/a.hpp", "#ifdef WS_EMULATED\n#endif\n"),
+        ("include/warpsmith/ptx/bits.hpp", "return std::countr_zero(word);\n"),
         ("kernels/f/rows.hpp", "#if WS_DEVICE_CODE\n#endif\n"),
         (
             "kernels/f/peers.cpp",
