@@ -134,6 +134,7 @@ inline constexpr Rung kSplitCandidates[] = {
     WS_PARTS_OF_PAIRS("thin16", SplitThin16),
     WS_PARTS_OF_PAIRS("thin32", SplitThin32),
     WS_PARTS("thin64", SplitThin64),
+    WS_PARTS("wide64", SplitWide64),
     WS_PARTS("half", SplitHalf),
     WS_PARTS_OF_PAIRS("half_pair", SplitHalfPair),
     WS_PARTS("square", SplitSquare),
@@ -143,8 +144,6 @@ inline constexpr Rung kSplitCandidates[] = {
     WS_PARTS("turned64x16_s10_b2",
              SplitPolicy<SplitShape{
                  .tile_m = 64, .tile_n = 16, .stages = 10, .blocks = 2, .turned = true}>),
-    WS_PARTS("turned128x64_s8",
-             SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8, .turned = true}>),
     WS_PARTS("64x64_s6_b2",
              SplitPolicy<SplitShape{.tile_m = 64, .tile_n = 64, .stages = 6, .blocks = 2}>),
 };

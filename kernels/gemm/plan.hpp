@@ -113,9 +113,13 @@ inline SplitPlan plan_split_k(const Call& call) {
       if (Policy::kTileN < 64 && turned.b.contiguous == Contiguous::kColumns) return;
       const int tiles = Policy::raster(turned).count();
       const auto steps = static_cast<int>(divide_up(call.k, Policy::kTileK));
-      const double edge = edge_factor(Policy::kTileM * Policy::kSharers, turned.m) *
-                          edge_factor(Policy::kTileN, turned.n);
-      constexpr double kBytes = 128.0 * (Policy::kTileM * Policy::kSharers + Policy::kTileN);
+      // Empty rows of the narrow box weigh by their share of all rows: 1 x 28672 x 8192 takes what
+      // 16 rows take.
+      constexpr int kRows = Policy::kTileM * Policy::kSharers + Policy::kTileN;
+      const double edge =
+          edge_factor(Policy::kTileM * Policy::kSharers, turned.m) *
+          edge_factor(kRows, kRows - std::max<int64_t>(0, Policy::kTileN - turned.n));
+      constexpr double kBytes = 128.0 * kRows;
       const double l2_time = tiles * steps * kBytes / kL2 * edge;
       for (int parts = 1; parts <= std::min(8 / Policy::kSharers, steps); ++parts) {
         // Blocks that share an SM take their time together.

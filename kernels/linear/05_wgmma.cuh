@@ -14,6 +14,8 @@
 
 namespace ws::linear {
 
+// Long: how what is added is loaded, held and used stand beside each other.
+//
 // T: of what is added; Out: of what is written. A lane has the sums of pairs of neighbours in two
 // rows, eight apart, every eight columns.
 template <class T, class Out>

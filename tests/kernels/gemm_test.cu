@@ -545,7 +545,7 @@ TEST(Gemm, Tf32OnlyWhereItIsAllowed) {
   EXPECT_EQ(best(cut.call(), 80).name, "wmma_tf32");
   run_and_wait(rung("wmma_tf32"), cut.call());
   cut.expect_right();
-  EXPECT_EQ(best(Instance<float>(tf32_shape(40, 24, 16, kNt)).call(), 90).name, "copy_engine");
+  EXPECT_EQ(best(Instance<float>(tf32_shape(40, 24, 16, kNt)).call(), 90).name, "wgmma_tf32");
   EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 80).name, "warp_tile");
   EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 64, kNt)).call(), 90).name, "warp_specialized");
 }
