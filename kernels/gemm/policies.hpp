@@ -198,7 +198,7 @@ struct SplitThin64 : SplitPolicy<SplitShape{
 // 48 x 5120 x 13824 43.2 us (SplitThin64 45.0), 64 x 8192 x 8192 38.0 (38.8).
 struct SplitWide64
     : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8, .turned = true}> {
-  static constexpr double kStep = 0.3, kEnd = 1;
+  static constexpr double kStep = 0.3, kEnd = 1.6;
 };
 struct SplitHalf : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 8}> {
   static constexpr double kStep = 0.2, kEnd = 1.5;
