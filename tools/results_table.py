@@ -16,6 +16,7 @@ import json
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -177,8 +178,12 @@ def table(folder: Path) -> str:
     """All that one device measured of a family: results/h200/softmax."""
     files = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     runs = sorted({(run["date"][:10], run["revision"]) for data in files for run in data["runs"]})
-    told = ", ".join(f"{date} ({revision})" for date, revision in runs)
-    lines = [f"{files[0]['device']['name']}, {told}:", "", COLUMNS]
+    of_day: dict[str, list[str]] = {}
+    for date, revision in runs:
+        of_day.setdefault(date, []).append(revision)
+    told = ", ".join(f"{date} ({', '.join(revisions)})" for date, revisions in of_day.items())
+    first = textwrap.fill(f"{files[0]['device']['name']}, {told}:", 100)
+    lines = [first, "", COLUMNS]
     return "\n".join([*lines, *(line for data in files for line in rows(data))])
 
 

@@ -4,7 +4,7 @@
 hand: it folds the batch, and chooses what is one kernel and what several.
 """
 
-import inspect
+import functools
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ _addmm = warpsmith.addmm
 _ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
 
 
+@functools.wraps(_addmm)
 def addmm(
     input: Any,
     mat1: Any,
@@ -41,10 +42,6 @@ def addmm(
         rung=rung,
         out=out,
     )
-
-
-addmm.__doc__ = _addmm.__doc__
-addmm.__signature__ = inspect.signature(_addmm)
 
 
 def linear(

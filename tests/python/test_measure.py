@@ -104,7 +104,7 @@ def call(peer: _measure._Peer, name: str, tensors: list[torch.Tensor], *attribut
 @pytest.mark.parametrize("name", ["quack", "quack_tuned"])
 def test_quack_multiplies_every_layout(quack_calls: list[Any], name: str, layout: str) -> None:
     tensors = product(layout)
-    call(_measure._Peer(name), "gemm", tensors, layout)
+    call(_measure._Peer(name), "gemm", tensors, layout, "ieee")
     ((a, b, out, tuned),) = quack_calls
     assert (a.shape, b.shape) == ((2, 3), (3, 4))
     assert a.data_ptr() == tensors[0].data_ptr(), "a view, no copy"
@@ -124,18 +124,18 @@ def test_quack_multiplies_a_batch(quack_calls: list[Any]) -> None:
 def test_what_a_package_cannot_do_is_a_reason_and_no_crash(quack_calls: list[Any]) -> None:
     peer = _measure._Peer("quack_tuned")
     with pytest.raises(ValueError, match="f32 would be multiplied as TF32"):
-        call(peer, "gemm", product("nn", torch.float32), "nn")
+        call(peer, "gemm", product("nn", torch.float32), "nn", "ieee")
     gaps = torch.zeros(5, 4, 6).half()[:, ::2, ::2]
     with pytest.raises(ValueError, match="AssertionError: takes a stride of 1"):
         call(peer, "bmm", [gaps, gaps.mT, torch.zeros(5, 2, 2).half()])
     assert not quack_calls
-    call(peer, "gemm", product("nn"), "nn")  # the next problem is none the worse
+    call(peer, "gemm", product("nn"), "nn", "ieee")  # the next problem is none the worse
     assert quack_calls
 
 
 def test_torch_must_not_fail() -> None:
     with pytest.raises(RuntimeError):
-        call(_measure._Peer("torch"), "gemm", [torch.zeros(2, 3)] * 3, "nn")
+        call(_measure._Peer("torch"), "gemm", [torch.zeros(2, 3)] * 3, "nn", "ieee")
 
 
 def test_the_table_says_which_variant_and_what_was_timed(
