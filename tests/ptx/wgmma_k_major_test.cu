@@ -163,12 +163,12 @@ TEST(WgmmaKMajor, Tf32CutsOff) {
   test::Buffer<float> b(32 * 32);
   test::Buffer<float> d(64 * 32);
   for (size_t i = 0; i < a.size(); ++i) a[i] = i % 32 == 0 ? 1 + 0x1.ffp-11F : 0;
-  for (size_t i = 0; i < b.size(); ++i) b[i] = -(1 + 0x1p-10F + 0x1.ffp-11F);
+  for (float& element : b) element = -(1 + 0x1p-10F + 0x1.ffp-11F);
   test::run<Kernel>({.threads = 128},
                     {Kernel::StageA::tensor_map(a.data(), 64, 32, 32),
                      Kernel::StageB::tensor_map(b.data(), 32, 32, 32),
                      Kernel::Store::tensor_map(d.data(), 64, 32, 32), nullptr, 0, false});
-  for (size_t i = 0; i < d.size(); ++i) ASSERT_EQ(d[i], -(1 + 0x1p-10F));
+  for (const float sum : d) ASSERT_EQ(sum, -(1 + 0x1p-10F));
 }
 
 }  // namespace
