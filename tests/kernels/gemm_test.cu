@@ -20,8 +20,8 @@
 #include "kernels/gemm/36_split_k.cuh"
 #include "kernels/gemm/37_stream_k.cuh"
 #include "kernels/gemm/38_realigned.cuh"
-#include "kernels/gemm/44_batched_wgmma.cuh"
 #include "kernels/gemm/40_wgmma_tf32.cuh"
+#include "kernels/gemm/44_batched_wgmma.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 

@@ -1,4 +1,5 @@
-// Tile shapes, clusters, stages of gemm/warp_specialized; tiles and splits of gemm/split_k; rows and loads of gemm/thin.
+// Tile shapes, clusters, stages of gemm/warp_specialized; tiles and splits of gemm/split_k; rows
+// and loads of gemm/thin.
 #include "kernels/gemm/candidates.hpp"
 
 #include "tools/tune/candidates.hpp"
