@@ -36,8 +36,8 @@ struct Wgmma {
       return;
     }
     with_pair(call, [&]<class A, class B>() {
-      launch_wgmma<WgmmaKernel<A, B, Wide, ScaledOutput>>(call, ScaledOutput::of(call),
-                                                          context.stream);
+      const ScaledOutput output(call);
+      launch_wgmma<WgmmaKernel<A, B, Wide, ScaledOutput>>(call, output, context.stream);
     });
   }
 };

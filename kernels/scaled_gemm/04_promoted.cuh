@@ -129,7 +129,7 @@ struct Promoted {
   }
 
   static void run(const Call& call, const Context& context) {
-    const PromotedOutput output{ScaledOutput::of(call), BlockScales::of(call)};
+    const PromotedOutput output(call);
     with_pair(call, [&]<class A, class B>() {
       if (prefers<Tall>(call)) {
         launch_wgmma<PromotedKernel<A, B, Tall>>(call, output, context.stream);

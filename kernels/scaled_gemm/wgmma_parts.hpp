@@ -31,26 +31,24 @@ struct ScaledOutput {
   const void* bias = nullptr;
   int bias_step = 0;
 
-  static ScaledOutput of(const Call& call) {
-    ScaledOutput output{.rows = static_cast<int>(call.m),
-                        .columns = static_cast<int>(call.n),
-                        .bias = call.bias,
-                        .bias_step = static_cast<int>(call.bias_step)};
+  ScaledOutput() = default;
+  explicit ScaledOutput(const Call& call)
+      : rows(static_cast<int>(call.m)),
+        columns(static_cast<int>(call.n)),
+        bias(call.bias),
+        bias_step(static_cast<int>(call.bias_step)) {
     if (!call.by_blocks) {
-      output.scale_a = call.scale_a;
-      output.scale_b = call.scale_b;
-      output.a_row = static_cast<int>(call.a_row);
-      output.b_column = static_cast<int>(call.b_column);
+      scale_a = call.scale_a;
+      scale_b = call.scale_b;
+      a_row = static_cast<int>(call.a_row);
+      b_column = static_cast<int>(call.b_column);
     }
     with_type<kFloats>(call.c_dtype, [&]<class T>() {
       constexpr int kColumns = 128 / sizeof(T);
-      output.map = tile::WarpStore<T, 1, kColumns>::tensor_map(call.c.as<const T>(), call.m, call.n,
-                                                               call.c.leading);
-      output.dtype = std::is_same_v<T, bf16>   ? To::kBf16
-                     : std::is_same_v<T, half> ? To::kF16
-                                               : To::kF32;
+      map = tile::WarpStore<T, 1, kColumns>::tensor_map(call.c.as<const T>(), call.m, call.n,
+                                                        call.c.leading);
+      dtype = std::is_same_v<T, bf16> ? To::kBf16 : std::is_same_v<T, half> ? To::kF16 : To::kF32;
     });
-    return output;
   }
 
 #if WS_DEVICE_CODE
@@ -130,6 +128,9 @@ struct BlockScales {
 
 struct PromotedOutput : ScaledOutput {
   BlockScales blocks;
+
+  PromotedOutput() = default;
+  explicit PromotedOutput(const Call& call) : ScaledOutput(call), blocks(BlockScales::of(call)) {}
 };
 
 // ---- The kernel ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ constexpr Rung kWideIntegers =
 template <class A, class B, class Policy>
 struct PromotedTile {
   static void run(const Call& call, const Context& context) {
-    const PromotedOutput output{ScaledOutput::of(call), BlockScales::of(call)};
+    const PromotedOutput output(call);
     launch_wgmma<PromotedKernel<A, B, Policy>>(call, output, context.stream, kBlocks);
   }
 };

@@ -107,7 +107,7 @@ def ladder_table(family: Family, rungs: Sequence[Rung], page: PurePosixPath, ope
     rows = []
     before = None
     for rung in rungs:
-        counts = rung["profile"]
+        counts = rung["profile"] or dict.fromkeys(("sectors_a_request", "ways"))
         name = link(code(rung["name"]), page_of_rung(family["name"], rung["name"]), page)
         sectors = f"{counts['sectors_a_request']:.1f}" if counts["sectors_a_request"] else ""
         ideal = f"{counts['ideal_sectors_a_request']:.1f}" if sectors else ""
@@ -149,7 +149,7 @@ def operation_page(family: Family, operation: Operation, rungs: Sequence[Rung]) 
         names = sorted({seed["name"] for seed in operation["seeds"]})
         rows.append(("seed names", ", ".join(map(code, names))))
     mine = [rung for rung in rungs if operation["name"] in rung["operations"]]
-    pictured = {rung["profile"]["problem"].split(" ")[0] for rung in mine}
+    pictured = {rung["profile"]["problem"].split(" ")[0] for rung in mine if rung["profile"]}
     parts = [
         f"# {operation['name']}\n",
         f"{escaped(operation['summary'][:1].upper() + operation['summary'][1:])}. From the "

@@ -93,14 +93,18 @@ def first_operation(family: dict[str, Any], rung: dict[str, Any]) -> dict[str, A
 
 
 def told_rungs() -> dict[tuple[str, str], dict[str, Any]]:
-    """`show --json` of each rung with its `profile` beside it, by family and rung."""
+    """`show --json` of each rung with its `profile` beside it, by family and rung.
+
+    There is none of a rung that needs a GPU: None.
+    """
 
     def tell(family: dict[str, Any], rung: dict[str, Any]) -> dict[str, Any]:
         operation = first_operation(family, rung)
         address = f"{operation['name']}/{rung['name']}"
         flags = tuple(a["name"] for a in operation["attributes"] if a["kind"] == "bool")
         shown = read("warpsmith", "show", address, "--json")
-        return {**rung, **shown, "profile": profile(address, flags)}
+        counts = None if rung["gpu_only"] else profile(address, flags)
+        return {**rung, **shown, "profile": counts}
 
     pairs = [(family, rung) for family in catalogue()["families"] for rung in family["rungs"]]
     with ThreadPoolExecutor() as pool:

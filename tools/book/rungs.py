@@ -36,7 +36,7 @@ def accesses(rung: Rung, most: int = 2) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for memory in ("global", "shared"):
         of_memory: list[dict[str, Any]] = []
-        for line in rung["profile"]["lines"]:
+        for line in rung["profile"]["lines"] if rung["profile"] else ():
             if line.get("access", {}).get("memory") != memory:
                 continue
             same = [other for other in of_memory if other["access"] == line["access"]]
@@ -99,16 +99,18 @@ def rung_facts(rung: Rung, family: Family, page: PurePosixPath) -> str:
     rows.append(("computes", ", ".join(computes)))
     rows.append(("dtypes", " ".join(map(code, rung["dtypes"]))))
     rows.append(("needs at least", code(rung["arch"])))
+    if rung["gpu_only"]:
+        rows.append(("in the emulator", "no: the GPU alone has what it is built on"))
     if not rung["deterministic"]:
         rows.append(("deterministic", "no: sums in an order that changes from run to run"))
     if rung["seeds"]:
         rows.append(("also called", ", ".join(map(code, rung["seeds"]))))
     counts = rung["profile"]
-    sectors = f"{counts['sectors_a_request']:.1f}"
-    if counts["requests"]:
+    if counts and counts["requests"]:
+        sectors = f"{counts['sectors_a_request']:.1f}"
         ideal = f"{counts['ideal_sectors_a_request']:.1f} would do"
         rows.append(("sectors a request", f"{sectors}, {ideal}: {code(counts['problem'])}"))
-    if counts["ways"]:
+    if counts and counts["ways"]:
         rows.append(("ways of bank conflicts", f"{counts['ways']:.2f}"))
     return table(("", ""), rows)
 
