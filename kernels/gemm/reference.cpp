@@ -367,6 +367,7 @@ constexpr std::array kVerify = {
     shape(160, 96, 200, kTn, 0, 4),
     shape(160, 96, 200, kTt, 0, 8),
     shape(191, 97, 331, kNn),
+    shape(2, 264, 136, kNt),
     shape(2, 260, 129, kNt, 7),
     shape(261, 7, 264, kNt),
     shape(3, 70, 520, kNt),

@@ -57,7 +57,7 @@ struct Naive {
   static bool supports(const Call& call, Why& why) {
     return gemm::is_plain(call, why) &&
            why.unless(call.out_dtype == call.dtype, "y has the dtype of input") &&
-           why.unless(call.source.data == nullptr ||
+           why.unless(call.beta == 0 ||
                           ((call.n <= 1 || call.source.column == 1) &&
                            (call.m <= 1 || call.source.row == 0 || call.source.row == call.n)),
                       "input is a bias [N] or a dense [M, N]");
