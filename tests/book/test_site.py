@@ -101,4 +101,7 @@ def test_the_timeline_shows_what_the_trace_has() -> None:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_wrong_calls_are_refused_with_reasons(name: str) -> None:
     told = refusals(name)
+    if set(OPERATIONS[name].dtypes) <= {"bf16", "e4m3", "e5m2"}:
+        assert not told, "NumPy holds none of its tensors"
+        return
     assert any(what.startswith("`rung=") and "nonsense" in text for what, _, text in told), told
