@@ -32,12 +32,15 @@ extern const Family kFamily;
 namespace reduce {
 extern const Family kFamily;
 }
+namespace attention {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily, &softmax::kFamily,      &gemm::kFamily,
-      &linear::kFamily,      &grouped_gemm::kFamily, &scaled_gemm::kFamily,
-      &gemv::kFamily,        &norm::kFamily,         &reduce::kFamily,
+      &elementwise::kFamily,  &softmax::kFamily,     &gemm::kFamily, &linear::kFamily,
+      &grouped_gemm::kFamily, &scaled_gemm::kFamily, &gemv::kFamily, &norm::kFamily,
+      &reduce::kFamily,       &attention::kFamily,
   };
   return kFamilies;
 }

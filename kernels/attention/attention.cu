@@ -1,0 +1,33 @@
+// The table of the attention family: its rungs in teaching order, and which to prefer.
+#include "kernels/attention/01_naive.cuh"
+#include "kernels/attention/05_any.cuh"
+#include "kernels/attention/operations.hpp"
+
+namespace ws::attention {
+namespace {
+
+constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>()};
+
+constexpr const Rung* kRungs[] = {&kNaive, &kAny};
+
+}  // namespace
+
+std::span<const Rung* const> Attention::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kAny};
+  return kOrder;
+}
+
+std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kAny};
+  return kOrder;
+}
+
+extern const Family kFamily;
+constinit const Family kFamily{
+    .name = "attention",
+    .summary = "softmax(q k^T) v, with the softmax never in memory",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::attention

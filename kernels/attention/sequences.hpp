@@ -1,0 +1,125 @@
+// Sequences as kernels see them: where each begins in packed rows, read from the device's own
+// tensors, or one for each batch of a dense call.
+//
+// A start, a length or a page that is wrong (below the one before, beyond the rows) is reported,
+// and its sequence has no queries: nothing is written for it, and nothing outside the tensors read.
+#pragma once
+
+#include "kernels/attention/operations.hpp"
+#include "warpsmith/device_error.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::attention {
+
+// The rows of a sequence: of q, out and lse from first_query on, of k and v from first_key on (0
+// where they lie in pages).
+struct Sequence {
+  int64_t first_query = 0;
+  int64_t queries = 0;
+  int64_t first_key = 0;
+  int64_t keys = 0;
+};
+
+// Made on the host from either operation's call.
+struct Sequences {
+  bool packed = false;
+  int64_t count = 0;
+  int64_t queries = 0;  // of a dense call's sequence; of all that are packed
+  int64_t keys = 0;     // the same; of pages: the most that a sequence can have
+  Lengths starts_q, starts_k, used_k;
+  IndexCheck check_q, check_k, check_used, check_page;
+  const int32_t* pages = nullptr;  // null where there are none
+  int64_t pages_batch = 0, pages_column = 0, page = 1, total_pages = 0;
+
+  Sequences(const Call& call, const char* /*rung*/)
+      : count(call.batch), queries(call.queries), keys(call.keys) {}
+  // `rung` is of static storage.
+  Sequences(const VarlenCall& call, const char* rung)
+      : packed(true),
+        count(call.batch),
+        queries(call.total_queries),
+        keys(call.paged ? call.keys : call.total_keys),
+        starts_q(call.starts_q),
+        starts_k(call.starts_k),
+        used_k(call.used_k),
+        check_q(rung, "cu_seqlens_q", call.total_queries + 1),
+        check_k(rung, "cu_seqlens_k", call.total_keys + 1),
+        check_used(rung, "seqused_k", call.keys + 1),
+        check_page(rung, "block_table", call.total_pages),
+        pages(call.paged ? call.pages : nullptr),
+        pages_batch(call.pages_batch),
+        pages_column(call.pages_column),
+        page(call.paged ? call.page : 1),
+        total_pages(call.total_pages) {}
+
+#if WS_DEVICE_CODE
+  __device__ __forceinline__ static int64_t at(const Lengths& lengths, int64_t b) {
+    return thread::load(lengths.data + b * lengths.stride);
+  }
+
+  // Sequence b; one without queries, where what is said of it is wrong.
+  __device__ __forceinline__ Sequence of(int64_t b) const {
+    if (!packed) return {0, queries, 0, keys};
+    Sequence found;
+    found.first_query = at(starts_q, b);
+    found.queries = at(starts_q, b + 1) - found.first_query;
+    bool is_right = found.first_query >= 0 && found.queries >= 0 &&
+                    found.first_query + found.queries <= queries;
+    int64_t most = keys;
+    if (starts_k.exists) {
+      found.first_key = at(starts_k, b);
+      most = at(starts_k, b + 1) - found.first_key;
+      is_right = is_right && found.first_key >= 0 && most >= 0 && found.first_key + most <= keys;
+    }
+    found.keys = used_k.exists ? at(used_k, b) : most;
+    is_right = is_right && found.keys >= 0 && found.keys <= most;
+    if (!is_right) found.queries = 0;
+    return found;
+  }
+
+  // The sequence that query `row` of all belongs to: the last that begins at or before it.
+  // `count` and more, or less than 0, where there is none.
+  __device__ __forceinline__ int64_t of_row(int64_t row) const {
+    int64_t low = -1;
+    int64_t high = count;
+    while (high - low > 1) {
+      const int64_t middle = (low + high) / 2;
+      (at(starts_q, middle) <= row ? low : high) = middle;
+    }
+    return low;
+  }
+
+  // The page of sequence b that has its key j, and whether there is such a page.
+  __device__ __forceinline__ int64_t page_of(int64_t b, int64_t j) const {
+    return thread::load(pages + b * pages_batch + j / page * pages_column);
+  }
+
+  // Reports what is wrong, by threads index, index + threads ...
+  __device__ __forceinline__ void report(int64_t index, int64_t threads) const {
+    if (!packed) return;
+    for (int64_t b = index; b < count; b += threads) {
+      const int64_t first_query = at(starts_q, b);
+      if (!check_q(first_query, b) || !check_q(at(starts_q, b + 1), b + 1, first_query)) continue;
+      int64_t most = keys;
+      if (starts_k.exists) {
+        const int64_t first_key = at(starts_k, b);
+        if (!check_k(first_key, b) || !check_k(at(starts_k, b + 1), b + 1, first_key)) continue;
+        most = at(starts_k, b + 1) - first_key;
+      }
+      if (!used_k.exists) continue;
+      const int64_t used = at(used_k, b);
+      // More than there are is as wrong as more than there may be.
+      if (!check_used(used > most ? keys + used : used, b)) continue;
+      if (pages == nullptr) continue;
+      for (int64_t j = 0; j < used; j += page) {
+        check_page(page_of(b, j), b * divide_up_pages() + j / page);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ int64_t divide_up_pages() const { return keys / page; }
+#endif
+};
+
+}  // namespace ws::attention
