@@ -4,11 +4,14 @@
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
+
+extern const Rung kWgmmaLazy;
+
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>()};
 
-constexpr const Rung* kRungs[] = {&kNaive, &kAny};
+constexpr const Rung* kRungs[] = {&kNaive, &kAny, &kWgmmaLazy};
 
 }  // namespace
 

@@ -26,7 +26,7 @@ struct Heads {
   int64_t column = 1;
 
   template <class T>
-  T* as() const {
+  __host__ __device__ T* as() const {
     return static_cast<T*>(data);
   }
 };
@@ -76,7 +76,7 @@ struct Call {
   PerHead slopes;
   PerHead sinks;
 
-  int64_t group() const { return heads / kv_heads; }
+  __host__ __device__ int64_t group() const { return heads / kv_heads; }
 };
 
 // i32, each with its stride; one that is left out has `exists` false.

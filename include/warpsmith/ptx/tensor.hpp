@@ -10,7 +10,7 @@
 // H200 and not documented: tensors to store into have such rows, or nothing behind them that
 // matters.
 //
-// 2D and 3D are here; further ranks and im2col would be further functions.
+// 2D to 4D are here; further ranks and im2col would be further functions.
 #pragma once
 
 #include "warpsmith/ptx/bulk.hpp"
@@ -131,6 +131,36 @@ __device__ __forceinline__ void tensor_store_3d(const TensorMap& map, int x, int
       "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
           &map),
       "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
+      : "memory");
+#endif
+}
+
+// cp.async.bulk.tensor.4d: a load and a store of a box of a 4D tensor, at (x, y, z, w).
+__device__ __forceinline__ void tensor_load_4d(void* shared, const TensorMap& map,
+                                               Mbarrier& barrier, int x, int y, int z,
+                                               int w WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_load(shared, &map, &barrier, std::array{x, y, z, w});
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(&barrier))
+      : "memory");
+#endif
+}
+
+__device__ __forceinline__ void tensor_store_4d(const TensorMap& map, int x, int y, int z, int w,
+                                                const void* shared WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_store(&map, std::array{x, y, z, w}, shared);
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::
+          "l"(&map),
+      "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(shared))
       : "memory");
 #endif
 }

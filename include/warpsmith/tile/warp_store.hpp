@@ -65,6 +65,25 @@ struct WarpStore {
     } WS_PASS_AND_PLACE);
   }
 
+  // Rounds and stages the warp's rows as put() does; then one lane calls issue(staged), which
+  // stores the 16 rows where it likes.
+  template <class Issue>
+  __device__ __forceinline__ void stage_and(const Sum* d, Issue&& issue WS_AND_PLACE) {
+    const int lane = lane_index();
+    T* const staged = buffers + buffer * kBufferElements;
+    // The copy engine still reads all buffers but the oldest.
+    if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
+    ptx::syncwarp();
+    stage(staged, d WS_PASS_AND_PLACE);
+    ptx::fence_proxy_async();
+    ptx::syncwarp();
+    if (lane == 0) {
+      issue(staged);
+      ptx::bulk_commit_group();
+    }
+    buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
+  }
+
   // The same, but adds them to the matrix of f32: L2 does, and nobody reads it.
   __device__ __forceinline__ void add(const ptx::TensorMap& map, int row, int column,
                                       const float* d WS_AND_PLACE) {
@@ -107,24 +126,6 @@ struct WarpStore {
   int buffer = 0;
 
  private:
-  // Stages the rows in the next buffer; then one lane calls issue(staged), whose copy is a group.
-  template <class Issue>
-  __device__ __forceinline__ void stage_and(const Sum* d, Issue&& issue WS_AND_PLACE) {
-    const int lane = lane_index();
-    T* const staged = buffers + buffer * kBufferElements;
-    // The copy engine still reads all buffers but the oldest.
-    if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
-    ptx::syncwarp();
-    stage(staged, d WS_PASS_AND_PLACE);
-    ptx::fence_proxy_async();
-    ptx::syncwarp();
-    if (lane == 0) {
-      issue(staged);
-      ptx::bulk_commit_group();
-    }
-    buffer = buffer + 1 == kBuffers ? 0 : buffer + 1;
-  }
-
   __device__ __forceinline__ static void stage(T* staged, const Sum* d WS_AND_PLACE) {
     const int lane = lane_index();
     if constexpr (sizeof(T) == 4) {

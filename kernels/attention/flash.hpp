@@ -1,0 +1,60 @@
+// What the Hopper rungs take, and how one is made of a policy.
+#pragma once
+
+#include "kernels/attention/flash_kernel.hpp"
+#include "kernels/attention/flash_policies.hpp"
+
+namespace ws::attention {
+
+inline bool has_no_pages(const Call& /*call*/, Why& /*why*/) { return true; }
+inline bool has_no_pages(const VarlenCall& call, Why& why) {
+  return why.unless(!call.paged, "takes no pages");
+}
+
+// Whether a call can be cut into tiles of the copy engine, for head dims up to `most_dim`.
+template <class AnyCall>
+bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
+  const Sequences sequences(call, "");
+  const int64_t batches = sequences.packed ? 1 : call.batch;
+  const auto [queries, keys] = std::pair(sequences.queries, sequences.keys);
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return has_no_pages(call, why) && why.unless(!call.bias.exists, "takes no bias") &&
+         why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
+         why.unless(!call.sinks.exists, "takes no sinks") &&
+         why.unless(call.softcap == 0, "takes no softcap") &&
+         why.unless(call.scale > 0, "takes a scale above 0, not ", call.scale) &&
+         why.unless(keys > 0, "without keys there is nothing to copy") &&
+         why.unless(call.head_dim <= most_dim && call.value_dim <= most_dim,
+                    "takes D and Dv up to ", most_dim, ", not ", call.head_dim, " and ",
+                    call.value_dim) &&
+         why.unless(call.value_dim % 8 == 0, "needs a Dv that 8 divides, not ", call.value_dim) &&
+         why.unless(call.window.left < kMost && call.window.right < kMost, "takes windows below ",
+                    kMost) &&
+         why.unless(queries < kMost && keys < kMost && TileList::most(call, 64) < kMost,
+                    "takes less than ", kMost, " rows and tiles") &&
+         can_be_copied("q", call.q, queries, call.heads, batches, call.dtype, why) &&
+         can_be_copied("k", call.k, keys, call.kv_heads, batches, call.dtype, why) &&
+         can_be_copied("v", call.v, keys, call.kv_heads, batches, call.dtype, why) &&
+         can_be_copied("out", call.out, queries, call.heads, batches, call.dtype, why);
+}
+
+// Rule: kMostDim, kName, and with(dim, f), which calls f.template operator()<Policy>().
+template <class Rule>
+struct Flash {
+  template <class AnyCall>
+  static bool supports(const AnyCall& call, Why& why) {
+    return flash_supports(call, Rule::kMostDim, why);
+  }
+  static Workspace workspace(const Call& /*call*/) {
+    return {.bytes = sizeof(uint32_t), .zeroed = sizeof(uint32_t)};
+  }
+  template <class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      Rule::with(std::max(call.head_dim, call.value_dim),
+                 [&]<class Policy>() { FlashKernel<T, Policy>::run(call, Rule::kName, context); });
+    });
+  }
+};
+
+}  // namespace ws::attention

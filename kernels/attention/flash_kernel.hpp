@@ -1,0 +1,407 @@
+// The kernel of the Hopper rungs, which differ in its policy: one warp copies, warpgroups of 64
+// queries multiply (wgmma), and scores, their softmax and what is gathered stay in registers.
+//
+//   kOverlaps    scores of the next keys are multiplied under the softmax of these
+//   kTakesTurns  one warpgroup multiplies while the others have their softmax ("pingpong")
+//   kPersistent  a block draws tile after tile: copies and stores of two tiles overlap
+//   kLazy        what was gathered is scaled when a maximum has grown, not with each block of keys
+//   kPolynomial  every so-many-th exponential is computed by FMAs, beside the special function unit
+#pragma once
+
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/tile_list.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/setmaxnreg.hpp"
+#include "warpsmith/ptx/shuffle.hpp"
+#include "warpsmith/tile/pipeline.hpp"
+#include "warpsmith/tile/warp_store.hpp"
+
+namespace ws::attention {
+
+// Long: the two roles and their protocol belong on one page, beside the storage they share.
+template <class T, class Policy>
+struct FlashKernel : Policy {
+  static constexpr Arch kArch = Arch::kSm90a;
+  static constexpr int kMinBlocks = 1;
+  static constexpr int kDim = Policy::kDim;
+  static constexpr int kKeys = Policy::kKeys;
+  static constexpr int kStages = Policy::kStages;
+  static constexpr int kConsumers = Policy::kConsumers;
+  static constexpr int kRows = 64 * kConsumers;
+  static constexpr int kThreads = 128 * (kConsumers + 1);
+  using QTile = HeadTile<T, 64, kDim>;  // of a warpgroup
+  using KTile = HeadTile<T, kKeys, kDim>;
+  using VTile = KTile;
+  // Where it fits, the output is staged in memory of its own, and the next queries can come while
+  // it is stored; else where the queries were.
+  static constexpr int kBufferBytes = 16 * 64 * sizeof(T);
+  static constexpr int kInputBytes =
+      static_cast<int>(kConsumers * QTile::kBytes + 2 * kStages * KTile::kBytes);
+  static constexpr bool kOwnOutput =
+      kInputBytes + kConsumers * 4 * kBufferBytes + 1024 <= 227 * 1024;
+  using Store = tile::WarpStore<T, kOwnOutput ? 1 : kDim / 64>;
+  using Position = tile::PipelinePosition<kStages>;
+
+  struct Arguments {
+    ptx::TensorMap q, k, v, out;
+    float* lse;
+    int64_t lse_batch, lse_head, lse_row;
+    TileList tiles;
+    float scale_log2;
+    int left, right;  // of the window; below zero: open
+  };
+  struct SharedStorage {
+    SharedArray<T, kConsumers * QTile::kElements, 1024> q;
+    SharedArray<T, kStages * KTile::kElements, 1024> k;
+    SharedArray<T, kStages * VTile::kElements, 1024> v;
+    SharedArray<T, kOwnOutput ? kConsumers * 4 * Store::kElements : 8, 1024> out;
+    SharedArray<QueryTile, 1> tile;
+    tile::Pipeline<kConsumers> q_ring;  // a stage a warpgroup
+    tile::Pipeline<kStages> k_ring;
+    tile::Pipeline<kStages> v_ring;
+    tile::Pipeline<1> tile_ring;
+  };
+  static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
+
+  __device__ __forceinline__ static int least(int a, int b) { return a < b ? a : b; }
+  __device__ __forceinline__ static int most(int a, int b) { return a > b ? a : b; }
+
+  // The blocks of keys that some query of a tile sees, and which of them all queries see whole.
+  struct Blocks {
+    int first, last;              // exclusive
+    int whole_first, whole_last;  // exclusive
+  };
+  __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const QueryTile& tile) {
+    const int over = tile.first + tile.keys - tile.queries;  // of the first query
+    int end = tile.keys;                                     // of what some query sees
+    int each = tile.keys;                                    // of what each sees
+    if (g.right >= 0) {
+      const int rows = least(kRows, tile.queries - tile.first);
+      end = least(end, over + rows + g.right);
+      each = least(each, over + 1 + g.right);
+    }
+    Blocks blocks{0, divide_up(most(end, 0), kKeys), 0, most(each, 0) / kKeys};
+    if (g.left >= 0) {
+      blocks.first = most(over - g.left, 0) / kKeys;
+      blocks.whole_first = divide_up(most(over + kRows - 1 - g.left, 0), kKeys);
+    }
+    return blocks;
+  }
+
+  // Calls f(tile) for each of this block's, by whole warps. The next is drawn when all have let go
+  // of this one: those who compute as soon as they know it, who copies only when he is done with
+  // it, so that no block holds a tile that another could begin.
+  template <bool kHolds, class F>
+  __device__ __forceinline__ static void for_each_tile(SharedStorage& shared, F&& f) {
+    for (tile::PipelinePosition<1> at;; at.advance()) {
+      shared.tile_ring.wait(at);
+      const QueryTile tile = shared.tile[0];
+      ptx::syncwarp();
+      if (!kHolds && lane_index() == 0) shared.tile_ring.release(0);
+      if (tile.batch < 0) return;
+      f(tile);
+      if (kHolds && lane_index() == 0) shared.tile_ring.release(0);
+    }
+  }
+
+  // ---- The warp that draws tiles ---------------------------------------------------------------
+
+  __device__ __forceinline__ static void draw(SharedStorage& shared, const Arguments& g) {
+    const int lane = lane_index();
+    bool first = true;
+    for (tile::PipelinePosition<1> at;; at.advance(), first = false) {
+      ptx::mbarrier_wait_parity(shared.tile_ring.empty[0], at.parity ^ 1);
+      auto index = static_cast<uint32_t>(block_index());
+      if constexpr (Policy::kPersistent) {
+        if (lane == 0) index = g.tiles.draw();
+        index = warp::shuffle(index, 0);
+      }
+      uint32_t tiles = 0;
+      QueryTile tile{};
+      if (Policy::kPersistent || first) tile = g.tiles.at(index, tiles);
+      if (lane == 0) {
+        shared.tile[0] = tile;
+        ptx::mbarrier_arrive(shared.tile_ring.full[0]);
+        if (Policy::kPersistent && tile.batch < 0) g.tiles.put_back(index, tiles);
+      }
+      ptx::syncwarp();
+      if (tile.batch < 0) return;
+    }
+  }
+
+  // ---- The warp that copies --------------------------------------------------------------------
+
+  __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& g) {
+    Position at_k;
+    Position at_v;
+    uint32_t q_parity = 0;
+    for_each_tile<true>(shared, [&](const QueryTile& tile) {
+      if (ptx::elect_sync()) copy_tile(shared, g, tile, at_k, at_v, q_parity);
+      ptx::syncwarp();
+    });
+  }
+
+  // One thread: queries, then keys and values from the last block to the first.
+  __device__ __forceinline__ static void copy_tile(SharedStorage& shared, const Arguments& g,
+                                                   const QueryTile& tile, Position& at_k,
+                                                   Position& at_v, uint32_t& q_parity) {
+    const Blocks blocks = blocks_of(g, tile);
+    if (blocks.first >= blocks.last) return;
+    const auto copy_k = [&](int block) {
+      ptx::Mbarrier& full = shared.k_ring.acquire(at_k, KTile::kBytes);
+      KTile::load(shared.k.pointer(at_k.stage * KTile::kElements), g.k, full, tile.kv,
+                  block * kKeys);
+      at_k.advance();
+    };
+#pragma unroll
+    for (int consumer = 0; consumer < kConsumers; ++consumer) {
+      ptx::Mbarrier& full = shared.q_ring.acquire({consumer, q_parity}, QTile::kBytes);
+      QTile::load(shared.q.pointer(consumer * QTile::kElements), g.q, full, tile.q,
+                  tile.first + consumer * 64);
+      if (consumer == 0) copy_k(blocks.last - 1);
+    }
+    q_parity ^= 1;
+    for (int block = blocks.last - 1; block >= blocks.first; --block) {
+      if (block > blocks.first) copy_k(block - 1);
+      ptx::Mbarrier& full = shared.v_ring.acquire(at_v, VTile::kBytes);
+      VTile::load(shared.v.pointer(at_v.stage * VTile::kElements), g.v, full, tile.kv,
+                  block * kKeys);
+      at_v.advance();
+    }
+  }
+
+  // ---- A warpgroup of 64 queries ---------------------------------------------------------------
+
+  // Named barriers: 1 ... for turns, 4 ... for a warpgroup to meet.
+  __device__ __forceinline__ static void take_turn(int consumer) {
+    if constexpr (Policy::kTakesTurns) ptx::barrier_sync(1 + consumer, 256);
+  }
+  __device__ __forceinline__ static void pass_turn(int consumer) {
+    if constexpr (Policy::kTakesTurns) {
+      ptx::barrier_arrive(consumer + 1 == kConsumers ? 1 : 2 + consumer, 256);
+    }
+  }
+
+  struct Consumer {
+    SharedStorage& shared;
+    const Arguments& g;
+    int index;  // of the warpgroup
+    Position at_k{};
+    Position at_v{};
+    uint32_t q_parity = 0;
+
+    // Issues scores = q k^T of the block at at_k.
+    __device__ __forceinline__ void multiply_qk(float (&scores)[kKeys / 2]) {
+      const uint64_t q = QTile::by_columns(shared.q.pointer(index * QTile::kElements));
+      const uint64_t k = KTile::by_columns(shared.k.pointer(at_k.stage * KTile::kElements));
+      ptx::wgmma_fence(scores);
+#pragma unroll
+      for (int column = 0; column < kDim; column += 16) {
+        ptx::wgmma_m64k16<kKeys, T>(scores, QTile::column_step(q, column),
+                                    KTile::column_step(k, column), column > 0);
+      }
+      ptx::wgmma_commit_group();
+    }
+
+    // Issues gathered += weights v of the block at at_v.
+    __device__ __forceinline__ void multiply_pv(float (&gathered)[kDim / 2],
+                                                uint32_t (&weights)[kKeys / 4]) {
+      const uint64_t v = VTile::by_rows(shared.v.pointer(at_v.stage * VTile::kElements));
+      ptx::wgmma_fence(gathered, weights);
+#pragma unroll
+      for (int row = 0; row < kKeys; row += 16) {
+        const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[row / 4]);
+        ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(gathered, a, VTile::row_step(v, row), true);
+      }
+      ptx::wgmma_commit_group();
+    }
+
+    __device__ __forceinline__ void release_k() {
+      if (thread_index() % 128 == 0) shared.k_ring.release(at_k.stage);
+      at_k.advance();
+    }
+    __device__ __forceinline__ void release_v() {
+      if (thread_index() % 128 == 0) shared.v_ring.release(at_v.stage);
+      at_v.advance();
+    }
+
+    // Hides what a query does not see of a block that not all see whole.
+    __device__ __forceinline__ void hide(float (&scores)[kKeys / 2], const QueryTile& tile,
+                                         const Blocks& blocks, int block) const {
+      if (block >= blocks.whole_first && block < blocks.whole_last) return;
+      Seen seen[2];
+      const int pair = lane_index() % 4 * 2 + block * kKeys;
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const int over = tile.first + row_of_thread() + row * 8 + tile.keys - tile.queries;
+        const int last = g.right < 0 ? tile.keys : least(tile.keys, over + g.right + 1);
+        seen[row] = {g.left < 0 ? 0 : over - g.left - pair, last - pair};
+      }
+      OnlineSoftmax::hide(scores, seen);
+    }
+    __device__ __forceinline__ int row_of_thread() const {
+      return index * 64 + warp_index() % 4 * 16 + lane_index() / 4;
+    }
+
+    __device__ __forceinline__ void attend(const QueryTile& tile, const Blocks& blocks,
+                                           float (&gathered)[kDim / 2], OnlineSoftmax& softmax) {
+      float scores[kKeys / 2];
+      uint32_t weights[kKeys / 4];
+      float rescale[2];
+#pragma unroll
+      for (float& sum : gathered) sum = 0;
+      int block = blocks.last - 1;
+      shared.q_ring.wait({index, q_parity});
+      shared.k_ring.wait(at_k);
+      take_turn(index);
+      multiply_qk(scores);
+      pass_turn(index);
+      ptx::wgmma_wait_group<0>(scores);
+      release_k();
+      hide(scores, tile, blocks, block);
+      softmax.weigh<Policy>(scores, rescale);
+      pack_weights<T>(scores, weights);
+      while (--block >= blocks.first) {
+        shared.k_ring.wait(at_k);
+        take_turn(index);
+        if constexpr (Policy::kOverlaps) {
+          multiply_qk(scores);
+          shared.v_ring.wait(at_v);
+          multiply_pv(gathered, weights);
+          pass_turn(index);
+          ptx::wgmma_wait_group<1>(scores);
+        } else {
+          shared.v_ring.wait(at_v);
+          multiply_pv(gathered, weights);
+          multiply_qk(scores);
+          pass_turn(index);
+          ptx::wgmma_wait_group<0>(scores);
+        }
+        release_k();
+        if (block == blocks.first) release_q();
+        hide(scores, tile, blocks, block);
+        const bool moves = softmax.weigh<Policy>(scores, rescale);
+        ptx::wgmma_wait_group<0>(gathered);
+        release_v();
+        pack_weights<T>(scores, weights);
+        if (moves) scale_rows(gathered, rescale);
+      }
+      if (blocks.last - blocks.first == 1) release_q();
+      shared.v_ring.wait(at_v);
+      multiply_pv(gathered, weights);
+      ptx::wgmma_wait_group<0>(gathered);
+      release_v();
+      q_parity ^= 1;
+      softmax.finish();
+    }
+
+    // All products with the queries are done: where they are not in the output's way, the next may
+    // come.
+    __device__ __forceinline__ void release_q() {
+      if (kOwnOutput && lane_index() == 0) shared.q_ring.release(index);
+    }
+
+    __device__ __forceinline__ void store(const QueryTile& tile, float (&gathered)[kDim / 2],
+                                          const OnlineSoftmax& softmax, Store& store, bool has_q) {
+      scale_rows(gathered, {softmax.share(0), softmax.share(1)});
+      if (!kOwnOutput)
+        ptx::barrier_sync(4 + index, 128);  // all warps have multiplied their queries
+      const int row = tile.q.row + tile.first + index * 64 + warp_index() % 4 * 16;
+#pragma unroll
+      for (int column = 0; column < kDim; column += 64) {
+        store.stage_and(gathered + column / 2, [&](const T* staged) {
+          ptx::tensor_store_4d(g.out, column, row, tile.q.head, tile.q.last, staged);
+        });
+      }
+      if (!kOwnOutput && has_q && lane_index() == 0) {
+        ptx::bulk_wait_group_read<0>();
+        shared.q_ring.release(index);
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int query = tile.first + row_of_thread() + i * 8;
+        if (lane_index() % 4 != 0 || query >= tile.queries) continue;
+        thread::store(g.lse + tile.batch * g.lse_batch + tile.q.head * g.lse_head +
+                          (tile.lse + query) * g.lse_row,
+                      softmax.log_sum(i));
+      }
+    }
+  };
+
+  __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& g,
+                                                 int warp) {
+    Consumer consumer{shared, g, warp / 4};
+    Store store{kOwnOutput ? shared.out.pointer(warp * Store::kElements)
+                           : shared.q.pointer(warp * Store::kElements)};
+    if (consumer.index == kConsumers - 1) pass_turn(consumer.index);
+    for_each_tile<false>(shared, [&](const QueryTile& tile) {
+      const Blocks blocks = blocks_of(g, tile);
+      const bool sees = blocks.first < blocks.last;
+      float gathered[kDim / 2] = {};
+      OnlineSoftmax softmax{.scale_log2 = g.scale_log2};
+      if (sees) consumer.attend(tile, blocks, gathered, softmax);
+      consumer.store(tile, gathered, softmax, store, sees);
+    });
+    if (consumer.index == 0) take_turn(0);  // nobody leaves a turn behind
+    store.finish();
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
+    // Broadcast, so that the compiler knows it to be the same in all lanes.
+    const auto warp =
+        static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
+    if (thread_index() == 0) {
+      ptx::prefetch_tensor_map(g.q);
+      ptx::prefetch_tensor_map(g.k);
+      ptx::prefetch_tensor_map(g.v);
+      ptx::prefetch_tensor_map(g.out);
+      shared.q_ring.init(4);
+      shared.k_ring.init(kConsumers);
+      shared.v_ring.init(kConsumers);
+      shared.tile_ring.init(4 * kConsumers + 1);
+      ptx::fence_mbarrier_init();
+    }
+    ptx::barrier_sync();
+    if (warp < 4) {
+      ptx::setmaxnreg_dec<Policy::kProducerRegisters>();
+      if (warp == 0) copy(shared, g);
+      if (warp == 1) draw(shared, g);
+      if (warp == 2) {
+        g.tiles.sequences.report(block_index() * kWarpSize + lane_index(),
+                                 grid_blocks() * kWarpSize);
+      }
+    } else {
+      ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();
+      consume(shared, g, warp - 4);
+    }
+  }
+
+  template <class AnyCall>
+  static void run(const AnyCall& call, const char* rung, const Context& context) {
+    const int64_t tiles = TileList::most(call, kRows);
+    const int64_t blocks =
+        Policy::kPersistent ? std::min<int64_t>(tiles, device_facts().multiprocessors) : tiles;
+    const TileList list(call, kRows, rung, context.workspace);
+    const bool packed = list.sequences.packed;
+    const int64_t queries = list.sequences.queries;
+    const int64_t keys = list.sequences.keys;
+    launch<FlashKernel>(
+        {.blocks = blocks, .threads = kThreads}, context.stream,
+        {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch, packed, 64),
+         .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch, packed, kKeys),
+         .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch, packed, kKeys),
+         .out = head_map<T>(call.out, call.value_dim, queries, call.heads, call.batch, packed, 16),
+         .lse = call.lse.template as<float>(),
+         .lse_batch = call.lse.batch,
+         .lse_head = call.lse.head,
+         .lse_row = call.lse.row,
+         .tiles = list,
+         .scale_log2 = call.scale * thread::kLog2E,
+         .left = static_cast<int>(call.window.left),
+         .right = static_cast<int>(call.window.right)});
+  }
+};
+
+}  // namespace ws::attention

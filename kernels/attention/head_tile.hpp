@@ -1,0 +1,99 @@
+// Rows of one head in shared memory, between the copy engine that writes them and wgmma that reads
+// them: panels of 64 columns, 128 bytes a row, swizzled.
+//
+// The tensor map has four dimensions: columns, rows, heads, and batches, of a dense tensor. Of
+// packed sequences the fourth counts rows as well: from a base that lies kOrigin rows before the
+// tensor, row r of the sequence that ends before row `end` is at (kOrigin - length + r, end). So
+// rows after the sequence's last are outside the map: loads fill them with zeros, stores leave them
+// out, and no sequence sees the next one's.
+#pragma once
+
+#include "kernels/attention/operations.hpp"
+#include "warpsmith/ptx/tensor.hpp"
+#include "warpsmith/ptx/wgmma.hpp"
+
+namespace ws::attention {
+
+// Where row 0 of a head is in such a map.
+struct HeadPlace {
+  int row = 0;
+  int head = 0;
+  int last = 0;
+};
+
+// The map of `heads`, for boxes of box_rows by 64. `packed`: `rows` are those of all sequences.
+template <class T>
+ptx::TensorMap head_map(const Heads& heads, int64_t columns, int64_t rows, int64_t head_count,
+                        int64_t batches, bool packed, int box_rows) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  // Of one head or one batch the stride does not matter, but has to be a stride.
+  const auto stride = [](int64_t count, int64_t stride) { return count > 1 ? stride : 8; };
+  const T* base = heads.as<const T>();
+  return ptx::make_tensor_map(
+      {.base = packed ? base - rows * heads.row : base,
+       .element_bytes = static_cast<int>(kBytes),
+       .rank = 4,
+       .extents = {columns, rows, head_count, packed ? rows + 1 : batches},
+       .strides = {0, stride(rows, heads.row) * kBytes, stride(head_count, heads.head) * kBytes,
+                   (packed ? stride(rows, heads.row) : stride(batches, heads.batch)) * kBytes},
+       .box = {64, box_rows, 1, 1},
+       .swizzle = ptx::Swizzle::k128});
+}
+
+// Whether the copy engine takes such rows.
+inline bool can_be_copied(const char* name, const Heads& heads, int64_t rows, int64_t head_count,
+                          int64_t batches, DType dtype, Why& why) {
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  const auto fits = [&](int64_t count, int64_t stride) {
+    return count <= 1 ||
+           (stride > 0 && stride * bytes % 16 == 0 && stride * bytes < int64_t{1} << 40);
+  };
+  return why.unless(heads.column == 1, "needs dense columns of ", name) &&
+         why.unless(reinterpret_cast<uintptr_t>(heads.data) % 16 == 0, "needs ", name,
+                    " at a multiple of 16 bytes") &&
+         why.unless(
+             fits(rows, heads.row) && fits(head_count, heads.head) && fits(batches, heads.batch),
+             "needs strides of ", name, " that are positive multiples of 16 bytes, not ",
+             heads.batch, ", ", heads.head, ", ", heads.row, " elements");
+}
+
+#if WS_DEVICE_CODE
+template <class T, int kRows_, int kColumns_>
+struct HeadTile {
+  static constexpr int kRows = kRows_;
+  static constexpr int kColumns = kColumns_;
+  static_assert(kColumns % 64 == 0 && kRows % 8 == 0 && kRows <= 256);
+  static constexpr int kPanelElements = kRows * 64;
+  static constexpr int kElements = kRows * kColumns;
+  static constexpr uint32_t kBytes = kElements * sizeof(T);
+
+  // Rows from `row` on. By one thread; kBytes complete on `full`.
+  __device__ __forceinline__ static void load(T* tile, const ptx::TensorMap& map,
+                                              ptx::Mbarrier& full, const HeadPlace& head,
+                                              int row WS_AND_PLACE) {
+#pragma unroll
+    for (int panel = 0; panel < kColumns / 64; ++panel) {
+      ptx::tensor_load_4d(tile + panel * kPanelElements, map, full, panel * 64, head.row + row,
+                          head.head, head.last WS_PASS_AND_PLACE);
+    }
+  }
+
+  // As an operand whose K is the columns: A or B of q k^T.
+  __device__ __forceinline__ static uint64_t by_columns(const T* tile) {
+    return ptx::wgmma_descriptor(tile, 16, 1024, ptx::Swizzle::k128);
+  }
+  __device__ __forceinline__ static uint64_t column_step(uint64_t tile, int column) {
+    return ptx::wgmma_advance(
+        tile, static_cast<uint32_t>((column / 64 * kPanelElements + column % 64) * sizeof(T)));
+  }
+  // As an operand whose K is the rows: B of p v.
+  __device__ __forceinline__ static uint64_t by_rows(const T* tile) {
+    return ptx::wgmma_descriptor(tile, kPanelElements * sizeof(T), 1024, ptx::Swizzle::k128);
+  }
+  __device__ __forceinline__ static uint64_t row_step(uint64_t tile, int row) {
+    return ptx::wgmma_advance(tile, static_cast<uint32_t>(row * 64 * sizeof(T)));
+  }
+};
+#endif
+
+}  // namespace ws::attention

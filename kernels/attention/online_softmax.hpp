@@ -1,0 +1,127 @@
+// The softmax of scores that come a block at a time, in the registers of wgmma's accumulators: a
+// thread has two rows, and four threads together have all of a row's scores.
+//
+// Milakov and Gimelshein, arXiv:1805.02867; Dao, FlashAttention-2, arXiv:2307.08691.
+#pragma once
+
+#include <cmath>
+
+#include "warpsmith/ptx/vote.hpp"
+#include "warpsmith/thread/max_sum.hpp"
+#include "warpsmith/tile/warp_store.hpp"
+#include "warpsmith/warp/reduce.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::attention {
+
+// Which of a block's keys a row of scores may see: from `first` on, before `last`; both relative to
+// the thread's first column.
+struct Seen {
+  int first;
+  int last;
+};
+
+struct OnlineSoftmax {
+  // Weights are 2^((score - max) * scale_log2). Lazy: the maximum stays until a score is more than
+  // kSlack powers of two above it, for which what was gathered would have to be scaled.
+  static constexpr float kSlack = 8;
+
+  float scale_log2;
+  float max[2] = {-thread::kInfinity, -thread::kInfinity};
+  float sum[2] = {};  // of this thread's columns
+
+  template <int kScores>
+  __device__ __forceinline__ static void hide(float (&scores)[kScores], const Seen (&seen)[2]) {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      const int column = i / 4 * 8 + i % 2;
+      const Seen& of_row = seen[i / 2 % 2];
+      const bool is_seen = column >= of_row.first && column < of_row.last;
+      scores[i] = is_seen ? scores[i] : -thread::kInfinity;
+    }
+  }
+
+  // Makes weights of scores; `rescale` is what times all that was gathered before. False: nothing.
+  template <class Policy, int kScores>
+  __device__ __forceinline__ bool weigh(float (&scores)[kScores], float (&rescale)[2]) {
+    constexpr int kEvery = Policy::kPolynomial;
+    const auto higher = [](float a, float b) { return fmaxf(a, b); };
+    float highest[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      highest[row] = fmaxf(scores[row * 2], scores[row * 2 + 1]);
+#pragma unroll
+      for (int i = row * 2 + 4; i < kScores; i += 4) {
+        highest[row] = fmaxf(highest[row], fmaxf(scores[i], scores[i + 1]));
+      }
+      highest[row] = fmaxf(max[row], warp::all_reduce<4>(highest[row], higher));
+    }
+    bool moves = true;
+    if constexpr (Policy::kLazy) {
+      // Of a row that has seen nothing infinity, or, if there is still nothing, NaN.
+      const bool mine = (highest[0] - max[0]) * scale_log2 > kSlack ||
+                        (highest[1] - max[1]) * scale_log2 > kSlack;
+      moves = ptx::vote_sync_any(kFullMask, mine);
+    }
+    if (moves) {
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const float shift = thread::finite_or_zero(highest[row]);
+        rescale[row] = thread::exp2((max[row] - shift) * scale_log2);
+        sum[row] *= rescale[row];
+        max[row] = highest[row];
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float shift = thread::finite_or_zero(max[row]) * scale_log2;
+#pragma unroll
+      for (int i = row * 2; i < kScores; i += 4) {
+#pragma unroll
+        for (int j = i; j < i + 2; ++j) {
+          const float power = thread::fma(scores[j], scale_log2, -shift);
+          const bool by_polynomial =
+              kEvery > 0 && (j / 4 * 2 + j % 2) % (kEvery > 0 ? kEvery : 1) == 0;
+          scores[j] = by_polynomial ? thread::polynomial_exp2(power) : thread::exp2(power);
+          sum[row] += scores[j];
+        }
+      }
+    }
+    return moves;
+  }
+
+  // After the last block: 1 / sum of row 0 or 1, of nothing 0; and the logarithm of its sum.
+  __device__ __forceinline__ void finish() {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      sum[row] = warp::all_reduce<4>(sum[row], [](float a, float b) { return a + b; });
+    }
+  }
+  __device__ __forceinline__ float share(int row) const {
+    return sum[row] > 0 ? 1 / sum[row] : 0.0F;
+  }
+  __device__ __forceinline__ float log_sum(int row) const {
+    if (!(sum[row] > 0)) return sum[row] == 0 ? -thread::kInfinity : sum[row];  // or NaN
+    return (max[row] * scale_log2 + thread::fast_log2(sum[row])) * thread::kLn2;
+  }
+};
+
+// Both rows of what was gathered, times their factors.
+template <int kSums>
+__device__ __forceinline__ void scale_rows(float (&gathered)[kSums], const float (&factor)[2]) {
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) gathered[i] *= factor[i / 2 % 2];
+}
+
+// Weights as wgmma's A operand: the same thread has them, rounded and paired.
+template <class T, int kScores>
+__device__ __forceinline__ void pack_weights(const float (&weights)[kScores],
+                                             uint32_t (&packed)[kScores / 2]) {
+#pragma unroll
+  for (int i = 0; i < kScores / 2; ++i) {
+    packed[i] = tile::pack<T>(weights[i * 2], weights[i * 2 + 1]);
+  }
+}
+
+}  // namespace ws::attention
+#endif
