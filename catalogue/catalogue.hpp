@@ -143,7 +143,7 @@ struct Peer {
 };
 
 // The same from a Python package, as an expression over the operation's names: {"quack",
-// "quack.softmax.softmax_fwd(x)"}. Its first word is imported.
+// "quack.softmax.softmax_fwd(x)"}; its first word is imported. "torch": timed as Operation::torch.
 struct PythonPeer {
   std::string_view name;
   std::string_view expression;

@@ -14,6 +14,8 @@
 
 #include "catalogue/joined.hpp"
 #include "catalogue/row.hpp"
+#include "kernels/attention/formula_in_torch.hpp"
+#include "kernels/attention/python_peers.hpp"
 
 namespace ws::attention {
 
@@ -156,39 +158,6 @@ inline constexpr Parameter kSinksIn = {
     .optional = true,
     .doc = "f32 [H], a score of each head that is weighed and has no value"};
 
-// The formula over torch's tensors [B, H, rows, columns], for what the catalogue says in Python.
-inline constexpr std::string_view kAttendInTorch = R"(
-import math
-
-def attend(q, k, v, bias, slopes):
-    group = q.shape[1] // k.shape[1] if k.shape[1] else 1
-    wide = lambda x: x.double() if x.dtype == torch.float64 else x.float()
-    every = lambda x: wide(x.repeat_interleave(group, 1))
-    scores = wide(q) @ every(k).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if softcap:
-        scores = softcap * torch.tanh(scores / softcap)
-    if bias is not None and bias.dtype == torch.bool:
-        scores = scores.masked_fill(~bias, -math.inf)
-    elif bias is not None:
-        scores = scores + wide(bias)
-    over = torch.arange(q.shape[2], device=q.device)[:, None] + k.shape[2] - q.shape[2]
-    key = torch.arange(k.shape[2], device=q.device)
-    if slopes is not None:
-        scores = scores - slopes[..., None, None] * (over - key).abs()
-    hidden = torch.zeros_like(over - key, dtype=torch.bool)
-    if causal or window_right >= 0:
-        hidden |= key > over + (0 if causal else window_right)
-    if window_left >= 0:
-        hidden |= key < over - window_left
-    scores = scores.masked_fill(hidden, -math.inf)
-    lse = torch.logsumexp(scores, -1)
-    if sinks is not None:
-        lse = torch.logaddexp(lse, sinks[:, None])
-    weights = torch.exp(scores - lse[..., None].clamp_min(torch.finfo(scores.dtype).min))
-    return (weights @ every(v)).to(q.dtype), lse
-
-)";
-
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr std::string_view kSummary =
@@ -225,6 +194,8 @@ struct Attention {
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::string_view kCallInTorch = "return attend(q, k, v, bias, alibi_slopes)\n";
   static constexpr std::string_view kTorch = kJoined<kAttendInTorch, kCallInTorch>;
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"torch", kTorchUsers}, {"cudnn", kCudnn}, {"torch_flash", kFlash}, {"fa4", kFlash4}};
 
   using Call = attention::Call;
   static Call call(const Problem& problem);
@@ -290,27 +261,11 @@ struct AttentionVarlen {
   static constexpr std::string_view kExtentNames[] = {"B", "H", "Tq", "Tk", "D", "Hk", "Dv", "has"};
   static constexpr int kOptionalExtents = 3;
   static constexpr DTypes kDTypes = kFloats;
-  static constexpr std::string_view kCallInTorch = R"(
-starts_q = cu_seqlens_q.tolist()
-count = len(starts_q) - 1
-starts = [0] * count if cu_seqlens_k is None else cu_seqlens_k.tolist()
-lengths = [starts[b + 1] - starts[b] for b in range(count)] if seqused_k is None \
-    else seqused_k.tolist()
-out = q.new_zeros(*q.shape[:2], v.shape[-1])
-lse = q.new_full((q.shape[1], q.shape[0]), -math.inf, dtype=torch.float32)
-for b in range(count):
-    rows = lambda x: x[starts[b]:starts[b] + lengths[b]] if block_table is None \
-        else x[block_table[b].long()].flatten(0, 1)[:lengths[b]]
-    heads = lambda x: x.transpose(0, 1)[None]
-    mine = slice(starts_q[b], starts_q[b + 1])
-    slopes = alibi_slopes
-    if slopes is not None and slopes.dim() == 2:
-        slopes = slopes[b]
-    o, l = attend(heads(q[mine]), heads(rows(k)), heads(rows(v)), None, slopes)
-    out[mine] = o[0].transpose(0, 1)
-    lse[:, mine] = l[0]
-return out, lse)";
-  static constexpr std::string_view kTorch = kJoined<kAttendInTorch, kCallInTorch>;
+  static constexpr std::string_view kCallInTorch = "return packed()\n";
+  static constexpr std::string_view kTorch =
+      kJoined<kAttendInTorch, kAttendPackedInTorch, kCallInTorch>;
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"torch", kPackedTorchUsers}, {"cudnn", kPackedCudnn}, {"fa4", kPackedFlash4}};
 
   using Call = VarlenCall;
   static Call call(const Problem& problem);

