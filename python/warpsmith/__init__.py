@@ -4,7 +4,8 @@ Each operation of the catalogue is a function here (`warpsmith.softmax(x)`) and 
 `torch.ops.warpsmith.softmax`. Arrays of torch, NumPy, CuPy and JAX are taken; CPU arrays run in the
 emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` shows all rungs, and
 `help(warpsmith.softmax)` what one takes. `warpsmith.matmul` and `warpsmith.mm` choose between
-products as torch's do; `warpsmith.linear` is a layer with its activation.
+products as torch's do; `warpsmith.linear` is a layer with its activation. Attention is also torch's
+`warpsmith.scaled_dot_product_attention`, and FlashAttention's `warpsmith.flash_attn_func`.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
@@ -45,3 +46,12 @@ if _functions.torch is not None:
 
         addmm, linear = _linear.addmm, _linear.linear
         __all__ += ["linear"]
+
+    if "attention" in OPERATIONS:
+        from warpsmith import _attention
+
+        attention = _attention.attention
+        flash_attn_func = _attention.flash_attn_func
+        flash_attn_varlen_func = _attention.flash_attn_varlen_func
+        scaled_dot_product_attention = _attention.scaled_dot_product_attention
+        __all__ += ["flash_attn_func", "flash_attn_varlen_func", "scaled_dot_product_attention"]

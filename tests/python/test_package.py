@@ -28,7 +28,9 @@ def test_documentation(operation: Operation) -> None:
         assert name in inspect.signature(function).parameters
     assert function.__name__ == operation.name
     assert operation.name in warpsmith.__all__
-    assert inspect.signature(function) == _functions.signature_of(operation)
+    known = _functions.signature_of(operation).parameters
+    given = inspect.signature(function).parameters  # one written by hand may take more
+    assert [p for p in given.values() if p.name in known] == list(known.values())
 
 
 def test_list() -> None:

@@ -1,0 +1,449 @@
+"""Attention as it is called elsewhere: torch's function and FlashAttention's, on the catalogue's.
+
+`attention` is the catalogue's operation of that name, and of packed sequences `attention_varlen`.
+The others are torch's scaled_dot_product_attention and FlashAttention's functions by their own
+arguments. Tensors of other layouts are views of what the caller has, nothing is copied; what is
+made lies in memory as the queries do.
+"""
+
+import functools
+import inspect
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+
+import warpsmith
+from warpsmith._matmul import _autocast, _broadcast, _check_tensors
+
+_attention = warpsmith.attention
+_attention_varlen = warpsmith.attention_varlen
+_sdpa = torch.nn.functional.scaled_dot_product_attention
+Window = tuple[int | None, int | None]
+
+_PACKED = """\
+    window: (left, right), the two window attributes in one; None in it: all of that side.
+    cu_seqlens_q: With it sequences are packed, and the call is attention_varlen's: q is
+        [Tq, H, D], k and v are [Tk, Hk, D], or pages of [pages, page, Hk, D]; out is
+        [Tq, H, Dv], lse [H, Tq]. i32 [B + 1], where each sequence of q begins, and Tq.
+    cu_seqlens_k: The same of k and v; without it where there are pages.
+    max_seqlen_q: No sequence of q is longer, which saves work.
+    max_seqlen: The same, of the longest of q and of k.
+    block_table: i32 [B, most pages of a sequence], where the keys of each lie.
+    seqused_k: i32 [B], how many keys of each sequence count.
+"""
+
+
+@functools.wraps(_attention)
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    sinks: Any = None,
+    *,
+    causal: bool = False,
+    window_left: int = -1,
+    window_right: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    window: Window | None = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    max_seqlen_q: int | None = None,
+    max_seqlen: int | None = None,
+    block_table: Any = None,
+    seqused_k: Any = None,
+    rung: str | None = None,
+    out: Any = None,
+) -> Any:
+    if window is not None:
+        window_left, window_right = _ends("attention", window, window_left, window_right)
+    if cu_seqlens_q is None:
+        for name, given in (
+            ("cu_seqlens_k", cu_seqlens_k),
+            ("max_seqlen_q", max_seqlen_q),
+            ("max_seqlen", max_seqlen),
+            ("block_table", block_table),
+            ("seqused_k", seqused_k),
+        ):
+            if given is not None:
+                raise ValueError(f"attention: {name} is for packed sequences: cu_seqlens_q is None")
+        if out is None:
+            out = _out_like(q, k, v, bias, alibi_slopes, sinks)
+        return _attention(
+            q,
+            k,
+            v,
+            bias,
+            alibi_slopes,
+            sinks,
+            causal=causal,
+            window_left=window_left,
+            window_right=window_right,
+            scale=scale,
+            softcap=softcap,
+            rung=rung,
+            out=out,
+        )
+    if bias is not None:
+        raise ValueError("attention: packed sequences have no bias; alibi_slopes they have")
+    return _attention_varlen(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        seqused_k,
+        block_table,
+        alibi_slopes,
+        sinks,
+        causal=causal,
+        window_left=window_left,
+        window_right=window_right,
+        scale=scale,
+        softcap=softcap,
+        max_seqlen_q=max_seqlen if max_seqlen_q is None else max_seqlen_q,
+        rung=rung,
+        out=out,
+    )
+
+
+attention.__doc__ = _attention.__doc__.replace("    rung: ", f"{_PACKED}    rung: ", 1)
+# functools.wraps shows that of the wrapped function, which takes less.
+attention.__signature__ = inspect.Signature(
+    [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(attention, follow_wrapped=False).parameters.values()
+    ]
+)
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """torch.nn.functional.scaled_dot_product_attention, without dropout.
+
+    Args:
+        query: [..., H, L, E], f32, f16 or bf16, any strides; [L, E] and [H, L, E] too.
+        key: [..., H, S, E], dtype of query. Dimensions before the last two broadcast.
+        value: [..., H, S, Ev], dtype of query.
+        attn_mask: What broadcasts to [..., H, L, S]: bool, where False hides the key; or dtype of
+            query or f32, added to scores. A query that sees no key gives 0.
+        dropout_p: 0.
+        is_causal: Query i sees keys 0 to i, as torch's: aligned at the top left, which is another
+            thing than the `causal` of `attention` where L and S differ.
+        scale: What times the products; None: 1 / sqrt(E).
+        enable_gqa: Key and value may have fewer heads, a number that divides H.
+
+    Returns:
+        [..., H, L, Ev], dtype of query; in memory as query is.
+
+    Raises:
+        RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
+        TypeError: what is no torch tensor.
+        ValueError: dropout, dtypes and devices that no kernel takes.
+    """
+    given = {"query": query, "key": key, "value": value}
+    _check_tensors("scaled_dot_product_attention", **given)
+    if dropout_p != 0:
+        raise ValueError(f"scaled_dot_product_attention: dropout_p is 0, not {dropout_p}")
+    query, key, value = _autocast(query, key, value)
+    if attn_mask is not None:
+        (attn_mask,) = _autocast(attn_mask)
+    rank = max(query.dim(), key.dim(), value.dim())
+    fits = (
+        min(query.dim(), key.dim(), value.dim()) >= 2
+        and query.dtype == key.dtype == value.dtype
+        and query.shape[-1] == key.shape[-1]
+        and key.shape[-2] == value.shape[-2]
+        and not (is_causal and attn_mask is not None)
+        and not (enable_gqa and min(query.dim(), key.dim(), value.dim()) < 3)
+    )
+
+    def refuse() -> NoReturn:
+        mask = None if attn_mask is None else attn_mask.detach()
+        tensors = [x.detach() for x in (query, key, value)]
+        _sdpa(*tensors, mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+        shapes = [tuple(x.shape) for x in tensors]
+        raise ValueError(f"scaled_dot_product_attention does not take tensors of {shapes}")
+
+    if not fits:
+        refuse()
+    # [batch, heads, rows, columns], the heads of query, key and value their own.
+    query, key, value = [x[(None,) * (rank - x.dim())] for x in (query, key, value)]
+    if rank == 2:
+        query, key, value = query[None], key[None], value[None]
+    heads = _heads(query.shape[-3], key.shape[-3], value.shape[-3], enable_gqa)
+    batch = _broadcast(query.shape[:-3], key.shape[:-3])
+    batch = None if batch is None else _broadcast(batch, value.shape[:-3])
+    if heads is None or batch is None:
+        refuse()
+    all_heads, kv_heads = heads
+    queries, keys = query.shape[-2], key.shape[-2]
+    q = _folded(query, batch, all_heads)
+    k = _folded(key, batch, kv_heads)
+    v = _folded(value, batch, kv_heads)
+    bias = None
+    if attn_mask is not None:
+        bias = _bias(attn_mask, q, batch, (all_heads, queries, keys))
+        if bias is None:
+            refuse()
+    # Causal at the top left. Of more keys than queries none sees those beyond; of fewer, each may
+    # see as many more to the right as the corner lies below.
+    right = -1
+    if is_causal and keys > queries:
+        k, v = k[:, :, :queries], v[:, :, :queries]
+    elif is_causal and keys < queries:
+        right, is_causal = queries - keys, False
+    out, _ = attention(q, k, v, bias, causal=is_causal, window_right=right, scale=scale)
+    shape = (*batch, all_heads, queries, value.shape[-1])
+    return out.reshape(shape if rank > 2 else shape[1:])
+
+
+def flash_attn_func(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Window = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    *,
+    learnable_sink: torch.Tensor | None = None,
+    num_splits: int = 0,
+    pack_gqa: bool | None = None,
+    return_lse: bool = False,
+) -> Any:
+    """flash_attn.flash_attn_func, with its arguments, without dropout.
+
+    Args:
+        q: [B, Sq, H, D], f32, f16 or bf16; any strides.
+        k: [B, Sk, Hk, D], dtype of q; Hk divides H.
+        v: [B, Sk, Hk, Dv], dtype of q.
+        dropout_p: 0.
+        softmax_scale: What times <q, k>; None: 1 / sqrt(D).
+        causal: A query sees no key after the one it stands over, aligned at the bottom right.
+        window_size: How many keys before and after it a query sees; -1 or None: all.
+        softcap: Scores become softcap * tanh(score / softcap); 0: as they are.
+        alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
+        deterministic: Always so.
+        return_attn_probs: Returns (out, lse, None), as FlashAttention does without dropout.
+        learnable_sink: [H], a score of each head that is weighed and has no value.
+        num_splits: For the kernel to choose, as pack_gqa.
+        pack_gqa: See there.
+        return_lse: Returns (out, lse).
+
+    Returns:
+        out: [B, Sq, H, Dv], dtype of q; lse: f32 [B, H, Sq], -infinity of a query that sees no key.
+
+    Raises:
+        TypeError: what is no torch tensor.
+        ValueError: dropout, and shapes, dtypes and devices that do not fit.
+    """
+    del deterministic, num_splits, pack_gqa
+    _check_flash("flash_attn_func", q, k, v, 4, dropout_p)
+    out, lse = attention(
+        q.transpose(1, 2),
+        k.transpose(1, 2),
+        v.transpose(1, 2),
+        alibi_slopes=alibi_slopes,
+        sinks=None if learnable_sink is None else learnable_sink.float(),
+        causal=causal,
+        window=window_size,
+        scale=softmax_scale,
+        softcap=softcap,
+    )
+    return _as_flash(out.transpose(1, 2), lse, return_attn_probs, return_lse)
+
+
+def flash_attn_varlen_func(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor | None = None,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Window = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: torch.Tensor | None = None,
+    *,
+    seqused_k: torch.Tensor | None = None,
+    page_table: torch.Tensor | None = None,
+    learnable_sink: torch.Tensor | None = None,
+    num_splits: int = 0,
+    pack_gqa: bool | None = None,
+    return_lse: bool = False,
+) -> Any:
+    """flash_attn.flash_attn_varlen_func, with its arguments, without dropout.
+
+    Args:
+        q: [Tq, H, D], f32, f16 or bf16, any strides: sequences one behind the other.
+        k: [Tk, Hk, D], dtype of q, Hk divides H; with pages [pages, page, Hk, D].
+        v: [Tk, Hk, Dv], dtype of q; with pages [pages, page, Hk, Dv].
+        cu_seqlens_q: i32 [B + 1], where each sequence of q begins, and Tq.
+        cu_seqlens_k: The same of k and v. With pages only lengths are taken from it, where
+            seqused_k is not given.
+        max_seqlen_q: No sequence of q is longer.
+        max_seqlen_k: The same of k; not needed.
+        dropout_p: 0.
+        softmax_scale: What times <q, k>; None: 1 / sqrt(D).
+        causal: A query sees no key after the one it stands over, aligned at the bottom right.
+        window_size: How many keys before and after it a query sees; -1 or None: all.
+        softcap: Scores become softcap * tanh(score / softcap); 0: as they are.
+        alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
+        deterministic: Always so.
+        return_attn_probs: Returns (out, lse, None), as FlashAttention does without dropout.
+        block_table: i32 [B, most pages of a sequence], where its keys lie.
+        seqused_k: i32 [B], how many keys of each sequence count.
+        page_table: Another name of block_table.
+        learnable_sink: [H], a score of each head that is weighed and has no value.
+        num_splits: For the kernel to choose, as pack_gqa.
+        pack_gqa: See there.
+        return_lse: Returns (out, lse).
+
+    Returns:
+        out: [Tq, H, Dv], dtype of q; lse: f32 [H, Tq], -infinity of a query that sees no key.
+
+    Raises:
+        TypeError: what is no torch tensor.
+        ValueError: dropout, and shapes, dtypes and devices that do not fit. Wrong starts and pages
+            are found on the device: the next call raises it.
+    """
+    del max_seqlen_k, deterministic, num_splits, pack_gqa
+    _check_flash("flash_attn_varlen_func", q, k, v, 3, dropout_p)
+    _check_tensors("flash_attn_varlen_func", cu_seqlens_q=cu_seqlens_q)
+    table = page_table if block_table is None else block_table
+    if table is not None and cu_seqlens_k is not None:
+        seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
+        cu_seqlens_k = None
+    out, lse = attention(
+        q,
+        k,
+        v,
+        alibi_slopes=alibi_slopes,
+        sinks=None if learnable_sink is None else learnable_sink.float(),
+        causal=causal,
+        window=window_size,
+        scale=softmax_scale,
+        softcap=softcap,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_k,
+        max_seqlen_q=max_seqlen_q,
+        block_table=table,
+        seqused_k=seqused_k,
+    )
+    return _as_flash(out, lse, return_attn_probs, return_lse)
+
+
+for _function in (
+    attention,
+    scaled_dot_product_attention,
+    flash_attn_func,
+    flash_attn_varlen_func,
+):
+    _function.__module__ = "warpsmith"
+del _function
+
+
+def _ends(name: str, window: Window, left: int, right: int) -> tuple[int, int]:
+    """Both ends of a window; what `window` leaves open is as the attributes say."""
+    if not isinstance(window, Sequence) or len(window) != 2:
+        raise ValueError(f"{name}: window is (left, right), not {window!r}")
+    if (left, right) != (-1, -1):
+        raise ValueError(f"{name}: window, or window_left and window_right, not both")
+    first, last = window
+    return -1 if first is None else first, -1 if last is None else last
+
+
+def _out_like(q: Any, k: Any, v: Any, *more: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Outputs whose rows come before heads in memory, where those of q do.
+
+    None where they do not, where a gradient is wanted, which outputs of the caller's do not have,
+    and where the call is wrong, which is the operation's to say.
+    """
+    if not all(isinstance(x, torch.Tensor) and x.dim() == 4 for x in (q, k, v)):
+        return None
+    if q.stride(1) >= q.stride(2) or q.shape[1] == 1:
+        return None
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, *more)):
+        return None
+    batch, heads, rows, _ = q.shape
+    out = q.new_empty((batch, rows, heads, v.shape[3])).transpose(1, 2)
+    return out, q.new_empty((batch, heads, rows), dtype=torch.float32)
+
+
+def _heads(query: int, key: int, value: int, grouped: bool) -> tuple[int, int] | None:
+    """Heads of the result, and of key and value; None where they do not fit.
+
+    One head that is broadcast is a group of all: it needs no repeating.
+    """
+    if grouped:
+        divides = key > 0 and value > 0 and query % key == 0 and query % value == 0
+        return (query, key) if key == value and divides else None
+    both = _broadcast((key,), (value,))
+    result = None if both is None else _broadcast((query,), both)
+    return None if result is None else (result[0], both[0])
+
+
+def _folded(x: torch.Tensor, batch: Sequence[int], heads: int) -> torch.Tensor:
+    """[batch, heads, rows, columns] of one that broadcasts to it; a view where strides allow it."""
+    wide = x.expand(*batch, heads, *x.shape[-2:])
+    return wide if wide.dim() == 4 else wide.reshape(_product(batch), *wide.shape[-3:])
+
+
+def _bias(
+    mask: torch.Tensor, q: torch.Tensor, batch: Sequence[int], scores: tuple[int, int, int]
+) -> torch.Tensor | None:
+    """The mask as [batch or 1, heads or 1, rows or 1, keys or 1]; None where it does not fit."""
+    whole = (*batch, *scores)
+    if mask.dtype not in (torch.bool, torch.float32, q.dtype) or mask.dim() > len(whole):
+        # [L, S] of matrices without heads, which have been given one.
+        return None
+    mask = mask[(None,) * (len(whole) - mask.dim())]
+    if any(here not in (1, there) for here, there in zip(mask.shape, whole, strict=True)):
+        return None
+    if all(extent == 1 for extent in mask.shape[: len(batch)]):
+        return mask.reshape(1, *mask.shape[-3:])
+    return mask.expand(*batch, *mask.shape[-3:]).reshape(_product(batch), *mask.shape[-3:])
+
+
+def _product(extents: Sequence[int]) -> int:
+    product = 1
+    for extent in extents:
+        product = product * extent
+    return product
+
+
+def _check_flash(name: str, q: Any, k: Any, v: Any, rank: int, dropout_p: float) -> None:
+    _check_tensors(name, q=q, k=k, v=v)
+    if dropout_p != 0:
+        raise ValueError(f"{name}: dropout_p is 0, not {dropout_p}")
+    if q.dim() != rank or (rank == 4 and (k.dim() != 4 or v.dim() != 4)):
+        shapes = [tuple(x.shape) for x in (q, k, v)]
+        raise ValueError(f"{name} takes q of {rank} dimensions, got {shapes}")
+
+
+def _as_flash(out: torch.Tensor, lse: torch.Tensor, probabilities: bool, with_lse: bool) -> Any:
+    if probabilities:
+        return out, lse, None
+    return (out, lse) if with_lse else out
