@@ -2,8 +2,8 @@
 
 `attention` is the catalogue's operation of that name, and of packed sequences `attention_varlen`.
 The others are torch's scaled_dot_product_attention and FlashAttention's functions by their own
-arguments. Tensors of other layouts are views of what the caller has, nothing is copied; what is
-made lies in memory as the queries do.
+arguments. Tensors of other layouts are views of what the caller has, nothing is copied, and out
+lies in memory as the queries do.
 """
 
 import functools
@@ -70,8 +70,6 @@ def attention(
         ):
             if given is not None:
                 raise ValueError(f"attention: {name} is for packed sequences: cu_seqlens_q is None")
-        if out is None:
-            out = _out_like(q, k, v, bias, alibi_slopes, sinks)
         return _attention(
             q,
             k,
@@ -373,23 +371,6 @@ def _ends(name: str, window: Window, left: int, right: int) -> tuple[int, int]:
         raise ValueError(f"{name}: window, or window_left and window_right, not both")
     first, last = window
     return -1 if first is None else first, -1 if last is None else last
-
-
-def _out_like(q: Any, k: Any, v: Any, *more: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Outputs whose rows come before heads in memory, where those of q do.
-
-    None where they do not, where a gradient is wanted, which outputs of the caller's do not have,
-    and where the call is wrong, which is the operation's to say.
-    """
-    if not all(isinstance(x, torch.Tensor) and x.dim() == 4 for x in (q, k, v)):
-        return None
-    if q.stride(1) >= q.stride(2) or q.shape[1] == 1:
-        return None
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, *more)):
-        return None
-    batch, heads, rows, _ = q.shape
-    out = q.new_empty((batch, rows, heads, v.shape[3])).transpose(1, 2)
-    return out, q.new_empty((batch, heads, rows), dtype=torch.float32)
 
 
 def _heads(query: int, key: int, value: int, grouped: bool) -> tuple[int, int] | None:

@@ -1,7 +1,8 @@
 """The catalogue's Python expressions, made functions: shapes, gradients, torch's version.
 
 An expression is over the names of an operation's tensors and attributes, those that are absent
-being None, and over `torch`, `sum_to`, `reduced_shape`, `refuse` and `lengths_of`.
+being None, and over `torch`, `sum_to`, `reduced_shape`, `laid_as`, `refuse` and
+`lengths_of`.
 """
 
 import textwrap
@@ -33,6 +34,28 @@ def reduced_shape(
     return tuple([extent for d, extent in enumerate(shape) if d not in gone])
 
 
+class Laid(tuple[Any, ...]):
+    """A shape, and the strides that what is made of it is to have."""
+
+    strides: tuple[Any, ...]
+
+
+def laid_as(tensor: Any, shape: Sequence[Any]) -> Laid:
+    """A shape of [batch, heads, rows, columns], in memory rows before heads as in a tensor's."""
+    laid = Laid(shape)
+    _, heads, rows, columns = shape
+    if tensor.shape[1] > 1 and 0 < tensor.stride(1) < tensor.stride(2):
+        laid.strides = (rows * heads * columns, columns, heads * columns, 1)
+    else:
+        laid.strides = (heads * rows * columns, rows * columns, columns, 1)
+    return laid
+
+
+def new_laid(first: Any, shape: Laid, dtype: Any) -> Any:
+    """A new tensor on the device of another."""
+    return first.new_empty_strided(shape, shape.strides, dtype=dtype)
+
+
 def refuse(reason: str) -> Any:
     """For a peer that does not compute a case: the bench loop skips it, and says why."""
     raise ValueError(reason)
@@ -53,7 +76,7 @@ def scope() -> dict[str, Any]:
     """What expressions may name beside tensors and attributes."""
     import torch
 
-    helpers = (sum_to, reduced_shape, refuse, lengths_of)
+    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of)
     return {"torch": torch, **{helper.__name__: helper for helper in helpers}}
 
 

@@ -180,6 +180,8 @@ class _Output:
             if all(tensor.shape == first.shape for tensor in tensors):
                 return torch.empty_like(first, dtype=dtype, requires_grad=False)
         shape = self._shape(*arguments)
+        if isinstance(shape, _expressions.Laid):
+            return _expressions.new_laid(first, shape, dtype)
         return None if shape is None else first.new_empty(shape, dtype=dtype)
 
 

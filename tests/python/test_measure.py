@@ -3,7 +3,7 @@
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,8 @@ def product(layout: str, dtype: torch.dtype = torch.bfloat16) -> list[torch.Tens
     return [a, b, torch.zeros(2, 4, dtype=dtype)]
 
 
-def call(peer: _measure._Peer, name: str, tensors: list[torch.Tensor], *attributes: Any) -> None:
-    handed = [tvm_ffi.from_dlpack(t) for t in tensors]
+def call(peer: _measure._Peer, name: str, tensors: Sequence[Any], *attributes: Any) -> None:
+    handed = [None if t is None else tvm_ffi.from_dlpack(t) for t in tensors]
     peer(OPERATIONS[name].id, json.dumps(attributes), handed, 0)
 
 
@@ -119,6 +119,56 @@ def test_quack_multiplies_a_batch(quack_calls: list[Any]) -> None:
     call(_measure._Peer("quack_tuned"), "bmm", [a, b, c])
     assert torch.equal(c, a @ b)
     assert quack_calls[0][3]
+
+
+FLASH_ATTN = """
+calls = []
+def flash_attn_func(q, k, v, **keywords):
+    calls.append((q, k, v, keywords))
+def flash_attn_varlen_func(q, k, v, **keywords):
+    calls.append((q, k, v, keywords))
+"""
+
+
+def test_flash_attention_reads_rows_where_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flash_attn" / "cute").mkdir(parents=True)
+    (tmp_path / "flash_attn" / "cute" / "interface.py").write_text(FLASH_ATTN)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
+        monkeypatch.delitem(sys.modules, name)
+    peer = _measure._Peer("fa4")
+    heads = [torch.randn(2, 3, 4, 8).half() for _ in range(4)]
+    causal = (True, -1, -1, None, 0.0)
+    call(peer, "attention", [*heads[:3], None, None, None, heads[3], None], *causal)
+    starts = torch.tensor([0, 3, 4], dtype=torch.int32)
+    rows = [torch.randn(4, 3, 8).half() for _ in range(4)]
+    packed = [*rows[:3], starts, starts, None, None, None, None, rows[3], None]
+    call(peer, "attention_varlen", packed, *causal, None)
+    dense, (q, _, _, keywords) = importlib.import_module("flash_attn.cute.interface").calls
+    assert dense[0].shape == (2, 4, 3, 8)
+    assert dense[0].data_ptr() == heads[0].data_ptr()
+    assert dense[3]["causal"]
+    assert dense[3]["window_size"] == (None, None)
+    assert q.data_ptr() == rows[0].data_ptr()
+    assert (keywords["max_seqlen_q"], keywords["max_seqlen_k"]) == (3, 3)
+    with pytest.raises(ValueError, match="takes no bias"):
+        bias = torch.zeros(4, 4).half()
+        call(peer, "attention", [*heads[:3], bias, None, None, heads[3], None], *causal)
+
+
+def test_torch_attends_by_its_own_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    functional = torch.nn.functional
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", lambda *x, **y: calls.append(y))
+    peer = _measure._Peer("torch")
+    q, k = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8)
+    tensors = [q, k, k, None, None, None, q, None]
+    call(peer, "attention", tensors, True, -1, -1, None, 0.0)
+    assert calls == [{"attn_mask": None, "is_causal": True, "scale": None, "enable_gqa": True}]
+    call(peer, "attention", tensors, False, 2, -1, None, 1.5)  # by the formula
+    assert len(calls) == 1
 
 
 def test_what_a_package_cannot_do_is_a_reason_and_no_crash(quack_calls: list[Any]) -> None:

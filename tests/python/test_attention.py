@@ -1,0 +1,486 @@
+"""Attention by other packages' arguments: torch's function, FlashAttention's, and packed sequences.
+
+What the operations themselves compute is tested where all operations are; here it is what the
+functions make of layouts, masks, lengths and names.
+"""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+from conftest import assert_close
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+F = torch.nn.functional
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+
+
+def tensor(shape: tuple[int, ...], seed: int, dtype: Any = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def qkv(*shapes: tuple[int, ...], dtype: Any = torch.float32, device: str = "cpu") -> list[Any]:
+    return [tensor(shape, i, dtype).to(device) for i, shape in enumerate(shapes)]
+
+
+def wide(x: Any) -> Any:
+    return x.cpu().double() if torch.is_tensor(x) and x.is_floating_point() else x
+
+
+def torchs(*arguments: Any, **keywords: Any) -> torch.Tensor:
+    """torch's own, in double precision: its formula, not a kernel of its."""
+    on_cpu = [x.cpu() if torch.is_tensor(x) else x for x in arguments]
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(*map(wide, on_cpu), **keywords)
+
+
+def formula(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    slopes: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """out and lse of q [B, Sq, H, D], one query after the other."""
+    q, k, v = wide(q), wide(k), wide(v)
+    batch, queries, heads, dim = q.shape
+    keys, group = k.shape[1], heads // k.shape[2]
+    out = q.new_zeros(batch, queries, heads, v.shape[3])
+    lse = q.new_full((batch, heads, queries), -math.inf)
+    for b in range(batch):
+        for h in range(heads):
+            for i in range(queries):
+                over = i + keys - queries
+                first = 0 if window[0] < 0 else max(0, over - window[0])
+                last = keys if window[1] < 0 else min(keys, over + window[1] + 1)
+                seen = torch.arange(first, max(first, last))
+                scores = k[b, seen, h // group] @ q[b, i, h] / math.sqrt(dim)
+                if softcap:
+                    scores = softcap * torch.tanh(scores / softcap)
+                if slopes is not None:
+                    slope = wide(slopes)[b, h] if slopes.dim() == 2 else wide(slopes)[h]
+                    scores = scores - slope * (over - seen).abs()
+                sink = q.new_empty(0) if sinks is None else wide(sinks)[h : h + 1]
+                lse[b, h, i] = torch.logsumexp(torch.cat([scores, sink]), 0)
+                out[b, i, h] = torch.exp(scores - lse[b, h, i]) @ v[b, seen, h // group]
+    return out, lse
+
+
+# ---- torch's scaled_dot_product_attention -------------------------------------------------------
+
+SHAPES = {
+    "matrices": ((7, 8), (5, 8), (5, 4)),
+    "heads": ((4, 7, 8), (4, 9, 8), (4, 9, 8)),
+    "batch": ((2, 3, 7, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
+    "more keys": ((2, 3, 5, 8), (2, 3, 9, 8), (2, 3, 9, 6)),
+    "more queries": ((2, 3, 9, 8), (2, 3, 4, 8), (2, 3, 4, 8)),
+    "one query": ((2, 3, 1, 8), (2, 3, 9, 8), (2, 3, 9, 8)),
+    "two batches": ((2, 3, 2, 7, 8), (2, 3, 2, 9, 8), (2, 3, 2, 9, 8)),
+    "broadcast heads": ((2, 3, 7, 8), (2, 1, 9, 8), (2, 1, 9, 8)),
+    "broadcast queries": ((1, 1, 7, 8), (2, 3, 9, 8), (2, 3, 9, 8)),
+    "broadcast ranks": ((2, 2, 3, 7, 8), (2, 1, 9, 8), (3, 9, 8)),
+    "no queries": ((2, 3, 0, 8), (2, 3, 9, 8), (2, 3, 9, 8)),
+    "no keys": ((2, 3, 7, 8), (2, 3, 0, 8), (2, 3, 0, 8)),
+    "no batch": ((0, 3, 7, 8), (0, 3, 9, 8), (0, 3, 9, 8)),
+}
+each_shape = pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+
+
+@each_shape
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_torchs_shapes(shapes: Any, is_causal: bool, device: str) -> None:
+    given = qkv(*shapes, device=device)
+    ours = warpsmith.scaled_dot_product_attention(*given, is_causal=is_causal)
+    want = torchs(*given, is_causal=is_causal)
+    assert ours.shape == want.shape
+    assert_close(ours, want)
+
+
+@dtypes
+def test_torchs_dtypes_and_scale(dtype: Any, device: str) -> None:
+    given = qkv(*[(2, 3, 9, 16)] * 3, dtype=dtype, device=device)
+    ours = warpsmith.scaled_dot_product_attention(*given, None, 0.0, True, 0.3)
+    assert ours.dtype == dtype
+    assert_close(ours, torchs(*given, None, 0.0, True, scale=0.3))
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 7), (5, 1), (1, 7), (7,), (3, 5, 7), (2, 1, 1, 7), (2, 3, 5, 7), (1, 3, 1, 7)]
+)
+@pytest.mark.parametrize("kind", ["bool", "own", "f32"])
+def test_torchs_masks(shape: tuple[int, ...], kind: str, device: str) -> None:
+    given = qkv((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), dtype=torch.float16, device=device)
+    mask = tensor(shape, 7, torch.float32 if kind == "f32" else torch.float16).to(device)
+    if kind == "bool":
+        mask = mask > -0.3
+    ours = warpsmith.scaled_dot_product_attention(*given, mask)
+    assert_close(ours, torchs(*given, mask))
+
+
+def test_torchs_mask_of_several_batches() -> None:
+    given = qkv(*[(2, 3, 2, 5, 8)] * 3)
+    for shape in ((5, 5), (3, 1, 5, 5), (2, 1, 2, 5, 5), (2, 3, 1, 1, 5)):
+        mask = tensor(shape, 5)
+        assert_close(warpsmith.scaled_dot_product_attention(*given, mask), torchs(*given, mask))
+
+
+def test_rows_that_see_nothing_are_0(device: str) -> None:
+    given = qkv(*[(1, 2, 4, 8)] * 3, device=device)
+    mask = torch.ones(4, 4, dtype=torch.bool, device=device).tril(-1)
+    ours = warpsmith.scaled_dot_product_attention(*given, mask)
+    assert ours[:, :, 0].eq(0).all()
+    assert_close(ours, torchs(*given, mask))
+    _, lse = warpsmith.attention(*given, mask)
+    assert lse[:, :, 0].eq(-math.inf).all()
+
+
+@pytest.mark.parametrize("shapes", [((2, 6, 5, 8), (2, 2, 7, 8)), ((6, 5, 8), (3, 7, 8))])
+def test_torchs_groups_of_heads(shapes: Any, device: str) -> None:
+    given = qkv(shapes[0], shapes[1], shapes[1], device=device)
+    ours = warpsmith.scaled_dot_product_attention(*given, enable_gqa=True)
+    assert_close(ours, torchs(*given, enable_gqa=True))
+    with pytest.raises(RuntimeError):
+        warpsmith.scaled_dot_product_attention(*given)
+
+
+REFUSED = {
+    "rank": (((8,), (8,), (8,)), {}),
+    "head dims": (((2, 3, 4, 8), (2, 3, 4, 9), (2, 3, 4, 8)), {}),
+    "batches": (((2, 3, 4, 8), (3, 3, 5, 8), (3, 3, 5, 8)), {}),
+    "groups": (((2, 5, 4, 8), (2, 2, 5, 8), (2, 2, 5, 8)), {"enable_gqa": True}),
+    "mask": (((2, 3, 4, 8),) * 3, {"attn_mask": torch.zeros(4, 5)}),
+    "mask's dtype": (((2, 3, 4, 8),) * 3, {"attn_mask": torch.zeros(4, 4, dtype=torch.int32)}),
+    "mask and causal": (((2, 3, 4, 8),) * 3, {"attn_mask": torch.zeros(4, 4), "is_causal": True}),
+}
+
+
+@pytest.mark.parametrize("shapes, keywords", REFUSED.values(), ids=REFUSED)
+def test_torchs_errors(shapes: Any, keywords: Any) -> None:
+    given = qkv(*shapes)
+    with pytest.raises(RuntimeError) as theirs:
+        F.scaled_dot_product_attention(*given, **keywords)
+    with pytest.raises(RuntimeError) as ours:
+        warpsmith.scaled_dot_product_attention(*given, **keywords)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_what_torchs_function_does_not_take() -> None:
+    q, k, v = qkv(*[(1, 2, 4, 8)] * 3)
+    with pytest.raises(ValueError, match=r"dropout_p is 0, not 0\.1"):
+        warpsmith.scaled_dot_product_attention(q, k, v, dropout_p=0.1)
+    with pytest.raises(TypeError, match="argument 'key'"):
+        warpsmith.scaled_dot_product_attention(q, 3, v)
+    with pytest.raises((RuntimeError, ValueError), match=r"take|match"):
+        warpsmith.scaled_dot_product_attention(q, k, v[:, :, :3])
+    with pytest.raises(RuntimeError, match="dtype"):
+        warpsmith.scaled_dot_product_attention(q, k.half(), v)
+    with pytest.raises(ValueError, match="f32, f16 or bf16"):
+        warpsmith.scaled_dot_product_attention(q.double(), k.double(), v.double())
+
+
+def test_autocast() -> None:
+    given = qkv(*[(1, 2, 4, 8)] * 3)
+    mask = tensor((4, 4), 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = warpsmith.scaled_dot_product_attention(*given, mask)
+        want = F.scaled_dot_product_attention(*given, mask)
+    assert ours.dtype == want.dtype == torch.bfloat16
+    assert_close(ours, want)
+
+
+# ---- Layouts ------------------------------------------------------------------------------------
+
+
+def test_out_lies_as_the_queries_do(device: str) -> None:
+    rows_first = [x.transpose(1, 2) for x in qkv(*[(2, 5, 3, 8)] * 3, device=device)]
+    packed = tensor((2, 5, 3, 3, 8), 1).to(device).permute(2, 0, 3, 1, 4)
+    for given in (rows_first, packed.unbind()):
+        out, lse = warpsmith.attention(*given)
+        assert out.transpose(1, 2).is_contiguous()
+        assert lse.is_contiguous()
+        assert_close(out, torchs(*given))
+        ours = warpsmith.scaled_dot_product_attention(*given, is_causal=True)
+        assert ours.transpose(1, 2).is_contiguous()
+        assert_close(ours, torchs(*given, is_causal=True))
+    out, _ = warpsmith.attention(*[x.contiguous() for x in rows_first])
+    assert out.is_contiguous()
+
+
+def test_the_callers_outputs(device: str) -> None:
+    given = qkv(*[(2, 3, 5, 8)] * 3, device=device)
+    outs = torch.empty(2, 5, 3, 8, device=device).transpose(1, 2), torch.empty(2, 3, 5).to(device)
+    assert warpsmith.attention(*given, out=outs) is outs
+    assert_close(outs[0], torchs(*given))
+
+
+# ---- FlashAttention's functions -----------------------------------------------------------------
+
+CALLS = {
+    "plain": {},
+    "causal": {"causal": True},
+    "window": {"window_size": (2, 1)},
+    "left": {"causal": True, "window_size": (3, 0)},
+    "right": {"window_size": (None, 2)},
+    "softcap": {"softcap": 1.5},
+    "alibi": {"causal": True, "alibi_slopes": torch.tensor([0.1, 0.2, 0.3, 0.4])},
+    "alibi of batches": {"alibi_slopes": torch.linspace(0.1, 0.8, 8).view(2, 4)},
+    "sinks": {"learnable_sink": torch.tensor([0.5, -1.0, 2.0, 0.0]).bfloat16()},
+}
+each_call = pytest.mark.parametrize("keywords", CALLS.values(), ids=CALLS)
+
+
+def meant(keywords: dict[str, Any], b: int | None = None) -> dict[str, Any]:
+    """The formula's arguments; of sequence b alone."""
+    left, right = [-1 if end is None else end for end in keywords.get("window_size", (-1, -1))]
+    slopes = keywords.get("alibi_slopes")
+    if slopes is not None and slopes.dim() == 2 and b is not None:
+        slopes = slopes[b]
+    return {
+        "window": (left, 0 if keywords.get("causal") else right),
+        "softcap": keywords.get("softcap", 0.0),
+        "slopes": slopes,
+        "sinks": keywords.get("learnable_sink"),
+    }
+
+
+def moved(keywords: dict[str, Any], device: str) -> dict[str, Any]:
+    return {name: x.to(device) if torch.is_tensor(x) else x for name, x in keywords.items()}
+
+
+@each_call
+@pytest.mark.parametrize("lengths", [(5, 9), (9, 5)])
+def test_flash_attn_func(keywords: dict[str, Any], lengths: tuple[int, int], device: str) -> None:
+    queries, keys = lengths
+    given = qkv((2, queries, 4, 8), (2, keys, 2, 8), (2, keys, 2, 12), device=device)
+    called = moved(keywords, device)
+    out, lse = warpsmith.flash_attn_func(*given, **called, return_lse=True)
+    want, want_lse = formula(*given, **meant(keywords))
+    assert out.is_contiguous()
+    assert_close(out, want)
+    assert_close(lse, want_lse)
+    alone = warpsmith.flash_attn_func(*given, **called)
+    assert torch.equal(alone, out)
+
+
+def test_flash_attn_func_by_position() -> None:
+    q, k, v = qkv(*[(1, 4, 2, 8)] * 3)
+    out, _, probabilities = warpsmith.flash_attn_func(
+        q, k, v, 0.0, 0.2, True, (2, 0), 0.0, None, True, True
+    )
+    assert probabilities is None
+    same, _ = warpsmith.attention(
+        *[x.transpose(1, 2) for x in (q, k, v)], causal=True, window=(2, None), scale=0.2
+    )
+    assert torch.equal(out, same.transpose(1, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_error_by_flash_attentions_rule(dtype: Any, causal: bool, device: str) -> None:
+    given = qkv((2, 33, 4, 64), (2, 40, 2, 64), (2, 40, 2, 64), dtype=dtype, device=device)
+    exact, _ = formula(*given, window=(-1, 0 if causal else -1))
+    seen = torch.ones(33, 40, dtype=torch.bool, device=device)
+    seen = seen.tril(40 - 33) if causal else seen
+    with sdpa_kernel(SDPBackend.MATH):
+        heads = [x.transpose(1, 2) for x in given]
+        theirs = F.scaled_dot_product_attention(*heads, seen, enable_gqa=True).transpose(1, 2)
+    ours = warpsmith.flash_attn_func(*given, causal=causal)
+    error = (wide(ours) - exact).abs().max()
+    assert error <= 2 * (wide(theirs) - exact).abs().max() + 1e-5
+
+
+# ---- Packed sequences ---------------------------------------------------------------------------
+
+LENGTHS_Q, LENGTHS_K = (3, 0, 5, 1), (4, 2, 3, 0)
+
+
+def starts_of(lengths: tuple[int, ...], device: str = "cpu") -> torch.Tensor:
+    starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+    return torch.tensor(starts, dtype=torch.int32, device=device)
+
+
+def expected(
+    q: torch.Tensor, keys: list[Any], values: list[Any], keywords: dict[str, Any]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of packed queries, with the keys and values of each sequence: [its length, Hk, D]."""
+    outs, lses = [], []
+    for b, rows in enumerate(q.split(LENGTHS_Q)):
+        out, lse = formula(rows[None], keys[b][None], values[b][None], **meant(keywords, b))
+        outs.append(out[0])
+        lses.append(lse[0])
+    return torch.cat(outs), torch.cat(lses, 1)
+
+
+@each_call
+def test_flash_attn_varlen_func(keywords: dict[str, Any], device: str) -> None:
+    if "alibi_slopes" in keywords and keywords["alibi_slopes"].dim() == 2:
+        keywords = keywords | {"alibi_slopes": torch.linspace(0.1, 0.9, 16).view(4, 4)}
+    q, k, v = qkv((9, 4, 8), (9, 2, 8), (9, 2, 12), device=device)
+    called = [starts_of(LENGTHS_Q, device), starts_of(LENGTHS_K, device), 5, 4]
+    out, lse = warpsmith.flash_attn_varlen_func(
+        q, k, v, *called, **moved(keywords, device), return_lse=True
+    )
+    want, want_lse = expected(q, [*k.split(LENGTHS_K)], [*v.split(LENGTHS_K)], keywords)
+    assert_close(out, want)
+    assert_close(lse, want_lse)
+
+
+def test_fewer_keys_than_there_are(device: str) -> None:
+    q, k, v = qkv((9, 4, 8), (9, 2, 8), (9, 2, 8), device=device)
+    used = torch.tensor([2, 0, 3, 0], dtype=torch.int32, device=device)
+    out = warpsmith.flash_attn_varlen_func(
+        q, k, v, starts_of(LENGTHS_Q, device), starts_of(LENGTHS_K, device), 5, 4, seqused_k=used
+    )
+    keys, values = [
+        [x[:n] for x, n in zip(y.split(LENGTHS_K), used.tolist(), strict=True)] for y in (k, v)
+    ]
+    assert_close(out, expected(q, keys, values, {})[0])
+
+
+@pytest.mark.parametrize("said", ["seqused_k", "cu_seqlens_k"])
+def test_pages(said: str, device: str) -> None:
+    lengths = (6, 0, 9, 4)
+    q, k, v = qkv((9, 4, 8), (7, 4, 2, 8), (7, 4, 2, 8), device=device)
+    table = torch.tensor([[3, 1, 0], [0, 0, 0], [5, 6, 2], [4, 0, 0]], dtype=torch.int32)
+    given: dict[str, Any] = {"seqused_k": torch.tensor(lengths, dtype=torch.int32, device=device)}
+    if said == "cu_seqlens_k":
+        given = {"cu_seqlens_k": starts_of(lengths, device)}
+    out = warpsmith.flash_attn_varlen_func(
+        q, k, v, starts_of(LENGTHS_Q, device), max_seqlen_q=5, causal=True, **given,
+        block_table=table.to(device),
+    )  # fmt: skip
+    keys, values = [
+        [x.cpu()[table[b].long()].flatten(0, 1)[: lengths[b]] for b in range(4)] for x in (k, v)
+    ]
+    assert_close(out, expected(q, keys, values, {"causal": True})[0])
+
+
+def test_one_function_of_dense_and_packed() -> None:
+    q, k, v = qkv((9, 4, 8), (9, 2, 8), (9, 2, 8))
+    starts = [starts_of(LENGTHS_Q), starts_of(LENGTHS_K)]
+    given = {"cu_seqlens_q": starts[0], "cu_seqlens_k": starts[1]}
+    out, lse = warpsmith.attention(q, k, v, **given, max_seqlen=5, window=(2, 0))
+    same = warpsmith.attention_varlen(q, k, v, *starts, window_left=2, window_right=0)
+    assert torch.equal(out, same[0])
+    assert torch.equal(lse, same[1])
+    with pytest.raises(ValueError, match="packed sequences have no bias"):
+        warpsmith.attention(q, k, v, q, **given)
+    with pytest.raises(ValueError, match="cu_seqlens_k is for packed sequences"):
+        warpsmith.attention(q, k, v, cu_seqlens_k=starts[1])
+    with pytest.raises(ValueError, match="not both"):
+        warpsmith.attention(q, k, v, **given, window=(1, 1), window_left=2)
+    with pytest.raises(ValueError, match=r"window is \(left, right\)"):
+        warpsmith.attention(q, k, v, **given, window=3)
+
+
+@pytest.mark.parametrize("starts", [[0, 5, 3, 9], [0, 4, 20, 9], [-1, 4, 5, 9], [0, 3, 5, 10]])
+def test_wrong_starts(starts: list[int], device: str) -> None:
+    q, k, v = qkv(*[(9, 2, 8)] * 3, device=device)
+    wrong = torch.tensor(starts, dtype=torch.int32, device=device)
+    with pytest.raises(ValueError, match="of 'cu_seqlens_q' is outside"):
+        warpsmith.flash_attn_varlen_func(q, k, v, wrong, starts_of((3, 3, 3), device))
+        warpsmith.check()
+
+
+def test_a_wrong_page(device: str) -> None:
+    q, k, v = qkv((4, 2, 8), (3, 4, 2, 8), (3, 4, 2, 8), device=device)
+    with pytest.raises(ValueError, match="of 'block_table' is outside"):
+        warpsmith.flash_attn_varlen_func(
+            q, k, v, starts_of((4,), device),
+            seqused_k=torch.tensor([7], dtype=torch.int32, device=device),
+            block_table=torch.tensor([[1, 3]], dtype=torch.int32, device=device),
+        )  # fmt: skip
+        warpsmith.check()
+
+
+def test_what_flash_attentions_functions_do_not_take() -> None:
+    q, k, v = qkv(*[(1, 4, 2, 8)] * 3)
+    with pytest.raises(ValueError, match=r"dropout_p is 0, not 0\.5"):
+        warpsmith.flash_attn_func(q, k, v, 0.5)
+    with pytest.raises(ValueError, match="takes q of 4 dimensions"):
+        warpsmith.flash_attn_func(q[0], k[0], v[0])
+    with pytest.raises(ValueError, match="takes q of 3 dimensions"):
+        warpsmith.flash_attn_varlen_func(q, k, v, starts_of((4,)), starts_of((4,)))
+    with pytest.raises(TypeError, match="argument 'v'"):
+        warpsmith.flash_attn_func(q, k, None)
+    with pytest.raises(ValueError, match="multiple of those of k, not 2 of 3"):
+        warpsmith.flash_attn_func(q, *qkv((1, 4, 3, 8), (1, 4, 3, 8)))
+
+
+# ---- What torch does with functions -------------------------------------------------------------
+
+
+def traced(name: str) -> Any:
+    functions = {
+        "sdpa": lambda *x: warpsmith.scaled_dot_product_attention(*x, is_causal=True),
+        "flash": lambda *x: warpsmith.flash_attn_func(*x, causal=True),
+        "attention": lambda *x: warpsmith.attention(*[y.transpose(1, 2) for y in x])[0],
+    }
+    return functions[name]
+
+
+@pytest.mark.parametrize("name", ["sdpa", "flash", "attention"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles(name: str, dynamic: bool, device: str) -> None:
+    function = traced(name)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for rows in (5, 6):
+        given = qkv(*[(2, rows, 4, 8)] * 3, device=device)
+        ours, want = compiled(*given), function(*given)
+        assert ours.stride() == want.stride()
+        assert torch.equal(ours, want)
+
+
+def test_compiles_of_packed_sequences(device: str) -> None:
+    def function(*given: torch.Tensor) -> torch.Tensor:
+        return warpsmith.flash_attn_varlen_func(*given, 5, 4)
+
+    given = [*qkv(*[(9, 2, 8)] * 3, device=device)]
+    given += [starts_of(LENGTHS_Q, device), starts_of(LENGTHS_K, device)]
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(*given), function(*given))
+
+
+def test_opcheck_of_rows_before_heads(device: str) -> None:
+    given = [x.transpose(1, 2) for x in qkv(*[(2, 5, 4, 8)] * 3, device=device)]
+    torch.library.opcheck(torch.ops.warpsmith.attention.default, (*given,), {"causal": True})
+
+
+def test_no_gradient_yet() -> None:
+    q, k, v = [x.requires_grad_() for x in qkv(*[(1, 4, 2, 8)] * 3)]
+    for out in (
+        warpsmith.scaled_dot_product_attention(q, k, v),
+        warpsmith.flash_attn_func(q, k, v),
+        warpsmith.attention(q, k, v)[0],
+    ):  # fmt: skip
+        assert out.requires_grad
+        with pytest.raises(NotImplementedError, match="attention has no gradient"):
+            out.sum().backward()
+
+
+@pytest.mark.cuda
+def test_in_a_graph() -> None:
+    given = qkv(*[(2, 130, 4, 64)] * 3, dtype=torch.bfloat16, device="cuda")
+    want = warpsmith.flash_attn_func(*given, causal=True)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = warpsmith.flash_attn_func(*given, causal=True)
+    out.fill_(77)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, want)
+
+
+@pytest.mark.cuda
+def test_compiles_with_cuda_graphs() -> None:
+    given = qkv(*[(2, 130, 4, 64)] * 3, dtype=torch.bfloat16, device="cuda")
+    compiled = torch.compile(traced("flash"), fullgraph=True, mode="reduce-overhead")
+    want = traced("flash")(*given)
+    for _ in range(4):
+        assert torch.equal(compiled(*given), want)
