@@ -8,8 +8,9 @@ lies in memory as the queries do.
 
 import functools
 import inspect
+import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -150,61 +151,25 @@ def scaled_dot_product_attention(
         TypeError: what is no torch tensor.
         ValueError: dropout, dtypes and devices that no kernel takes.
     """
-    given = {"query": query, "key": key, "value": value}
-    _check_tensors("scaled_dot_product_attention", **given)
+    name = "scaled_dot_product_attention"
+    if not _are_tensors(query, key, value):
+        _check_tensors(name, query=query, key=key, value=value)
     if dropout_p != 0:
-        raise ValueError(f"scaled_dot_product_attention: dropout_p is 0, not {dropout_p}")
+        raise ValueError(f"{name}: dropout_p is 0, not {dropout_p}")
     query, key, value = _autocast(query, key, value)
+    if attn_mask is None and _is_plain(query, key, value, enable_gqa):  # nothing to be made of them
+        return _top_left(query, key, value, None, is_causal, scale)
     if attn_mask is not None:
         (attn_mask,) = _autocast(attn_mask)
-    rank = max(query.dim(), key.dim(), value.dim())
-    fits = (
-        min(query.dim(), key.dim(), value.dim()) >= 2
-        and query.dtype == key.dtype == value.dtype
-        and query.shape[-1] == key.shape[-1]
-        and key.shape[-2] == value.shape[-2]
-        and not (is_causal and attn_mask is not None)
-        and not (enable_gqa and min(query.dim(), key.dim(), value.dim()) < 3)
-    )
-
-    def refuse() -> NoReturn:
-        mask = None if attn_mask is None else attn_mask.detach()
+    folded = _folded(query, key, value, attn_mask, is_causal, enable_gqa)
+    if folded is None:
         tensors = [x.detach() for x in (query, key, value)]
-        _sdpa(*tensors, mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+        mask = None if attn_mask is None else attn_mask.detach()
+        _sdpa(*tensors, mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)  # which raises
         shapes = [tuple(x.shape) for x in tensors]
-        raise ValueError(f"scaled_dot_product_attention does not take tensors of {shapes}")
-
-    if not fits:
-        refuse()
-    # [batch, heads, rows, columns], the heads of query, key and value their own.
-    query, key, value = [x[(None,) * (rank - x.dim())] for x in (query, key, value)]
-    if rank == 2:
-        query, key, value = query[None], key[None], value[None]
-    heads = _heads(query.shape[-3], key.shape[-3], value.shape[-3], enable_gqa)
-    batch = _broadcast(query.shape[:-3], key.shape[:-3])
-    batch = None if batch is None else _broadcast(batch, value.shape[:-3])
-    if heads is None or batch is None:
-        refuse()
-    all_heads, kv_heads = heads
-    queries, keys = query.shape[-2], key.shape[-2]
-    q = _folded(query, batch, all_heads)
-    k = _folded(key, batch, kv_heads)
-    v = _folded(value, batch, kv_heads)
-    bias = None
-    if attn_mask is not None:
-        bias = _bias(attn_mask, q, batch, (all_heads, queries, keys))
-        if bias is None:
-            refuse()
-    # Causal at the top left. Of more keys than queries none sees those beyond; of fewer, each may
-    # see as many more to the right as the corner lies below.
-    right = -1
-    if is_causal and keys > queries:
-        k, v = k[:, :, :queries], v[:, :, :queries]
-    elif is_causal and keys < queries:
-        right, is_causal = queries - keys, False
-    out, _ = attention(q, k, v, bias, causal=is_causal, window_right=right, scale=scale)
-    shape = (*batch, all_heads, queries, value.shape[-1])
-    return out.reshape(shape if rank > 2 else shape[1:])
+        raise ValueError(f"{name} does not take tensors of {shapes}")
+    tensors, shape = folded
+    return _top_left(*tensors, is_causal, scale).reshape(shape)
 
 
 def flash_attn_func(
@@ -365,12 +330,96 @@ del _function
 
 def _ends(name: str, window: Window, left: int, right: int) -> tuple[int, int]:
     """Both ends of a window; what `window` leaves open is as the attributes say."""
-    if not isinstance(window, Sequence) or len(window) != 2:
+    if not isinstance(window, tuple | list) or len(window) != 2:
         raise ValueError(f"{name}: window is (left, right), not {window!r}")
     if (left, right) != (-1, -1):
         raise ValueError(f"{name}: window, or window_left and window_right, not both")
     first, last = window
     return -1 if first is None else first, -1 if last is None else last
+
+
+def _are_tensors(q: Any, k: Any, v: Any) -> bool:
+    tensor = torch.Tensor
+    return isinstance(q, tensor) and isinstance(k, tensor) and isinstance(v, tensor)
+
+
+def _is_plain(query: Any, key: Any, value: Any, grouped: bool) -> bool:
+    """Whether tensors are [B, H, L, E], [B, H, S, E] and [B, H, S, Ev] as they are."""
+    q, k, v = query.shape, key.shape, value.shape
+    return (
+        len(q) == len(k) == len(v) == 4
+        and q[0] == k[0] == v[0]
+        and k[1] == v[1]
+        and (q[1] == k[1] or (grouped and k[1] > 0 and q[1] % k[1] == 0))
+        and k[2] == v[2]
+        and q[3] == k[3]
+        and query.dtype == key.dtype == value.dtype
+    )
+
+
+def _top_left(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> torch.Tensor:
+    """Attention of 4 dimensions, causal at the top left.
+
+    Of more keys than queries, none sees those beyond. Of fewer, each query may see as many more to
+    the right as the corner of the scores lies below.
+    """
+    right = -1
+    if is_causal:
+        queries, keys = q.shape[2], k.shape[2]
+        if keys > queries:
+            k, v = k[:, :, :queries], v[:, :, :queries]
+        elif keys < queries:
+            right, is_causal = queries - keys, False
+    return _attention(q, k, v, bias, causal=is_causal, window_right=right, scale=scale)[0]
+
+
+def _folded(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    grouped: bool,
+) -> tuple[list[torch.Tensor | None], tuple[int, ...]] | None:
+    """query, key, value and mask as [batch, heads, rows, columns], and the shape of the result.
+
+    Views, where strides allow it. None where they do not fit.
+    """
+    ranks = [query.dim(), key.dim(), value.dim()]
+    if (
+        min(ranks) < (3 if grouped else 2)
+        or not query.dtype == key.dtype == value.dtype
+        or query.shape[-1] != key.shape[-1]
+        or key.shape[-2] != value.shape[-2]
+        or (is_causal and mask is not None)
+    ):
+        return None
+    rank = max(*ranks, 3)
+    query, key, value = [x[(None,) * (rank - x.dim())] for x in (query, key, value)]
+    heads = _heads(query.shape[-3], key.shape[-3], value.shape[-3], grouped)
+    batch = _broadcast(query.shape[:-3], key.shape[:-3])
+    batch = None if batch is None else _broadcast(batch, value.shape[:-3])
+    if heads is None or batch is None:
+        return None
+    all_heads, kv_heads = heads
+    scores = (*batch, all_heads, query.shape[-2], key.shape[-2])
+    if mask is not None:
+        mask = _mask(mask, query.dtype, scores)
+        if mask is None:
+            return None
+    tensors = [
+        _in_batch(query, batch, all_heads),
+        *(_in_batch(x, batch, kv_heads) for x in (key, value)),
+    ]
+    shape = (*scores[:-1], value.shape[-1])
+    return [*tensors, mask], shape if max(ranks) > 2 else shape[1:]
 
 
 def _heads(query: int, key: int, value: int, grouped: bool) -> tuple[int, int] | None:
@@ -379,44 +428,33 @@ def _heads(query: int, key: int, value: int, grouped: bool) -> tuple[int, int] |
     One head that is broadcast is a group of all: it needs no repeating.
     """
     if grouped:
-        divides = key > 0 and value > 0 and query % key == 0 and query % value == 0
-        return (query, key) if key == value and divides else None
+        return (query, key) if key == value and key > 0 and query % key == 0 else None
     both = _broadcast((key,), (value,))
     result = None if both is None else _broadcast((query,), both)
     return None if result is None else (result[0], both[0])
 
 
-def _folded(x: torch.Tensor, batch: Sequence[int], heads: int) -> torch.Tensor:
-    """[batch, heads, rows, columns] of one that broadcasts to it; a view where strides allow it."""
+def _in_batch(x: torch.Tensor, batch: Sequence[int], heads: int) -> torch.Tensor:
     wide = x.expand(*batch, heads, *x.shape[-2:])
-    return wide if wide.dim() == 4 else wide.reshape(_product(batch), *wide.shape[-3:])
+    return wide if wide.dim() == 4 else wide.reshape(math.prod(batch), *wide.shape[-3:])
 
 
-def _bias(
-    mask: torch.Tensor, q: torch.Tensor, batch: Sequence[int], scores: tuple[int, int, int]
-) -> torch.Tensor | None:
-    """The mask as [batch or 1, heads or 1, rows or 1, keys or 1]; None where it does not fit."""
-    whole = (*batch, *scores)
-    if mask.dtype not in (torch.bool, torch.float32, q.dtype) or mask.dim() > len(whole):
-        # [L, S] of matrices without heads, which have been given one.
+def _mask(mask: torch.Tensor, dtype: torch.dtype, scores: Sequence[int]) -> torch.Tensor | None:
+    """A mask that broadcasts to the scores [..., heads, queries, keys], of 4 dimensions."""
+    if mask.dtype not in (torch.bool, torch.float32, dtype) or mask.dim() > len(scores):
         return None
-    mask = mask[(None,) * (len(whole) - mask.dim())]
-    if any(here not in (1, there) for here, there in zip(mask.shape, whole, strict=True)):
+    mask = mask[(None,) * (len(scores) - mask.dim())]
+    if any(here not in (1, there) for here, there in zip(mask.shape, scores, strict=True)):
         return None
+    batch = scores[:-3]
     if all(extent == 1 for extent in mask.shape[: len(batch)]):
         return mask.reshape(1, *mask.shape[-3:])
-    return mask.expand(*batch, *mask.shape[-3:]).reshape(_product(batch), *mask.shape[-3:])
-
-
-def _product(extents: Sequence[int]) -> int:
-    product = 1
-    for extent in extents:
-        product = product * extent
-    return product
+    return mask.expand(*batch, *mask.shape[-3:]).reshape(math.prod(batch), *mask.shape[-3:])
 
 
 def _check_flash(name: str, q: Any, k: Any, v: Any, rank: int, dropout_p: float) -> None:
-    _check_tensors(name, q=q, k=k, v=v)
+    if not _are_tensors(q, k, v):
+        _check_tensors(name, q=q, k=k, v=v)
     if dropout_p != 0:
         raise ValueError(f"{name}: dropout_p is 0, not {dropout_p}")
     if q.dim() != rank or (rank == 4 and (k.dim() != 4 or v.dim() != 4)):

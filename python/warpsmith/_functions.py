@@ -163,8 +163,8 @@ def _new(operation: Operation, output: Parameter) -> str:
     if like_first(operation, output):
         return f"empty_like({first}{dtype})"
     shape = output.shape or f"{first}.shape"
-    if shape.startswith("laid_as("):
-        return f"new_laid({first}, {shape}, {output.torch_dtype or f'{first}.dtype'})"
+    if shape.startswith(f"laid_as({first}, ") and not dtype:
+        return f"new_as{shape.removeprefix('laid_as')}"
     if not output.optional or "None" not in output.shape:
         return f"{first}.new_empty({shape}{dtype})"
     return f"({first}.new_empty(shape{dtype}) if (shape := ({shape})) is not None else None)"
@@ -278,7 +278,7 @@ def make(operation: Operation) -> Callable[..., Any]:
         from warpsmith import _torch
 
         scope |= _expressions.scope() | {
-            "new_laid": _expressions.new_laid,
+            "new_as": _expressions.new_as,
             "Tensor": torch.Tensor,
             "empty_like": torch.empty_like,
             "grad_on": torch.is_grad_enabled,

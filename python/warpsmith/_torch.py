@@ -181,7 +181,7 @@ class _Output:
                 return torch.empty_like(first, dtype=dtype, requires_grad=False)
         shape = self._shape(*arguments)
         if isinstance(shape, _expressions.Laid):
-            return _expressions.new_laid(first, shape, dtype)
+            return _expressions.new_laid(first, shape, dtype, shape.rows_first)
         return None if shape is None else first.new_empty(shape, dtype=dtype)
 
 
