@@ -5,23 +5,30 @@
 
 namespace ws::attention {
 
+extern const Rung kWgmmaRoles;
+extern const Rung kWgmmaOverlap;
+extern const Rung kWgmmaTurns;
+extern const Rung kWgmmaPersistent;
 extern const Rung kWgmmaLazy;
+extern const Rung kWgmmaSpeculative;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>()};
 
-constexpr const Rung* kRungs[] = {&kNaive, &kAny, &kWgmmaLazy};
+constexpr const Rung* kRungs[] = {
+    &kNaive,           &kAny,       &kWgmmaRoles,      &kWgmmaOverlap, &kWgmmaTurns,
+    &kWgmmaPersistent, &kWgmmaLazy, &kWgmmaSpeculative};
 
 }  // namespace
 
 std::span<const Rung* const> Attention::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kAny};
   return kOrder;
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kAny};
   return kOrder;
 }
 

@@ -6,13 +6,13 @@
 
 namespace ws::attention {
 
-template <class Policy_>
+template <class Policy>
 struct OnlyFlash {
-  static constexpr int64_t kMostDim = Policy_::kDim;
+  static constexpr int64_t kMostDim = Policy::kDim;
   static constexpr const char* kName = "attention/candidate";
   template <class F>
   static void with(int64_t /*dim*/, F&& f) {
-    f.template operator()<Policy_>();
+    f.template operator()<Policy>();
   }
 };
 template <class Policy>
@@ -23,20 +23,29 @@ struct FlashCandidate : Flash<OnlyFlash<Policy>> {
   }
 };
 
-enum Way : uint8_t { kOverlapping = 1, kTurns = 2, kStays = 4, kLazily = 8, kEverything = 15 };
-
-// Head dim, keys of a block, blocks under way, warpgroups, what it does, one in how many
-// exponentials is a polynomial.
-template <int kDim, int kKeys, int kStages, int kConsumers, int kWay, int kPolynomial = 0>
+// Head dim, keys of a block, blocks under way, warpgroups, ideas.
+template <int kDim, int kKeys, int kStages, int kConsumers, int kIdeas>
 constexpr Rung flash_candidate(std::string_view name) {
-  using Policy =
-      FlashPolicy<FlashTile<kDim, kKeys, kStages, kConsumers>, (kWay & kOverlapping) != 0,
-                  (kWay & kTurns) != 0, (kWay & kStays) != 0, (kWay & kLazily) != 0, kPolynomial>;
-  return rung_of<FlashCandidate<Policy>, DTypes{DType::kBf16}, Attention>(
+  using Candidate = FlashCandidate<FlashPolicy<kDim, kKeys, kStages, kConsumers, kIdeas>>;
+  return rung_of<Candidate, DTypes{DType::kBf16}, Attention>(
       {.name = name,
        .idea = "head dim, keys, stages, warpgroups",
        .arch = Arch::kSm90a,
        .may_spill = true});
 }
+
+inline constexpr int kNoTurns = kEveryIdea - kTakesTurns;
+inline constexpr Rung kFlashCandidates[] = {
+    flash_candidate<64, 128, 3, 3, kEveryIdea>("64_128_3_3"),
+    flash_candidate<64, 128, 2, 3, kEveryIdea>("64_128_2_3"),
+    flash_candidate<64, 112, 4, 3, kEveryIdea>("64_112_4_3"),
+    flash_candidate<64, 192, 2, 2, kEveryIdea>("64_192_2_2"),
+    flash_candidate<128, 128, 2, 2, kEveryIdea>("128_128_2_2_turns"),
+    flash_candidate<128, 128, 2, 2, kNoTurns>("128_128_2_2"),
+    flash_candidate<128, 160, 2, 2, kNoTurns>("128_160_2_2"),
+    flash_candidate<128, 176, 2, 2, kNoTurns>("128_176_2_2"),
+    flash_candidate<256, 64, 2, 2, kNoTurns>("256_64_2_2"),
+    flash_candidate<256, 80, 2, 2, kNoTurns>("256_80_2_2"),
+};
 
 }  // namespace ws::attention

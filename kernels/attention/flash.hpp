@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/attention/flash_kernel.hpp"
-#include "kernels/attention/flash_policies.hpp"
 
 namespace ws::attention {
 
@@ -30,8 +29,9 @@ bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
          why.unless(call.value_dim % 8 == 0, "needs a Dv that 8 divides, not ", call.value_dim) &&
          why.unless(call.window.left < kMost && call.window.right < kMost, "takes windows below ",
                     kMost) &&
-         why.unless(queries < kMost && keys < kMost && TileList::most(call, 64) < kMost,
-                    "takes less than ", kMost, " rows and tiles") &&
+         why.unless(
+             queries < kMost && keys < kMost && call.heads * (call.batch + queries / 64) < kMost,
+             "takes less than ", kMost, " rows and tiles") &&
          can_be_copied("q", call.q, queries, call.heads, batches, call.dtype, why) &&
          can_be_copied("k", call.k, keys, call.kv_heads, batches, call.dtype, why) &&
          can_be_copied("v", call.v, keys, call.kv_heads, batches, call.dtype, why) &&
@@ -54,6 +54,17 @@ struct Flash {
       Rule::with(std::max(call.head_dim, call.value_dim),
                  [&]<class Policy>() { FlashKernel<T, Policy>::run(call, Rule::kName, context); });
     });
+  }
+};
+
+// The rule of the lower rungs, which are told for head dims up to 128.
+template <int kIdeas>
+struct FlashRule {
+  static constexpr int64_t kMostDim = 128;
+  template <class F>
+  static void with(int64_t dim, F&& f) {
+    dim <= 64 ? f.template operator()<Flash64<kIdeas>>()
+              : f.template operator()<Flash128<kIdeas>>();
   }
 };
 

@@ -1,18 +1,16 @@
-// The kernel of the Hopper rungs, which differ in its policy: one warp copies, warpgroups of 64
-// queries multiply (wgmma), and scores, their softmax and what is gathered stay in registers.
-//
-//   kOverlaps    scores of the next keys are multiplied under the softmax of these
-//   kTakesTurns  one warpgroup multiplies while the others have their softmax ("pingpong")
-//   kPersistent  a block draws tile after tile: copies and stores of two tiles overlap
-//   kLazy        what was gathered is scaled when a maximum has grown, not with each block of keys
-//   kPolynomial  every so-many-th exponential is computed by FMAs, beside the special function unit
+// The kernel of the Hopper rungs, which differ in its policy: a warp draws tiles, a warp copies
+// (TMA), warpgroups of 64 queries multiply (wgmma); scores, weights and what is gathered stay in
+// registers.
 #pragma once
 
+#include "kernels/attention/flash_policies.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/tile_list.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/ldmatrix.hpp"
+#include "warpsmith/ptx/mma.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
 #include "warpsmith/tile/pipeline.hpp"
@@ -29,7 +27,6 @@ struct FlashKernel : Policy {
   static constexpr int kKeys = Policy::kKeys;
   static constexpr int kStages = Policy::kStages;
   static constexpr int kConsumers = Policy::kConsumers;
-  static constexpr int kRows = 64 * kConsumers;
   static constexpr int kThreads = 128 * (kConsumers + 1);
   using QTile = HeadTile<T, 64, kDim>;  // of a warpgroup
   using KTile = HeadTile<T, kKeys, kDim>;
@@ -39,9 +36,11 @@ struct FlashKernel : Policy {
   static constexpr int kBufferBytes = 16 * 64 * sizeof(T);
   static constexpr int kInputBytes =
       static_cast<int>(kConsumers * QTile::kBytes + 2 * kStages * KTile::kBytes);
-  static constexpr bool kOwnOutput =
-      kInputBytes + kConsumers * 4 * kBufferBytes + 1024 <= 227 * 1024;
-  using Store = tile::WarpStore<T, kOwnOutput ? 1 : kDim / 64>;
+  static constexpr int kFreeBytes = 227 * 1024 - kInputBytes - 1024;
+  static constexpr int kWantedBytes = kConsumers * 4 * kBufferBytes;
+  static constexpr bool kOwnOutput = kWantedBytes <= kFreeBytes;
+  using Store =
+      tile::WarpStore<T, !kOwnOutput || kDim / 64 * kWantedBytes <= kFreeBytes ? kDim / 64 : 1>;
   using Position = tile::PipelinePosition<kStages>;
 
   struct Arguments {
@@ -58,7 +57,8 @@ struct FlashKernel : Policy {
     SharedArray<T, kStages * VTile::kElements, 1024> v;
     SharedArray<T, kOwnOutput ? kConsumers * 4 * Store::kElements : 8, 1024> out;
     SharedArray<QueryTile, 1> tile;
-    tile::Pipeline<kConsumers> q_ring;  // a stage a warpgroup
+    SharedArray<QueryTile, kConsumers * 4> kept;  // a warp's
+    tile::Pipeline<kConsumers> q_ring;            // a stage a warpgroup
     tile::Pipeline<kStages> k_ring;
     tile::Pipeline<kStages> v_ring;
     tile::Pipeline<1> tile_ring;
@@ -78,16 +78,27 @@ struct FlashKernel : Policy {
     int end = tile.keys;                                     // of what some query sees
     int each = tile.keys;                                    // of what each sees
     if (g.right >= 0) {
-      const int rows = least(kRows, tile.queries - tile.first);
+      const int rows = least(g.tiles.rows, tile.queries - tile.first);
       end = least(end, over + rows + g.right);
       each = least(each, over + 1 + g.right);
     }
     Blocks blocks{0, divide_up(most(end, 0), kKeys), 0, most(each, 0) / kKeys};
     if (g.left >= 0) {
       blocks.first = most(over - g.left, 0) / kKeys;
-      blocks.whole_first = divide_up(most(over + kRows - 1 - g.left, 0), kKeys);
+      blocks.whole_first = divide_up(most(over + g.tiles.rows - 1 - g.left, 0), kKeys);
     }
     return blocks;
+  }
+
+  // What of a tile a warpgroup has: 64 queries from `first` on of a head.
+  struct Share {
+    int first;
+    int head;
+  };
+  __device__ __forceinline__ static Share share_of(const Arguments& g, const QueryTile& tile,
+                                                   int consumer) {
+    if (g.tiles.heads_a_tile > 1) return {tile.first, tile.q.head + consumer};
+    return {tile.first + consumer * 64, tile.q.head};
   }
 
   // Calls f(tile) for each of this block's, by whole warps. The next is drawn when all have let go
@@ -114,17 +125,17 @@ struct FlashKernel : Policy {
     for (tile::PipelinePosition<1> at;; at.advance(), first = false) {
       ptx::mbarrier_wait_parity(shared.tile_ring.empty[0], at.parity ^ 1);
       auto index = static_cast<uint32_t>(block_index());
-      if constexpr (Policy::kPersistent) {
+      if constexpr (Policy::has(kPersistent)) {
         if (lane == 0) index = g.tiles.draw();
         index = warp::shuffle(index, 0);
       }
       uint32_t tiles = 0;
       QueryTile tile{};
-      if (Policy::kPersistent || first) tile = g.tiles.at(index, tiles);
+      if (Policy::has(kPersistent) || first) tile = g.tiles.at(index, tiles);
       if (lane == 0) {
         shared.tile[0] = tile;
         ptx::mbarrier_arrive(shared.tile_ring.full[0]);
-        if (Policy::kPersistent && tile.batch < 0) g.tiles.put_back(index, tiles);
+        if (Policy::has(kPersistent) && tile.batch < 0) g.tiles.put_back(index, tiles);
       }
       ptx::syncwarp();
       if (tile.batch < 0) return;
@@ -155,12 +166,19 @@ struct FlashKernel : Policy {
                   block * kKeys);
       at_k.advance();
     };
+    // The queries wait for those before them; on their way from DRAM they need not.
+#pragma unroll
+    for (int consumer = 0; consumer < kConsumers; ++consumer) {
+      const Share share = share_of(g, tile, consumer);
+      QTile::prefetch(g.q, {tile.q.row, share.head, tile.q.last}, share.first);
+    }
+    copy_k(blocks.last - 1);
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       ptx::Mbarrier& full = shared.q_ring.acquire({consumer, q_parity}, QTile::kBytes);
-      QTile::load(shared.q.pointer(consumer * QTile::kElements), g.q, full, tile.q,
-                  tile.first + consumer * 64);
-      if (consumer == 0) copy_k(blocks.last - 1);
+      const Share share = share_of(g, tile, consumer);
+      QTile::load(shared.q.pointer(consumer * QTile::kElements), g.q, full,
+                  {tile.q.row, share.head, tile.q.last}, share.first);
     }
     q_parity ^= 1;
     for (int block = blocks.last - 1; block >= blocks.first; --block) {
@@ -176,10 +194,10 @@ struct FlashKernel : Policy {
 
   // Named barriers: 1 ... for turns, 4 ... for a warpgroup to meet.
   __device__ __forceinline__ static void take_turn(int consumer) {
-    if constexpr (Policy::kTakesTurns) ptx::barrier_sync(1 + consumer, 256);
+    if constexpr (Policy::has(kTakesTurns)) ptx::barrier_sync(1 + consumer, 256);
   }
   __device__ __forceinline__ static void pass_turn(int consumer) {
-    if constexpr (Policy::kTakesTurns) {
+    if constexpr (Policy::has(kTakesTurns)) {
       ptx::barrier_arrive(consumer + 1 == kConsumers ? 1 : 2 + consumer, 256);
     }
   }
@@ -205,6 +223,40 @@ struct FlashKernel : Policy {
       ptx::wgmma_commit_group();
     }
 
+    // The lane's own number, which the compiler does not know to be that: so what follows from it
+    // is not held in registers from tile to tile.
+    __device__ __forceinline__ static int lane_anew() {
+      return warp::shuffle(lane_index(), lane_index());
+    }
+
+    // The same scores by mma.sync, for one warp alone: where it needs them a second time.
+    __device__ __forceinline__ void multiply_again(float (&scores)[kKeys / 2]) const {
+      const T* q = shared.q.pointer(index * QTile::kElements);
+      const T* k = shared.k.pointer(at_k.stage * KTile::kElements);
+      const int lane = lane_anew();
+#pragma unroll
+      for (float& score : scores) score = 0;
+#pragma unroll 1
+      for (int column = 0; column < kDim; column += 16) {
+        uint32_t a[4];
+        ptx::ldmatrix_x4(
+            a, QTile::chunk(q, warp_index() % 4 * 16 + lane % 16, column + lane / 16 * 8));
+#pragma unroll
+        for (int key = 0; key < kKeys; key += 16) {
+          ptx::syncwarp();   // no more of them in registers than one
+          uint32_t pair[4];  // two times 8 keys
+          ptx::ldmatrix_x4(
+              pair, KTile::chunk(k, key + lane / 16 * 8 + lane % 8, column + lane / 8 % 2 * 8));
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            auto& sums = reinterpret_cast<float (&)[4]>(scores[key / 2 + half * 4]);
+            const uint32_t b[2] = {pair[half * 2], pair[half * 2 + 1]};
+            ptx::mma_m16n8k16<T>(sums, a, b, sums);
+          }
+        }
+      }
+    }
+
     // Issues gathered += weights v of the block at at_v.
     __device__ __forceinline__ void multiply_pv(float (&gathered)[kDim / 2],
                                                 uint32_t (&weights)[kKeys / 4]) {
@@ -227,25 +279,26 @@ struct FlashKernel : Policy {
       at_v.advance();
     }
 
-    // Hides what a query does not see of a block that not all see whole.
-    __device__ __forceinline__ void hide(float (&scores)[kKeys / 2], const QueryTile& tile,
-                                         const Blocks& blocks, int block) const {
+    // Hides what a query does not see of a block that not all see whole. `over` is the key that
+    // this thread's first row stands over.
+    __device__ __forceinline__ void hide(float (&scores)[kKeys / 2], const Blocks& blocks,
+                                         int block, int over, int keys) const {
       if (block >= blocks.whole_first && block < blocks.whole_last) return;
       Seen seen[2];
-      const int pair = lane_index() % 4 * 2 + block * kKeys;
+      const int column = lane_anew() % 4 * 2 + block * kKeys;
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        const int over = tile.first + row_of_thread() + row * 8 + tile.keys - tile.queries;
-        const int last = g.right < 0 ? tile.keys : least(tile.keys, over + g.right + 1);
-        seen[row] = {g.left < 0 ? 0 : over - g.left - pair, last - pair};
+        const int here = over + row * 8;
+        const int last = g.right < 0 ? keys : least(keys, here + g.right + 1);
+        seen[row] = {g.left < 0 ? 0 : here - g.left - column, last - column};
       }
       OnlineSoftmax::hide(scores, seen);
     }
     __device__ __forceinline__ int row_of_thread() const {
-      return index * 64 + warp_index() % 4 * 16 + lane_index() / 4;
+      return warp_index() % 4 * 16 + lane_anew() / 4;
     }
 
-    __device__ __forceinline__ void attend(const QueryTile& tile, const Blocks& blocks,
+    __device__ __forceinline__ void attend(const Blocks& blocks, int over, int keys,
                                            float (&gathered)[kDim / 2], OnlineSoftmax& softmax) {
       float scores[kKeys / 2];
       uint32_t weights[kKeys / 4];
@@ -260,13 +313,13 @@ struct FlashKernel : Policy {
       pass_turn(index);
       ptx::wgmma_wait_group<0>(scores);
       release_k();
-      hide(scores, tile, blocks, block);
-      softmax.weigh<Policy>(scores, rescale);
+      hide(scores, blocks, block, over, keys);
+      softmax.weigh<Policy::has(kLazy)>(scores, rescale);
       pack_weights<T>(scores, weights);
       while (--block >= blocks.first) {
         shared.k_ring.wait(at_k);
         take_turn(index);
-        if constexpr (Policy::kOverlaps) {
+        if constexpr (Policy::has(kOverlaps)) {
           multiply_qk(scores);
           shared.v_ring.wait(at_v);
           multiply_pv(gathered, weights);
@@ -279,14 +332,27 @@ struct FlashKernel : Policy {
           pass_turn(index);
           ptx::wgmma_wait_group<0>(scores);
         }
+        bool weighed = false;
+        if (Policy::has(kSpeculates) && block >= blocks.whole_first &&
+            block < blocks.whole_last - 1) {
+          weighed = softmax.weigh_as_before(scores);
+          if (!weighed) {
+            ptx::wgmma_wait_group<0>(gathered);  // so that the old weights need no registers
+            multiply_again(scores);
+          }
+        }
+        if (!weighed) {
+          hide(scores, blocks, block, over, keys);
+          float rescale[2];
+          const bool moves = softmax.weigh<Policy::has(kLazy)>(scores, rescale);
+          ptx::wgmma_wait_group<0>(gathered);
+          if (moves) scale_rows(gathered, rescale);
+        }
         release_k();
         if (block == blocks.first) release_q();
-        hide(scores, tile, blocks, block);
-        const bool moves = softmax.weigh<Policy>(scores, rescale);
         ptx::wgmma_wait_group<0>(gathered);
         release_v();
         pack_weights<T>(scores, weights);
-        if (moves) scale_rows(gathered, rescale);
       }
       if (blocks.last - blocks.first == 1) release_q();
       shared.v_ring.wait(at_v);
@@ -308,11 +374,12 @@ struct FlashKernel : Policy {
       scale_rows(gathered, {softmax.share(0), softmax.share(1)});
       if (!kOwnOutput)
         ptx::barrier_sync(4 + index, 128);  // all warps have multiplied their queries
-      const int row = tile.q.row + tile.first + index * 64 + warp_index() % 4 * 16;
+      const Share share = share_of(g, tile, index);
+      const int row = tile.q.row + share.first + warp_index() % 4 * 16;
 #pragma unroll
       for (int column = 0; column < kDim; column += 64) {
         store.stage_and(gathered + column / 2, [&](const T* staged) {
-          ptx::tensor_store_4d(g.out, column, row, tile.q.head, tile.q.last, staged);
+          ptx::tensor_store_4d(g.out, column, row, share.head, tile.q.last, staged);
         });
       }
       if (!kOwnOutput && has_q && lane_index() == 0) {
@@ -321,9 +388,9 @@ struct FlashKernel : Policy {
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int query = tile.first + row_of_thread() + i * 8;
+        const int query = share.first + row_of_thread() + i * 8;
         if (lane_index() % 4 != 0 || query >= tile.queries) continue;
-        thread::store(g.lse + tile.batch * g.lse_batch + tile.q.head * g.lse_head +
+        thread::store(g.lse + tile.batch * g.lse_batch + share.head * g.lse_head +
                           (tile.lse + query) * g.lse_row,
                       softmax.log_sum(i));
       }
@@ -337,12 +404,18 @@ struct FlashKernel : Policy {
                            : shared.q.pointer(warp * Store::kElements)};
     if (consumer.index == kConsumers - 1) pass_turn(consumer.index);
     for_each_tile<false>(shared, [&](const QueryTile& tile) {
+      if (lane_index() == 0) shared.kept[warp] = tile;  // and not in registers
+      ptx::syncwarp();
       const Blocks blocks = blocks_of(g, tile);
       const bool sees = blocks.first < blocks.last;
       float gathered[kDim / 2] = {};
       OnlineSoftmax softmax{.scale_log2 = g.scale_log2};
-      if (sees) consumer.attend(tile, blocks, gathered, softmax);
-      consumer.store(tile, gathered, softmax, store, sees);
+      if (sees) {
+        const int over = share_of(g, tile, consumer.index).first + consumer.row_of_thread() +
+                         tile.keys - tile.queries;
+        consumer.attend(blocks, over, tile.keys, gathered, softmax);
+      }
+      consumer.store(shared.kept[warp], gathered, softmax, store, sees);
     });
     if (consumer.index == 0) take_turn(0);  // nobody leaves a turn behind
     store.finish();
@@ -380,10 +453,10 @@ struct FlashKernel : Policy {
 
   template <class AnyCall>
   static void run(const AnyCall& call, const char* rung, const Context& context) {
-    const int64_t tiles = TileList::most(call, kRows);
-    const int64_t blocks =
-        Policy::kPersistent ? std::min<int64_t>(tiles, device_facts().multiprocessors) : tiles;
-    const TileList list(call, kRows, rung, context.workspace);
+    const TileList list(call, 64, kConsumers, rung, context.workspace);
+    const int64_t blocks = Policy::has(kPersistent)
+                               ? std::min<int64_t>(list.most(), device_facts().multiprocessors)
+                               : list.most();
     const bool packed = list.sequences.packed;
     const int64_t queries = list.sequences.queries;
     const int64_t keys = list.sequences.keys;

@@ -78,6 +78,23 @@ struct HeadTile {
     }
   }
 
+  // The same as far as L2.
+  __device__ __forceinline__ static void prefetch(const ptx::TensorMap& map, const HeadPlace& head,
+                                                  int row) {
+#pragma unroll
+    for (int panel = 0; panel < kColumns / 64; ++panel) {
+      ptx::tensor_prefetch_4d(map, panel * 64, head.row + row, head.head, head.last);
+    }
+  }
+
+  // Eight elements of a row from a column on that 8 divides, where ldmatrix finds them.
+  __device__ __forceinline__ static const T* chunk(const T* tile, int row, int column) {
+    return tile + column / 64 * kPanelElements +
+           ptx::swizzled_chunk<ptx::Swizzle::k128>(static_cast<uint32_t>(row),
+                                                   static_cast<uint32_t>(column % 64 / 8)) /
+               sizeof(T);
+  }
+
   // As an operand whose K is the columns: A or B of q k^T.
   __device__ __forceinline__ static uint64_t by_columns(const T* tile) {
     return ptx::wgmma_descriptor(tile, 16, 1024, ptx::Swizzle::k128);

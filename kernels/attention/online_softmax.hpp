@@ -25,6 +25,7 @@ struct OnlineSoftmax {
   // Weights are 2^((score - max) * scale_log2). Lazy: the maximum stays until a score is more than
   // kSlack powers of two above it, for which what was gathered would have to be scaled.
   static constexpr float kSlack = 8;
+  static constexpr float kMostSum = 16384;  // f16 has weights up to 65504
 
   float scale_log2;
   float max[2] = {-thread::kInfinity, -thread::kInfinity};
@@ -42,9 +43,8 @@ struct OnlineSoftmax {
   }
 
   // Makes weights of scores; `rescale` is what times all that was gathered before. False: nothing.
-  template <class Policy, int kScores>
+  template <bool kLazily, int kScores>
   __device__ __forceinline__ bool weigh(float (&scores)[kScores], float (&rescale)[2]) {
-    constexpr int kEvery = Policy::kPolynomial;
     const auto higher = [](float a, float b) { return fmaxf(a, b); };
     float highest[2];
 #pragma unroll
@@ -57,7 +57,7 @@ struct OnlineSoftmax {
       highest[row] = fmaxf(max[row], warp::all_reduce<4>(highest[row], higher));
     }
     bool moves = true;
-    if constexpr (Policy::kLazy) {
+    if constexpr (kLazily) {
       // Of a row that has seen nothing infinity, or, if there is still nothing, NaN.
       const bool mine = (highest[0] - max[0]) * scale_log2 > kSlack ||
                         (highest[1] - max[1]) * scale_log2 > kSlack;
@@ -72,24 +72,47 @@ struct OnlineSoftmax {
         max[row] = highest[row];
       }
     }
+    float added[2];
+    raise(scores, added);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) sum[row] += added[row];
+    return moves;
+  }
+
+  // Makes weights of scores by the maximum of those before, which spares finding theirs: weights
+  // are as precise at any size. False, and nothing is added, where a lane's sum is too large for
+  // them, or there is no maximum yet.
+  template <int kScores>
+  __device__ __forceinline__ bool weigh_as_before(float (&scores)[kScores]) {
+    float added[2];
+    raise(scores, added);
+    const bool fits = added[0] < kMostSum && added[1] < kMostSum && max[0] > -thread::kInfinity &&
+                      max[1] > -thread::kInfinity;
+    if (!ptx::vote_sync_all(kFullMask, fits)) return false;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) sum[row] += added[row];
+    return true;
+  }
+
+ private:
+  template <int kScores>
+  __device__ __forceinline__ void raise(float (&scores)[kScores], float (&added)[2]) const {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const float shift = thread::finite_or_zero(max[row]) * scale_log2;
+      added[row] = 0;
 #pragma unroll
       for (int i = row * 2; i < kScores; i += 4) {
 #pragma unroll
         for (int j = i; j < i + 2; ++j) {
-          const float power = thread::fma(scores[j], scale_log2, -shift);
-          const bool by_polynomial =
-              kEvery > 0 && (j / 4 * 2 + j % 2) % (kEvery > 0 ? kEvery : 1) == 0;
-          scores[j] = by_polynomial ? thread::polynomial_exp2(power) : thread::exp2(power);
-          sum[row] += scores[j];
+          scores[j] = thread::exp2(thread::fma(scores[j], scale_log2, -shift));
+          added[row] += scores[j];
         }
       }
     }
-    return moves;
   }
 
+ public:
   // After the last block: 1 / sum of row 0 or 1, of nothing 0; and the logarithm of its sum.
   __device__ __forceinline__ void finish() {
 #pragma unroll

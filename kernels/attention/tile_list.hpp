@@ -30,31 +30,35 @@ struct TileList {
   static constexpr int kLeastHeads = 24;  // of keys
 
   Sequences sequences;
-  int heads = 0;             // of q; of all batches of a dense call
-  int heads_a_batch = 0;     // of q
-  int group = 0;             // heads of q that share one of keys
-  int rows = 0;              // of a tile
+  int rows = 0;              // queries of a tile
+  int heads_a_tile = 1;      // that share a head of keys, each with the same queries
+  int units = 0;             // heads of q, so many at a time; of all batches of a dense call
+  int units_a_batch = 0;     // of q
+  int group = 0;             // units that share a head of keys
   int64_t section_keys = 0;  // of all heads together: those of 24 MB, half of the L2 of an H100
   bool longest_first = false;
   uint32_t* next = nullptr;  // workspace, zero before and after
 
+  // `parts` warpgroups have `part_rows` queries each: of one head, or, so that causal tiles are
+  // less tall, of as many heads as there are warpgroups.
   template <class AnyCall>
-  TileList(const AnyCall& call, int rows, const char* rung, void* workspace)
+  TileList(const AnyCall& call, int part_rows, int parts, const char* rung, void* workspace)
       : sequences(call, rung),
-        heads(static_cast<int>(sequences.packed ? call.heads : call.heads * call.batch)),
-        heads_a_batch(static_cast<int>(call.heads)),
-        group(static_cast<int>(call.group())),
-        rows(rows),
         section_keys((int64_t{24} << 20) / (2 * (call.head_dim + call.value_dim))),
         longest_first(call.window.right >= 0),
-        next(static_cast<uint32_t*>(workspace)) {}
+        next(static_cast<uint32_t*>(workspace)) {
+    const auto heads_of_group = static_cast<int>(call.group());
+    if (heads_of_group % parts == 0) heads_a_tile = parts;
+    rows = heads_a_tile > 1 ? part_rows : part_rows * parts;
+    units_a_batch = static_cast<int>(call.heads) / heads_a_tile;
+    units = sequences.packed ? units_a_batch : units_a_batch * static_cast<int>(call.batch);
+    group = heads_of_group / heads_a_tile;
+  }
 
   // At most so many tiles there are.
-  template <class AnyCall>
-  static int64_t most(const AnyCall& call, int rows) {
-    const Sequences sequences(call, "");
-    if (!sequences.packed) return call.batch * call.heads * divide_up(call.queries, rows);
-    return call.heads * (sequences.queries / rows + std::min(sequences.count, sequences.queries));
+  int64_t most() const {
+    if (!sequences.packed) return units * divide_up(sequences.queries, rows);
+    return units * (sequences.queries / rows + std::min(sequences.count, sequences.queries));
   }
 
 #if WS_DEVICE_CODE
@@ -69,13 +73,13 @@ struct TileList {
   __device__ __forceinline__ QueryTile at(uint32_t index, uint32_t& tiles) const {
     if (sequences.packed) return packed_at(static_cast<int>(index), tiles);
     const int tall = divide_up(static_cast<int>(sequences.queries), rows);
-    tiles = static_cast<uint32_t>(tall * heads);
+    tiles = static_cast<uint32_t>(tall * units);
     if (index >= tiles) return {};
     const Place place = place_of(static_cast<int>(index), tall, static_cast<int>(sequences.keys));
-    const int batch = place.head / heads_a_batch;
-    const int head = place.head - batch * heads_a_batch;
-    return {.q = {0, head, batch},
-            .kv = {0, head / group, batch},
+    const int batch = place.unit / units_a_batch;
+    const int unit = place.unit - batch * units_a_batch;
+    return {.q = {0, unit * heads_a_tile, batch},
+            .kv = {0, unit / group, batch},
             .first = place.tile * rows,
             .queries = static_cast<int>(sequences.queries),
             .keys = static_cast<int>(sequences.keys),
@@ -86,18 +90,19 @@ struct TileList {
  private:
   struct Place {
     int tile;
-    int head;
+    int unit;
   };
 
-  // The index-th of `tall` tiles of each head.
+  // The index-th of `tall` tiles of each unit.
   __device__ __forceinline__ Place place_of(int index, int tall, int keys) const {
     // Heads that fit into L2 together; or so many that several blocks at a time read each of them.
-    int fitting = keys > 0 ? static_cast<int>(section_keys / keys) : heads;
+    int fitting = keys > 0 ? static_cast<int>(section_keys / keys) : units;
     if (fitting < kLeastHeads) fitting = kLeastHeads;
-    const int sections = divide_up(heads, fitting * group);
-    const int section = round_up(divide_up(heads, sections), group);
+    if (fitting > units) fitting = units;
+    const int sections = divide_up(units, fitting * group);
+    const int section = round_up(divide_up(units, sections), group);
     const int before = index / (section * tall) * section;
-    const int here = heads - before < section ? heads - before : section;
+    const int here = units - before < section ? units - before : section;
     const int in = index - before * tall;
     if (!longest_first) return {in % tall, before + in / tall};
     return {tall - 1 - in / here, before + in % here};
@@ -112,7 +117,7 @@ struct TileList {
       Sequence mine;
       if (b < sequences.count) mine = sequences.of(b);
       const int tall = divide_up(static_cast<int>(mine.queries), rows);
-      int after = tall * heads;
+      int after = tall * units;
 #pragma unroll
       for (int distance = 1; distance < kWarpSize; distance *= 2) {
         const int others = warp::shuffle_up(after, distance);
@@ -121,15 +126,16 @@ struct TileList {
       const uint32_t here = ptx::vote_sync_ballot(kFullMask, index < before + after);
       if (here != 0) {
         const int source = ptx::lowest_bit(here);
-        const int start = warp::shuffle(after - tall * heads, source);
+        const int start = warp::shuffle(after - tall * units, source);
         const int queries = warp::shuffle(static_cast<int>(mine.queries), source);
         const int keys = warp::shuffle(static_cast<int>(mine.keys), source);
         const int first_query = warp::shuffle(static_cast<int>(mine.first_query), source);
         const int first_key = warp::shuffle(static_cast<int>(mine.first_key), source);
         const Place place = place_of(index - before - start, divide_up(queries, rows), keys);
         return {
-            .q = {static_cast<int>(sequences.queries) - queries, place.head, first_query + queries},
-            .kv = {static_cast<int>(sequences.keys) - keys, place.head / group, first_key + keys},
+            .q = {static_cast<int>(sequences.queries) - queries, place.unit * heads_a_tile,
+                  first_query + queries},
+            .kv = {static_cast<int>(sequences.keys) - keys, place.unit / group, first_key + keys},
             .first = place.tile * rows,
             .queries = queries,
             .keys = keys,

@@ -135,7 +135,8 @@ __device__ __forceinline__ void tensor_store_3d(const TensorMap& map, int x, int
 #endif
 }
 
-// cp.async.bulk.tensor.4d: a load and a store of a box of a 4D tensor, at (x, y, z, w).
+// cp.async.bulk.tensor.4d: the load, a prefetch and the store of a box of a 4D tensor, at (x, y, z,
+// w).
 __device__ __forceinline__ void tensor_load_4d(void* shared, const TensorMap& map,
                                                Mbarrier& barrier, int x, int y, int z,
                                                int w WS_AND_PLACE) {
@@ -147,6 +148,18 @@ __device__ __forceinline__ void tensor_load_4d(void* shared, const TensorMap& ma
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(&barrier))
+      : "memory");
+#endif
+}
+
+// cp.async.bulk.prefetch.tensor.4d.L2: brings the box into L2, of which nothing is told.
+__device__ __forceinline__ void tensor_prefetch_4d([[maybe_unused]] const TensorMap& map,
+                                                   [[maybe_unused]] int x, [[maybe_unused]] int y,
+                                                   [[maybe_unused]] int z, [[maybe_unused]] int w) {
+#ifndef WS_EMULATED
+  asm volatile(
+      "cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map), "r"(x),
+      "r"(y), "r"(z), "r"(w)
       : "memory");
 #endif
 }

@@ -3,7 +3,6 @@
 // infinities, NaN and huge arguments to what mathematics says; subnormal results may become zero.
 #pragma once
 
-#include <bit>
 #include <cmath>
 
 #include "warpsmith/ptx/math.hpp"
@@ -15,21 +14,6 @@ inline constexpr float kLn2 = 0.69314718055994530942f;    // log(x) = log2(x) * 
 
 // 2^x in one instruction, within 2 ulps. Kernels that scale their arguments anyway use it for exp.
 __device__ __forceinline__ float exp2(float x) { return ptx::ex2_approx_ftz_f32(x); }
-
-// The same of x up to 127, 2^-126 at least, by multiplying and adding alone: for kernels that have
-// more exponentials than the special function unit. Off by up to 7.5e-5 of the result. 2^n of the
-// nearest integer n is put together from bits, 2^(x - n) is the cubic whose greatest error on
-// [-1/2, 1/2] is the least (Cody and Waite, "Software Manual for the Elementary Functions", 1980).
-__device__ __forceinline__ float polynomial_exp2(float x) {
-  constexpr float kToInteger = 12582912.0F;  // 1.5 * 2^23: what is added to it loses its fraction
-  const float bounded = ptx::max_nan_f32(x, -126.0F);
-  const float shifted = bounded + kToInteger;
-  const float rest = bounded - (shifted - kToInteger);
-  float power = ::fmaf(0.05517167F, rest, 0.24261113F);
-  power = ::fmaf(power, rest, 0.69326097F);
-  power = ::fmaf(power, rest, 0.99992806F);
-  return power * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3F800000U);
-}
 
 // e^x within 2 ulps.
 __device__ __forceinline__ float exp(float x) { return ::expf(x); }

@@ -1,0 +1,28 @@
+// Idea: wgmma. A warp copies queries, keys and values (TMA); a warpgroup has 64 queries, whose
+// scores,
+//   weights and sums never leave its registers: the accumulator's layout is that of the A operand.
+// From mma_flash: the tensor cores read keys and values where the copies landed; no thread moves
+// them. Traffic: a block of 192 (D = 64) or 128 queries reads all keys and values once, from L2.
+// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 128, no bias or softcap.
+#include "kernels/attention/flash.hpp"
+
+namespace ws::attention {
+namespace {
+
+struct WgmmaRoles : FlashRule<0> {
+  static constexpr const char* kName = "attention/wgmma_roles";
+};
+
+}  // namespace
+
+extern const Rung kWgmmaRoles;
+constinit const Rung kWgmmaRoles =
+    rung_of<Flash<WgmmaRoles>, DTypes{DType::kBf16}, Attention, AttentionVarlen>({
+        .name = "wgmma_roles",
+        .from = "mma_flash",
+        .idea = "a warp copies, warpgroups multiply: scores, weights and what is gathered stay in "
+                "registers",
+        .arch = Arch::kSm90a,
+    });
+
+}  // namespace ws::attention

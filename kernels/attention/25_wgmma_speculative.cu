@@ -1,0 +1,43 @@
+// Idea: the maximum is guessed. Weights are raised by that of the keys before, and a look at their
+// sum
+//   tells whether they are too large; then, which is rare, the scores are multiplied once more.
+// From wgmma_lazy: finding the maximum (an instruction a score and four shuffles, all before the
+//   first exponential) is gone from blocks that all queries see whole.
+// Traffic: wgmma_roles'.
+// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 256, no bias or softcap.
+#include "kernels/attention/flash.hpp"
+
+namespace ws::attention {
+namespace {
+
+struct WgmmaSpeculative {
+  static constexpr int64_t kMostDim = 256;
+  static constexpr const char* kName = "attention/wgmma_speculative";
+  static constexpr int kNoTurns = kEveryIdea - kTakesTurns;
+
+  template <class F>
+  static void with(int64_t dim, F&& f) {
+    if (dim <= 64) {
+      f.template operator()<Flash64<kEveryIdea>>();
+    } else if (dim <= 128) {
+      f.template operator()<Flash128<kNoTurns>>();
+    } else if (dim <= 192) {
+      f.template operator()<Flash192<kNoTurns>>();
+    } else {
+      f.template operator()<Flash256<kNoTurns>>();
+    }
+  }
+};
+
+}  // namespace
+
+extern const Rung kWgmmaSpeculative;
+constinit const Rung kWgmmaSpeculative =
+    rung_of<Flash<WgmmaSpeculative>, kHalves, Attention, AttentionVarlen>({
+        .name = "wgmma_speculative",
+        .from = "wgmma_lazy",
+        .idea = "weights by the maximum of the keys before, looked at afterwards",
+        .arch = Arch::kSm90a,
+    });
+
+}  // namespace ws::attention
