@@ -55,6 +55,13 @@ class IndexCheck {
     return false;
   }
 
+  // The same with another limit, which the device has read itself.
+  __device__ __forceinline__ IndexCheck below(int64_t limit) const {
+    IndexCheck check = *this;
+    check.limit_ = limit;
+    return check;
+  }
+
  private:
   __device__ void report(int64_t index, int64_t position, int64_t least) const {
     if (ptx::atom_global_cas(&record_->claimed, 0U, 1U) != 0) return;

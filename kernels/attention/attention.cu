@@ -1,5 +1,8 @@
 // The table of the attention family: its rungs in teaching order, and which to prefer.
 #include "kernels/attention/01_naive.cuh"
+#include "kernels/attention/02_materialized.cuh"
+#include "kernels/attention/03_online.cuh"
+#include "kernels/attention/04_tiled.cuh"
 #include "kernels/attention/05_any.cuh"
 #include "kernels/attention/operations.hpp"
 

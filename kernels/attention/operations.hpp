@@ -28,8 +28,12 @@ struct Heads {
   int64_t column = 1;
 
   template <class T>
-  __host__ __device__ T* as() const {
+  constexpr T* as() const {
     return static_cast<T*>(data);
+  }
+  template <class T>
+  constexpr T* at(int64_t of_batch, int64_t of_head, int64_t of_row) const {
+    return as<T>() + of_batch * batch + of_head * head + of_row * row;
   }
 };
 
@@ -78,7 +82,7 @@ struct Call {
   PerHead slopes;
   PerHead sinks;
 
-  __host__ __device__ int64_t group() const { return heads / kv_heads; }
+  constexpr int64_t group() const { return heads / kv_heads; }
 };
 
 // i32, each with its stride; one that is left out has `exists` false.

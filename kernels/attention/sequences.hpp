@@ -1,12 +1,14 @@
 // Sequences as kernels see them: where each begins in packed rows, read from the device's own
 // tensors, or one for each batch of a dense call.
 //
-// A start, a length or a page that is wrong (below the one before, beyond the rows) is reported,
-// and its sequence has no queries: nothing is written for it, and nothing outside the tensors read.
+// A start or a length that is wrong (below the one before, beyond the rows) is reported, and its
+// sequence has no queries: nothing is written for it, and nothing outside the tensors read. So is a
+// page, but who reads pages asks has_its_pages before.
 #pragma once
 
 #include "kernels/attention/operations.hpp"
 #include "warpsmith/device_error.hpp"
+#include "warpsmith/ptx/vote.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws::attention {
@@ -18,6 +20,12 @@ struct Sequence {
   int64_t queries = 0;
   int64_t first_key = 0;
   int64_t keys = 0;
+};
+
+// Where a key's rows of k and v are.
+struct KeyPlace {
+  int64_t batch;  // or page
+  int64_t row;
 };
 
 // Made on the host from either operation's call.
@@ -65,6 +73,8 @@ struct Sequences {
     found.queries = at(starts_q, b + 1) - found.first_query;
     bool is_right = found.first_query >= 0 && found.queries >= 0 &&
                     found.first_query + found.queries <= queries;
+    // Where starts fall, the sequence behind would begin in rows of one before.
+    is_right = is_right && (b == 0 || at(starts_q, b - 1) <= found.first_query);
     int64_t most = keys;
     if (starts_k.exists) {
       found.first_key = at(starts_k, b);
@@ -94,6 +104,23 @@ struct Sequences {
     return thread::load(pages + b * pages_batch + j / page * pages_column);
   }
 
+  // Whether all pages are there that a sequence's keys lie in: asked by a warp.
+  __device__ __forceinline__ bool has_its_pages(int64_t b, const Sequence& sequence) const {
+    if (pages == nullptr) return true;
+    bool are_there = true;
+    for (int64_t j = lane_index() * page; j < sequence.keys; j += kWarpSize * page) {
+      const int64_t at = page_of(b, j);
+      are_there = are_there && at >= 0 && at < total_pages;
+    }
+    return ptx::vote_sync_all(kFullMask, are_there);
+  }
+
+  __device__ __forceinline__ KeyPlace place_of(int64_t b, const Sequence& sequence,
+                                               int64_t j) const {
+    if (pages == nullptr) return {packed ? 0 : b, sequence.first_key + j};
+    return {page_of(b, j), j % page};
+  }
+
   // Reports what is wrong, by threads index, index + threads ...
   __device__ __forceinline__ void report(int64_t index, int64_t threads) const {
     if (!packed) return;
@@ -106,19 +133,15 @@ struct Sequences {
         if (!check_k(first_key, b) || !check_k(at(starts_k, b + 1), b + 1, first_key)) continue;
         most = at(starts_k, b + 1) - first_key;
       }
-      if (!used_k.exists) continue;
-      const int64_t used = at(used_k, b);
-      // More than there are is as wrong as more than there may be.
-      if (!check_used(used > most ? keys + used : used, b)) continue;
-      if (pages == nullptr) continue;
-      for (int64_t j = 0; j < used; j += page) {
-        check_page(page_of(b, j), b * divide_up_pages() + j / page);
-      }
+      if (used_k.exists) check_used.below(most + 1)(at(used_k, b), b);
+    }
+    if (pages == nullptr) return;
+    const int64_t most_pages = keys / page;
+    for (int64_t i = index; i < count * most_pages; i += threads) {
+      const int64_t j = i % most_pages * page;
+      if (j < at(used_k, i / most_pages)) check_page(page_of(i / most_pages, j), i);
     }
   }
-
- private:
-  __device__ __forceinline__ int64_t divide_up_pages() const { return keys / page; }
 #endif
 };
 

@@ -1,0 +1,505 @@
+// What `verify` cannot ask of attention: calls that are refused, and why; starts, lengths and pages
+// that are wrong, which the device finds; tensors of strides that no case has; numbers that must
+// not be seen.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "kernels/attention/operations.hpp"
+#include "tests/run.hpp"
+#include "warpsmith/device_error.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::attention {
+namespace {
+
+using testing::HasSubstr;
+
+const Operation& dense() { return operation_named("attention"); }
+const Operation& packed() { return operation_named("attention_varlen"); }
+
+Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
+                   DType dtype = DType::kF32) {
+  Problem problem = make_problem(operation, {.extents = extents}, dtype);
+  problem["out"] = problem["lse"] = {};
+  return problem;
+}
+
+// ---- Calls that are refused ---------------------------------------------------------------------
+
+struct Refused {
+  const char* words;
+  std::function<void(Problem&)> change;
+};
+
+std::string told(Problem problem, const std::function<void(Problem&)>& change) {
+  change(problem);
+  try {
+    AnyCall{problem};
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+void set(Problem& problem, std::string_view name, const Value& value) {
+  const auto attributes = problem.operation->attributes;
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    if (attributes[i].name == name) problem.attributes[i] = value;
+  }
+}
+
+TEST(Attention, CallsThatAreRefused) {
+  using P = Problem;
+  const Refused all[] = {
+      {"takes q of 4 dimensions, k and v of 4", [](P& p) { p["q"].rank = 3; }},
+      {"of one dtype: f32, f16 or bf16", [](P& p) { p["k"].dtype = DType::kF16; }},
+      {"of one dtype: f32, f16 or bf16", [](P& p) { p["v"].dtype = DType::kBf16; }},
+      {"takes one D in q and k, not 16 and 8", [](P& p) { p["k"].shape[3] = 8; }},
+      {"k and v that differ in the last dimension only", [](P& p) { p["v"].shape[2] = 6; }},
+      {"k and v that differ in the last dimension only", [](P& p) { p["v"].shape[1] = 1; }},
+      {"a multiple of those of k, not 4 of 3", [](P& p) { p["k"].shape[1] = p["v"].shape[1] = 3; }},
+      {"a multiple of those of k, not 4 of 0", [](P& p) { p["k"].shape[1] = p["v"].shape[1] = 0; }},
+      {"takes D and Dv from 1 to 1024", [](P& p) { p["v"].shape[3] = 1025; }},
+      {"takes D and Dv from 1 to 1024", [](P& p) { p["q"].shape[3] = p["k"].shape[3] = 0; }},
+      {"takes one batch", [](P& p) { p["k"].shape[0] = p["v"].shape[0] = 1; }},
+      {"that broadcasts to", [](P& p) { p["bias"] = Tensor::dense(DType::kF32, {5, 6}); }},
+      {"takes a bias of", [](P& p) { p["bias"] = Tensor::dense(DType::kI32, {5, 7}); }},
+      {"takes a bias of", [](P& p) { p["bias"] = Tensor::dense(DType::kF16, {5, 7}); }},
+      {"takes alibi_slopes of f32 [4] or [2, 4]",
+       [](P& p) { p["alibi_slopes"] = Tensor::dense(DType::kF32, {1, 4}); }},
+      {"takes alibi_slopes of f32 [4] or [2, 4]",
+       [](P& p) { p["alibi_slopes"] = Tensor::dense(DType::kF16, {4}); }},
+      {"takes sinks of f32 [4], got",
+       [](P& p) { p["sinks"] = Tensor::dense(DType::kF32, {2, 4}); }},
+      {"takes window_left from -1 on, not -2", [](P& p) { set(p, "window_left", int64_t{-2}); }},
+      {"takes window_right from -1 on", [](P& p) { set(p, "window_right", int64_t{-7}); }},
+      {"takes a finite scale", [](P& p) { set(p, "scale", double{NAN}); }},
+      {"takes a softcap from 0 on, not -1", [](P& p) { set(p, "softcap", -1.0); }},
+      {"takes a softcap from 0 on", [](P& p) { set(p, "softcap", double{INFINITY}); }},
+  };
+  const Problem right = problem_of(dense(), {2, 4, 5, 7, 16});
+  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+  for (const Refused& refused : all) {
+    const std::string words = told(right, refused.change);
+    EXPECT_THAT(words, HasSubstr(refused.words));
+    EXPECT_THAT(words, HasSubstr("attention takes"));
+  }
+}
+
+TEST(AttentionVarlen, CallsThatAreRefused) {
+  using P = Problem;
+  const Problem right = problem_of(packed(), {3, 4, 20, 30, 16});
+  const Problem paged = problem_of(packed(), {3, 4, 20, 30, 16, 0, 0, kPages});
+  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+  EXPECT_EQ(told(paged, [](Problem&) {}), "accepted");
+  const Refused all[] = {
+      {"takes q of 3 dimensions, k and v of 3", [](P& p) { p["v"].rank = 2; }},
+      {"a multiple of those of k, not 4 of 3", [](P& p) { p["k"].shape[1] = p["v"].shape[1] = 3; }},
+      {"takes cu_seqlens_q of i32 [B + 1]", [](P& p) { p["cu_seqlens_q"].dtype = DType::kI64; }},
+      {"takes cu_seqlens_q of i32 [B + 1]", [](P& p) { p["cu_seqlens_q"].shape[0] = 0; }},
+      {"takes cu_seqlens_k of i32 [4]", [](P& p) { p["cu_seqlens_k"].shape[0] = 3; }},
+      {"takes seqused_k of i32 [3]",
+       [](P& p) { p["seqused_k"] = Tensor::dense(DType::kI32, {4}); }},
+      {"without block_table takes cu_seqlens_k", [](P& p) { p["cu_seqlens_k"] = {}; }},
+      {"takes alibi_slopes of f32 [4] or [3, 4]",
+       [](P& p) { p["alibi_slopes"] = Tensor::dense(DType::kF32, {3}); }},
+      {"takes max_seqlen_q from 0 on, not -1", [](P& p) { set(p, "max_seqlen_q", int64_t{-1}); }},
+  };
+  for (const Refused& refused : all) {
+    EXPECT_THAT(told(right, refused.change), HasSubstr(refused.words));
+  }
+  const Refused of_pages[] = {
+      {"takes q of 3 dimensions, k and v of 4", [](P& p) { p["k"].rank = 3; }},
+      {"of pages takes seqused_k and no cu_seqlens_k", [](P& p) { p["seqused_k"] = {}; }},
+      {"of pages takes seqused_k and no cu_seqlens_k",
+       [](P& p) { p["cu_seqlens_k"] = Tensor::dense(DType::kI32, {4}); }},
+      {"takes block_table of i32 [3, pages]", [](P& p) { p["block_table"].shape[0] = 2; }},
+      {"takes block_table of i32 [3, pages]", [](P& p) { p["block_table"].dtype = DType::kI64; }},
+      {"takes pages of at least one key", [](P& p) { p["k"].shape[1] = p["v"].shape[1] = 0; }},
+  };
+  for (const Refused& refused : of_pages) {
+    EXPECT_THAT(told(paged, refused.change), HasSubstr(refused.words));
+  }
+}
+
+// ---- Calls with memory --------------------------------------------------------------------------
+
+// Inputs random, outputs NaN, and NaN around those.
+class Instance {
+ public:
+  explicit Instance(const Problem& problem) : problem_(AnyCall(problem).problem()) {
+    const auto& parameters = problem_.operation->parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      Tensor& tensor = problem_.tensors[i];
+      if (!tensor.exists()) continue;
+      int64_t last = 0;
+      for (int d = 0; d < tensor.rank; ++d) last += (tensor.extent(d) - 1) * tensor.stride(d);
+      const size_t bytes = static_cast<size_t>(last + 1) * size_of(tensor.dtype) + 2 * kAround;
+      buffers_.push_back(std::make_unique<test::Buffer<uint8_t>>(bytes));
+      tensor.data = buffers_.back()->data() + kAround;
+      if (parameters[i].is_written()) {
+        outputs_.push_back({static_cast<int>(i), buffers_.back().get()});
+      } else {
+        problem_.operation->fill(problem_, static_cast<int>(i), 5);
+      }
+    }
+  }
+
+  Problem& problem() { return problem_; }
+  Tensor& operator[](std::string_view name) { return problem_[name]; }
+  AnyCall call() const { return AnyCall(problem_); }
+
+  // Calls f(rung) for each rung that takes the call, and says how many there were.
+  template <class F>
+  int for_each_rung(F&& f) {
+    int takers = 0;
+    for (const Rung* rung : family_of(*problem_.operation).rungs) {
+      if (!takes(*rung, call(), runtime::capability())) continue;
+      SCOPED_TRACE(concatenate(problem_.operation->name, "/", rung->name));
+      ++takers;
+      f(*rung);
+    }
+    return takers;
+  }
+
+  void run(const Rung& rung) {
+    for (auto& [index, buffer] : outputs_) std::ranges::fill(*buffer, uint8_t{0xFF});  // NaN
+    const Workspace workspace = workspace_of(rung, call());
+    test::Buffer<uint8_t> scratch(workspace.bytes + 256);
+    const auto at = reinterpret_cast<uintptr_t>(scratch.data());
+    ws::run(rung, call(), {.workspace = scratch.data() + (256 - at % 256) % 256});
+    runtime::synchronize_device();
+    expect_margins();
+  }
+  // Also where a call says no more than that something was wrong.
+  std::string told(const Rung& rung) {
+    try {
+      run(rung);
+      return take_device_error().value_or("nothing told");
+    } catch (const std::exception& error) {  // in the emulator by the call itself
+      expect_margins();
+      take_device_error();
+      return error.what();
+    }
+  }
+
+  void expect_right() {
+    const int takers = for_each_rung([&](const Rung& rung) {
+      run(rung);
+      for (const auto& [index, buffer] : outputs_) {
+        const std::vector<double> expected = this->expected(index);
+        for (size_t i = 0; i < expected.size(); ++i) expect_near(index, i, expected[i]);
+      }
+    });
+    EXPECT_GE(takers, 1);
+  }
+
+  std::vector<double> expected(int index) const {
+    const Parameter& output = problem_.operation->parameters[static_cast<size_t>(index)];
+    std::vector<double> values(static_cast<size_t>(problem_.tensor(index).elements()));
+    std::array<double*, kMaxTensors> targets{};
+    targets[static_cast<size_t>(index)] = values.data();
+    problem_.operation->reference(problem_, {0, problem_.operation->items(problem_, output)},
+                                  targets);
+    return values;
+  }
+  void expect_near(int index, size_t i, double want) const {
+    const Tolerance allowed = problem_.operation->tolerance(
+        problem_, problem_.operation->parameters[static_cast<size_t>(index)]);
+    const double got = element(problem_.tensor(index), static_cast<int64_t>(i));
+    if (std::isinf(want)) {
+      EXPECT_EQ(got, want) << "element " << i;
+    } else {
+      EXPECT_LE(std::abs(got - want), allowed.worst * (std::abs(want) + allowed.floor))
+          << "element " << i;
+    }
+  }
+
+ private:
+  static constexpr size_t kAround = 256;
+
+  void expect_margins() const {
+    for (const auto& [index, buffer] : outputs_) {
+      for (size_t i = 0; i < kAround; ++i) {
+        ASSERT_EQ((*buffer)[i], 0xFF) << i;
+        ASSERT_EQ((*buffer)[buffer->size() - 1 - i], 0xFF) << i;
+      }
+    }
+  }
+
+  struct Output {
+    int index;
+    test::Buffer<uint8_t>* buffer;
+  };
+  Problem problem_;
+  std::vector<std::unique_ptr<test::Buffer<uint8_t>>> buffers_;
+  std::vector<Output> outputs_;
+};
+
+// ---- What the device finds ----------------------------------------------------------------------
+
+// One number that is wrong; of the three sequences those that stay right, and those of which
+// nothing may be written. The others have other rows than before.
+struct WrongNumber {
+  const char* tensor;
+  int64_t at;
+  int32_t value;
+  const char* words;
+  std::vector<int> right;
+  std::vector<int> unwritten;
+};
+
+constexpr int kRows = 10;  // of a sequence; twice as many keys
+void set_numbers(const Tensor& tensor, std::initializer_list<int32_t> numbers) {
+  std::ranges::copy(numbers, tensor.as<int32_t>());
+}
+
+void expect_wrong_numbers(Instance& instance, const std::vector<WrongNumber>& all) {
+  const Tensor& out = instance["out"];
+  const Tensor& lse = instance["lse"];
+  constexpr int kOut = 9;  // place among the operation's tensors
+  ASSERT_EQ(&out, &instance.problem().tensor(kOut));
+  const std::vector<double> expected = instance.expected(kOut);
+  for (const WrongNumber& wrong : all) {
+    SCOPED_TRACE(concatenate(wrong.tensor, "[", wrong.at, "] = ", wrong.value));
+    int32_t& number = instance[wrong.tensor].as<int32_t>()[wrong.at];
+    const int32_t before = std::exchange(number, wrong.value);
+    instance.for_each_rung([&](const Rung& rung) {
+      const std::string told = instance.told(rung);
+      EXPECT_THAT(told, HasSubstr(wrong.words));
+      EXPECT_THAT(told, HasSubstr(rung.name));
+      const auto of_sequence = static_cast<size_t>(out.elements()) / 3;
+      for (const int sequence : wrong.right) {
+        for (size_t i = 0; i < of_sequence; ++i) {
+          const size_t at = static_cast<size_t>(sequence) * of_sequence + i;
+          instance.expect_near(kOut, at, expected[at]);
+        }
+      }
+      for (const int sequence : wrong.unwritten) {
+        for (size_t i = 0; i < of_sequence; ++i) {
+          const size_t at = static_cast<size_t>(sequence) * of_sequence + i;
+          ASSERT_TRUE(std::isnan(element(out, static_cast<int64_t>(at)))) << "out " << at;
+        }
+        for (int64_t head = 0; head < lse.extent(0); ++head) {
+          for (int64_t row = 0; row < kRows; ++row) {
+            const int64_t at = head * lse.extent(1) + sequence * kRows + row;
+            ASSERT_TRUE(std::isnan(element(lse, at))) << "lse " << at;
+          }
+        }
+      }
+    });
+    number = before;
+  }
+}
+
+TEST(AttentionVarlen, AWrongStartIsToldAndItsSequenceIsNotWritten) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    Instance instance(problem_of(packed(), {3, 2, 3 * kRows, 6 * kRows, 64, 0, 0, kUsed}, dtype));
+    set_numbers(instance["cu_seqlens_q"], {0, 10, 20, 30});
+    set_numbers(instance["cu_seqlens_k"], {0, 20, 40, 60});
+    set_numbers(instance["seqused_k"], {20, 7, 19});
+    expect_wrong_numbers(
+        instance, {
+                      {"cu_seqlens_q",
+                       0,
+                       -1,
+                       "index -1 at position 0 of 'cu_seqlens_q' is outside [0, 31)",
+                       {1, 2},
+                       {0}},
+                      {"cu_seqlens_q",
+                       3,
+                       31,
+                       "index 31 at position 3 of 'cu_seqlens_q' is outside [20, 31)",
+                       {0, 1},
+                       {2}},
+                      {"cu_seqlens_q",
+                       3,
+                       2000000000,
+                       "index 2000000000 at position 3 of 'cu_seqlens_q' is outside [20, 31)",
+                       {0, 1},
+                       {2}},
+                      {"cu_seqlens_q",
+                       2,
+                       7,
+                       "index 7 at position 2 of 'cu_seqlens_q' is outside [10, 31)",
+                       {0},
+                       {1, 2}},
+                      {"cu_seqlens_k",
+                       0,
+                       -5,
+                       "index -5 at position 0 of 'cu_seqlens_k' is outside [0, 61)",
+                       {1, 2},
+                       {0}},
+                      {"cu_seqlens_k",
+                       3,
+                       61,
+                       "index 61 at position 3 of 'cu_seqlens_k' is outside [40, 61)",
+                       {0, 1},
+                       {2}},
+                      {"cu_seqlens_k",
+                       2,
+                       15,
+                       "index 15 at position 2 of 'cu_seqlens_k' is outside [20, 61)",
+                       {0},
+                       {1}},
+                      {"seqused_k",
+                       1,
+                       21,
+                       "index 21 at position 1 of 'seqused_k' is outside [0, 21)",
+                       {0, 2},
+                       {1}},
+                      {"seqused_k",
+                       0,
+                       -3,
+                       "index -3 at position 0 of 'seqused_k' is outside [0, 21)",
+                       {1, 2},
+                       {0}},
+                      {"seqused_k",
+                       2,
+                       2147483647,
+                       "index 2147483647 at position 2 of 'seqused_k' is outside [0, 21)",
+                       {0, 1},
+                       {2}},
+                  });
+  }
+}
+
+TEST(AttentionVarlen, AWrongPageIsToldAndItsSequenceIsNotWritten) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    // 5 pages of 16 keys, of which a sequence has up to 4.
+    Instance instance(problem_of(packed(), {3, 2, 3 * kRows, 64, 64, 0, 0, kPages}, dtype));
+    set_numbers(instance["cu_seqlens_q"], {0, 10, 20, 30});
+    set_numbers(instance["seqused_k"], {64, 20, 48});
+    set_numbers(instance["block_table"], {4, 3, 2, 1, 0, 1, 77, -7, 2, 2, 0, 99});
+    expect_wrong_numbers(instance,
+                         {
+                             {"block_table",
+                              5,
+                              5,
+                              "index 5 at position 5 of 'block_table' is outside [0, 5)",
+                              {0, 2},
+                              {1}},
+                             {"block_table",
+                              3,
+                              -1,
+                              "index -1 at position 3 of 'block_table' is outside [0, 5)",
+                              {1, 2},
+                              {0}},
+                             {"block_table",
+                              8,
+                              2147483647,
+                              "index 2147483647 at position 8 of 'block_table' is outside [0, 5)",
+                              {0, 1},
+                              {2}},
+                             {"seqused_k",
+                              0,
+                              65,
+                              "index 65 at position 0 of 'seqused_k' is outside [0, 65)",
+                              {1, 2},
+                              {0}},
+                         });
+    // What lies behind the keys that count is nobody's page.
+    instance.expect_right();
+  }
+}
+
+// ---- Strides, and what a rung has to leave alone -----------------------------------------------
+
+TEST(Attention, AnyStrides) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    Problem problem = problem_of(dense(), {2, 4, 9, 21, 16}, dtype);
+    // Columns apart; heads of keys that are all one; values of a transposed matrix.
+    problem["q"].strides[3] = 2;
+    problem["q"].strides[2] = 33;
+    problem["k"].strides[1] = 0;
+    problem["v"].strides[2] = 1;
+    problem["v"].strides[3] = 21;
+    problem["bias"] = Tensor::dense(DType::kF32, {4, 1, 21});
+    problem["alibi_slopes"] = Tensor::dense(DType::kF32, {2, 4});
+    problem["sinks"] = Tensor::dense(DType::kF32, {4});
+    set(problem, "softcap", 2.0);
+    set(problem, "window_right", int64_t{3});
+    Instance(problem).expect_right();
+    // The same bias for all of a batch, of the dtype of q, rows apart.
+    problem["bias"] = Tensor::dense(dtype, {2, 1, 9, 21});
+    problem["bias"].strides[2] = 40;
+    problem["bias"].strides[0] = 400;
+    Instance(problem).expect_right();
+  }
+}
+
+// More queries than keys, causal: the first see nothing, or the sink alone.
+TEST(Attention, RowsThatSeeNothing) {
+  for (const bool has_sinks : {false, true}) {
+    Problem problem = problem_of(dense(), {1, 2, 40, 8, 64}, DType::kF16);
+    set(problem, "causal", true);
+    if (has_sinks) problem["sinks"] = Tensor::dense(DType::kF32, {2});
+    Instance instance(problem);
+    instance.expect_right();
+    const std::vector<double> lse = instance.expected(7);
+    EXPECT_EQ(lse[31], has_sinks ? element(instance["sinks"], 0) : -INFINITY);
+    EXPECT_TRUE(std::isfinite(lse[32]));
+  }
+}
+
+// Keys behind the diagonal, the window or the sequence's last are not there, whatever they hold;
+// NaN of a query is that query's.
+TEST(Attention, WhatIsNotSeenDoesNotCount) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    Problem problem = problem_of(dense(), {1, 1, 30, 30, 64}, dtype);
+    set(problem, "causal", true);
+    Instance instance(problem);
+    const std::vector<double> expected = instance.expected(6);
+    for (int64_t d = 0; d < 64; ++d) {
+      set_element(instance["k"], 20 * 64 + d, NAN);
+      set_element(instance["q"], 5 * 64 + d, NAN);
+    }
+    const int takers = instance.for_each_rung([&](const Rung& rung) {
+      instance.run(rung);
+      for (int64_t row = 0; row < 30; ++row) {
+        for (int64_t d = 0; d < 64; ++d) {
+          const int64_t at = row * 64 + d;
+          const double got = element(instance["out"], at);
+          if (row == 5 || row >= 20) {
+            ASSERT_TRUE(std::isnan(got)) << "row " << row;
+          } else {
+            instance.expect_near(6, static_cast<size_t>(at), expected[static_cast<size_t>(at)]);
+          }
+        }
+      }
+    });
+    EXPECT_GE(takers, 2);
+  }
+}
+
+TEST(Attention, ARungSaysWhatItDoesNotTake) {
+  const auto why = [](std::string_view rung, const Problem& problem) {
+    for (const Rung* each : family_of(dense()).rungs) {
+      if (each->name == rung) return why_not(*each, AnyCall(problem), runtime::capability());
+    }
+    return Reason("no such rung");
+  };
+  const Problem plain = problem_of(dense(), {1, 2, 9, 9, 16});
+  Problem grouped = problem_of(dense(), {1, 4, 9, 9, 16, 2});
+  Problem capped = plain;
+  set(capped, "softcap", 1.0);
+  Problem apart = plain;
+  apart["k"].strides[1] = 200;
+  for (const char* rung : {"naive", "materialized", "online", "tiled"}) {
+    EXPECT_EQ(why(rung, plain), "");
+    EXPECT_THAT(why(rung, grouped), HasSubstr("a head of keys for each of q"));
+    EXPECT_THAT(why(rung, capped), HasSubstr("takes no softcap"));
+    EXPECT_THAT(why(rung, apart), HasSubstr("needs a dense k"));
+  }
+  const Problem wide = problem_of(dense(), {1, 1, 9, 9, 129});
+  EXPECT_EQ(why("materialized", wide), "");
+  for (const char* rung : {"online", "tiled"}) {
+    EXPECT_THAT(why(rung, wide), HasSubstr("rows of up to 128 values, not 129"));
+  }
+}
+
+}  // namespace
+}  // namespace ws::attention
