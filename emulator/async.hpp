@@ -132,6 +132,8 @@ void product_reads(const void* pointer, size_t bytes, const ProductRead& how,
                    const char* operation);
 // The running thread knows from here on that a copy has read.
 void was_read_shared(const void* pointer, size_t bytes);
+// ... or who has seen the epoch of a stream of its block.
+void was_read_shared(const void* pointer, size_t bytes, uint32_t stream);
 // The source of a copy that reads late: must not change between the two.
 void hold_shared(const void* pointer, size_t bytes);
 void release_shared(const void* pointer, size_t bytes);

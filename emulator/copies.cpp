@@ -393,6 +393,35 @@ void store_cluster(uint32_t address, const void* registers, size_t bytes) {
   count(Count::kSharedStoreBytes, bytes);
 }
 
+void bulk_copy_cluster(uint32_t address, const void* shared, uint32_t bytes, uint32_t barrier) {
+  constexpr const char* kOperation = "cp.async.bulk.shared::cluster.shared::cta";
+  if (bytes % 16 != 0) {
+    fail(Fault::kMisaligned,
+         concatenate(kOperation, " of ", bytes, " bytes, not a multiple of 16"));
+  }
+  check_shared(shared, bytes, 16, kOperation);
+  require_own(shared, kOperation);
+  std::byte* to = shared_pointer(address);
+  check_shared(to, bytes, 16, kOperation);
+  if (address >> kSharedRankShift != barrier >> kSharedRankShift) {
+    fail(Fault::kInvalidUse,
+         concatenate(kOperation, ": destination and mbarrier are in different blocks"));
+  }
+  read_shared_async(shared, bytes, kOperation);
+  hold_shared(shared, bytes);
+  poison_shared(to, bytes, true, kOperation);
+  count_copy(bytes);
+  mbarrier_add_transfer(
+      shared_pointer(barrier), bytes,
+      [to, shared, bytes](uint32_t stream) {
+        std::memcpy(to, shared, bytes);
+        land_shared(to, bytes, stream);
+        release_shared(shared, bytes);
+        was_read_shared(shared, bytes, stream);
+      },
+      kOperation);
+}
+
 void st_async(uint32_t address, const void* registers, size_t bytes, uint32_t barrier) {
   constexpr const char* kOperation = "st.async";
   std::byte* to = shared_pointer(address);

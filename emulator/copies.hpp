@@ -46,6 +46,7 @@ void tensor_add_f32(const void* map, std::span<const int> coordinates, const voi
 // Shared memory of the cluster
 void load_cluster(void* registers, uint32_t address, size_t bytes);
 void store_cluster(uint32_t address, const void* registers, size_t bytes);
+void bulk_copy_cluster(uint32_t address, const void* shared, uint32_t bytes, uint32_t barrier);
 void st_async(uint32_t address, const void* registers, size_t bytes, uint32_t barrier);
 
 }  // namespace ws::emulator

@@ -438,6 +438,10 @@ void was_read_shared(const void* pointer, size_t bytes) {
   race_note_read(place_of(pointer, bytes, "store"), actor_of_thread(me.index), me.epoch);
 }
 
+void was_read_shared(const void* pointer, size_t bytes, uint32_t stream) {
+  race_note_read(place_of(pointer, bytes, "copy"), stream, self().block->streams[stream]);
+}
+
 void hold_shared(const void* pointer, size_t bytes) { hold(place_of(pointer, bytes, "store")); }
 
 void release_shared(const void* pointer, size_t bytes) {

@@ -731,6 +731,10 @@ constexpr Case kDenseVerify[] = {
     dense({1, 1, 66, 80, 512}, kOnlyBefore),
     dense({1, 2, 20, 70, 576, 1, 512}),
     dense({1, 1, 20, 40, 1024}),
+    // Several tiles of keys under wide heads.
+    dense({1, 1, 10, 300, 512}, kOnlyBefore),
+    dense({1, 2, 5, 390, 576, 1, 512}),
+    dense({1, 1, 5, 530, 1024}, kOnlyBefore),
     // Few and many heads a head of keys; rows before heads.
     dense({2, 8, 70, 70, 64, 2}, kOnlyBefore),
     dense({1, 6, 33, 97, 128, 1, 0, kRowsBeforeHeads}),
@@ -779,6 +783,8 @@ constexpr Case kDenseBench[] = {
     dense({32, 32, 512, 512, 128, 8}, kOnlyBefore),
     dense({1, 48, 8192, 8192, 320}),
     dense({1, 48, 8192, 8192, 512}),
+    dense({1, 48, 8192, 8192, 512}, kOnlyBefore),
+    dense({1, 16, 8192, 8192, 576, 1, 512}),
 };
 
 constexpr Case varlen(std::array<int64_t, kMaxExtents> extents, Seen seen = kAll,

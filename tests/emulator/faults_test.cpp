@@ -479,5 +479,40 @@ TEST(ClusterFault, StAsyncToTwoBlocks) {
                });
 }
 
+// What a copy to another block still reads, which its own block cannot tell.
+TEST(ClusterFault, StoreToTheSourceOfACopyInFlight) {
+  expect_fault(kInvalid, "which a copy or wgmma in flight still reads", {2, 32, 2, 64},
+               [](std::byte* shared) {
+                 auto& barrier = at<ptx::Mbarrier>(shared, 0);
+                 if (thread_index() == 0) {
+                   ptx::mbarrier_init(barrier, 1);
+                   ptx::mbarrier_arrive_expect_tx(barrier, 16);
+                   ptx::fence_mbarrier_init();
+                   for (size_t i = 16; i < 32; i += 4) store_shared(shared, i, 1);
+                   ptx::fence_proxy_async();
+                 }
+                 ptx::cluster_sync();
+                 if (thread_index() == 0) {
+                   const int other = 1 - cluster_rank();
+                   ptx::bulk_copy_cluster(ptx::map_shared_rank(shared + 32, other), shared + 16, 16,
+                                          ptx::map_shared_rank(&barrier, other));
+                   store_shared(shared, 16, 2);
+                 }
+                 ptx::cluster_sync();
+               });
+}
+
+TEST(ClusterFault, CopyToTwoBlocks) {
+  expect_fault(kInvalid, "destination and mbarrier are in different blocks", {2, 32, 2, 64},
+               [](std::byte* shared) {
+                 auto& barrier = at<ptx::Mbarrier>(shared, 0);
+                 if (thread_index() == 0) ptx::mbarrier_init(barrier, 1);
+                 if (thread_index() == 0) ptx::fence_mbarrier_init();
+                 ptx::cluster_sync();
+                 ptx::bulk_copy_cluster(ptx::map_shared_rank(shared + 32, 0), shared + 16, 16,
+                                        ptx::map_shared_rank(&barrier, 1));
+               });
+}
+
 }  // namespace
 }  // namespace ws::emulator

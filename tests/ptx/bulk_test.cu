@@ -78,5 +78,71 @@ TEST(Bulk, LoadsAndStores) {
   });
 }
 
+// Every block passes what it has on to its right neighbour, `rounds` times, from a buffer that it
+// writes again once the neighbour has sent word.
+struct PassOn {
+  static constexpr int kThreads = 32;
+  static constexpr Arch kArch = Arch::kSm90;
+  struct Arguments {
+    int* out;
+    int rounds;
+  };
+  struct SharedStorage {
+    SharedArray<int, kThreads, 128> own;
+    SharedArray<int, kThreads, 128> from_left;
+    ptx::Mbarrier full;
+    ptx::Mbarrier read;  // what this block has sent
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int lane = thread_index();
+    const int size = cluster_size();
+    const int right = (cluster_rank() + 1) % size;
+    const int left = (cluster_rank() + size - 1) % size;
+    if (lane == 0) {
+      ptx::mbarrier_init(shared.full, 1);
+      ptx::mbarrier_init(shared.read, kThreads);
+      ptx::fence_mbarrier_init();
+    }
+    ptx::cluster_sync();
+    int value = static_cast<int>(block_index()) * 100 + lane;
+    for (int round = 0; round < a.rounds; ++round) {
+      const auto parity = static_cast<uint32_t>(round & 1);
+      shared.own[lane] = value;
+      ptx::fence_proxy_async();
+      ptx::syncwarp();
+      if (lane == 0) {
+        ptx::mbarrier_arrive_expect_tx(shared.full, kThreads * sizeof(int));
+        ptx::bulk_copy_cluster(ptx::map_shared_rank(shared.from_left.pointer(), right),
+                               shared.own.pointer(), kThreads * sizeof(int),
+                               ptx::map_shared_rank(&shared.full, right));
+      }
+      ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(shared.full, parity);
+      value = shared.from_left[lane] + 1;
+      ptx::fence_proxy_async();
+      ptx::mbarrier_arrive_cluster(shared.read, left);
+      ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(shared.read, parity);
+    }
+    ptx::cluster_sync();
+    thread::store(a.out + block_index() * kThreads + lane, value);
+  }
+};
+
+TEST(Bulk, CopiesFromBlockToBlock) {
+  test::in_every_order([] {
+    WS_REQUIRE_ARCH(Arch::kSm90);
+    for (const int cluster : {2, 4}) {
+      constexpr int kRounds = 3;
+      test::Buffer<int> out(4 * 32);
+      test::run<PassOn>({.blocks = 4, .threads = 32, .cluster = cluster}, {out.data(), kRounds});
+      for (int i = 0; i < 128; ++i) {
+        const int block = i / 32;
+        const int from =
+            block / cluster * cluster + (block % cluster + 3 * cluster - kRounds) % cluster;
+        ASSERT_EQ(out[static_cast<size_t>(i)], from * 100 + i % 32 + kRounds) << i;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ws

@@ -1,5 +1,5 @@
-// Bulk copies between global and shared memory, and the groups that bulk and tensor stores form
-// (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy").
+// Bulk copies between global and shared memory and within a cluster, and the groups that bulk and
+// tensor stores form (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy").
 #pragma once
 
 #include "warpsmith/ptx/mbarrier.hpp"
@@ -40,6 +40,25 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared,
                    __cvta_generic_to_global(global)),
                "r"(shared_address(shared)), "r"(bytes)
                : "memory");
+#endif
+}
+
+// cp.async.bulk.shared::cluster.shared::cta: one thread copies `bytes` bytes from this block's
+// shared memory to that of a block of the cluster, where they count on the phase of the mbarrier at
+// `mbarrier` when they have landed: `address` and `mbarrier` are in one block, both from
+// map_shared_rank. Those who wrote the source have executed fence_proxy_async(); it may be written
+// again when whoever waits for the copy says so. Addresses and `bytes` are multiples of 16.
+__device__ __forceinline__ void bulk_copy_cluster(uint32_t address, const void* shared,
+                                                  uint32_t bytes, uint32_t mbarrier WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::bulk_copy_cluster(address, shared, bytes, mbarrier);
+#else
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+      "[%3];" ::"r"(address),
+      "r"(shared_address(shared)), "r"(bytes), "r"(mbarrier)
+      : "memory");
 #endif
 }
 
