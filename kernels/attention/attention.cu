@@ -4,6 +4,9 @@
 #include "kernels/attention/03_online.cuh"
 #include "kernels/attention/04_tiled.cuh"
 #include "kernels/attention/05_any.cuh"
+#include "kernels/attention/10_mma_flash.cuh"
+#include "kernels/attention/40_merge_naive.cuh"
+#include "kernels/attention/41_merge_vector.cuh"
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
@@ -17,7 +20,8 @@ extern const Rung kWgmmaSpeculative;
 
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>()};
+constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>(),
+                                     operation_of<MergeAttnStates>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,           &kAny,       &kWgmmaRoles,      &kWgmmaOverlap, &kWgmmaTurns,

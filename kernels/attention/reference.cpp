@@ -52,8 +52,11 @@ Lengths lengths_of(const Tensor& tensor) {
 
 // Scale, softcap and window: of a call whose head_dim is set.
 void set_attributes(const Problem& problem, Call& call) {
-  call.window = {.left = problem.integer("window_left"),
-                 .right = problem.flag("causal") ? 0 : problem.integer("window_right")};
+  // Wider than any sequence is wide enough, and sums with it stay in range.
+  constexpr int64_t kWidest = int64_t{1} << 60;
+  call.window = {
+      .left = std::min(problem.integer("window_left"), kWidest),
+      .right = problem.flag("causal") ? 0 : std::min(problem.integer("window_right"), kWidest)};
   const Value& scale = problem.attribute("scale");
   call.scale = scale.is_absent() ? 1 / std::sqrt(static_cast<float>(call.head_dim))
                                  : static_cast<float>(scale.as_float());

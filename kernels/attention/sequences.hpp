@@ -99,6 +99,18 @@ struct Sequences {
     return low;
   }
 
+  // The sequence that tile `index` of all belongs to, where each begins at tile start / rows + b:
+  // the last that begins at or before it. Less than 0 where there is none.
+  __device__ __forceinline__ int of_tile(int index, int rows) const {
+    int low = -1;
+    int high = static_cast<int>(count);
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (static_cast<int>(at(starts_q, middle)) / rows + middle <= index ? low : high) = middle;
+    }
+    return low;
+  }
+
   // The page of sequence b that has its key j, and whether there is such a page.
   __device__ __forceinline__ int64_t page_of(int64_t b, int64_t j) const {
     return thread::load(pages + b * pages_batch + j / page * pages_column);

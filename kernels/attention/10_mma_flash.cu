@@ -1,0 +1,116 @@
+#include "kernels/attention/10_mma_flash.cuh"
+
+#include "warpsmith/device_facts.hpp"
+
+namespace ws::attention {
+namespace {
+
+// Not measured yet; chosen by what registers hold without spilling. Two blocks of a multiprocessor
+// are two warps for each tensor core: one multiplies while the other weighs. 32 queries a warp
+// halve what is read of shared memory for each product, which 16 would wait for (mma.sync at its
+// fastest takes 160 bytes a clock for 16 rows, shared memory gives 128). At most 96 KB: fits every
+// GPU. To be measured beside them: {64, 4, 1, 64, 4, true}, {128, 8, 1, 64, 1, true}.
+struct Flash64 {
+  using Plain = FlashPolicy<FlashShape{
+      .dim = 64, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .holds_query = true}>;
+  using Every = FlashPolicy<FlashShape{
+      .dim = 64, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .holds_query = true}>;
+};
+struct Flash128 {
+  using Plain = FlashPolicy<FlashShape{
+      .dim = 128, .warps = 4, .row_blocks = 2, .keys = 32, .blocks = 2, .holds_query = false}>;
+  using Every = FlashPolicy<FlashShape{
+      .dim = 128, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .holds_query = false}>;
+};
+struct Flash256 {
+  using Plain = FlashPolicy<FlashShape{
+      .dim = 256, .warps = 4, .row_blocks = 1, .keys = 32, .blocks = 2, .holds_query = false}>;
+  using Every = Plain;
+};
+
+// Windows as kernels take them.
+VarlenCall narrowed(const VarlenCall& call) {
+  VarlenCall narrow = call;
+  narrow.window = {.left = Seen::side(call.window.left), .right = Seen::side(call.window.right)};
+  return narrow;
+}
+VarlenCall every_call(const VarlenCall& call) { return call; }
+VarlenCall every_call(const Call& call) {
+  VarlenCall every;
+  static_cast<Call&>(every) = call;
+  return every;
+}
+
+bool is_aligned(const Heads& heads, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
+  const auto steps_well = [](int64_t extent, int64_t stride) {
+    return extent <= 1 || stride % 8 == 0;
+  };
+  return (columns <= 1 || heads.column == 1) && reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 &&
+         steps_well(batch, heads.batch) && steps_well(count, heads.head) &&
+         steps_well(rows, heads.row);
+}
+
+template <class AnyCall>
+bool takes(const AnyCall& call, Why& why) {
+  const VarlenCall every = every_call(call);
+  const int64_t queries = std::max(every.queries, every.total_queries);
+  const int64_t keys = std::max(every.keys, every.total_keys);
+  const int64_t batches = every.paged ? every.total_pages : every.batch;
+  return why.unless(
+             call.head_dim <= Flash256::Plain::kDim && call.value_dim <= Flash256::Plain::kDim,
+             "takes D and Dv up to ", Flash256::Plain::kDim) &&
+         why.unless(queries < Seen::kMost && keys < Seen::kMost, "takes up to 2^29 rows") &&
+         why.unless(is_aligned(call.q, call.batch, call.heads, queries, call.head_dim),
+                    "needs rows of q that begin at multiples of 16 bytes") &&
+         why.unless(is_aligned(call.k, batches, call.kv_heads, keys, call.head_dim),
+                    "needs rows of k that begin at multiples of 16 bytes") &&
+         why.unless(is_aligned(call.v, batches, call.kv_heads, keys, call.value_dim),
+                    "needs rows of v that begin at multiples of 16 bytes");
+}
+
+template <class T, class Policies>
+void run_policy(const VarlenCall& call, const Sequences& sequences, Stream stream) {
+  const bool aligned = is_aligned(call.out, call.batch, call.heads,
+                                  std::max(call.queries, call.total_queries), call.value_dim);
+  const bool plain = call.scale > 0 && call.softcap == 0 && !call.bias.exists &&
+                     !call.slopes.exists && !call.paged;
+  if (plain) {
+    MmaFlashKernel<T, typename Policies::Plain, true>::run(call, sequences, aligned, stream);
+  } else {
+    MmaFlashKernel<T, typename Policies::Every, false>::run(call, sequences, aligned, stream);
+  }
+}
+
+template <class AnyCall>
+void run_any(const AnyCall& call, const Context& context) {
+  const Sequences sequences(call, "attention/mma_flash");
+  const VarlenCall narrow = narrowed(every_call(call));
+  const int64_t dim = std::max(call.head_dim, call.value_dim);
+  with_type<kHalves>(call.dtype, [&]<class T>() {
+    if (dim <= Flash64::Plain::kDim) {
+      run_policy<T, Flash64>(narrow, sequences, context.stream);
+    } else if (dim <= Flash128::Plain::kDim) {
+      run_policy<T, Flash128>(narrow, sequences, context.stream);
+    } else {
+      run_policy<T, Flash256>(narrow, sequences, context.stream);
+    }
+  });
+}
+
+}  // namespace
+
+bool MmaFlash::supports(const Attention::Call& call, Why& why) { return takes(call, why); }
+bool MmaFlash::supports(const AttentionVarlen::Call& call, Why& why) { return takes(call, why); }
+void MmaFlash::run(const Attention::Call& call, const Context& context) { run_any(call, context); }
+void MmaFlash::run(const AttentionVarlen::Call& call, const Context& context) {
+  run_any(call, context);
+}
+
+extern const Rung kMmaFlash;
+constinit const Rung kMmaFlash = rung_of<MmaFlash, kHalves, Attention, AttentionVarlen>({
+    .name = "mma_flash",
+    .from = "any",
+    .idea = "scores stay in the registers of tensor cores; keys and values a tile ahead",
+});
+
+}  // namespace ws::attention

@@ -1,0 +1,371 @@
+// Idea: all but keys and values stays in registers. A warp owns queries: their scores are
+//   accumulators of mma.sync, are weighed where they lie, and are at once the left operand of the
+//   product with the values, in the same lanes.
+// From any: tensor cores; keys and values come through shared memory, a tile for all warps of a
+//   block, the next asked for (cp.async) before this one is used; only tiles that hold the edge of
+//   what is seen compare keys with it; the scale is folded into the exponential's base.
+// Traffic: a tile of queries reads the keys and values that it sees once: from L2, since heads run
+//   in sections that fit (QueryTiles). Shared memory is swizzled: ldmatrix meets no bank conflict.
+// Limits: mma.sync reaches 63 % of Hopper's tensor rate. D and Dv up to 256; rows of q, k and v
+//   that begin at multiples of 16 bytes, dense columns. One query costs as much as 16.
+#pragma once
+
+#include "kernels/attention/mma_scores.hpp"
+#include "kernels/attention/row_tile.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/mma.hpp"
+
+namespace ws::attention {
+
+// What can be chosen.
+struct FlashShape {
+  int dim;           // D and Dv up to this, a multiple of 16
+  int warps;         // of a block
+  int row_blocks;    // of 16 queries, of a warp
+  int keys;          // of a tile
+  int blocks;        // that share an SM
+  bool holds_query;  // in registers, from the first tile on; else it is read again with each
+};
+
+template <FlashShape kShape>
+struct FlashPolicy {
+  static constexpr int kDim = kShape.dim;
+  static constexpr int kThreads = kShape.warps * kWarpSize;
+  static constexpr int kMinBlocks = kShape.blocks;
+  static constexpr int kRowBlocks = kShape.row_blocks;
+  static constexpr int kWarpRows = kRowBlocks * 16;
+  static constexpr int kQueries = kShape.warps * kWarpRows;
+  static constexpr int kKeys = kShape.keys;
+  static constexpr bool kHoldsQuery = kShape.holds_query;
+};
+
+// kPlain: scores are scaled, by a number above 0, and nothing else; keys lie in no pages.
+// Long: copies, two products and the write of the rows share the tiles.
+template <class T, class Policy, bool kPlain>
+struct MmaFlashKernel : Policy {
+  using Policy::kDim, Policy::kThreads, Policy::kRowBlocks, Policy::kWarpRows, Policy::kQueries,
+      Policy::kKeys, Policy::kHoldsQuery;
+  using QueryRows = RowTile<T, kQueries, kDim, kThreads>;
+  using Keys = RowTile<T, kKeys, kDim, kThreads>;
+  using Scores = MmaScores<kRowBlocks, kKeys>;
+  using Softmax = OnlineRows<kRowBlocks>;
+  using Gathered = float[kRowBlocks][kDim / 8][4];
+  using QuerySteps = uint32_t[kHoldsQuery ? kDim / 16 : 1][kRowBlocks][4];
+
+  struct Arguments {
+    VarlenCall call;  // of a dense call: what it has
+    Sequences sequences;
+    QueryTiles tiles;
+    bool out_aligned;  // 16 bytes of a row at a time
+  };
+  struct SharedStorage {
+    SharedArray<T, QueryRows::kElements, 128> queries;  // then what they gathered
+    SharedArray<T, 2 * Keys::kElements, 128> keys;
+    SharedArray<T, 2 * Keys::kElements, 128> values;
+    // What is seldom asked for: registers are dear.
+    SharedArray<QueryTile, 1> tile;
+    SharedArray<SeenTogether, kThreads / kWarpSize> seen;  // by a warp
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    a.sequences.report(block_index() * kThreads + thread_index(), grid_blocks() * kThreads);
+    const QueryTile tile = a.tiles.at(block_index(), a.sequences);
+    if (tile.row >= tile.queries) return;
+    if (thread_index() == 0) shared.tile[0] = tile;
+    const int first_row = tile.row + warp_index() * kWarpRows;
+    const int last_row = min_of(first_row + kWarpRows, tile.queries) - 1;
+    if (lane_index() == 0) {
+      shared.seen[warp_index()] = first_row <= last_row
+                                      ? seen_of(a.call, tile).together(first_row, last_row)
+                                      : SeenTogether{};
+    }
+    ptx::barrier_sync();
+    attend(shared, a, tile);
+  }
+
+  static void run(const VarlenCall& call, const Sequences& sequences, bool out_aligned,
+                  Stream stream) {
+    const QueryTiles tiles(call, sequences, kQueries);
+    launch<MmaFlashKernel>({.blocks = tiles.count(), .threads = kThreads}, stream,
+                           {call, sequences, tiles, out_aligned});
+  }
+
+ private:
+  __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
+                                                const QueryTile& tile) {
+    const Call& call = a.call;
+    const SeenTogether seen =
+        seen_of(call, tile).together(tile.row, min_of(tile.row + kQueries, tile.queries) - 1);
+    const int first = seen.first / kKeys * kKeys;
+    const int warp_row = warp_index() * kWarpRows;
+
+    const auto stage = [](auto& array, int at) -> SharedSpan<T> {
+      return {array.pointer(at % 2 * Keys::kElements), Keys::kElements};
+    };
+    // A sum of all, so that no address of a stage is kept from tile to tile.
+    const auto in_stage = [](int offset, int at) { return at % 2 * Keys::kElements + offset; };
+    const int keys_offset = Keys::template lane_offset<Keys::Order::kAcross>(0);
+    const int values_offset = Keys::template lane_offset<Keys::Order::kDown>(0);
+    StridedRows<T> next_keys = keys_of(call.k, call, tile, first);
+    StridedRows<T> next_values = keys_of(call.v, call, tile, first);
+    const auto copy = [&](int i, int key) {
+      const QueryTile tile = shared.tile[0];
+      const int rows = tile.keys - key;
+      const int dim = static_cast<int>(call.head_dim);
+      const int value_dim = static_cast<int>(call.value_dim);
+      if (!kPlain && a.sequences.pages != nullptr) {
+        using Rows = PagedRows<T>;
+        const int head = kv_head(call, tile);
+        Keys::copy(stage(shared.keys, i), Rows::of_keys(call.k, tile.batch, head, a.sequences), key,
+                   rows, dim);
+        Keys::copy(stage(shared.values, i), Rows::of_keys(call.v, tile.batch, head, a.sequences),
+                   key, rows, value_dim);
+      } else {
+        Keys::copy(stage(shared.keys, i), next_keys, call.k.as<const T>(), rows, dim);
+        Keys::copy(stage(shared.values, i), next_values, call.v.as<const T>(), rows, value_dim);
+      }
+      ptx::cp_async_commit_group();
+    };
+
+    Gathered gathered = {};
+    Softmax softmax(kPlain ? call.scale * thread::kLog2E : thread::kLog2E);
+    QuerySteps query;
+    if (first < seen.end) {
+      StridedRows<T> rows = QueryRows::strided(row_of<const T>(call.q, tile, 0), call.q.row);
+      QueryRows::copy(shared.queries.span(), rows, call.q.as<const T>(), tile.queries - tile.row,
+                      static_cast<int>(call.head_dim));
+      copy(0, first);
+    }
+    for (int i = 0, key = first; key < seen.end; ++i, key += kKeys) {
+      ptx::cp_async_wait_group<0>();
+      ptx::barrier_sync();  // this tile is there for all, and nobody reads the one before it
+      if (key + kKeys < seen.end) copy(i + 1, key + kKeys);
+      if constexpr (kHoldsQuery) {
+        if (i == 0) load_query(query, shared.queries.span(), warp_row);
+      }
+      const SeenTogether by_warp = shared.seen[warp_index()];
+      if (key >= by_warp.end || key + kKeys <= by_warp.first) continue;
+      Scores scores = {};
+      multiply(scores, query, shared.queries.span(), warp_row, shared.keys.span(),
+               in_stage(keys_offset, i));
+      if constexpr (!kPlain) {
+        change(scores, call, shared.tile[0], warp_row, key + Scores::first_key());
+      }
+      if (key < by_warp.whole_first || key + kKeys > by_warp.whole_end) {
+        const QueryTile tile = shared.tile[0];
+        scores.hide(seen_of(call, tile), tile.row + warp_row, key);
+      }
+      float rescale[Softmax::kRows];
+      softmax.weigh(scores, rescale);
+      gather(gathered, rescale, scores, shared.values.span(), in_stage(values_offset, i));
+    }
+    write(shared.queries.span(), a, shared.tile[0], gathered, softmax, warp_row);
+  }
+
+  // In 32 bits, which divide in a third of the time.
+  __device__ __forceinline__ static int kv_head(const Call& call, const QueryTile& tile) {
+    return tile.head / (static_cast<int>(call.heads) / static_cast<int>(call.kv_heads));
+  }
+  __device__ __forceinline__ static int min_of(int a, int b) { return a < b ? a : b; }
+  __device__ __forceinline__ static Seen seen_of(const Call& call, const QueryTile& tile) {
+    return {tile.keys - tile.queries, tile.keys, static_cast<int>(call.window.left),
+            static_cast<int>(call.window.right)};
+  }
+  // Keys or values from `first` on, which lie in no pages.
+  __device__ __forceinline__ static StridedRows<T> keys_of(const Heads& heads, const Call& call,
+                                                           const QueryTile& tile, int first) {
+    return Keys::strided(heads.as<const T>() + tile.batch * heads.batch +
+                             kv_head(call, tile) * heads.head +
+                             (int64_t{tile.first_key} + first) * heads.row,
+                         heads.row);
+  }
+  // Row `row` of the tile.
+  template <class U>
+  __device__ __forceinline__ static U* row_of(const Heads& heads, const QueryTile& tile,
+                                              int64_t row) {
+    return heads.as<U>() + tile.batch * heads.batch + tile.head * heads.head +
+           (tile.first_query + tile.row + row) * heads.row;
+  }
+
+  __device__ __forceinline__ static void load_query(uint32_t (&to)[kRowBlocks][4],
+                                                    SharedSpan<T> queries, int offset, int k) {
+#pragma unroll
+    for (int r = 0; r < kRowBlocks; ++r) {
+      ptx::ldmatrix_x4(to[r], queries.pointer(QueryRows::further(offset, r * 16, k)));
+    }
+  }
+  __device__ __forceinline__ static void load_query(QuerySteps& query, SharedSpan<T> queries,
+                                                    int warp_row) {
+    const int offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(warp_row);
+#pragma unroll
+    for (int k = 0; k < kDim; k += 16) load_query(query[k / 16], queries, offset, k);
+  }
+
+  // The scores of a tile of keys.
+  __device__ __forceinline__ static void multiply(Scores& scores, QuerySteps& query,
+                                                  SharedSpan<T> queries, int warp_row,
+                                                  SharedSpan<T> keys, int offset) {
+    const int from = QueryRows::template lane_offset<QueryRows::Order::kDown>(warp_row);
+#pragma unroll
+    for (int k = 0; k < kDim; k += 16) {
+      if constexpr (!kHoldsQuery) load_query(query[0], queries, from, k);
+      const auto& left = query[kHoldsQuery ? k / 16 : 0];
+#pragma unroll
+      for (int n = 0; n < kKeys; n += 16) {
+        uint32_t right[4];
+        ptx::ldmatrix_x4(right, keys.pointer(Keys::further(offset, n, k)));
+        multiply_add(scores.at, n / 8, left, right);
+      }
+    }
+  }
+
+  // Adds the weights times the values of a tile, to what was gathered times `rescale`.
+  __device__ __forceinline__ static void gather(Gathered& gathered,
+                                                const float (&rescale)[Softmax::kRows],
+                                                const Scores& weights, SharedSpan<T> values,
+                                                int offset) {
+#pragma unroll
+    for (int r = 0; r < kRowBlocks; ++r) {
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) gathered[r][n][i] *= rescale[r * 2 + i / 2];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kKeys; k += 16) {
+      uint32_t left[kRowBlocks][4];
+#pragma unroll
+      for (int r = 0; r < kRowBlocks; ++r) weights.template operand<T>(left[r], r, k);
+#pragma unroll
+      for (int n = 0; n < kDim; n += 16) {
+        uint32_t right[4];
+        ptx::ldmatrix_x4<true>(right, values.pointer(Keys::further(offset, k, n)));
+        multiply_add(gathered, n / 8, left, right);
+      }
+    }
+  }
+
+  // Two products of 16 x 8 for each block of rows, the columns from 8 * n on.
+  template <int kAcross>
+  __device__ __forceinline__ static void multiply_add(float (&sums)[kRowBlocks][kAcross][4], int n,
+                                                      const uint32_t (&left)[kRowBlocks][4],
+                                                      const uint32_t (&right)[4]) {
+    const uint32_t first[2] = {right[0], right[1]};
+    const uint32_t second[2] = {right[2], right[3]};
+#pragma unroll
+    for (int r = 0; r < kRowBlocks; ++r) {
+      ptx::mma_m16n8k16<T>(sums[r][n], left[r], first, sums[r][n]);
+      ptx::mma_m16n8k16<T>(sums[r][n + 1], left[r], second, sums[r][n + 1]);
+    }
+  }
+
+  // All that an operation can do to scores but hiding what lies outside. `from` is the lane's first
+  // key.
+  __device__ __forceinline__ static void change(Scores& scores, const Call& call, QueryTile tile,
+                                                int warp_row, int from) {
+    scores.change([&](int, int, float score) { return score * call.scale; });
+    if (call.softcap > 0) {
+      // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
+      const float factor = 2 * thread::kLog2E / call.softcap;
+      scores.change([&](int, int, float score) {
+        const float part = thread::reciprocal(1.0F + thread::exp2(score * factor));
+        return thread::fma(-2 * call.softcap, part, call.softcap);
+      });
+    }
+    if (call.slopes.exists) {
+      const float slope = thread::load(call.slopes.data + tile.batch * call.slopes.batch +
+                                       tile.head * call.slopes.head);
+      scores.change([&](int i, int key, float score) {
+        const int over = tile.row + warp_row + Scores::row(i) + tile.keys - tile.queries - from;
+        return score - slope * fabsf(static_cast<float>(over - key));
+      });
+    }
+    if (!call.bias.exists) return;
+    if (call.bias.dtype == DType::kBool) {
+      add_bias<bool>(scores, call, tile, warp_row, from);
+    } else if (call.bias.dtype == DType::kF32) {
+      add_bias<float>(scores, call, tile, warp_row, from);
+    } else {
+      add_bias<T>(scores, call, tile, warp_row, from);
+    }
+  }
+  template <class B>
+  __device__ __forceinline__ static void add_bias(Scores& scores, const Call& call, QueryTile tile,
+                                                  int warp_row, int from) {
+    const Heads& heads = call.bias.at;
+    const B* const bias = heads.as<const B>() + tile.batch * heads.batch + tile.head * heads.head;
+    const int last = tile.queries - 1;
+    scores.change([&](int i, int in_tile, float score) {
+      const int row = min_of(tile.row + warp_row + Scores::row(i), last);
+      const int key = from + in_tile;
+      if (key >= tile.keys) return score;
+      const B add = thread::load(bias + row * heads.row + key * heads.column);
+      if constexpr (std::is_same_v<B, bool>) {
+        return add ? score : -thread::kInfinity;
+      } else {
+        return score + to_float(add);
+      }
+    });
+  }
+
+  // The warp's rows, through shared memory: lanes write 16 bytes of a row that lie together.
+  __device__ __forceinline__ static void write(SharedSpan<T> staged, const Arguments& a,
+                                               QueryTile tile, const Gathered& gathered,
+                                               const Softmax& softmax, int warp_row) {
+    const Call& call = a.call;
+    const int rows = tile.queries - tile.row - warp_row;
+    if (rows <= 0) return;
+    const float sink = call.sinks.exists
+                           ? thread::load(call.sinks.data + tile.head * call.sinks.head)
+                           : -thread::kInfinity;
+    ptx::syncwarp();  // all lanes have read their queries
+#pragma unroll
+    for (int i = 0; i < Softmax::kRows; ++i) {
+      const int row = Scores::row(i);
+      float factor = 0;
+      float lse = 0;
+      softmax.finish(i, sink, factor, lse);
+      if (lane_index() % 4 == 0 && row < rows) {
+        thread::store(row_of<float>(call.lse, tile, warp_row + row), lse);
+      }
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+        const float (&four)[4] = gathered[i / 2][n];
+        staged.template store<2>(
+            QueryRows::Tile::offset(warp_row + row, n * 8 + lane_index() % 4 * 2),
+            Vec<T, 2>{from_float<T>(four[i % 2 * 2] * factor),
+                      from_float<T>(four[i % 2 * 2 + 1] * factor)});
+      }
+    }
+    ptx::syncwarp();
+    constexpr int kChunks = QueryRows::kChunks;
+    const int columns = static_cast<int>(call.value_dim);
+#pragma unroll 4
+    for (int at = lane_index(); at < kWarpRows * kChunks; at += kWarpSize) {
+      const int row = at / kChunks;
+      const int column = at % kChunks * 8;
+      if (row >= rows || column >= columns) continue;
+      T* const to = row_of<T>(call.out, tile, warp_row + row) + column * call.out.column;
+      const auto chunk = staged.template load<8>(QueryRows::Tile::offset(warp_row + row, column));
+      if (a.out_aligned && column + 8 <= columns) {
+        thread::store(to, chunk);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          if (column + i < columns) thread::store(to + i * call.out.column, chunk[i]);
+        }
+      }
+    }
+  }
+};
+
+// Takes nearly every call of 16-bit elements.
+struct MmaFlash {
+  static bool supports(const Attention::Call& call, Why& why);
+  static bool supports(const AttentionVarlen::Call& call, Why& why);
+  static void run(const Attention::Call& call, const Context& context);
+  static void run(const AttentionVarlen::Call& call, const Context& context);
+};
+
+}  // namespace ws::attention

@@ -1,0 +1,123 @@
+// A warp's scores as mma.sync leaves them in registers: 16 queries of a block of rows by 8 keys are
+// four numbers of each lane. What may be done to them, and their softmax.
+#pragma once
+
+#include "kernels/attention/query_tiles.hpp"
+#include "warpsmith/thread/max_sum.hpp"
+#include "warpsmith/tile/warp_store.hpp"
+#include "warpsmith/warp/reduce.hpp"
+
+namespace ws::attention {
+
+// kBlocks blocks of 16 queries, kKeys keys.
+template <int kBlocks, int kKeys>
+struct MmaScores {
+  static constexpr int kRows = kBlocks * 2;  // of a lane
+
+  // The i-th row of this lane, in the warp's rows.
+  __device__ __forceinline__ static int row(int i) { return i * 8 + lane_index() / 4; }
+
+  // The lane's first key. Others are numbers known when compiled further on: keep them apart, a sum
+  // for each would cost a register.
+  __device__ __forceinline__ static int first_key() { return lane_index() % 4 * 2; }
+
+  // score = f(i of the lane's rows, key after first_key(), score) for all.
+  template <class F>
+  __device__ __forceinline__ void change(F&& f) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kKeys / 4; ++j) {
+        float& score = at[i / 2][j / 2][i % 2 * 2 + j % 2];
+        score = f(i, j / 2 * 8 + j % 2, score);
+      }
+    }
+  }
+
+  // Hides keys that a query does not see. The warp's rows begin at first_row of the sequence, the
+  // keys at tile_key.
+  __device__ __forceinline__ void hide(const Seen& seen, int first_row, int tile_key) {
+    constexpr int kFar = 1 << 30;
+    const int from = tile_key + first_key();
+    const int over = first_row + row(0) + seen.offset - from;
+    const int first = seen.left < 0 ? -kFar : over - seen.left;
+    const int last = seen.right < 0 ? kFar : over + seen.right;
+    const int end = seen.keys - from;
+    change([&](int i, int key, float score) {
+      const int under = key - i * 8;  // as seen from the first row
+      return under >= first && under <= last && key < end ? score : -thread::kInfinity;
+    });
+  }
+
+  // The keys from k on, 16 of them, as the left operand of a product, rounded to T.
+  template <class T>
+  __device__ __forceinline__ void operand(uint32_t (&a)[4], int block, int k) const {
+    const float (&low)[4] = at[block][k / 8];
+    const float (&high)[4] = at[block][k / 8 + 1];
+    a[0] = tile::pack<T>(low[0], low[1]);
+    a[1] = tile::pack<T>(low[2], low[3]);
+    a[2] = tile::pack<T>(high[0], high[1]);
+    a[3] = tile::pack<T>(high[2], high[3]);
+  }
+
+  float at[kBlocks][kKeys / 8][4];
+};
+
+// The softmax of scores that come tile by tile: e^x of a score s is 2^(s * scale).
+template <int kBlocks>
+struct OnlineRows {
+  static constexpr int kRows = kBlocks * 2;
+
+  float scale;
+  float max[kRows];
+  float sum[kRows];  // of the keys of this lane
+
+  __device__ __forceinline__ explicit OnlineRows(float scale_log2) : scale(scale_log2) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      max[i] = -thread::kInfinity;
+      sum[i] = 0;
+    }
+  }
+
+  // Scores become weights, of the highest score so far; rescale[i]: what earlier sums are times.
+  template <int kKeys>
+  __device__ __forceinline__ void weigh(MmaScores<kBlocks, kKeys>& scores,
+                                        float (&rescale)[kRows]) {
+    float shift[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      float high = max[i];
+#pragma unroll
+      for (int j = 0; j < kKeys / 4; ++j) {
+        high = fmaxf(high, scores.at[i / 2][j / 2][i % 2 * 2 + j % 2]);
+      }
+      high = warp::all_reduce<4>(high, [](float a, float b) { return fmaxf(a, b); });
+      const float from = thread::finite_or_zero(high);
+      rescale[i] = thread::exp2((max[i] - from) * scale);
+      sum[i] *= rescale[i];
+      max[i] = high;
+      shift[i] = from * scale;
+    }
+    scores.change([&](int i, int /*key*/, float score) {
+      const float weight = thread::exp2(thread::fma(score, scale, -shift[i]));
+      sum[i] += weight;
+      return weight;
+    });
+  }
+
+  // What the i-th row's gathered values are times in the end, and its logarithm of the sum. `sink`
+  // is a score in the units of e^x, -infinity where there is none.
+  __device__ __forceinline__ void finish(int i, float sink, float& factor, float& lse) const {
+    const float total = warp::all_reduce<4>(sum[i], [](float a, float b) { return a + b; });
+    const float high = max[i] == -thread::kInfinity ? max[i] : max[i] * scale * thread::kLn2;
+    const float most = fmaxf(high, sink);
+    const float from = thread::finite_or_zero(most);
+    const float mine = thread::fast_exp(high - from);
+    const float all = total * mine + thread::fast_exp(sink - from);
+    factor = all == 0 ? 0.0F : mine * thread::reciprocal(all);
+    lse = all == 0 ? -thread::kInfinity : from + thread::log(all);
+  }
+};
+
+}  // namespace ws::attention

@@ -1,0 +1,126 @@
+// In which order a grid walks tiles of queries: sections of heads whose keys and values stay in the
+// L2 together, and within one the last tiles first, which are the longest where attention is
+// causal: what ends a grid is short.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/attention/sequences.hpp"
+#include "warpsmith/thread/divide.hpp"
+
+namespace ws::attention {
+
+// What several queries see: some of them the keys from `first` on and before `end`, all of them
+// those from whole_first on and before whole_end.
+struct alignas(16) SeenTogether {
+  int first, end;
+  int whole_first, whole_end;
+};
+
+// Which keys a query of a sequence sees, as 32-bit numbers.
+struct Seen {
+  static constexpr int64_t kMost = int64_t{1} << 29;  // queries or keys of a sequence
+
+  int offset;  // query i stands over key i + offset
+  int keys;
+  int left, right;  // negative: all of that side
+
+  // A window wider than every sequence is as one of kMost.
+  __host__ __device__ static int side(int64_t width) {
+    return static_cast<int>(width < kMost ? width : kMost);
+  }
+  // Of query `row`: first <= j < end.
+  __device__ __forceinline__ int first(int row) const {
+    return left < 0 || row + offset < left ? 0 : row + offset - left;
+  }
+  __device__ __forceinline__ int end(int row) const {
+    if (right < 0) return keys;
+    const int end = row + offset + right + 1;
+    return end < 0 ? 0 : end < keys ? end : keys;
+  }
+  // Of rows row ... last.
+  __device__ __forceinline__ SeenTogether together(int row, int last) const {
+    return {first(row), end(last), first(last), end(row)};
+  }
+};
+
+// What a block computes: rows from `row` on of a sequence; none where `row` is not below `queries`.
+// The sequence as in Sequence, in 32 bits.
+struct QueryTile {
+  int batch = 0;
+  int head = 0;
+  int row = 0;
+  int first_query = 0;
+  int queries = 0;
+  int first_key = 0;
+  int keys = 0;
+};
+
+// Made on the host.
+class QueryTiles {
+ public:
+  // A section's keys and values: less than a third of an H200's L2, since each half of it may hold
+  // its own copy.
+  static constexpr int64_t kSectionBytes = int64_t{16} << 20;
+
+  // Tiles of `rows` queries. Sequences that are packed have at most as many tiles as the rows of
+  // all of them, and one each.
+  QueryTiles(const Call& call, const Sequences& sequences, int rows)
+      : rows_(rows), heads_(static_cast<int>(call.heads)) {
+    const int64_t tiles = sequences.packed ? sequences.queries / rows + sequences.count
+                                           : divide_up(sequences.queries, rows);
+    const int64_t matrices = sequences.packed ? call.heads : call.batch * call.heads;
+    require(tiles * matrices < int64_t{1} << 31, "attention of ", tiles * matrices,
+            " tiles of queries, of at most 2^31 - 1");
+    tiles_ = static_cast<int>(tiles);
+    matrices_ = static_cast<int>(matrices);
+    const int64_t bytes = sequences.keys * (call.head_dim + call.value_dim) * 2 + 1;
+    section_ = static_cast<int>(
+        std::min(matrices, std::max<int64_t>(1, kSectionBytes / bytes) * call.group()));
+  }
+
+  int64_t count() const { return int64_t{tiles_} * matrices_; }
+
+#if WS_DEVICE_CODE
+  __device__ __forceinline__ QueryTile at(int64_t block, const Sequences& sequences) const {
+    const int index = static_cast<int>(block);
+    const int before = index / (tiles_ * section_) * section_;
+    const int within = index - tiles_ * before;
+    const int width = matrices_ - before < section_ ? matrices_ - before : section_;
+    const int tile = within / width;
+    const int matrix = before + within % width;
+    if (!sequences.packed) {
+      const int batch = matrix / heads_;
+      return made(batch, matrix - batch * heads_, tiles_ - 1 - tile, sequences.of(0));
+    }
+    // Sequence b has the tiles from starts_q[b] / rows + b on, and never reaches those of the next.
+    const int b = sequences.of_tile(tile, rows_);
+    if (b < 0) return {};
+    const Sequence sequence = sequences.of(b);
+    const int nth = tile - (static_cast<int>(sequence.first_query) / rows_ + b);
+    const int last = (static_cast<int>(sequence.queries) + rows_ - 1) / rows_ - 1;
+    return nth <= last ? made(b, matrix, last - nth, sequence) : QueryTile{};
+  }
+#endif
+
+ private:
+#if WS_DEVICE_CODE
+  __device__ __forceinline__ QueryTile made(int batch, int head, int tile,
+                                            const Sequence& sequence) const {
+    return {batch,
+            head,
+            tile * rows_,
+            static_cast<int>(sequence.first_query),
+            static_cast<int>(sequence.queries),
+            static_cast<int>(sequence.first_key),
+            static_cast<int>(sequence.keys)};
+  }
+#endif
+
+  int rows_;
+  int tiles_;  // of a matrix; a grid has less than 2^31 in all
+  int matrices_, heads_;
+  int section_;  // matrices
+};
+
+}  // namespace ws::attention

@@ -1,0 +1,128 @@
+// Rows of q, k or v in shared memory, swizzled as ldmatrix reads them, and their copies from global
+// memory, where the rows of keys may lie in pages.
+#pragma once
+
+#include <bit>
+
+#include "kernels/attention/sequences.hpp"
+#include "warpsmith/ptx/ldmatrix.hpp"
+#include "warpsmith/tile/staged_copy.hpp"
+
+namespace ws::attention {
+
+// Rows from `first` on, `stride` elements apart, tile after tile.
+template <class T>
+struct StridedRows {
+  const T* next;  // this thread's first piece of the next tile
+  int64_t stride;
+};
+
+// The keys of sequence `batch`, which lie in pages.
+template <class T>
+struct PagedRows {
+  const T* base;  // of the head, in page 0
+  int64_t stride;
+  int64_t page_stride;
+  const int32_t* pages;
+  int64_t pages_column;
+  int64_t total_pages;
+  unsigned page;  // rows of one; 32 bits divide in half the time
+
+  __device__ __forceinline__ static PagedRows of_keys(const Heads& heads, int64_t batch,
+                                                      int64_t head, const Sequences& all) {
+    return {heads.as<const T>() + head * heads.head, heads.row,        heads.batch,
+            all.pages + batch * all.pages_batch,     all.pages_column, all.total_pages,
+            static_cast<unsigned>(all.page)};
+  }
+  // Null where a page is wrong, which is reported.
+  __device__ __forceinline__ const T* at(int key) const {
+    const unsigned nth = static_cast<unsigned>(key) / page;
+    const int64_t where = thread::load(pages + nth * pages_column);
+    if (where < 0 || where >= total_pages) return nullptr;
+    return base + where * page_stride + (static_cast<unsigned>(key) - nth * page) * stride;
+  }
+};
+
+// kRows rows of kColumns elements of 16 bits; kColumns is a multiple of 16.
+template <class T, int kRows, int kColumns, int kThreads>
+struct RowTile {
+  using Tile = tile::SwizzledTile<kRows, (kColumns + 63) / 64 * 64>;
+  static constexpr int kElements = Tile::kElements;
+  static constexpr int kChunks = static_cast<int>(std::bit_ceil(kColumns / 8U));
+  static constexpr int kStep = kThreads / kChunks;  // rows of one pass
+  static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
+
+  // The rows from `first` on, which begin at multiples of 16 bytes.
+  __device__ __forceinline__ static StridedRows<T> strided(const T* first, int64_t stride) {
+    return {first + (thread_index() / kChunks) * stride + thread_index() % kChunks * 8, stride};
+  }
+
+  // Asks for the next tile, of which there are `rows` rows of `columns` columns; what there is not
+  // becomes zeros. `valid` is any aligned address in the tensor.
+  __device__ __forceinline__ static void copy(SharedSpan<T> to, StridedRows<T>& from,
+                                              const T* valid, int rows, int columns WS_AND_PLACE) {
+    const int column = thread_index() % kChunks * 8;
+    const int bytes = bytes_of(columns - column);
+    // The pointer walks: an address for each copy would cost registers all kernel long.
+    if (rows >= kRows && bytes == 16) {
+#pragma unroll
+      for (int i = 0; i < kRows; i += kStep) {
+        ptx::cp_async<16>(to.pointer(piece_at(i)), from.next, 16 WS_PASS_AND_PLACE);
+        from.next += kStep * from.stride;
+      }
+    } else if (column < kColumns) {
+      // A size that is not known when compiled takes eight instructions more.
+#pragma unroll 1
+      for (int i = 0; i < kRows; i += kStep) {
+        const bool exists = bytes > 0 && i + thread_index() / kChunks < rows;
+        ptx::cp_async<16>(to.pointer(piece_at(i)), exists ? from.next : valid,
+                          exists ? bytes : 0 WS_PASS_AND_PLACE);
+        from.next += kStep * from.stride;
+      }
+    }
+  }
+  // The same of keys `first` and on.
+  __device__ __forceinline__ static void copy(SharedSpan<T> to, const PagedRows<T>& from, int first,
+                                              int rows, int columns WS_AND_PLACE) {
+    const int column = thread_index() % kChunks * 8;
+    const int bytes = bytes_of(columns - column);
+    if (column >= kColumns) return;
+    const int in_pass = thread_index() / kChunks;
+#pragma unroll 2
+    for (int i = 0; i < kRows; i += kStep) {
+      const bool exists = in_pass + i < rows && bytes > 0;
+      const T* const source = exists ? from.at(first + in_pass + i) : nullptr;
+      ptx::cp_async<16>(to.pointer(piece_at(i)), source == nullptr ? from.base : source + column,
+                        source == nullptr ? 0 : bytes WS_PASS_AND_PLACE);
+    }
+  }
+
+  // What ldmatrix wants from this lane for 16 rows from `row` on and 16 columns. The 8 x 8 matrices
+  // are counted down, then across, or across, then down.
+  enum class Order : bool { kDown, kAcross };
+  template <Order kOrder>
+  __device__ __forceinline__ static int lane_offset(int row) {
+    const int matrix = lane_index() / 8;
+    constexpr bool kFirstDown = kOrder == Order::kDown;
+    return Tile::offset(row + lane_index() % 8 + (kFirstDown ? matrix % 2 : matrix / 2) * 8,
+                        (kFirstDown ? matrix / 2 : matrix % 2) * 8);
+  }
+  // The same `rows` and `columns` further on, both multiples of 16. What is known when compiled is
+  // added last, so that it costs no register.
+  __device__ __forceinline__ static int further(int offset, int rows, int columns) {
+    return Tile::further(offset, columns % 64) + rows * Tile::kPitch + columns / 64 * 64;
+  }
+
+ private:
+  // Where this thread's piece of the pass from row i on goes.
+  __device__ __forceinline__ static int piece_at(int i) {
+    return Tile::offset(thread_index() / kChunks + i % 8, thread_index() % kChunks * 8) +
+           i / 8 * 8 * Tile::kPitch;
+  }
+  // Of a chunk before the last `left` elements of a row.
+  __device__ __forceinline__ static int bytes_of(int left) {
+    return left < 0 ? 0 : left < 8 ? left * int{sizeof(T)} : 16;
+  }
+};
+
+}  // namespace ws::attention
