@@ -183,7 +183,7 @@ struct Attention {
       kSinksIn,
       {.name = "out",
        .role = Parameter::Role::kOut,
-       .doc = "[B, H, Sq, Dv], dtype of q; in memory as q",
+       .doc = "[B, H, Sq, Dv], dtype of q",
        .shape = "laid_as(q, (*q.shape[:3], v.shape[3]))"},
       {.name = "lse",
        .role = Parameter::Role::kOut,

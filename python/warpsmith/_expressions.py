@@ -61,7 +61,7 @@ def new_laid(first: Any, shape: Sequence[Any], dtype: Any, rows_first: bool) -> 
 
 
 def new_as(tensor: Any, shape: Sequence[Any]) -> Any:
-    """A new tensor of laid_as(tensor, shape), dtype of the tensor: in one step, which is quicker."""
+    """A new tensor of laid_as(tensor, shape) and its dtype: in one step, which is quicker."""
     return new_laid(tensor, shape, tensor.dtype, _rows_first(tensor))
 
 

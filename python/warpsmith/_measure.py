@@ -186,14 +186,16 @@ class _Peer:
         """A call of tensors not seen before: what another package cannot do shows here.
 
         Its exceptions of any kind become the ValueError that the loop takes as a skip, with the
-        reason; torch, which takes every problem, must not fail. What the GPU itself reports the
-        loop sees all the same.
+        reason; torch, which takes every problem, must not fail, though torch.compile may make no
+        graph of what asks for data. What the GPU itself reports the loop sees all the same.
         """
         try:
             function(**arguments)
         except ValueError:
             raise
         except Exception as error:
+            if self.name == "compile" and _is_no_graph(error):
+                raise ValueError("torch.compile makes no one graph of it") from error
             if self.name in TORCH_PEERS:
                 raise
             told = str(error).strip().splitlines()
@@ -221,6 +223,12 @@ class _Peer:
         here = [None if tensor is None else torch.from_dlpack(tensor) for tensor in tensors]
         values = [tuple(v) if isinstance(v, list) else v for v in json.loads(attributes)]
         return dict(zip(_names(operation), [*here, *values], strict=True))
+
+
+def _is_no_graph(error: Exception) -> bool:
+    import torch
+
+    return isinstance(error, torch._dynamo.exc.Unsupported | torch._dynamo.exc.UserError)
 
 
 def _versions(peers: Iterable[_Peer]) -> dict[str, str]:

@@ -188,6 +188,13 @@ def test_torch_must_not_fail() -> None:
         call(_measure._Peer("torch"), "gemm", [torch.zeros(2, 3)] * 3, "nn", "ieee")
 
 
+def test_what_torch_makes_no_graph_of_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOFTMAX.python_peers, "torch", "torch._dynamo.graph_break()")
+    values, tensors = arguments()
+    with pytest.raises(ValueError, match=r"torch.compile makes no one graph"):
+        _measure._Peer("compile")(SOFTMAX.id, values, tensors, 0)
+
+
 def test_the_table_says_which_variant_and_what_was_timed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
