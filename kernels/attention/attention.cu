@@ -4,19 +4,27 @@
 #include "kernels/attention/03_online.cuh"
 #include "kernels/attention/04_tiled.cuh"
 #include "kernels/attention/05_any.cuh"
-#include "kernels/attention/10_mma_flash.cuh"
-#include "kernels/attention/40_merge_naive.cuh"
-#include "kernels/attention/41_merge_vector.cuh"
+#include "kernels/attention/15_mma_flash.cuh"
+#include "kernels/attention/22_wide_heads.cuh"
+#include "kernels/attention/23_merge_naive.cuh"
+#include "kernels/attention/24_merge_vector.cuh"
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
 
-extern const Rung kWgmmaRoles;
-extern const Rung kWgmmaOverlap;
-extern const Rung kWgmmaTurns;
-extern const Rung kWgmmaPersistent;
-extern const Rung kWgmmaLazy;
-extern const Rung kWgmmaSpeculative;
+extern const Rung kMmaSplitKv, kMmaSplitKvAccF16, kMmaSplitQ, kMmaSplitQAccF16, kMmaSharedKv,
+    kMmaSharedKvRr, kMmaSharedKvOneBuffer, kMmaSharedKvAccF16, kMmaSharedKvSwizzleQAccF16,
+    kMmaSharedKvSwizzleQkAccF16, kMmaSharedKvSwizzleQkvAccF16, kMmaSharedQkv, kMmaSharedQkvRr,
+    kMmaSharedQkvAccF16, kMmaSharedQkvSwizzleQAccF16, kMmaSharedQkvSwizzleQkAccF16,
+    kMmaSharedQkvSwizzleQkvAccF16, kMmaSharedQkvOutAccF16, kMmaTilingQk, kMmaTilingQkAccF16,
+    kMmaTilingQkSwizzleQAccF16, kMmaTilingQkSwizzleQkAccF16, kMmaTilingQkSwizzleQkvAccF16,
+    kMmaTilingQkv, kMmaTilingQkvSwizzleQ, kMmaTilingQkvSwizzleQk, kMmaTilingQkvSwizzleQkv,
+    kMmaTilingQkvAccF16, kMmaTilingQkvSwizzleQAccF16, kMmaTilingQkvSwizzleQkAccF16,
+    kMmaTilingQkvSwizzleQkvAccF16;
+extern const Rung kMmaFlash;
+extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWgmmaLazy,
+    kWgmmaSpeculative;
+extern const Rung kWideHeads;
 
 namespace {
 
@@ -24,18 +32,69 @@ constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<Att
                                      operation_of<MergeAttnStates>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,           &kAny,       &kWgmmaRoles,      &kWgmmaOverlap, &kWgmmaTurns,
-    &kWgmmaPersistent, &kWgmmaLazy, &kWgmmaSpeculative};
+    &kNaive,
+    &kMaterialized,
+    &kOnline,
+    &kTiled,
+    &kAny,
+    &kMmaSplitKv,
+    &kMmaSplitKvAccF16,
+    &kMmaSplitQ,
+    &kMmaSplitQAccF16,
+    &kMmaSharedKv,
+    &kMmaSharedKvRr,
+    &kMmaSharedKvOneBuffer,
+    &kMmaSharedKvAccF16,
+    &kMmaSharedKvSwizzleQAccF16,
+    &kMmaSharedKvSwizzleQkAccF16,
+    &kMmaSharedKvSwizzleQkvAccF16,
+    &kMmaSharedQkv,
+    &kMmaSharedQkvRr,
+    &kMmaSharedQkvAccF16,
+    &kMmaSharedQkvSwizzleQAccF16,
+    &kMmaSharedQkvSwizzleQkAccF16,
+    &kMmaSharedQkvSwizzleQkvAccF16,
+    &kMmaSharedQkvOutAccF16,
+    &kMmaTilingQk,
+    &kMmaTilingQkAccF16,
+    &kMmaTilingQkSwizzleQAccF16,
+    &kMmaTilingQkSwizzleQkAccF16,
+    &kMmaTilingQkSwizzleQkvAccF16,
+    &kMmaTilingQkv,
+    &kMmaTilingQkvSwizzleQ,
+    &kMmaTilingQkvSwizzleQk,
+    &kMmaTilingQkvSwizzleQkv,
+    &kMmaTilingQkvAccF16,
+    &kMmaTilingQkvSwizzleQAccF16,
+    &kMmaTilingQkvSwizzleQkAccF16,
+    &kMmaTilingQkvSwizzleQkvAccF16,
+    &kMmaFlash,
+    &kWgmmaRoles,
+    &kWgmmaOverlap,
+    &kWgmmaTurns,
+    &kWgmmaPersistent,
+    &kWgmmaLazy,
+    &kWgmmaSpeculative,
+    &kWideHeads,
+    &kMergeNaive,
+    &kMergeVector,
+};
 
 }  // namespace
 
 std::span<const Rung* const> Attention::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative,       &kWideHeads, &kMmaFlash,
+                                           &kMmaTilingQkvSwizzleQkv, &kTiled,     &kAny};
   return kOrder;
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kAny};
+  return kOrder;
+}
+
+std::span<const Rung* const> MergeAttnStates::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kMergeVector, &kMergeNaive};
   return kOrder;
 }
 

@@ -56,8 +56,8 @@ struct FlashKernel : Policy {
     SharedArray<T, kStages * KTile::kElements, 1024> k;
     SharedArray<T, kStages * VTile::kElements, 1024> v;
     SharedArray<T, kOwnOutput ? kConsumers * 4 * Store::kElements : 8, 1024> out;
-    SharedArray<QueryTile, 1> tile;
-    SharedArray<QueryTile, kConsumers * 4> kept;  // a warp's
+    SharedArray<FlashTile, 1> tile;
+    SharedArray<FlashTile, kConsumers * 4> kept;  // a warp's
     tile::Pipeline<kConsumers> q_ring;            // a stage a warpgroup
     tile::Pipeline<kStages> k_ring;
     tile::Pipeline<kStages> v_ring;
@@ -73,7 +73,7 @@ struct FlashKernel : Policy {
     int first, last;              // exclusive
     int whole_first, whole_last;  // exclusive
   };
-  __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const QueryTile& tile) {
+  __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile) {
     const int over = tile.first + tile.keys - tile.queries;  // of the first query
     int end = tile.keys;                                     // of what some query sees
     int each = tile.keys;                                    // of what each sees
@@ -95,7 +95,7 @@ struct FlashKernel : Policy {
     int first;
     int head;
   };
-  __device__ __forceinline__ static Share share_of(const Arguments& g, const QueryTile& tile,
+  __device__ __forceinline__ static Share share_of(const Arguments& g, const FlashTile& tile,
                                                    int consumer) {
     if (g.tiles.heads_a_tile > 1) return {tile.first, tile.q.head + consumer};
     return {tile.first + consumer * 64, tile.q.head};
@@ -108,7 +108,7 @@ struct FlashKernel : Policy {
   __device__ __forceinline__ static void for_each_tile(SharedStorage& shared, F&& f) {
     for (tile::PipelinePosition<1> at;; at.advance()) {
       shared.tile_ring.wait(at);
-      const QueryTile tile = shared.tile[0];
+      const FlashTile tile = shared.tile[0];
       ptx::syncwarp();
       if (!kHolds && lane_index() == 0) shared.tile_ring.release(0);
       if (tile.batch < 0) return;
@@ -130,7 +130,7 @@ struct FlashKernel : Policy {
         index = warp::shuffle(index, 0);
       }
       uint32_t tiles = 0;
-      QueryTile tile{};
+      FlashTile tile{};
       if (Policy::has(kPersistent) || first) tile = g.tiles.at(index, tiles);
       if (lane == 0) {
         shared.tile[0] = tile;
@@ -148,7 +148,7 @@ struct FlashKernel : Policy {
     Position at_k;
     Position at_v;
     uint32_t q_parity = 0;
-    for_each_tile<true>(shared, [&](const QueryTile& tile) {
+    for_each_tile<true>(shared, [&](const FlashTile& tile) {
       if (ptx::elect_sync()) copy_tile(shared, g, tile, at_k, at_v, q_parity);
       ptx::syncwarp();
     });
@@ -156,7 +156,7 @@ struct FlashKernel : Policy {
 
   // One thread: queries, then keys and values from the last block to the first.
   __device__ __forceinline__ static void copy_tile(SharedStorage& shared, const Arguments& g,
-                                                   const QueryTile& tile, Position& at_k,
+                                                   const FlashTile& tile, Position& at_k,
                                                    Position& at_v, uint32_t& q_parity) {
     const Blocks blocks = blocks_of(g, tile);
     if (blocks.first >= blocks.last) return;
@@ -369,7 +369,7 @@ struct FlashKernel : Policy {
       if (kOwnOutput && lane_index() == 0) shared.q_ring.release(index);
     }
 
-    __device__ __forceinline__ void store(const QueryTile& tile, float (&gathered)[kDim / 2],
+    __device__ __forceinline__ void store(const FlashTile& tile, float (&gathered)[kDim / 2],
                                           const OnlineSoftmax& softmax, Store& store, bool has_q) {
       scale_rows(gathered, {softmax.share(0), softmax.share(1)});
       if (!kOwnOutput)
@@ -403,7 +403,7 @@ struct FlashKernel : Policy {
     Store store{kOwnOutput ? shared.out.pointer(warp * Store::kElements)
                            : shared.q.pointer(warp * Store::kElements)};
     if (consumer.index == kConsumers - 1) pass_turn(consumer.index);
-    for_each_tile<false>(shared, [&](const QueryTile& tile) {
+    for_each_tile<false>(shared, [&](const FlashTile& tile) {
       if (lane_index() == 0) shared.kept[warp] = tile;  // and not in registers
       ptx::syncwarp();
       const Blocks blocks = blocks_of(g, tile);

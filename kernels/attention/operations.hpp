@@ -43,8 +43,8 @@ struct Window {
   int64_t left = -1;
   int64_t right = -1;
 
-  bool is_open() const { return left < 0 && right < 0; }
-  bool is_causal() const { return left < 0 && right == 0; }
+  constexpr bool is_open() const { return left < 0 && right < 0; }
+  constexpr bool is_causal() const { return left < 0 && right == 0; }
 };
 
 // What is added to scores: [batch, heads, queries, keys] by strides, 0 where it repeats. Of bool:

@@ -97,6 +97,7 @@ class QueryTiles {
     const int b = sequences.of_tile(tile, rows_);
     if (b < 0) return {};
     const Sequence sequence = sequences.of(b);
+    if (!sequences.has_its_pages(b, sequence)) return {};
     const int nth = tile - (static_cast<int>(sequence.first_query) / rows_ + b);
     const int last = (static_cast<int>(sequence.queries) + rows_ - 1) / rows_ - 1;
     return nth <= last ? made(b, matrix, last - nth, sequence) : QueryTile{};

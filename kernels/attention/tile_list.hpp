@@ -16,7 +16,7 @@
 namespace ws::attention {
 
 // Queries of a head that a block computes together.
-struct QueryTile {
+struct FlashTile {
   HeadPlace q;  // of the sequence
   HeadPlace kv;
   int first = 0;    // query of the sequence
@@ -70,7 +70,7 @@ struct TileList {
   }
 
   // By all lanes of a warp: tile `index`, and how many there are, where it is none.
-  __device__ __forceinline__ QueryTile at(uint32_t index, uint32_t& tiles) const {
+  __device__ __forceinline__ FlashTile at(uint32_t index, uint32_t& tiles) const {
     if (sequences.packed) return packed_at(static_cast<int>(index), tiles);
     const int tall = divide_up(static_cast<int>(sequences.queries), rows);
     tiles = static_cast<uint32_t>(tall * units);
@@ -109,7 +109,7 @@ struct TileList {
   }
 
   // Sequences 32 at a time, a lane each.
-  __device__ __forceinline__ QueryTile packed_at(int index, uint32_t& tiles) const {
+  __device__ __forceinline__ FlashTile packed_at(int index, uint32_t& tiles) const {
     int before = 0;
     const int lane = lane_index();
     for (int64_t first = 0; first < sequences.count; first += kWarpSize) {

@@ -26,7 +26,8 @@ struct MmaFragments {
         : a(offset<TileA, kARunsAlongK>(row + lane_index() / 8 % 2 * 8, lane_index() / 16 * 8)),
           b(offset<TileB, kBRunsAlongK>(column + lane_index() / 16 * 8, lane_index() / 8 % 2 * 8)) {
     }
-    // For rows or columns `outer` and K step `k` further on: multiples of 16, below 64.
+    // For rows or columns `outer` and K step `k` further on: multiples of 16, below 64 (along a run
+    // of a power of two that begins at `row` or `column` 0: below its length).
     __device__ __forceinline__ int a_at(int outer, int k) const {
       return kARunsAlongK ? TileA::further(a + outer * TileA::kPitch, k)
                           : TileA::further(a + k * TileA::kPitch, outer);
@@ -44,9 +45,23 @@ struct MmaFragments {
   __device__ __forceinline__ void load(
       int part, SharedSpan<T> tile_a, SharedSpan<T> tile_b,
       const LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>& lane, int k WS_AND_PLACE) {
+    load_a(part, tile_a, lane, k WS_PASS_AND_PLACE);
+    load_b(part, tile_b, lane, k WS_PASS_AND_PLACE);
+  }
+
+  // The same of one operand, where the other is in registers already.
+  template <class TileA, bool kARunsAlongK, class TileB, bool kBRunsAlongK>
+  __device__ __forceinline__ void load_a(
+      int part, SharedSpan<T> tile_a,
+      const LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>& lane, int k WS_AND_PLACE) {
     // Where runs lie along the other dimension, the 8 x 8 matrices are transposed on the way.
     ptx::ldmatrix_x4<!kARunsAlongK>(a[part],
                                     tile_a.pointer(lane.a_at(part * 16, k)) WS_PASS_AND_PLACE);
+  }
+  template <class TileA, bool kARunsAlongK, class TileB, bool kBRunsAlongK>
+  __device__ __forceinline__ void load_b(
+      int part, SharedSpan<T> tile_b,
+      const LaneOffsets<TileA, kARunsAlongK, TileB, kBRunsAlongK>& lane, int k WS_AND_PLACE) {
 #pragma unroll
     for (int j = part * 2; j < kAcross; j += kDown * 2) {
       uint32_t pair[4];

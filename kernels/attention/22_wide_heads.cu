@@ -1,4 +1,4 @@
-#include "kernels/attention/30_wide_heads.cuh"
+#include "kernels/attention/22_wide_heads.cuh"
 
 namespace ws::attention {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/attention/10_mma_flash.cuh"
+#include "kernels/attention/15_mma_flash.cuh"
 
 #include "warpsmith/device_facts.hpp"
 
