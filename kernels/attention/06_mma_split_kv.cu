@@ -13,7 +13,7 @@ extern const Rung kMmaSplitKv;
 constinit const Rung kMmaSplitKv =
     rung_of<MmaRung<SplitKeys, kF16Only, 64, 128>, kF16Only, Attention>({
         .name = "mma_split_kv",
-        .from = "naive",
+        .from = "tiled",
         .idea = "warps split the keys: maxima and weights pass through shared memory",
         .seeds = kMmaSplitKvSeeds,
         .file = "06_mma_split_kv.cu",

@@ -93,11 +93,6 @@ std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
   return kOrder;
 }
 
-std::span<const Rung* const> MergeAttnStates::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kMergeVector, &kMergeNaive};
-  return kOrder;
-}
-
 extern const Family kFamily;
 constinit const Family kFamily{
     .name = "attention",
