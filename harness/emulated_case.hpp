@@ -22,8 +22,8 @@ Case emulated_case(const Operation& operation, std::span<const Target> targets, 
 Case emulated_case(const Operation& operation, std::span<const Case> cases, const Case& otherwise,
                    std::span<const Target> targets, DType dtype, const CaseLimits& limits = {});
 
-// A small problem with work for whole warps in every direction, 128 of each extent, if the rung
-// takes it: else one of the verify list.
+// A small problem with work for whole warps in every direction, 128 of each extent, if that is
+// small and the rung takes it: else one of the verify list.
 Case square_case(const Target& target, DType dtype);
 
 // One dtype unless asked: f16 where the operation has it, since the top rungs are about it.

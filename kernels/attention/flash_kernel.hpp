@@ -255,6 +255,7 @@ struct FlashKernel : Policy {
           }
         }
       }
+      ptx::syncwarp();  // the keys are released by one lane
     }
 
     // Issues gathered += weights v of the block at at_v.
@@ -270,8 +271,9 @@ struct FlashKernel : Policy {
       ptx::wgmma_commit_group();
     }
 
+    // By each warp: one that multiplies again reads the keys when the others have done so.
     __device__ __forceinline__ void release_k() {
-      if (thread_index() % 128 == 0) shared.k_ring.release(at_k.stage);
+      if (lane_index() == 0) shared.k_ring.release(at_k.stage);
       at_k.advance();
     }
     __device__ __forceinline__ void release_v() {
@@ -431,7 +433,7 @@ struct FlashKernel : Policy {
       ptx::prefetch_tensor_map(g.v);
       ptx::prefetch_tensor_map(g.out);
       shared.q_ring.init(4);
-      shared.k_ring.init(kConsumers);
+      shared.k_ring.init(4 * kConsumers);
       shared.v_ring.init(kConsumers);
       shared.tile_ring.init(4 * kConsumers + 1);
       ptx::fence_mbarrier_init();
