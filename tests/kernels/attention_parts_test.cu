@@ -6,72 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "catalogue/catalogue.hpp"
-#include "tests/run.hpp"
-#include "warpsmith/device_error.hpp"
+#include "tests/kernels/attention_instance.hpp"
 
 namespace ws::attention {
 namespace {
 
 using testing::HasSubstr;
-
-// The tensors of a problem in memory: inputs filled, outputs NaN.
-class Instance {
- public:
-  explicit Instance(const Problem& problem) : problem_(AnyCall(problem).problem()) {
-    const Operation& operation = *problem_.operation;
-    for (size_t i = 0; i < operation.parameters.size(); ++i) {
-      Tensor& tensor = problem_.tensor(static_cast<int>(i));
-      if (!tensor.exists()) continue;
-      const auto bytes = static_cast<size_t>(tensor.elements()) * size_of(tensor.dtype);
-      buffers_.push_back(std::make_unique<test::Buffer<std::byte>>(bytes + 16));
-      tensor.data = buffers_.back()->data();
-      if (operation.parameters[i].role == Parameter::Role::kIn) {
-        operation.fill(problem_, static_cast<int>(i), 17 + i);
-      } else {
-        std::ranges::fill(*buffers_.back(), std::byte{0xFF});
-      }
-    }
-  }
-  Problem& problem() { return problem_; }
-  Tensor& operator[](std::string_view name) {
-    return problem_.tensor(problem_.operation->index_of(name));
-  }
-
-  void run(std::string_view rung) {
-    ws::run(*rung_named(family_of(*problem_.operation), rung), AnyCall(problem_), {});
-    runtime::synchronize_device();
-  }
-  void run_best() {
-    const AnyCall call(problem_);
-    ws::run(best(call, runtime::capability()), call, {});
-    runtime::synchronize_device();
-  }
-  void expect_right() {
-    const Operation& operation = *problem_.operation;
-    for (size_t i = 0; i < operation.parameters.size(); ++i) {
-      const Parameter& output = operation.parameters[i];
-      if (output.role == Parameter::Role::kIn) continue;
-      const Tensor& tensor = problem_.tensor(static_cast<int>(i));
-      std::vector<double> expected(static_cast<size_t>(tensor.elements()));
-      std::array<double*, kMaxTensors> targets{};
-      targets[i] = expected.data();
-      operation.reference(problem_, {0, operation.items(problem_, output)}, targets);
-      const Tolerance allowed = operation.tolerance(problem_, output);
-      for (int64_t at = 0; at < tensor.elements(); ++at) {
-        const double want = expected[static_cast<size_t>(at)];
-        const double got = element(tensor, at);
-        if (want == got) continue;  // infinities
-        ASSERT_LE(std::abs(got - want), allowed.worst * (std::abs(want) + allowed.floor))
-            << output.name << " " << at;
-      }
-    }
-  }
-
- private:
-  Problem problem_;
-  std::vector<std::unique_ptr<test::Buffer<std::byte>>> buffers_;
-};
 
 Problem attention(const std::array<int64_t, kMaxExtents>& extents, DType dtype = DType::kBf16) {
   return make_problem(operation_named("attention"), {.extents = extents}, dtype);
@@ -86,8 +26,7 @@ TEST(MmaFlash, BiasesOfOtherDtypesThatRepeat) {
     problem.tensor(problem.operation->index_of("bias")) = bias;
     SCOPED_TRACE(bias.describe());
     Instance instance(problem);
-    instance.run("mma_flash");
-    instance.expect_right();
+    instance.expect_right(instance.rung("mma_flash"));
   }
 }
 
@@ -99,8 +38,7 @@ TEST(MmaFlash, WindowsWiderThanAnySequence) {
     chosen.attributes[1] = left;
     chosen.attributes[2] = right;
     Instance instance(make_problem(operation_named("attention"), chosen, DType::kBf16));
-    instance.run("mma_flash");
-    instance.expect_right();
+    instance.expect_right(instance.rung("mma_flash"));
   }
 }
 
@@ -110,8 +48,7 @@ TEST(MmaFlash, ScalesThatTurnScoresRound) {
     Case chosen{.extents = {1, 2, 40, 80, 128}};
     chosen.attributes[3] = scale;
     Instance instance(make_problem(operation_named("attention"), chosen, DType::kBf16));
-    instance.run("mma_flash");
-    instance.expect_right();
+    instance.expect_right(instance.rung("mma_flash"));
   }
 }
 
@@ -123,14 +60,7 @@ TEST(MmaFlash, ABadSequenceIsToldAndNothingIsWrittenForIt) {
   std::ranges::copy(std::array<int32_t, 4>{0, 20, 71, 70}, starts);
   auto* const queries = instance["cu_seqlens_q"].as<int32_t>();
   std::ranges::copy(std::array<int32_t, 4>{0, 20, 40, 60}, queries);
-  std::string told;
-  try {
-    instance.run("mma_flash");
-    if (const std::optional<std::string> text = take_device_error()) told = *text;
-  } catch (const InvalidArgument& error) {  // in the emulator by the call itself
-    told = error.what();
-  }
-  EXPECT_THAT(told, HasSubstr("'cu_seqlens_k'"));
+  EXPECT_THAT(instance.told(instance.rung("mma_flash")), HasSubstr("'cu_seqlens_k'"));
   const Tensor& lse = instance["lse"];  // [heads, queries]
   for (int64_t row = 0; row < 60; ++row) {
     EXPECT_EQ(std::isnan(element(lse, row)), row >= 20) << row;
@@ -163,7 +93,7 @@ TEST(MergeAttnStates, HalvesOfTheKeysMakeTheWhole) {
       merged[is_first ? "lse_a" : "lse_b"] = part["lse"];
     }
     for (const std::string_view rung : {"merge_naive", "merge_vector"}) {
-      merged.run(rung);
+      merged.run(merged.rung(rung));
       const double bound = dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 2e-3 : 1.6e-2;
       for (int64_t i = 0; i < whole["out"].elements(); ++i) {
         ASSERT_NEAR(element(merged["out"], i), element(whole["out"], i), bound) << rung << " " << i;

@@ -8,9 +8,7 @@
 #include <limits>
 
 #include "kernels/attention/operations.hpp"
-#include "tests/run.hpp"
-#include "warpsmith/device_error.hpp"
-#include "warpsmith/runtime.hpp"
+#include "tests/kernels/attention_instance.hpp"
 
 namespace ws::attention {
 namespace {
@@ -125,120 +123,6 @@ TEST(AttentionVarlen, CallsThatAreRefused) {
   }
 }
 
-// ---- Calls with memory --------------------------------------------------------------------------
-
-// Inputs random, outputs NaN, and NaN around those.
-class Instance {
- public:
-  explicit Instance(const Problem& problem) : problem_(AnyCall(problem).problem()) {
-    const auto& parameters = problem_.operation->parameters;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      Tensor& tensor = problem_.tensors[i];
-      if (!tensor.exists()) continue;
-      int64_t last = 0;
-      for (int d = 0; d < tensor.rank; ++d) last += (tensor.extent(d) - 1) * tensor.stride(d);
-      const size_t bytes = static_cast<size_t>(last + 1) * size_of(tensor.dtype) + 2 * kAround;
-      buffers_.push_back(std::make_unique<test::Buffer<uint8_t>>(bytes));
-      tensor.data = buffers_.back()->data() + kAround;
-      if (parameters[i].is_written()) {
-        outputs_.push_back({static_cast<int>(i), buffers_.back().get()});
-      } else {
-        problem_.operation->fill(problem_, static_cast<int>(i), 5);
-      }
-    }
-  }
-
-  Problem& problem() { return problem_; }
-  Tensor& operator[](std::string_view name) { return problem_[name]; }
-  AnyCall call() const { return AnyCall(problem_); }
-
-  // Calls f(rung) for each rung that takes the call, and says how many there were.
-  template <class F>
-  int for_each_rung(F&& f) {
-    int takers = 0;
-    for (const Rung* rung : family_of(*problem_.operation).rungs) {
-      if (!takes(*rung, call(), runtime::capability())) continue;
-      SCOPED_TRACE(concatenate(problem_.operation->name, "/", rung->name));
-      ++takers;
-      f(*rung);
-    }
-    return takers;
-  }
-
-  void run(const Rung& rung) {
-    for (auto& [index, buffer] : outputs_) std::ranges::fill(*buffer, uint8_t{0xFF});  // NaN
-    const Workspace workspace = workspace_of(rung, call());
-    test::Buffer<uint8_t> scratch(workspace.bytes + 256);
-    const auto at = reinterpret_cast<uintptr_t>(scratch.data());
-    ws::run(rung, call(), {.workspace = scratch.data() + (256 - at % 256) % 256});
-    runtime::synchronize_device();
-    expect_margins();
-  }
-  // Also where a call says no more than that something was wrong.
-  std::string told(const Rung& rung) {
-    try {
-      run(rung);
-      return take_device_error().value_or("nothing told");
-    } catch (const std::exception& error) {  // in the emulator by the call itself
-      expect_margins();
-      take_device_error();
-      return error.what();
-    }
-  }
-
-  void expect_right() {
-    const int takers = for_each_rung([&](const Rung& rung) {
-      run(rung);
-      for (const auto& [index, buffer] : outputs_) {
-        const std::vector<double> expected = this->expected(index);
-        for (size_t i = 0; i < expected.size(); ++i) expect_near(index, i, expected[i]);
-      }
-    });
-    EXPECT_GE(takers, 1);
-  }
-
-  std::vector<double> expected(int index) const {
-    const Parameter& output = problem_.operation->parameters[static_cast<size_t>(index)];
-    std::vector<double> values(static_cast<size_t>(problem_.tensor(index).elements()));
-    std::array<double*, kMaxTensors> targets{};
-    targets[static_cast<size_t>(index)] = values.data();
-    problem_.operation->reference(problem_, {0, problem_.operation->items(problem_, output)},
-                                  targets);
-    return values;
-  }
-  void expect_near(int index, size_t i, double want) const {
-    const Tolerance allowed = problem_.operation->tolerance(
-        problem_, problem_.operation->parameters[static_cast<size_t>(index)]);
-    const double got = element(problem_.tensor(index), static_cast<int64_t>(i));
-    if (std::isinf(want)) {
-      EXPECT_EQ(got, want) << "element " << i;
-    } else {
-      EXPECT_LE(std::abs(got - want), allowed.worst * (std::abs(want) + allowed.floor))
-          << "element " << i;
-    }
-  }
-
- private:
-  static constexpr size_t kAround = 256;
-
-  void expect_margins() const {
-    for (const auto& [index, buffer] : outputs_) {
-      for (size_t i = 0; i < kAround; ++i) {
-        ASSERT_EQ((*buffer)[i], 0xFF) << i;
-        ASSERT_EQ((*buffer)[buffer->size() - 1 - i], 0xFF) << i;
-      }
-    }
-  }
-
-  struct Output {
-    int index;
-    test::Buffer<uint8_t>* buffer;
-  };
-  Problem problem_;
-  std::vector<std::unique_ptr<test::Buffer<uint8_t>>> buffers_;
-  std::vector<Output> outputs_;
-};
-
 // ---- What the device finds ----------------------------------------------------------------------
 
 // One number that is wrong; of the three sequences those that stay right, and those of which
@@ -275,7 +159,7 @@ void expect_wrong_numbers(Instance& instance, const std::vector<WrongNumber>& al
       for (const int sequence : wrong.right) {
         for (size_t i = 0; i < of_sequence; ++i) {
           const size_t at = static_cast<size_t>(sequence) * of_sequence + i;
-          instance.expect_near(kOut, at, expected[at]);
+          instance.expect_near(rung, kOut, at, expected[at]);
         }
       }
       for (const int sequence : wrong.unwritten) {
@@ -466,7 +350,8 @@ TEST(Attention, WhatIsNotSeenDoesNotCount) {
           if (row == 5 || row >= 20) {
             ASSERT_TRUE(std::isnan(got)) << "row " << row;
           } else {
-            instance.expect_near(6, static_cast<size_t>(at), expected[static_cast<size_t>(at)]);
+            instance.expect_near(rung, 6, static_cast<size_t>(at),
+                                 expected[static_cast<size_t>(at)]);
           }
         }
       }
