@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/kernels/attention_instance.hpp"
+#include "tests/run.hpp"
 
 namespace ws::attention {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "kernels/attention/operations.hpp"
 #include "tests/kernels/attention_instance.hpp"
+#include "tests/run.hpp"
 
 namespace ws::attention {
 namespace {
