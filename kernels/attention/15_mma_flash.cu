@@ -5,27 +5,27 @@
 namespace ws::attention {
 namespace {
 
-// Not measured yet; chosen by what registers hold without spilling. Two blocks of a multiprocessor
-// are two warps for each tensor core: one multiplies while the other weighs. 32 queries a warp
-// halve what is read of shared memory for each product, which 16 would wait for (mma.sync at its
-// fastest takes 160 bytes a clock for 16 rows, shared memory gives 128). At most 96 KB: fits every
-// GPU. To be measured beside them: {64, 4, 1, 64, 4, true}, {128, 8, 1, 64, 1, true}.
-struct Flash64 {
-  using Plain = FlashPolicy<FlashShape{
+// H200 2026-11-22: the fastest of 3 shapes at 64, of 9 at 128 (64 keys spill 64 bytes, and are 7 %
+// faster than 32, which do not), of 4 at 256. 32 queries a warp halve what is read of shared memory
+// for each product, which 16 would wait for (mma.sync at its fastest takes 160 bytes a clock for 16
+// rows, shared memory gives 128).
+struct Shapes64 {
+  using Plain = MmaFlashPolicy<MmaFlashShape{
       .dim = 64, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .holds_query = true}>;
-  using Every = FlashPolicy<FlashShape{
+  using Every = MmaFlashPolicy<MmaFlashShape{
       .dim = 64, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .holds_query = true}>;
 };
-struct Flash128 {
-  using Plain = FlashPolicy<FlashShape{
-      .dim = 128, .warps = 4, .row_blocks = 2, .keys = 32, .blocks = 2, .holds_query = false}>;
-  using Every = FlashPolicy<FlashShape{
+struct Shapes128 {
+  using Plain = MmaFlashPolicy<MmaFlashShape{
+      .dim = 128, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .holds_query = false}>;
+  using Every = MmaFlashPolicy<MmaFlashShape{
       .dim = 128, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .holds_query = false}>;
 };
-struct Flash256 {
-  using Plain = FlashPolicy<FlashShape{
+struct Shapes256 {
+  using Plain = MmaFlashPolicy<MmaFlashShape{
+      .dim = 256, .warps = 8, .row_blocks = 1, .keys = 64, .blocks = 1, .holds_query = false}>;
+  using Every = MmaFlashPolicy<MmaFlashShape{
       .dim = 256, .warps = 4, .row_blocks = 1, .keys = 32, .blocks = 2, .holds_query = false}>;
-  using Every = Plain;
 };
 
 // Windows as kernels take them.
@@ -57,8 +57,8 @@ bool takes(const AnyCall& call, Why& why) {
   const int64_t keys = std::max(every.keys, every.total_keys);
   const int64_t batches = every.paged ? every.total_pages : every.batch;
   return why.unless(
-             call.head_dim <= Flash256::Plain::kDim && call.value_dim <= Flash256::Plain::kDim,
-             "takes D and Dv up to ", Flash256::Plain::kDim) &&
+             call.head_dim <= Shapes256::Plain::kDim && call.value_dim <= Shapes256::Plain::kDim,
+             "takes D and Dv up to ", Shapes256::Plain::kDim) &&
          why.unless(queries < Seen::kMost && keys < Seen::kMost, "takes up to 2^29 rows") &&
          why.unless(is_aligned(call.q, call.batch, call.heads, queries, call.head_dim),
                     "needs rows of q that begin at multiples of 16 bytes") &&
@@ -72,12 +72,17 @@ template <class T, class Policies>
 void run_policy(const VarlenCall& call, const Sequences& sequences, Stream stream) {
   const bool aligned = is_aligned(call.out, call.batch, call.heads,
                                   std::max(call.queries, call.total_queries), call.value_dim);
-  const bool plain = call.scale > 0 && call.softcap == 0 && !call.bias.exists &&
-                     !call.slopes.exists && !call.paged;
-  if (plain) {
-    MmaFlashKernel<T, typename Policies::Plain, true>::run(call, sequences, aligned, stream);
+  using Plain = MmaFlashKernel<T, typename Policies::Plain, true>;
+  using Every = MmaFlashKernel<T, typename Policies::Every, false>;
+  const bool is_plain = call.scale > 0 && call.softcap == 0 && !call.bias.exists &&
+                        !call.slopes.exists && !call.paged;
+  // Every GPU has the 96 KB of shared memory that are asked for up to D = 128; at 256 it is 192.
+  const bool fits =
+      sizeof(typename Plain::SharedStorage) <= static_cast<size_t>(device_facts().shared_bytes);
+  if (is_plain && fits) {
+    Plain::run(call, sequences, aligned, stream);
   } else {
-    MmaFlashKernel<T, typename Policies::Every, false>::run(call, sequences, aligned, stream);
+    Every::run(call, sequences, aligned, stream);
   }
 }
 
@@ -87,12 +92,12 @@ void run_any(const AnyCall& call, const Context& context) {
   const VarlenCall narrow = narrowed(every_call(call));
   const int64_t dim = std::max(call.head_dim, call.value_dim);
   with_type<kHalves>(call.dtype, [&]<class T>() {
-    if (dim <= Flash64::Plain::kDim) {
-      run_policy<T, Flash64>(narrow, sequences, context.stream);
-    } else if (dim <= Flash128::Plain::kDim) {
-      run_policy<T, Flash128>(narrow, sequences, context.stream);
+    if (dim <= Shapes64::Plain::kDim) {
+      run_policy<T, Shapes64>(narrow, sequences, context.stream);
+    } else if (dim <= Shapes128::Plain::kDim) {
+      run_policy<T, Shapes128>(narrow, sequences, context.stream);
     } else {
-      run_policy<T, Flash256>(narrow, sequences, context.stream);
+      run_policy<T, Shapes256>(narrow, sequences, context.stream);
     }
   });
 }
@@ -111,6 +116,7 @@ constinit const Rung kMmaFlash = rung_of<MmaFlash, kHalves, Attention, Attention
     .name = "mma_flash",
     .from = "any",
     .idea = "scores stay in the registers of tensor cores; keys and values a tile ahead",
+    .may_spill = true,
 });
 
 }  // namespace ws::attention

@@ -18,7 +18,7 @@
 namespace ws::attention {
 
 // What can be chosen.
-struct FlashShape {
+struct MmaFlashShape {
   int dim;           // D and Dv up to this, a multiple of 16
   int warps;         // of a block
   int row_blocks;    // of 16 queries, of a warp
@@ -27,8 +27,8 @@ struct FlashShape {
   bool holds_query;  // in registers, from the first tile on; else it is read again with each
 };
 
-template <FlashShape kShape>
-struct FlashPolicy {
+template <MmaFlashShape kShape>
+struct MmaFlashPolicy {
   static constexpr int kDim = kShape.dim;
   static constexpr int kThreads = kShape.warps * kWarpSize;
   static constexpr int kMinBlocks = kShape.blocks;

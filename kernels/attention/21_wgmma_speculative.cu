@@ -1,6 +1,5 @@
-// Idea: the maximum is guessed. Weights are raised by that of the keys before, and a look at their
-// sum
-//   tells whether they are too large; then, which is rare, the scores are multiplied once more.
+// Idea: the maximum is guessed. Weights are raised by that of the keys before, and their sum tells
+//   whether they are too large; then, which is rare, the scores are multiplied once more.
 // From wgmma_lazy: finding the maximum (an instruction a score and four shuffles, all before the
 //   first exponential) is gone from blocks that all queries see whole.
 // Traffic: wgmma_roles'.
@@ -16,15 +15,18 @@ struct WgmmaSpeculative {
   static constexpr int kNoTurns = kEveryIdea - kTakesTurns;
 
   template <class F>
-  static void with(int64_t dim, F&& f) {
-    if (dim <= 64) {
-      f.template operator()<Flash64<kEveryIdea>>();
-    } else if (dim <= 128) {
-      f.template operator()<Flash128<kNoTurns>>();
-    } else if (dim <= 192) {
-      f.template operator()<Flash192<kNoTurns>>();
-    } else {
+  static void with(const Call& call, F&& f) {
+    const int64_t columns = columns_of(call);
+    if (columns > 192) {
       f.template operator()<Flash256<kNoTurns>>();
+    } else if (columns > 128) {
+      f.template operator()<Flash192<kNoTurns>>();
+    } else if (columns > 64) {
+      f.template operator()<Flash128<kNoTurns>>();
+    } else if (call.window.right >= 0 && call.keys <= kMostShortKeys) {
+      f.template operator()<FlashShort64<kNoTurns>>();
+    } else {
+      f.template operator()<Flash64<kEveryIdea>>();
     }
   }
 };

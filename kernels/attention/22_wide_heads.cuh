@@ -32,12 +32,12 @@ struct WideShape {
 inline constexpr WideShape kWide320 = {
     .head_dim = 320, .columns = 160, .stages = 12, .in_flight = 4};
 inline constexpr WideShape kWide512 = {
-    .head_dim = 512, .columns = 256, .stages = 6, .in_flight = 3};
+    .head_dim = 512, .columns = 256, .stages = 6, .in_flight = 1};
 inline constexpr WideShape kWide576 = {
-    .head_dim = 576, .columns = 256, .stages = 4, .in_flight = 2};
+    .head_dim = 576, .columns = 256, .stages = 4, .in_flight = 1};
 // 128 queries of 1024 would be all of an SM's shared memory.
 inline constexpr WideShape kWide1024 = {
-    .head_dim = 1024, .columns = 256, .stages = 5, .in_flight = 3, .groups = 1, .blocks = 4};
+    .head_dim = 1024, .columns = 256, .stages = 5, .in_flight = 1, .groups = 1, .blocks = 4};
 
 // A warpgroup's place in the ring: it multiplies slices in order, and gives their stages back when
 // `in_flight` slices have followed.

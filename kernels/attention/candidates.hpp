@@ -11,7 +11,7 @@ struct OnlyFlash {
   static constexpr int64_t kMostDim = Policy::kDim;
   static constexpr const char* kName = "attention/candidate";
   template <class F>
-  static void with(int64_t /*dim*/, F&& f) {
+  static void with(const Call& /*call*/, F&& f) {
     f.template operator()<Policy>();
   }
 };
@@ -36,14 +36,15 @@ constexpr Rung flash_candidate(std::string_view name) {
 
 inline constexpr int kNoTurns = kEveryIdea - kTakesTurns;
 inline constexpr Rung kFlashCandidates[] = {
-    flash_candidate<64, 128, 3, 3, kEveryIdea>("64_128_3_3"),
-    flash_candidate<64, 128, 2, 3, kEveryIdea>("64_128_2_3"),
-    flash_candidate<64, 112, 4, 3, kEveryIdea>("64_112_4_3"),
-    flash_candidate<64, 192, 2, 2, kEveryIdea>("64_192_2_2"),
-    flash_candidate<128, 128, 2, 2, kEveryIdea>("128_128_2_2_turns"),
+    flash_candidate<64, 128, 3, 3, kEveryIdea>("64_128_3_3_turns"),
+    flash_candidate<64, 128, 3, 3, kNoTurns>("64_128_3_3"),
+    flash_candidate<64, 64, 6, 3, kNoTurns>("64_64_6_3"),
+    flash_candidate<128, 64, 4, 3, kNoTurns>("128_64_4_3"),
+    flash_candidate<128, 64, 4, 3, kEveryIdea>("128_64_4_3_turns"),
+    flash_candidate<128, 80, 3, 3, kNoTurns>("128_80_3_3"),
     flash_candidate<128, 128, 2, 2, kNoTurns>("128_128_2_2"),
-    flash_candidate<128, 160, 2, 2, kNoTurns>("128_160_2_2"),
-    flash_candidate<128, 176, 2, 2, kNoTurns>("128_176_2_2"),
+    flash_candidate<192, 64, 3, 2, kNoTurns>("192_64_3_2"),
+    flash_candidate<192, 96, 2, 2, kNoTurns>("192_96_2_2"),
     flash_candidate<256, 64, 2, 2, kNoTurns>("256_64_2_2"),
     flash_candidate<256, 80, 2, 2, kNoTurns>("256_80_2_2"),
 };

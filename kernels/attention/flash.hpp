@@ -38,7 +38,10 @@ bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
          can_be_copied("out", call.out, queries, call.heads, batches, call.dtype, why);
 }
 
-// Rule: kMostDim, kName, and with(dim, f), which calls f.template operator()<Policy>().
+// The columns that a policy must have.
+constexpr int64_t columns_of(const Call& call) { return std::max(call.head_dim, call.value_dim); }
+
+// Rule: kMostDim, kName, and with(call, f), which calls f.template operator()<Policy>().
 template <class Rule>
 struct Flash {
   template <class AnyCall>
@@ -51,7 +54,7 @@ struct Flash {
   template <class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
-      Rule::with(std::max(call.head_dim, call.value_dim),
+      Rule::with(call,
                  [&]<class Policy>() { FlashKernel<T, Policy>::run(call, Rule::kName, context); });
     });
   }
@@ -62,9 +65,9 @@ template <int kIdeas>
 struct FlashRule {
   static constexpr int64_t kMostDim = 128;
   template <class F>
-  static void with(int64_t dim, F&& f) {
-    dim <= 64 ? f.template operator()<Flash64<kIdeas>>()
-              : f.template operator()<Flash128<kIdeas>>();
+  static void with(const Call& call, F&& f) {
+    columns_of(call) <= 64 ? f.template operator()<Flash64<kIdeas>>()
+                           : f.template operator()<Flash128<kIdeas>>();
   }
 };
 

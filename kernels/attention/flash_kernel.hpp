@@ -68,26 +68,31 @@ struct FlashKernel : Policy {
   __device__ __forceinline__ static int least(int a, int b) { return a < b ? a : b; }
   __device__ __forceinline__ static int most(int a, int b) { return a > b ? a : b; }
 
-  // The blocks of keys that some query of a tile sees, and which of them all queries see whole.
+  // The blocks of keys that some of a tile's queries see, and which of them all of these see whole.
   struct Blocks {
     int first, last;              // exclusive
     int whole_first, whole_last;  // exclusive
   };
-  __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile) {
-    const int over = tile.first + tile.keys - tile.queries;  // of the first query
-    int end = tile.keys;                                     // of what some query sees
-    int each = tile.keys;                                    // of what each sees
+  // Of `rows` queries from `first_row` on.
+  __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile,
+                                                     int first_row, int rows) {
+    const int over = first_row + tile.keys - tile.queries;  // of the first query
+    int end = tile.keys;                                    // of what some query sees
+    int each = tile.keys;                                   // of what each sees
     if (g.right >= 0) {
-      const int rows = least(g.tiles.rows, tile.queries - tile.first);
-      end = least(end, over + rows + g.right);
+      end = least(end, over + least(rows, tile.queries - first_row) + g.right);
       each = least(each, over + 1 + g.right);
     }
     Blocks blocks{0, divide_up(most(end, 0), kKeys), 0, most(each, 0) / kKeys};
     if (g.left >= 0) {
       blocks.first = most(over - g.left, 0) / kKeys;
-      blocks.whole_first = divide_up(most(over + g.tiles.rows - 1 - g.left, 0), kKeys);
+      blocks.whole_first = divide_up(most(over + rows - 1 - g.left, 0), kKeys);
     }
     return blocks;
+  }
+  // Of all the tile's queries: what is copied.
+  __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile) {
+    return blocks_of(g, tile, tile.first, g.tiles.rows);
   }
 
   // What of a tile a warpgroup has: 64 queries from `first` on of a head.
@@ -300,15 +305,44 @@ struct FlashKernel : Policy {
       return warp_index() % 4 * 16 + lane_anew() / 4;
     }
 
+    // The tile's blocks that this warpgroup sees; others of the tile see more. False: there are
+    // none at all.
+    __device__ __forceinline__ bool attend(const FlashTile& tile, float (&gathered)[kDim / 2],
+                                           OnlineSoftmax& softmax) {
+      const Blocks all = blocks_of(g, tile);
+      if (all.first >= all.last) return false;
+      const int first_row = share_of(g, tile, index).first;
+      Blocks mine = blocks_of(g, tile, first_row, 64);
+      if (first_row >= tile.queries || mine.first >= mine.last) mine.first = mine.last = all.first;
+      pass_by(all.last - mine.last);
+      shared.q_ring.wait({index, q_parity});
+      q_parity ^= 1;
+      if (mine.first < mine.last) {
+        const int over = first_row + row_of_thread() + tile.keys - tile.queries;
+        attend(mine, over, tile.keys, gathered, softmax);
+      } else {
+        release_q();
+      }
+      if (g.left >= 0) pass_by(mine.first - all.first);
+      return true;
+    }
+    __device__ __forceinline__ void pass_by(int blocks) {
+      for (; blocks > 0; --blocks) {
+        take_turn(index);
+        pass_turn(index);
+        shared.k_ring.wait(at_k);
+        release_k();
+        shared.v_ring.wait(at_v);
+        release_v();
+      }
+    }
+
     __device__ __forceinline__ void attend(const Blocks& blocks, int over, int keys,
                                            float (&gathered)[kDim / 2], OnlineSoftmax& softmax) {
       float scores[kKeys / 2];
       uint32_t weights[kKeys / 4];
       float rescale[2];
-#pragma unroll
-      for (float& sum : gathered) sum = 0;
       int block = blocks.last - 1;
-      shared.q_ring.wait({index, q_parity});
       shared.k_ring.wait(at_k);
       take_turn(index);
       multiply_qk(scores);
@@ -361,7 +395,6 @@ struct FlashKernel : Policy {
       multiply_pv(gathered, weights);
       ptx::wgmma_wait_group<0>(gathered);
       release_v();
-      q_parity ^= 1;
       softmax.finish();
     }
 
@@ -408,16 +441,10 @@ struct FlashKernel : Policy {
     for_each_tile<false>(shared, [&](const FlashTile& tile) {
       if (lane_index() == 0) shared.kept[warp] = tile;  // and not in registers
       ptx::syncwarp();
-      const Blocks blocks = blocks_of(g, tile);
-      const bool sees = blocks.first < blocks.last;
       float gathered[kDim / 2] = {};
       OnlineSoftmax softmax{.scale_log2 = g.scale_log2};
-      if (sees) {
-        const int over = share_of(g, tile, consumer.index).first + consumer.row_of_thread() +
-                         tile.keys - tile.queries;
-        consumer.attend(blocks, over, tile.keys, gathered, softmax);
-      }
-      consumer.store(shared.kept[warp], gathered, softmax, store, sees);
+      const bool copied = consumer.attend(tile, gathered, softmax);
+      consumer.store(shared.kept[warp], gathered, softmax, store, copied);
     });
     if (consumer.index == 0) take_turn(0);  // nobody leaves a turn behind
     store.finish();

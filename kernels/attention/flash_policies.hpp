@@ -26,15 +26,22 @@ struct FlashPolicy {
   static constexpr bool has(FlashIdea idea) { return (kIdeas_ & idea) != 0; }
 };
 
-// H200 2026-11-22: of 3 warpgroups with 96, 112, 128 or 144 keys and of 2 with 128 or 192 the
-// fastest at 64; of 96, 112, 128, 144, 160 and 176 keys at 128; of 64 and 80 at 256. Turns are
-// worth 6 % at 64 and cost 1 % at 128.
+// H200 2026-11-22, of these beside them: at 64 with 3 warpgroups 80, 96, 112, 128 and 144 keys,
+// with 2 or 4 warpgroups 64, 128 and 192; at 128 with 3 warpgroups 48, 64, 72 and 80, with 2 from
+// 64 to 176; at 192 64, 80, 96 and 112; at 256 48, 64 and 80. A third warpgroup is worth more than
+// larger tiles: at 128 3 % of full, 8 % of causal problems. Turns are worth 1 to 6 % at 64, and
+// cost 1 % elsewhere.
 template <int kIdeas>
 using Flash64 = FlashPolicy<64, 128, 3, 3, kIdeas>;
+// Half of the tiles of a short causal problem lie on its diagonal: smaller ones are worth 10 % for
+// 512 keys, 4 % for 1024, nothing from 2048 on.
 template <int kIdeas>
-using Flash128 = FlashPolicy<128, 128, 2, 2, kIdeas>;
+using FlashShort64 = FlashPolicy<64, 64, 6, 3, kIdeas>;
+inline constexpr int kMostShortKeys = 1024;
 template <int kIdeas>
-using Flash192 = FlashPolicy<192, 96, 2, 2, kIdeas>;
+using Flash128 = FlashPolicy<128, 64, 4, 3, kIdeas>;
+template <int kIdeas>
+using Flash192 = FlashPolicy<192, 64, 3, 2, kIdeas>;
 template <int kIdeas>
 using Flash256 = FlashPolicy<256, 64, 2, 2, kIdeas>;
 
