@@ -211,21 +211,24 @@ struct Tile {
         clip((static_cast<int64_t>(map.extents[0]) * map.element_bytes + edge - 1) / edge * edge);
     for (size_t row = 0; row < rows; ++row) {
       bool inside = true;
-      std::byte* global = map.base + int64_t{at[0]} * map.element_bytes;
+      // Addresses wrap around, as the copy engine's do.
+      auto global = reinterpret_cast<uintptr_t>(map.base) +
+                    static_cast<uintptr_t>(int64_t{at[0]} * map.element_bytes);
       size_t rest = row;
       for (size_t d = 1; d < map.rank; ++d) {
         const int64_t coordinate = at[d] + static_cast<int64_t>(rest % map.box[d]);
         rest /= map.box[d];
         inside = inside && coordinate >= 0 && coordinate < map.extents[d];
-        global += coordinate * map.strides[d - 1];
+        global += static_cast<uintptr_t>(coordinate) * static_cast<uintptr_t>(map.strides[d - 1]);
       }
       for (size_t chunk = 0; chunk < row_bytes; chunk += 16) {
         const size_t place = swizzled(base + row * row_bytes + chunk) - base;
         const size_t from = inside ? std::clamp(first, chunk, chunk + 16) : chunk + 16;
         const size_t to = inside ? std::clamp(last, from, chunk + 16) : chunk + 16;
         const auto piece = [&](size_t begin, size_t end, bool exists) {
-          if (begin < end)
-            visit(place + begin - chunk, exists ? global + begin : nullptr, end - begin);
+          if (begin >= end) return;
+          auto* const found = exists ? reinterpret_cast<std::byte*>(global + begin) : nullptr;
+          visit(place + begin - chunk, found, end - begin);
         };
         piece(chunk, from, false);
         piece(from, to, inside);
@@ -263,6 +266,13 @@ Tile tile_of(const void* map, std::span<const int> coordinates, const char* oper
   return tile;
 }
 
+// A tile that is to be loaded. An H200 wants memory at the map's base, wherever the box lies.
+Tile tile_to_load(const void* map, std::span<const int> coordinates, const char* operation) {
+  const Tile tile = tile_of(map, coordinates, operation);
+  check_global(tile.map.base, tile.map.element_bytes, 1, false, operation);
+  return tile;
+}
+
 // A tile to the shared memory of one block.
 void load_tile(const Tile& tile, void* shared, void* barrier, const char* operation) {
   const size_t bytes = tile_bytes(tile.map);
@@ -289,7 +299,7 @@ void load_tile(const Tile& tile, void* shared, void* barrier, const char* operat
 
 void tensor_load(void* shared, const void* map, void* barrier, std::span<const int> coordinates) {
   constexpr const char* kOperation = "cp.async.bulk.tensor.shared.global";
-  const Tile tile = tile_of(map, coordinates, kOperation);
+  const Tile tile = tile_to_load(map, coordinates, kOperation);
   require_own(shared, kOperation);
   require_own(barrier, kOperation);
   const Stream stream = mbarrier_stream(barrier, kOperation);
@@ -301,7 +311,7 @@ void tensor_load(void* shared, const void* map, void* barrier, std::span<const i
 void tensor_load_multicast(void* shared, const void* map, void* barrier,
                            std::span<const int> coordinates, uint16_t mask) {
   constexpr const char* kOperation = "cp.async.bulk.tensor.shared.global.multicast";
-  const Tile tile = tile_of(map, coordinates, kOperation);
+  const Tile tile = tile_to_load(map, coordinates, kOperation);
   require_own(shared, kOperation);
   require_own(barrier, kOperation);
   const Stream stream = mbarrier_stream(barrier, kOperation);

@@ -165,9 +165,10 @@ struct FlashKernel : Policy {
                                                    Position& at_v, uint32_t& q_parity) {
     const Blocks blocks = blocks_of(g, tile);
     if (blocks.first >= blocks.last) return;
+    const bool packed = g.tiles.sequences.packed;
     const auto copy_k = [&](int block) {
       ptx::Mbarrier& full = shared.k_ring.acquire(at_k, KTile::kBytes);
-      KTile::load(shared.k.pointer(at_k.stage * KTile::kElements), g.k, full, tile.kv,
+      KTile::load(shared.k.pointer(at_k.stage * KTile::kElements), g.k, full, packed, tile.kv,
                   block * kKeys);
       at_k.advance();
     };
@@ -175,21 +176,21 @@ struct FlashKernel : Policy {
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       const Share share = share_of(g, tile, consumer);
-      QTile::prefetch(g.q, {tile.q.row, share.head, tile.q.last}, share.first);
+      QTile::prefetch(g.q, packed, {tile.q.row, share.head, tile.q.last}, share.first);
     }
     copy_k(blocks.last - 1);
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       ptx::Mbarrier& full = shared.q_ring.acquire({consumer, q_parity}, QTile::kBytes);
       const Share share = share_of(g, tile, consumer);
-      QTile::load(shared.q.pointer(consumer * QTile::kElements), g.q, full,
+      QTile::load(shared.q.pointer(consumer * QTile::kElements), g.q, full, packed,
                   {tile.q.row, share.head, tile.q.last}, share.first);
     }
     q_parity ^= 1;
     for (int block = blocks.last - 1; block >= blocks.first; --block) {
       if (block > blocks.first) copy_k(block - 1);
       ptx::Mbarrier& full = shared.v_ring.acquire(at_v, VTile::kBytes);
-      VTile::load(shared.v.pointer(at_v.stage * VTile::kElements), g.v, full, tile.kv,
+      VTile::load(shared.v.pointer(at_v.stage * VTile::kElements), g.v, full, packed, tile.kv,
                   block * kKeys);
       at_v.advance();
     }
@@ -410,7 +411,8 @@ struct FlashKernel : Policy {
       if (!kOwnOutput)
         ptx::barrier_sync(4 + index, 128);  // all warps have multiplied their queries
       const Share share = share_of(g, tile, index);
-      const int row = tile.q.row + share.first + warp_index() % 4 * 16;
+      const int origin = g.tiles.sequences.packed ? static_cast<int>(g.tiles.sequences.queries) : 0;
+      const int row = origin + tile.q.row + share.first + warp_index() % 4 * 16;
 #pragma unroll
       for (int column = 0; column < kDim; column += 64) {
         store.stage_and(gathered + column / 2, [&](const T* staged) {
@@ -491,10 +493,13 @@ struct FlashKernel : Policy {
     const int64_t keys = list.sequences.keys;
     launch<FlashKernel>(
         {.blocks = blocks, .threads = kThreads}, context.stream,
-        {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch, packed, 64),
-         .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch, packed, kKeys),
-         .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch, packed, kKeys),
-         .out = head_map<T>(call.out, call.value_dim, queries, call.heads, call.batch, packed, 16),
+        {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch, packed, 64, true),
+         .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch, packed, kKeys,
+                          true),
+         .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch, packed, kKeys,
+                          true),
+         .out = head_map<T>(call.out, call.value_dim, queries, call.heads, call.batch, packed, 16,
+                            false),
          .lse = call.lse.template as<float>(),
          .lse_batch = call.lse.batch,
          .lse_head = call.lse.head,

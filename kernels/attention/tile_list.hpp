@@ -132,15 +132,13 @@ struct TileList {
         const int first_query = warp::shuffle(static_cast<int>(mine.first_query), source);
         const int first_key = warp::shuffle(static_cast<int>(mine.first_key), source);
         const Place place = place_of(index - before - start, divide_up(queries, rows), keys);
-        return {
-            .q = {static_cast<int>(sequences.queries) - queries, place.unit * heads_a_tile,
-                  first_query + queries},
-            .kv = {static_cast<int>(sequences.keys) - keys, place.unit / group, first_key + keys},
-            .first = place.tile * rows,
-            .queries = queries,
-            .keys = keys,
-            .lse = first_query,
-            .batch = static_cast<int>(first) + source};
+        return {.q = {-queries, place.unit * heads_a_tile, first_query + queries},
+                .kv = {-keys, place.unit / group, first_key + keys},
+                .first = place.tile * rows,
+                .queries = queries,
+                .keys = keys,
+                .lse = first_query,
+                .batch = static_cast<int>(first) + source};
       }
       before += warp::shuffle(after, kWarpSize - 1);
     }

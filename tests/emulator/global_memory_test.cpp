@@ -132,6 +132,35 @@ Result tensor_of_padded_rows(bool broken) {
 }
 TEST(Bounds, TensorMapOfMoreRows) { expect_planted({Fault::kOutOfRange}, tensor_of_padded_rows); }
 
+// The last rows, by a map that begins with them. Planted: one that begins four rows before the
+// tensor, and a box from its fifth row on: within the tensor, but an H200 wants the base to be
+// memory too.
+Result tensor_from_a_base_before_it(bool broken) {
+  struct Storage {
+    SharedArray<float, 4 * 8, 128> box;
+    ptx::Mbarrier full;
+  };
+  test::Buffer<float> in(filled<float>(32, [](int i) { return i; }));
+  test::Buffer<float> out(32);
+  const ptx::TensorMap map = ptx::make_tensor_map_2d(in.data() - (broken ? 32 : 0), broken ? 8 : 4,
+                                                     8, 8, 4, 8, ptx::Swizzle::kNone);
+  launch_with<Storage>({.threads = 32}, [&](Storage& shared) {
+    if (thread_index() == 0) {
+      ptx::mbarrier_init(shared.full, 1);
+      ptx::fence_mbarrier_init();
+      ptx::mbarrier_arrive_expect_tx(shared.full, 128);
+      ptx::tensor_load_2d(shared.box.pointer(), map, shared.full, 0, broken ? 4 : 0);
+    }
+    ptx::barrier_sync();
+    ptx::mbarrier_wait_parity(shared.full, 0);
+    thread::store(out.data() + thread_index(), float{shared.box[thread_index()]});
+  });
+  return equal(out, [](int i) { return i; });
+}
+TEST(Bounds, TensorMapWithABaseBefore) {
+  expect_planted({Fault::kOutOfRange}, tensor_from_a_base_before_it);
+}
+
 // A histogram by atomics. Planted: values beyond the last bin are counted behind it.
 Result clipped_histogram(bool broken) {
   test::Buffer<uint32_t> bins(10);

@@ -428,5 +428,65 @@ TEST(TensorMap, EncodesOneToFiveDimensions) {
   }
 }
 
+// ---- Five dimensions ----------------------------------------------------------------------------
+
+// Loads the box at (0, y, 0, w, v).
+struct LoadFive {
+  static constexpr int kThreads = 32;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kRows = 8;
+  static constexpr int kColumns = 8;
+  struct Arguments {
+    ptx::TensorMap map;
+    int y, w, v;
+    uint16_t* out;
+  };
+  struct SharedStorage {
+    SharedArray<uint16_t, kRows * kColumns, 128> box;
+    ptx::Mbarrier full;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    if (thread_index() == 0) {
+      ptx::mbarrier_init(shared.full, 1);
+      ptx::fence_mbarrier_init();
+      ptx::mbarrier_arrive_expect_tx(shared.full, kRows * kColumns * 2);
+      ptx::tensor_prefetch_5d(a.map, 0, a.y, 0, a.w, a.v);
+      ptx::tensor_load_5d(shared.box.pointer(), a.map, shared.full, 0, a.y, 0, a.w, a.v);
+    }
+    ptx::syncwarp();
+    ptx::mbarrier_wait_parity(shared.full, 0);
+    for (int i = thread_index(); i < kRows * kColumns; i += kThreads) {
+      thread::store(a.out + i, uint16_t{shared.box[i]});
+    }
+  }
+};
+
+// Rows 5, 6 and 7 of 20, and zeros: by a dimension of rows that ends behind row 7, and one whose
+// coordinate takes the address back by wrapping around.
+TEST(Tensor, AddressesWrapAround) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  constexpr int kRows = 20;
+  constexpr int kColumns = LoadFive::kColumns;
+  constexpr int64_t kRow = kColumns * 2;
+  constexpr int64_t kOrigin = int64_t{1} << 30;
+  test::Buffer<uint16_t> tensor(kRows * kColumns);
+  std::iota(tensor.begin(), tensor.end(), uint16_t{1});
+  const ptx::TensorMap map =
+      ptx::make_tensor_map({.base = tensor.data(),
+                            .rank = 5,
+                            .extents = {kColumns, kOrigin, 1, kOrigin + 1, kRows + 1},
+                            .strides = {0, kRow, kRow, (int64_t{1} << 34) - kRow, kRow},
+                            .box = {kColumns, LoadFive::kRows, 1, 1, 1}});
+  test::Buffer<uint16_t> out(LoadFive::kRows * kColumns);
+  test::run<LoadFive>({.threads = 32}, {map, static_cast<int>(kOrigin) - 3,
+                                        static_cast<int>(kOrigin), 8, out.data()});
+  for (int i = 0; i < LoadFive::kRows * kColumns; ++i) {
+    const bool exists = i < 3 * kColumns;
+    ASSERT_EQ(out[static_cast<size_t>(i)],
+              exists ? tensor[static_cast<size_t>(5 * kColumns + i)] : 0)
+        << i;
+  }
+}
+
 }  // namespace
 }  // namespace ws

@@ -8,9 +8,11 @@
 //
 // A store of a row whose end is not a multiple of 16 bytes goes on to that multiple, seen on an
 // H200 and not documented: tensors to store into have such rows, or nothing behind them that
-// matters.
+// matters. And a load reads the map's base, or asks whether it is there, wherever its box lies: a
+// base that is not in mapped memory is an illegal access, though no box may touch it. A store does
+// not.
 //
-// 2D to 4D are here; further ranks and im2col would be further functions.
+// What is here is what somebody uses; further ranks and im2col would be further functions.
 #pragma once
 
 #include "warpsmith/ptx/bulk.hpp"
@@ -174,6 +176,34 @@ __device__ __forceinline__ void tensor_store_4d(const TensorMap& map, int x, int
       "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::
           "l"(&map),
       "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(shared))
+      : "memory");
+#endif
+}
+
+// The load and the prefetch of a box of a 5D tensor, at (x, y, z, w, v).
+__device__ __forceinline__ void tensor_load_5d(void* shared, const TensorMap& map,
+                                               Mbarrier& barrier, int x, int y, int z, int w,
+                                               int v WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::tensor_load(shared, &map, &barrier, std::array{x, y, z, w, v});
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "r"(shared_address(&barrier))
+      : "memory");
+#endif
+}
+
+__device__ __forceinline__ void tensor_prefetch_5d([[maybe_unused]] const TensorMap& map,
+                                                   [[maybe_unused]] int x, [[maybe_unused]] int y,
+                                                   [[maybe_unused]] int z, [[maybe_unused]] int w,
+                                                   [[maybe_unused]] int v) {
+#ifndef WS_EMULATED
+  asm volatile(
+      "cp.async.bulk.prefetch.tensor.5d.L2.global.tile [%0, {%1, %2, %3, %4, %5}];" ::"l"(&map),
+      "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
       : "memory");
 #endif
 }
