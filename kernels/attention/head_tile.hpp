@@ -120,10 +120,9 @@ struct HeadTile {
 
   // Eight elements of a row from a column on that 8 divides, where ldmatrix finds them.
   __device__ __forceinline__ static const T* chunk(const T* tile, int row, int column) {
-    return tile + column / 64 * kPanelElements +
-           ptx::swizzled_chunk<ptx::Swizzle::k128>(static_cast<uint32_t>(row),
-                                                   static_cast<uint32_t>(column % 64 / 8)) /
-               sizeof(T);
+    const uint32_t byte = ptx::swizzled_chunk<ptx::Swizzle::k128>(
+        static_cast<uint32_t>(row), static_cast<uint32_t>(column % 64 / 8));
+    return tile + column / 64 * kPanelElements + byte / 2;  // T has 16 bits
   }
 
   // As an operand whose K is the columns: A or B of q k^T.

@@ -116,8 +116,8 @@ struct OnlineSoftmax {
   // After the last block: 1 / sum of row 0 or 1, of nothing 0; and the logarithm of its sum.
   __device__ __forceinline__ void finish() {
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      sum[row] = warp::all_reduce<4>(sum[row], [](float a, float b) { return a + b; });
+    for (float& part : sum) {
+      part = warp::all_reduce<4>(part, [](float a, float b) { return a + b; });
     }
   }
   __device__ __forceinline__ float share(int row) const {
