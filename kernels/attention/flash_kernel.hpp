@@ -277,13 +277,14 @@ struct FlashKernel : Policy {
       ptx::wgmma_commit_group();
     }
 
-    // By each warp: one that multiplies again reads the keys when the others have done so.
+    // By each warp: one may multiply keys again when the others have done so, or pass by a block
+    // that the others have passed long ago.
     __device__ __forceinline__ void release_k() {
       if (lane_index() == 0) shared.k_ring.release(at_k.stage);
       at_k.advance();
     }
     __device__ __forceinline__ void release_v() {
-      if (thread_index() % 128 == 0) shared.v_ring.release(at_v.stage);
+      if (lane_index() == 0) shared.v_ring.release(at_v.stage);
       at_v.advance();
     }
 
@@ -463,7 +464,7 @@ struct FlashKernel : Policy {
       ptx::prefetch_tensor_map(g.out);
       shared.q_ring.init(4);
       shared.k_ring.init(4 * kConsumers);
-      shared.v_ring.init(kConsumers);
+      shared.v_ring.init(4 * kConsumers);
       shared.tile_ring.init(4 * kConsumers + 1);
       ptx::fence_mbarrier_init();
     }
