@@ -364,14 +364,14 @@ TEST(Attention, WhatIsNotSeenDoesNotCount) {
 // Keys that a query likes ever better, whichever end a rung begins at, in steps of all sizes: the
 // maximum grows a little, by more than f16 has weights for, and by more than f32 has.
 TEST(Attention, MaximaThatGrow) {
-  constexpr int64_t kKeys = 420;
+  constexpr int64_t kKeys = 280;
   for (const int64_t dim : {64, 128, 256}) {
     SCOPED_TRACE(dim);
-    Instance instance(problem_of(dense(), {1, 1, 40, kKeys, dim}, DType::kBf16));
+    Instance instance(problem_of(dense(), {1, 1, 35, kKeys, dim}, DType::kBf16));
     for (const bool backwards : {false, true}) {
-      for (const float size : {0.5F, 6.0F, 60.0F}) {
-        for (int step = 0; step < 7; ++step) {
-          const int64_t key = step * 60 + 7;
+      for (const float size : {1.0F, 60.0F}) {
+        for (int step = 0; step < 5; ++step) {
+          const int64_t key = step * 55 + 7;
           for (int64_t d = 0; d < dim; ++d) {
             const double liked = element(instance["q"], step % 3 * 17 * dim + d);
             set_element(instance["k"], (backwards ? kKeys - 1 - key : key) * dim + d,
