@@ -1,8 +1,8 @@
-// Idea: wgmma. A warp copies queries, keys and values (TMA); a warpgroup has 64 queries, whose
-// scores,
-//   weights and sums never leave its registers: the accumulator's layout is that of the A operand.
+// Idea: wgmma. A warp copies queries, keys and values (TMA); a warpgroup has 64 queries, of which
+//   scores, weights and sums stay in its registers: accumulators lie as the A operand does.
 // From mma_flash: the tensor cores read keys and values where the copies landed; no thread moves
-// them. Traffic: a block of 192 (D = 64) or 128 queries reads all keys and values once, from L2.
+//   them.
+// Traffic: a block of 192 queries reads all keys and values that they see once, from L2.
 // Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 128, no bias or softcap.
 #include "kernels/attention/flash.hpp"
 

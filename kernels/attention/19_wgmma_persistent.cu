@@ -1,6 +1,5 @@
-// Idea: a block an SM, which draws tiles from a counter, the longest first, each when the last
-// one's
-//   copies are issued: start, first copies and stores of a tile lie under the products of another.
+// Idea: a block an SM, which draws tiles from a counter, the longest first, each when the copies of
+//   the last are issued: start, first copies and stores of a tile lie under products of another.
 // From wgmma_turns: of causal tiles none is begun last that takes long.
 // Traffic: wgmma_roles'; the heads of a section are read by several blocks at a time, from L2.
 // Limits: wgmma_roles'; four bytes of workspace.

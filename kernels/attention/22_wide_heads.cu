@@ -21,26 +21,27 @@ template <class T, WideShape kShape>
 void run_wide(const Call& call, Stream stream) {
   using Kernel = WideHeadsKernel<T, kShape>;
   const int64_t tiles = divide_up(call.queries, Kernel::kQueries);
-  launch<Kernel>(
-      {.blocks = Kernel::kCluster * tiles * call.heads * call.batch,
-       .threads = Kernel::kThreads,
-       .cluster = Kernel::kCluster},
-      stream,
-      {.q = heads_map<T>(call, call.q, call.heads, call.queries, call.head_dim, Kernel::kQueries),
-       .k = heads_map<T>(call, call.k, call.kv_heads, call.keys, call.head_dim, kBlockKeys),
-       .v =
-           heads_map<T>(call, call.v, call.kv_heads, call.keys, call.value_dim, Kernel::kSliceKeys),
-       .out = call.out,
-       .lse = call.lse,
-       .queries = static_cast<int>(call.queries),
-       .keys = static_cast<int>(call.keys),
-       .heads = static_cast<int>(call.heads),
-       .group = static_cast<int>(call.group()),
-       .tiles = static_cast<int>(tiles),
-       .slices = static_cast<int>(divide_up(call.head_dim, Kernel::kRow)),
-       .value_dim = static_cast<int>(call.value_dim),
-       .scale = call.scale * thread::kLog2E,
-       .causal = call.window.is_causal()});
+  launch<Kernel>({.blocks = Kernel::kCluster * tiles * call.heads * call.batch,
+                  .threads = Kernel::kThreads,
+                  .cluster = Kernel::kCluster},
+                 stream,
+                 {.q = head_map<T>(call.q, call.head_dim, call.queries, call.heads, call.batch,
+                                   false, Kernel::kQueries, true),
+                  .k = head_map<T>(call.k, call.head_dim, call.keys, call.kv_heads, call.batch,
+                                   false, kBlockKeys, true),
+                  .v = head_map<T>(call.v, call.value_dim, call.keys, call.kv_heads, call.batch,
+                                   false, Kernel::kSliceKeys, true),
+                  .out = call.out,
+                  .lse = call.lse,
+                  .queries = static_cast<int>(call.queries),
+                  .keys = static_cast<int>(call.keys),
+                  .heads = static_cast<int>(call.heads),
+                  .group = static_cast<int>(call.group()),
+                  .tiles = static_cast<int>(tiles),
+                  .slices = static_cast<int>(divide_up(call.head_dim, Kernel::kRow)),
+                  .value_dim = static_cast<int>(call.value_dim),
+                  .scale = call.scale * thread::kLog2E,
+                  .causal = call.window.is_causal()});
 }
 
 }  // namespace

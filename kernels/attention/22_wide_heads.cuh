@@ -10,6 +10,8 @@
 #pragma once
 
 #include "kernels/attention/cluster_softmax.hpp"
+#include "kernels/attention/head_tile.hpp"
+#include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/plain.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
@@ -20,7 +22,7 @@
 namespace ws::attention {
 
 // What can be chosen. More products in flight cover more of the softmax, fewer leave more stages to
-// load the next slices into.
+// load the next slices into. H200 2026-11-22: of 0 to 4 in flight the fastest.
 struct WideShape {
   int head_dim;  // at most
   int columns;   // of the values, of a block
@@ -269,12 +271,6 @@ struct WideHeadsKernel {
     }
   }
 
-  __device__ __forceinline__ static void multiply_rows(float (&out)[kColumns / 2],
-                                                       const float (&by)[2]) {
-#pragma unroll
-    for (int i = 0; i < kColumns / 2; ++i) out[i] *= by[i / 2 % 2];
-  }
-
   // out = weights times values, of all steps.
   __device__ __forceinline__ static void attend(float (&out)[kColumns / 2], SharedStorage& shared,
                                                 const Arguments& a, const Work& work,
@@ -299,7 +295,7 @@ struct WideHeadsKernel {
       ptx::wgmma_pin(scores);
       score(scores, shared, user, softmax.group, 0);
       // What the steps before add up to is rescaled under the scores.
-      multiply_rows(out, softmax.rescale);
+      scale_rows(out, softmax.rescale);
       for (int slice = 1; slice < a.slices; ++slice) {
         score(scores, shared, user, softmax.group, slice);
         user.template retire<kInFlight>();
@@ -316,7 +312,7 @@ struct WideHeadsKernel {
     }
     ptx::wgmma_wait_group<0>(out);
     user.give_all_back();
-    multiply_rows(out, softmax.rescale);
+    scale_rows(out, softmax.rescale);
     gather_own(out, weights, shared, user);
     softmax.receive(work.steps - 1);
     gather_peers(out, softmax, work.steps - 1, shared, user);
@@ -342,7 +338,7 @@ struct WideHeadsKernel {
     for (int row = 0; row < 2; ++row) {
       inverse[row] = softmax.sum[row] > 0 ? 1 / softmax.sum[row] : 0.0F;
     }
-    multiply_rows(out, inverse);
+    scale_rows(out, inverse);
     Store rows{softmax.own_rows()};
     const int row = work.row + softmax.group * kGroupQueries + warp_index() % 4 * Store::kRows;
     const int column = work.rank * kColumns;
@@ -397,23 +393,6 @@ struct WideHeadsKernel {
     meet();
   }
 };
-
-// [batch, heads, rows, columns] for boxes of `box_rows` rows of 64 elements.
-template <class T>
-ptx::TensorMap heads_map(const Call& call, const Heads& heads, int64_t count, int64_t rows,
-                         int64_t columns, int box_rows) {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-  // A dimension of one has any stride.
-  const int64_t row = rows > 1 ? heads.row : round_up(columns, 8);
-  return ptx::make_tensor_map({.base = heads.data,
-                               .element_bytes = kBytes,
-                               .rank = 4,
-                               .extents = {columns, rows, count, call.batch},
-                               .strides = {0, row * kBytes, (count > 1 ? heads.head : row) * kBytes,
-                                           (call.batch > 1 ? heads.batch : row) * kBytes},
-                               .box = {64, box_rows, 1, 1},
-                               .swizzle = ptx::Swizzle::k128});
-}
 
 struct WideHeads {
   static bool supports(const Call& call, Why& why);

@@ -12,7 +12,7 @@
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/tile/warp_store.hpp"
-#include "warpsmith/warp/shuffle.hpp"
+#include "warpsmith/warp/reduce.hpp"
 
 namespace ws::attention {
 
@@ -75,8 +75,7 @@ struct ClusterSoftmax {
     }
 #pragma unroll
     for (float& value : highest) {
-      value = fmaxf(value, warp::shuffle_xor(value, 1));
-      value = fmaxf(value, warp::shuffle_xor(value, 2));
+      value = warp::all_reduce<4>(value, [](float a, float b) { return fmaxf(a, b); });
     }
     offer(highest, step);
   }
@@ -125,8 +124,7 @@ struct ClusterSoftmax {
   __device__ __forceinline__ void finish(int steps) {
 #pragma unroll
     for (float& value : sum) {
-      value += warp::shuffle_xor(value, 1);
-      value += warp::shuffle_xor(value, 2);
+      value = warp::all_reduce<4>(value, [](float a, float b) { return a + b; });
     }
     offer(sum, steps);
     take(sum, steps, [](float a, float b) { return a + b; });

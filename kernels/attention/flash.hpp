@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attention/flash_kernel.hpp"
+#include "kernels/attention/plain.hpp"
 
 namespace ws::attention {
 
@@ -14,13 +15,11 @@ inline bool has_no_pages(const VarlenCall& call, Why& why) {
 template <class AnyCall>
 bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
   const Sequences sequences(call, "");
-  const int64_t batches = sequences.packed ? 1 : call.batch;
+  const bool packed = sequences.packed;
+  const int64_t batches = packed ? 1 : call.batch;
   const auto [queries, keys] = std::pair(sequences.queries, sequences.keys);
   constexpr int64_t kMost = int64_t{1} << 30;
-  return has_no_pages(call, why) && why.unless(!call.bias.exists, "takes no bias") &&
-         why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
-         why.unless(!call.sinks.exists, "takes no sinks") &&
-         why.unless(call.softcap == 0, "takes no softcap") &&
+  return has_no_pages(call, why) && has_bare_scores(call, why) &&
          why.unless(call.scale > 0, "takes a scale above 0, not ", call.scale) &&
          why.unless(keys > 0, "without keys there is nothing to copy") &&
          why.unless(call.head_dim <= most_dim && call.value_dim <= most_dim,
@@ -32,10 +31,10 @@ bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
          why.unless(
              queries < kMost && keys < kMost && call.heads * (call.batch + queries / 64) < kMost,
              "takes less than ", kMost, " rows and tiles") &&
-         can_be_copied("q", call.q, queries, call.heads, batches, call.dtype, why) &&
-         can_be_copied("k", call.k, keys, call.kv_heads, batches, call.dtype, why) &&
-         can_be_copied("v", call.v, keys, call.kv_heads, batches, call.dtype, why) &&
-         can_be_copied("out", call.out, queries, call.heads, batches, call.dtype, why);
+         can_be_copied("q", call.q, queries, call.heads, batches, packed, call.dtype, why) &&
+         can_be_copied("k", call.k, keys, call.kv_heads, batches, packed, call.dtype, why) &&
+         can_be_copied("v", call.v, keys, call.kv_heads, batches, packed, call.dtype, why) &&
+         can_be_copied("out", call.out, queries, call.heads, batches, packed, call.dtype, why);
 }
 
 // The columns that a policy must have.

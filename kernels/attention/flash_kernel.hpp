@@ -293,7 +293,7 @@ struct FlashKernel : Policy {
     __device__ __forceinline__ void hide(float (&scores)[kKeys / 2], const Blocks& blocks,
                                          int block, int over, int keys) const {
       if (block >= blocks.whole_first && block < blocks.whole_last) return;
-      Seen seen[2];
+      SeenColumns seen[2];
       const int column = lane_anew() % 4 * 2 + block * kKeys;
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
@@ -328,6 +328,7 @@ struct FlashKernel : Policy {
       if (g.left >= 0) pass_by(mine.first - all.first);
       return true;
     }
+    // Lets go of so many blocks, each when it has come, so that phases stay in step.
     __device__ __forceinline__ void pass_by(int blocks) {
       for (; blocks > 0; --blocks) {
         take_turn(index);
@@ -381,7 +382,6 @@ struct FlashKernel : Policy {
         }
         if (!weighed) {
           hide(scores, blocks, block, over, keys);
-          float rescale[2];
           const bool moves = softmax.weigh<Policy::has(kLazy)>(scores, rescale);
           ptx::wgmma_wait_group<0>(gathered);
           if (moves) scale_rows(gathered, rescale);
@@ -407,7 +407,7 @@ struct FlashKernel : Policy {
     }
 
     __device__ __forceinline__ void store(const FlashTile& tile, float (&gathered)[kDim / 2],
-                                          const OnlineSoftmax& softmax, Store& store, bool has_q) {
+                                          const OnlineSoftmax& softmax, Store& store, bool copied) {
       scale_rows(gathered, {softmax.share(0), softmax.share(1)});
       if (!kOwnOutput)
         ptx::barrier_sync(4 + index, 128);  // all warps have multiplied their queries
@@ -420,7 +420,7 @@ struct FlashKernel : Policy {
           ptx::tensor_store_4d(g.out, column, row, share.head, tile.q.last, staged);
         });
       }
-      if (!kOwnOutput && has_q && lane_index() == 0) {
+      if (!kOwnOutput && copied && lane_index() == 0) {
         ptx::bulk_wait_group_read<0>();
         shared.q_ring.release(index);
       }

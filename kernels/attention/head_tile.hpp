@@ -60,13 +60,14 @@ ptx::TensorMap head_map(const Heads& heads, int64_t columns, int64_t rows, int64
   return ptx::make_tensor_map(shape);
 }
 
-// Whether the copy engine takes such rows.
+// Whether the copy engine takes such rows. Of packed ones a stride has to be below 2^34 bytes,
+// which head_map takes it from.
 inline bool can_be_copied(const char* name, const Heads& heads, int64_t rows, int64_t head_count,
-                          int64_t batches, DType dtype, Why& why) {
+                          int64_t batches, bool packed, DType dtype, Why& why) {
   const auto bytes = static_cast<int64_t>(size_of(dtype));
+  const int64_t most = int64_t{1} << (packed ? 34 : 40);
   const auto fits = [&](int64_t count, int64_t stride) {
-    return count <= 1 ||
-           (stride > 0 && stride * bytes % 16 == 0 && stride * bytes < int64_t{1} << 34);
+    return count <= 1 || (stride > 0 && stride * bytes % 16 == 0 && stride * bytes < most);
   };
   return why.unless(heads.column == 1, "needs dense columns of ", name) &&
          why.unless(reinterpret_cast<uintptr_t>(heads.data) % 16 == 0, "needs ", name,

@@ -16,7 +16,7 @@ namespace ws::attention {
 
 // Which of a block's keys a row of scores may see: from `first` on, before `last`; both relative to
 // the thread's first column.
-struct Seen {
+struct SeenColumns {
   int first;
   int last;
 };
@@ -32,11 +32,12 @@ struct OnlineSoftmax {
   float sum[2] = {};  // of this thread's columns
 
   template <int kScores>
-  __device__ __forceinline__ static void hide(float (&scores)[kScores], const Seen (&seen)[2]) {
+  __device__ __forceinline__ static void hide(float (&scores)[kScores],
+                                              const SeenColumns (&seen)[2]) {
 #pragma unroll
     for (int i = 0; i < kScores; ++i) {
       const int column = i / 4 * 8 + i % 2;
-      const Seen& of_row = seen[i / 2 % 2];
+      const SeenColumns& of_row = seen[i / 2 % 2];
       const bool is_seen = column >= of_row.first && column < of_row.last;
       scores[i] = is_seen ? scores[i] : -thread::kInfinity;
     }

@@ -35,14 +35,18 @@ Plain<T> plain_of(const Call& call) {
           call.window.is_causal()};
 }
 
-// Nothing is added to scores, and they are seen whole or causally.
-inline bool has_plain_scores(const Call& call, Why& why) {
+// Scores are <q, k> times the scale, and nothing else.
+inline bool has_bare_scores(const Call& call, Why& why) {
   return why.unless(!call.bias.exists, "takes no bias") &&
          why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
          why.unless(!call.sinks.exists, "takes no sinks") &&
-         why.unless(call.softcap == 0, "takes no softcap") &&
-         why.unless(call.window.is_open() || call.window.is_causal(),
-                    "takes no window but a causal one");
+         why.unless(call.softcap == 0, "takes no softcap");
+}
+
+// And they are seen whole or causally.
+inline bool has_plain_scores(const Call& call, Why& why) {
+  return has_bare_scores(call, why) && why.unless(call.window.is_open() || call.window.is_causal(),
+                                                  "takes no window but a causal one");
 }
 
 inline bool is_plain(const Call& call, Why& why) {

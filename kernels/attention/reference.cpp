@@ -452,8 +452,7 @@ void Attention::reference(const Problem& problem, Slice slice, std::span<double*
   });
 }
 
-// ---- attention_varlen
-// -----------------------------------------------------------------------------
+// ---- attention_varlen ---------------------------------------------------------------------------
 
 AttentionVarlen::Call AttentionVarlen::call(const Problem& problem) {
   const Tensor& q = problem.tensor(kQ);
