@@ -41,10 +41,14 @@ std::optional<std::string> take_device_error() {
   if (complete.load(std::memory_order_acquire) == 0) return std::nullopt;
   const std::lock_guard lock(mutex);
   if (complete.load(std::memory_order_acquire) == 0) return std::nullopt;  // another thread's now
+  const std::string place =
+      concatenate(" at position ", record->position, " of '", record->tensor, "' is ");
   std::string text =
-      concatenate(record->rung, ": index ", record->value, " at position ", record->position,
-                  " of '", record->tensor, "' is outside [", record->least, ", ", record->limit,
-                  "); nothing was written for it");
+      record->is_scale
+          ? concatenate(record->rung, ": scale ", record->scale, place, "not above 0 and finite")
+          : concatenate(record->rung, ": index ", record->value, place, "outside [", record->least,
+                        ", ", record->limit, ")");
+  text += "; nothing was written for it";
   complete.store(0, std::memory_order_relaxed);
   std::atomic_ref(record->claimed).store(0, std::memory_order_release);
   return text;

@@ -163,10 +163,12 @@ Operand operand_b(const WgmmaProduct& call) {
 
 // ---- Products in flight ------------------------------------------------------------------------
 
-// Row, of its warp's 16, and column of accumulator i of a lane (and, with two elements a register,
-// of A's registers).
-constexpr int fragment_row(int lane, int i) { return lane / 4 + i / 2 % 2 * 8; }
-constexpr int fragment_column(int lane, int i) { return i / 4 * 8 + 2 * (lane % 4) + i % 2; }
+// Row, of its warp's 16, and column of accumulator i of a lane; of A's registers, which have
+// `wide` elements each, of element i of all four.
+constexpr int fragment_row(int lane, int i, int wide = 2) { return lane / 4 + i / wide % 2 * 8; }
+constexpr int fragment_column(int lane, int i, int wide = 2) {
+  return i / (2 * wide) * 4 * wide + wide * (lane % 4) + i % wide;
+}
 
 // The accumulators of a warp while products on them are in flight.
 struct Accumulator {
@@ -429,12 +431,13 @@ void issue(Warpgroup& group, std::span<Issue* const, kWarpSize> lanes) {
     const uint32_t* registers = lanes[t]->call->a_registers;
     const auto* bytes = reinterpret_cast<const std::byte*>(registers);
     lane.read.push_back({registers, number, {bytes, bytes + 16}});
-    for (int i = 0; i < 8; ++i) {  // two of 16 bits a register
+    const int size = bytes_of(call.a_element);
+    const int wide = 4 / size;
+    for (int i = 0; i < 4 * wide; ++i) {
       const auto thread = static_cast<int>(t);
-      const int at = (first_row + fragment_row(thread, i)) * depth_of(call.a_element) +
-                     fragment_column(thread, i);
-      product.a[static_cast<size_t>(at)] =
-          value_of(call.a_element, reinterpret_cast<const std::byte*>(registers) + 2 * i);
+      const int at = (first_row + fragment_row(thread, i, wide)) * depth_of(call.a_element) +
+                     fragment_column(thread, i, wide);
+      product.a[static_cast<size_t>(at)] = value_of(call.a_element, bytes + size * i);
     }
   }
 }

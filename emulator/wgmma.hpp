@@ -21,7 +21,7 @@ struct WgmmaProduct {
   WgmmaElement b_element;
   bool a_mn_major;
   bool b_mn_major;
-  const uint32_t* a_registers;  // four of 16-bit elements, or null: A is where `a` says
+  const uint32_t* a_registers;  // four, or null: A is where `a` says
   uint64_t a;
   uint64_t b;
   bool accumulate;

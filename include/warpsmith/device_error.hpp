@@ -1,13 +1,14 @@
-// Errors that only a kernel can find: an index out of range. The kernel skips the element, so that
-// nothing is written, and notes the first such index in a record of its device, in host memory that
-// the device sees: no round trip, and nothing that a CUDA graph could not hold. The next call on
-// that device raises it, or who asks (`ws_check`, `warpsmith.check()`); in the emulator the call
-// itself.
+// Errors that only a kernel can find: an index out of range, a scale that is none. The kernel skips
+// the element, so that nothing is written, and notes the first such value in a record of its
+// device, in host memory that the device sees: no round trip, and nothing that a CUDA graph could
+// not hold. The next call on that device raises it, or who asks (`ws_check`, `warpsmith.check()`);
+// in the emulator the call itself.
 //
 //   struct Arguments { IndexCheck check; ... };   // IndexCheck("embedding/rows", "indices", limit)
 //   if (!a.check(index, position)) return;        // in the kernel, before index is used
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -24,9 +25,11 @@ struct DeviceErrorRecord {
   const char* rung = nullptr;
   const char* tensor = nullptr;
   int64_t position = 0;
-  int64_t value = 0;
+  int64_t value = 0;  // of an index
   int64_t least = 0;
   int64_t limit = 0;
+  bool is_scale = false;
+  float scale = 0;
 };
 
 // The record of the current device, at the address where its kernels reach it.
@@ -38,20 +41,49 @@ std::optional<std::string> take_device_error();
 // The same, thrown as ws::InvalidArgument.
 void raise_device_error();
 
+// What checks have in common: where they report to, and of what. The names are of static storage:
+// the device keeps their addresses and never reads them.
+class DeviceCheck {
+ public:
+  DeviceCheck() = default;
+  DeviceCheck(const char* rung, const char* tensor)
+      : record_(device_error_record()), rung_(rung), tensor_(tensor) {}
+
+#if WS_DEVICE_CODE
+ protected:
+  // `write` says the rest, where nobody has been first.
+  template <class Write>
+  __device__ __forceinline__ void report(int64_t position, Write&& write) const {
+    if (ptx::atom_global_cas(&record_->claimed, 0U, 1U) != 0) return;
+    record_->rung = rung_;
+    record_->tensor = tensor_;
+    record_->position = position;
+    write(*record_);
+    ptx::fence_acq_rel<ptx::Scope::kSystem>();
+    ptx::atom_global_exch(&record_->complete, 1U);
+  }
+#endif
+
+ private:
+  DeviceErrorRecord* record_ = nullptr;
+  const char* rung_ = nullptr;
+  const char* tensor_ = nullptr;
+};
+
 // Whether indices lie in [0, limit), or from a larger least one on. Made on the host, used by
-// kernels. The names are of static storage: the device keeps their addresses and never reads them.
-class IndexCheck {
+// kernels.
+class IndexCheck : DeviceCheck {
  public:
   IndexCheck() = default;
   IndexCheck(const char* rung, const char* tensor, int64_t limit)
-      : record_(device_error_record()), rung_(rung), tensor_(tensor), limit_(limit) {}
+      : DeviceCheck(rung, tensor), limit_(limit) {}
 
 #if WS_DEVICE_CODE
   // False where it does not, which is reported; `position` is the index's place in its tensor.
   __device__ __forceinline__ bool operator()(int64_t index, int64_t position,
                                              int64_t least = 0) const {
     if (index >= least && index < limit_) return true;
-    report(index, position, least);
+    tell(index, position, least);
     return false;
   }
 
@@ -63,24 +95,44 @@ class IndexCheck {
   }
 
  private:
-  __device__ void report(int64_t index, int64_t position, int64_t least) const {
-    if (ptx::atom_global_cas(&record_->claimed, 0U, 1U) != 0) return;
-    record_->rung = rung_;
-    record_->tensor = tensor_;
-    record_->position = position;
-    record_->value = index;
-    record_->least = least;
-    record_->limit = limit_;
-    ptx::fence_acq_rel<ptx::Scope::kSystem>();
-    ptx::atom_global_exch(&record_->complete, 1U);
+  __device__ void tell(int64_t index, int64_t position, int64_t least) const {
+    report(position, [&](DeviceErrorRecord& record) {
+      record.is_scale = false;
+      record.value = index;
+      record.least = least;
+      record.limit = limit_;
+    });
   }
 #endif
 
  private:
-  DeviceErrorRecord* record_ = nullptr;
-  const char* rung_ = nullptr;
-  const char* tensor_ = nullptr;
   int64_t limit_ = 0;
+};
+
+// Whether numbers are finite and above 0.
+class ScaleCheck : DeviceCheck {
+ public:
+  using DeviceCheck::DeviceCheck;
+
+#if WS_DEVICE_CODE
+  __device__ __forceinline__ static bool is_right(float scale) {
+    return scale > 0 && scale <= std::numeric_limits<float>::max();
+  }
+  // False where one is not, which is reported.
+  __device__ __forceinline__ bool operator()(float scale, int64_t position) const {
+    if (is_right(scale)) return true;
+    tell(scale, position);
+    return false;
+  }
+
+ private:
+  __device__ void tell(float scale, int64_t position) const {
+    report(position, [&](DeviceErrorRecord& record) {
+      record.is_scale = true;
+      record.scale = scale;
+    });
+  }
+#endif
 };
 
 }  // namespace ws

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/attention/any_rows.hpp"
+#include "kernels/attention/scales.hpp"
 #include "kernels/attention/scores.hpp"
 #include "kernels/attention/sequences.hpp"
 #include "warpsmith/launch.hpp"
@@ -17,17 +18,20 @@
 
 namespace ws::attention {
 
-template <class T>
+// Long: all that a call can say passes through one loop. q, k and v of T, the output of Out.
+template <class T, class Out = T>
 struct AnyKernel {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr int kMinBlocks = 4;
   static constexpr int kPieces = 1024 / kWarpSize / 4;  // of four columns, of a lane
+  static constexpr bool kScaled = sizeof(T) == 1;
 
   struct Arguments {
     Call call;
     Sequences sequences;
     AnyRows q, k, v;
+    ScalesOf<T> scales;
   };
   struct SharedStorage {
     SharedArray<float, kWarps * kWarpSize> weights;
@@ -35,7 +39,9 @@ struct AnyKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const Sequences& sequences = a.sequences;
-    sequences.report(block_index() * kThreads + thread_index(), grid_blocks() * kThreads);
+    const int64_t thread = block_index() * kThreads + thread_index();
+    sequences.report(thread, grid_blocks() * kThreads);
+    if constexpr (kScaled) a.scales.report(thread, grid_blocks() * kThreads);
     const int64_t item = block_index() * kWarps + warp_index();  // queries of a head, of the next
     const int64_t rows = sequences.packed ? sequences.queries : a.call.batch * a.call.queries;
     if (item >= rows * a.call.heads) return;
@@ -60,6 +66,14 @@ struct AnyKernel {
     const SharedSpan<float> weights{shared.weights.pointer(warp_index() * kWarpSize), kWarpSize};
     const int64_t row = sequence.first_query + query.row;
     const T* q = call.q.at<const T>(query.batch, query.head, row);
+    float of_products = 1;
+    float of_values = 1;
+    if constexpr (kScaled) {
+      const auto scales = a.scales.of(query.batch, query.head, kv_head);
+      if (!scales.are_right) return;
+      of_products = scales.products;
+      of_values = scales.values;
+    }
     thread::MaxSum total = sink_of(call, query.head);
     if (lane != 0) total.sum = 0;  // each lane has its own part of the sum
     float gathered[kPieces][4] = {};
@@ -77,7 +91,7 @@ struct AnyKernel {
 #pragma unroll
           for (int e = 0; e < 4; ++e) product += of_q[e] * of_k[e];
         }
-        score = score_of<T>(call, query, j, product);
+        score = score_of<T>(call, query, j, product * of_products);
       }
       const auto higher = [](float x, float y) { return fmaxf(x, y); };
       const float highest = fmaxf(total.max, warp::all_reduce(score, higher));
@@ -108,16 +122,16 @@ struct AnyKernel {
       ptx::syncwarp();
     }
 
-    T* out = call.out.at<T>(query.batch, query.head, row);
+    Out* out = call.out.at<Out>(query.batch, query.head, row);
     const float sum = warp::all_reduce(total.sum, [](float x, float y) { return x + y; });
-    const float scale = sum == 0 ? 0.0F : 1 / sum;
+    const float scale = sum == 0 ? 0.0F : of_values / sum;
 #pragma unroll
     for (int p = 0; p < kPieces; ++p) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int column = (p * kWarpSize + lane) * 4 + e;
         if (column >= value_dim) continue;
-        thread::store(out + column * call.out.column, from_float<T>(gathered[p][e] * scale));
+        thread::store(out + column * call.out.column, from_float<Out>(gathered[p][e] * scale));
       }
     }
     if (lane != 0) return;
@@ -128,20 +142,28 @@ struct AnyKernel {
 struct Any {
   template <class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Kernel = AnyKernel<T>;
-      const Sequences sequences(call, "attention/any");
-      const int64_t rows = sequences.packed ? sequences.queries : call.batch * call.queries;
-      launch<Kernel>(
-          {.blocks = divide_up(rows * call.heads, Kernel::kWarps), .threads = Kernel::kThreads},
-          context.stream,
-          {call, sequences, AnyRows::of<T>(call.q), AnyRows::of<T>(call.k),
-           AnyRows::of<T>(call.v)});
-    });
+    with_type<kFloats>(call.dtype, [&]<class T>() { run<T, T>(call, context); });
+  }
+  static void run(const ScaledCall& call, const Context& context) {
+    with_type<kHalves>(call.out_dtype, [&]<class Out>() { run<e4m3, Out>(call, context); });
+  }
+
+ private:
+  template <class T, class Out, class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
+    using Kernel = AnyKernel<T, Out>;
+    constexpr const char* kName = "attention/any";
+    const Sequences sequences(call, kName);
+    const int64_t rows = sequences.packed ? sequences.queries : call.batch * call.queries;
+    launch<Kernel>(
+        {.blocks = divide_up(rows * call.heads, Kernel::kWarps), .threads = Kernel::kThreads},
+        context.stream,
+        {call, sequences, AnyRows::of<T>(call.q), AnyRows::of<T>(call.k), AnyRows::of<T>(call.v),
+         ScalesOf<T>(call, kName)});
   }
 };
 
-inline constexpr Rung kAny = rung_of<Any, Attention, AttentionVarlen>({
+inline constexpr Rung kAny = rung_of<Any, Attention, AttentionVarlen, ScaledAttention>({
     .name = "any",
     .from = "online",
     .idea = "a warp a query, any strides, lengths, pages and scores; the softmax online",

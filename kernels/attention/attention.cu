@@ -25,10 +25,12 @@ extern const Rung kMmaFlash;
 extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWgmmaLazy,
     kWgmmaSpeculative;
 extern const Rung kWideHeads;
+extern const Rung kWgmmaE4m3;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>(),
+                                     operation_of<ScaledAttention>(),
                                      operation_of<MergeAttnStates>()};
 
 constexpr const Rung* kRungs[] = {
@@ -78,6 +80,7 @@ constexpr const Rung* kRungs[] = {
     &kWideHeads,
     &kMergeNaive,
     &kMergeVector,
+    &kWgmmaE4m3,
 };
 
 }  // namespace
@@ -90,6 +93,11 @@ std::span<const Rung* const> Attention::by_worth(const Call& /*call*/) {
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kAny};
+  return kOrder;
+}
+
+std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kWgmmaE4m3, &kAny};
   return kOrder;
 }
 

@@ -34,7 +34,8 @@ bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
          can_be_copied("q", call.q, queries, call.heads, batches, packed, call.dtype, why) &&
          can_be_copied("k", call.k, keys, call.kv_heads, batches, packed, call.dtype, why) &&
          can_be_copied("v", call.v, keys, call.kv_heads, batches, packed, call.dtype, why) &&
-         can_be_copied("out", call.out, queries, call.heads, batches, packed, call.dtype, why);
+         can_be_copied("out", call.out, queries, call.heads, batches, packed, out_dtype_of(call),
+                       why);
 }
 
 // The columns that a policy must have.

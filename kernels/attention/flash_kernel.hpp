@@ -1,11 +1,13 @@
 // The kernel of the Hopper rungs, which differ in its policy: a warp draws tiles, a warp copies
 // (TMA), warpgroups of 64 queries multiply (wgmma); scores, weights and what is gathered stay in
-// registers.
+// registers. Values of 8 bits, which wgmma wants by columns, two more warps transpose.
 #pragma once
 
 #include "kernels/attention/flash_policies.hpp"
 #include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/scales.hpp"
 #include "kernels/attention/tile_list.hpp"
+#include "kernels/attention/value_transpose.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
@@ -19,7 +21,8 @@
 namespace ws::attention {
 
 // Long: the two roles and their protocol belong on one page, beside the storage they share.
-template <class T, class Policy>
+// q, k and v of T, the output of Out.
+template <class T, class Policy, class Out = T>
 struct FlashKernel : Policy {
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -31,16 +34,22 @@ struct FlashKernel : Policy {
   using QTile = HeadTile<T, 64, kDim>;  // of a warpgroup
   using KTile = HeadTile<T, kKeys, kDim>;
   using VTile = KTile;
+  static constexpr bool kTransposes = sizeof(T) == 1;
+  static constexpr int kTransposers = kTransposes ? 2 : 0;  // warps
+  using Transpose = ValueTranspose<T, kKeys, kDim>;
+  using Softmax = OnlineSoftmax<T, Policy::has(kLazy)>;
+  static constexpr int kWeights = kKeys / 2 * static_cast<int>(sizeof(T)) / 4;  // registers
   // Where it fits, the output is staged in memory of its own, and the next queries can come while
   // it is stored; else where the queries were.
-  static constexpr int kBufferBytes = 16 * 64 * sizeof(T);
-  static constexpr int kInputBytes =
-      static_cast<int>(kConsumers * QTile::kBytes + 2 * kStages * KTile::kBytes);
+  static constexpr int kBufferBytes = 16 * 64 * sizeof(Out);
+  static constexpr int kInputBytes = static_cast<int>(
+      kConsumers * QTile::kBytes + (kTransposes ? 3 : 2) * kStages * KTile::kBytes);
   static constexpr int kFreeBytes = 227 * 1024 - kInputBytes - 1024;
   static constexpr int kWantedBytes = kConsumers * 4 * kBufferBytes;
   static constexpr bool kOwnOutput = kWantedBytes <= kFreeBytes;
+  static_assert(kOwnOutput || !kTransposes);
   using Store =
-      tile::WarpStore<T, !kOwnOutput || kDim / 64 * kWantedBytes <= kFreeBytes ? kDim / 64 : 1>;
+      tile::WarpStore<Out, !kOwnOutput || kDim / 64 * kWantedBytes <= kFreeBytes ? kDim / 64 : 1>;
   using Position = tile::PipelinePosition<kStages>;
 
   struct Arguments {
@@ -50,12 +59,18 @@ struct FlashKernel : Policy {
     TileList tiles;
     float scale_log2;
     int left, right;  // of the window; below zero: open
+    ScalesOf<T> scales;
   };
-  struct SharedStorage {
+  struct Transposed {
+    SharedArray<T, kStages * VTile::kElements, 1024> values;
+    tile::Pipeline<kStages> values_ring;
+  };
+  struct Untransposed {};
+  struct SharedStorage : std::conditional_t<kTransposes, Transposed, Untransposed> {
     SharedArray<T, kConsumers * QTile::kElements, 1024> q;
     SharedArray<T, kStages * KTile::kElements, 1024> k;
     SharedArray<T, kStages * VTile::kElements, 1024> v;
-    SharedArray<T, kOwnOutput ? kConsumers * 4 * Store::kElements : 8, 1024> out;
+    SharedArray<Out, kOwnOutput ? kConsumers * 4 * Store::kElements : 8, 1024> out;
     SharedArray<FlashTile, 1> tile;
     SharedArray<FlashTile, kConsumers * 4> kept;  // a warp's
     tile::Pipeline<kConsumers> q_ring;            // a stage a warpgroup
@@ -128,7 +143,7 @@ struct FlashKernel : Policy {
     const int lane = lane_index();
     bool first = true;
     for (tile::PipelinePosition<1> at;; at.advance(), first = false) {
-      ptx::mbarrier_wait_parity(shared.tile_ring.empty[0], at.parity ^ 1);
+      shared.tile_ring.wait_free(at);
       auto index = static_cast<uint32_t>(block_index());
       if constexpr (Policy::has(kPersistent)) {
         if (lane == 0) index = g.tiles.draw();
@@ -139,7 +154,7 @@ struct FlashKernel : Policy {
       if (Policy::has(kPersistent) || first) tile = g.tiles.at(index, tiles);
       if (lane == 0) {
         shared.tile[0] = tile;
-        ptx::mbarrier_arrive(shared.tile_ring.full[0]);
+        shared.tile_ring.fill(0);
         if (Policy::has(kPersistent) && tile.batch < 0) g.tiles.put_back(index, tiles);
       }
       ptx::syncwarp();
@@ -196,6 +211,28 @@ struct FlashKernel : Policy {
     }
   }
 
+  // ---- The warps that transpose values of 8 bits -----------------------------------------------
+
+  __device__ __forceinline__ static void transpose(SharedStorage& shared, const Arguments& g,
+                                                   int part) {
+    Position at;
+    for_each_tile<false>(shared, [&](const FlashTile& tile) {
+      const Blocks blocks = blocks_of(g, tile);
+      for (int block = blocks.first; block < blocks.last; ++block, at.advance()) {
+        shared.v_ring.wait(at);
+        shared.values_ring.wait_free(at);
+        Transpose::tile(shared.v.pointer(at.stage * VTile::kElements),
+                        shared.values.pointer(at.stage * VTile::kElements), part, kTransposers);
+        ptx::fence_proxy_async();
+        ptx::syncwarp();
+        if (lane_index() == 0) {
+          shared.v_ring.release(at.stage);
+          shared.values_ring.fill(at.stage);
+        }
+      }
+    });
+  }
+
   // ---- A warpgroup of 64 queries ---------------------------------------------------------------
 
   // Named barriers: 1 ... for turns, 4 ... for a warpgroup to meet.
@@ -222,9 +259,9 @@ struct FlashKernel : Policy {
       const uint64_t k = KTile::by_columns(shared.k.pointer(at_k.stage * KTile::kElements));
       ptx::wgmma_fence(scores);
 #pragma unroll
-      for (int column = 0; column < kDim; column += 16) {
-        ptx::wgmma_m64k16<kKeys, T>(scores, QTile::column_step(q, column),
-                                    KTile::column_step(k, column), column > 0);
+      for (int column = 0; column < kDim; column += 32 / static_cast<int>(sizeof(T))) {
+        ptx::wgmma_32_bytes<kKeys, T, T, ptx::Major::kK, ptx::Major::kK>(
+            scores, QTile::column_step(q, column), KTile::column_step(k, column), column > 0);
       }
       ptx::wgmma_commit_group();
     }
@@ -237,27 +274,32 @@ struct FlashKernel : Policy {
 
     // The same scores by mma.sync, for one warp alone: where it needs them a second time.
     __device__ __forceinline__ void multiply_again(float (&scores)[kKeys / 2]) const {
-      const T* q = shared.q.pointer(index * QTile::kElements);
-      const T* k = shared.k.pointer(at_k.stage * KTile::kElements);
+      T* const q = shared.q.pointer(index * QTile::kElements);
+      T* const k = shared.k.pointer(at_k.stage * KTile::kElements);
       const int lane = lane_anew();
+      constexpr int kChunk = 16 / static_cast<int>(sizeof(T));
 #pragma unroll
       for (float& score : scores) score = 0;
 #pragma unroll 1
-      for (int column = 0; column < kDim; column += 16) {
+      for (int column = 0; column < kDim; column += 2 * kChunk) {
         uint32_t a[4];
         ptx::ldmatrix_x4(
-            a, QTile::chunk(q, warp_index() % 4 * 16 + lane % 16, column + lane / 16 * 8));
+            a, QTile::chunk(q, warp_index() % 4 * 16 + lane % 16, column + lane / 16 * kChunk));
 #pragma unroll
         for (int key = 0; key < kKeys; key += 16) {
           ptx::syncwarp();   // no more of them in registers than one
           uint32_t pair[4];  // two times 8 keys
-          ptx::ldmatrix_x4(
-              pair, KTile::chunk(k, key + lane / 16 * 8 + lane % 8, column + lane / 8 % 2 * 8));
+          ptx::ldmatrix_x4(pair, KTile::chunk(k, key + lane / 16 * 8 + lane % 8,
+                                              column + lane / 8 % 2 * kChunk));
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             auto& sums = reinterpret_cast<float (&)[4]>(scores[key / 2 + half * 4]);
             const uint32_t b[2] = {pair[half * 2], pair[half * 2 + 1]};
-            ptx::mma_m16n8k16<T>(sums, a, b, sums);
+            if constexpr (sizeof(T) == 1) {
+              ptx::mma_m16n8k32<T>(sums, a, b, sums);
+            } else {
+              ptx::mma_m16n8k16<T>(sums, a, b, sums);
+            }
           }
         }
       }
@@ -266,13 +308,23 @@ struct FlashKernel : Policy {
 
     // Issues gathered += weights v of the block at at_v.
     __device__ __forceinline__ void multiply_pv(float (&gathered)[kDim / 2],
-                                                uint32_t (&weights)[kKeys / 4]) {
-      const uint64_t v = VTile::by_rows(shared.v.pointer(at_v.stage * VTile::kElements));
+                                                uint32_t (&weights)[kWeights]) {
       ptx::wgmma_fence(gathered, weights);
+      if constexpr (kTransposes) {
+        using Tile = typename Transpose::To;
+        const uint64_t v = Tile::by_columns(shared.values.pointer(at_v.stage * Tile::kElements));
 #pragma unroll
-      for (int row = 0; row < kKeys; row += 16) {
-        const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[row / 4]);
-        ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(gathered, a, VTile::row_step(v, row), true);
+        for (int key = 0; key < kKeys; key += 32) {
+          const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[key / 8]);
+          ptx::wgmma_m64k32<kDim, T, T>(gathered, a, Tile::column_step(v, key), true);
+        }
+      } else {
+        const uint64_t v = VTile::by_rows(shared.v.pointer(at_v.stage * VTile::kElements));
+#pragma unroll
+        for (int row = 0; row < kKeys; row += 16) {
+          const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[row / 4]);
+          ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(gathered, a, VTile::row_step(v, row), true);
+        }
       }
       ptx::wgmma_commit_group();
     }
@@ -283,8 +335,22 @@ struct FlashKernel : Policy {
       if (lane_index() == 0) shared.k_ring.release(at_k.stage);
       at_k.advance();
     }
+    // The values as they are multiplied.
+    __device__ __forceinline__ void wait_for_v() {
+      if constexpr (kTransposes) {
+        shared.values_ring.wait(at_v);
+      } else {
+        shared.v_ring.wait(at_v);
+      }
+    }
     __device__ __forceinline__ void release_v() {
-      if (lane_index() == 0) shared.v_ring.release(at_v.stage);
+      if (lane_index() == 0) {
+        if constexpr (kTransposes) {
+          shared.values_ring.release(at_v.stage);
+        } else {
+          shared.v_ring.release(at_v.stage);
+        }
+      }
       at_v.advance();
     }
 
@@ -301,16 +367,20 @@ struct FlashKernel : Policy {
         const int last = g.right < 0 ? keys : least(keys, here + g.right + 1);
         seen[row] = {g.left < 0 ? 0 : here - g.left - column, last - column};
       }
-      OnlineSoftmax::hide(scores, seen);
+      Softmax::hide(scores, seen);
     }
     __device__ __forceinline__ int row_of_thread() const {
       return warp_index() % 4 * 16 + lane_anew() / 4;
     }
 
+    __device__ __forceinline__ auto scales_of(const FlashTile& tile) const {
+      return g.scales.of(tile.batch, share_of(g, tile, index).head, tile.kv.head);
+    }
+
     // The tile's blocks that this warpgroup sees; others of the tile see more. False: there are
     // none at all.
     __device__ __forceinline__ bool attend(const FlashTile& tile, float (&gathered)[kDim / 2],
-                                           OnlineSoftmax& softmax) {
+                                           Softmax& softmax) {
       const Blocks all = blocks_of(g, tile);
       if (all.first >= all.last) return false;
       const int first_row = share_of(g, tile, index).first;
@@ -335,15 +405,15 @@ struct FlashKernel : Policy {
         pass_turn(index);
         shared.k_ring.wait(at_k);
         release_k();
-        shared.v_ring.wait(at_v);
+        wait_for_v();
         release_v();
       }
     }
 
     __device__ __forceinline__ void attend(const Blocks& blocks, int over, int keys,
-                                           float (&gathered)[kDim / 2], OnlineSoftmax& softmax) {
+                                           float (&gathered)[kDim / 2], Softmax& softmax) {
       float scores[kKeys / 2];
-      uint32_t weights[kKeys / 4];
+      uint32_t weights[kWeights];
       float rescale[2];
       int block = blocks.last - 1;
       shared.k_ring.wait(at_k);
@@ -353,36 +423,37 @@ struct FlashKernel : Policy {
       ptx::wgmma_wait_group<0>(scores);
       release_k();
       hide(scores, blocks, block, over, keys);
-      softmax.weigh<Policy::has(kLazy)>(scores, rescale);
+      softmax.weigh(scores, rescale);
       pack_weights<T>(scores, weights);
       while (--block >= blocks.first) {
         shared.k_ring.wait(at_k);
         take_turn(index);
         if constexpr (Policy::has(kOverlaps)) {
           multiply_qk(scores);
-          shared.v_ring.wait(at_v);
+          wait_for_v();
           multiply_pv(gathered, weights);
           pass_turn(index);
           ptx::wgmma_wait_group<1>(scores);
         } else {
-          shared.v_ring.wait(at_v);
+          wait_for_v();
           multiply_pv(gathered, weights);
           multiply_qk(scores);
           pass_turn(index);
           ptx::wgmma_wait_group<0>(scores);
         }
         bool weighed = false;
-        if (Policy::has(kSpeculates) && block >= blocks.whole_first &&
-            block < blocks.whole_last - 1) {
-          weighed = softmax.weigh_as_before(scores);
-          if (!weighed) {
-            ptx::wgmma_wait_group<0>(gathered);  // so that the old weights need no registers
-            multiply_again(scores);
+        if constexpr (Policy::has(kSpeculates)) {
+          if (block >= blocks.whole_first && block < blocks.whole_last - 1) {
+            weighed = softmax.weigh_as_before(scores);
+            if (!weighed) {
+              ptx::wgmma_wait_group<0>(gathered);  // so that the old weights need no registers
+              multiply_again(scores);
+            }
           }
         }
         if (!weighed) {
           hide(scores, blocks, block, over, keys);
-          const bool moves = softmax.weigh<Policy::has(kLazy)>(scores, rescale);
+          const bool moves = softmax.weigh(scores, rescale);
           ptx::wgmma_wait_group<0>(gathered);
           if (moves) scale_rows(gathered, rescale);
         }
@@ -393,7 +464,7 @@ struct FlashKernel : Policy {
         pack_weights<T>(scores, weights);
       }
       if (blocks.last - blocks.first == 1) release_q();
-      shared.v_ring.wait(at_v);
+      wait_for_v();
       multiply_pv(gathered, weights);
       ptx::wgmma_wait_group<0>(gathered);
       release_v();
@@ -407,8 +478,14 @@ struct FlashKernel : Policy {
     }
 
     __device__ __forceinline__ void store(const FlashTile& tile, float (&gathered)[kDim / 2],
-                                          const OnlineSoftmax& softmax, Store& store, bool copied) {
-      scale_rows(gathered, {softmax.share(0), softmax.share(1)});
+                                          const Softmax& softmax, Store& store, bool copied) {
+      float of_values = 1;
+      if constexpr (kTransposes) {
+        const auto scales = scales_of(tile);
+        if (!scales.are_right) return;
+        of_values = scales.values;
+      }
+      scale_rows(gathered, {softmax.share(0) * of_values, softmax.share(1) * of_values});
       if (!kOwnOutput)
         ptx::barrier_sync(4 + index, 128);  // all warps have multiplied their queries
       const Share share = share_of(g, tile, index);
@@ -416,7 +493,7 @@ struct FlashKernel : Policy {
       const int row = origin + tile.q.row + share.first + warp_index() % 4 * 16;
 #pragma unroll
       for (int column = 0; column < kDim; column += 64) {
-        store.stage_and(gathered + column / 2, [&](const T* staged) {
+        store.stage_and(gathered + column / 2, [&](const Out* staged) {
           ptx::tensor_store_4d(g.out, column, row, share.head, tile.q.last, staged);
         });
       }
@@ -439,13 +516,14 @@ struct FlashKernel : Policy {
                                                  int warp) {
     Consumer consumer{shared, g, warp / 4};
     Store store{kOwnOutput ? shared.out.pointer(warp * Store::kElements)
-                           : shared.q.pointer(warp * Store::kElements)};
+                           : reinterpret_cast<Out*>(shared.q.pointer(warp * Store::kElements))};
     if (consumer.index == kConsumers - 1) pass_turn(consumer.index);
     for_each_tile<false>(shared, [&](const FlashTile& tile) {
       if (lane_index() == 0) shared.kept[warp] = tile;  // and not in registers
       ptx::syncwarp();
       float gathered[kDim / 2] = {};
-      OnlineSoftmax softmax{.scale_log2 = g.scale_log2};
+      Softmax softmax{.scale_log2 = g.scale_log2};
+      if constexpr (kTransposes) softmax.scale_log2 *= consumer.scales_of(tile).products;
       const bool copied = consumer.attend(tile, gathered, softmax);
       consumer.store(shared.kept[warp], gathered, softmax, store, copied);
     });
@@ -464,21 +542,31 @@ struct FlashKernel : Policy {
       ptx::prefetch_tensor_map(g.out);
       shared.q_ring.init(4);
       shared.k_ring.init(4 * kConsumers);
-      shared.v_ring.init(4 * kConsumers);
-      shared.tile_ring.init(4 * kConsumers + 1);
+      if constexpr (kTransposes) {
+        shared.v_ring.init(kTransposers);
+        shared.values_ring.init(4 * kConsumers, kTransposers);
+      } else {
+        shared.v_ring.init(4 * kConsumers);
+      }
+      shared.tile_ring.init(4 * kConsumers + 1 + kTransposers);
       ptx::fence_mbarrier_init();
     }
     ptx::barrier_sync();
     if (warp < 4) {
-      ptx::setmaxnreg_dec<Policy::kProducerRegisters>();
+      ptx::setmaxnreg_dec<Policy::template kProducerRegisters<kTransposes>>();
       if (warp == 0) copy(shared, g);
       if (warp == 1) draw(shared, g);
       if (warp == 2) {
-        g.tiles.sequences.report(block_index() * kWarpSize + lane_index(),
-                                 grid_blocks() * kWarpSize);
+        const int64_t index = block_index() * kWarpSize + lane_index();
+        const int64_t threads = grid_blocks() * kWarpSize;
+        g.tiles.sequences.report(index, threads);
+        if constexpr (kTransposes) g.scales.report(index, threads);
+      }
+      if constexpr (kTransposes) {
+        if (warp >= 2) transpose(shared, g, warp - 2);
       }
     } else {
-      ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();
+      ptx::setmaxnreg_inc<Policy::template kConsumerRegisters<kTransposes>>();
       consume(shared, g, warp - 4);
     }
   }
@@ -492,23 +580,24 @@ struct FlashKernel : Policy {
     const bool packed = list.sequences.packed;
     const int64_t queries = list.sequences.queries;
     const int64_t keys = list.sequences.keys;
-    launch<FlashKernel>(
-        {.blocks = blocks, .threads = kThreads}, context.stream,
-        {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch, packed, 64, true),
-         .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch, packed, kKeys,
-                          true),
-         .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch, packed, kKeys,
-                          true),
-         .out = head_map<T>(call.out, call.value_dim, queries, call.heads, call.batch, packed, 16,
-                            false),
-         .lse = call.lse.template as<float>(),
-         .lse_batch = call.lse.batch,
-         .lse_head = call.lse.head,
-         .lse_row = call.lse.row,
-         .tiles = list,
-         .scale_log2 = call.scale * thread::kLog2E,
-         .left = static_cast<int>(call.window.left),
-         .right = static_cast<int>(call.window.right)});
+    launch<FlashKernel>({.blocks = blocks, .threads = kThreads}, context.stream,
+                        {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch,
+                                          packed, 64, true, kDim),
+                         .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch,
+                                          packed, kKeys, true, kDim),
+                         .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch,
+                                          packed, kKeys, true, kDim),
+                         .out = head_map<Out>(call.out, call.value_dim, queries, call.heads,
+                                              call.batch, packed, 16, false),
+                         .lse = call.lse.template as<float>(),
+                         .lse_batch = call.lse.batch,
+                         .lse_head = call.lse.head,
+                         .lse_row = call.lse.row,
+                         .tiles = list,
+                         .scale_log2 = call.scale * thread::kLog2E,
+                         .left = static_cast<int>(call.window.left),
+                         .right = static_cast<int>(call.window.right),
+                         .scales = ScalesOf<T>(call, rung)});
   }
 };
 

@@ -39,6 +39,15 @@ def attend(q, k, v, bias, slopes):
 
 )";
 
+// Of 8 bits with scales; after kAttendInTorch.
+inline constexpr std::string_view kAttendScaledInTorch = R"(
+softcap = 0
+sinks = None
+scaled = lambda x, by: x.float() if by is None else x.float() * by[..., None, None]
+out, lse = attend(scaled(q, scale_q), scaled(k, scale_k), scaled(v, scale_v), None, None)
+return out.to(getattr(torch, out_dtype)), lse
+)";
+
 // Of packed sequences, one after the other; after kAttendInTorch.
 inline constexpr std::string_view kAttendPackedInTorch = R"(
 def packed():

@@ -1,5 +1,5 @@
 // Rows of one head in shared memory, between the copy engine that writes them and wgmma that reads
-// them: panels of 64 columns, 128 bytes a row, swizzled.
+// them: panels of 128 bytes a row, or of as many as there are, swizzled.
 //
 // The map of a dense tensor has four dimensions: columns, rows, heads, and batches. Of packed
 // sequences what lies behind a sequence's last row is the next one's, and should be outside: loads
@@ -26,15 +26,28 @@ struct HeadPlace {
 // O of a map to load.
 inline constexpr int kOrigin = 1 << 30;
 
-// The map of `heads`, for boxes of box_rows by 64. `packed`: `rows` are those of all sequences, and
-// O to store.
+// The columns of a panel, and how its rows are swizzled, of tiles that have so many columns.
+template <class T>
+constexpr int panel_columns(int columns) {
+  const int widest = 128 / static_cast<int>(sizeof(T));
+  return columns < widest ? columns : widest;
+}
+template <class T>
+constexpr ptx::Swizzle panel_swizzle(int columns) {
+  const int bytes = panel_columns<T>(columns) * static_cast<int>(sizeof(T));
+  return bytes == 64 ? ptx::Swizzle::k64 : ptx::Swizzle::k128;
+}
+
+// The map of `heads`, for boxes of box_rows, panels of tiles of tile_columns. `packed`: `rows` are
+// those of all sequences, and O to store.
 template <class T>
 ptx::TensorMap head_map(const Heads& heads, int64_t columns, int64_t rows, int64_t head_count,
-                        int64_t batches, bool packed, int box_rows, bool to_load) {
+                        int64_t batches, bool packed, int box_rows, bool to_load,
+                        int tile_columns = 64) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
   // Of one head or one batch the stride does not matter, but has to be a stride.
   const auto stride = [](int64_t count, int64_t stride) {
-    return (count > 1 ? stride : 8) * kBytes;
+    return count > 1 ? stride * kBytes : 16;
   };
   const int64_t row = stride(rows, heads.row);
   const int64_t head = stride(head_count, heads.head);
@@ -44,13 +57,13 @@ ptx::TensorMap head_map(const Heads& heads, int64_t columns, int64_t rows, int64
                             .rank = 4,
                             .extents = {columns, rows, head_count, batches},
                             .strides = {0, row, head, stride(batches, heads.batch)},
-                            .box = {64, box_rows, 1, 1},
-                            .swizzle = ptx::Swizzle::k128};
+                            .box = {panel_columns<T>(tile_columns), box_rows, 1, 1},
+                            .swizzle = panel_swizzle<T>(tile_columns)};
   if (packed && to_load) {
     shape.rank = 5;
     shape.extents = {columns, kOrigin, head_count, int64_t{kOrigin} + 1, rows + 1};
     shape.strides = {0, row, head, (int64_t{1} << 34) - row, row};
-    shape.box = {64, box_rows, 1, 1, 1};
+    shape.box = {panel_columns<T>(tile_columns), box_rows, 1, 1, 1};
   } else if (packed) {
     shape.base = reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(base) -
                                             static_cast<uintptr_t>(rows * row));
@@ -84,7 +97,9 @@ struct HeadTile {
   static constexpr int kRows = kRows_;
   static constexpr int kColumns = kColumns_;
   static_assert(kColumns % 64 == 0 && kRows % 8 == 0 && kRows <= 256);
-  static constexpr int kPanelElements = kRows * 64;
+  static constexpr int kPanel = panel_columns<T>(kColumns);
+  static constexpr ptx::Swizzle kSwizzle = panel_swizzle<T>(kColumns);
+  static constexpr int kPanelElements = kRows * kPanel;
   static constexpr int kElements = kRows * kColumns;
   static constexpr uint32_t kBytes = kElements * sizeof(T);
 
@@ -93,13 +108,13 @@ struct HeadTile {
                                               ptx::Mbarrier& full, bool packed,
                                               const HeadPlace& head, int row WS_AND_PLACE) {
 #pragma unroll
-    for (int panel = 0; panel < kColumns / 64; ++panel) {
+    for (int panel = 0; panel < kColumns / kPanel; ++panel) {
       T* const to = tile + panel * kPanelElements;
       if (packed) {
-        ptx::tensor_load_5d(to, map, full, panel * 64, kOrigin + head.row + row, head.head, kOrigin,
-                            head.last WS_PASS_AND_PLACE);
+        ptx::tensor_load_5d(to, map, full, panel * kPanel, kOrigin + head.row + row, head.head,
+                            kOrigin, head.last WS_PASS_AND_PLACE);
       } else {
-        ptx::tensor_load_4d(to, map, full, panel * 64, head.row + row, head.head,
+        ptx::tensor_load_4d(to, map, full, panel * kPanel, head.row + row, head.head,
                             head.last WS_PASS_AND_PLACE);
       }
     }
@@ -109,37 +124,48 @@ struct HeadTile {
   __device__ __forceinline__ static void prefetch(const ptx::TensorMap& map, bool packed,
                                                   const HeadPlace& head, int row) {
 #pragma unroll
-    for (int panel = 0; panel < kColumns / 64; ++panel) {
+    for (int panel = 0; panel < kColumns / kPanel; ++panel) {
       if (packed) {
-        ptx::tensor_prefetch_5d(map, panel * 64, kOrigin + head.row + row, head.head, kOrigin,
+        ptx::tensor_prefetch_5d(map, panel * kPanel, kOrigin + head.row + row, head.head, kOrigin,
                                 head.last);
       } else {
-        ptx::tensor_prefetch_4d(map, panel * 64, head.row + row, head.head, head.last);
+        ptx::tensor_prefetch_4d(map, panel * kPanel, head.row + row, head.head, head.last);
       }
     }
   }
 
-  // Eight elements of a row from a column on that 8 divides, where ldmatrix finds them.
-  __device__ __forceinline__ static const T* chunk(const T* tile, int row, int column) {
-    const uint32_t byte = ptx::swizzled_chunk<ptx::Swizzle::k128>(
-        static_cast<uint32_t>(row), static_cast<uint32_t>(column % 64 / 8));
-    return tile + column / 64 * kPanelElements + byte / 2;  // T has 16 bits
+  // The 16 bytes of a row from a column on, where ldmatrix and stmatrix find them.
+  __device__ __forceinline__ static T* chunk(T* tile, int row, int column) {
+    constexpr auto kBytes = static_cast<uint32_t>(sizeof(T));
+    const uint32_t byte = ptx::swizzled_chunk<kSwizzle>(
+        static_cast<uint32_t>(row), static_cast<uint32_t>(column % kPanel) * kBytes / 16);
+    return tile + column / kPanel * kPanelElements + byte / kBytes;
+  }
+
+  // The same so many rows and columns further on, of which the first is a multiple of 8, the other
+  // of a power of two that is more than the columns before, in bytes at least 16: without what the
+  // swizzle takes.
+  __device__ __forceinline__ static T* further(T* chunk, int rows, int columns) {
+    const auto bytes = static_cast<uintptr_t>(columns % kPanel) * sizeof(T);
+    T* const row = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(chunk) ^ bytes);
+    return row + columns / kPanel * kPanelElements + rows * kPanel;
   }
 
   // As an operand whose K is the columns: A or B of q k^T.
   __device__ __forceinline__ static uint64_t by_columns(const T* tile) {
-    return ptx::wgmma_descriptor(tile, 16, 1024, ptx::Swizzle::k128);
+    return ptx::wgmma_descriptor(tile, 16, ptx::swizzle_period(kSwizzle), kSwizzle);
   }
   __device__ __forceinline__ static uint64_t column_step(uint64_t tile, int column) {
     return ptx::wgmma_advance(
-        tile, static_cast<uint32_t>((column / 64 * kPanelElements + column % 64) * sizeof(T)));
+        tile,
+        static_cast<uint32_t>((column / kPanel * kPanelElements + column % kPanel) * sizeof(T)));
   }
-  // As an operand whose K is the rows: B of p v.
+  // As an operand whose K is the rows: B of p v, of 16 bits.
   __device__ __forceinline__ static uint64_t by_rows(const T* tile) {
     return ptx::wgmma_descriptor(tile, kPanelElements * sizeof(T), 1024, ptx::Swizzle::k128);
   }
   __device__ __forceinline__ static uint64_t row_step(uint64_t tile, int row) {
-    return ptx::wgmma_advance(tile, static_cast<uint32_t>(row * 64 * sizeof(T)));
+    return ptx::wgmma_advance(tile, static_cast<uint32_t>(row * kPanel * sizeof(T)));
   }
 };
 #endif

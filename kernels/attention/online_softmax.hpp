@@ -21,11 +21,19 @@ struct SeenColumns {
   int last;
 };
 
+// T: what weights are rounded to before they are multiplied. Lazily: the maximum stays until a
+// score is more than kSlack powers of two above it, for which what was gathered would have to be
+// scaled.
+template <class T, bool kLazily>
 struct OnlineSoftmax {
-  // Weights are 2^((score - max) * scale_log2). Lazy: the maximum stays until a score is more than
-  // kSlack powers of two above it, for which what was gathered would have to be scaled.
-  static constexpr float kSlack = 8;
-  static constexpr float kMostSum = 16384;  // f16 has weights up to 65504
+  // Weights are 2^((score - max) * scale_log2 + kRaised).
+  //
+  // f16 has weights up to 65504. e4m3 has them up to 448, and from 2^-6 on with all of its digits;
+  // a thread's 32 columns that weigh alike stay below 448.
+  static constexpr bool kOf8Bits = sizeof(T) == 1;
+  static constexpr float kSlack = kOf8Bits ? 1 : 8;
+  static constexpr float kRaised = kOf8Bits ? 3 : 0;
+  static constexpr float kMostSum = kOf8Bits ? 448 : 16384;
 
   float scale_log2;
   float max[2] = {-thread::kInfinity, -thread::kInfinity};
@@ -44,7 +52,7 @@ struct OnlineSoftmax {
   }
 
   // Makes weights of scores; `rescale` is what times all that was gathered before. False: nothing.
-  template <bool kLazily, int kScores>
+  template <int kScores>
   __device__ __forceinline__ bool weigh(float (&scores)[kScores], float (&rescale)[2]) {
     const auto higher = [](float a, float b) { return fmaxf(a, b); };
     float highest[2];
@@ -100,7 +108,7 @@ struct OnlineSoftmax {
   __device__ __forceinline__ void raise(float (&scores)[kScores], float (&added)[2]) const {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const float shift = thread::finite_or_zero(max[row]) * scale_log2;
+      const float shift = thread::finite_or_zero(max[row]) * scale_log2 - kRaised;
       added[row] = 0;
 #pragma unroll
       for (int i = row * 2; i < kScores; i += 4) {
@@ -126,7 +134,7 @@ struct OnlineSoftmax {
   }
   __device__ __forceinline__ float log_sum(int row) const {
     if (!(sum[row] > 0)) return sum[row] == 0 ? -thread::kInfinity : sum[row];  // or NaN
-    return (max[row] * scale_log2 + thread::fast_log2(sum[row])) * thread::kLn2;
+    return (max[row] * scale_log2 + thread::fast_log2(sum[row]) - kRaised) * thread::kLn2;
   }
 };
 
@@ -137,13 +145,25 @@ __device__ __forceinline__ void scale_rows(float (&gathered)[kSums], const float
   for (int i = 0; i < kSums; ++i) gathered[i] *= factor[i / 2 % 2];
 }
 
-// Weights as wgmma's A operand: the same thread has them, rounded and paired.
+// Weights as wgmma's A operand: the same thread has them, rounded. Of 16 bits two to a register, of
+// columns side by side. Of 8 bits four: those that A has in a row are a thread's of 16 keys, which
+// stand 0, 1, 8, 9 columns from its first; ValueTranspose puts the keys of the values in this
+// order.
 template <class T, int kScores>
 __device__ __forceinline__ void pack_weights(const float (&weights)[kScores],
-                                             uint32_t (&packed)[kScores / 2]) {
+                                             uint32_t (&packed)[kScores * sizeof(T) / 4]) {
+  static_assert(sizeof(T) == 2 || std::is_same_v<T, e4m3>);
+  if constexpr (sizeof(T) == 2) {
 #pragma unroll
-  for (int i = 0; i < kScores / 2; ++i) {
-    packed[i] = tile::pack<T>(weights[i * 2], weights[i * 2 + 1]);
+    for (int i = 0; i < kScores / 2; ++i) {
+      packed[i] = tile::pack<T>(weights[i * 2], weights[i * 2 + 1]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kScores / 4; ++i) {
+      const float* of = weights + i / 2 * 8 + i % 2 * 2;  // 16 keys, a row of two
+      packed[i] = ptx::cvt_rn_satfinite_e4m3x4_f32({of[0], of[1], of[4], of[5]});
+    }
   }
 }
 

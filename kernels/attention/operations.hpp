@@ -2,6 +2,7 @@
 //
 //   attention          q, k, v of [batch, heads, rows, head dim], any strides
 //   attention_varlen   sequences of their own lengths, one behind the other; keys may lie in pages
+//   scaled_attention   q, k and v of 8 bits, each head with a scale
 //
 // A score is scale * <q, k>, then softcap * tanh(score / softcap), then what is added to it: a
 // bias, or ALiBi's -slope * |distance|. Query i of Sq stands over key i + Sk - Sq: causal and
@@ -113,6 +114,20 @@ struct VarlenCall : Call {
   int64_t pages_column = 1;
 };
 
+// What q, k and v are multiplied by.
+struct Scales {
+  PerHead q, k, v;
+};
+
+// Of scaled_attention.
+struct ScaledCall : Call {
+  Scales scales;
+  DType out_dtype{};
+};
+
+constexpr DType out_dtype_of(const Call& call) { return call.dtype; }
+constexpr DType out_dtype_of(const ScaledCall& call) { return call.out_dtype; }
+
 // How a case lies and what it has beside q, k and v; a sum.
 enum Has : uint8_t {
   kRowsBeforeHeads = 1,  // [batch, rows, heads, head dim] in memory
@@ -128,6 +143,9 @@ enum VarlenHas : uint8_t {
   kVarlenAlibi = 8,
   kVarlenSinks = 16,
 };
+
+// The same of scaled_attention.
+enum ScaledHas : uint8_t { kScaledRowsBeforeHeads = 1, kScales = 2 };
 
 inline constexpr Attribute kCausal = {
     .name = "causal",
@@ -272,6 +290,65 @@ struct AttentionVarlen {
       {"torch", kPackedTorchUsers}, {"cudnn", kPackedCudnn}, {"fa4", kPackedFlash4}};
 
   using Call = VarlenCall;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct ScaledAttention {
+  static constexpr std::string_view kOutputs[] = {"bfloat16", "float16"};
+
+  static constexpr std::string_view kName = "scaled_attention";
+  static constexpr std::string_view kSummary =
+      "attention of 8-bit floats, whose heads have a scale each";
+  static constexpr std::string_view kSource =
+      "Shah et al., FlashAttention-3, 2024, arXiv:2407.08608; Micikevicius et al., FP8 Formats for "
+      "Deep Learning, 2022, arXiv:2209.05433";
+  static constexpr std::string_view kFormula =
+      "out[i] = scale_v * sum over j of softmax_j(scale * scale_q * scale_k * <q[i], k[j]>) * v[j]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "q", .doc = "[B, H, Sq, D], e4m3, any strides"},
+      {.name = "k", .doc = "[B, Hk, Sk, D], e4m3; Hk divides H"},
+      {.name = "v", .doc = "[B, Hk, Sk, Dv], e4m3"},
+      {.name = "scale_q",
+       .optional = true,
+       .doc = "f32 [H] or [B, H], above 0: what q was divided by; none: 1"},
+      {.name = "scale_k", .optional = true, .doc = "f32 [Hk] or [B, Hk], the same of k"},
+      {.name = "scale_v", .optional = true, .doc = "f32 [Hk] or [B, Hk], the same of v"},
+      {.name = "out",
+       .role = Parameter::Role::kOut,
+       .doc = "[B, H, Sq, Dv], of out_dtype",
+       .shape = "laid_as(q, (*q.shape[:3], v.shape[3]))",
+       .torch_dtype = "getattr(torch, out_dtype)"},
+      {.name = "lse",
+       .role = Parameter::Role::kOut,
+       .doc = "f32 [B, H, Sq], logarithm of the sum of exp(scores)",
+       .shape = "q.shape[:3]",
+       .torch_dtype = "torch.float32"},
+  };
+  static constexpr Attribute kAttributes[] = {kCausal,
+                                              kWindowLeft,
+                                              kWindowRight,
+                                              kScale,
+                                              {.name = "out_dtype",
+                                               .kind = Value::Kind::kChoice,
+                                               .standard = Value::choice(0),
+                                               .choices = kOutputs,
+                                               .doc = "of out"}};
+  // Hk, Dv: 0 for those of q; has: a sum of ScaledHas.
+  static constexpr std::string_view kExtentNames[] = {"B", "H", "Sq", "Sk", "D", "Hk", "Dv", "has"};
+  static constexpr int kOptionalExtents = 3;
+  static constexpr DTypes kDTypes = {DType::kE4m3};
+  static constexpr std::string_view kTorch = kJoined<kAttendInTorch, kAttendScaledInTorch>;
+
+  using Call = ScaledCall;
   static Call call(const Problem& problem);
   static void infer(Problem& problem);
   static void make(const Case& chosen, DType dtype, Problem& problem);

@@ -238,7 +238,13 @@ double accumulation_error(int64_t depth) {
 }
 
 double rounding_error(DType dtype) {
-  return std::ldexp(1.0, dtype == DType::kBf16 ? -8 : dtype == DType::kF16 ? -11 : -24);
+  switch (dtype) {
+    case DType::kE5m2: return std::ldexp(1.0, -3);
+    case DType::kE4m3: return std::ldexp(1.0, -4);
+    case DType::kBf16: return std::ldexp(1.0, -8);
+    case DType::kF16: return std::ldexp(1.0, -11);
+    default: return std::ldexp(1.0, -24);
+  }
 }
 
 Tolerance product_tolerance(DType dtype, int64_t k) {

@@ -186,6 +186,9 @@ def flash_attn_func(
     return_attn_probs: bool = False,
     *,
     learnable_sink: torch.Tensor | None = None,
+    q_descale: torch.Tensor | None = None,
+    k_descale: torch.Tensor | None = None,
+    v_descale: torch.Tensor | None = None,
     num_splits: int = 0,
     pack_gqa: bool | None = None,
     return_lse: bool = False,
@@ -193,7 +196,8 @@ def flash_attn_func(
     """flash_attn.flash_attn_func, with its arguments, without dropout.
 
     Args:
-        q: [B, Sq, H, D], f32, f16 or bf16; any strides.
+        q: [B, Sq, H, D], f32, f16 or bf16; any strides. Or float8_e4m3fn, which takes no softcap,
+            slopes or sinks and makes bf16.
         k: [B, Sk, Hk, D], dtype of q; Hk divides H.
         v: [B, Sk, Hk, Dv], dtype of q.
         dropout_p: 0.
@@ -205,6 +209,9 @@ def flash_attn_func(
         deterministic: Always so.
         return_attn_probs: Returns (out, lse, None), as FlashAttention does without dropout.
         learnable_sink: [H], a score of each head that is weighed and has no value.
+        q_descale: f32 [B, Hk], what queries of 8 bits that share a head of keys are multiplied by.
+        k_descale: f32 [B, Hk], the same of keys.
+        v_descale: f32 [B, Hk], the same of values.
         num_splits: For the kernel to choose, as pack_gqa.
         pack_gqa: See there.
         return_lse: Returns (out, lse).
@@ -218,10 +225,21 @@ def flash_attn_func(
     """
     del deterministic, num_splits, pack_gqa
     _check_flash("flash_attn_func", q, k, v, 4, dropout_p)
+    heads = [x.transpose(1, 2) for x in (q, k, v)]
+    if q.dtype == torch.float8_e4m3fn:
+        out, lse = _scaled_flash(
+            heads,
+            (q_descale, k_descale, v_descale),
+            {"softcap": softcap, "alibi_slopes": alibi_slopes, "learnable_sink": learnable_sink},
+            causal=causal,
+            window=window_size,
+            scale=softmax_scale,
+        )
+        return _as_flash(out.transpose(1, 2), lse, return_attn_probs, return_lse)
+    if any(x is not None for x in (q_descale, k_descale, v_descale)):
+        raise ValueError(f"flash_attn_func: descales are of float8_e4m3fn, not of {q.dtype}")
     out, lse = attention(
-        q.transpose(1, 2),
-        k.transpose(1, 2),
-        v.transpose(1, 2),
+        *heads,
         alibi_slopes=alibi_slopes,
         sinks=None if learnable_sink is None else learnable_sink.float(),
         causal=causal,
@@ -460,6 +478,36 @@ def _check_flash(name: str, q: Any, k: Any, v: Any, rank: int, dropout_p: float)
     if q.dim() != rank or (rank == 4 and (k.dim() != 4 or v.dim() != 4)):
         shapes = [tuple(x.shape) for x in (q, k, v)]
         raise ValueError(f"{name} takes q of {rank} dimensions, got {shapes}")
+
+
+def _scaled_flash(
+    heads: list[torch.Tensor],
+    descales: tuple[torch.Tensor | None, ...],
+    others: dict[str, Any],
+    *,
+    causal: bool,
+    window: Window,
+    scale: float | None,
+) -> Any:
+    """scaled_attention by FlashAttention's scales, of which q has one for each head of keys."""
+    for name, value in others.items():
+        if value is not None and (torch.is_tensor(value) or value != 0):
+            raise ValueError(f"flash_attn_func of float8_e4m3fn takes no {name}")
+    q, k, _ = heads
+    of_q, of_k, of_v = descales
+    if of_q is not None and of_q.shape[-1] != q.shape[1] and k.shape[1] > 0:
+        of_q = of_q.repeat_interleave(q.shape[1] // k.shape[1], -1)
+    left, right = _ends("flash_attn_func", window, -1, -1)
+    return warpsmith.scaled_attention(
+        *heads,
+        of_q,
+        of_k,
+        of_v,
+        causal=causal,
+        window_left=left,
+        window_right=right,
+        scale=scale,
+    )
 
 
 def _as_flash(out: torch.Tensor, lse: torch.Tensor, probabilities: bool, with_lse: bool) -> Any:

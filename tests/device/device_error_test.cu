@@ -1,6 +1,8 @@
 // An index out of range writes nothing, and the first of them is told with its values.
 #include "warpsmith/device_error.hpp"
 
+#include <cmath>
+
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 #include "warpsmith/thread/memory.hpp"
@@ -61,6 +63,41 @@ TEST(DeviceError, OfManyOneIsTold) {
   gather(std::vector<int64_t>(1000, 7));
   EXPECT_THROW(raise_device_error(), InvalidArgument);
   EXPECT_NO_THROW(raise_device_error());
+}
+
+// out[i] = x[i] * scales[i]
+struct Scale {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    const float* scales;
+    float* out;
+    ScaleCheck check;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const int64_t i = thread_index();
+    const float scale = thread::load(a.scales + i);
+    if (a.check(scale, i)) thread::store(a.out + i, scale);
+  }
+};
+
+TEST(DeviceError, ABadScaleWritesNothingAndIsTold) {
+  const std::pair<float, const char*> bad[] = {
+      {0.0F, "0"}, {-2.5F, "-2.5"}, {INFINITY, "inf"}, {NAN, "nan"}};
+  for (const auto& [scale, name] : bad) {
+    test::Buffer<float> scales(std::vector<float>(32, 0.5F));
+    test::Buffer<float> out(std::vector<float>(32, -1));
+    scales[3] = scale;
+    test::run<Scale>({.threads = 32}, {scales.data(), out.data(), ScaleCheck("a/b", "scale_q")});
+    EXPECT_EQ(out[2], 0.5F);
+    EXPECT_EQ(out[3], -1);
+    EXPECT_EQ(take_device_error(),
+              concatenate("a/b: scale ", name,
+                          " at position 3 of 'scale_q' is not above 0 and finite; nothing was "
+                          "written for it"));
+    EXPECT_EQ(take_device_error(), std::nullopt);
+  }
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ using testing::HasSubstr;
 
 const Operation& dense() { return operation_named("attention"); }
 const Operation& packed() { return operation_named("attention_varlen"); }
+const Operation& scaled() { return operation_named("scaled_attention"); }
 
 Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
                    DType dtype = DType::kF32) {
@@ -54,8 +55,8 @@ TEST(Attention, CallsThatAreRefused) {
   using P = Problem;
   const Refused all[] = {
       {"takes q of 4 dimensions, k and v of 4", [](P& p) { p["q"].rank = 3; }},
-      {"of one dtype: f32, f16 or bf16", [](P& p) { p["k"].dtype = DType::kF16; }},
-      {"of one dtype: f32, f16 or bf16", [](P& p) { p["v"].dtype = DType::kBf16; }},
+      {"of one dtype of f32, f16, bf16", [](P& p) { p["k"].dtype = DType::kF16; }},
+      {"of one dtype of f32, f16, bf16", [](P& p) { p["v"].dtype = DType::kBf16; }},
       {"takes one D in q and k, not 16 and 8", [](P& p) { p["k"].shape[3] = 8; }},
       {"k and v that differ in the last dimension only", [](P& p) { p["v"].shape[2] = 6; }},
       {"k and v that differ in the last dimension only", [](P& p) { p["v"].shape[1] = 1; }},
@@ -291,6 +292,83 @@ TEST(AttentionVarlen, AWrongPageIsToldAndItsSequenceIsNotWritten) {
   }
 }
 
+// ---- Of 8 bits ----------------------------------------------------------------------------------
+
+TEST(ScaledAttention, CallsThatAreRefused) {
+  using P = Problem;
+  const Problem right = problem_of(scaled(), {2, 4, 5, 7, 16, 2, 0, kScales}, DType::kE4m3);
+  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+  const Refused all[] = {
+      {"of one dtype of e4m3", [](P& p) { p["k"].dtype = DType::kE5m2; }},
+      {"of one dtype of e4m3", [](P& p) { p["q"].dtype = DType::kF16; }},
+      {"a multiple of those of k, not 4 of 3", [](P& p) { p["k"].shape[1] = p["v"].shape[1] = 3; }},
+      {"takes one batch", [](P& p) { p["k"].shape[0] = p["v"].shape[0] = 1; }},
+      {"takes scale_q of f32 [4] or [2, 4]",
+       [](P& p) { p["scale_q"] = Tensor::dense(DType::kF32, {2}); }},
+      {"takes scale_k of f32 [2] or [2, 2]",
+       [](P& p) { p["scale_k"] = Tensor::dense(DType::kF32, {4}); }},
+      {"takes scale_v of f32 [2] or [2, 2]",
+       [](P& p) { p["scale_v"] = Tensor::dense(DType::kF16, {2}); }},
+      {"takes a finite scale", [](P& p) { set(p, "scale", double{NAN}); }},
+  };
+  for (const Refused& refused : all) {
+    const std::string words = told(right, refused.change);
+    EXPECT_THAT(words, HasSubstr(refused.words));
+    EXPECT_THAT(words, HasSubstr("scaled_attention takes"));
+  }
+}
+
+TEST(ScaledAttention, AWrongScaleIsToldAndItsHeadsAreNotWritten) {
+  constexpr int64_t kQueries = 70;
+  Instance instance(problem_of(scaled(), {2, 4, kQueries, 40, 64, 2, 0, kScales}, DType::kE4m3));
+  struct Wrong {
+    const char* tensor;
+    int64_t at;
+    double scale;
+    const char* words;
+    int first, last;  // of the 8 heads of all batches
+  };
+  const Wrong all[] = {
+      {"scale_q", 6, -1, "scale -1 at position 6 of 'scale_q' is not above 0", 6, 7},
+      {"scale_k", 1, 0, "scale 0 at position 1 of 'scale_k' is not above 0", 2, 4},
+      {"scale_k", 2, INFINITY, "scale inf at position 2 of 'scale_k'", 4, 6},
+      {"scale_q", 0, NAN, "scale nan at position 0 of 'scale_q'", 0, 1},
+  };
+  const std::vector<double> expected = instance.expected(6);
+  for (const Wrong& wrong : all) {
+    SCOPED_TRACE(wrong.words);
+    const double before = element(instance[wrong.tensor], wrong.at);
+    set_element(instance[wrong.tensor], wrong.at, wrong.scale);
+    EXPECT_EQ(2, instance.for_each_rung([&](const Rung& rung) {
+      EXPECT_THAT(instance.told(rung), HasSubstr(wrong.words));
+      for (int64_t head = 0; head < 8; ++head) {
+        const bool is_written = head < wrong.first || head >= wrong.last;
+        for (int64_t i = 0; i < kQueries; ++i) {
+          const int64_t row = head * kQueries + i;
+          ASSERT_EQ(std::isnan(element(instance["lse"], row)), !is_written) << row;
+          ASSERT_EQ(std::isnan(element(instance["out"], row * 64 + 5)), !is_written) << row;
+        }
+        if (!is_written) continue;
+        const auto at = static_cast<size_t>(head * kQueries * 64);
+        instance.expect_near(rung, 6, at, expected[at]);
+      }
+    }));
+    set_element(instance[wrong.tensor], wrong.at, before);
+  }
+}
+
+TEST(ScaledAttention, OutputsOfF16AndOtherStrides) {
+  Problem problem = problem_of(scaled(), {2, 4, 70, 90, 64, 2, 48}, DType::kE4m3);
+  set(problem, "out_dtype", Value::choice(1));
+  problem["q"].strides = {70 * 4 * 64, 64, 4 * 64, 1};
+  problem["scale_k"] = Tensor::dense(DType::kF32, {2});
+  problem["scale_v"] = Tensor::dense(DType::kF32, {2, 2});
+  Instance(problem).expect_right();
+  problem["k"].strides[3] = 2;
+  problem["k"].strides[2] = 130;
+  Instance(problem).expect_right();
+}
+
 // ---- Strides, and what a rung has to leave alone -----------------------------------------------
 
 TEST(Attention, AnyStrides) {
@@ -363,11 +441,11 @@ TEST(Attention, WhatIsNotSeenDoesNotCount) {
 
 // Keys that a query likes ever better, whichever end a rung begins at, in steps of all sizes: the
 // maximum grows a little, by more than f16 has weights for, and by more than f32 has.
-TEST(Attention, MaximaThatGrow) {
+void expect_right_of_maxima_that_grow(const Operation& operation, DType dtype) {
   constexpr int64_t kKeys = 280;
   for (const int64_t dim : {64, 128, 256}) {
     SCOPED_TRACE(dim);
-    Instance instance(problem_of(dense(), {1, 1, 35, kKeys, dim}, DType::kBf16));
+    Instance instance(problem_of(operation, {1, 1, 35, kKeys, dim}, dtype));
     for (const bool backwards : {false, true}) {
       for (const float size : {1.0F, 60.0F}) {
         for (int step = 0; step < 5; ++step) {
@@ -384,6 +462,9 @@ TEST(Attention, MaximaThatGrow) {
     }
   }
 }
+
+TEST(Attention, MaximaThatGrow) { expect_right_of_maxima_that_grow(dense(), DType::kBf16); }
+TEST(ScaledAttention, MaximaThatGrow) { expect_right_of_maxima_that_grow(scaled(), DType::kE4m3); }
 
 TEST(Attention, ARungSaysWhatItDoesNotTake) {
   const auto why = [](std::string_view rung, const Problem& problem) {

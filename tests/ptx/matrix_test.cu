@@ -280,6 +280,70 @@ TEST(Mma, M16N8K16) {
   });
 }
 
+struct MultiplyBytes {
+  static constexpr int kThreads = 32;
+  static constexpr Arch kArch = Arch::kSm90;
+  using Arguments = MultiplyFragments<half, float>::Arguments;
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
+    const int lane = lane_index();
+    if (arguments.diverge && lane == 3) return;
+    uint32_t a[4];
+    uint32_t b[2];
+    float d[4];
+    for (int i = 0; i < 4; ++i) a[i] = arguments.a[4 * lane + i];
+    for (int i = 0; i < 2; ++i) b[i] = arguments.b[2 * lane + i];
+    for (int i = 0; i < 4; ++i) d[i] = arguments.c[4 * lane + i];
+    ptx::mma_m16n8k32<e4m3>(d, a, b, d);
+    for (int i = 0; i < 4; ++i) arguments.d[4 * lane + i] = d[i];
+  }
+};
+
+TEST(Mma, M16N8K32) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  test::in_every_order([] {
+    test::Buffer<uint32_t> a(128);
+    test::Buffer<uint32_t> b(64);
+    test::Buffer<float> c(128);
+    test::Buffer<float> d(128);
+    const auto byte = [](float value, int i) {
+      return static_cast<uint32_t>(e4m3(value).bits) << (i % 4 * 8);
+    };
+    // "Matrix Fragments for mma.m16n8k32": the element at index i of a lane.
+    for (int lane = 0; lane < 32; ++lane) {
+      const int group = lane >> 2;
+      const int in_group = lane % 4;
+      for (int i = 0; i < 16; ++i) {
+        const int row = (i < 4 || (8 <= i && i < 12)) ? group : group + 8;
+        const int column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
+        a[static_cast<size_t>(4 * lane + i / 4)] |= byte(a_value(row, column), i);
+      }
+      for (int i = 0; i < 8; ++i) {
+        const int row = in_group * 4 + (i & 3) + (i < 4 ? 0 : 16);
+        b[static_cast<size_t>(2 * lane + i / 4)] |= byte(b_value(row, group), i);
+      }
+      for (int i = 0; i < 4; ++i) {
+        c[static_cast<size_t>(4 * lane + i)] =
+            c_value(i < 2 ? group : group + 8, in_group * 2 + (i & 1));
+      }
+    }
+    test::run<MultiplyBytes>({.threads = 32}, {a.data(), b.data(), c.data(), d.data(), false});
+    for (int m = 0; m < 16; ++m) {
+      for (int n = 0; n < 8; ++n) {
+        float expected = c_value(m, n);
+        for (int k = 0; k < 32; ++k) expected += a_value(m, k) * b_value(k, n);
+        const int lane = m % 8 * 4 + n / 2;
+        const int i = m / 8 * 2 + n % 2;
+        ASSERT_EQ(d[static_cast<size_t>(4 * lane + i)], expected) << m << " " << n;
+      }
+    }
+#ifdef WS_EMULATED
+    test::expect_fault<MultiplyBytes>(emulator::Fault::kDivergence, "mma.sync", {.threads = 32},
+                                      {a.data(), b.data(), c.data(), d.data(), true});
+#endif
+  });
+}
+
 // ---- wmma ---------------------------------------------------------------------------------------
 
 // sums = A B from shared memory, and with A straight from global memory.

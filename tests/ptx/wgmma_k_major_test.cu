@@ -124,6 +124,92 @@ void test_stage(int range, ptx::WgmmaSum<A> start, bool accumulate = true) {
   }
 }
 
+// The same of e4m3 with A in registers.
+template <int N>
+struct MultiplyRegisters {
+  static constexpr int kThreads = 128;
+  static constexpr Arch kArch = Arch::kSm90a;
+  static constexpr int kDepth = 128;
+  using StageB = tile::OperandStage<e4m3, Major::kK, N, kDepth, 1>;
+  struct Arguments {
+    const e4m3* a;
+    ptx::TensorMap b;
+    float* d;  // [128, N / 2]
+  };
+  struct SharedStorage {
+    SharedArray<e4m3, StageB::kElements, 1024> b;
+    ptx::Mbarrier full;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    if (thread_index() == 0) {
+      ptx::mbarrier_init(shared.full, 1);
+      ptx::fence_mbarrier_init();
+    }
+    ptx::barrier_sync();
+    if (thread_index() == 0) {
+      ptx::mbarrier_arrive_expect_tx(shared.full, StageB::kElements);
+      StageB::load(shared.b.pointer(), arguments.b, shared.full, 0, 0, {});
+    }
+    ptx::mbarrier_wait_parity(shared.full, 0);
+    // "WGMMA .m64nNk32 register fragment layout for matrix A": element i of a thread.
+    uint32_t a[kDepth / 32][4] = {};
+#pragma unroll
+    for (int step = 0; step < kDepth / 32; ++step) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const int row = warp_index() * 16 + lane_index() / 4 + (i / 4 % 2 == 0 ? 0 : 8);
+        const int column = step * 32 + lane_index() % 4 * 4 + (i & 3) + (i < 8 ? 0 : 16);
+        a[step][i / 4] |= static_cast<uint32_t>(arguments.a[row * kDepth + column].bits)
+                          << (i % 4 * 8);
+      }
+    }
+    float d[N / 2];
+    const uint64_t b = StageB::descriptor(shared.b.pointer());
+    ptx::wgmma_fence(d, a[0], a[1], a[2], a[3]);
+#pragma unroll
+    for (int step = 0; step < kDepth / 32; ++step) {
+      ptx::wgmma_m64k32<N, e4m3, e4m3>(d, a[step], StageB::advance(b, 0, step * 32), step > 0);
+    }
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<0>(d);
+    for (int i = 0; i < N / 2; ++i) arguments.d[thread_index() * (N / 2) + i] = d[i];
+  }
+};
+
+template <int N>
+void test_registers() {
+  using Kernel = MultiplyRegisters<N>;
+  constexpr int kDepth = Kernel::kDepth;
+  test::Buffer<e4m3> a(64 * kDepth);
+  test::Buffer<e4m3> b(N * kDepth);
+  test::Buffer<float> d(64 * N);
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> numbers(-4, 4);
+  for (e4m3& element : a) element = element_of<e4m3>(numbers(random));
+  for (e4m3& element : b) element = element_of<e4m3>(numbers(random));
+  test::run<Kernel>({.threads = 128},
+                    {a.data(), Kernel::StageB::tensor_map(b.data(), N, kDepth, kDepth), d.data()});
+  for (int m = 0; m < 64; ++m) {
+    for (int n = 0; n < N; ++n) {
+      float expected = 0;
+      for (int k = 0; k < kDepth; ++k) {
+        expected += to_float(a[static_cast<size_t>(m * kDepth + k)]) *
+                    to_float(b[static_cast<size_t>(n * kDepth + k)]);
+      }
+      const int thread = m / 16 * 32 + m % 8 * 4 + n % 8 / 2;
+      const int i = n / 8 * 4 + m % 16 / 8 * 2 + n % 2;
+      ASSERT_EQ(d[static_cast<size_t>(thread * (N / 2) + i)], expected) << m << " " << n;
+    }
+  }
+}
+
+TEST(WgmmaKMajor, Fp8FromRegisters) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test_registers<64>();
+  test_registers<128>();
+  test_registers<256>();
+}
+
 // Of the sums' 14 bits on an H200 these numbers need fewer: at most 128 * 4 * 4.
 TEST(WgmmaKMajor, Fp8) {
   WS_REQUIRE_ARCH(Arch::kSm90a);

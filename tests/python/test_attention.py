@@ -179,7 +179,7 @@ def test_what_torchs_function_does_not_take() -> None:
         warpsmith.scaled_dot_product_attention(q, k, v[:, :, :3])
     with pytest.raises(RuntimeError, match="dtype"):
         warpsmith.scaled_dot_product_attention(q, k.half(), v)
-    with pytest.raises(ValueError, match="f32, f16 or bf16"):
+    with pytest.raises(ValueError, match="f32, f16, bf16"):
         warpsmith.scaled_dot_product_attention(q.double(), k.double(), v.double())
 
 
@@ -265,6 +265,42 @@ def test_flash_attn_func(keywords: dict[str, Any], lengths: tuple[int, int], dev
     assert_close(lse, want_lse)
     alone = warpsmith.flash_attn_func(*given, **called)
     assert torch.equal(alone, out)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"causal": True}, {"window_size": (2, 1)}])
+@pytest.mark.parametrize("has_scales", [False, True])
+def test_flash_attn_func_of_8_bits(keywords: dict[str, Any], has_scales: bool, device: str) -> None:
+    shapes = (2, 20, 4, 32), (2, 33, 2, 32), (2, 33, 2, 16)
+    given = qkv(*shapes, dtype=torch.float8_e4m3fn, device=device)
+    scales = [0.5 + tensor((2, 2), seed).abs().to(device) for seed in (3, 4, 5)]
+    named = dict(zip(("q_descale", "k_descale", "v_descale"), scales, strict=True))
+    out, lse = warpsmith.flash_attn_func(
+        *given, **keywords, **(named if has_scales else {}), return_lse=True
+    )
+    exact = [x.float() for x in given]
+    if has_scales:
+        exact = [
+            x * scale.repeat_interleave(x.shape[2] // 2, 1)[:, None, :, None]
+            for x, scale in zip(exact, scales, strict=True)
+        ]
+    want, want_lse = formula(*exact, window=meant(keywords)["window"])
+    assert out.dtype == torch.bfloat16
+    error = (wide(out) - want.cpu()).norm() / want.cpu().norm()
+    assert error < 0.05  # weights have 8 bits on tensor cores
+    torch.testing.assert_close(lse.cpu().double(), want_lse.cpu(), rtol=1e-3, atol=1e-3)
+
+
+def test_flash_attn_func_of_8_bits_refuses() -> None:
+    given = qkv(*[(1, 4, 2, 16)] * 3, dtype=torch.float8_e4m3fn)
+    with pytest.raises(ValueError, match="takes no softcap"):
+        warpsmith.flash_attn_func(*given, softcap=1.0)
+    with pytest.raises(ValueError, match="takes no learnable_sink"):
+        warpsmith.flash_attn_func(*given, learnable_sink=torch.zeros(2))
+    with pytest.raises(ValueError, match=r"scale_k of f32 \[2\]"):
+        warpsmith.flash_attn_func(*given, k_descale=torch.ones(1, 3))
+    with pytest.raises(ValueError, match="descales are of float8_e4m3fn"):
+        half = [x.half() for x in given]
+        warpsmith.flash_attn_func(*half, k_descale=torch.ones(1, 2))
 
 
 def test_flash_attn_func_by_position() -> None:

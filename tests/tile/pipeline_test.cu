@@ -59,12 +59,48 @@ struct SumPieces {
   }
 };
 
+// The same, but two warps write the pieces into the ring themselves, half of each.
 template <int kStages>
+struct SumWrittenPieces {
+  static constexpr int kThreads = 128;
+  static constexpr Arch kArch = Arch::kSm90;
+  using Arguments = typename SumPieces<kStages>::Arguments;
+  using SharedStorage = typename SumPieces<kStages>::SharedStorage;
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
+    if (thread_index() == 0) {
+      shared.pipeline.init(2, 2);
+      ptx::fence_mbarrier_init();
+    }
+    ptx::barrier_sync();
+    PipelinePosition<kStages> at;
+    float sum = 0;
+    for (int piece = 0; piece < kPieces; ++piece, at.advance()) {
+      const int stage = at.stage * kElements;
+      if (warp_index() >= 2) {
+        const int i = thread_index() - 64;
+        shared.pipeline.wait_free(at);
+        shared.data[stage + i] = thread::load(g.in + piece * kElements + i);
+        ptx::syncwarp();
+        if (lane_index() == 0) shared.pipeline.fill(at.stage);
+      } else {
+        shared.pipeline.wait(at);
+        for (int i = lane_index(); i < kElements; i += kWarpSize) sum += shared.data[stage + i];
+        ptx::syncwarp();
+        if (lane_index() == 0) shared.pipeline.release(at.stage);
+      }
+    }
+    if (warp_index() < 2) thread::store(g.out + thread_index(), sum);
+    ptx::barrier_sync();
+  }
+};
+
+template <class Kernel>
 void expect_sums() {
   test::Buffer<float> in(kPieces * kElements);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
   test::Buffer<float> out(64);
-  test::run<SumPieces<kStages>>({.threads = 96}, {in.data(), out.data()});
+  test::run<Kernel>({.threads = Kernel::kThreads}, {in.data(), out.data()});
   for (size_t lane = 0; lane < 32; ++lane) {
     float expected = 0;
     for (size_t i = lane; i < in.size(); i += 32) expected += in[i];
@@ -76,10 +112,18 @@ void expect_sums() {
 TEST(Pipeline, HandsEveryPieceToAllUsers) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   test::in_every_order([] {
-    expect_sums<1>();
-    expect_sums<2>();
-    expect_sums<4>();
-    expect_sums<16>();  // more stages than pieces
+    expect_sums<SumPieces<1>>();
+    expect_sums<SumPieces<2>>();
+    expect_sums<SumPieces<4>>();
+    expect_sums<SumPieces<16>>();  // more stages than pieces
+  });
+}
+
+TEST(Pipeline, TakesPiecesThatSeveralWrite) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  test::in_every_order([] {
+    expect_sums<SumWrittenPieces<1>>();
+    expect_sums<SumWrittenPieces<3>>();
   });
 }
 

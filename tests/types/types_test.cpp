@@ -132,6 +132,15 @@ TEST(Half, AgreesWithTheCompiler) {
 }
 #endif
 
+TEST(E4m3, FourAtATime) {
+  const float values[] = {0.3F, -448, 1e6F, 0.001F, -0.0F, 17};
+  for (int first = 0; first < 3; ++first) {
+    const float four[4] = {values[first], values[first + 1], values[first + 2], values[first + 3]};
+    const uint32_t bits = ptx::cvt_rn_satfinite_e4m3x4_f32(four);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(bits >> (8 * i) & 0xFF, e4m3(four[i]).bits);
+  }
+}
+
 TEST(Types, EqualityIsOfValues) {
   EXPECT_TRUE(half(0.0f) == half(-0.0f));
   EXPECT_FALSE(half(NAN) == half(NAN));

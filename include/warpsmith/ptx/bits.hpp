@@ -1,5 +1,5 @@
-// Bits of a word (PTX ISA, "bfind", "brev"). Kernels do not call those of <bit>: nvcc compiles
-// std::countr_zero of what it cannot know to the constant 32.
+// Bits and bytes of words (PTX ISA, "bfind", "brev", "prmt"). Kernels do not call those of <bit>:
+// nvcc compiles std::countr_zero of what it cannot know to the constant 32.
 #pragma once
 
 #include <bit>
@@ -15,6 +15,22 @@ __device__ __forceinline__ int lowest_bit(uint32_t word) {
   return std::countr_zero(word);
 #else
   return __ffs(static_cast<int>(word)) - 1;
+#endif
+}
+
+// Four of the eight bytes of `low` (0 to 3) and `high` (4 to 7): byte i of the result is the one
+// that nibble i of `selector`, 0 to 7, names.
+__device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+#ifdef WS_EMULATED
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  uint32_t chosen = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t byte = selector >> (4 * i) & 7;
+    chosen |= static_cast<uint32_t>(bytes >> (8 * byte) & 0xFF) << (8 * i);
+  }
+  return chosen;
+#else
+  return __byte_perm(low, high, selector);
 #endif
 }
 

@@ -1,6 +1,6 @@
 // mma.sync: a warp multiplies small matrices held in its registers (PTX ISA, "mma"). One function
 // for each shape; other input and accumulator types are further cases of the same functions, tf32
-// and fp8 further shapes.
+// a further shape.
 #pragma once
 
 #include "warpsmith/types.hpp"
@@ -10,11 +10,12 @@ namespace ws::ptx {
 #ifdef WS_EMULATED
 namespace detail {
 
-// Element i of a lane's: of two to a register, or floats.
+// Element i of a lane's: of two or four to a register, or floats.
 template <class T>
 float element_of(const uint32_t* registers, uint32_t i) {
+  constexpr auto kWide = static_cast<uint32_t>(4 / sizeof(T));
   T value;
-  value.bits = static_cast<uint16_t>(registers[i / 2] >> (i % 2 * 16));
+  value.bits = static_cast<decltype(value.bits)>(registers[i / kWide] >> (i % kWide * 32 / kWide));
   return to_float(value);
 }
 template <class T>
@@ -28,11 +29,13 @@ inline void set_element(uint32_t* registers, uint32_t i, float value) {
 }
 inline void set_element(float* registers, uint32_t i, float value) { registers[i] = value; }
 
-// The model of mma_m16n8k16: sums in f32, rounded once where D is f16. (PTX promises no more of the
-// sums than the accumulator's precision.)
+// The model of mma_m16n8k16, and of the k32 of 8 bits: sums in f32, rounded once where D is f16.
+// (PTX promises no more of the sums than the accumulator's precision.)
 template <class T, class Register>
-void model_m16n8k16(Register* d, const uint32_t* a, const uint32_t* b,
-                    const Register* c WS_AND_PLACE) {
+void model_mma(const char* name, Register* d, const uint32_t* a, const uint32_t* b,
+               const Register* c WS_AND_PLACE) {
+  constexpr auto kWide = static_cast<uint32_t>(4 / sizeof(T));  // elements of a register
+  constexpr uint32_t kDepth = 8 * kWide;
   emulator::at(place);
   struct Payload {
     Register* d;
@@ -40,25 +43,28 @@ void model_m16n8k16(Register* d, const uint32_t* a, const uint32_t* b,
     const uint32_t* b;
     const Register* c;
   } mine{d, a, b, c};
-  emulator::converge_aligned("mma.sync.m16n8k16", mine, [](auto lanes) {
+  emulator::converge_aligned(name, mine, [](auto lanes) {
     emulator::count(emulator::Count::kMma);
-    float left[16][16];
-    float right[16][8];
+    float left[16][kDepth];
+    float right[kDepth][8];
     float sum[16][8];
     for (uint32_t lane = 0; lane < 32; ++lane) {
       const Payload& from = *lanes[lane];
       const uint32_t group = lane / 4;
-      const uint32_t pair = 2 * (lane % 4);
-      for (uint32_t i = 0; i < 8; ++i) {
-        left[group + i / 2 % 2 * 8][pair + i % 2 + i / 4 * 8] = element_of<T>(from.a, i);
+      const uint32_t first = kWide * (lane % 4);
+      for (uint32_t i = 0; i < 4 * kWide; ++i) {
+        left[group + i / kWide % 2 * 8][first + i % kWide + i / (2 * kWide) * 4 * kWide] =
+            element_of<T>(from.a, i);
+      }
+      for (uint32_t i = 0; i < 2 * kWide; ++i) {
+        right[first + i % kWide + i / kWide * 4 * kWide][group] = element_of<T>(from.b, i);
       }
       for (uint32_t i = 0; i < 4; ++i) {
-        right[pair + i % 2 + i / 2 * 8][group] = element_of<T>(from.b, i);
-        sum[group + i / 2 * 8][pair + i % 2] = element_of<half>(from.c, i);
+        sum[group + i / 2 * 8][2 * (lane % 4) + i % 2] = element_of<half>(from.c, i);
       }
     }
     for (uint32_t m = 0; m < 16; ++m) {
-      for (uint32_t k = 0; k < 16; ++k) {
+      for (uint32_t k = 0; k < kDepth; ++k) {
         for (uint32_t n = 0; n < 8; ++n) sum[m][n] += left[m][k] * right[k][n];
       }
     }
@@ -87,7 +93,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[
                                              const float (&c)[4] WS_AND_PLACE) {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16>);
 #ifdef WS_EMULATED
-  detail::model_m16n8k16<T>(d, a, b, c WS_PASS_AND_PLACE);
+  detail::model_mma<T>("mma.sync.m16n8k16", d, a, b, c WS_PASS_AND_PLACE);
 #else
   if constexpr (std::is_same_v<T, half>) {
     asm volatile(
@@ -115,13 +121,35 @@ __device__ __forceinline__ void mma_m16n8k16(uint32_t (&d)[2], const uint32_t (&
                                              const uint32_t (&c)[2] WS_AND_PLACE) {
   static_assert(std::is_same_v<T, half>);
 #ifdef WS_EMULATED
-  detail::model_m16n8k16<T>(d, a, b, c WS_PASS_AND_PLACE);
+  detail::model_mma<T>("mma.sync.m16n8k16", d, a, b, c WS_PASS_AND_PLACE);
 #else
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
       "{%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
       : "=r"(d[0]), "=r"(d[1])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]));
+#endif
+}
+
+// D = A * B + C, A [16, 32] and B [32, 8] of e4m3, C and D [16, 8] of float as above; sm_89. With
+// group = lane / 4 and four = 4 * (lane % 4), and four elements to a register, lowest byte first:
+//   a[0] = A[group    ][four ... four + 3]    a[2] = A[group    ][four + 16 ... four + 19]
+//   a[1] = A[group + 8][four ... four + 3]    a[3] = A[group + 8][four + 16 ... four + 19]
+//   b[0] = B[four ... four + 3][group]        b[1] = B[four + 16 ... four + 19][group]
+template <class T>
+__device__ __forceinline__ void mma_m16n8k32(float (&d)[4], const uint32_t (&a)[4],
+                                             const uint32_t (&b)[2],
+                                             const float (&c)[4] WS_AND_PLACE) {
+  static_assert(std::is_same_v<T, e4m3>);
+#ifdef WS_EMULATED
+  detail::model_mma<T>("mma.sync.m16n8k32", d, a, b, c WS_PASS_AND_PLACE);
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+        "f"(c[2]), "f"(c[3]));
 #endif
 }
 

@@ -8,7 +8,7 @@
 //
 // All threads of the warpgroup execute each of them with the same descriptors. An instruction takes
 // 32 bytes of K: 16 elements of 16 bits, 32 of 8 (e4m3, e5m2, s8), 8 of tf32. f16 accumulators, and
-// A in registers of other types than 16 bits, would be further functions.
+// A of s8 or tf32 in registers, would be further functions.
 #pragma once
 
 #include <type_traits>
@@ -297,7 +297,7 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 2], const uint32_t (
 #endif
 }
 
-// ---- Products of other types: both operands in shared memory and K-major ------------------------
+// ---- Products of other types: K-major operands in shared memory ---------------------------------
 
 // An accumulator of elements T.
 template <class T>
@@ -344,6 +344,50 @@ __device__ __forceinline__ void wgmma_m64k32(float (&d)[N / 2], uint64_t a, uint
 #include "warpsmith/ptx/wgmma_shapes.inc"
 #undef WS_WGMMA_SUM
 #undef WS_WGMMA_SHAPE
+#endif
+}
+
+// The same with A in registers, four elements in each, those of the lowest k in the lowest byte.
+// With row as above and four = 4 * (t % 4):
+//   a[0] = A[row][four ... four + 3]        a[2] = A[row][four + 16 ... four + 19]
+//   a[1] = A[row + 8][four ... four + 3]    a[3] = A[row + 8][four + 16 ... four + 19]
+template <int N, class A, class B>
+  requires(detail::kIsFp8<A> && detail::kIsFp8<B>)
+__device__ __forceinline__ void wgmma_m64k32(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b,
+                                             bool accumulate WS_AND_PLACE) {
+  static_assert(std::is_same_v<A, e4m3> && std::is_same_v<B, e4m3>, "others have not been needed");
+  static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma takes N = 8, 16, ... 256");
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::wgmma_mma_async({.n = N,
+                             .a_element = detail::wgmma_element<A>(),
+                             .b_element = detail::wgmma_element<B>(),
+                             .a_mn_major = false,
+                             .b_mn_major = false,
+                             .a_registers = a,
+                             .a = 0,
+                             .b = b,
+                             .accumulate = accumulate,
+                             .d = d});
+#else
+#define WS_WGMMA_REGISTERS_ASM(n, text, a0, a1, a2, a3, b, scale, ...)                             \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale                                           \
+               ", 0;\n"                                                                            \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" text "}, {" a0 ", " a1 \
+               ", " a2 ", " a3 "}, " b ", p, 1, 1;\n}"                                             \
+               : __VA_ARGS__                                                                       \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_),                              \
+                 "r"(static_cast<int>(accumulate)))
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)          \
+  if constexpr (N == n) {                                                 \
+    WS_WGMMA_REGISTERS_ASM(n, text, o0, o1, o2, o3, o4, o5, __VA_ARGS__); \
+  }
+  const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+f"
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
+#undef WS_WGMMA_SHAPE
+#undef WS_WGMMA_REGISTERS_ASM
 #endif
 }
 

@@ -28,12 +28,12 @@ struct Pipeline {
   using Position = PipelinePosition<kStages>;
 
   // By one thread of the block; then fence_mbarrier_init() and a barrier of all who take part. A
-  // stage is full after one arrival and the bytes that it announces, and empty after `users`
-  // arrivals.
-  __device__ __forceinline__ void init(uint32_t users) {
+  // stage is full after an arrival of each of its `fillers` and the bytes that they announce, and
+  // empty after `users` arrivals.
+  __device__ __forceinline__ void init(uint32_t users, uint32_t fillers = 1) {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
-      ptx::mbarrier_init(full[stage], 1);
+      ptx::mbarrier_init(full[stage], fillers);
       ptx::mbarrier_init(empty[stage], users);
     }
   }
@@ -47,6 +47,15 @@ struct Pipeline {
     ptx::mbarrier_wait_parity<kScope>(empty[at.stage], at.parity ^ 1 WS_PASS_AND_PLACE);
     ptx::mbarrier_arrive_expect_tx(full[at.stage], bytes WS_PASS_AND_PLACE);
     return full[at.stage];
+  }
+
+  // The same where threads write into the stage themselves: they wait until it is free; then one of
+  // each filler's says that it is full.
+  __device__ __forceinline__ void wait_free(const Position& at WS_AND_PLACE) {
+    ptx::mbarrier_wait_parity(empty[at.stage], at.parity ^ 1 WS_PASS_AND_PLACE);
+  }
+  __device__ __forceinline__ void fill(int stage WS_AND_PLACE) {
+    ptx::mbarrier_arrive(full[stage] WS_PASS_AND_PLACE);
   }
 
   // The using side: all threads wait for the data, one of each group of users lets go.

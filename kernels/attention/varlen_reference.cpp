@@ -1,0 +1,338 @@
+// What attention_varlen computes, in double precision; its shapes, fills, cost and tolerance, and
+// the problems to verify and to time.
+#include "kernels/attention/reference.hpp"
+
+namespace ws::attention {
+
+using namespace in_double;
+
+namespace {
+
+enum VarlenPlace {
+  kStartsQ = 3,
+  kStartsK,
+  kUsedK,
+  kTable,
+  kVarlenSlopesAt,
+  kVarlenSinksAt,
+  kVarlenOut,
+  kVarlenLse
+};
+
+// Of [rows, heads, columns], packed.
+Heads packed_heads_of(const Tensor& tensor) {
+  return {tensor.data, 0, tensor.stride(1), tensor.stride(0), tensor.stride(2)};
+}
+
+Lengths lengths_of(const Tensor& tensor) {
+  if (!tensor.exists()) return {};
+  return {true, tensor.as<const int32_t>(), tensor.stride(0)};
+}
+
+Tensor laid_rows(DType dtype, std::array<int64_t, 3> shape, int64_t padding) {
+  Tensor tensor = Tensor::dense(dtype, shape);
+  tensor.strides[1] = shape[2] + padding;
+  tensor.strides[0] = shape[1] * tensor.strides[1];
+  return tensor;
+}
+
+// Where `count` sequences of `total` rows in all begin, some of them empty, and where the last
+// ends. Of 1024 rows and more, lengths differ by up to eight times, and are the same for keys and
+// queries and with every seed, as what is timed is to be.
+std::vector<int64_t> random_starts(int64_t count, int64_t total, uint64_t seed) {
+  std::vector<double> weights(static_cast<size_t>(count));
+  double sum = 0;
+  const uint64_t mixed = (total >= 1024 ? 0 : seed) + static_cast<uint64_t>(total * 31 + count);
+  for (size_t b = 0; b < weights.size(); ++b) {
+    const double uniform = random_uniform(mixed, b);
+    weights[b] = total >= 1024 ? 0.125 + 0.875 * uniform : std::floor(uniform * 5);
+    sum += weights[b];
+  }
+  std::vector<int64_t> starts(weights.size() + 1, 0);
+  double reached = 0;
+  for (size_t b = 0; b < weights.size(); ++b) {
+    reached += weights[b];
+    starts[b + 1] =
+        sum == 0 ? 0 : static_cast<int64_t>(std::round(reached / sum * static_cast<double>(total)));
+  }
+  starts.back() = total;
+  return starts;
+}
+
+}  // namespace
+
+AttentionVarlen::Call AttentionVarlen::call(const Problem& problem) {
+  const Tensor& q = problem.tensor(kQ);
+  const Tensor& k = problem.tensor(kK);
+  const Tensor& v = problem.tensor(kV);
+  const Tensor& table = problem.tensor(kTable);
+  Call call;
+  call.dtype = q.dtype;
+  call.paged = table.exists();
+  call.starts_q = lengths_of(problem.tensor(kStartsQ));
+  call.starts_k = lengths_of(problem.tensor(kStartsK));
+  call.used_k = lengths_of(problem.tensor(kUsedK));
+  call.batch = problem.tensor(kStartsQ).extent(0) - 1;
+  call.heads = q.extent(1);
+  call.kv_heads = std::max<int64_t>(k.extent(call.paged ? 2 : 1), 1);
+  call.total_queries = q.extent(0);
+  const Value& most = problem.attribute("max_seqlen_q");
+  call.queries =
+      most.is_absent() ? call.total_queries : std::min(call.total_queries, most.as_int());
+  call.head_dim = q.extent(2);
+  call.value_dim = v.extent(v.rank - 1);
+  call.q = packed_heads_of(q);
+  call.out = packed_heads_of(problem.tensor(kVarlenOut));
+  const Tensor& lse = problem.tensor(kVarlenLse);
+  call.lse = {lse.data, 0, lse.stride(0), lse.stride(1), 0};
+  if (call.paged) {
+    const auto in_pages = [](const Tensor& tensor) -> Heads {
+      return {tensor.data, tensor.stride(0), tensor.stride(2), tensor.stride(1), tensor.stride(3)};
+    };
+    call.k = in_pages(k);
+    call.v = in_pages(v);
+    call.total_pages = k.extent(0);
+    call.page = k.extent(1);
+    call.most_pages = table.extent(1);
+    call.pages = table.as<const int32_t>();
+    call.pages_batch = table.stride(0);
+    call.pages_column = table.stride(1);
+    call.total_keys = call.total_pages * call.page;
+    call.keys = call.most_pages * call.page;
+  } else {
+    call.k = packed_heads_of(k);
+    call.v = packed_heads_of(v);
+    call.total_keys = k.extent(0);
+    call.keys = call.total_keys;
+  }
+  set_attributes(problem, call);
+  set_softcap(problem, call);
+  call.slopes = per_head(problem.tensor(kVarlenSlopesAt));
+  call.sinks = per_head(problem.tensor(kVarlenSinksAt));
+  return call;
+}
+
+void AttentionVarlen::infer(Problem& problem) {
+  check_attributes(problem);
+  check_softcap(problem);
+  const Value& most = problem.attribute("max_seqlen_q");
+  if (!most.is_absent() && most.as_int() < 0) [[unlikely]]
+    fail(problem, "takes max_seqlen_q from 0 on, not ", most.as_int());
+  const bool paged = problem.tensor(kTable).exists();
+  check_heads(problem, kFloats, 3, paged ? 4 : 3, 1, paged ? 2 : 1);
+  const auto check_i32 = [&](int place, int64_t extent, std::string_view name) {
+    const Tensor& tensor = problem.tensor(place);
+    if (tensor.rank != 1 || tensor.dtype != DType::kI32 ||
+        (extent < 0 ? tensor.extent(0) < 1 : tensor.extent(0) != extent)) [[unlikely]] {
+      fail(problem, "takes ", name, " of i32 [", extent < 0 ? "B + 1" : std::to_string(extent),
+           "], got ", tensor);
+    }
+  };
+  check_i32(kStartsQ, -1, "cu_seqlens_q");
+  const int64_t batch = problem.tensor(kStartsQ).extent(0) - 1;
+  if (batch == 0 && problem.tensor(kQ).extent(0) > 0) [[unlikely]]
+    fail(problem, "takes no rows of q where there is no sequence, got ", problem.tensor(kQ));
+  const bool has_starts = problem.tensor(kStartsK).exists();
+  const bool has_used = problem.tensor(kUsedK).exists();
+  if (has_starts) check_i32(kStartsK, batch + 1, "cu_seqlens_k");
+  if (has_used) check_i32(kUsedK, batch, "seqused_k");
+  if (paged ? has_starts || !has_used : !has_starts) [[unlikely]]
+    fail(problem, paged ? "of pages takes seqused_k and no cu_seqlens_k"
+                        : "without block_table takes cu_seqlens_k");
+  if (paged) {
+    const Tensor& table = problem.tensor(kTable);
+    if (table.rank != 2 || table.dtype != DType::kI32 || table.extent(0) != batch) [[unlikely]]
+      fail(problem, "takes block_table of i32 [", batch, ", pages], got ", table);
+    if (problem.tensor(kK).extent(1) < 1) [[unlikely]]
+      fail(problem, "takes pages of at least one key, got ", problem.tensor(kK));
+  }
+  const Tensor& q = problem.tensor(kQ);
+  const Tensor& v = problem.tensor(kV);
+  check_per_head(problem, "alibi_slopes", batch, q.extent(1), true);
+  check_per_head(problem, "sinks", batch, q.extent(1), false);
+  problem.tensor(kVarlenOut) =
+      Tensor::dense(q.dtype, {q.extent(0), q.extent(1), v.extent(v.rank - 1)});
+  problem.tensor(kVarlenLse) = Tensor::dense(DType::kF32, {q.extent(1), q.extent(0)});
+}
+
+void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto [batch, heads, queries, keys, dim, kv, value, has] = chosen.extents;
+  const int64_t kv_heads = kv == 0 ? heads : kv;
+  const int64_t value_dim = value == 0 ? dim : value;
+  problem.tensor(kQ) = laid_rows(dtype, {queries, heads, dim}, chosen.padding);
+  problem.tensor(kStartsQ) = Tensor::dense(DType::kI32, {batch + 1});
+  if ((has & kPages) != 0) {
+    constexpr int64_t kPage = 16;
+    const int64_t pages = (keys + kPage - 1) / kPage;
+    problem.tensor(kK) = laid(dtype, {pages + 1, kv_heads, kPage, dim}, chosen.padding, true);
+    problem.tensor(kV) = laid(dtype, {pages + 1, kv_heads, kPage, value_dim}, chosen.padding, true);
+    for (const int place : {kK, kV}) {  // the page's rows are its second dimension
+      std::swap(problem.tensor(place).shape[1], problem.tensor(place).shape[2]);
+      std::swap(problem.tensor(place).strides[1], problem.tensor(place).strides[2]);
+    }
+    problem.tensor(kTable) = Tensor::dense(DType::kI32, {batch, pages});
+  } else {
+    problem.tensor(kK) = laid_rows(dtype, {keys, kv_heads, dim}, chosen.padding);
+    problem.tensor(kV) = laid_rows(dtype, {keys, kv_heads, value_dim}, chosen.padding);
+    problem.tensor(kStartsK) = Tensor::dense(DType::kI32, {batch + 1});
+  }
+  if ((has & (kUsed | kPages)) != 0) problem.tensor(kUsedK) = Tensor::dense(DType::kI32, {batch});
+  if ((has & kVarlenAlibi) != 0) {
+    problem.tensor(kVarlenSlopesAt) = Tensor::dense(DType::kF32, {batch, heads});
+  }
+  if ((has & kVarlenSinks) != 0) {
+    problem.tensor(kVarlenSinksAt) = Tensor::dense(DType::kF32, {heads});
+  }
+  problem.tensor(kVarlenOut) = laid_rows(dtype, {queries, heads, value_dim}, chosen.padding);
+}
+
+// As if all sequences were of one length, which data says.
+Cost AttentionVarlen::cost(const Problem& problem) {
+  const Call call = AttentionVarlen::call(problem);
+  const int64_t batch = std::max<int64_t>(call.batch, 1);
+  const double pairs = pairs_of(call.window, call.total_queries / batch, call.total_keys / batch) *
+                       static_cast<double>(batch * call.heads);
+  return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs), .at_most = true};
+}
+
+Tolerance AttentionVarlen::tolerance(const Problem& problem, const Parameter& output) {
+  return tolerance_of(AttentionVarlen::call(problem), problem, output, false);
+}
+
+int64_t AttentionVarlen::items(const Problem& problem, const Parameter& /*output*/) {
+  const Tensor& q = problem.tensor(kQ);
+  return q.extent(0) * q.extent(1);
+}
+
+void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
+  const Tensor& tensor = problem.tensor(index);
+  const Call call = AttentionVarlen::call(problem);
+  const auto starts = [&](int64_t total) {
+    const std::vector<int64_t> at = random_starts(call.batch, total, seed);
+    fill_with(tensor, [&](int64_t b) { return static_cast<double>(at[static_cast<size_t>(b)]); });
+  };
+  const auto below = [&](int64_t limit) {
+    fill_with(tensor, [&](int64_t i) {
+      return std::floor(random_uniform(seed, static_cast<uint64_t>(i)) *
+                        static_cast<double>(limit));
+    });
+  };
+  switch (index) {
+    case kStartsQ: return starts(call.total_queries);
+    case kStartsK: return starts(call.total_keys);
+    case kTable: return below(call.total_pages);
+    case kVarlenSlopesAt:
+      return fill_with(tensor, [seed](int64_t h) {
+        return kMostSlope * random_uniform(seed, static_cast<uint64_t>(h));
+      });
+    case kUsedK: {
+      if (call.paged) return below(call.keys + 1);
+      // Up to as many as a sequence has, which are filled before.
+      return fill_with(tensor, [&](int64_t b) {
+        const int64_t stride = call.starts_k.stride;
+        const int32_t has = call.starts_k.data[(b + 1) * stride] - call.starts_k.data[b * stride];
+        return std::floor(random_uniform(seed, static_cast<uint64_t>(b)) * (has + 1));
+      });
+    }
+    default: return fill_normal_input(problem, index, seed);
+  }
+}
+
+namespace {
+
+// Query `row` of all, in the sequence that has it.
+Query query_of(const VarlenCall& call, int64_t row, int64_t head) {
+  const auto start = [&](const Lengths& lengths, int64_t b) -> int64_t {
+    return lengths.data[b * lengths.stride];
+  };
+  int64_t b = 0;
+  while (b + 1 < call.batch && start(call.starts_q, b + 1) <= row) ++b;
+  const int64_t first = start(call.starts_q, b);
+  const int64_t keys = call.used_k.exists ? start(call.used_k, b)
+                                          : start(call.starts_k, b + 1) - start(call.starts_k, b);
+  return {b, head, row - first, first, start(call.starts_q, b + 1) - first, keys};
+}
+
+// Calls f(query, place) with where its keys lie.
+template <class F>
+void with_query(const VarlenCall& call, int64_t row, int64_t head, F&& f) {
+  const Query query = query_of(call, row, head);
+  f(query, [&](int64_t j) -> KeyPlace {
+    if (!call.paged) return {0, call.starts_k.data[query.batch * call.starts_k.stride] + j};
+    const int32_t page =
+        call.pages[query.batch * call.pages_batch + j / call.page * call.pages_column];
+    return {page, j % call.page};
+  });
+}
+
+}  // namespace
+
+// Slices of out are queries, each with all heads; those of lse are heads, each with all queries.
+void AttentionVarlen::reference(const Problem& problem, Slice slice,
+                                std::span<double* const> expected) {
+  const Call call = AttentionVarlen::call(problem);
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    const Formula<T> formula{call};
+    for (int64_t item = slice.first; item < slice.last; ++item) {
+      const int64_t at = item - slice.first;
+      if (double* const out = expected[kVarlenOut]) {
+        with_query(call, item / call.heads, item % call.heads,
+                   [&](const Query& query, const auto& place) {
+                     formula.out(query, place, out + at * call.value_dim);
+                   });
+      }
+      if (double* const lse = expected[kVarlenLse]) {
+        with_query(call, item % call.total_queries, item / call.total_queries,
+                   [&](const Query& query, const auto& place) {
+                     lse[at] = formula.lse(query, formula.scores(query, place));
+                   });
+      }
+    }
+  });
+}
+
+// ---- Cases ------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr Case varlen(std::array<int64_t, kMaxExtents> extents, Seen seen = kAll,
+                      int64_t padding = 0) {
+  Case chosen{.extents = extents, .padding = padding};
+  if (seen == kOnlyBefore) chosen.attributes[0] = true;
+  return chosen;
+}
+
+constexpr Case kVarlenSmoke[] = {
+    varlen({3, 2, 40, 50, 32}, kOnlyBefore),
+    varlen({2, 2, 9, 40, 16, 1, 0, kPages}),
+};
+
+constexpr Case kVarlenVerify[] = {
+    varlen({1, 2, 64, 64, 64}),
+    varlen({4, 2, 300, 300, 64}, kOnlyBefore),
+    varlen({5, 4, 200, 333, 64, 2}),
+    varlen({7, 2, 150, 40, 128, 1}, kOnlyBefore),
+    varlen({3, 1, 260, 290, 256}, kOnlyBefore),
+    varlen({40, 2, 90, 100, 64}),
+    varlen({3, 2, 66, 70, 40, 1, 24}),
+    varlen({3, 2, 70, 90, 64, 0, 0, kUsed}, kOnlyBefore),
+    varlen({3, 4, 40, 200, 64, 2, 0, kPages}, kOnlyBefore),
+    varlen({2, 2, 5, 130, 128, 1, 0, kPages}),
+    varlen({3, 2, 50, 60, 64, 0, 0, kVarlenAlibi | kVarlenSinks}, kOnlyBefore),
+    varlen({1, 2, 0, 5, 64}),
+    varlen({0, 2, 0, 0, 64}),
+    varlen({2, 2, 5, 0, 64}),
+    varlen({3, 2, 50, 60, 64}, kAll, 3),
+};
+
+constexpr Case kVarlenBench[] = {
+    varlen({8, 16, 32768, 32768, 128}),
+    varlen({8, 16, 32768, 32768, 128}, kOnlyBefore),
+    varlen({16, 32, 32768, 32768, 64}, kOnlyBefore),
+};
+
+}  // namespace
+
+Cases AttentionVarlen::cases() { return {kVarlenSmoke, kVarlenVerify, kVarlenBench}; }
+
+}  // namespace ws::attention

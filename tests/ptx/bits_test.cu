@@ -1,0 +1,44 @@
+// Bits and bytes of words.
+#include "warpsmith/ptx/bits.hpp"
+
+#include "tests/run.hpp"
+
+namespace ws {
+namespace {
+
+struct Bits {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    const uint32_t* selectors;
+    uint32_t* permuted;
+    int* lowest;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const int lane = lane_index();
+    a.permuted[lane] = ptx::permute_bytes(0x33221100, 0x77665544, a.selectors[lane]);
+    a.lowest[lane] = ptx::lowest_bit(0xFFFFFFFFU << lane);
+  }
+};
+
+TEST(Bits, OfEachPlace) {
+  test::Buffer<uint32_t> selectors(32);
+  test::Buffer<uint32_t> permuted(32);
+  test::Buffer<int> lowest(32);
+  for (uint32_t i = 0; i < 32; ++i) selectors[i] = i % 8 << (i / 8 * 4);
+  selectors[0] = 0x6420;
+  selectors[9] = 0x7531;
+  selectors[18] = 0x0123;
+  test::run<Bits>({.threads = 32}, {selectors.data(), permuted.data(), lowest.data()});
+  for (uint32_t i = 0; i < 32; ++i) {
+    uint32_t expected = 0;
+    for (uint32_t byte = 0; byte < 4; ++byte) {
+      expected |= (selectors[i] >> (4 * byte) & 0xF) * 0x11 << (8 * byte);
+    }
+    EXPECT_EQ(permuted[i], expected) << i;
+    EXPECT_EQ(lowest[i], static_cast<int>(i));
+  }
+}
+
+}  // namespace
+}  // namespace ws
