@@ -43,9 +43,11 @@ def attend(q, k, v, bias, slopes):
 inline constexpr std::string_view kAttendScaledInTorch = R"(
 softcap = 0
 sinks = None
-scaled = lambda x, by: x.float() if by is None else x.float() * by[..., None, None]
+exact = q.dtype == torch.float64
+values = lambda x: x if exact else x.float()
+scaled = lambda x, by: values(x) if by is None else values(x) * by[..., None, None]
 out, lse = attend(scaled(q, scale_q), scaled(k, scale_k), scaled(v, scale_v), None, None)
-return out.to(getattr(torch, out_dtype)), lse
+return out if exact else out.to(getattr(torch, out_dtype)), lse
 )";
 
 // Of packed sequences, one after the other; after kAttendInTorch.

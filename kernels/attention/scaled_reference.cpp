@@ -99,8 +99,9 @@ void ScaledAttention::reference(const Problem& problem, Slice slice,
 namespace {
 
 constexpr Case kScaledSmoke[] = {
-    dense({1, 2, 19, 40, 64}),
+    dense({1, 2, 19, 21, 64}),
     dense({1, 2, 70, 40, 32, 1, 0, kScales}, kOnlyBefore),
+    dense({1, 2, 9, 13, 16, 1, 0, kScales}),
 };
 
 constexpr Case kScaledVerify[] = {
