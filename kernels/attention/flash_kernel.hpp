@@ -128,12 +128,14 @@ struct FlashKernel : Policy {
   __device__ __forceinline__ static void for_each_tile(SharedStorage& shared, F&& f) {
     for (tile::PipelinePosition<1> at;; at.advance()) {
       shared.tile_ring.wait(at);
+      // Read by each lane from one place, which tells the compiler that all have the same; and each
+      // lets go, for compute-sanitizer does not see that one could do so for all.
       const FlashTile tile = shared.tile[0];
+      if (!kHolds) shared.tile_ring.release(0);
       ptx::syncwarp();
-      if (!kHolds && lane_index() == 0) shared.tile_ring.release(0);
       if (tile.batch < 0) return;
       f(tile);
-      if (kHolds && lane_index() == 0) shared.tile_ring.release(0);
+      if (kHolds) shared.tile_ring.release(0);
     }
   }
 
@@ -548,7 +550,7 @@ struct FlashKernel : Policy {
       } else {
         shared.v_ring.init(4 * kConsumers);
       }
-      shared.tile_ring.init(4 * kConsumers + 1 + kTransposers);
+      shared.tile_ring.init((4 * kConsumers + 1 + kTransposers) * kWarpSize);
       ptx::fence_mbarrier_init();
     }
     ptx::barrier_sync();
