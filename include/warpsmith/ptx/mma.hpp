@@ -34,8 +34,8 @@ inline void set_element(float* registers, uint32_t i, float value) { registers[i
 template <class T, class Register>
 void model_mma(const char* name, Register* d, const uint32_t* a, const uint32_t* b,
                const Register* c WS_AND_PLACE) {
-  constexpr auto kWide = static_cast<uint32_t>(4 / sizeof(T));  // elements of a register
-  constexpr uint32_t kDepth = 8 * kWide;
+  static constexpr auto kWide = static_cast<uint32_t>(4 / sizeof(T));  // elements of a register
+  static constexpr uint32_t kDepth = 8 * kWide;
   emulator::at(place);
   struct Payload {
     Register* d;
