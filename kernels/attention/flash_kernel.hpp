@@ -20,8 +20,8 @@
 
 namespace ws::attention {
 
-// Long: the two roles and their protocol belong on one page, beside the storage they share.
-// q, k and v of T, the output of Out.
+// Long: the roles and their protocol belong on one page, beside the storage they share. q, k and v
+// of T, the output of Out.
 template <class T, class Policy, class Out = T>
 struct FlashKernel : Policy {
   static constexpr Arch kArch = Arch::kSm90a;

@@ -142,9 +142,9 @@ struct HeadTile {
     return tile + column / kPanel * kPanelElements + byte / kBytes;
   }
 
-  // The same so many rows and columns further on, of which the first is a multiple of 8, the other
-  // of a power of two that is more than the columns before, in bytes at least 16: without what the
-  // swizzle takes.
+  // A chunk so many rows and columns further on. Rows are a multiple of 8, of which the swizzle
+  // knows nothing; columns have no bit in common with the chunk's own, so that they are added as
+  // the swizzle adds.
   __device__ __forceinline__ static T* further(T* chunk, int rows, int columns) {
     const auto bytes = static_cast<uintptr_t>(columns % kPanel) * sizeof(T);
     T* const row = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(chunk) ^ bytes);

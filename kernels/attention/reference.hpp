@@ -239,30 +239,33 @@ inline double bytes_of(const Problem& problem) {
 // An output is rounded once. What weighs the values is rounded to the inputs' dtype too before
 // tensor cores multiply it, each weight alone, so that the noise is of the size of an output; an
 // f32 weight is off by its exponential's last bits. A typical output of n keys that weigh alike is
-// 1 / sqrt(n); where few are seen, 1.
+// 1 / sqrt(n); where few are seen, or scores of size s let few weigh (all but n / e^(s^2)), up
+// to 1.
 //
-// Of 8 bits that noise is nearly all there is, and spread evenly: half of the largest on average,
-// and of all elements four times it at worst. Sums of products an H200 keeps with 14 bits
-// (ptx/wgmma.hpp).
+// Of 8 bits that noise is nearly all there is. Weights that are alike are all off alike: by half of
+// a last digit, of which the sum, that of the weights before they are rounded, knows nothing. Sums
+// of products an H200 keeps with 14 bits (ptx/wgmma.hpp), of scores as large as they come.
 inline Tolerance tolerance_of(const Call& call, const Problem& problem, const Parameter& output,
-                              bool all_seen) {
+                              bool all_seen, double size_of_scales = 1) {
   const DType dtype = problem.dtype();
   const bool of_8_bits = size_of(dtype) == 1;
   const double sums =
       of_8_bits ? std::ldexp(1.0, -13)
                 : gemm::accumulation_error(call.keys) + gemm::accumulation_error(call.head_dim);
+  const double size =
+      std::abs(call.scale) * size_of_scales * std::sqrt(static_cast<double>(call.head_dim));
   if (output.name == "lse") {
     const double off = std::ldexp(1.0, -18) + 4 * sums;
+    if (of_8_bits) return {.relative = 0, .worst = 8 * off * std::max(size, 1.0), .floor = 1};
     return {.relative = off, .worst = 8 * off, .floor = 1};
   }
   const double rounding = gemm::rounding_error(of_8_bits ? problem["out"].dtype : dtype);
-  const double noise = (dtype == DType::kF32 ? std::ldexp(1.0, -19) : gemm::rounding_error(dtype)) /
-                       (of_8_bits ? 2 : 1);
-  const double typical =
-      all_seen ? 2 / std::sqrt(static_cast<double>(std::max<int64_t>(call.keys, 4))) : 1;
+  const double noise = dtype == DType::kF32 ? std::ldexp(1.0, -19) : gemm::rounding_error(dtype);
+  const double few = size > 1 ? std::exp((size * size - 1) / 2) : 1;
+  const double alike = 2 * few / std::sqrt(static_cast<double>(std::max<int64_t>(call.keys, 4)));
   return {.relative = rounding + noise + 4 * sums,
-          .worst = 1.01 * rounding + 8 * (noise + sums),
-          .floor = typical};
+          .worst = 1.01 * rounding + (of_8_bits ? 4 : 8) * noise + 8 * sums,
+          .floor = all_seen ? std::min(alike, 1.0) : 1};
 }
 
 // ---- Tensors of cases ---------------------------------------------------------------------------

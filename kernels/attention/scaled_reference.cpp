@@ -12,6 +12,8 @@ enum Place { kScaleQ = 3, kScaleK, kScaleV, kOut, kLse };
 
 constexpr DType kOutDTypes[] = {DType::kBf16, DType::kF16};
 
+constexpr double kMostScale = 1.25;
+
 double scale_of(const PerHead& numbers, int64_t batch, int64_t head) {
   return numbers.exists ? numbers.data[batch * numbers.batch + head * numbers.head] : 1;
 }
@@ -62,7 +64,8 @@ Cost ScaledAttention::cost(const Problem& problem) {
 
 Tolerance ScaledAttention::tolerance(const Problem& problem, const Parameter& output) {
   const Call call = ScaledAttention::call(problem);
-  return tolerance_of(call, problem, output, call.window.is_open());
+  const double largest = call.scales.q.exists ? kMostScale * kMostScale : 1;
+  return tolerance_of(call, problem, output, call.window.is_open(), largest);
 }
 
 int64_t ScaledAttention::items(const Problem& problem, const Parameter& /*output*/) {
@@ -73,7 +76,8 @@ int64_t ScaledAttention::items(const Problem& problem, const Parameter& /*output
 void ScaledAttention::fill(const Problem& problem, int index, uint64_t seed) {
   if (index < kScaleQ) return fill_normal_input(problem, index, seed);
   fill_with(problem.tensor(index), [seed, index](int64_t h) {
-    return 0.5 + random_uniform(seed + static_cast<uint64_t>(index), static_cast<uint64_t>(h));
+    return kMostScale -
+           0.5 * random_uniform(seed + static_cast<uint64_t>(index), static_cast<uint64_t>(h));
   });
 }
 

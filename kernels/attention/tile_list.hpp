@@ -44,7 +44,8 @@ struct TileList {
   template <class AnyCall>
   TileList(const AnyCall& call, int part_rows, int parts, const char* rung, void* workspace)
       : sequences(call, rung),
-        section_keys((int64_t{24} << 20) / (2 * (call.head_dim + call.value_dim))),
+        section_keys((int64_t{24} << 20) / (static_cast<int64_t>(size_of(call.dtype)) *
+                                            (call.head_dim + call.value_dim))),
         longest_first(call.window.right >= 0),
         next(static_cast<uint32_t*>(workspace)) {
     const auto heads_of_group = static_cast<int>(call.group());
