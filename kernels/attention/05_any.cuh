@@ -9,6 +9,7 @@
 #include "kernels/attention/any_rows.hpp"
 #include "kernels/attention/scales.hpp"
 #include "kernels/attention/scores.hpp"
+#include "kernels/attention/seen.hpp"
 #include "kernels/attention/sequences.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
@@ -77,11 +78,12 @@ struct AnyKernel {
     thread::MaxSum total = sink_of(call, query.head);
     if (lane != 0) total.sum = 0;  // each lane has its own part of the sum
     float gathered[kPieces][4] = {};
-    const KeyRange keys = seen_keys(call.window, query.over, sequence.keys);
-    for (int64_t first = keys.first; first < keys.last; first += kWarpSize) {
+    const Seen<int64_t> seen{0, sequence.keys, call.window.left, call.window.right};
+    const int64_t end = seen.end(query.over);
+    for (int64_t first = seen.first(query.over); first < end; first += kWarpSize) {
       const int64_t j = first + lane;
       float score = -thread::kInfinity;
-      if (j < keys.last) {
+      if (j < end) {
         const KeyPlace place = a.sequences.place_of(query.batch, sequence, j);
         const T* k = call.k.at<const T>(place.batch, kv_head, place.row);
         float product = 0;
@@ -106,7 +108,7 @@ struct AnyKernel {
         for (float& element : piece) element *= rescale;
       }
       ptx::syncwarp();
-      for (int64_t i = first; i < keys.last && i < first + kWarpSize; ++i) {
+      for (int64_t i = first; i < end && i < first + kWarpSize; ++i) {
         const KeyPlace place = a.sequences.place_of(query.batch, sequence, i);
         const T* v = call.v.at<const T>(place.batch, kv_head, place.row);
         const float of_key = weights[i - first];

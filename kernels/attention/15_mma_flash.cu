@@ -31,7 +31,7 @@ struct Shapes256 {
 // Windows as kernels take them.
 VarlenCall narrowed(const VarlenCall& call) {
   VarlenCall narrow = call;
-  narrow.window = {.left = Seen::side(call.window.left), .right = Seen::side(call.window.right)};
+  narrow.window = {.left = narrow_side(call.window.left), .right = narrow_side(call.window.right)};
   return narrow;
 }
 VarlenCall every_call(const VarlenCall& call) { return call; }
@@ -59,7 +59,7 @@ bool takes(const AnyCall& call, Why& why) {
   return why.unless(
              call.head_dim <= Shapes256::Plain::kDim && call.value_dim <= Shapes256::Plain::kDim,
              "takes D and Dv up to ", Shapes256::Plain::kDim) &&
-         why.unless(queries < Seen::kMost && keys < Seen::kMost, "takes up to 2^29 rows") &&
+         why.unless(queries < kMostSeen && keys < kMostSeen, "takes up to 2^29 rows") &&
          why.unless(is_aligned(call.q, call.batch, call.heads, queries, call.head_dim),
                     "needs rows of q that begin at multiples of 16 bytes") &&
          why.unless(is_aligned(call.k, batches, call.kv_heads, keys, call.head_dim),

@@ -167,7 +167,7 @@ struct MmaFlashKernel : Policy {
     return tile.head / (static_cast<int>(call.heads) / static_cast<int>(call.kv_heads));
   }
   __device__ __forceinline__ static int min_of(int a, int b) { return a < b ? a : b; }
-  __device__ __forceinline__ static Seen seen_of(const Call& call, const QueryTile& tile) {
+  __device__ __forceinline__ static Seen<int> seen_of(const Call& call, const QueryTile& tile) {
     return {tile.keys - tile.queries, tile.keys, static_cast<int>(call.window.left),
             static_cast<int>(call.window.right)};
   }

@@ -13,6 +13,7 @@
 #include "kernels/attention/head_tile.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/plain.hpp"
+#include "kernels/attention/seen.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
@@ -144,9 +145,7 @@ struct WideHeadsKernel {
   };
   // Keys that a query sees: the first so many.
   __device__ __forceinline__ static int seen(const Arguments& a, int row) {
-    if (!a.causal || row + 1 >= a.queries) return a.keys;
-    const int last = row + 1 + a.keys - a.queries;
-    return last > 0 ? last : 0;
+    return Seen<int>{a.keys - a.queries, a.keys, -1, a.causal ? 0 : -1}.end(row);
   }
 
   // One thread: the queries, then slices in the order in which they are multiplied.

@@ -6,6 +6,7 @@
 #include "kernels/attention/flash_policies.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/scales.hpp"
+#include "kernels/attention/seen.hpp"
 #include "kernels/attention/tile_list.hpp"
 #include "kernels/attention/value_transpose.hpp"
 #include "warpsmith/device_facts.hpp"
@@ -81,29 +82,22 @@ struct FlashKernel : Policy {
   static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
 
   __device__ __forceinline__ static int least(int a, int b) { return a < b ? a : b; }
-  __device__ __forceinline__ static int most(int a, int b) { return a > b ? a : b; }
 
   // The blocks of keys that some of a tile's queries see, and which of them all of these see whole.
   struct Blocks {
     int first, last;              // exclusive
     int whole_first, whole_last;  // exclusive
   };
+  __device__ __forceinline__ static Seen<int> seen_of(const Arguments& g, const FlashTile& tile) {
+    return {tile.keys - tile.queries, tile.keys, g.left, g.right};
+  }
   // Of `rows` queries from `first_row` on.
   __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile,
                                                      int first_row, int rows) {
-    const int over = first_row + tile.keys - tile.queries;  // of the first query
-    int end = tile.keys;                                    // of what some query sees
-    int each = tile.keys;                                   // of what each sees
-    if (g.right >= 0) {
-      end = least(end, over + least(rows, tile.queries - first_row) + g.right);
-      each = least(each, over + 1 + g.right);
-    }
-    Blocks blocks{0, divide_up(most(end, 0), kKeys), 0, most(each, 0) / kKeys};
-    if (g.left >= 0) {
-      blocks.first = most(over - g.left, 0) / kKeys;
-      blocks.whole_first = divide_up(most(over + rows - 1 - g.left, 0), kKeys);
-    }
-    return blocks;
+    const int last_row = least(first_row + rows, tile.queries) - 1;
+    const SeenTogether seen = seen_of(g, tile).together(first_row, last_row);
+    return {seen.first / kKeys, divide_up(seen.end, kKeys), divide_up(seen.whole_first, kKeys),
+            seen.whole_end / kKeys};
   }
   // Of all the tile's queries: what is copied.
   __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile) {
@@ -361,15 +355,15 @@ struct FlashKernel : Policy {
     __device__ __forceinline__ void hide(float (&scores)[kKeys / 2], const Blocks& blocks,
                                          int block, int over, int keys) const {
       if (block >= blocks.whole_first && block < blocks.whole_last) return;
-      SeenColumns seen[2];
+      const Seen<int> seen{0, keys, g.left, g.right};
       const int column = lane_anew() % 4 * 2 + block * kKeys;
+      SeenColumns columns[2];
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const int here = over + row * 8;
-        const int last = g.right < 0 ? keys : least(keys, here + g.right + 1);
-        seen[row] = {g.left < 0 ? 0 : here - g.left - column, last - column};
+        columns[row] = {seen.first(here) - column, seen.end(here) - column};
       }
-      Softmax::hide(scores, seen);
+      Softmax::hide(scores, columns);
     }
     __device__ __forceinline__ int row_of_thread() const {
       return warp_index() % 4 * 16 + lane_anew() / 4;

@@ -36,7 +36,7 @@ struct MmaScores {
 
   // Hides keys that a query does not see. The warp's rows begin at first_row of the sequence, the
   // keys at tile_key.
-  __device__ __forceinline__ void hide(const Seen& seen, int first_row, int tile_key) {
+  __device__ __forceinline__ void hide(const Seen<int>& seen, int first_row, int tile_key) {
     constexpr int kFar = 1 << 30;
     const int from = tile_key + first_key();
     const int over = first_row + row(0) + seen.offset - from;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention/operations.hpp"
+#include "kernels/attention/seen.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::attention {
@@ -20,8 +21,7 @@ struct Plain {
 
   // Keys that query i sees: the first so many.
   __device__ __forceinline__ int64_t seen(int64_t i) const {
-    const int64_t last = causal ? i + keys - queries + 1 : keys;
-    return last > 0 ? last : 0;
+    return Seen<int64_t>{keys - queries, keys, -1, causal ? 0 : -1}.end(i);
   }
 };
 

@@ -5,44 +5,18 @@
 
 #include <algorithm>
 
+#include "kernels/attention/seen.hpp"
 #include "kernels/attention/sequences.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::attention {
 
-// What several queries see: some of them the keys from `first` on and before `end`, all of them
-// those from whole_first on and before whole_end.
-struct alignas(16) SeenTogether {
-  int first, end;
-  int whole_first, whole_end;
-};
-
-// Which keys a query of a sequence sees, as 32-bit numbers.
-struct Seen {
-  static constexpr int64_t kMost = int64_t{1} << 29;  // queries or keys of a sequence
-
-  int offset;  // query i stands over key i + offset
-  int keys;
-  int left, right;  // negative: all of that side
-
-  // A window wider than every sequence is as one of kMost.
-  __host__ __device__ static int side(int64_t width) {
-    return static_cast<int>(width < kMost ? width : kMost);
-  }
-  // Of query `row`: first <= j < end.
-  __device__ __forceinline__ int first(int row) const {
-    return left < 0 || row + offset < left ? 0 : row + offset - left;
-  }
-  __device__ __forceinline__ int end(int row) const {
-    if (right < 0) return keys;
-    const int end = row + offset + right + 1;
-    return end < 0 ? 0 : end < keys ? end : keys;
-  }
-  // Of rows row ... last.
-  __device__ __forceinline__ SeenTogether together(int row, int last) const {
-    return {first(row), end(last), first(last), end(row)};
-  }
-};
+// Of sequences as 32-bit numbers: queries, keys and windows are below this. A window wider than
+// every sequence is as one of so many.
+inline constexpr int64_t kMostSeen = int64_t{1} << 29;
+inline int narrow_side(int64_t width) {
+  return static_cast<int>(width < kMostSeen ? width : kMostSeen);
+}
 
 // What a block computes: rows from `row` on of a sequence; none where `row` is not below `queries`.
 // The sequence as in Sequence, in 32 bits.

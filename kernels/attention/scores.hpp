@@ -17,17 +17,6 @@ struct QueryPlace {
   int64_t over;  // the key that it stands over, which may be before the first
 };
 
-// Keys first ... last - 1.
-struct KeyRange {
-  int64_t first;
-  int64_t last;
-};
-__device__ __forceinline__ KeyRange seen_keys(const Window& window, int64_t over, int64_t keys) {
-  const bool starts_later = window.left >= 0 && over > window.left;
-  const bool ends_before = window.right >= 0 && over + window.right + 1 < keys;
-  return {starts_later ? over - window.left : 0, ends_before ? over + window.right + 1 : keys};
-}
-
 // The score of key j, of what <q, k> is. T: the dtype of q.
 template <class T>
 __device__ __forceinline__ float score_of(const Call& call, const QueryPlace& query, int64_t j,
