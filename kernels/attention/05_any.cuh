@@ -24,9 +24,9 @@ template <class T, class Out = T>
 struct AnyKernel {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarpSize;
-  static constexpr int kMinBlocks = 4;
   static constexpr int kPieces = 1024 / kWarpSize / 4;  // of four columns, of a lane
   static constexpr bool kScaled = sizeof(T) == 1;
+  static constexpr int kMinBlocks = kScaled ? 3 : 4;  // sm_80 converts 8 bits by arithmetic
 
   struct Arguments {
     Call call;

@@ -11,6 +11,10 @@
 namespace ws::attention {
 namespace {
 
+// By this name it is known to spill.
+template <class Policy, class Out>
+struct WgmmaE4m3Kernel : FlashKernel<e4m3, Policy, Out> {};
+
 struct WgmmaE4m3 {
   static bool supports(const ScaledCall& call, Why& why) { return flash_supports(call, 256, why); }
   static Workspace workspace(const ScaledCall& call) { return Flash<WgmmaE4m3>::workspace(call); }
@@ -18,7 +22,8 @@ struct WgmmaE4m3 {
   static void run(const ScaledCall& call, const Context& context) {
     with_type<kHalves>(call.out_dtype, [&]<class Out>() {
       const auto run = [&]<class Policy>() {
-        FlashKernel<e4m3, Policy, Out>::run(call, "attention/wgmma_e4m3", context);
+        using Kernel = WgmmaE4m3Kernel<Policy, Out>;
+        Kernel::template run<Kernel>(call, "attention/wgmma_e4m3", context);
       };
       const int64_t columns = columns_of(call);
       if (columns > 128) {

@@ -567,7 +567,8 @@ struct FlashKernel : Policy {
     }
   }
 
-  template <class AnyCall>
+  // As the kernel of another name, which derives from this.
+  template <class Named = FlashKernel, class AnyCall>
   static void run(const AnyCall& call, const char* rung, const Context& context) {
     const TileList list(call, 64, kConsumers, rung, context.workspace);
     const int64_t blocks = Policy::has(kPersistent)
@@ -576,24 +577,24 @@ struct FlashKernel : Policy {
     const bool packed = list.sequences.packed;
     const int64_t queries = list.sequences.queries;
     const int64_t keys = list.sequences.keys;
-    launch<FlashKernel>({.blocks = blocks, .threads = kThreads}, context.stream,
-                        {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch,
-                                          packed, 64, true, kDim),
-                         .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch,
-                                          packed, kKeys, true, kDim),
-                         .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch,
-                                          packed, kKeys, true, kDim),
-                         .out = head_map<Out>(call.out, call.value_dim, queries, call.heads,
-                                              call.batch, packed, 16, false),
-                         .lse = call.lse.template as<float>(),
-                         .lse_batch = call.lse.batch,
-                         .lse_head = call.lse.head,
-                         .lse_row = call.lse.row,
-                         .tiles = list,
-                         .scale_log2 = call.scale * thread::kLog2E,
-                         .left = static_cast<int>(call.window.left),
-                         .right = static_cast<int>(call.window.right),
-                         .scales = ScalesOf<T>(call, rung)});
+    launch<Named>({.blocks = blocks, .threads = kThreads}, context.stream,
+                  {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch, packed,
+                                    64, true, kDim),
+                   .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch, packed,
+                                    kKeys, true, kDim),
+                   .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch, packed,
+                                    kKeys, true, kDim),
+                   .out = head_map<Out>(call.out, call.value_dim, queries, call.heads, call.batch,
+                                        packed, 16, false),
+                   .lse = call.lse.template as<float>(),
+                   .lse_batch = call.lse.batch,
+                   .lse_head = call.lse.head,
+                   .lse_row = call.lse.row,
+                   .tiles = list,
+                   .scale_log2 = call.scale * thread::kLog2E,
+                   .left = static_cast<int>(call.window.left),
+                   .right = static_cast<int>(call.window.right),
+                   .scales = ScalesOf<T>(call, rung)});
   }
 };
 
