@@ -46,8 +46,8 @@ def parse(listing: str) -> Iterator[Kernel]:
 def is_of(kernel: Kernel, rung: dict) -> bool:
     """Whether the kernel is the struct of the rung's name, or of the file that rows share."""
     file = Path(rung.get("file") or "").stem.lstrip("0123456789_")
-    structs = [name.title().replace("_", "") for name in (rung["name"], file) if name]
-    struct = "|".join(structs)
+    names = [name.split("_") for name in (rung["name"], file) if name]
+    struct = "|".join("".join(map(str.capitalize, words)) for words in names)
     inside = r"(\w+::|\(anonymous namespace\)::)*"  # NN_name.cu may hide its kernels
     return bool(re.search(rf"\bws::{rung['family']}::{inside}({struct})(Kernel)?\b", kernel.name))
 

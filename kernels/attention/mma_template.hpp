@@ -14,7 +14,6 @@
 #pragma once
 
 #include "kernels/attention/plain.hpp"
-#include "kernels/attention/seen.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/half.hpp"
@@ -193,11 +192,8 @@ struct MmaKernel : Policy {
   // How many keys query i sees.
   __device__ __forceinline__ static int seen(const Call& call, int i) {
     const int keys = static_cast<int>(call.keys);
-    return Seen<int>{.offset = keys - static_cast<int>(call.queries),
-                     .keys = keys,
-                     .left = -1,
-                     .right = call.window.is_causal() ? 0 : -1}
-        .end(i);
+    const int over = i + 1 + keys - static_cast<int>(call.queries);
+    return call.window.is_causal() ? std::clamp(over, 0, keys) : keys;
   }
 
   __device__ __forceinline__ static int warp_row() {
