@@ -197,6 +197,7 @@ TEST(Ldmatrix, DivergenceIsAFault) {
 template <class T, class Accumulator>
 struct MultiplyFragments {
   static constexpr int kThreads = 32;
+  static constexpr Arch kArch = sizeof(T) == 1 ? Arch::kSm90 : Arch::kSm80;
   struct Arguments {
     const uint32_t* a;  // [32, 4]
     const uint32_t* b;  // [32, 2]
@@ -215,7 +216,11 @@ struct MultiplyFragments {
     const float* const c = arguments.c + 4 * lane;
     if constexpr (std::is_same_v<Accumulator, float>) {
       float d[4] = {c[0], c[1], c[2], c[3]};
-      ptx::mma_m16n8k16<T>(d, a, b, d);
+      if constexpr (sizeof(T) == 1) {
+        ptx::mma_m16n8k32<T>(d, a, b, d);
+      } else {
+        ptx::mma_m16n8k16<T>(d, a, b, d);
+      }
       for (int i = 0; i < 4; ++i) arguments.d[4 * lane + i] = d[i];
     } else {
       uint32_t d[2] = {ptx::cvt_rn_f16x2_f32(c[0], c[1]), ptx::cvt_rn_f16x2_f32(c[2], c[3])};
@@ -238,19 +243,26 @@ void test_mma() {
   test::Buffer<uint32_t> b(64);
   test::Buffer<float> c(128);
   test::Buffer<float> d(128);
-  const auto bits = [](float value) { return static_cast<uint32_t>(T(value).bits); };
-  // "Matrix Fragments for mma.m16n8k16 with floating point type": the element at index i of a lane.
+  constexpr int kWide = 4 / static_cast<int>(sizeof(T));  // elements of a register
+  const auto bits = [](float value, int i) {
+    return static_cast<uint32_t>(T(value).bits) << (i % kWide * 32 / kWide);
+  };
+  // "Matrix Fragments for mma.m16n8k16 with floating point type" and "for mma.m16n8k32": the
+  // element at index i of a lane.
   for (int lane = 0; lane < 32; ++lane) {
     const int group = lane >> 2;
     const int in_group = lane % 4;
-    for (int i = 0; i < 8; ++i) {
-      const int row = (i < 2 || (4 <= i && i < 6)) ? group : group + 8;
-      const int column = i < 4 ? in_group * 2 + (i & 1) : in_group * 2 + (i & 1) + 8;
-      a[static_cast<size_t>(4 * lane + i / 2)] |= bits(a_value(row, column)) << (16 * (i & 1));
+    const auto k_of = [&](int i, int half) {
+      return in_group * kWide + i % kWide + (i < half ? 0 : 4 * kWide);
+    };
+    for (int i = 0; i < 4 * kWide; ++i) {
+      const int row = i / kWide % 2 == 0 ? group : group + 8;
+      a[static_cast<size_t>(4 * lane + i / kWide)] |= bits(a_value(row, k_of(i, 2 * kWide)), i);
+    }
+    for (int i = 0; i < 2 * kWide; ++i) {
+      b[static_cast<size_t>(2 * lane + i / kWide)] |= bits(b_value(k_of(i, kWide), group), i);
     }
     for (int i = 0; i < 4; ++i) {
-      const int row = i < 2 ? in_group * 2 + (i & 1) : in_group * 2 + (i & 1) + 8;
-      b[static_cast<size_t>(2 * lane + i / 2)] |= bits(b_value(row, group)) << (16 * (i & 1));
       const int c_row = i < 2 ? group : group + 8;
       c[static_cast<size_t>(4 * lane + i)] = c_value(c_row, in_group * 2 + (i & 1));
     }
@@ -260,7 +272,7 @@ void test_mma() {
   for (int m = 0; m < 16; ++m) {
     for (int n = 0; n < 8; ++n) {
       float expected = c_value(m, n);
-      for (int k = 0; k < 16; ++k) expected += a_value(m, k) * b_value(k, n);
+      for (int k = 0; k < 8 * kWide; ++k) expected += a_value(m, k) * b_value(k, n);
       const int lane = m % 8 * 4 + n / 2;
       const int i = m / 8 * 2 + n % 2;
       ASSERT_EQ(d[static_cast<size_t>(4 * lane + i)], expected) << m << " " << n;
@@ -280,68 +292,9 @@ TEST(Mma, M16N8K16) {
   });
 }
 
-struct MultiplyBytes {
-  static constexpr int kThreads = 32;
-  static constexpr Arch kArch = Arch::kSm90;
-  using Arguments = MultiplyFragments<half, float>::Arguments;
-  struct SharedStorage {};
-  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
-    const int lane = lane_index();
-    if (arguments.diverge && lane == 3) return;
-    uint32_t a[4];
-    uint32_t b[2];
-    float d[4];
-    for (int i = 0; i < 4; ++i) a[i] = arguments.a[4 * lane + i];
-    for (int i = 0; i < 2; ++i) b[i] = arguments.b[2 * lane + i];
-    for (int i = 0; i < 4; ++i) d[i] = arguments.c[4 * lane + i];
-    ptx::mma_m16n8k32<e4m3>(d, a, b, d);
-    for (int i = 0; i < 4; ++i) arguments.d[4 * lane + i] = d[i];
-  }
-};
-
 TEST(Mma, M16N8K32) {
   WS_REQUIRE_ARCH(Arch::kSm90);
-  test::in_every_order([] {
-    test::Buffer<uint32_t> a(128);
-    test::Buffer<uint32_t> b(64);
-    test::Buffer<float> c(128);
-    test::Buffer<float> d(128);
-    const auto byte = [](float value, int i) {
-      return static_cast<uint32_t>(e4m3(value).bits) << (i % 4 * 8);
-    };
-    // "Matrix Fragments for mma.m16n8k32": the element at index i of a lane.
-    for (int lane = 0; lane < 32; ++lane) {
-      const int group = lane >> 2;
-      const int in_group = lane % 4;
-      for (int i = 0; i < 16; ++i) {
-        const int row = (i < 4 || (8 <= i && i < 12)) ? group : group + 8;
-        const int column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
-        a[static_cast<size_t>(4 * lane + i / 4)] |= byte(a_value(row, column), i);
-      }
-      for (int i = 0; i < 8; ++i) {
-        const int row = in_group * 4 + (i & 3) + (i < 4 ? 0 : 16);
-        b[static_cast<size_t>(2 * lane + i / 4)] |= byte(b_value(row, group), i);
-      }
-      for (int i = 0; i < 4; ++i) {
-        c[static_cast<size_t>(4 * lane + i)] =
-            c_value(i < 2 ? group : group + 8, in_group * 2 + (i & 1));
-      }
-    }
-    test::run<MultiplyBytes>({.threads = 32}, {a.data(), b.data(), c.data(), d.data(), false});
-    for (int m = 0; m < 16; ++m) {
-      for (int n = 0; n < 8; ++n) {
-        float expected = c_value(m, n);
-        for (int k = 0; k < 32; ++k) expected += a_value(m, k) * b_value(k, n);
-        const int lane = m % 8 * 4 + n / 2;
-        const int i = m / 8 * 2 + n % 2;
-        ASSERT_EQ(d[static_cast<size_t>(4 * lane + i)], expected) << m << " " << n;
-      }
-    }
-#ifdef WS_EMULATED
-    test::expect_fault<MultiplyBytes>(emulator::Fault::kDivergence, "mma.sync", {.threads = 32},
-                                      {a.data(), b.data(), c.data(), d.data(), true});
-#endif
-  });
+  test::in_every_order([] { test_mma<e4m3>(); });
 }
 
 // ---- wmma ---------------------------------------------------------------------------------------
