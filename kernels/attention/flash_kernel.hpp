@@ -331,22 +331,16 @@ struct FlashKernel : Policy {
       if (lane_index() == 0) shared.k_ring.release(at_k.stage);
       at_k.advance();
     }
-    // The values as they are multiplied.
-    __device__ __forceinline__ void wait_for_v() {
+    // Of the values as they are multiplied.
+    __device__ __forceinline__ auto& values_ring() const {
       if constexpr (kTransposes) {
-        shared.values_ring.wait(at_v);
+        return shared.values_ring;
       } else {
-        shared.v_ring.wait(at_v);
+        return shared.v_ring;
       }
     }
     __device__ __forceinline__ void release_v() {
-      if (lane_index() == 0) {
-        if constexpr (kTransposes) {
-          shared.values_ring.release(at_v.stage);
-        } else {
-          shared.v_ring.release(at_v.stage);
-        }
-      }
+      if (lane_index() == 0) values_ring().release(at_v.stage);
       at_v.advance();
     }
 
@@ -401,7 +395,7 @@ struct FlashKernel : Policy {
         pass_turn(index);
         shared.k_ring.wait(at_k);
         release_k();
-        wait_for_v();
+        values_ring().wait(at_v);
         release_v();
       }
     }
@@ -426,12 +420,12 @@ struct FlashKernel : Policy {
         take_turn(index);
         if constexpr (Policy::has(kOverlaps)) {
           multiply_qk(scores);
-          wait_for_v();
+          values_ring().wait(at_v);
           multiply_pv(gathered, weights);
           pass_turn(index);
           ptx::wgmma_wait_group<1>(scores);
         } else {
-          wait_for_v();
+          values_ring().wait(at_v);
           multiply_pv(gathered, weights);
           multiply_qk(scores);
           pass_turn(index);
@@ -460,7 +454,7 @@ struct FlashKernel : Policy {
         pack_weights<T>(scores, weights);
       }
       if (blocks.last - blocks.first == 1) release_q();
-      wait_for_v();
+      values_ring().wait(at_v);
       multiply_pv(gathered, weights);
       ptx::wgmma_wait_group<0>(gathered);
       release_v();

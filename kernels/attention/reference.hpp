@@ -239,8 +239,7 @@ inline double bytes_of(const Problem& problem) {
 // An output is rounded once. What weighs the values is rounded to the inputs' dtype too before
 // tensor cores multiply it, each weight alone, so that the noise is of the size of an output; an
 // f32 weight is off by its exponential's last bits. A typical output of n keys that weigh alike is
-// 1 / sqrt(n); where few are seen, or scores of size s let few weigh (all but n / e^(s^2)), up
-// to 1.
+// 1 / sqrt(n); where few are seen, or scores of size s let few weigh (n / e^(s^2)), up to 1.
 //
 // Of 8 bits that noise is nearly all there is. Weights that are alike are all off alike: by half of
 // a last digit, of which the sum, that of the weights before they are rounded, knows nothing. Sums
