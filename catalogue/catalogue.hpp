@@ -178,6 +178,8 @@ struct Operation {
   void (*make)(const Case& chosen, DType dtype, Problem& problem);
   Cases (*cases)();
   Cost (*cost)(const Problem& problem);  // works without data
+  // The true figure, where that of `cost` is at most: of a problem whose inputs lie on the host.
+  Cost (*cost_of_data)(const Problem& problem) = nullptr;
   Tolerance (*tolerance)(const Problem& problem, const Parameter& output);
   // The same for a rung that adds up in `accumulate`, narrower than f32; null: no rung may.
   Tolerance (*tolerance_in)(const Problem& problem, const Parameter& output,

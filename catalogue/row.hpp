@@ -12,7 +12,7 @@
 //   infer, make, cases, cost, tolerance, items, reference, fill   as in Operation; fill optional
 //   peers()                                                std::span<const Peer>, optional
 //   by_worth(const Call&)                                  as in Operation, optional
-//   tolerance_in                                           as in Operation, optional
+//   tolerance_in, cost_of_data                             as in Operation, optional
 // Those of the last three lines but `call` and `infer` belong into reference.cpp, which nvcc never
 // reads.
 //
@@ -109,6 +109,7 @@ constexpr Operation operation_of() {
   row.make = Op::make;
   row.cases = Op::cases;
   row.cost = Op::cost;
+  if constexpr (requires { &Op::cost_of_data; }) row.cost_of_data = Op::cost_of_data;
   row.tolerance = Op::tolerance;
   if constexpr (requires { &Op::tolerance_in; }) row.tolerance_in = Op::tolerance_in;
   row.items = Op::items;

@@ -25,7 +25,8 @@ BenchGroup group_of(const Machine& machine, const Instance& instance) {
   const auto extents = static_cast<std::ptrdiff_t>(operation.extent_names.size());
   group.extents.assign(instance.chosen().extents.begin(),
                        instance.chosen().extents.begin() + extents);
-  group.cost = operation.cost(problem);
+  group.cost =
+      operation.cost_of_data != nullptr ? operation.cost_of_data(problem) : operation.cost(problem);
   group.memory_bound =
       group.cost.bytes / machine.memory_rate > group.cost.flops / peak_flops(machine, group.dtype);
   group.floor = group.cost.at_most ? 0 : floor_microseconds(machine, problem, group.cost);

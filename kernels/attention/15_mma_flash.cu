@@ -8,7 +8,8 @@ namespace {
 // H200 2026-11-22: the fastest of 3 shapes at 64, of 9 at 128 (64 keys spill 64 bytes, and are 7 %
 // faster than 32, which do not), of 4 at 256. 32 queries a warp halve what is read of shared memory
 // for each product, which 16 would wait for (mma.sync at its fastest takes 160 bytes a clock for 16
-// rows, shared memory gives 128).
+// rows, shared memory gives 128). Scaling lazily is worth 7 % at 128, 1 % of causal problems at 64;
+// it costs 1 % of full ones there and 2 % at 256.
 struct Shapes64 {
   using Plain = MmaFlashPolicy<MmaFlashShape{
       .dim = 64, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .holds_query = true}>;
@@ -17,15 +18,15 @@ struct Shapes64 {
 };
 struct Shapes128 {
   using Plain = MmaFlashPolicy<MmaFlashShape{
-      .dim = 128, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .holds_query = false}>;
+      .dim = 128, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .lazy = true}>;
   using Every = MmaFlashPolicy<MmaFlashShape{
-      .dim = 128, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .holds_query = false}>;
+      .dim = 128, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .lazy = true}>;
 };
 struct Shapes256 {
   using Plain = MmaFlashPolicy<MmaFlashShape{
-      .dim = 256, .warps = 8, .row_blocks = 1, .keys = 64, .blocks = 1, .holds_query = false}>;
+      .dim = 256, .warps = 8, .row_blocks = 1, .keys = 64, .blocks = 1}>;
   using Every = MmaFlashPolicy<MmaFlashShape{
-      .dim = 256, .warps = 4, .row_blocks = 1, .keys = 32, .blocks = 2, .holds_query = false}>;
+      .dim = 256, .warps = 4, .row_blocks = 1, .keys = 32, .blocks = 2}>;
 };
 
 // Windows as kernels take them.

@@ -19,12 +19,13 @@ namespace ws::attention {
 
 // What can be chosen.
 struct MmaFlashShape {
-  int dim;           // D and Dv up to this, a multiple of 16
-  int warps;         // of a block
-  int row_blocks;    // of 16 queries, of a warp
-  int keys;          // of a tile
-  int blocks;        // that share an SM
-  bool holds_query;  // in registers, from the first tile on; else it is read again with each
+  int dim;                   // D and Dv up to this, a multiple of 16
+  int warps;                 // of a block
+  int row_blocks;            // of 16 queries, of a warp
+  int keys;                  // of a tile
+  int blocks;                // that share an SM
+  bool holds_query = false;  // in registers, from the first tile on; else it is read with each
+  bool lazy = false;         // sums are scaled where a maximum has grown much, not with each tile
 };
 
 template <MmaFlashShape kShape>
@@ -37,6 +38,7 @@ struct MmaFlashPolicy {
   static constexpr int kQueries = kShape.warps * kWarpRows;
   static constexpr int kKeys = kShape.keys;
   static constexpr bool kHoldsQuery = kShape.holds_query;
+  static constexpr bool kLazy = kShape.lazy;
 };
 
 // kPlain: scores are scaled, by a number above 0, and nothing else; keys lie in no pages.
@@ -44,11 +46,11 @@ struct MmaFlashPolicy {
 template <class T, class Policy, bool kPlain>
 struct MmaFlashKernel : Policy {
   using Policy::kDim, Policy::kThreads, Policy::kRowBlocks, Policy::kWarpRows, Policy::kQueries,
-      Policy::kKeys, Policy::kHoldsQuery;
+      Policy::kKeys, Policy::kHoldsQuery, Policy::kLazy;
   using QueryRows = RowTile<T, kQueries, kDim, kThreads>;
   using Keys = RowTile<T, kKeys, kDim, kThreads>;
   using Scores = MmaScores<kRowBlocks, kKeys>;
-  using Softmax = OnlineRows<kRowBlocks>;
+  using Softmax = OnlineRows<kRowBlocks, kLazy>;
   using Gathered = float[kRowBlocks][kDim / 8][4];
   using QuerySteps = uint32_t[kHoldsQuery ? kDim / 16 : 1][kRowBlocks][4];
 
@@ -156,8 +158,8 @@ struct MmaFlashKernel : Policy {
         scores.hide(seen_of(call, tile), tile.row + warp_row, key);
       }
       float rescale[Softmax::kRows];
-      softmax.weigh(scores, rescale);
-      gather(gathered, rescale, scores, shared.values.span(), in_stage(values_offset, i));
+      if (softmax.weigh(scores, rescale)) scale(gathered, rescale);
+      gather(gathered, scores, shared.values.span(), in_stage(values_offset, i));
     }
     write(shared.queries.span(), a, shared.tile[0], gathered, softmax, warp_row);
   }
@@ -219,19 +221,21 @@ struct MmaFlashKernel : Policy {
     }
   }
 
-  // Adds the weights times the values of a tile, to what was gathered times `rescale`.
-  __device__ __forceinline__ static void gather(Gathered& gathered,
-                                                const float (&rescale)[Softmax::kRows],
-                                                const Scores& weights, SharedSpan<T> values,
-                                                int offset) {
+  __device__ __forceinline__ static void scale(Gathered& gathered,
+                                               const float (&factor)[Softmax::kRows]) {
 #pragma unroll
     for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
       for (int n = 0; n < kDim / 8; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) gathered[r][n][i] *= rescale[r * 2 + i / 2];
+        for (int i = 0; i < 4; ++i) gathered[r][n][i] *= factor[r * 2 + i / 2];
       }
     }
+  }
+
+  // Adds the weights times the values of a tile.
+  __device__ __forceinline__ static void gather(Gathered& gathered, const Scores& weights,
+                                                SharedSpan<T> values, int offset) {
 #pragma unroll
     for (int k = 0; k < kKeys; k += 16) {
       uint32_t left[kRowBlocks][4];

@@ -101,18 +101,7 @@ struct FlashKernel : Policy {
   }
   // Of all the tile's queries: what is copied.
   __device__ __forceinline__ static Blocks blocks_of(const Arguments& g, const FlashTile& tile) {
-    return blocks_of(g, tile, tile.first, g.tiles.rows);
-  }
-
-  // What of a tile a warpgroup has: 64 queries from `first` on of a head.
-  struct Share {
-    int first;
-    int head;
-  };
-  __device__ __forceinline__ static Share share_of(const Arguments& g, const FlashTile& tile,
-                                                   int consumer) {
-    if (g.tiles.heads_a_tile > 1) return {tile.first, tile.q.head + consumer};
-    return {tile.first + consumer * 64, tile.q.head};
+    return blocks_of(g, tile, tile.first, tile.rows);
   }
 
   // Calls f(tile) for each of this block's, by whole warps. The next is drawn when all have let go
@@ -186,14 +175,14 @@ struct FlashKernel : Policy {
     // The queries wait for those before them; on their way from DRAM they need not.
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
-      const Share share = share_of(g, tile, consumer);
+      const TileList::Share share = g.tiles.share_of(tile, consumer);
       QTile::prefetch(g.q, packed, {tile.q.row, share.head, tile.q.last}, share.first);
     }
     copy_k(blocks.last - 1);
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       ptx::Mbarrier& full = shared.q_ring.acquire({consumer, q_parity}, QTile::kBytes);
-      const Share share = share_of(g, tile, consumer);
+      const TileList::Share share = g.tiles.share_of(tile, consumer);
       QTile::load(shared.q.pointer(consumer * QTile::kElements), g.q, full, packed,
                   {tile.q.row, share.head, tile.q.last}, share.first);
     }
@@ -364,7 +353,7 @@ struct FlashKernel : Policy {
     }
 
     __device__ __forceinline__ auto scales_of(const FlashTile& tile) const {
-      return g.scales.of(tile.batch, share_of(g, tile, index).head, tile.kv.head);
+      return g.scales.of(tile.batch, g.tiles.share_of(tile, index).head, tile.kv.head);
     }
 
     // The tile's blocks that this warpgroup sees; others of the tile see more. False: there are
@@ -373,7 +362,7 @@ struct FlashKernel : Policy {
                                            Softmax& softmax) {
       const Blocks all = blocks_of(g, tile);
       if (all.first >= all.last) return false;
-      const int first_row = share_of(g, tile, index).first;
+      const int first_row = g.tiles.share_of(tile, index).first;
       Blocks mine = blocks_of(g, tile, first_row, 64);
       if (first_row >= tile.queries || mine.first >= mine.last) mine.first = mine.last = all.first;
       pass_by(all.last - mine.last);
@@ -478,7 +467,7 @@ struct FlashKernel : Policy {
       scale_rows(gathered, {softmax.share(0) * of_values, softmax.share(1) * of_values});
       if (!kOwnOutput)
         ptx::barrier_sync(4 + index, 128);  // all warps have multiplied their queries
-      const Share share = share_of(g, tile, index);
+      const TileList::Share share = g.tiles.share_of(tile, index);
       const int origin = g.tiles.sequences.packed ? static_cast<int>(g.tiles.sequences.queries) : 0;
       const int row = origin + tile.q.row + share.first + warp_index() % 4 * 16;
 #pragma unroll

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention/query_tiles.hpp"
+#include "warpsmith/ptx/vote.hpp"
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/tile/warp_store.hpp"
 #include "warpsmith/warp/reduce.hpp"
@@ -63,10 +64,12 @@ struct MmaScores {
   float at[kBlocks][kKeys / 8][4];
 };
 
-// The softmax of scores that come tile by tile: e^x of a score s is 2^(s * scale).
-template <int kBlocks>
+// The softmax of scores that come tile by tile: e^x of a score s is 2^(s * scale). Lazily: as in
+// OnlineSoftmax.
+template <int kBlocks, bool kLazily>
 struct OnlineRows {
   static constexpr int kRows = kBlocks * 2;
+  static constexpr float kSlack = 8;  // powers of two
 
   float scale;
   float max[kRows];
@@ -80,30 +83,40 @@ struct OnlineRows {
     }
   }
 
-  // Scores become weights, of the highest score so far; rescale[i]: what earlier sums are times.
+  // Scores become weights; rescale[i] is what earlier sums are times. False: nothing.
   template <int kKeys>
-  __device__ __forceinline__ void weigh(MmaScores<kBlocks, kKeys>& scores,
+  __device__ __forceinline__ bool weigh(MmaScores<kBlocks, kKeys>& scores,
                                         float (&rescale)[kRows]) {
-    float shift[kRows];
+    float high[kRows];
+    bool mine = !kLazily;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      float high = max[i];
+      high[i] = max[i];
 #pragma unroll
       for (int j = 0; j < kKeys / 4; ++j) {
-        high = fmaxf(high, scores.at[i / 2][j / 2][i % 2 * 2 + j % 2]);
+        high[i] = fmaxf(high[i], scores.at[i / 2][j / 2][i % 2 * 2 + j % 2]);
       }
-      high = warp::all_reduce<4>(high, [](float a, float b) { return fmaxf(a, b); });
-      const float from = thread::finite_or_zero(high);
-      rescale[i] = thread::exp2((max[i] - from) * scale);
-      sum[i] *= rescale[i];
-      max[i] = high;
-      shift[i] = from * scale;
+      high[i] = warp::all_reduce<4>(high[i], [](float a, float b) { return fmaxf(a, b); });
+      mine |= (high[i] - max[i]) * scale > kSlack;
     }
+    const bool moves = !kLazily || ptx::vote_sync_any(kFullMask, mine);
+    if (moves) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        rescale[i] = thread::exp2((max[i] - thread::finite_or_zero(high[i])) * scale);
+        sum[i] *= rescale[i];
+        max[i] = high[i];
+      }
+    }
+    float shift[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) shift[i] = thread::finite_or_zero(max[i]) * scale;
     scores.change([&](int i, int /*key*/, float score) {
       const float weight = thread::exp2(thread::fma(score, scale, -shift[i]));
       sum[i] += weight;
       return weight;
     });
+    return moves;
   }
 
   // What the i-th row's gathered values are times in the end, and its logarithm of the sum. `sink`

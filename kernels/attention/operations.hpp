@@ -295,6 +295,7 @@ struct AttentionVarlen {
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cases cases();
   static Cost cost(const Problem& problem);
+  static Cost cost_of_data(const Problem& problem);
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
   static int64_t items(const Problem& problem, const Parameter& output);
   static void fill(const Problem& problem, int index, uint64_t seed);

@@ -169,6 +169,7 @@ constexpr Case kDenseVerify[] = {
     windowed({1, 1, 100, 40, 64}, -1, 3),
     windowed({1, 1, 90, 200, 128}, 0, 0),
     windowed({1, 1, 260, 200, 64}, 30, -1),
+    windowed({1, 5, 140, 150, 64, 1}, 40, 0),
     // Scores.
     scored({1, 2, 65, 70, 64}, 0.3, 0),
     scored({1, 1, 65, 70, 64}, 0.125, 1.5),

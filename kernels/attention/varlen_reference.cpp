@@ -28,6 +28,13 @@ Lengths lengths_of(const Tensor& tensor) {
   if (!tensor.exists()) return {};
   return {true, tensor.as<const int32_t>(), tensor.stride(0)};
 }
+int64_t entry(const Lengths& lengths, int64_t b) { return lengths.data[b * lengths.stride]; }
+int64_t between(const Lengths& starts, int64_t b) {
+  return entry(starts, b + 1) - entry(starts, b);
+}
+int64_t keys_of(const VarlenCall& call, int64_t b) {
+  return call.used_k.exists ? entry(call.used_k, b) : between(call.starts_k, b);
+}
 
 Tensor laid_rows(DType dtype, std::array<int64_t, 3> shape, int64_t padding) {
   Tensor tensor = Tensor::dense(dtype, shape);
@@ -37,23 +44,26 @@ Tensor laid_rows(DType dtype, std::array<int64_t, 3> shape, int64_t padding) {
 }
 
 // Where `count` sequences of `total` rows in all begin, some of them empty, and where the last
-// ends. Of 1024 rows and more, lengths differ by up to eight times, and are the same for keys and
-// queries and with every seed, as what is timed is to be.
+// ends. Of 1024 rows and more, as are timed, lengths are drawn from 1 to some twice their mean, and
+// are the same for keys and queries and with every seed.
 std::vector<int64_t> random_starts(int64_t count, int64_t total, uint64_t seed) {
   std::vector<double> weights(static_cast<size_t>(count));
   double sum = 0;
-  const uint64_t mixed = (total >= 1024 ? 0 : seed) + static_cast<uint64_t>(total * 31 + count);
+  const bool timed = total >= 1024;
+  const uint64_t mixed = (timed ? 0 : seed) + static_cast<uint64_t>(total * 31 + count);
   for (size_t b = 0; b < weights.size(); ++b) {
     const double uniform = random_uniform(mixed, b);
-    weights[b] = total >= 1024 ? 0.125 + 0.875 * uniform : std::floor(uniform * 5);
+    weights[b] = timed ? uniform : std::floor(uniform * 5);
     sum += weights[b];
   }
   std::vector<int64_t> starts(weights.size() + 1, 0);
+  const int64_t least = timed ? 1 : 0;
+  const auto drawn = static_cast<double>(total - least * count);
   double reached = 0;
   for (size_t b = 0; b < weights.size(); ++b) {
     reached += weights[b];
-    starts[b + 1] =
-        sum == 0 ? 0 : static_cast<int64_t>(std::round(reached / sum * static_cast<double>(total)));
+    const double end = sum == 0 ? 0 : std::round(reached / sum * drawn);
+    starts[b + 1] = static_cast<int64_t>(end) + least * static_cast<int64_t>(b + 1);
   }
   starts.back() = total;
   return starts;
@@ -186,13 +196,23 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
   problem.tensor(kVarlenOut) = laid_rows(dtype, {queries, heads, value_dim}, chosen.padding);
 }
 
-// As if all sequences were of one length, which data says.
+// As if all sequences were of one length: of unlike lengths there are more pairs.
 Cost AttentionVarlen::cost(const Problem& problem) {
   const Call call = AttentionVarlen::call(problem);
   const int64_t batch = std::max<int64_t>(call.batch, 1);
   const double pairs = pairs_of(call.window, call.total_queries / batch, call.total_keys / batch) *
                        static_cast<double>(batch * call.heads);
   return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs), .at_most = true};
+}
+
+Cost AttentionVarlen::cost_of_data(const Problem& problem) {
+  const Call call = AttentionVarlen::call(problem);
+  double pairs = 0;
+  for (int64_t b = 0; b < call.batch; ++b) {
+    pairs += pairs_of(call.window, between(call.starts_q, b), keys_of(call, b));
+  }
+  return {.bytes = bytes_of(problem),
+          .flops = flops_of(call, pairs * static_cast<double>(call.heads))};
 }
 
 Tolerance AttentionVarlen::tolerance(const Problem& problem, const Parameter& output) {
@@ -229,8 +249,7 @@ void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
       if (call.paged) return below(call.keys + 1);
       // Up to as many as a sequence has, which are filled before.
       return fill_with(tensor, [&](int64_t b) {
-        const int64_t stride = call.starts_k.stride;
-        const int32_t has = call.starts_k.data[(b + 1) * stride] - call.starts_k.data[b * stride];
+        const auto has = static_cast<double>(between(call.starts_k, b));
         return std::floor(random_uniform(seed, static_cast<uint64_t>(b)) * (has + 1));
       });
     }
@@ -242,15 +261,10 @@ namespace {
 
 // Query `row` of all, in the sequence that has it.
 Query query_of(const VarlenCall& call, int64_t row, int64_t head) {
-  const auto start = [&](const Lengths& lengths, int64_t b) -> int64_t {
-    return lengths.data[b * lengths.stride];
-  };
   int64_t b = 0;
-  while (b + 1 < call.batch && start(call.starts_q, b + 1) <= row) ++b;
-  const int64_t first = start(call.starts_q, b);
-  const int64_t keys = call.used_k.exists ? start(call.used_k, b)
-                                          : start(call.starts_k, b + 1) - start(call.starts_k, b);
-  return {b, head, row - first, first, start(call.starts_q, b + 1) - first, keys};
+  while (b + 1 < call.batch && entry(call.starts_q, b + 1) <= row) ++b;
+  const int64_t first = entry(call.starts_q, b);
+  return {b, head, row - first, first, between(call.starts_q, b), keys_of(call, b)};
 }
 
 // Calls f(query, place) with where its keys lie.
@@ -258,7 +272,7 @@ template <class F>
 void with_query(const VarlenCall& call, int64_t row, int64_t head, F&& f) {
   const Query query = query_of(call, row, head);
   f(query, [&](int64_t j) -> KeyPlace {
-    if (!call.paged) return {0, call.starts_k.data[query.batch * call.starts_k.stride] + j};
+    if (!call.paged) return {0, entry(call.starts_k, query.batch) + j};
     const int32_t page =
         call.pages[query.batch * call.pages_batch + j / call.page * call.pages_column];
     return {page, j % call.page};
@@ -312,6 +326,7 @@ constexpr Case kVarlenVerify[] = {
     varlen({4, 2, 300, 300, 64}, kOnlyBefore),
     varlen({5, 4, 200, 333, 64, 2}),
     varlen({7, 2, 150, 40, 128, 1}, kOnlyBefore),
+    varlen({3, 7, 160, 170, 64, 1}, kOnlyBefore),
     varlen({3, 1, 260, 290, 256}, kOnlyBefore),
     varlen({40, 2, 90, 100, 64}),
     varlen({3, 2, 66, 70, 40, 1, 24}),
@@ -326,9 +341,10 @@ constexpr Case kVarlenVerify[] = {
 };
 
 constexpr Case kVarlenBench[] = {
-    varlen({8, 16, 32768, 32768, 128}),
-    varlen({8, 16, 32768, 32768, 128}, kOnlyBefore),
-    varlen({16, 32, 32768, 32768, 64}, kOnlyBefore),
+    varlen({9, 16, 65536, 65536, 128}),  // 764 to 15399 rows a sequence
+    varlen({9, 16, 65536, 65536, 128}, kOnlyBefore),
+    varlen({9, 32, 65536, 65536, 64}),
+    varlen({9, 32, 65536, 65536, 64}, kOnlyBefore),
 };
 
 }  // namespace

@@ -253,6 +253,15 @@ TEST(AttentionVarlen, AWrongStartIsToldAndItsSequenceIsNotWritten) {
   }
 }
 
+TEST(AttentionVarlen, WhatIsTimedIsCountedByItsLengths) {
+  Instance instance(problem_of(packed(), {3, 2, 30, 60, 64}));
+  set_numbers(instance["cu_seqlens_q"], {0, 10, 12, 30});
+  set_numbers(instance["cu_seqlens_k"], {0, 20, 50, 60});
+  const Cost cost = packed().cost_of_data(instance.call().problem());
+  EXPECT_EQ(cost.flops, 4.0 * 64 * 2 * (10 * 20 + 2 * 30 + 18 * 10));
+  EXPECT_FALSE(cost.at_most);
+}
+
 TEST(AttentionVarlen, AWrongPageIsToldAndItsSequenceIsNotWritten) {
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
     // 5 pages of 16 keys, of which a sequence has up to 4.
