@@ -23,10 +23,12 @@ struct WgmmaSpeculative {
       f.template operator()<Flash192<kNoTurns>>();
     } else if (columns > 64) {
       f.template operator()<Flash128<kNoTurns>>();
-    } else if (call.window.right >= 0 && call.keys <= kMostShortKeys) {
-      f.template operator()<FlashShort64<kNoTurns>>();
-    } else {
+    } else if (call.window.right < 0) {
       f.template operator()<Flash64<kEveryIdea>>();
+    } else if (call.keys > kMostShortKeys) {
+      f.template operator()<Flash64<kNoTurns>>();
+    } else {
+      f.template operator()<FlashShort64<kNoTurns>>();
     }
   }
 };

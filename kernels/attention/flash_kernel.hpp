@@ -159,7 +159,7 @@ struct FlashKernel : Policy {
     });
   }
 
-  // One thread: queries, then keys and values from the last block to the first.
+  // One thread: queries, keys and values.
   __device__ __forceinline__ static void copy_tile(SharedStorage& shared, const Arguments& g,
                                                    const FlashTile& tile, Position& at_k,
                                                    Position& at_v, uint32_t& q_parity) {
@@ -178,7 +178,7 @@ struct FlashKernel : Policy {
       const TileList::Share share = g.tiles.share_of(tile, consumer);
       QTile::prefetch(g.q, packed, {tile.q.row, share.head, tile.q.last}, share.first);
     }
-    copy_k(blocks.last - 1);
+    copy_k(blocks.first);
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       ptx::Mbarrier& full = shared.q_ring.acquire({consumer, q_parity}, QTile::kBytes);
@@ -187,8 +187,8 @@ struct FlashKernel : Policy {
                   {tile.q.row, share.head, tile.q.last}, share.first);
     }
     q_parity ^= 1;
-    for (int block = blocks.last - 1; block >= blocks.first; --block) {
-      if (block > blocks.first) copy_k(block - 1);
+    for (int block = blocks.first; block < blocks.last; ++block) {
+      if (block + 1 < blocks.last) copy_k(block + 1);
       ptx::Mbarrier& full = shared.v_ring.acquire(at_v, VTile::kBytes);
       VTile::load(shared.v.pointer(at_v.stage * VTile::kElements), g.v, full, packed, tile.kv,
                   block * kKeys);
@@ -365,7 +365,7 @@ struct FlashKernel : Policy {
       const int first_row = g.tiles.share_of(tile, index).first;
       Blocks mine = blocks_of(g, tile, first_row, 64);
       if (first_row >= tile.queries || mine.first >= mine.last) mine.first = mine.last = all.first;
-      pass_by(all.last - mine.last);
+      if (g.left >= 0) pass_by(mine.first - all.first);
       shared.q_ring.wait({index, q_parity});
       q_parity ^= 1;
       if (mine.first < mine.last) {
@@ -374,7 +374,7 @@ struct FlashKernel : Policy {
       } else {
         release_q();
       }
-      if (g.left >= 0) pass_by(mine.first - all.first);
+      pass_by(all.last - mine.last);
       return true;
     }
     // Lets go of so many blocks, each when it has come, so that phases stay in step.
@@ -394,7 +394,7 @@ struct FlashKernel : Policy {
       float scores[kKeys / 2];
       uint32_t weights[kWeights];
       float rescale[2];
-      int block = blocks.last - 1;
+      int block = blocks.first;
       shared.k_ring.wait(at_k);
       take_turn(index);
       multiply_qk(scores);
@@ -404,7 +404,7 @@ struct FlashKernel : Policy {
       hide(scores, blocks, block, over, keys);
       softmax.weigh(scores, rescale);
       pack_weights<T>(scores, weights);
-      while (--block >= blocks.first) {
+      while (++block < blocks.last) {
         shared.k_ring.wait(at_k);
         take_turn(index);
         if constexpr (Policy::has(kOverlaps)) {
@@ -422,7 +422,7 @@ struct FlashKernel : Policy {
         }
         bool weighed = false;
         if constexpr (Policy::has(kSpeculates)) {
-          if (block >= blocks.whole_first && block < blocks.whole_last - 1) {
+          if (block > blocks.whole_first && block < blocks.whole_last) {
             weighed = softmax.weigh_as_before(scores);
             if (!weighed) {
               ptx::wgmma_wait_group<0>(gathered);  // so that the old weights need no registers
@@ -437,7 +437,7 @@ struct FlashKernel : Policy {
           if (moves) scale_rows(gathered, rescale);
         }
         release_k();
-        if (block == blocks.first) release_q();
+        if (block == blocks.last - 1) release_q();
         ptx::wgmma_wait_group<0>(gathered);
         release_v();
         pack_weights<T>(scores, weights);

@@ -35,8 +35,8 @@ struct FlashPolicy {
 // H200 2026-11-22, of these beside them: at 64 with 3 warpgroups 80, 96, 112, 128 and 144 keys,
 // with 2 or 4 warpgroups 64, 128 and 192; at 128 with 3 warpgroups 48, 64, 72 and 80, with 2 from
 // 64 to 176; at 192 64, 80, 96 and 112; at 256 48, 64 and 80. A third warpgroup is worth more than
-// larger tiles: at 128 3 % of full, 8 % of causal problems. Turns are worth 1 to 6 % at 64, and
-// cost 1 % elsewhere.
+// larger tiles: at 128 3 % of full, 8 % of causal problems. Turns are worth up to 2 % of full
+// problems at 64, and cost 1 to 4 % of causal ones (nobody can run ahead) and 1 % elsewhere.
 template <int kIdeas>
 using Flash64 = FlashPolicy<64, 128, 3, 3, kIdeas>;
 // Half of the tiles of a short causal problem lie on its diagonal: smaller ones are worth 10 % for
