@@ -55,7 +55,7 @@ struct ClusterQueueKernel {
     if (thread_index() == kConsumers) {
       Queue::produce(shared.queue, a.next, static_cast<uint64_t>(a.rows.count), [&](uint64_t r) {
         const T* x = a.rows.x + static_cast<int64_t>(r) * a.rows.x_stride + first * kWidth;
-        return std::pair(x, static_cast<uint32_t>(vectors * 16));
+        return typename Queue::Part{{x}, static_cast<uint32_t>(vectors * 16)};
       });
     } else if (thread_index() < kConsumers) {
       consume(shared, a, first, vectors, all_reduce);

@@ -6,8 +6,6 @@
 // 8 is not portable beyond Hopper.
 #pragma once
 
-#include <bit>
-
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 
@@ -58,8 +56,7 @@ struct ClusterPerRow {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    const auto blocks = static_cast<int>(
-        std::bit_ceil(static_cast<uint64_t>(divide_up(call.rows.row_bytes(), block_bytes(call)))));
+    const auto blocks = static_cast<int>(divide_up(call.rows.row_bytes(), block_bytes(call)));
     with_type<kFloats>(call.dtype, [&]<class T>() {
       using Kernel = ClusterPerRowKernel<T, typename Call::RowOperation>;
       launch<Kernel>(

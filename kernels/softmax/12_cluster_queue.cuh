@@ -4,10 +4,8 @@
 // The counter hands rows out in the order of their addresses, so that DRAM pages are read and
 // written as a whole; dealt out in turns, rows drift apart, and 3 to 5 % of the rate is lost.
 // Traffic: one read, one write, one pass through shared memory.
-// Limits: 16 blocks of 64 KiB; forward, no mask.
+// Limits: 16 blocks of 64 KiB, of 16-bit gradients, which hold two rows, of 32 KiB; no mask.
 #pragma once
-
-#include <bit>
 
 #include "kernels/softmax/policies.hpp"
 #include "kernels/softmax/row_tile.hpp"
@@ -25,7 +23,7 @@ struct ClusterQueueKernel {
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = kWidest<T>;
   using Part = RowTile<T, Op, kWidth, Shape::kConsumers, Shape::kVectors, kFit>;
-  using Queue = row::Queue<T, Shape>;
+  using Queue = row::Queue<T, Shape, Op::kInputs>;
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op> rows;
@@ -49,7 +47,11 @@ struct ClusterQueueKernel {
     if (thread_index() == Shape::kConsumers) {
       Queue::produce(shared.queue, a.next, rows, [&](uint64_t r) {
         const auto row = part_of(r);
-        return std::pair(row.inputs[0] + row.head, static_cast<uint32_t>(row.vectors * 16));
+        typename Queue::Part part{};
+        part.bytes = static_cast<uint32_t>(row.vectors * 16);
+#pragma unroll
+        for (int k = 0; k < Op::kInputs; ++k) part.inputs[k] = row.inputs[k] + row.head;
+        return part;
       });
     } else if (thread_index() < Shape::kConsumers) {
       for (typename Queue::Position at;; at.advance()) {
@@ -60,8 +62,8 @@ struct ClusterQueueKernel {
         r = warp::shuffle(r, 0);
         if (r >= rows) break;
         const auto row = part_of(r);
-        const Part tile(row, thread_index(), [&](int /*input*/, int vector) {
-          return shared.queue.parts.template load<kWidth>(at.stage * Queue::kPart +
+        const Part tile(row, thread_index(), [&](int input, int vector) {
+          return shared.queue.parts.template load<kWidth>(Queue::place(at.stage, input) +
                                                           vector * kWidth);
         });
         ptx::syncwarp();
@@ -77,11 +79,14 @@ struct ClusterQueueKernel {
 };
 
 struct ClusterQueue {
-  static constexpr int64_t kBytes = cluster::kMaxBlocks * QueuePolicy<4>::Whole::kBytes;
-
-  static bool supports(const RowsCall& call, Why& why) {
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
+    constexpr int kInputs = Call::RowOperation::kInputs;
     const int64_t bytes = call.rows.row_bytes();
-    return why.unless(bytes <= kBytes, "a cluster's registers hold rows of up to ", kBytes,
+    const int64_t most =
+        cluster::kMaxBlocks * (size_of(call.dtype) == 2 ? QueuePolicy<2, kInputs>::Whole::kBytes
+                                                        : QueuePolicy<4, kInputs>::Whole::kBytes);
+    return why.unless(bytes <= most, "a cluster's registers hold rows of up to ", most,
                       " bytes, not ", bytes) &&
            rows_supported(call, widest(call), why);
   }
@@ -91,16 +96,16 @@ struct ClusterQueue {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      QueuePolicy<sizeof(T)>::choose(call.rows.row_bytes(),
-                                     [&]<class Shape>() { run_shape<T, Shape>(call, context); });
+      QueuePolicy<sizeof(T), Call::RowOperation::kInputs>::choose(
+          call.rows.row_bytes(), rows_aligned(call.rows, kWidest<T>),
+          [&]<class Shape>() { run_shape<T, Shape>(call, context); });
     });
   }
 
   template <class T, class Shape, class Call>
   static void run_shape(const Call& call, const Context& context) {
     const int64_t bytes = call.rows.row_bytes();
-    const auto blocks =
-        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(divide_up(bytes, Shape::kBytes))));
+    const auto blocks = static_cast<int>(divide_up(bytes, Shape::kBytes));
     const auto with = [&]<Fit kFit>() {
       using Kernel = ClusterQueueKernel<T, typename Call::RowOperation, Shape, kFit>;
       Grid grid{.blocks = blocks, .threads = Kernel::kThreads, .cluster = blocks};
@@ -109,8 +114,10 @@ struct ClusterQueue {
                      {rows_of<T>(call), part_vectors(call.rows, kWidest<T>, blocks),
                       static_cast<uint64_t*>(context.workspace)});
     };
-    if (rows_aligned(call.rows, kWidest<T>) && bytes == blocks * Shape::kBytes) {
-      with.template operator()<Fit::kFull>();
+    // Gradients are as fast without kernels of their own for rows that fill their threads.
+    constexpr bool kHasFull = Call::RowOperation::kInputs == 1;
+    if (kHasFull && rows_aligned(call.rows, kWidest<T>) && bytes == blocks * Shape::kBytes) {
+      with.template operator()<kHasFull ? Fit::kFull : Fit::kAnywhere>();
     } else {
       with.template operator()<Fit::kAnywhere>();
     }

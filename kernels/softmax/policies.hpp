@@ -44,6 +44,10 @@ struct ShapeList {
 template <class... Longer>
 using FromAWarp = ShapeList<Shape<8, 1>, Shape<8, 2>, Shape<16, 2>, Shape<32, 2>, Shape<64, 2>,
                             Shape<128, 2>, Longer...>;
+// Short rows whole in fewer lanes: 2026-11-23, bf16, N = 32 98.6 (with 8 lanes 66), f32, N = 4 97.
+template <class... Longer>
+using FromALane = ShapeList<Shape<1, 1>, Shape<2, 1>, Shape<4, 1>, Shape<8, 1>, Shape<8, 2>,
+                            Shape<16, 2>, Shape<32, 2>, Shape<64, 2>, Shape<128, 2>, Longer...>;
 // For rows that do not start on a vector, which need kernels of their own: a capacity in four, so
 // that up to 3 of 4 threads idle.
 template <class... Longer>
@@ -52,6 +56,11 @@ using Unaligned = ShapeList<Shape<8, 2>, Shape<32, 2>, Shape<128, 2>, Longer...>
 // By the size of an element, inputs (gradients hold two rows) and mask.
 template <int kSize, int kInputs, bool kMasked>
 struct RegistersChoice;
+template <>
+struct RegistersChoice<2, 1, false> {
+  using Aligned = FromALane<Shape<128, 4>, Shape<256, 4>, Shape<512, 4>>;
+  using Anywhere = Unaligned<Shape<256, 4>, Shape<512, 4>>;
+};
 template <bool kMasked>
 struct RegistersChoice<2, 1, kMasked> {
   // 2026-11-21, bf16: N = 256 99.7, 1024 99.1, 4096 99.2, 16384 98.4. 2026-11-20, probes: N = 4096
@@ -69,7 +78,7 @@ template <>
 struct RegistersChoice<4, 1, false> {
   // 2026-11-21: N = 256 99.1, 1024 99.4, 4096 97.7, 16384 96.6. 2026-11-20, probes: N = 4096 with
   // 1024 x 1 79.
-  using Aligned = FromAWarp<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>;
+  using Aligned = FromALane<Shape<256, 2>, Shape<512, 2>, Shape<512, 4>, Shape<256, 16>>;
   using Anywhere = Unaligned<Shape<512, 2>, Shape<256, 16>>;
 };
 template <>
@@ -94,29 +103,52 @@ using RegistersPolicy =
 
 // ---- cluster_queue ----------------------------------------------------------------------------
 
-// Two blocks an SM, so that one works while the other waits, but 16-bit rows that clusters of up to
-// 4 blocks of 64 KiB hold. Rows over 16 blocks do better with few threads that hold much.
-template <int kSize>
+// Few threads that hold much, several blocks an SM, so that one works while the other waits.
+// f.operator()<Shape>() with the shape for rows of `bytes`.
+template <int kSize, int kInputs>
 struct QueuePolicy;
 template <>
-struct QueuePolicy<4> {
-  using Half = row::QueueShape<512, 4, 2, 2>;    // of 32 KiB: 4096 x 65536 96.5
-  using Whole = row::QueueShape<128, 32, 1, 2>;  // of 64 KiB: 1024 x 262144 94.1 to 94.7
-  // f.operator()<Shape>() with the shape for rows of `bytes`.
+struct QueuePolicy<4, 1> {
+  using Half = row::QueueShape<128, 16, 3, 2>;   // of 32 KiB: 65536 97.0, 100000 97.6
+  using Whole = row::QueueShape<128, 32, 1, 2>;  // of 64 KiB: 1024 x 262144 95.1
   template <class F>
-  static void choose(int64_t bytes, const F& f) {
+  static void choose(int64_t bytes, bool /*aligned*/, const F& f) {
     if (bytes <= cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Half>();
     f.template operator()<Whole>();
   }
 };
 template <>
-struct QueuePolicy<2> {
-  using Half = row::QueueShape<128, 16, 3, 2>;  // 1024 x 262144 96.1, with 256 x 8 95.5
-  using Whole = row::QueueShape<512, 8, 2, 1>;  // 4096 x 65536 95.9
+struct QueuePolicy<2, 1> {
+  using Quarter = row::QueueShape<128, 8, 4, 3>;  // 65536 97.1, 50256 96.1 (Half 94.1)
+  using Half = row::QueueShape<128, 16, 3, 2>;    // 128256 96.8, 151936 95.8, 262144 97.2
+  using Whole = row::QueueShape<512, 8, 2, 1>;
+  using Unaligned = row::QueueShape<256, 6, 3, 2>;
   template <class F>
-  static void choose(int64_t bytes, const F& f) {
-    constexpr int64_t kHalf = cluster::kMaxBlocks * Half::kBytes;
-    if (bytes > kHalf / 2 && bytes <= kHalf) return f.template operator()<Half>();
+  static void choose(int64_t bytes, bool aligned, const F& f) {
+    if (bytes > cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Whole>();
+    if (!aligned && bytes <= cluster::kMaxBlocks * Unaligned::kBytes) {
+      return f.template operator()<Unaligned>();
+    }
+    if (bytes > 128 * 1024) return f.template operator()<Half>();
+    f.template operator()<Quarter>();
+  }
+};
+// Gradients hold two rows: 102 to 104 up to 512 KiB, f32 of 1 MiB 90.
+template <>
+struct QueuePolicy<4, 2> {
+  using Half = row::QueueShape<512, 4, 3, 1>;
+  using Whole = row::QueueShape<512, 8, 1, 1>;
+  template <class F>
+  static void choose(int64_t bytes, bool /*aligned*/, const F& f) {
+    if (bytes <= cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Half>();
+    f.template operator()<Whole>();
+  }
+};
+template <>
+struct QueuePolicy<2, 2> {
+  using Whole = row::QueueShape<512, 4, 3, 1>;
+  template <class F>
+  static void choose(int64_t /*bytes*/, bool /*aligned*/, const F& f) {
     f.template operator()<Whole>();
   }
 };

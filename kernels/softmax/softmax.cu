@@ -46,15 +46,10 @@ std::span<const Rung* const> forward_by_worth(const RowsCall& call) {
   return kMany;
 }
 
-// 16-bit gradients are read twice sooner: in a cluster, a block's part of two rows takes a whole
-// SM.
-std::span<const Rung* const> backward_by_worth(const RowsCall& call) {
-  static constexpr const Rung* kWide[] = {&kRowInRegisters, &kBlockShared, &kClusterPerRow,
-                                          &kBlockUncached, &kWarpPerRow};
-  static constexpr const Rung* kNarrow[] = {&kRowInRegisters, &kBlockShared, &kBlockUncached,
-                                            &kWarpPerRow};
-  if (size_of(call.dtype) == 2) return kNarrow;
-  return kWide;
+std::span<const Rung* const> backward_by_worth() {
+  static constexpr const Rung* kRungsByWorth[] = {&kRowInRegisters, &kClusterQueue, &kBlockShared,
+                                                  &kBlockUncached, &kWarpPerRow};
+  return kRungsByWorth;
 }
 
 std::span<const Rung* const> masked_by_worth() {
@@ -72,11 +67,11 @@ std::span<const Rung* const> LogSoftmax::by_worth(const Call& call) {
 std::span<const Rung* const> ScaleMaskSoftmax::by_worth(const Call& /*call*/) {
   return masked_by_worth();
 }
-std::span<const Rung* const> SoftmaxBackward::by_worth(const Call& call) {
-  return backward_by_worth(call);
+std::span<const Rung* const> SoftmaxBackward::by_worth(const Call& /*call*/) {
+  return backward_by_worth();
 }
-std::span<const Rung* const> LogSoftmaxBackward::by_worth(const Call& call) {
-  return backward_by_worth(call);
+std::span<const Rung* const> LogSoftmaxBackward::by_worth(const Call& /*call*/) {
+  return backward_by_worth();
 }
 std::span<const Rung* const> ScaleMaskSoftmaxBackward::by_worth(const Call& /*call*/) {
   return masked_by_worth();

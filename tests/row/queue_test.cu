@@ -43,7 +43,7 @@ struct CopyRows {
     Exchange exchange(shared.exchange);  // the cluster meets
     if (thread_index() == Shape::kConsumers) {
       Queue::produce(shared.queue, a.next, a.rows, [&](uint64_t row) {
-        return std::pair(a.x + start(row), static_cast<uint32_t>(Shape::kBytes));
+        return typename Queue::Part{{a.x + start(row)}, static_cast<uint32_t>(Shape::kBytes)};
       });
     } else if (thread_index() < Shape::kConsumers) {
       for (typename Queue::Position at;; at.advance()) {

@@ -20,9 +20,9 @@ struct QueueShape {
   static constexpr int64_t kBytes = int64_t{16} * kConsumers * kVectors;  // of a part
 };
 
-// Where a row waits for its block: a ring of parts, and the row's number, which the first block of
-// the cluster draws for all. A number past the last row ends the kernel.
-template <class T, class Shape>
+// Where a row waits for its block: a ring of parts of each input, and the row's number, which the
+// first block of the cluster draws for all. A number past the last row ends the kernel.
+template <class T, class Shape, int kInputs = 1>
 struct Queue {
   using Pipeline = tile::Pipeline<Shape::kStages>;
   using Position = typename Pipeline::Position;
@@ -32,8 +32,18 @@ struct Queue {
   using Draw = tile::PipelinePosition<kDraws>;
   static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
 
+  // A block's part of a row: where it lies in each input, and its length.
+  struct Part {
+    const T* inputs[kInputs];
+    uint32_t bytes;
+  };
+  // Where `parts` has that of an input.
+  static __device__ __forceinline__ int place(int stage, int input) {
+    return (stage * kInputs + input) * kPart;
+  }
+
   struct Storage {
-    SharedArray<T, Shape::kStages * kPart, 128> parts;
+    SharedArray<T, Shape::kStages * kInputs * kPart, 128> parts;
     SharedArray<uint64_t, kDraws> drawn;        // as the first block sends it
     SharedArray<uint64_t, Shape::kStages> row;  // as this block's consumers read it
     ptx::Mbarrier sent[kDraws];
@@ -49,7 +59,7 @@ struct Queue {
   }
 
   // The producer's thread: draws rows and fetches this block's part of each until none is left.
-  // part_of(row) -> {source, bytes}. `next` is 0 before and after the launch: each cluster draws
+  // part_of(row) -> Part. `next` is 0 before and after the launch: each cluster draws
   // one number past the last row, and the one that draws the last of these sets it back.
   template <class PartOf>
   static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
@@ -66,9 +76,13 @@ struct Queue {
         if (last && cluster_rank() == 0) ptx::atom_global_exch(next, 0);
         return ptx::mbarrier_arrive(full);
       }
-      const auto [source, bytes] = part_of(row);
-      ptx::mbarrier_arrive_expect_tx(full, bytes);
-      if (bytes > 0) ptx::bulk_load(shared.parts.pointer(at.stage * kPart), source, bytes, full);
+      const Part part = part_of(row);
+      ptx::mbarrier_arrive_expect_tx(full, kInputs * part.bytes);
+      if (part.bytes == 0) continue;
+#pragma unroll
+      for (int k = 0; k < kInputs; ++k) {
+        ptx::bulk_load(shared.parts.pointer(place(at.stage, k)), part.inputs[k], part.bytes, full);
+      }
     }
   }
 
