@@ -35,12 +35,15 @@ extern const Family kFamily;
 namespace attention {
 extern const Family kFamily;
 }
+namespace cross_entropy {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily,  &softmax::kFamily,     &gemm::kFamily, &linear::kFamily,
-      &grouped_gemm::kFamily, &scaled_gemm::kFamily, &gemv::kFamily, &norm::kFamily,
-      &reduce::kFamily,       &attention::kFamily,
+      &elementwise::kFamily,  &softmax::kFamily,     &gemm::kFamily,          &linear::kFamily,
+      &grouped_gemm::kFamily, &scaled_gemm::kFamily, &gemv::kFamily,          &norm::kFamily,
+      &reduce::kFamily,       &attention::kFamily,   &cross_entropy::kFamily,
   };
   return kFamilies;
 }

@@ -5,7 +5,8 @@ Each operation of the catalogue is a function here (`warpsmith.softmax(x)`) and 
 emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` shows all rungs, and
 `help(warpsmith.softmax)` what one takes. `warpsmith.matmul` and `warpsmith.mm` choose between
 products as torch's do; `warpsmith.linear` is a layer with its activation. Attention is also torch's
-`warpsmith.scaled_dot_product_attention`, and FlashAttention's `warpsmith.flash_attn_func`.
+`warpsmith.scaled_dot_product_attention`, and FlashAttention's `warpsmith.flash_attn_func`;
+`warpsmith.cross_entropy` is torch's, `warpsmith.linear_cross_entropy` never holds all logits.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
@@ -55,3 +56,8 @@ if _functions.torch is not None:
         flash_attn_varlen_func = _attention.flash_attn_varlen_func
         scaled_dot_product_attention = _attention.scaled_dot_product_attention
         __all__ += ["flash_attn_func", "flash_attn_varlen_func", "scaled_dot_product_attention"]
+
+    if "cross_entropy_forward" in OPERATIONS:
+        from warpsmith._cross_entropy import cross_entropy, linear_cross_entropy
+
+        __all__ += ["cross_entropy", "linear_cross_entropy"]
