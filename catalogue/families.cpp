@@ -14,16 +14,16 @@ extern const Family kFamily;
 namespace gemm {
 extern const Family kFamily;
 }
-namespace grouped_gemm {
-extern const Family kFamily;
-}
-namespace gemv {
-extern const Family kFamily;
-}
 namespace linear {
 extern const Family kFamily;
 }
+namespace grouped_gemm {
+extern const Family kFamily;
+}
 namespace scaled_gemm {
+extern const Family kFamily;
+}
+namespace gemv {
 extern const Family kFamily;
 }
 namespace norm {
@@ -38,12 +38,15 @@ extern const Family kFamily;
 namespace cross_entropy {
 extern const Family kFamily;
 }
+namespace scan {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
       &elementwise::kFamily,  &softmax::kFamily,     &gemm::kFamily,          &linear::kFamily,
       &grouped_gemm::kFamily, &scaled_gemm::kFamily, &gemv::kFamily,          &norm::kFamily,
-      &reduce::kFamily,       &attention::kFamily,   &cross_entropy::kFamily,
+      &reduce::kFamily,       &attention::kFamily,   &cross_entropy::kFamily, &scan::kFamily,
   };
   return kFamilies;
 }

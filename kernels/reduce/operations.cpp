@@ -83,19 +83,6 @@ DType summed(const Problem& problem) {
   return dtype;
 }
 
-// Appends a loop, as part of the last one where that ends where this one goes on.
-void append(std::array<Loop, kMaxRank>& loops, uint8_t& count, const Loop& loop) {
-  if (count > 0) {
-    Loop& outer = loops[static_cast<size_t>(count - 1)];
-    if (outer.strides[0] == loop.strides[0] * loop.extent &&
-        outer.strides[1] == loop.strides[1] * loop.extent) {
-      outer = {outer.extent * loop.extent, loop.strides};
-      return;
-    }
-  }
-  loops[static_cast<size_t>(count++)] = loop;
-}
-
 Reduction reduction_of(const Problem& problem, bool any_order) {
   const Tensor& x = problem.tensor(0);
   const Tensor& y = problem.tensor(1);
@@ -143,6 +130,18 @@ Call call_of(const Problem& problem, bool any_order = true) {
 }
 
 }  // namespace
+
+void append(std::array<Loop, kMaxRank>& loops, uint8_t& count, const Loop& loop) {
+  if (count > 0) {
+    Loop& outer = loops[static_cast<size_t>(count - 1)];
+    if (outer.strides[0] == loop.strides[0] * loop.extent &&
+        outer.strides[1] == loop.strides[1] * loop.extent) {
+      outer = {outer.extent * loop.extent, loop.strides};
+      return;
+    }
+  }
+  loops[static_cast<size_t>(count++)] = loop;
+}
 
 bool Reduction::has_rows() const {
   if (count == 0 || outputs == 0 || kept_loops > 1 || reduced_loops > 1) return false;

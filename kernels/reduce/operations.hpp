@@ -16,6 +16,8 @@ struct Loop {
   int64_t extent = 1;
   std::array<int64_t, 2> strides{};  // reduced: of each input; kept: of the input, of the output
 };
+// Appends a loop, as part of the last one where that ends where this one goes on.
+void append(std::array<Loop, kMaxRank>& loops, uint8_t& count, const Loop& loop);
 
 // The loops of a call, outermost first, without those of one step; loops that walk on where the
 // next one ends are one. Where the order of elements does not matter, reduced loops are sorted, so

@@ -1,8 +1,8 @@
 """The catalogue's Python expressions, made functions: shapes, gradients, torch's version.
 
 An expression is over the names of an operation's tensors and attributes, those that are absent
-being None, and over `torch`, `sum_to`, `reduced_shape`, `laid_as`, `refuse` and
-`lengths_of`.
+being None, and over `torch`, `sum_to`, `reduced_shape`, `laid_as`, `refuse`,
+`lengths_of` and `scanned`.
 """
 
 import textwrap
@@ -81,11 +81,36 @@ def lengths_of(starts: Any) -> list[int]:
     return known
 
 
+def scanned(
+    function: Callable[..., Any], x: Any, dim: int, none: float, exclusive: bool, reverse: bool
+) -> Any:
+    """A scan of torch's, from the other end or without each element itself, as it has neither.
+
+    Args:
+        function: Of a tensor and a dimension: torch's scan.
+        x: The tensor.
+        dim: Along which.
+        none: What comes of no elements.
+        exclusive: Without the element itself.
+        reverse: From the other end.
+    """
+    import torch
+
+    if not (exclusive or reverse):
+        return function(x, dim)
+    line = x.reshape(1) if x.ndim == 0 else x
+    y = function(line.flip(dim) if reverse else line, dim)
+    if exclusive and line.shape[dim] > 0:
+        first = torch.full_like(y.narrow(dim, 0, 1), none)
+        y = torch.cat([first, y.narrow(dim, 0, line.shape[dim] - 1)], dim)
+    return (y.flip(dim) if reverse else y).reshape(x.shape)
+
+
 def scope() -> dict[str, Any]:
     """What expressions may name beside tensors and attributes."""
     import torch
 
-    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of)
+    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of, scanned)
     return {"torch": torch, **{helper.__name__: helper for helper in helpers}}
 
 

@@ -1,0 +1,128 @@
+// Idea: one launch: a tile publishes its total, waits for those before it in its group of tiles
+// and for the group's prefix, and writes while others still read (look_back.hpp).
+// From reduce_then_scan: the row is read once. The order of additions is fixed, so that the bits
+// are the same in each run, which the published algorithm does not promise.
+// Traffic: one read, one write; 8 bytes a tile written, 0.5 KiB a tile looked at, in L2.
+// Limits: rows whose elements lie side by side.
+#pragma once
+
+#include "kernels/scan/look_back.hpp"
+#include "kernels/scan/tile.hpp"
+#include "warpsmith/block/scan.hpp"
+#include "warpsmith/launch.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::scan {
+
+// Threads of a block, vectors of a thread, blocks an SM holds.
+template <int kThreads_, int kVectors_, int kMinBlocks_>
+struct LookBackShape {
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kVectors = kVectors_;
+  static constexpr int kMinBlocks = kMinBlocks_;
+  static constexpr int64_t kTile = int64_t{kThreads} * kVectors;
+};
+// Of values of 4 and of 8 bytes.
+template <class Shape4, class Shape8>
+struct LookBackPolicy {
+  static constexpr int64_t kLeastTile = std::min(Shape4::kTile, Shape8::kTile);
+  template <class Accumulator>
+  using Shape = std::conditional_t<sizeof(Accumulator) == 4, Shape4, Shape8>;
+};
+
+template <class Monoid, class Policy>
+struct LookBackKernel {
+  using Accumulator = typename Monoid::Accumulator;
+  using Shape = typename Policy::template Shape<Accumulator>;
+  static constexpr int kThreads = Shape::kThreads;
+  // Results wider than elements take registers.
+  static constexpr int kMinBlocks =
+      Shape::kMinBlocks - (sizeof(typename Monoid::Result) > sizeof(typename Monoid::Element));
+  static constexpr int kTile = static_cast<int>(Shape::kTile);  // vectors
+  using Tile = RowTile<Monoid, Shape::kVectors>;
+  using Scan = block::ScanOfWarps<Accumulator, kThreads>;
+  struct Arguments {
+    Monoid monoid;
+    Rows<Monoid> rows;
+    int64_t vectors;  // of a row
+    LookBack<Accumulator> look_back;
+  };
+  struct SharedStorage {
+    typename Scan::Storage totals;
+    SharedArray<uint32_t, 1> drawn;
+    SharedArray<Accumulator, 1> prefix;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    Scan scan(shared.totals);
+    const bool alone = a.look_back.tiles == 1;  // in its row
+    const uint32_t item =
+        alone ? static_cast<uint32_t>(block_index()) : a.look_back.draw(shared.drawn);
+    const uint32_t line = item / static_cast<uint32_t>(a.look_back.tiles);
+    const auto nth = static_cast<int>(item - line * static_cast<uint32_t>(a.look_back.tiles));
+    const RowOf<Monoid> row(a.rows, line);
+    Tile tile;
+    tile.load(a.monoid, row, int64_t{nth} * kTile + warp_index() * Tile::kSpan, a.vectors);
+    auto [before, total] = scan(tile.scan(a.monoid), Monoid::none(), Monoid::merge);
+    if (!alone) {
+      if (warp_index() == 0) {
+        const Accumulator prefix =
+            a.look_back.by_warp(line, nth, total, Monoid::none(), Monoid::merge);
+        if (lane_index() == 0) shared.prefix[0] = prefix;
+      }
+      ptx::barrier_sync();
+      const Accumulator prefix = shared.prefix[0];
+      before = Monoid::merge(prefix, before);
+    }
+    tile.store(a.monoid, row, before);
+    if (!alone && warp_index() == 0) {
+      a.look_back.leave(line, nth, lane_index(), kWarpSize, [] { ptx::syncwarp(); });
+    }
+  }
+};
+
+template <class Policy>
+struct LookBackRung {
+  template <class Monoid>
+  static LookBackPlan plan(const Scan& call) {
+    LookBackPlan plan;
+    plan.lines = call.lines;
+    plan.tiles = static_cast<int>(std::min<int64_t>(
+        divide_up(vectors_of<Monoid>(call), int64_t{LookBackKernel<Monoid, Policy>::kTile}),
+        int64_t{1} << 30));
+    plan.words = LookBack<typename Monoid::Accumulator>::kWords;
+    plan.group = std::min(plan.tiles, LookBack<typename Monoid::Accumulator>::kMostOfGroup);
+    return plan;
+  }
+  static bool supports(const Scan& call, Why& why) {
+    const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype)) + 16;
+    const int64_t tiles = divide_up(bytes, 16 * Policy::kLeastTile);
+    return rows_supported(call, why) &&
+           why.unless(tiles < (int64_t{1} << 30) && tiles * call.lines < (int64_t{1} << 31),
+                      "takes fewer than 2^30 tiles a row and 2^31 in all");
+  }
+  template <class Call>
+  static Workspace workspace(const Call& call) {
+    Workspace workspace;
+    with_fast_monoid(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
+      workspace = plan<Monoid>(call).workspace();
+    });
+    return workspace;
+  }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+      using Kernel = LookBackKernel<Monoid, Policy>;
+      const LookBackPlan look_back = plan<Monoid>(call);
+      launch<Kernel>({.blocks = look_back.lines * look_back.tiles, .threads = Kernel::kThreads},
+                     context.stream,
+                     {monoid,
+                      rows_of<Monoid>(call),
+                      vectors_of<Monoid>(call),
+                      {look_back, context.workspace}});
+    });
+  }
+};
+
+}  // namespace ws::scan
+#endif

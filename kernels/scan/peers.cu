@@ -1,0 +1,118 @@
+// The peer "cub": CCCL's device-wide scans of a vector, part of the toolkit.
+// Build: only nvcc reads CUB.
+#include "kernels/scan/operations.hpp"
+
+#ifndef __CUDACC__  // the emulated build
+
+namespace ws::scan {
+std::span<const Peer> Cumsum::peers() { return {}; }
+std::span<const Peer> ScanMax::peers() { return {}; }
+}  // namespace ws::scan
+
+#else
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cub/device/device_scan.cuh>
+
+namespace ws::scan {
+namespace {
+
+// CUDA's own types, which CUB loads 16 bytes at a time.
+template <class T>
+struct CudaType {
+  using Type = T;
+};
+template <>
+struct CudaType<half> {
+  using Type = __half;
+};
+template <>
+struct CudaType<bf16> {
+  using Type = __nv_bfloat16;
+};
+
+// In f32, as the rungs: what the operator gives is what CUB accumulates in.
+struct Plus {
+  template <class A, class B>
+  __device__ __forceinline__ auto operator()(A a, B b) const {
+    if constexpr (std::is_integral_v<A> && std::is_integral_v<B>) {
+      return a + b;
+    } else {
+      return static_cast<float>(a) + static_cast<float>(b);
+    }
+  }
+};
+struct Largest {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a < b ? b : a;
+  }
+};
+
+struct Sums {
+  static constexpr DTypes kTaken = kFloats | kWhole;
+  template <class T>
+  static cudaError_t run(const Scan& call, void* memory, size_t& bytes, Stream stream) {
+    const auto* x = static_cast<const T*>(call.input);
+    auto* y = static_cast<T*>(call.output);
+    return cub::DeviceScan::InclusiveScan(memory, bytes, x, y, Plus{}, call.count, stream);
+  }
+};
+struct Maxima {
+  static constexpr DTypes kTaken = kF32 | kWhole;
+  template <class T>
+  static cudaError_t run(const Scan& call, void* memory, size_t& bytes, Stream stream) {
+    const auto* x = static_cast<const T*>(call.input);
+    auto* y = static_cast<T*>(call.output);
+    return cub::DeviceScan::InclusiveScan(memory, bytes, x, y, Largest{}, call.count, stream);
+  }
+};
+
+template <class Op, class Way>
+cudaError_t call_cub(const Problem& problem, void* memory, size_t& bytes, Stream stream) {
+  const Scan call = Op::call(problem);
+  return with_type<Way::kTaken>(call.dtype, [&]<class T>() {
+    return Way::template run<typename CudaType<T>::Type>(call, memory, bytes, stream);
+  });
+}
+template <class Op, class Way>
+size_t workspace(const Problem& problem) {
+  size_t bytes = 0;
+  detail::check_cuda(call_cub<Op, Way>(problem, nullptr, bytes, nullptr), "cub, bytes it needs");
+  return bytes;
+}
+template <class Op, class Way>
+void run(const Problem& problem, const Context& context) {
+  size_t bytes = workspace<Op, Way>(problem);
+  detail::check_cuda(call_cub<Op, Way>(problem, context.workspace, bytes, context.stream), "cub");
+}
+template <class Op, class Way>
+Reason supports(const Problem& problem) {
+  const Scan call = Op::call(problem);
+  const bool takes = call.has_rows() && call.lines == 1 && !call.exclusive && !call.reverse &&
+                     Way::kTaken.has(call.dtype) && call.output_dtype == call.dtype;
+  return takes
+             ? Reason{}
+             : concatenate("takes vectors of ", to_string(Way::kTaken), ", scanned from the front");
+}
+
+template <class Op, class Way>
+constexpr Peer peer() {
+  return {"cub", supports<Op, Way>, workspace<Op, Way>, run<Op, Way>};
+}
+
+}  // namespace
+
+std::span<const Peer> Cumsum::peers() {
+  static constexpr Peer kPeers[] = {peer<Cumsum, Sums>()};
+  return kPeers;
+}
+std::span<const Peer> ScanMax::peers() {
+  static constexpr Peer kPeers[] = {peer<ScanMax, Maxima>()};
+  return kPeers;
+}
+
+}  // namespace ws::scan
+#endif

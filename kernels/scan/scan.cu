@@ -1,0 +1,58 @@
+// The scan family: its operations, its rungs in teaching order, and which to prefer.
+#include "kernels/scan/01_naive.cuh"
+#include "kernels/scan/02_hillis_steele.cuh"
+#include "kernels/scan/03_blelloch.cuh"
+#include "kernels/scan/04_warp_scan.cuh"
+#include "kernels/scan/06_reduce_then_scan.cuh"
+
+namespace ws::scan {
+
+extern const Rung kBlockScan;
+extern const Rung kLookBack;
+extern const Rung kTensorCore;
+extern const Rung kLanesPerRow;
+extern const Rung kColumns;
+extern const Rung kAnyLayout;
+
+namespace {
+
+constexpr Operation kOperations[] = {
+    operation_of<Cumsum>(),  operation_of<Cumprod>(), operation_of<Logcumsumexp>(),
+    operation_of<ScanMax>(), operation_of<ScanMin>(),
+};
+
+constexpr const Rung* kRungs[] = {
+    &kNaive,    &kHillisSteele, &kBlelloch,    &kWarpScan, &kBlockScan, &kReduceThenScan,
+    &kLookBack, &kTensorCore,   &kLanesPerRow, &kColumns,  &kAnyLayout,
+};
+
+// Short rows go to lanes, many long ones to a block each, few to tiles that look back.
+std::span<const Rung* const> best_for(const Scan& call) {
+  constexpr int64_t kShortBytes = 2 * 1024;
+  constexpr int64_t kTileBytes = 32 * 1024;
+  constexpr int64_t kManyRows = 1024;
+  static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kMany[] = {&kBlockScan, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kLookBack, &kColumns, &kAnyLayout};
+  const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype));
+  if (bytes <= kShortBytes && call.lines >= 16) return kShort;
+  return bytes <= kTileBytes || call.lines >= kManyRows ? std::span<const Rung* const>(kMany)
+                                                        : kFew;
+}
+
+}  // namespace
+
+std::span<const Rung* const> Cumsum::by_worth(const Call& call) { return best_for(call); }
+std::span<const Rung* const> Cumprod::by_worth(const Call& call) { return best_for(call); }
+std::span<const Rung* const> Logcumsumexp::by_worth(const Call& call) { return best_for(call); }
+std::span<const Rung* const> Extremum::by_worth(const Call& call) { return best_for(call); }
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "scan",
+    .summary = "Prefix sums, products, extrema and log-sums along a dimension",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::scan

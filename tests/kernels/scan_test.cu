@@ -1,0 +1,210 @@
+// What scan's rungs share: lengths around tiles and groups of tiles, the same bits in every run,
+// numbers that are none.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "catalogue/catalogue.hpp"
+#include "catalogue/fill.hpp"
+#include "kernels/scan/operations.hpp"
+#include "tests/run.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::scan {
+namespace {
+
+// A call with memory.
+class Instance {
+ public:
+  Instance(std::string_view operation, DType dtype, std::initializer_list<int64_t> shape, int dim,
+           bool exclusive = false, bool reverse = false)
+      : x_(bytes_of(dtype, shape)) {
+    Problem problem;
+    problem.operation = &operation_named(operation);
+    problem.tensor(0) = Tensor::dense(dtype, shape);
+    problem.tensor(0).data = x_.data();
+    problem.attributes[0] = dim;
+    problem.attributes[1] = exclusive;
+    problem.attributes[2] = reverse;
+    if (dtype == DType::kI32 && operation.starts_with("cum")) {
+      problem.attributes[3] = Value::choice(0);
+    }
+    problem_ = AnyCall(problem).problem();
+    const Tensor& y = problem_.tensor(1);
+    bytes_ = static_cast<size_t>(y.elements()) * size_of(y.dtype);
+    y_ = std::make_unique<test::Buffer<uint8_t>>(bytes_);
+    problem_.tensor(1).data = y_->data();
+    problem_.operation->fill(problem_, 0, 7);
+  }
+
+  const Tensor& x() const { return problem_.tensor(0); }
+  const Tensor& y() const { return problem_.tensor(1); }
+  AnyCall call() const { return AnyCall(problem_); }
+  const Rung& rung(std::string_view name) const {
+    return *rung_named(family_of(*problem_.operation), name);
+  }
+  std::string_view best_rung() const { return best(call(), runtime::capability()).name; }
+
+  // Its bytes; the workspace serves several calls, and has to be as zero after each as before.
+  std::vector<uint8_t> run(const Rung& rung) {
+    const Workspace wanted = workspace_of(rung, call());
+    if (workspace_ == nullptr || workspace_->size() < wanted.bytes + 1) {
+      workspace_ = std::make_unique<test::Buffer<uint8_t>>(wanted.bytes + 1);
+    }
+    std::memset(workspace_->data() + wanted.zeroed, 0xFF, wanted.bytes - wanted.zeroed);
+    std::memset(y_->data(), 0xFF, bytes_);
+    ws::run(rung, call(), {.workspace = workspace_->data()});
+#ifndef WS_EMULATED
+    ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+    EXPECT_TRUE(std::all_of(workspace_->data(), workspace_->data() + wanted.zeroed,
+                            [](uint8_t byte) { return byte == 0; }))
+        << "the workspace is not zero";
+    return {y_->begin(), y_->end()};
+  }
+
+  void expect_right() {
+    const Operation& operation = *problem_.operation;
+    std::vector<double> expected(static_cast<size_t>(y().elements()));
+    std::array<double*, kMaxTensors> to{};
+    to[1] = expected.data();
+    operation.reference(problem_, {0, operation.items(problem_, operation.parameters[1])}, to);
+    const Tolerance allowed = operation.tolerance(problem_, operation.parameters[1]);
+    for (int64_t i = 0; i < y().elements(); ++i) {
+      const double want = expected[static_cast<size_t>(i)];
+      const double got = element(y(), i);
+      if (std::isnan(want) || std::isinf(want)) {
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want)
+            << got << " for " << want << " at " << i << " of " << problem_.describe();
+      } else {
+        ASSERT_LE(std::abs(got - want), allowed.worst * (std::abs(want) + allowed.floor))
+            << got << " for " << want << " at " << i << " of " << problem_.describe();
+      }
+    }
+  }
+  // Of each rung that takes the call; those that hold products with zeros leave numbers alone.
+  int every_rung_is_right(bool numbers = true) {
+    int takers = 0;
+    for (const Rung* rung : family_of(*problem_.operation).rungs) {
+      if (!takes(*rung, call(), runtime::capability())) continue;
+      if (!numbers && rung->name == "tensor_core") continue;
+      SCOPED_TRACE(rung->name);
+      ++takers;
+      run(*rung);
+      expect_right();
+    }
+    return takers;
+  }
+
+ private:
+  static size_t bytes_of(DType dtype, std::initializer_list<int64_t> shape) {
+    const Tensor x = Tensor::dense(dtype, shape);
+    return static_cast<size_t>(x.elements() + 1) * size_of(dtype);
+  }
+
+  Problem problem_;
+  test::Buffer<uint8_t> x_;
+  std::unique_ptr<test::Buffer<uint8_t>> y_;
+  std::unique_ptr<test::Buffer<uint8_t>> workspace_;
+  size_t bytes_ = 0;
+};
+
+// Tiles of look_back are 32 KiB, of values of 8 bytes 16.
+TEST(Scan, LengthsAroundTiles) {
+  for (const int64_t tile : {int64_t{8192}, int64_t{4096}}) {
+    for (const int64_t count : {tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1}) {
+      Instance("cumsum", DType::kF32, {count}, 0).every_rung_is_right();
+      Instance("cumsum", DType::kF32, {count}, 0, true, true).every_rung_is_right();
+    }
+  }
+  Instance("cumsum", DType::kBf16, {16385}, 0).every_rung_is_right();
+  for (const int64_t count : {2047, 2048, 2049, 6000}) {
+    Instance("cumsum", DType::kI64, {count}, 0, true).every_rung_is_right();
+    Instance("scan_min", DType::kI64, {count}, 0, false, true).every_rung_is_right();
+  }
+  Instance("logcumsumexp", DType::kF32, {4097}, 0, true).every_rung_is_right();
+}
+
+// 128 tiles of 2048 whole numbers: more than a group, in every order of blocks, call after call.
+TEST(Scan, GroupsOfTilesPassOn) {
+  Instance instance("cumsum", DType::kI64, {2048 * 258 + 5}, 0);
+  test::in_every_order([&] {
+    instance.run(instance.rung("look_back"));
+    instance.expect_right();
+  });
+}
+
+// Sixteen strips of 64 columns: groups of four tiles of 32 rows.
+TEST(Scan, GroupsOfColumnsPassOn) {
+  for (const bool reverse : {false, true}) {
+    Instance instance("cumsum", DType::kI64, {300, 1024}, 0, reverse, reverse);
+    test::in_every_order([&] {
+      instance.run(instance.rung("columns"));
+      instance.expect_right();
+    });
+  }
+}
+
+// Who finds which total when is another matter in each order of threads; what is added to what is
+// not.
+TEST(Scan, TheSameBitsInEveryOrder) {
+  for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
+    for (const std::string_view name : {"look_back", "columns"}) {
+      const bool columns = name == "columns";
+      Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
+      SCOPED_TRACE(name);
+      const Rung& rung = instance.rung(name);
+      const std::vector<uint8_t> first = instance.run(rung);
+      test::in_every_order([&] { EXPECT_EQ(instance.run(rung), first); });
+    }
+  }
+}
+
+TEST(Scan, WhatIsNoNumberReachesAllBehindIt) {
+  for (const std::string_view operation :
+       {"cumsum", "cumprod", "logcumsumexp", "scan_max", "scan_min"}) {
+    for (const bool reverse : {false, true}) {
+      Instance instance(operation, DType::kF16, {5, 72}, 1, false, reverse);
+      auto* x = instance.x().as<half>();
+      x[20] = from_float<half>(NAN);
+      x[72 + 71] = from_float<half>(NAN);
+      x[2 * 72 + 40] = from_float<half>(INFINITY);
+      x[2 * 72 + 41] = from_float<half>(INFINITY);
+      x[3 * 72] = from_float<half>(-INFINITY);
+      x[3 * 72 + 71] = from_float<half>(-INFINITY);
+      EXPECT_GE(instance.every_rung_is_right(false), 4);
+    }
+  }
+  for (const bool exclusive : {false, true}) {  // nothing but logarithms of 0
+    Instance instance("logcumsumexp", DType::kF32, {40}, 0, exclusive);
+    for (int i = 0; i < 20; ++i) instance.x().as<float>()[i] = -INFINITY;
+    instance.every_rung_is_right(false);
+  }
+}
+
+// Whole numbers wrap around, as torch's do.
+TEST(Scan, WholeNumbersWrapAround) {
+  Instance instance("cumsum", DType::kI32, {2, 100}, 1);
+  auto* x = instance.x().as<int32_t>();
+  for (int i = 0; i < 200; ++i) x[i] = 2000000000 - i;
+  for (const std::string_view name : {"any_layout", "block_scan", "look_back", "lanes_per_row"}) {
+    instance.run(instance.rung(name));
+    uint32_t sum = 0;
+    for (int i = 0; i < 100; ++i) {
+      sum += static_cast<uint32_t>(x[i]);
+      ASSERT_EQ(instance.y().as<int32_t>()[i], static_cast<int32_t>(sum)) << name << " " << i;
+    }
+  }
+}
+
+TEST(Scan, BestIsByShape) {
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {100000}, 0).best_rung(), "look_back");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {4000}, 0).best_rung(), "block_scan");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 1).best_rung(), "lanes_per_row");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 0).best_rung(), "columns");
+  EXPECT_EQ(Instance("cumprod", DType::kI64, {64, 256}, 0).best_rung(), "any_layout");
+  EXPECT_EQ(Instance("scan_max", DType::kBf16, {64, 250}, 0).best_rung(), "any_layout");
+}
+
+}  // namespace
+}  // namespace ws::scan
