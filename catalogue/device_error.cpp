@@ -20,6 +20,21 @@ size_t current() { return static_cast<size_t>(runtime::current_device()) % kMaxD
 std::atomic<bool> any_record{false};
 std::mutex mutex;  // of allocating, and of taking
 
+std::string told(const DeviceErrorRecord& record) {
+  const std::string place =
+      concatenate(" at position ", record.position, " of '", record.tensor, "' is ");
+  switch (record.kind) {
+    case DeviceErrorRecord::Kind::kScale:
+      return concatenate(record.rung, ": scale ", record.number, place, "not above 0 and finite");
+    case DeviceErrorRecord::Kind::kOrder:
+      return concatenate(record.rung, ": ", record.number, place, "out of order after ",
+                         record.before);
+    default:
+      return concatenate(record.rung, ": index ", record.value, place, "outside [", record.least,
+                         ", ", record.limit, ")");
+  }
+}
+
 }  // namespace
 
 DeviceErrorRecord* device_error_record() {
@@ -41,13 +56,7 @@ std::optional<std::string> take_device_error() {
   if (complete.load(std::memory_order_acquire) == 0) return std::nullopt;
   const std::lock_guard lock(mutex);
   if (complete.load(std::memory_order_acquire) == 0) return std::nullopt;  // another thread's now
-  const std::string place =
-      concatenate(" at position ", record->position, " of '", record->tensor, "' is ");
-  std::string text =
-      record->is_scale
-          ? concatenate(record->rung, ": scale ", record->scale, place, "not above 0 and finite")
-          : concatenate(record->rung, ": index ", record->value, place, "outside [", record->least,
-                        ", ", record->limit, ")");
+  std::string text = told(*record);
   text += "; nothing was written for it";
   complete.store(0, std::memory_order_relaxed);
   std::atomic_ref(record->claimed).store(0, std::memory_order_release);

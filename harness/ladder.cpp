@@ -1,5 +1,7 @@
 #include "harness/ladder.hpp"
 
+#include <algorithm>
+
 #include "harness/emulated_case.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -26,6 +28,20 @@ Json counted_ladder(const Operation& operation, const Selection& selection, bool
   return {{"device", runtime::kName}, {"results", results}};
 }
 
+// The usual one; of an operation without it the first that most rungs take.
+DType ladder_dtype(const Family& family, const Operation& operation, const Selection& selection) {
+  DType best = usual_dtype(operation.dtypes, selection);
+  if (best == DType::kF16) return best;
+  const auto takers = [&](DType dtype) {
+    return std::ranges::count_if(
+        family.rungs, [&](const Rung* rung) { return dtypes_of(*rung, operation).has(dtype); });
+  };
+  for (const DType dtype : selection.chosen(operation.dtypes)) {
+    if (takers(dtype) > takers(best)) best = dtype;
+  }
+  return best;
+}
+
 }  // namespace
 
 const Operation& choose_ladder(const std::string& name, Selection& selection) {
@@ -34,7 +50,7 @@ const Operation& choose_ladder(const std::string& name, Selection& selection) {
   const Operation& operation =
       address.operation != nullptr ? *address.operation : address.family->operations.front();
   if (selection.dtypes.empty()) {
-    selection.dtypes.emplace_back(to_string(usual_dtype(operation.dtypes, selection)));
+    selection.dtypes.emplace_back(to_string(ladder_dtype(*address.family, operation, selection)));
   }
   // By its rungs: an operation's name may be its family's too.
   for (const Rung* rung : address.family->rungs) {

@@ -1,8 +1,8 @@
-// Errors that only a kernel can find: an index out of range, a scale that is none. The kernel skips
-// the element, so that nothing is written, and notes the first such value in a record of its
-// device, in host memory that the device sees: no round trip, and nothing that a CUDA graph could
-// not hold. The next call on that device raises it, or who asks (`ws_check`, `warpsmith.check()`);
-// in the emulator the call itself.
+// Errors that only a kernel can find: an index out of range, a scale that is none, numbers that are
+// not in order. The kernel skips the element, so that nothing is written, and notes the first such
+// value in a record of its device, in host memory that the device sees: no round trip, and nothing
+// that a CUDA graph could not hold. The next call on that device raises it, or who asks
+// (`ws_check`, `warpsmith.check()`); in the emulator the call itself.
 //
 //   struct Arguments { IndexCheck check; ... };   // IndexCheck("embedding/rows", "indices", limit)
 //   if (!a.check(index, position)) return;        // in the kernel, before index is used
@@ -20,6 +20,8 @@ namespace ws {
 
 // The first error since the record was last taken.
 struct DeviceErrorRecord {
+  enum class Kind : uint8_t { kIndex, kScale, kOrder };
+
   uint32_t claimed = 0;   // by the thread that writes the rest
   uint32_t complete = 0;  // the host may read it
   const char* rung = nullptr;
@@ -28,8 +30,9 @@ struct DeviceErrorRecord {
   int64_t value = 0;  // of an index
   int64_t least = 0;
   int64_t limit = 0;
-  bool is_scale = false;
-  float scale = 0;
+  Kind kind = Kind::kIndex;
+  float number = 0;  // of a scale, and of what is out of order
+  float before = 0;  // its neighbour
 };
 
 // The record of the current device, at the address where its kernels reach it.
@@ -97,7 +100,7 @@ class IndexCheck : DeviceCheck {
  private:
   __device__ void tell(int64_t index, int64_t position, int64_t least) const {
     report(position, [&](DeviceErrorRecord& record) {
-      record.is_scale = false;
+      record.kind = DeviceErrorRecord::Kind::kIndex;
       record.value = index;
       record.least = least;
       record.limit = limit_;
@@ -128,8 +131,32 @@ class ScaleCheck : DeviceCheck {
  private:
   __device__ void tell(float scale, int64_t position) const {
     report(position, [&](DeviceErrorRecord& record) {
-      record.is_scale = true;
-      record.scale = scale;
+      record.kind = DeviceErrorRecord::Kind::kScale;
+      record.number = scale;
+    });
+  }
+#endif
+};
+
+// Whether a number is not below the one before it; a NaN is out of order.
+class OrderCheck : DeviceCheck {
+ public:
+  using DeviceCheck::DeviceCheck;
+
+#if WS_DEVICE_CODE
+  // False where it is, which is reported; `position` is the number's.
+  __device__ __forceinline__ bool operator()(float before, float number, int64_t position) const {
+    if (before <= number) return true;
+    tell(before, number, position);
+    return false;
+  }
+
+ private:
+  __device__ void tell(float before, float number, int64_t position) const {
+    report(position, [&](DeviceErrorRecord& record) {
+      record.kind = DeviceErrorRecord::Kind::kOrder;
+      record.number = number;
+      record.before = before;
     });
   }
 #endif

@@ -7,6 +7,7 @@ emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` sho
 products as torch's do; `warpsmith.linear` is a layer with its activation. Attention is also torch's
 `warpsmith.scaled_dot_product_attention`, and FlashAttention's `warpsmith.flash_attn_func`;
 `warpsmith.cross_entropy` is torch's, `warpsmith.linear_cross_entropy` never holds all logits.
+`warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
@@ -61,3 +62,10 @@ if _functions.torch is not None:
         from warpsmith._cross_entropy import cross_entropy, linear_cross_entropy
 
         __all__ += ["cross_entropy", "linear_cross_entropy"]
+
+    if "count_bins" in OPERATIONS:
+        from warpsmith import _histogram
+
+        bincount, histogram = _histogram.bincount, _histogram.histogram
+        histc = _histogram.histc
+        __all__ += ["bincount", "histogram"]

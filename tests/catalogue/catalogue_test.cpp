@@ -125,8 +125,8 @@ std::vector<SeedLine> seed_lines() {
 TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::testing::Ge(300U))); }
 
 TEST(Seeds, OfCompleteFamiliesResolve) {
-  constexpr std::array<std::string_view, 8> kComplete = {
-      "softmax", "norm", "reduce", "dot", "gemv", "gemm", "scan", "elementwise/"};
+  constexpr std::array<std::string_view, 9> kComplete = {
+      "softmax", "norm", "reduce", "dot", "gemv", "gemm", "histogram", "scan", "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
     if (seed.name == "selective_scan_mamba") continue;  // an operation of its own, not yet there
     const bool is_one_of_attention =

@@ -100,5 +100,38 @@ TEST(DeviceError, ABadScaleWritesNothingAndIsTold) {
   }
 }
 
+// out[i] = x[i], of a list that must not fall.
+struct Ordered {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    const float* x;
+    float* out;
+    OrderCheck check;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const int64_t i = thread_index();
+    const float number = thread::load(a.x + i);
+    if (i == 0 || a.check(thread::load(a.x + i - 1), number, i)) thread::store(a.out + i, number);
+  }
+};
+
+TEST(DeviceError, ANumberOutOfOrderIsToldWithTheOneBeforeIt) {
+  const std::pair<float, const char*> bad[] = {{0.25F, "0.25"}, {NAN, "nan"}};
+  for (const auto& [number, name] : bad) {
+    test::Buffer<float> x(std::vector<float>(32, 0.5F));
+    test::Buffer<float> out(std::vector<float>(32, -1));
+    x[31] = number;
+    test::run<Ordered>({.threads = 32}, {x.data(), out.data(), OrderCheck("a/b", "edges")});
+    EXPECT_EQ(out[30], 0.5F);
+    EXPECT_EQ(out[31], -1);
+    EXPECT_EQ(take_device_error(),
+              concatenate("a/b: ", name,
+                          " at position 31 of 'edges' is out of order after 0.5; nothing was "
+                          "written for it"));
+  }
+}
+
 }  // namespace
 }  // namespace ws

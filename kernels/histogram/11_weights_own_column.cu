@@ -1,0 +1,193 @@
+// Idea: blocks of one warp, whose lanes each have a column of sums of their own: nobody else adds
+// there, so that an addition is a load and a store, and the order is always the same.
+// From weights: no atomics; each warp leaves its sums in the workspace, and a second launch adds
+// those up in their order. The next tile is on its way while this one is added.
+// Traffic: every element and weight once; 4 bytes a bin and warp of workspace, written and read.
+// Limits: dense elements that start at a multiple of a vector; up to 512 bins. An addition waits
+// for the one before: some 30 clocks, of which six warps hide each other's.
+// Long: two kernels, for the columns and for what they leave.
+#include "kernels/histogram/binning.hpp"
+#include "kernels/histogram/private_counts.hpp"
+#include "warpsmith/device_facts.hpp"
+
+namespace ws::histogram {
+namespace {
+
+constexpr int64_t kMostOwnBins = 512;
+constexpr int kMostOwnBlocks = 6;  // of an SM, for its shared memory
+
+int64_t own_words(int64_t bins) { return (bins + 1) * kWarpSize; }
+int64_t own_blocks(const SumBins::Call& call, int64_t tile) {
+  const int64_t of_sm =
+      std::clamp<int64_t>(227 * 1024 / (own_words(call.bins) * 4 + 1024), 1, kMostOwnBlocks);
+  return std::clamp<int64_t>(divide_up(call.count, tile), 1,
+                             of_sm * device_facts().multiprocessors);
+}
+
+template <class T>
+struct OwnColumnKernel {
+  static constexpr int kThreads = kWarpSize;
+  static constexpr int kMinBlocks = kMostOwnBlocks;
+  static constexpr int kWidth = 4;
+  static constexpr int kLoads = 4;
+  static constexpr int64_t kTile = int64_t{kThreads} * kLoads * kWidth;  // elements
+  struct Arguments {
+    const T* x;
+    const float* weights;
+    int64_t count;
+    uint32_t bins;
+    float* partials;  // [block][bin]
+    IndexCheck check;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    // Behind the last bin is one more, for what is none.
+    const int64_t words = static_cast<int64_t>(a.bins + 1) * kWarpSize;
+    const SharedSpan<float> sums = dynamic_shared<float>(shared, words);
+    for (int64_t i = thread_index() * 4; i < words; i += kThreads * 4) {
+      sums.template store<4>(i, Vec<float, 4>{});
+    }
+    ptx::syncwarp();
+
+    const int64_t whole = a.count / kTile;
+    Tile next = load(a, block_index(), whole);
+#pragma unroll 1
+    for (int64_t tile = block_index(); tile < whole; tile += grid_blocks()) {
+      const Tile here = next;
+      next = load(a, tile + grid_blocks(), whole);
+      uint32_t worst = 0;
+#pragma unroll
+      for (int i = 0; i < kLoads * kWidth; ++i) {
+        const uint32_t bin = ByValue<T>{}(here.x[i / kWidth][i % kWidth]);
+        worst = bin > worst ? bin : worst;
+        add(sums, bin < a.bins ? bin : a.bins, here.weight[i / kWidth][i % kWidth]);
+      }
+      if (worst >= a.bins) look_for_wrong_ones(a, tile);
+    }
+    if (whole % grid_blocks() == block_index()) {  // what is no tile
+      for (int64_t i = whole * kTile + lane_index(); i < a.count; i += kThreads) {
+        const T value = thread::load(a.x + i);
+        if (!a.check(static_cast<int64_t>(value), i)) continue;
+        add(sums, static_cast<uint32_t>(value), thread::load(a.weights + i));
+      }
+    }
+    ptx::syncwarp();
+    for (uint32_t bin = lane_index(); bin < a.bins; bin += kThreads) {
+      float sum = 0;
+      for (int c = 0; c < kWarpSize; ++c) {  // each lane begins in its own bank
+        sum += sums[bin * kWarpSize + (c + lane_index()) % kWarpSize];
+      }
+      thread::store(a.partials + block_index() * a.bins + bin, sum);
+    }
+  }
+
+ private:
+  struct Tile {
+    Vec<T, kWidth> x[kLoads];
+    Vec<float, kWidth> weight[kLoads];
+  };
+
+  __device__ __forceinline__ static int64_t place_of(int64_t tile, int i) {
+    return tile * kTile + (i * kThreads + lane_index()) * kWidth;
+  }
+  __device__ __forceinline__ static Tile load(const Arguments& a, int64_t tile, int64_t whole) {
+    Tile loaded{};
+    if (tile >= whole) return loaded;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      loaded.x[i] = thread::load<kWidth>(a.x + place_of(tile, i));
+      loaded.weight[i] = thread::load<kWidth>(a.weights + place_of(tile, i));
+    }
+    return loaded;
+  }
+  __device__ __forceinline__ static void add(const SharedSpan<float>& sums, uint32_t bin,
+                                             float weight) {
+    const int64_t at = bin * kWarpSize + lane_index();
+    const float sum = sums[at];
+    sums[at] = sum + weight;
+  }
+  __device__ static void look_for_wrong_ones(const Arguments& a, int64_t tile) {
+#pragma unroll 1
+    for (int i = 0; i < kLoads * kWidth; ++i) {
+      const int64_t place = place_of(tile, i / kWidth) + i % kWidth;
+      a.check(static_cast<int64_t>(thread::load(a.x + place)), place);
+    }
+  }
+};
+
+// Adds up what the warps left: 32 bins a block, a warp every 32nd of their sums.
+struct MergeSumsKernel {
+  static constexpr int kThreads = 1024;
+  struct Arguments {
+    const float* partials;
+    int64_t parts;
+    int64_t bins;
+    CountOutput output;
+  };
+  struct SharedStorage {
+    SharedArray<float, kThreads> sums;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int64_t bin = block_index() * kWarpSize + lane_index();
+    float sum = 0;
+    if (bin < a.bins) {
+#pragma unroll 8
+      for (int64_t p = warp_index(); p < a.parts; p += kWarpSize) {
+        sum += thread::load(a.partials + p * a.bins + bin);
+      }
+    }
+    shared.sums[thread_index()] = sum;
+    ptx::barrier_sync();
+    if (warp_index() != 0 || bin >= a.bins) return;
+    float total = 0;
+    for (int w = 0; w < kWarpSize; ++w) total += shared.sums[w * kWarpSize + lane_index()];
+    a.output.store(bin, total);
+  }
+};
+
+struct WeightsOwnColumn {
+  static constexpr int64_t kTile = OwnColumnKernel<int32_t>::kTile;
+
+  static bool supports(const SumBins::Call& call, Why& why) {
+    const size_t vector = std::min<size_t>(4 * size_of(call.dtype), 16);
+    return why.unless(call.is_dense(), "takes elements that lie side by side") &&
+           why.unless(call.bins <= kMostOwnBins, "keeps up to ", kMostOwnBins, " bins, not ",
+                      call.bins) &&
+           why.unless(reinterpret_cast<uintptr_t>(call.x) % vector == 0 &&
+                          reinterpret_cast<uintptr_t>(call.weights) % 16 == 0,
+                      "reads four elements at a time, from a multiple of four on");
+  }
+  static Workspace workspace(const SumBins::Call& call) {
+    return {.bytes = static_cast<size_t>(own_blocks(call, kTile) * call.bins) * sizeof(float)};
+  }
+  static void run(const SumBins::Call& call, const Context& context) {
+    auto* partials = static_cast<float*>(context.workspace);
+    const int64_t blocks = own_blocks(call, kTile);
+    with_type<kValues>(call.dtype, [&]<class T>() {
+      using Kernel = OwnColumnKernel<T>;
+      static_assert(Kernel::kTile == kTile);
+      launch<Kernel>({.blocks = blocks,
+                      .threads = Kernel::kThreads,
+                      .dynamic_shared = static_cast<size_t>(own_words(call.bins)) * sizeof(float)},
+                     context.stream,
+                     {static_cast<const T*>(call.x), call.weights, call.count,
+                      static_cast<uint32_t>(call.bins), partials,
+                      IndexCheck("sum_bins/weights_own_column", "x", call.bins)});
+    });
+    launch<MergeSumsKernel>(
+        {.blocks = divide_up(call.bins, int64_t{kWarpSize}), .threads = MergeSumsKernel::kThreads},
+        context.stream, {partials, blocks, call.bins, CountOutput(call)});
+  }
+};
+
+}  // namespace
+
+extern const Rung kWeightsOwnColumn;
+const Rung kWeightsOwnColumn = rung_of<WeightsOwnColumn, SumBins>(
+    {.name = "weights_own_column",
+     .from = "weights",
+     .idea = "a column of sums for each lane of a warp: no atomics, the same bits every time"});
+
+}  // namespace ws::histogram

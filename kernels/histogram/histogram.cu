@@ -1,0 +1,49 @@
+// The histogram family: its operations, its rungs in teaching order, and which to prefer.
+#include "kernels/histogram/01_global_atomics.cuh"
+#include "kernels/histogram/02_vector.cuh"
+#include "kernels/histogram/03_shared.cuh"
+#include "kernels/histogram/04_copy_per_lane.cuh"
+#include "kernels/histogram/09_weights.cuh"
+
+namespace ws::histogram {
+
+extern const Rung kStreamed;
+extern const Rung kBytes;
+extern const Rung kPackedCounters;
+extern const Rung kAnyLayout;
+extern const Rung kWeightsAnyLayout;
+extern const Rung kWeightsOwnColumn;
+
+namespace {
+
+constexpr Operation kOperations[] = {
+    operation_of<CountBins>(),
+    operation_of<SumBins>(),
+    operation_of<Histc>(),
+    operation_of<CountBetween>(),
+};
+
+constexpr const Rung* kRungs[] = {
+    &kGlobalAtomics,  &kVector,    &kShared,  &kCopyPerLane,      &kStreamed,         &kBytes,
+    &kPackedCounters, &kAnyLayout, &kWeights, &kWeightsAnyLayout, &kWeightsOwnColumn,
+};
+
+constexpr const Rung* kCounting[] = {&kBytes, &kStreamed, &kPackedCounters, &kAnyLayout};
+constexpr const Rung* kSumming[] = {&kWeightsOwnColumn, &kWeightsAnyLayout};
+
+}  // namespace
+
+std::span<const Rung* const> CountBins::by_worth(const Call& /*call*/) { return kCounting; }
+std::span<const Rung* const> SumBins::by_worth(const Call& /*call*/) { return kSumming; }
+std::span<const Rung* const> Histc::by_worth(const Call& /*call*/) { return kCounting; }
+std::span<const Rung* const> CountBetween::by_worth(const Call& /*call*/) { return kCounting; }
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "histogram",
+    .summary = "How often values occur, how many numbers lie between edges, weighted sums of bins",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::histogram
