@@ -44,13 +44,16 @@ extern const Family kFamily;
 namespace histogram {
 extern const Family kFamily;
 }
+namespace topk {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
       &elementwise::kFamily,  &softmax::kFamily,     &gemm::kFamily,          &linear::kFamily,
       &grouped_gemm::kFamily, &scaled_gemm::kFamily, &gemv::kFamily,          &norm::kFamily,
       &reduce::kFamily,       &attention::kFamily,   &cross_entropy::kFamily, &scan::kFamily,
-      &histogram::kFamily,
+      &histogram::kFamily,    &topk::kFamily,
   };
   return kFamilies;
 }

@@ -53,9 +53,19 @@ size_t wanted_extents(const Operation& operation) {
   return operation.extent_names.size() - static_cast<size_t>(operation.optional_extents);
 }
 
-// The case without what makes tensors awkward, and without attributes.
+// Whether every call has to say it: the short form has it, too.
+bool is_required(const Attribute& attribute) { return attribute.standard.is_unset(); }
+
+void copy_required(const Operation& operation, const Case& from, Case& to) {
+  for (size_t i = 0; i < operation.attributes.size(); ++i) {
+    if (is_required(operation.attributes[i])) to.attributes[i] = from.attributes[i];
+  }
+}
+
+// The case without what makes tensors awkward, and without attributes that have a default.
 Case stripped(const Operation& operation, const Case& chosen) {
   Case plain;
+  copy_required(operation, chosen, plain);
   std::copy_n(chosen.extents.begin(), wanted_extents(operation), plain.extents.begin());
   return plain;
 }
@@ -66,6 +76,7 @@ Problem problem_of(const Operation& operation, const Case& chosen, DType dtype) 
 
 Case square(const Operation& operation) {
   Case chosen;
+  copy_required(operation, operation.cases().smoke.front(), chosen);
   std::fill_n(chosen.extents.begin(), wanted_extents(operation), 8);
   return chosen;
 }
@@ -102,9 +113,9 @@ Signature::Signature(const Operation& operation, DType dtype, Form form)
     arguments_.push_back(
         {Argument::Kind::kExtent, i, "int64_t", std::string(operation.extent_names[i]), {}});
   }
-  if (form == Form::kShort) return;
   for (size_t i = 0; i < operation.attributes.size(); ++i) {
     const Attribute& attribute = operation.attributes[i];
+    if (form == Form::kShort && !is_required(attribute)) continue;
     const std::string name(attribute.name);
     arguments_.push_back({Argument::Kind::kAttribute, i, std::string(type_of(attribute.kind)), name,
                           doc_of(attribute)});
@@ -151,7 +162,7 @@ Reason Signature::why_not(const Case& chosen) const {
   if (form_ == Form::kFull) return {};
   for (size_t i = 0; i < operation_.attributes.size(); ++i) {
     const Attribute& attribute = operation_.attributes[i];
-    if (problem.attributes[i] == plain_.attributes[i]) continue;
+    if (is_required(attribute) || problem.attributes[i] == plain_.attributes[i]) continue;
     return fmt::format("the short form has no parameter {}", attribute.name);
   }
   return {};

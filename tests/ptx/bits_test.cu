@@ -12,12 +12,14 @@ struct Bits {
     const uint32_t* selectors;
     uint32_t* permuted;
     int* lowest;
+    int* count;
   };
   struct SharedStorage {};
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
     const int lane = lane_index();
     a.permuted[lane] = ptx::permute_bytes(0x33221100, 0x77665544, a.selectors[lane]);
     a.lowest[lane] = ptx::lowest_bit(0xFFFFFFFFU << lane);
+    a.count[lane] = ptx::count_bits(0xFFFFFFFFU << lane);
   }
 };
 
@@ -25,11 +27,13 @@ TEST(Bits, OfEachPlace) {
   test::Buffer<uint32_t> selectors(32);
   test::Buffer<uint32_t> permuted(32);
   test::Buffer<int> lowest(32);
+  test::Buffer<int> count(32);
   for (uint32_t i = 0; i < 32; ++i) selectors[i] = i % 8 << (i / 8 * 4);
   selectors[0] = 0x6420;
   selectors[9] = 0x7531;
   selectors[18] = 0x0123;
-  test::run<Bits>({.threads = 32}, {selectors.data(), permuted.data(), lowest.data()});
+  test::run<Bits>({.threads = 32},
+                  {selectors.data(), permuted.data(), lowest.data(), count.data()});
   for (uint32_t i = 0; i < 32; ++i) {
     uint32_t expected = 0;
     for (uint32_t byte = 0; byte < 4; ++byte) {
@@ -37,6 +41,7 @@ TEST(Bits, OfEachPlace) {
     }
     EXPECT_EQ(permuted[i], expected) << i;
     EXPECT_EQ(lowest[i], static_cast<int>(i));
+    EXPECT_EQ(count[i], 32 - static_cast<int>(i));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "warpsmith/ptx/half.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -70,6 +72,65 @@ TEST(Half, FmaRoundsOnce) {
     EXPECT_EQ(to_float(d[i]), rounded(exact))
         << i << ": " << to_float(a[i]) << " * " << to_float(b[i]) << " + " << to_float(c[i]);
   }
+}
+
+// The larger and the smaller of two pairs.
+template <class T>
+struct Extremes {
+  static constexpr int kThreads = 128;
+  struct Arguments {
+    const uint32_t* a;
+    const uint32_t* b;
+    uint32_t* larger;
+    uint32_t* smaller;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& g) const {
+    const int i = thread_index();
+    const uint32_t a = thread::load(g.a + i);
+    const uint32_t b = thread::load(g.b + i);
+    thread::store(g.larger + i, ptx::max_nan_x2<T>(a, b));
+    thread::store(g.smaller + i, ptx::min_x2<T>(a, b));
+  }
+};
+
+template <class T>
+void extremes_of() {
+  constexpr size_t kCount = 2 * Extremes<T>::kThreads;
+  test::Buffer<T> a(kCount);
+  test::Buffer<T> b(kCount);
+  test::Buffer<T> larger(kCount);
+  test::Buffer<T> smaller(kCount);
+  std::mt19937 engine(5);
+  std::normal_distribution<float> normal;
+  const std::array special = {0.0F, -0.0F, NAN, -NAN, INFINITY, -INFINITY, 1.0F, -1.0F};
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t pair = i % 64;  // of all special numbers
+    a[i] = from_float<T>(i < 128 ? special[pair / 8] : normal(engine));
+    b[i] = from_float<T>(i < 128 ? special[pair % 8] : normal(engine));
+  }
+  const auto words = [](test::Buffer<T>& of) { return reinterpret_cast<uint32_t*>(of.data()); };
+  test::run<Extremes<T>>({.threads = Extremes<T>::kThreads},
+                         {words(a), words(b), words(larger), words(smaller)});
+  for (size_t i = 0; i < kCount; ++i) {
+    const float x = to_float(a[i]);
+    const float y = to_float(b[i]);
+    const float high = to_float(larger[i]);
+    const float low = to_float(smaller[i]);
+    if (std::isnan(x) || std::isnan(y)) {
+      EXPECT_TRUE(std::isnan(high)) << i;
+      const float number = std::isnan(x) ? y : x;
+      EXPECT_TRUE(std::isnan(number) ? std::isnan(low) : low == number) << i;
+    } else {
+      EXPECT_EQ(high, std::max(x, y)) << i;
+      EXPECT_EQ(low, std::min(x, y)) << i;
+    }
+  }
+}
+
+TEST(Half, ExtremesOfPairs) {
+  extremes_of<half>();
+  extremes_of<bf16>();
 }
 
 }  // namespace

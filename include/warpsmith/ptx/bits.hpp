@@ -1,5 +1,5 @@
-// Bits and bytes of words (PTX ISA, "bfind", "brev", "prmt"). Kernels do not call those of <bit>:
-// nvcc compiles std::countr_zero of what it cannot know to the constant 32.
+// Bits and bytes of words (PTX ISA, "bfind", "brev", "popc", "prmt"). Kernels do not call those of
+// <bit>: nvcc compiles std::countr_zero of what it cannot know to the constant 32.
 #pragma once
 
 #include <bit>
@@ -15,6 +15,15 @@ __device__ __forceinline__ int lowest_bit(uint32_t word) {
   return std::countr_zero(word);
 #else
   return __ffs(static_cast<int>(word)) - 1;
+#endif
+}
+
+// How many bits are set.
+__device__ __forceinline__ int count_bits(uint32_t word) {
+#ifdef WS_EMULATED
+  return std::popcount(word);
+#else
+  return __popc(word);
 #endif
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "warpsmith/ptx/convert.hpp"
+#include "warpsmith/types.hpp"
 
 namespace ws::ptx {
 
@@ -41,6 +42,70 @@ __device__ __forceinline__ uint32_t fma_rn_f16x2(uint32_t a, uint32_t b, uint32_
 #else
   uint32_t result = 0;
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+#endif
+}
+
+namespace detail {
+#ifdef WS_EMULATED
+// f of the low halves and of the high halves, as numbers of T.
+template <class T, class F>
+uint32_t by_halves(uint32_t a, uint32_t b, const F& f) {
+  uint32_t result = 0;
+  for (const int shift : {0, 16}) {
+    T x, y;
+    x.bits = static_cast<uint16_t>(a >> shift);
+    y.bits = static_cast<uint16_t>(b >> shift);
+    result |= static_cast<uint32_t>(f(x, y)) << shift;
+  }
+  return result;
+}
+template <class T>
+uint16_t chosen(T x, T y, bool largest, bool nan_wins) {
+  constexpr uint16_t kCanonicalNan = 0x7FFF;
+  const float a = static_cast<float>(x);
+  const float b = static_cast<float>(y);
+  if (a != a || b != b) {
+    if (nan_wins || (a != a && b != b)) return kCanonicalNan;
+    return a != a ? y.bits : x.bits;
+  }
+  if (a == b) return (x.bits >> 15 != 0) == largest ? y.bits : x.bits;  // 0 above -0
+  return (a > b) == largest ? x.bits : y.bits;
+}
+#endif
+}  // namespace detail
+
+// max.NaN.f16x2, .bf16x2: the larger of the low halves and of the high halves; NaN where one is
+// NaN. T: half, bf16.
+template <class T>
+__device__ __forceinline__ uint32_t max_nan_x2(uint32_t a, uint32_t b) {
+  static_assert(sizeof(T) == 2);
+#ifdef WS_EMULATED
+  return detail::by_halves<T>(a, b, [](T x, T y) { return detail::chosen(x, y, true, true); });
+#else
+  uint32_t result = 0;
+  if constexpr (std::is_same_v<T, half>) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+#endif
+}
+
+// min.f16x2, .bf16x2: the smaller of the low halves and of the high halves; NaN where both are.
+template <class T>
+__device__ __forceinline__ uint32_t min_x2(uint32_t a, uint32_t b) {
+  static_assert(sizeof(T) == 2);
+#ifdef WS_EMULATED
+  return detail::by_halves<T>(a, b, [](T x, T y) { return detail::chosen(x, y, false, false); });
+#else
+  uint32_t result = 0;
+  if constexpr (std::is_same_v<T, half>) {
+    asm("min.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("min.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
   return result;
 #endif
 }
