@@ -36,17 +36,16 @@ struct CudaType<bf16> {
 // In f32, as the rungs: what the operator gives is what CUB accumulates in.
 struct Plus {
   template <class A, class B>
-  __device__ __forceinline__ auto operator()(A a, B b) const {
-    if constexpr (std::is_integral_v<A> && std::is_integral_v<B>) {
-      return a + b;
-    } else {
-      return static_cast<float>(a) + static_cast<float>(b);
-    }
+  using Sum = std::conditional_t<std::is_integral_v<A> && std::is_integral_v<B>, A, float>;
+
+  template <class A, class B>
+  __host__ __device__ __forceinline__ Sum<A, B> operator()(A a, B b) const {
+    return static_cast<Sum<A, B>>(a) + static_cast<Sum<A, B>>(b);
   }
 };
 struct Largest {
   template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const {
+  __host__ __device__ __forceinline__ T operator()(T a, T b) const {
     return a < b ? b : a;
   }
 };
