@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <numbers>
@@ -45,7 +46,23 @@ void fill_with(const Tensor& tensor, const std::function<double(int64_t)>& value
 }
 
 void fill_normal(const Tensor& tensor, uint64_t seed) {
-  fill_with(tensor, [seed](int64_t i) { return random_normal(seed, static_cast<uint64_t>(i)); });
+  const auto normal = [seed](int64_t i) { return random_normal(seed, static_cast<uint64_t>(i)); };
+  const int64_t elements = tensor.elements();
+  if (elements <= kNormalPeriod || !tensor.contiguous()) return fill_with(tensor, normal);
+  Tensor period = Tensor::dense(tensor.dtype, {kNormalPeriod});
+  period.data = tensor.data;
+  fill_with(period, normal);
+  const size_t size = size_of(tensor.dtype);
+  auto* const bytes = static_cast<std::byte*>(tensor.data);
+  parallel_for(elements - kNormalPeriod, 1 << 16, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last;) {
+      const int64_t from = i % kNormalPeriod;
+      const int64_t count = std::min(last - i, kNormalPeriod - from);
+      std::memcpy(bytes + static_cast<size_t>(kNormalPeriod + i) * size,
+                  bytes + static_cast<size_t>(from) * size, static_cast<size_t>(count) * size);
+      i += count;
+    }
+  });
 }
 
 void fill_normal_input(const Problem& problem, int index, uint64_t seed) {

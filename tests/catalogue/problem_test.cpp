@@ -147,6 +147,21 @@ TEST(Fill, DependsOnSeedAndIndexAlone) {
   EXPECT_NEAR(square / 1e5, 1, 0.02);
 }
 
+TEST(Fill, OfALargeTensorRepeatsAndRowsDiffer) {
+  constexpr int64_t kColumns = 4096;
+  Tensor t = Tensor::dense(DType::kE4m3, {kNormalPeriod / kColumns + 3, kColumns});
+  std::vector<uint8_t> bytes(static_cast<size_t>(t.elements()));
+  t.data = bytes.data();
+  fill_normal(t, 7);
+  const auto period = static_cast<size_t>(kNormalPeriod);
+  EXPECT_TRUE(std::equal(bytes.begin() + kNormalPeriod, bytes.end(), bytes.begin()));
+  EXPECT_NE(bytes[period - 1], 0) << "written to its end";
+  const auto row = [&](int64_t r) { return bytes.begin() + r * kColumns; };
+  for (const int64_t r : {t.extent(0) - 1, t.extent(0) - 2}) {
+    EXPECT_FALSE(std::equal(row(r), row(r) + kColumns, row(0))) << r;
+  }
+}
+
 TEST(ParallelFor, CoversEveryIndexOnceAndPassesErrorsOn) {
   std::vector<int> hits(1000);
   parallel_for(1000, 7, [&](int64_t first, int64_t last) {
