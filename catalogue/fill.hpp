@@ -30,9 +30,6 @@ void set_element(const Tensor& tensor, int64_t index, double value);
 
 // Sets every element of a tensor on the host to value(logical index), on all cores.
 void fill_with(const Tensor& tensor, const std::function<double(int64_t)>& value);
-// Standard normal numbers. Dense tensors of more elements than this repeat them, which is forty
-// times as fast; the number is prime, so that rows differ whatever their length.
-inline constexpr int64_t kNormalPeriod = 16777213;
 void fill_normal(const Tensor& tensor, uint64_t seed);
 // As Operation::fill: standard normal floats; integers from -100 to 100 (u8 from 0); bools alike.
 void fill_normal_input(const Problem& problem, int index, uint64_t seed);

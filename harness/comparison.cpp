@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "catalogue/fill.hpp"
+#include "warpsmith/thread/divide.hpp"
+
 namespace ws::harness {
 namespace {
 
@@ -83,6 +86,9 @@ class Comparison {
     layout_.data = written.memory.get();
   }
 
+  // That of the same output, of nothing yet.
+  Comparison anew() const { return {problem_, tensor_, tolerance_, written_, again_}; }
+
   void add(int64_t index, double expected) {
     const Element here{tensor_, index, element(layout_, index), expected};
     ++checked_;
@@ -93,6 +99,20 @@ class Comparison {
     } else if (std::isfinite(here.got) && std::isfinite(expected)) {
       measure(here);
     }
+  }
+
+  // What `later` has seen, of elements behind these.
+  void add(const Comparison& later) {
+    add(unwritten_, later.unwritten_);
+    add(not_finite_, later.not_finite_);
+    checked_ += later.checked_;
+    total_error_ += later.total_error_;
+    total_norm_ += later.total_norm_;
+    if (later.worst_badness_ > worst_badness_ || (later.beyond_ > 0 && beyond_ == 0)) {
+      worst_badness_ = later.worst_badness_;
+      worst_ = later.worst_;
+    }
+    beyond_ += later.beyond_;
   }
 
   int64_t checked() const { return checked_; }
@@ -151,6 +171,10 @@ class Comparison {
   static void note(Found& found, const Element& here) {
     if (found.count++ == 0) found.first = here;
   }
+  static void add(Found& found, const Found& later) {
+    if (found.count == 0) found.first = later.first;
+    found.count += later.count;
+  }
 
   bool is_unwritten(const Element& here) const {
     if (!may_hold_poison_ || !all_are(bytes_of(layout_, written_, here.index), kFirstPoison)) {
@@ -199,6 +223,21 @@ class Comparison {
   double total_error_ = 0;
   double total_norm_ = 0;
 };
+
+// Elements from `first` on: on all cores where there are many, with the same result on any number.
+void compare(Comparison& comparison, int64_t first, std::span<const double> expected) {
+  constexpr int64_t kAtOnce = 1 << 16;
+  const auto count = static_cast<int64_t>(expected.size());
+  std::vector<Comparison> parts(static_cast<size_t>(divide_up(count, kAtOnce)), comparison.anew());
+  parallel_for(static_cast<int64_t>(parts.size()), 1, [&](int64_t from, int64_t to) {
+    for (int64_t part = from; part < to; ++part) {
+      for (int64_t e = part * kAtOnce; e < std::min(count, (part + 1) * kAtOnce); ++e) {
+        parts[static_cast<size_t>(part)].add(first + e, expected[static_cast<size_t>(e)]);
+      }
+    }
+  });
+  for (const Comparison& part : parts) comparison.add(part);
+}
 
 // Gaps between the rows of what is written belong to somebody else.
 void check_gaps(const Problem& problem, int tensor, std::span<const std::byte> after,
@@ -330,11 +369,7 @@ void compare_with_reference(const Rung* rung, const Problem& problem, Instance& 
     Comparison comparison(problem, i, tolerance, written[at],
                           again == nullptr ? nullptr : &(*again)[at]);
     for (const Instance::Expected& piece : instance.expected()) {
-      const int64_t first = piece.slice.first * instance.elements_per_item(i);
-      const std::vector<double>& expected = piece.tensors[at];
-      for (size_t e = 0; e < expected.size(); ++e) {
-        comparison.add(first + static_cast<int64_t>(e), expected[e]);
-      }
+      compare(comparison, piece.slice.first * instance.elements_per_item(i), piece.tensors[at]);
     }
     result.checked += comparison.checked();
     comparison.tell(result);

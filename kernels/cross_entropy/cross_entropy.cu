@@ -55,9 +55,7 @@ std::span<const Rung* const> CrossEntropyFused::by_worth(const Call& /*call*/) {
 extern const Family kFamily;
 const Family kFamily = {
     .name = "cross_entropy",
-    .summary =
-        "cross-entropy of class indices over the last dimension, its gradient, and both in "
-        "one pass",
+    .summary = "cross-entropy of class indices, its gradient, and both in one pass",
     .operations = kOperations,
     .rungs = kRungs,
 };

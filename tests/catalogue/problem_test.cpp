@@ -148,6 +148,7 @@ TEST(Fill, DependsOnSeedAndIndexAlone) {
 }
 
 TEST(Fill, OfALargeTensorRepeatsAndRowsDiffer) {
+  constexpr int64_t kNormalPeriod = 16777213;  // of fill.cpp
   constexpr int64_t kColumns = 4096;
   Tensor t = Tensor::dense(DType::kE4m3, {kNormalPeriod / kColumns + 3, kColumns});
   std::vector<uint8_t> bytes(static_cast<size_t>(t.elements()));

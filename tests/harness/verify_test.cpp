@@ -55,6 +55,15 @@ TEST_F(Verify, PassesARightKernel) {
   }
 }
 
+TEST_F(Verify, ComparesLongItemsAsShortOnes) {
+  const Case chosen{.extents = {2, 200'003}};
+  const Verification right = verify_wrong("right", DType::kF32, chosen);
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << right.reason;
+  EXPECT_EQ(right.checked, 400'006);
+  EXPECT_THAT(verify_wrong("stale_output", DType::kF32, chosen).reason,
+              HasSubstr("y[1, 0] was never written (200003 of 400006"));
+}
+
 struct WrongCase {
   const char* rung;
   Defect defect;
