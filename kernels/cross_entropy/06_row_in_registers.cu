@@ -9,7 +9,7 @@
 namespace ws::cross_entropy {
 namespace {
 
-struct Short : RowInRegisters<Shapes<Shape<1, 2>, Shape<8, 2>, Shape<32, 4>>, true, false> {
+struct Short : RowInRegisters<ShapeList<Shape<1, 2>, Shape<8, 2>, Shape<32, 4>>, true, false> {
   static void run(const Call& call, const Context& context) {
     run_named(call, context, "cross_entropy_forward/row_in_registers");
   }

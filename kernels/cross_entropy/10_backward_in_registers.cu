@@ -7,7 +7,7 @@
 namespace ws::cross_entropy {
 namespace {
 
-struct Short : RowInRegisters<Shapes<Shape<1, 2>, Shape<8, 2>, Shape<32, 4>>, false, true> {
+struct Short : RowInRegisters<ShapeList<Shape<1, 2>, Shape<8, 2>, Shape<32, 4>>, false, true> {
   static void run(const Call& call, const Context& context) {
     run_named(call, context, "cross_entropy_backward/backward_in_registers");
   }

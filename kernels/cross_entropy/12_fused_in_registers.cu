@@ -8,7 +8,7 @@
 namespace ws::cross_entropy {
 namespace {
 
-using Held = Shapes<Shape<1, 2>, Shape<8, 2>, Shape<32, 4>, Shape<128, 4>, Shape<512, 4>>;
+using Held = ShapeList<Shape<1, 2>, Shape<8, 2>, Shape<32, 4>, Shape<128, 4>, Shape<512, 4>>;
 
 struct Fused : RowInRegisters<Held, true, true> {
   static void run(const Call& call, const Context& context) {

@@ -3,32 +3,15 @@
 #pragma once
 
 #include "kernels/cross_entropy/rows.hpp"
+#include "warpsmith/row/shape.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::cross_entropy {
 
+using row::Shape;
+using row::ShapeList;
+
 // kLanes threads, of a warp or a block of their own, hold kVectors vectors of 16 bytes each.
-template <int kLanes, int kVectors>
-struct Shape {
-  static constexpr int64_t kBytes = int64_t{kLanes} * kVectors * 16;
-};
-// In the order of their capacity.
-template <class... All>
-struct Shapes {
-  static constexpr int64_t kMostBytes = std::max({All::kBytes...});
-
-  // f.operator()<lanes, vectors>() for the first that holds a row of `bytes`.
-  template <class F>
-  static void first_that_holds(int64_t bytes, const F& f) {
-    const auto take = [&]<int kLanes, int kVectors>(Shape<kLanes, kVectors>) {
-      if (bytes > Shape<kLanes, kVectors>::kBytes) return false;
-      f.template operator()<kLanes, kVectors>();
-      return true;
-    };
-    (take(All{}) || ...);
-  }
-};
-
 template <class T, bool kHasLoss, bool kHasGradient, int kLanes, int kVectors, Fit kFit>
 struct RowInRegistersKernel {
   static constexpr bool kSharesWarp = kLanes <= kWarpSize;

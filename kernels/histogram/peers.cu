@@ -11,6 +11,7 @@ std::span<const Peer> CountBins::peers() { return {}; }
 
 #else
 
+#include "catalogue/peers/cub.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 #include <cub/device/device_histogram.cuh>
@@ -19,52 +20,40 @@ std::span<const Peer> CountBins::peers() { return {}; }
 namespace ws::histogram {
 namespace {
 
-constexpr DTypes kTaken = {DType::kI32, DType::kU8};
-
 struct Widen {
   __device__ __forceinline__ int64_t operator()(int32_t count) const { return count; }
 };
 
-// Counts of 32 bits lie before CUB's own memory. Without `memory` it says how many bytes there must
-// be.
-cudaError_t call_cub(const CountBins::Call& call, void* memory, size_t& bytes, Stream stream) {
-  const size_t before = round_up(static_cast<size_t>(call.bins) * sizeof(int32_t), size_t{256});
-  auto* counts = static_cast<int32_t*>(memory);
-  void* own = memory == nullptr ? nullptr : static_cast<std::byte*>(memory) + before;
-  bytes -= std::min(bytes, before);
-  const cudaError_t status = with_type<kTaken>(call.dtype, [&]<class T>() {
-    return cub::DeviceHistogram::HistogramEven(
+// Counts of 32 bits lie before CUB's own memory.
+struct Even {
+  static constexpr DTypes kTaken = {DType::kI32, DType::kU8};
+  template <class T>
+  static cudaError_t run(const CountBins::Call& call, void* memory, size_t& bytes, Stream stream) {
+    const size_t before = round_up(static_cast<size_t>(call.bins) * sizeof(int32_t), size_t{256});
+    auto* counts = static_cast<int32_t*>(memory);
+    void* own = memory == nullptr ? nullptr : static_cast<std::byte*>(memory) + before;
+    bytes -= std::min(bytes, before);
+    const cudaError_t status = cub::DeviceHistogram::HistogramEven(
         own, bytes, static_cast<const T*>(call.x), counts, static_cast<int>(call.bins + 1), 0,
         static_cast<int>(call.bins), static_cast<int>(call.count), stream);
-  });
-  bytes += before;
-  if (status != cudaSuccess || memory == nullptr) return status;
-  return cub::DeviceTransform::Transform(counts, static_cast<int64_t*>(call.output),
-                                         static_cast<int>(call.bins), Widen{}, stream);
-}
+    bytes += before;
+    if (status != cudaSuccess || memory == nullptr) return status;
+    return cub::DeviceTransform::Transform(counts, static_cast<int64_t*>(call.output),
+                                           static_cast<int>(call.bins), Widen{}, stream);
+  }
+};
 
-size_t workspace(const Problem& problem) {
-  size_t bytes = 0;
-  detail::check_cuda(call_cub(CountBins::call(problem), nullptr, bytes, nullptr),
-                     "cub, bytes it needs");
-  return bytes;
-}
-void run(const Problem& problem, const Context& context) {
-  size_t bytes = workspace(problem);
-  detail::check_cuda(call_cub(CountBins::call(problem), context.workspace, bytes, context.stream),
-                     "cub");
-}
 Reason supports(const Problem& problem) {
   const CountBins::Call call = CountBins::call(problem);
-  const bool takes = kTaken.has(call.dtype) && call.is_dense() && call.output_stride == 1;
+  const bool takes = Even::kTaken.has(call.dtype) && call.is_dense() && call.output_stride == 1;
   if (takes && call.count > 0 && call.count < int64_t{1} << 31) return {};
-  return concatenate("takes elements of a dense tensor of ", to_string(kTaken));
+  return concatenate("takes elements of a dense tensor of ", to_string(Even::kTaken));
 }
 
 }  // namespace
 
 std::span<const Peer> CountBins::peers() {
-  static constexpr Peer kPeers[] = {{"cub", supports, workspace, run}};
+  static constexpr Peer kPeers[] = {cub_peer::peer<CountBins, Even>("cub", supports)};
   return kPeers;
 }
 

@@ -12,8 +12,7 @@ std::span<const Peer> Argmax::peers() { return {}; }
 
 #else
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "catalogue/peers/cub.hpp"
 
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
@@ -22,20 +21,6 @@ std::span<const Peer> Argmax::peers() { return {}; }
 
 namespace ws::reduce {
 namespace {
-
-// CUDA's own types, which CUB loads 16 bytes at a time.
-template <class T>
-struct CudaType {
-  using Type = T;
-};
-template <>
-struct CudaType<half> {
-  using Type = __half;
-};
-template <>
-struct CudaType<bf16> {
-  using Type = __nv_bfloat16;
-};
 
 struct ToFloat {
   template <class T>
@@ -102,25 +87,6 @@ struct ArgmaxAll {
   }
 };
 
-template <class Op, class Way>
-cudaError_t call_cub(const Problem& problem, void* memory, size_t& bytes, Stream stream) {
-  const typename Op::Call call = Op::call(problem);
-  return with_type<Way::kTaken>(call.dtype, [&]<class T>() {
-    return Way::template run<typename CudaType<T>::Type>(call, memory, bytes, stream);
-  });
-}
-template <class Op, class Way>
-size_t workspace(const Problem& problem) {
-  size_t bytes = 0;
-  detail::check_cuda(call_cub<Op, Way>(problem, nullptr, bytes, nullptr), "cub, bytes it needs");
-  return bytes;
-}
-template <class Op, class Way>
-void run(const Problem& problem, const Context& context) {
-  size_t bytes = workspace<Op, Way>(problem);
-  detail::check_cuda(call_cub<Op, Way>(problem, context.workspace, bytes, context.stream), "cub");
-}
-
 Reason refuse(bool takes, const Reason& what) { return takes ? Reason{} : what; }
 
 template <class Op, class Way>
@@ -140,15 +106,14 @@ Reason supports_rows(const Problem& problem) {
 
 template <class Op, class Way>
 constexpr Peer whole() {
-  return {"cub", supports_all<Op, Way>, workspace<Op, Way>, run<Op, Way>};
+  return cub_peer::peer<Op, Way>("cub", supports_all<Op, Way>);
 }
 
 }  // namespace
 
 std::span<const Peer> Sum::peers() {
-  static constexpr Peer kPeers[] = {
-      whole<Sum, SumAll>(),
-      {"cub_segmented", supports_rows, workspace<Sum, SumRows>, run<Sum, SumRows>}};
+  static constexpr Peer kPeers[] = {whole<Sum, SumAll>(),
+                                    cub_peer::peer<Sum, SumRows>("cub_segmented", supports_rows)};
   return kPeers;
 }
 std::span<const Peer> Amax::peers() {

@@ -11,27 +11,12 @@ std::span<const Peer> ScanMax::peers() { return {}; }
 
 #else
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "catalogue/peers/cub.hpp"
 
 #include <cub/device/device_scan.cuh>
 
 namespace ws::scan {
 namespace {
-
-// CUDA's own types, which CUB loads 16 bytes at a time.
-template <class T>
-struct CudaType {
-  using Type = T;
-};
-template <>
-struct CudaType<half> {
-  using Type = __half;
-};
-template <>
-struct CudaType<bf16> {
-  using Type = __nv_bfloat16;
-};
 
 // In f32, as the rungs: what the operator gives is what CUB accumulates in.
 struct Plus {
@@ -70,24 +55,6 @@ struct Maxima {
 };
 
 template <class Op, class Way>
-cudaError_t call_cub(const Problem& problem, void* memory, size_t& bytes, Stream stream) {
-  const Scan call = Op::call(problem);
-  return with_type<Way::kTaken>(call.dtype, [&]<class T>() {
-    return Way::template run<typename CudaType<T>::Type>(call, memory, bytes, stream);
-  });
-}
-template <class Op, class Way>
-size_t workspace(const Problem& problem) {
-  size_t bytes = 0;
-  detail::check_cuda(call_cub<Op, Way>(problem, nullptr, bytes, nullptr), "cub, bytes it needs");
-  return bytes;
-}
-template <class Op, class Way>
-void run(const Problem& problem, const Context& context) {
-  size_t bytes = workspace<Op, Way>(problem);
-  detail::check_cuda(call_cub<Op, Way>(problem, context.workspace, bytes, context.stream), "cub");
-}
-template <class Op, class Way>
 Reason supports(const Problem& problem) {
   const Scan call = Op::call(problem);
   const bool takes = call.has_rows() && call.lines == 1 && !call.exclusive && !call.reverse &&
@@ -99,7 +66,7 @@ Reason supports(const Problem& problem) {
 
 template <class Op, class Way>
 constexpr Peer peer() {
-  return {"cub", supports<Op, Way>, workspace<Op, Way>, run<Op, Way>};
+  return cub_peer::peer<Op, Way>("cub", supports<Op, Way>);
 }
 
 }  // namespace

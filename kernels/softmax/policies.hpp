@@ -3,13 +3,13 @@
 // considered stands in candidates.hpp, where the tuner measures it.
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
 
 #include "kernels/softmax/operations.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/row/cut.hpp"
 #include "warpsmith/row/queue.hpp"
+#include "warpsmith/row/shape.hpp"
 #include "warpsmith/types.hpp"
 
 #if WS_DEVICE_CODE
@@ -17,27 +17,8 @@ namespace ws::softmax {
 
 // ---- row_in_registers -------------------------------------------------------------------------
 
-// Threads that share a row, vectors of 16 bytes that each holds.
-template <int kLanes, int kVectors>
-struct Shape {
-  static constexpr int64_t kBytes = int64_t{kLanes} * kVectors * 16;
-};
-// In the order of their capacity.
-template <class... All>
-struct ShapeList {
-  static constexpr int64_t kMostBytes = std::max({All::kBytes...});
-
-  // f.operator()<lanes, vectors>() for the first that holds a row of `bytes`.
-  template <class F>
-  static void first_that_holds(int64_t bytes, const F& f) {
-    const auto take = [&]<int kLanes, int kVectors>(Shape<kLanes, kVectors>) {
-      if (bytes > Shape<kLanes, kVectors>::kBytes) return false;
-      f.template operator()<kLanes, kVectors>();
-      return true;
-    };
-    (take(All{}) || ...);
-  }
-};
+using row::Shape;
+using row::ShapeList;
 
 // Two vectors a thread, then more threads, until registers for 16-bit elements in f32, or the
 // barrier of a wide block, cost more than they give.

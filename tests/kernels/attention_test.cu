@@ -9,11 +9,14 @@
 
 #include "kernels/attention/operations.hpp"
 #include "tests/kernels/attention_instance.hpp"
+#include "tests/kernels/refused.hpp"
 #include "tests/run.hpp"
 
 namespace ws::attention {
 namespace {
 
+using test::set;
+using test::told;
 using testing::HasSubstr;
 
 const Operation& dense() { return operation_named("attention"); }
@@ -33,23 +36,6 @@ struct Refused {
   const char* words;
   std::function<void(Problem&)> change;
 };
-
-std::string told(Problem problem, const std::function<void(Problem&)>& change) {
-  change(problem);
-  try {
-    AnyCall{problem};
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-void set(Problem& problem, std::string_view name, const Value& value) {
-  const auto attributes = problem.operation->attributes;
-  for (size_t i = 0; i < attributes.size(); ++i) {
-    if (attributes[i].name == name) problem.attributes[i] = value;
-  }
-}
 
 TEST(Attention, CallsThatAreRefused) {
   using P = Problem;

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "kernels/cross_entropy/operations.hpp"
+#include "tests/kernels/refused.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/device_error.hpp"
 #include "warpsmith/runtime.hpp"
@@ -14,6 +15,8 @@
 namespace ws::cross_entropy {
 namespace {
 
+using test::set;
+using test::told;
 using testing::HasSubstr;
 
 const Operation& forward() { return operation_named("cross_entropy_forward"); }
@@ -26,23 +29,6 @@ Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> 
 }
 
 // ---- Calls that are refused ---------------------------------------------------------------------
-
-std::string told(Problem problem, const std::function<void(Problem&)>& change) {
-  change(problem);
-  try {
-    AnyCall{problem};
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-void set(Problem& problem, std::string_view name, const Value& value) {
-  const auto attributes = problem.operation->attributes;
-  for (size_t i = 0; i < attributes.size(); ++i) {
-    if (attributes[i].name == name) problem.attributes[i] = value;
-  }
-}
 
 TEST(CrossEntropy, CallsThatAreRefused) {
   using P = Problem;
