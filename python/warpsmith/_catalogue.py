@@ -254,9 +254,13 @@ class RungCodes(dict[str | None, int]):
         try:
             return resolve(name)
         except ValueError as error:
-            if "did you mean" in str(error) or "/" in name:
+            if "/" in name:
                 raise
-        return resolve(local)  # for the names that are near to it
+            unknown = error
+        try:
+            return resolve(local)  # for rungs of this operation that are near to it
+        except ValueError as error:
+            raise error if "did you mean" in str(error) else unknown from None
 
 
 def failed() -> None:
