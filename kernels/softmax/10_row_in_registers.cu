@@ -8,7 +8,7 @@ const Rung kRowInRegisters = rung_of<RowInRegisters, Softmax, LogSoftmax, ScaleM
                                      SoftmaxBackward, LogSoftmaxBackward, ScaleMaskSoftmaxBackward>(
     {.name = "row_in_registers",
      .from = "warp_registers",
-     .idea = "8 to 512 threads a row, as the row asks for: many small blocks in address order",
+     .idea = "1 to 512 threads a row, as the row asks for: many small blocks in address order",
      .file = "10_row_in_registers.cuh"});
 
 }  // namespace ws::softmax

@@ -1,4 +1,4 @@
-// Idea: as many threads as the row asks for, 8 to 512, with 2 vectors each while that will do;
+// Idea: as many threads as the row asks for, 1 to 512, with 2 vectors each while that will do;
 // short rows share a block, and blocks are many and small, launched in the order of addresses.
 // From warp_registers: no thread idles, no row is read twice, each exponential is computed once,
 // and the loads of some blocks cover the reductions and stores of others.
