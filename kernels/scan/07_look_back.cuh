@@ -85,21 +85,10 @@ template <class Policy>
 struct LookBackRung {
   template <class Monoid>
   static LookBackPlan plan(const Scan& call) {
-    LookBackPlan plan;
-    plan.lines = call.lines;
-    plan.tiles = static_cast<int>(std::min<int64_t>(
-        divide_up(vectors_of<Monoid>(call), int64_t{LookBackKernel<Monoid, Policy>::kTile}),
-        int64_t{1} << 30));
-    plan.words = LookBack<typename Monoid::Accumulator>::kWords;
-    plan.group = std::min(plan.tiles, LookBack<typename Monoid::Accumulator>::kMostOfGroup);
-    return plan;
+    return look_back_plan<Monoid>(call, LookBackKernel<Monoid, Policy>::kTile);
   }
   static bool supports(const Scan& call, Why& why) {
-    const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype)) + 16;
-    const int64_t tiles = divide_up(bytes, 16 * Policy::kLeastTile);
-    return rows_supported(call, why) &&
-           why.unless(tiles < (int64_t{1} << 30) && tiles * call.lines < (int64_t{1} << 31),
-                      "takes fewer than 2^30 tiles a row and 2^31 in all");
+    return look_back_supports(call, 16 * Policy::kLeastTile, why);
   }
   template <class Call>
   static Workspace workspace(const Call& call) {

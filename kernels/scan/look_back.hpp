@@ -4,10 +4,11 @@
 //
 // There each tile adds up what its predecessors have published so far, back to the first that knows
 // its own prefix: how far that is depends on who was quick, and with it the order of additions.
-// Here tiles are in groups, and the order is fixed: what lies before a tile is the prefix of its
-// group, which the last tile of the group before has published, and the totals of the tiles before
-// it in the group, which those publish as soon as they have them. The wait for one another, a
-// microsecond, is then once a group, not once a tile.
+// Here the order is fixed, by a tree: tiles are in groups, groups in bands. What lies before a tile
+// is what lies before its band, the totals of the groups before its own in the band, and the totals
+// of the tiles before it in the group. A tile publishes its total as soon as it has it, the last
+// tile of a group the group's, so that a tile waits for three messages one after the other at most,
+// however many tiles there are; only what lies before a band goes from band to band.
 //
 // A value travels in the words that say that it is there: 32 bits of it and a flag to each, in one
 // access. So no fence stands between the two, and all accesses may be relaxed.
@@ -15,7 +16,7 @@
 
 #include <bit>
 
-#include "catalogue/catalogue.hpp"
+#include "kernels/scan/tile.hpp"
 #include "warpsmith/ptx/atomic.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/flag.hpp"
@@ -27,20 +28,25 @@
 #if WS_DEVICE_CODE
 namespace ws::scan {
 
-// `lines` sequences of `tiles` tiles, each of which has `values` totals, one a column. All words of
-// the workspace are zero before and after: a counter of tiles that have begun; then of each group a
-// counter of those that need it no more, its prefixes, and the totals of its tiles.
+// `lines` sequences of `tiles` tiles, each of which has `values` totals, one a column; `radix`
+// tiles are a group, as many groups a band. All words of the workspace are zero before and after: a
+// counter of tiles that have begun; then of each band a counter of tiles that need it no more, what
+// lies before it, the totals of its groups and those of its tiles.
 struct LookBackPlan {
   int64_t lines = 1;
   int tiles = 1;
-  int group = 1;  // tiles
+  int radix = 1;
   int values = 1;
   int words = 1;  // of a value
 
-  int groups() const { return static_cast<int>(divide_up(tiles, group)); }
-  int64_t group_words() const { return 2 + int64_t{group} * values * words; }
+  int64_t band_tiles() const { return std::min<int64_t>(tiles, int64_t{radix} * radix); }
+  int bands() const { return static_cast<int>(divide_up(int64_t{tiles}, band_tiles())); }
+  int64_t band_words() const {
+    const int64_t groups = divide_up(band_tiles(), int64_t{radix});
+    return 1 + (1 + groups + band_tiles()) * values * words;
+  }
   size_t bytes() const {
-    return static_cast<size_t>(2 + lines * groups() * group_words()) * sizeof(uint64_t);
+    return static_cast<size_t>(1 + lines * bands() * band_words()) * sizeof(uint64_t);
   }
   Workspace workspace() const {
     return tiles == 1 ? Workspace{} : Workspace{.bytes = bytes(), .zeroed = bytes()};
@@ -53,15 +59,17 @@ class LookBack {
 
  public:
   static constexpr int kWords = sizeof(T) / 4;
-  static constexpr int kMostOfGroup = 128;
+  static constexpr int kRadixOfWarps = 32;   // for by_warp()
+  static constexpr int kRadixOfThreads = 8;  // for by_thread(), where lines are few
 
   LookBack() = default;
   LookBack(const LookBackPlan& plan, void* workspace)
       : tiles(plan.tiles),
-        group_(plan.group),
-        groups_(plan.groups()),
+        radix_(plan.radix),
+        bands_(plan.bands()),
         values_(plan.values),
-        group_words_(plan.group_words()),
+        band_tiles_(static_cast<int>(plan.band_tiles())),
+        band_words_(plan.band_words()),
         words_(static_cast<uint64_t*>(workspace)) {}
 
   int tiles = 1;
@@ -82,32 +90,41 @@ class LookBack {
   template <class Merge>
   __device__ __forceinline__ T by_warp(int64_t line, int tile, const T& total, const T& none,
                                        const Merge& merge) const {
+    if (lane_index() == 0) tell(line, tile, total);
+    return seen_by_warp(line, tile, total, none, merge);
+  }
+  // The two apart: the first by one thread.
+  __device__ __forceinline__ void tell(int64_t line, int tile, const T& total) const {
+    publish(place(line, tile).total(0), total);
+  }
+  template <class Merge>
+  __device__ __forceinline__ T seen_by_warp(int64_t line, int tile, const T& total, const T& none,
+                                            const Merge& merge) const {
     const Place at = place(line, tile);
-    if (lane_index() == 0 && !at.closes) publish(at.total(at.nth, 0), total);
-    constexpr int kMost = kMostOfGroup / kWarpSize;
-    uint64_t seen[kMost][kWords];
-#pragma unroll
-    for (int j = 0; j < kMost; ++j) {
-      const int before = j * kWarpSize + lane_index();
-      if (before < at.nth) look(seen[j], at.total(before, 0));
-    }
-    T sum = none;
-#pragma unroll
-    for (int j = 0; j < kMost; ++j) {
-      const int before = j * kWarpSize + lane_index();
-      if (before < at.nth) sum = merge(sum, await(seen[j], at.total(before, 0)));
-    }
-    sum = warp::all_reduce(sum, merge);
-    if (at.group > 0) {
-      T prefix = none;
-      if (lane_index() == 0) {
-        look(seen[0], at.prefix(0));
-        prefix = await(seen[0], at.prefix(0));
-      }
-      sum = merge(warp::shuffle(prefix, 0), sum);
+    // All loads are under way before anything is waited for.
+    Seen in_group{};
+    Seen in_band{};
+    Seen band{};
+    const int mine = lane_index() * kWords;
+    if (lane_index() < at.nth) look(in_group, at.of_group + mine);
+    if (lane_index() < at.group) look(in_band, at.of_band + mine);
+    if (lane_index() == 0 && at.band > 0) look(band, at.before(0));
+    T tiles_before = none;
+    if (lane_index() < at.nth) tiles_before = await(in_group, at.of_group + mine);
+    tiles_before = warp::all_reduce(tiles_before, merge);
+    if (at.closes_group && lane_index() == 0)
+      publish(at.group_total(0), merge(tiles_before, total));
+    T groups_before = none;
+    if (lane_index() < at.group) groups_before = await(in_band, at.of_band + mine);
+    groups_before = warp::all_reduce(groups_before, merge);
+    T sum = merge(groups_before, tiles_before);
+    if (at.band > 0) {
+      T before = none;
+      if (lane_index() == 0) before = await(band, at.before(0));
+      sum = merge(warp::shuffle(before, 0), sum);
     }
     if (lane_index() == 0) {
-      if (at.closes && !at.ends) publish(at.next_prefix(0), merge(sum, total));
+      if (at.closes_band) publish(at.next_before(0), merge(sum, total));
       need_no_more(at);
     }
     return sum;
@@ -119,26 +136,12 @@ class LookBack {
   __device__ __forceinline__ T by_thread(int64_t line, int tile, int c, const T& total,
                                          const T& none, const Merge& merge) const {
     const Place at = place(line, tile);
-    if (!at.closes) publish(at.total(at.nth, c), total);
-    constexpr int kBatch = 2;
-    T sum = none;
-    for (int first = 0; first < at.nth; first += kBatch) {
-      uint64_t seen[kBatch][kWords];
-#pragma unroll
-      for (int j = 0; j < kBatch; ++j) {
-        if (first + j < at.nth) look(seen[j], at.total(first + j, c));
-      }
-#pragma unroll
-      for (int j = 0; j < kBatch; ++j) {
-        if (first + j < at.nth) sum = merge(sum, await(seen[j], at.total(first + j, c)));
-      }
-    }
-    if (at.group > 0) {
-      uint64_t seen[kWords];
-      look(seen, at.prefix(c));
-      sum = merge(await(seen, at.prefix(c)), sum);
-    }
-    if (at.closes && !at.ends) publish(at.next_prefix(c), merge(sum, total));
+    publish(at.total(c), total);
+    const T tiles_before = sum_of(at.of_group + c * kWords, at.nth, none, merge);
+    if (at.closes_group) publish(at.group_total(c), merge(tiles_before, total));
+    T sum = merge(sum_of(at.of_band + c * kWords, at.group, none, merge), tiles_before);
+    if (at.band > 0) sum = merge(awaited(at.before(c)), sum);
+    if (at.closes_band) publish(at.next_before(c), merge(sum, total));
     return sum;
   }
   __device__ __forceinline__ void done(int64_t line, int tile) const {
@@ -146,56 +149,98 @@ class LookBack {
   }
 
   // By the threads `rank` of `ranks`, all of a warp or of a block, after they have written their
-  // results: where the tile is its group's last, the group's words are zero again.
+  // results: where the tile is its band's last, the band's words are zero again.
   template <class Meet>
   __device__ __forceinline__ void leave(int64_t line, int tile, int rank, int ranks,
                                         const Meet& meet) const {
-    const Place at = place(line, tile);
-    if (!at.closes) return;
+    const int band = tile / band_tiles_;
+    const int nth = tile - band * band_tiles_;
+    if (nth != band_tiles_ - 1 && tile != tiles - 1) return;
+    uint64_t* words = band_at(line, band);
     if (rank == 0) {
       // Who counts itself has got all that it needs: its loads have returned.
-      while (ptx::ld_relaxed<ptx::Scope::kGpu>(at.words) != static_cast<uint64_t>(at.nth) + 1) {
+      while (ptx::ld_relaxed<ptx::Scope::kGpu>(words) != static_cast<uint64_t>(nth) + 1) {
       }
-      ptx::st_relaxed<ptx::Scope::kGpu>(at.words, 0);
+      ptx::st_relaxed<ptx::Scope::kGpu>(words, 0);
     }
     meet();
-    const int count = (at.nth + 1) * values_ * kWords;
-    for (int i = rank; i < count; i += ranks) {
-      ptx::st_relaxed<ptx::Scope::kGpu>(at.words + 1 + i, 0);
+    for (int64_t i = 1 + rank; i < band_words_; i += ranks) {
+      ptx::st_relaxed<ptx::Scope::kGpu>(words + i, 0);
     }
   }
 
  private:
-  struct Place {
-    uint64_t* words;  // of the group
-    int64_t stride;   // from group to group
-    int values;
-    int group;
-    int nth;      // of the group's tiles
-    bool closes;  // the group
-    bool ends;    // the line
+  static constexpr int kBatch = 4;  // of a thread's loads under way together
 
-    // Prefixes come first, so that the last tile's totals, which nobody needs, have no place.
-    __device__ __forceinline__ uint64_t* prefix(int c) const { return words + 1 + c * kWords; }
-    __device__ __forceinline__ uint64_t* next_prefix(int c) const { return prefix(c) + stride; }
-    __device__ __forceinline__ uint64_t* total(int tile, int c) const {
-      return prefix((tile + 1) * values + c);
+  struct Place {
+    uint64_t* words;     // of the band
+    uint64_t* of_band;   // totals of its groups
+    uint64_t* of_group;  // totals of the group's tiles
+    int64_t stride;      // from band to band
+    int each;            // words of all values of a tile
+    int band;
+    int group;  // of the band's
+    int nth;    // of the group's tiles
+    bool closes_group;
+    bool closes_band;  // and others follow
+
+    __device__ __forceinline__ uint64_t* before(int c) const { return words + 1 + c * kWords; }
+    __device__ __forceinline__ uint64_t* next_before(int c) const { return before(c) + stride; }
+    __device__ __forceinline__ uint64_t* group_total(int c) const {
+      return of_band + group * each + c * kWords;
+    }
+    __device__ __forceinline__ uint64_t* total(int c) const {
+      return of_group + nth * each + c * kWords;
     }
   };
+  __device__ __forceinline__ uint64_t* band_at(int64_t line, int band) const {
+    return words_ + 1 + (line * bands_ + band) * band_words_;
+  }
   __device__ __forceinline__ Place place(int64_t line, int tile) const {
-    const int group = tile / group_;
-    const int nth = tile - group * group_;
-    const bool ends = tile == tiles - 1;
-    return {words_ + 2 + (line * groups_ + group) * group_words_,
-            group_words_,
-            values_,
+    const int band = tile / band_tiles_;
+    const int of_band = tile - band * band_tiles_;
+    const int group = of_band / radix_;
+    const int nth = of_band - group * radix_;
+    const int each = values_ * kWords;
+    const int groups = (band_tiles_ + radix_ - 1) / radix_;
+    uint64_t* const words = band_at(line, band);
+    return {words,
+            words + 1 + each,
+            words + 1 + (1 + groups + int64_t{group} * radix_) * each,
+            band_words_,
+            each,
+            band,
             group,
             nth,
-            ends || nth == group_ - 1,
-            ends};
+            nth == radix_ - 1,
+            of_band == band_tiles_ - 1 && tile != tiles - 1};
   }
   __device__ __forceinline__ static void need_no_more(const Place& at) {
     ptx::red_global_add(at.words, 1);
+  }
+
+  // A value, perhaps.
+  struct Seen {
+    uint64_t words[kWords];
+  };
+  // The sum of the first `count` values at `from`, by one thread, of one column.
+  template <class Merge>
+  __device__ __forceinline__ T sum_of(const uint64_t* from, int count, const T& none,
+                                      const Merge& merge) const {
+    const int each = values_ * kWords;
+    T sum = none;
+    for (int first = 0; first < count; first += kBatch) {
+      Seen seen[kBatch];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        if (first + j < count) look(seen[j], from + (first + j) * each);
+      }
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        if (first + j < count) sum = merge(sum, await(seen[j], from + (first + j) * each));
+      }
+    }
+    return sum;
   }
 
   // ---- Values with flags ----------------------------------------------------------------------
@@ -210,26 +255,54 @@ class LookBack {
       ptx::st_relaxed<ptx::Scope::kGpu>(at + w, kThere | halves[w]);
     }
   }
-  __device__ __forceinline__ static void look(uint64_t (&seen)[kWords], const uint64_t* at) {
+  __device__ __forceinline__ static void look(Seen& seen, const uint64_t* at) {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) seen[w] = ptx::ld_relaxed<ptx::Scope::kGpu>(at + w);
+    for (int w = 0; w < kWords; ++w) seen.words[w] = ptx::ld_relaxed<ptx::Scope::kGpu>(at + w);
   }
-  __device__ __forceinline__ static T await(uint64_t (&seen)[kWords], const uint64_t* at) {
+  __device__ __forceinline__ static T await(Seen& seen, const uint64_t* at) {
     Halves halves;
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      while ((seen[w] & kThere) == 0) seen[w] = ptx::ld_relaxed<ptx::Scope::kGpu>(at + w);
-      halves[w] = static_cast<uint32_t>(seen[w]);
+      while ((seen.words[w] & kThere) == 0) {
+        seen.words[w] = ptx::ld_relaxed<ptx::Scope::kGpu>(at + w);
+      }
+      halves[w] = static_cast<uint32_t>(seen.words[w]);
     }
     return std::bit_cast<T>(halves);
   }
+  __device__ __forceinline__ static T awaited(const uint64_t* at) {
+    Seen seen;
+    look(seen, at);
+    return await(seen, at);
+  }
 
-  int group_ = 1;
-  int groups_ = 1;
+  int radix_ = 1;
+  int bands_ = 1;
   int values_ = 1;
-  int64_t group_words_ = 0;
+  int band_tiles_ = 1;
+  int64_t band_words_ = 0;
   uint64_t* words_ = nullptr;
 };
+
+// ---- Rows by warps --------------------------------------------------------------------------
+
+// In tiles of `tile` vectors, of `tile_bytes` at least.
+template <class Monoid>
+LookBackPlan look_back_plan(const Scan& call, int64_t tile) {
+  using Totals = LookBack<typename Monoid::Accumulator>;
+  return {.lines = call.lines,
+          .tiles = static_cast<int>(
+              std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30)),
+          .radix = Totals::kRadixOfWarps,
+          .words = Totals::kWords};
+}
+inline bool look_back_supports(const Scan& call, int64_t tile_bytes, Why& why) {
+  const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype)) + 16;
+  const int64_t tiles = divide_up(bytes, tile_bytes);
+  return rows_supported(call, why) &&
+         why.unless(tiles < (int64_t{1} << 30) && tiles * call.lines < (int64_t{1} << 31),
+                    "takes fewer than 2^30 tiles a row and 2^31 in all");
+}
 
 }  // namespace ws::scan
 #endif

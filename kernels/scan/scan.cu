@@ -9,6 +9,7 @@ namespace ws::scan {
 
 extern const Rung kBlockScan;
 extern const Rung kLookBack;
+extern const Rung kLookBackQueue;
 extern const Rung kTensorCore;
 extern const Rung kLanesPerRow;
 extern const Rung kColumns;
@@ -22,22 +23,24 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,    &kHillisSteele, &kBlelloch,    &kWarpScan, &kBlockScan, &kReduceThenScan,
-    &kLookBack, &kTensorCore,   &kLanesPerRow, &kColumns,  &kAnyLayout,
+    &kNaive,    &kHillisSteele,  &kBlelloch,   &kWarpScan,    &kBlockScan, &kReduceThenScan,
+    &kLookBack, &kLookBackQueue, &kTensorCore, &kLanesPerRow, &kColumns,   &kAnyLayout,
 };
 
-// Short rows go to lanes, many long ones to a block each, few to tiles that look back.
+// Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look
+// back; blocks that stay pay once there are some tiles for each.
 std::span<const Rung* const> best_for(const Scan& call) {
-  constexpr int64_t kShortBytes = 2 * 1024;
+  constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
-  constexpr int64_t kManyRows = 1024;
+  constexpr int64_t kQueueBytes = 16 * 1024 * 1024;
   static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kAnyLayout};
-  static constexpr const Rung* kMany[] = {&kBlockScan, &kColumns, &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kLookBack, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kBlocks[] = {&kBlockScan, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kTiles[] = {&kLookBack, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kQueue[] = {&kLookBackQueue, &kLookBack, &kColumns, &kAnyLayout};
   const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype));
   if (bytes <= kShortBytes && call.lines >= 16) return kShort;
-  return bytes <= kTileBytes || call.lines >= kManyRows ? std::span<const Rung* const>(kMany)
-                                                        : kFew;
+  if (bytes <= kTileBytes) return kBlocks;
+  return bytes * call.lines < kQueueBytes ? std::span<const Rung* const>(kTiles) : kQueue;
 }
 
 }  // namespace

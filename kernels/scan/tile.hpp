@@ -6,10 +6,13 @@
 // these are passed on. Then each lane walks its vectors once more, from what lies before them.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/scan/monoids.hpp"
 #include "warpsmith/row/cut.hpp"
 #include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
+#include "warpsmith/warp/reduce.hpp"
 #include "warpsmith/warp/scan.hpp"
 
 #if WS_DEVICE_CODE
@@ -83,6 +86,19 @@ struct RowOf {
         head(static_cast<int>(reinterpret_cast<uintptr_t>(x) / sizeof(Element)) & (kWidth - 1)),
         exclusive(rows.exclusive),
         reverse(rows.reverse) {}
+
+  // Of the `size` vectors that are scanned from `first` on, of `vectors`: those that lie in the row
+  // as a whole, as they lie in memory.
+  struct Span {
+    int64_t begin;
+    int64_t end;
+  };
+  __device__ __forceinline__ Span whole(int64_t first, int64_t size, int64_t vectors) const {
+    const int64_t lowest = reverse ? vectors - first - size : first;
+    const int64_t begin = std::max(lowest, int64_t{head > 0});
+    const int64_t end = std::min(lowest + size, (head + count) / kWidth);
+    return {begin, std::max(begin, end)};
+  }
 };
 
 // kVectors vectors of each of kLanes lanes; the order in which elements are scanned goes from lane
@@ -104,19 +120,23 @@ struct RowTile {
   // from the last of its `vectors`.
   __device__ __forceinline__ void load(const Monoid& monoid, const Row& row, int64_t first,
                                        int64_t vectors) {
+    load(monoid, row, first, vectors,
+         [&](int64_t i) { return Packed<Element>::template load<Cache::kStreaming>(row.x + i); });
+  }
+  // The same where fetch(i) gives the vector that begins at element i and lies in the row.
+  template <class Fetch>
+  __device__ __forceinline__ void load(const Monoid& monoid, const Row& row, int64_t first,
+                                       int64_t vectors, const Fetch& fetch) {
     place(row, first, vectors);
     if (inside_) {
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        x[v] = Packed<Element>::template load<Cache::kStreaming>(row.x + at(v));
-      }
+      for (int v = 0; v < kVectors; ++v) x[v] = fetch(at(v));
     } else {
       // First all whole vectors, so that their loads are under way together; then the edges.
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
         x[v] = filled_with(monoid.filler());
-        if (is_whole(row, v))
-          x[v] = Packed<Element>::template load<Cache::kStreaming>(row.x + at(v));
+        if (is_whole(row, v)) x[v] = fetch(at(v));
       }
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
@@ -153,6 +173,17 @@ struct RowTile {
       total = Monoid::merge(total, warp::shuffle<kLanes>(scanned[v], kLanes - 1));
     }
     return total;
+  }
+
+  // The same without what a scan needs.
+  __device__ __forceinline__ Accumulator total(const Monoid& monoid) const {
+    Accumulator own = Monoid::none();
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) own = Monoid::merge(own, monoid.lift(element(x[v], e)));
+    }
+    return warp::all_reduce<kLanes>(own, Monoid::merge);
   }
 
   // Writes the results, with `prefix` in front of the tile.

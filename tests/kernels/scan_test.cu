@@ -6,8 +6,10 @@
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/fill.hpp"
+#include "kernels/scan/look_back.hpp"
 #include "kernels/scan/operations.hpp"
 #include "tests/run.hpp"
+#include "warpsmith/launch.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::scan {
@@ -45,10 +47,12 @@ class Instance {
   }
   std::string_view best_rung() const { return best(call(), runtime::capability()).name; }
 
-  // Its bytes; the workspace serves several calls, and has to be as zero after each as before.
+  // Its bytes; the workspace serves several calls of a rung, and has to be as zero after each as
+  // before.
   std::vector<uint8_t> run(const Rung& rung) {
     const Workspace wanted = workspace_of(rung, call());
-    if (workspace_ == nullptr || workspace_->size() < wanted.bytes + 1) {
+    if (workspace_of_ != &rung) {
+      workspace_of_ = &rung;
       workspace_ = std::make_unique<test::Buffer<uint8_t>>(wanted.bytes + 1);
     }
     std::memset(workspace_->data() + wanted.zeroed, 0xFF, wanted.bytes - wanted.zeroed);
@@ -105,6 +109,7 @@ class Instance {
   Problem problem_;
   test::Buffer<uint8_t> x_;
   std::unique_ptr<test::Buffer<uint8_t>> y_;
+  const Rung* workspace_of_ = nullptr;
   std::unique_ptr<test::Buffer<uint8_t>> workspace_;
   size_t bytes_ = 0;
 };
@@ -125,16 +130,83 @@ TEST(Scan, LengthsAroundTiles) {
   Instance("logcumsumexp", DType::kF32, {4097}, 0, true).every_rung_is_right();
 }
 
-// 128 tiles of 2048 whole numbers: more than a group, in every order of blocks, call after call.
+// Groups are of 32 tiles, which of whole numbers are of 2048 and of 4096: in every order of blocks,
+// call after call.
 TEST(Scan, GroupsOfTilesPassOn) {
-  Instance instance("cumsum", DType::kI64, {2048 * 258 + 5}, 0);
-  test::in_every_order([&] {
-    instance.run(instance.rung("look_back"));
-    instance.expect_right();
-  });
+  for (const std::string_view name : {"look_back", "look_back_queue"}) {
+    SCOPED_TRACE(name);
+    const int64_t tile = name == "look_back" ? 2048 : 4096;
+    Instance instance("cumsum", DType::kI64, {tile * 66 + 5}, 0);
+    test::in_every_order([&] {
+      instance.run(instance.rung(name));
+      instance.expect_right();
+    });
+  }
 }
 
-// Sixteen strips of 64 columns: groups of four tiles of 32 rows.
+// A block of one warp is a tile with a total for each of `values` columns.
+template <bool kByWarp>
+struct TotalsKernel {
+  static constexpr int kThreads = kWarpSize;
+  struct Arguments {
+    int64_t* before;
+    LookBack<int64_t> look_back;
+    int values;
+  };
+  struct SharedStorage {
+    SharedArray<uint32_t, 1> drawn;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const auto add = [](int64_t x, int64_t y) { return x + y; };
+    const auto tile = static_cast<int>(a.look_back.draw(shared.drawn));
+    const int64_t total = (int64_t{1} << 33) * tile + 1;
+    if constexpr (kByWarp) {
+      a.before[tile] = a.look_back.by_warp(0, tile, total, int64_t{0}, add);
+    } else {
+      if (thread_index() < a.values) {
+        a.before[tile * a.values + thread_index()] =
+            a.look_back.by_thread(0, tile, thread_index(), total + thread_index(), int64_t{0}, add);
+      }
+      ptx::syncwarp();
+      if (thread_index() == 0) a.look_back.done(0, tile);
+    }
+    a.look_back.leave(0, tile, thread_index(), kThreads, [] { ptx::syncwarp(); });
+  }
+};
+template <bool kByWarp>
+void bands_pass_on(const LookBackPlan& plan) {
+  test::Buffer<int64_t> before(static_cast<size_t>(plan.tiles) * plan.values);
+  test::Buffer<uint8_t> words(plan.bytes());
+  std::memset(words.data(), 0, plan.bytes());
+  test::in_every_order([&] {
+    using Kernel = TotalsKernel<kByWarp>;
+    launch<Kernel>({.blocks = plan.tiles, .threads = Kernel::kThreads}, nullptr,
+                   {before.data(), {plan, words.data()}, plan.values});
+#ifndef WS_EMULATED
+    ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+    for (int64_t t = 0; t < plan.tiles; ++t) {
+      for (int c = 0; c < plan.values; ++c) {
+        const int64_t expected = (t * (t - 1) / 2 << 33) + t * (1 + (kByWarp ? 0 : c));
+        ASSERT_EQ(before.data()[t * plan.values + c], expected) << "tile " << t << ", " << c;
+      }
+    }
+    EXPECT_TRUE(std::all_of(words.data(), words.data() + plan.bytes(),
+                            [](uint8_t byte) { return byte == 0; }));
+  });
+}
+TEST(LookBack, BandsPassOn) {
+  constexpr int kWords = LookBack<int64_t>::kWords;
+  for (const int tiles : {2, 31, 33, 1024, 1025, 2100}) {
+    bands_pass_on<true>({.tiles = tiles, .radix = kWarpSize, .words = kWords});
+  }
+  for (const int radix : {3, LookBack<int64_t>::kRadixOfThreads}) {
+    bands_pass_on<false>(
+        {.tiles = 5 * radix * radix / 2, .radix = radix, .values = 3, .words = kWords});
+  }
+}
+
+// Sixteen strips of 64 columns: groups of eight tiles of 32 rows.
 TEST(Scan, GroupsOfColumnsPassOn) {
   for (const bool reverse : {false, true}) {
     Instance instance("cumsum", DType::kI64, {300, 1024}, 0, reverse, reverse);
@@ -149,7 +221,7 @@ TEST(Scan, GroupsOfColumnsPassOn) {
 // not.
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
-    for (const std::string_view name : {"look_back", "columns"}) {
+    for (const std::string_view name : {"look_back", "look_back_queue", "columns"}) {
       const bool columns = name == "columns";
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
@@ -199,6 +271,7 @@ TEST(Scan, WholeNumbersWrapAround) {
 
 TEST(Scan, BestIsByShape) {
   EXPECT_EQ(Instance("cumsum", DType::kF32, {100000}, 0).best_rung(), "look_back");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {8000000}, 0).best_rung(), "look_back_queue");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {4000}, 0).best_rung(), "block_scan");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 1).best_rung(), "lanes_per_row");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 0).best_rung(), "columns");

@@ -1,5 +1,5 @@
-// The row of 10_columns.cuh: a unit of its own, so that it compiles beside the others.
-#include "kernels/scan/10_columns.cuh"
+// The row of 11_columns.cuh: a unit of its own, so that it compiles beside the others.
+#include "kernels/scan/11_columns.cuh"
 
 namespace ws::scan {
 

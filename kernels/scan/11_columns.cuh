@@ -180,8 +180,8 @@ struct Columns {
     plan.lines = matrices.extent * strips;
     plan.tiles = static_cast<int>(
         divide_up(call.count, int64_t{Kernel::kRows} * (Kernel::kThreads / across)));
-    // The wait for the prefix of a group is hidden by the other chains, where there are some.
-    plan.group = std::min(plan.tiles, std::max(4, 64 / strips));
+    // What a tile reads of others' totals grows with it, the wait from band to band shrinks.
+    plan.radix = strips >= 8 ? 4 : LookBack<typename Monoid::Accumulator>::kRadixOfThreads;
     plan.values = across * Kernel::kWidth;
     plan.words = LookBack<typename Monoid::Accumulator>::kWords;
     return plan;

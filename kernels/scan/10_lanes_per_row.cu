@@ -1,5 +1,5 @@
-// The row of 09_lanes_per_row.cuh: a unit of its own, so that it compiles beside the others.
-#include "kernels/scan/09_lanes_per_row.cuh"
+// The row of 10_lanes_per_row.cuh: a unit of its own, so that it compiles beside the others.
+#include "kernels/scan/10_lanes_per_row.cuh"
 
 namespace ws::scan {
 
