@@ -29,10 +29,10 @@ struct ScalarKernel {
     // All arithmetic is in f32, whatever the dtype.
     const float x = to_float(thread::load(at.inputs[0] + i));
     if constexpr (Functor::kInputs == 1) {
-      thread::store(at.output + i, from_float<T>(f(x)));
+      thread::store(at.outputs[0] + i, from_float<T>(f(x)));
     } else {
       const float b = to_float(thread::load(at.inputs[1] + i));
-      thread::store(at.output + i, from_float<T>(f(x, b)));
+      thread::store(at.outputs[0] + i, from_float<T>(f(x, b)));
     }
   }
 };

@@ -40,14 +40,14 @@ struct VectorKernel {
       }
 #pragma unroll
       for (int j = 0; j < kAccesses; ++j) {
-        thread::store(a.at.output + first + j * kWidth, apply(a.f, x[j]));
+        thread::store(a.at.outputs[0] + first + j * kWidth, apply(a.f, x[j]));
       }
     } else {
       for (int64_t i = first; i < a.elements; ++i) {
         T x[Functor::kInputs];
 #pragma unroll
         for (int k = 0; k < Functor::kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + i);
-        thread::store(a.at.output + i, apply(a.f, x));
+        thread::store(a.at.outputs[0] + i, apply(a.f, x));
       }
     }
   }

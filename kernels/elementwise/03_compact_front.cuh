@@ -8,16 +8,10 @@
 #pragma once
 
 #include "kernels/elementwise/dispatch.hpp"
+#include "kernels/elementwise/front.hpp"
 #include "warpsmith/launch.hpp"
 
 namespace ws::elementwise {
-
-// Threads of a block, loads of a thread.
-template <int kThreadCount, int kLoadCount>
-struct Front {
-  static constexpr int kThreads = kThreadCount;
-  static constexpr int kLoads = kLoadCount;
-};
 
 template <class T, class Functor, int kWidth, class Policy>
 struct CompactFrontKernel {
@@ -66,7 +60,7 @@ struct CompactFrontKernel {
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
       if (inside(first + j * kThreads)) {
-        thread::store(a.at.output + at + j * kThreads * kWidth, apply(a.f, x[j]));
+        thread::store(a.at.outputs[0] + at + j * kThreads * kWidth, apply(a.f, x[j]));
       }
     }
   }
@@ -80,13 +74,10 @@ struct CompactFrontKernel {
     T x[Functor::kInputs];
 #pragma unroll
     for (int k = 0; k < Functor::kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + at);
-    thread::store(a.at.output + at, apply(a.f, x));
+    thread::store(a.at.outputs[0] + at, apply(a.f, x));
   }
 };
 
-// The policies; candidates.hpp has what they were chosen from.
-using OneInput = Front<128, 2>;   // H200 2026-11-21, gelu f16 16384 x 4096: 99.5 % of copy
-using TwoInputs = Front<256, 1>;  // H200 2026-11-21, add f16 16384 x 4096: 104.3 % of copy
 template <int kInputs>
 using Unaligned = Front<256, 8 / kInputs>;  // an access is one element: more of them
 
@@ -101,10 +92,10 @@ struct CompactFront {
       const Pointers<T, kInputs> at(call);
       const auto place = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16; };
       bool alike = true;
-      for (const T* input : at.inputs) alike = alike && place(input) == place(at.output);
+      for (const T* input : at.inputs) alike = alike && place(input) == place(at.outputs[0]);
       if (alike) {
         constexpr int kWidth = 16 / sizeof(T);
-        const auto to_vector = static_cast<int64_t>((16 - place(at.output)) % 16 / sizeof(T));
+        const auto to_vector = static_cast<int64_t>((16 - place(at.outputs[0])) % 16 / sizeof(T));
         launch_front<
             CompactFrontKernel<T, Functor, kWidth, std::conditional_t<kInputs == 1, One, Two>>>(
             at, f, std::min(to_vector, call.layout.elements), call.layout.elements, context.stream);

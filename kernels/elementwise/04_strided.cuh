@@ -16,14 +16,16 @@ namespace ws::elementwise {
 template <class T, class Functor>
 struct StridedKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kInputs = Functor::kInputs;
+  static constexpr int kOperands = kInputs + kOutputs<Functor>;
 
   struct Arguments {
-    Pointers<T, Functor::kInputs> at;
+    PointersOf<T, Functor> at;
     Functor f;
     uint32_t elements;
     int rank;
-    thread::Divider extents[kMaxRank];                // innermost first
-    int64_t strides[Functor::kInputs + 1][kMaxRank];  // innermost first
+    thread::Divider extents[kMaxRank];     // innermost first
+    int64_t strides[kOperands][kMaxRank];  // innermost first
   };
   struct SharedStorage {};
 
@@ -31,7 +33,7 @@ struct StridedKernel {
     const auto i = static_cast<uint32_t>(block_index() * kThreads + thread_index());
     if (i >= a.elements) return;
 
-    int64_t offsets[Functor::kInputs + 1] = {};
+    int64_t offsets[kOperands] = {};
     uint32_t rest = i;
 #pragma unroll
     for (int loop = 0; loop < kMaxRank; ++loop) {
@@ -39,21 +41,30 @@ struct StridedKernel {
       const uint32_t outer = a.extents[loop].quotient(rest);
       const uint32_t index = rest - outer * a.extents[loop].divisor();
 #pragma unroll
-      for (int k = 0; k <= Functor::kInputs; ++k) offsets[k] += index * a.strides[k][loop];
+      for (int k = 0; k < kOperands; ++k) offsets[k] += index * a.strides[k][loop];
       rest = outer;
     }
 
-    T x[Functor::kInputs];
+    T x[kInputs];
 #pragma unroll
-    for (int k = 0; k < Functor::kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + offsets[k]);
-    thread::store(a.at.output + offsets[Functor::kInputs], apply(a.f, x));
+    for (int k = 0; k < kInputs; ++k) x[k] = thread::load(a.at.inputs[k] + offsets[k]);
+    if constexpr (kOutputs<Functor> == 1) {
+      thread::store(a.at.outputs[0] + offsets[kInputs], apply(a.f, x));
+    } else {
+      T y[kOutputs<Functor>];
+      apply(a.f, x, y);
+#pragma unroll
+      for (int k = 0; k < kOutputs<Functor>; ++k) {
+        thread::store(a.at.outputs[k] + offsets[kInputs + k], y[k]);
+      }
+    }
   }
 };
 
 // Launches a loop nest of up to `limit` elements; halves the outermost loop of a larger one.
 template <class T, class Functor>
-void launch_strided(const Functor& f, Pointers<T, Functor::kInputs> pointers, Layout layout,
-                    Stream stream, int64_t limit = (int64_t{1} << 31) - 1) {
+void launch_strided(const Functor& f, PointersOf<T, Functor> pointers, Layout layout, Stream stream,
+                    int64_t limit = (int64_t{1} << 31) - 1) {
   using Kernel = StridedKernel<T, Functor>;
   if (layout.elements > limit) {
     const auto split = std::find_if(layout.extents.begin(), layout.extents.end(),
@@ -65,9 +76,12 @@ void launch_strided(const Functor& f, Pointers<T, Functor::kInputs> pointers, La
     layout.extents[loop] = first;
     layout.elements = first * inner;
     launch_strided(f, pointers, layout, stream, limit);
-    for (size_t k = 0; k < Functor::kInputs; ++k)
+    for (size_t k = 0; k < Kernel::kInputs; ++k) {
       pointers.inputs[k] += first * layout.strides[k][loop];
-    pointers.output += first * layout.strides[Functor::kInputs][loop];
+    }
+    for (size_t k = 0; k < kOutputs<Functor>; ++k) {
+      pointers.outputs[k] += first * layout.strides[Kernel::kInputs + k][loop];
+    }
     layout.extents[loop] = second;
     layout.elements = second * inner;
     return launch_strided(f, pointers, layout, stream, limit);
@@ -80,7 +94,7 @@ void launch_strided(const Functor& f, Pointers<T, Functor::kInputs> pointers, La
   for (int loop = 0; loop < layout.rank; ++loop) {
     const auto from = static_cast<size_t>(layout.rank - 1 - loop);
     arguments.extents[loop] = thread::Divider(layout.extents[from]);
-    for (size_t k = 0; k <= Functor::kInputs; ++k) {
+    for (size_t k = 0; k < Kernel::kOperands; ++k) {
       arguments.strides[k][loop] = layout.strides[k][from];
     }
   }
@@ -92,15 +106,9 @@ struct Strided {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     dispatch(call, [&]<class T, class Functor>(const Functor& f) {
-      launch_strided<T>(f, Pointers<T, Functor::kInputs>(call), call.layout, context.stream);
+      launch_strided<T>(f, PointersOf<T, Functor>(call), call.layout, context.stream);
     });
   }
 };
-
-inline constexpr Rung kStrided = Operations::rung<Strided>({
-    .name = "strided",
-    .from = "scalar",
-    .idea = "any strides, broadcasting, any size",
-});
 
 }  // namespace ws::elementwise

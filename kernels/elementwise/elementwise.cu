@@ -2,10 +2,12 @@
 #include "kernels/elementwise/01_scalar.cuh"
 #include "kernels/elementwise/02_vector.cuh"
 #include "kernels/elementwise/03_compact_front.cuh"
-#include "kernels/elementwise/04_strided.cuh"
 #include "kernels/elementwise/operations.hpp"
 
 namespace ws::elementwise {
+
+extern const Rung kStrided;  // of a unit of its own
+
 namespace {
 
 constexpr auto kOperations = Operations::rows();

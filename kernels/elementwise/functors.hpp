@@ -66,7 +66,10 @@ struct Gelu::Functor {
   // so the tail keeps its relative accuracy: error below 8e-7 * (|gelu(x)| + 0.01) everywhere.
   // Past the fitted [0, 6] the polynomial only falls, so huge x reach Phi = 0 or 1 by themselves.
   // Coefficients: fit.py.
-  __device__ __forceinline__ float operator()(float x) const {
+  __device__ __forceinline__ float operator()(float x) const { return x * distribution(x); }
+
+  // Phi(x)
+  static __device__ __forceinline__ float distribution(float x) {
     const float a = ::fabsf(x);
     float q = -8.598950671512284e-07f;
     q = thread::fma(q, a, 1.365160642308183e-05f);
@@ -77,7 +80,7 @@ struct Gelu::Functor {
     q = thread::fma(q, a, -0.4590604603290558f);
     q = thread::fma(q, a, -1.151123285293579f);
     const float tail = thread::exp2(thread::fma(q, a, -1.0f));  // Phi(-|x|)
-    return x * (x < 0 ? tail : 1 - tail);
+    return x < 0 ? tail : 1 - tail;
   }
 };
 
@@ -87,10 +90,13 @@ struct Gelu::TanhFunctor {
 
   // (1 + tanh(u)) / 2 = 1 / (1 + e^-2u): no cancellation for x < 0, and an overflow of the
   // exponential is the right answer, 0. tanh.approx would save an instruction and cost 13 bits.
-  __device__ __forceinline__ float operator()(float x) const {
+  __device__ __forceinline__ float operator()(float x) const { return x * distribution(x); }
+
+  // (1 + tanh(u)) / 2
+  static __device__ __forceinline__ float distribution(float x) {
     constexpr float kScale = -2 * 0.79788456080286536f * thread::kLog2E;  // -2 sqrt(2/pi) / ln 2
     const float slope = thread::fma(x * x, 0.044715f * kScale, kScale);
-    return x * thread::reciprocal(1 + thread::exp2(x * slope));
+    return thread::reciprocal(1 + thread::exp2(x * slope));
   }
 };
 

@@ -10,7 +10,7 @@
 
 namespace ws::elementwise {
 
-inline constexpr int kMaxOperands = 3;  // inputs, then the output
+inline constexpr int kMaxOperands = 5;  // inputs, then outputs
 
 struct Layout {
   int operands = 0;

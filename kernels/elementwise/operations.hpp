@@ -15,12 +15,12 @@ namespace ws::elementwise {
 // What the calls of all operations have.
 struct Operands {
   DType dtype{};
-  std::array<void*, kMaxOperands> data{};  // inputs, then the output
+  std::array<void*, kMaxOperands> data{};  // inputs, then outputs
   Layout layout;
 };
 
-// `inputs` inputs and one output.
-Operands operands_of(const Problem& problem, int inputs);
+// Of a problem whose first tensors are its inputs and outputs, so many together.
+Operands operands_of(const Problem& problem, int operands);
 
 // ---- What operations of one input share, and of two -------------------------------------------
 
@@ -76,7 +76,7 @@ struct Elementwise : Base {
   struct Call : Operands {
     using Operation = Op;
   };
-  static Call call(const Problem& problem) { return {operands_of(problem, Base::kInputs)}; }
+  static Call call(const Problem& problem) { return {operands_of(problem, Base::kInputs + 1)}; }
 
   // visit(functor) with the functor of a call on elements of T.
   template <class T, class Call, class Visit>

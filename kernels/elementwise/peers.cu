@@ -45,11 +45,11 @@ void cub_run(const Problem& problem, const Context& context) {
     const int64_t elements = problem.tensor(Functor::kInputs).elements();
     cudaError_t status = cudaSuccess;
     if constexpr (Functor::kInputs == 1) {
-      status = cub::DeviceTransform::Transform(at.inputs[0], at.output, elements,
+      status = cub::DeviceTransform::Transform(at.inputs[0], at.outputs[0], elements,
                                                Transform<T, Functor>{f}, context.stream);
     } else {
       status = cub::DeviceTransform::Transform(cuda::std::make_tuple(at.inputs[0], at.inputs[1]),
-                                               at.output, elements, Transform<T, Functor>{f},
+                                               at.outputs[0], elements, Transform<T, Functor>{f},
                                                context.stream);
     }
     detail::check_cuda(status, "cub::DeviceTransform::Transform");

@@ -31,14 +31,14 @@ double Hardshrink::formula(const Call& call, double x) {
 }
 double Sigmoid::formula(const Call& /*call*/, double x) { return 1 / (1 + std::exp(-x)); }
 
-Operands operands_of(const Problem& problem, int inputs) {
-  Operands operands;
-  operands.dtype = problem.dtype();
-  for (int i = 0; i <= inputs; ++i) {
-    operands.data[static_cast<size_t>(i)] = problem.tensor(i).data;
+Operands operands_of(const Problem& problem, int operands) {
+  Operands result;
+  result.dtype = problem.dtype();
+  for (int i = 0; i < operands; ++i) {
+    result.data[static_cast<size_t>(i)] = problem.tensor(i).data;
   }
-  operands.layout = layout_of(problem, inputs + 1);
-  return operands;
+  result.layout = layout_of(problem, operands);
+  return result;
 }
 
 // ---- Shapes -----------------------------------------------------------------------------------

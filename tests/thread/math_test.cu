@@ -76,6 +76,8 @@ WS_FUNCTION(FastExp, thread::fast_exp(x));
 WS_FUNCTION(Log, thread::log(x));
 WS_FUNCTION(FastLog2, thread::fast_log2(x));
 WS_FUNCTION(Reciprocal, thread::reciprocal(x));
+WS_FUNCTION(Sqrt, thread::sqrt(x));
+WS_FUNCTION(SqrtOfMagnitude, thread::sqrt(::fabsf(x)));
 WS_FUNCTION(Tanh, thread::tanh(x));
 WS_FUNCTION(FastTanh, thread::fast_tanh(x));
 WS_FUNCTION(Erf, thread::erf(x));
@@ -88,6 +90,7 @@ WS_FUNCTION(InverseOfMaxNan, 1.0f / ptx::max_nan_f32(-0.0f, x));
 
 double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double exact_reciprocal(double x) { return 1 / x; }
+double exact_root_of_magnitude(double x) { return std::sqrt(std::abs(x)); }
 
 TEST(Math, IsAccurate) {
   EXPECT_LE(worst_ulps<Exp2>(samples(128), std::exp2), 3);
@@ -96,6 +99,7 @@ TEST(Math, IsAccurate) {
   EXPECT_LE(worst_ulps<FastExp>(samples(89), std::exp), 120);
   EXPECT_LE(worst_ulps<Log>(samples(3e38), std::log), 2);
   EXPECT_LE(worst_ulps<Reciprocal>(samples(1e37), exact_reciprocal), 1.5);
+  EXPECT_LE(worst_ulps<SqrtOfMagnitude>(samples(3e38), exact_root_of_magnitude), 2);
   EXPECT_LE(worst_ulps<Tanh>(samples(100), std::tanh), 3);
   EXPECT_LE(worst_ulps<FastTanh>(samples(100), std::tanh), 8300);  // 2^-11
   EXPECT_LE(worst_ulps<Erf>(samples(100), std::erf), 3);
@@ -125,6 +129,7 @@ TEST(Math, TakesInfinityNanAndHugeArguments) {
   expect_values<FastSigmoid>(x, {1, 0, NAN, 1, 0, 0.5f});
   expect_values<Log>({kInf, NAN, 0.0f, -1.0f, 1.0f}, {kInf, NAN, -kInf, NAN, 0});
   expect_values<FastLog2>({kInf, NAN, 0.0f, -1.0f, 1.0f}, {kInf, NAN, -kInf, NAN, 0});
+  expect_values<Sqrt>({kInf, NAN, 0.0f, -1.0f, 4.0f}, {kInf, NAN, 0, NAN, 2});
   expect_values<MaxNan>(x, {kInf, 1, NAN, 3e38f, 1, 1});
   expect_values<InverseOfMaxNan>({0.0f, -0.0f, NAN}, {kInf, -kInf, NAN});
   expect_values<Reciprocal>({kInf, -kInf, NAN, 0.0f, -0.0f}, {0, 0, NAN, kInf, -kInf});

@@ -1,7 +1,7 @@
-// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "rsqrt", "tanh"), and
-// the maximum that lets a NaN through (PTX ISA, "max"). thread/math.hpp is what kernels call. The
-// emulated bodies are accurate where the hardware errs within its bounds, but flush subnormals as
-// it does.
+// The special-function unit's approximations (PTX ISA, "ex2", "lg2", "rcp", "rsqrt", "sqrt",
+// "tanh"), and the maximum that lets a NaN through (PTX ISA, "max"). thread/math.hpp is what
+// kernels call. The emulated bodies are accurate where the hardware errs within its bounds, but
+// flush subnormals as it does.
 #pragma once
 
 #include <bit>
@@ -60,6 +60,17 @@ __device__ __forceinline__ float rsqrt_approx_f32(float x) {
 #else
   float result = 0;
   asm("rsqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+// sqrt(x); relative error at most 2^-23; subnormal arguments are taken as they are.
+__device__ __forceinline__ float sqrt_approx_f32(float x) {
+#ifdef WS_EMULATED
+  return std::sqrt(x);
+#else
+  float result = 0;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 #endif
 }
