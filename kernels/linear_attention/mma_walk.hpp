@@ -1,0 +1,580 @@
+// A walk in chunks on tensor cores (mma.sync), which the rungs of 16 bits share.
+//
+// A block of four warps owns 64 columns of a head's state. A warp owns 16 steps of each chunk, for
+// their pairs and outputs, and 16 rows of the state in every 64: both are accumulators in its
+// registers. The state is also in shared memory, rounded to 16 bits, as an operand. The next
+// chunk's q, k and v are asked for (cp.async) before this one is used.
+//
+// Where outputs are f32 (of a gradient whose dots are wanted) what is rounded to 16 bits, pairs,
+// decayed keys and the state, is two numbers each, what the first is off by being the second: their
+// products are off by 2^-16 instead of 2^-8.
+#pragma once
+
+#include <bit>
+
+#include "kernels/attention/row_tile.hpp"
+#include "kernels/linear_attention/chunk.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/mma.hpp"
+#include "warpsmith/tile/warp_store.hpp"
+
+namespace ws::linear_attention {
+
+struct MmaWalkArguments {
+  Walk walk;
+  Segments segments{};
+  bool out_aligned = false;        // 16 bytes of a row at a time
+  const void* inverses = nullptr;  // of the delta rule: [matrices, chunks, 64, 64] of T
+};
+
+constexpr int kMmaMostDim = 128;
+
+inline bool is_aligned(const Walk& walk, const Rows& rows, int64_t columns) {
+  const auto steps_well = [](int64_t extent, int64_t stride) {
+    return extent <= 1 || stride % 8 == 0;
+  };
+  return (columns <= 1 || rows.column == 1) && reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 &&
+         steps_well(walk.batch, rows.batch) && steps_well(walk.heads / rows.group, rows.head) &&
+         steps_well(walk.steps, rows.row);
+}
+
+inline bool mma_takes(const Walk& walk, Why& why) {
+  constexpr int64_t kMostSteps = int64_t{1} << 30;
+  return why.unless(walk.dim <= kMmaMostDim, "holds states of up to ", kMmaMostDim, " rows, not ",
+                    walk.dim) &&
+         why.unless(walk.steps < kMostSteps, "takes fewer than 2^30 steps") &&
+         why.unless(is_aligned(walk, walk.q, walk.dim) && is_aligned(walk, walk.k, walk.dim) &&
+                        is_aligned(walk, walk.v, walk.value_dim),
+                    "needs rows that begin at multiples of 16 bytes") &&
+         why.unless(device_facts().shared_bytes >= 128 * 1024, "needs 128 KB of shared memory");
+}
+
+#if WS_DEVICE_CODE
+// Two numbers of T, each times its own, rounded; `rest`: what rounding took off.
+template <class T, bool kRest>
+__device__ __forceinline__ uint32_t scaled(uint32_t pair, const Vec<float, 2>& by, uint32_t& rest) {
+  const auto values = std::bit_cast<Vec<T, 2>>(pair);
+  const float low = to_float(values[0]) * by[0];
+  const float high = to_float(values[1]) * by[1];
+  const uint32_t rounded = tile::pack<T>(low, high);
+  if constexpr (kRest) {
+    const auto off = std::bit_cast<Vec<T, 2>>(rounded);
+    rest = tile::pack<T>(low - to_float(off[0]), high - to_float(off[1]));
+  }
+  return rounded;
+}
+template <class T, bool kRest>
+__device__ __forceinline__ uint32_t rounded(float low, float high, uint32_t& rest) {
+  const uint32_t pair = tile::pack<T>(low, high);
+  if constexpr (kRest) {
+    const auto off = std::bit_cast<Vec<T, 2>>(pair);
+    rest = tile::pack<T>(low - to_float(off[0]), high - to_float(off[1]));
+  }
+  return pair;
+}
+
+// 16 x 64 sums of a warp: a lane has rows lane / 4 and 8 below, two columns of every 8.
+using Sums = float[8][4];
+
+// Two products of 16 x 8, columns from 8 * n on.
+template <class T>
+__device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (&left)[4],
+                                             const uint32_t (&right)[4] WS_AND_PLACE) {
+  const uint32_t first[2] = {right[0], right[1]};
+  const uint32_t second[2] = {right[2], right[3]};
+  ptx::mma_m16n8k16<T>(sums[n], left, first, sums[n] WS_PASS_AND_PLACE);
+  ptx::mma_m16n8k16<T>(sums[n + 1], left, second, sums[n + 1] WS_PASS_AND_PLACE);
+}
+
+// Long: a chunk is four products, and what comes between them.
+template <class T, class Out, int kDim, bool kDelta>
+struct MmaWalkKernel {
+  static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = 2;  // three, of 64 rows, would spill up to 48 bytes
+  static constexpr int kColumns = 64;
+  static constexpr bool kExact = !std::is_same_v<T, Out>;
+  static constexpr int kParts = kExact ? 2 : 1;
+  static constexpr int kDown = kDim / 64;
+  using Steps = attention::RowTile<T, kChunk, kDim, kThreads>;
+  using Values = attention::RowTile<T, kChunk, kColumns, kThreads>;
+  using State = attention::RowTile<T, kDim, kColumns, kThreads>;
+  using Held = Sums[kDown];  // the warp's rows of the state
+  // Of the warp's 16 steps and 64, rounded: what a left operand has of 8 columns, rows 8 apart.
+  using Pairs = uint32_t[kParts][8][2];
+  using Arguments = MmaWalkArguments;
+  struct SharedStorage {
+    SharedArray<T, 2 * Steps::kElements, 128> q;
+    SharedArray<T, 2 * Steps::kElements, 128> k;
+    SharedArray<T, 2 * Values::kElements, 128> v;
+    SharedArray<T, kParts * State::kElements, 128> state;
+    SharedArray<float, 2 * kChunk> sums;
+    SharedArray<float, 1> total;
+    SharedArray<T, kDelta ? 2 * Values::kElements : 8, 128> inverses;
+    SharedArray<float, kDelta ? 2 * kChunk : 4> beta;
+    // Where each thread finds what it reads and writes: offsets that are kept from chunk to chunk
+    // would cost registers.
+    SharedArray<int, kThreads> of_state;
+    SharedArray<int, kThreads> of_rows;
+    SharedArray<int, kThreads> of_values;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const Walk& walk = a.walk;
+    const int count = static_cast<int>(a.segments.count);
+    const int walked = count - (a.segments.finds_states ? 1 : 0);
+    const int blocks = divide_up(static_cast<int>(walk.value_dim), kColumns);
+    const int index = static_cast<int>(block_index());
+    const int heads = static_cast<int>(walk.heads);
+    const int segment = index / blocks % walked;
+    const int matrix = index / blocks / walked;
+    const BlockPlace at = {matrix / heads, matrix % heads, index % blocks * kColumns};
+    const int length = static_cast<int>(a.segments.chunks) * kChunk;
+    const int begin = segment * length;
+    const int end = segment + 1 == count ? static_cast<int>(walk.steps) : begin + length;
+
+    Held state = {};
+    if (!a.segments.finds_states) {
+      const StatePlace from = segment == 0 ? place_of(walk, walk.initial, at)
+                                           : place_between(a, matrix, segment, at.column);
+      if (from.first != nullptr) {
+        for_each_state(state, from,
+                       [](const float* place, float& value) { value = thread::load(place); });
+      }
+    }
+    walk_steps(shared, a, at, begin, end, state);
+    if (a.segments.finds_states) {
+      for_each_state(state, place_between(a, matrix, segment, at.column),
+                     [](float* place, float& value) { thread::store(place, value); });
+      if (warp_index() == 0 && lane_index() == kWarpSize - 1 && at.column == 0) {
+        thread::store(a.segments.totals + int64_t{matrix} * count + segment, shared.total[0]);
+      }
+    } else if (segment + 1 == count && walk.final.data != nullptr) {
+      const float decay = last_decay(walk, at.batch, at.head);
+      for_each_state(state, place_of(walk, walk.final, at),
+                     [&](float* place, float& value) { thread::store(place, decay * value); });
+    }
+  }
+
+  static void run(const Arguments& a, Stream stream) {
+    const int64_t walked = a.segments.count - (a.segments.finds_states ? 1 : 0);
+    launch<MmaWalkKernel>(
+        {.blocks = a.walk.matrices() * walked * divide_up(a.walk.value_dim, kColumns),
+         .threads = kThreads},
+        stream, a);
+  }
+
+ private:
+  __device__ __forceinline__ static int warp_row() { return warp_index() * 16; }
+  // The lane's rows of 16, and its first column of 8.
+  __device__ __forceinline__ static int lane_row() { return lane_index() / 4; }
+  __device__ __forceinline__ static int lane_column() { return lane_index() % 4 * 2; }
+
+  // Where this lane's first number of a state lies in memory, and what there is from it on.
+  struct StatePlace {
+    float* first;  // null: nowhere
+    int64_t row, column;
+    int rows, columns;
+  };
+  __device__ __forceinline__ static StatePlace place_of(const Walk& walk, const States& states,
+                                                        const BlockPlace& at) {
+    const int row = warp_row() + lane_row();
+    const int column = at.column + lane_column();
+    return {states.data == nullptr ? nullptr : states.at(at.batch, at.head, row, column),
+            states.row, states.column, static_cast<int>(walk.dim) - row,
+            static_cast<int>(walk.value_dim) - column};
+  }
+  __device__ __forceinline__ static StatePlace place_between(const Arguments& a, int matrix,
+                                                             int segment, int first_column) {
+    const int row = warp_row() + lane_row();
+    const int column = first_column + lane_column();
+    const int64_t state = matrix * a.segments.count + segment;
+    return {a.segments.states + (state * a.walk.dim + row) * a.walk.value_dim + column,
+            a.walk.value_dim, 1, static_cast<int>(a.walk.dim) - row,
+            static_cast<int>(a.walk.value_dim) - column};
+  }
+  template <class F>
+  __device__ __forceinline__ static void for_each_state(Held& state, const StatePlace& place,
+                                                        F&& f) {
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) {
+#pragma unroll
+      for (int half = 0; half < 16; half += 8) {
+        const int row = r * 64 + half;
+        float* const first = place.first + row * place.row;
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const int column = n * 8 + e;
+            if (row < place.rows && column < place.columns) {
+              f(first + column * place.column, state[r][n][half / 4 + e]);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // From step `begin` to `end`; log2 of what all of them decay the state by goes to shared.total,
+  // which the last lane of warp 0 has to itself.
+  __device__ __forceinline__ static void walk_steps(SharedStorage& shared, const Arguments& a,
+                                                    const BlockPlace& at, int begin, int end,
+                                                    Held& state) {
+    const Walk& walk = a.walk;
+    const int dim = static_cast<int>(walk.dim);
+    const int columns = static_cast<int>(walk.value_dim) - at.column;
+    attention::StridedRows<T> next_q =
+        Steps::strided(walk.q.at<const T>(at.batch, at.head, begin), walk.q.row);
+    attention::StridedRows<T> next_k =
+        Steps::strided(walk.k.at<const T>(at.batch, at.head, begin), walk.k.row);
+    attention::StridedRows<T> next_v =
+        Values::strided(walk.v.at<const T>(at.batch, at.head, begin) + at.column, walk.v.row);
+    attention::StridedRows<T> next_inverse = {};
+    if constexpr (kDelta) {
+      const int64_t matrix = at.batch * walk.heads + at.head;
+      next_inverse = Values::strided(static_cast<const T*>(a.inverses) +
+                                         matrix * divide_up(walk.steps, kChunk) * kChunk * kChunk,
+                                     kChunk);
+    }
+    const auto copy = [&](int i, int first) {
+      const int rows = static_cast<int>(walk.steps) - first;
+      const int stage = i % 2;
+      if (!a.segments.finds_states) {
+        Steps::copy({shared.q.pointer(stage * Steps::kElements), Steps::kElements}, next_q,
+                    static_cast<const T*>(walk.q.data), rows, dim);
+      }
+      Steps::copy({shared.k.pointer(stage * Steps::kElements), Steps::kElements}, next_k,
+                  static_cast<const T*>(walk.k.data), rows, dim);
+      Values::copy({shared.v.pointer(stage * Values::kElements), Values::kElements}, next_v,
+                   static_cast<const T*>(walk.v.data), rows, columns);
+      if constexpr (kDelta) {
+        Values::copy({shared.inverses.pointer(stage * Values::kElements), Values::kElements},
+                     next_inverse, static_cast<const T*>(a.inverses), kChunk, kChunk);
+        if (thread_index() < kChunk) {
+          shared.beta[stage * kChunk + thread_index()] =
+              thread_index() < rows
+                  ? thread::load(walk.beta.at(at.batch, at.head, first + thread_index()))
+                  : 0.0F;
+        }
+      }
+      ptx::cp_async_commit_group();
+    };
+    const auto set_sums = [&](int i, const Vec<float, 2>& decays) {
+      const auto sums = sums_of(decays);
+      shared.sums.template store<2>(i % 2 * kChunk + lane_index() * 2, sums);
+      if (lane_index() == kWarpSize - 1) {
+        const float before = i == 0 ? 0.0F : shared.total[0];
+        shared.total[0] = before + sums[1];
+      }
+    };
+
+    if (begin >= end) return;
+    shared.of_state[thread_index()] = State::Tile::offset(warp_row() + lane_row(), lane_column());
+    shared.of_rows[thread_index()] = Steps::template lane_offset<Steps::Order::kDown>(warp_row());
+    shared.of_values[thread_index()] = Values::template lane_offset<Values::Order::kDown>(0);
+    copy(0, begin);
+    if (warp_index() == 0) set_sums(0, chunk_decays(walk, at.batch, at.head, begin));
+    int i = 0;
+    for (int first = begin; first < end; first += kChunk, ++i) {
+      ptx::cp_async_wait_group<0>();
+      ptx::barrier_sync();  // this chunk is there for all, and nobody reads the one before it
+      const bool goes_on = first + kChunk < end;
+      Vec<float, 2> decays = {};
+      if (goes_on) {
+        copy(i + 1, first + kChunk);
+        if (warp_index() == 0) decays = chunk_decays(walk, at.batch, at.head, first + kChunk);
+      }
+      const Chunk chunk{shared, i % 2};
+      Sums out = {};
+      Pairs pairs = {};
+      if (!a.segments.finds_states) {
+        chunk.show(state);
+        chunk.find_pairs(pairs, walk.scale_in * walk.scale_out);
+        ptx::barrier_sync();  // the state is there for all
+        if constexpr (kDelta) chunk.correct_values();
+        chunk.ask(out, shared.q.span(), walk.scale_out);
+      }
+      chunk.add_values(out, pairs, state, walk.scale_in, a.segments.finds_states);
+      if (!a.segments.finds_states) write(shared, a, at, first, i % 2, out);
+      if (goes_on && warp_index() == 0) set_sums(i + 1, decays);
+    }
+  }
+
+  // One chunk in shared memory.
+  struct Chunk {
+    SharedStorage& shared;
+    int stage;
+
+    __device__ __forceinline__ float sum(int step) const {
+      return shared.sums[stage * kChunk + step];
+    }
+    __device__ __forceinline__ Vec<float, 2> two_sums(int step) const {
+      return shared.sums.template load<2>(stage * kChunk + step);
+    }
+
+    // The state for all warps, rounded.
+    __device__ __forceinline__ void show(const Held& state) const {
+      const int first = shared.of_state[thread_index()];
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; e += 2) {
+            // Eight columns further is an exclusive or: see SwizzledTile.
+            const int to = (first ^ n * 8) + (r * 64 + e * 4) * State::Tile::kPitch;
+            uint32_t rest = 0;
+            const uint32_t pair = rounded<T, kExact>(state[r][n][e], state[r][n][e + 1], rest);
+            shared.state.template store<2>(to, std::bit_cast<Vec<T, 2>>(pair));
+            if constexpr (kExact) {
+              shared.state.template store<2>(State::kElements + to, std::bit_cast<Vec<T, 2>>(rest));
+            }
+          }
+        }
+      }
+    }
+
+    // <q, k> of this warp's steps and all up to each, decayed; zero beyond.
+    __device__ __forceinline__ void find_pairs(Pairs& to, float scale) const {
+      Sums pairs = {};
+      const int left = shared.of_rows[thread_index()];
+      const int right = Steps::template lane_offset<Steps::Order::kAcross>(0);
+#pragma unroll
+      for (int d = 0; d < kDim; d += 16) {
+        uint32_t a[4];
+        ptx::ldmatrix_x4(a,
+                         shared.q.pointer(stage * Steps::kElements + Steps::further(left, 0, d)));
+#pragma unroll
+        for (int n = 0; n < kChunk; n += 16) {
+          if (n > warp_row()) continue;
+          uint32_t b[4];
+          ptx::ldmatrix_x4(
+              b, shared.k.pointer(stage * Steps::kElements + Steps::further(right, n, d)));
+          multiply_add<T>(pairs, n / 8, a, b);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const int column = n * 8 + lane_column();
+        const Vec<float, 2> of_keys = two_sums(column);
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+          const int row = warp_row() + lane_row() + e * 4;
+          float weighed[2];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float weight = scale * thread::exp2(sum(row) - of_keys[i]);
+            weighed[i] = column + i <= row ? pairs[n][e + i] * weight : 0.0F;
+          }
+          uint32_t rest = 0;
+          to[0][n][e / 2] = rounded<T, kExact>(weighed[0], weighed[1], rest);
+          if constexpr (kExact) to[1][n][e / 2] = rest;
+        }
+      }
+    }
+
+    // What this warp's rows of q, or of k, get of the state before the chunk.
+    __device__ __forceinline__ void ask(Sums& out, SharedSpan<T> rows, float scale) const {
+      const int left = shared.of_rows[thread_index()];
+      const int right = shared.of_values[thread_index()];  // as wide as a state
+#pragma unroll
+      for (int d = 0; d < kDim; d += 16) {
+        uint32_t a[4];
+        ptx::ldmatrix_x4(a, rows.pointer(stage * Steps::kElements + Steps::further(left, 0, d)));
+#pragma unroll
+        for (int n = 0; n < kColumns; n += 16) {
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) {
+            uint32_t b[4];
+            ptx::ldmatrix_x4<true>(
+                b, shared.state.pointer(part * State::kElements + State::further(right, d, n)));
+            multiply_add<T>(out, n / 8, a, b);
+          }
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+        const float factor = scale * thread::exp2(sum(warp_row() + lane_row() + e * 4));
+#pragma unroll
+        for (float (&of_eight)[4] : out) {
+          of_eight[e] *= factor;
+          of_eight[e + 1] *= factor;
+        }
+      }
+    }
+
+    // Of the delta rule: v becomes what each step adds. U = T (beta * (V - e^A K state)), where T
+    // takes off what the chunk's own earlier steps say.
+    __device__ __forceinline__ void correct_values() const {
+      Sums said = {};
+      ask(said, shared.k.span(), 1);
+      // As in show(): both tiles have rows of 64.
+      const int first = shared.of_state[thread_index()];
+      const auto place = [&](int n, int e) {
+        return stage * Values::kElements + (first ^ n * 8) + e * 4 * Values::Tile::kPitch;
+      };
+      Sums now = {};
+#pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+        const float beta = shared.beta[stage * kChunk + warp_row() + lane_row() + e * 4];
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const Vec<T, 2> v = shared.v.template load<2>(place(n, e));
+          const uint32_t pair = tile::pack<T>(beta * (to_float(v[0]) - said[n][e]),
+                                              beta * (to_float(v[1]) - said[n][e + 1]));
+          shared.v.template store<2>(place(n, e), std::bit_cast<Vec<T, 2>>(pair));
+        }
+      }
+      ptx::barrier_sync();  // all rows are there
+      const int left = Values::template lane_offset<Values::Order::kDown>(warp_row());
+      const int right = shared.of_values[thread_index()];
+#pragma unroll
+      for (int k = 0; k < kChunk; k += 16) {
+        if (k > warp_row()) continue;
+        uint32_t a[4];
+        ptx::ldmatrix_x4(
+            a, shared.inverses.pointer(stage * Values::kElements + Values::further(left, 0, k)));
+#pragma unroll
+        for (int n = 0; n < kColumns; n += 16) {
+          uint32_t b[4];
+          ptx::ldmatrix_x4<true>(
+              b, shared.v.pointer(stage * Values::kElements + Values::further(right, k, n)));
+          multiply_add<T>(now, n / 8, a, b);
+        }
+      }
+      ptx::barrier_sync();  // and read
+#pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const uint32_t pair = tile::pack<T>(now[n][e], now[n][e + 1]);
+          shared.v.template store<2>(place(n, e), std::bit_cast<Vec<T, 2>>(pair));
+        }
+      }
+      ptx::barrier_sync();
+    }
+
+    // The values by their pairs to the outputs, by their keys to the state.
+    __device__ __forceinline__ void add_values(Sums& out, const Pairs& pairs, Held& state,
+                                               float scale, bool only_state) const {
+      const float total = sum(kChunk - 1);
+      const float decay = thread::exp2(total);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) state[r][n][e] *= decay;
+        }
+      }
+      const int keys = Steps::template lane_offset<Steps::Order::kAcross>(0);
+      const int values = shared.of_values[thread_index()];
+#pragma unroll
+      for (int k = 0; k < kChunk; k += 16) {
+        Vec<float, 2> weights[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const Vec<float, 2> sums = two_sums(k + i * 8 + lane_column());
+          weights[i] = {scale * thread::exp2(total - sums[0]),
+                        scale * thread::exp2(total - sums[1])};
+        }
+        uint32_t key[kDown][kParts][4];
+#pragma unroll
+        for (int r = 0; r < kDown; ++r) {
+          ptx::ldmatrix_x4<true>(key[r][0],
+                                 shared.k.pointer(stage * Steps::kElements +
+                                                  Steps::further(keys, k, r * 64 + warp_row())));
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            key[r][0][i] = scaled<T, kExact>(key[r][0][i], weights[i / 2], key[r][kParts - 1][i]);
+          }
+        }
+        const bool has_pairs = k <= warp_row() && !only_state;
+#pragma unroll
+        for (int n = 0; n < kColumns; n += 16) {
+          uint32_t b[4];
+          ptx::ldmatrix_x4<true>(
+              b, shared.v.pointer(stage * Values::kElements + Values::further(values, k, n)));
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) {
+            const auto& low = pairs[part][k / 8];
+            const auto& high = pairs[part][k / 8 + 1];
+            const uint32_t pair[4] = {low[0], low[1], high[0], high[1]};
+            if (has_pairs) multiply_add<T>(out, n / 8, pair, b);
+#pragma unroll
+            for (int r = 0; r < kDown; ++r) multiply_add<T>(state[r], n / 8, key[r][part], b);
+          }
+        }
+      }
+    }
+  };
+
+  // The warp's steps; of 16 bits through where its queries were: lanes write 16 bytes that lie
+  // together.
+  __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
+                                               const BlockPlace& at, int first, int stage,
+                                               const Sums& out) {
+    const Walk& walk = a.walk;
+    const int rows = static_cast<int>(walk.steps) - first - warp_row();
+    const int columns = static_cast<int>(walk.value_dim) - at.column;
+    if (rows <= 0) return;
+    Out* const to =
+        walk.out.at<Out>(at.batch, at.head, first + warp_row()) + at.column * walk.out.column;
+    if constexpr (kExact) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int row = lane_row() + e / 2 * 8;
+          const int column = n * 8 + lane_column() + e % 2;
+          if (row < rows && column < columns) {
+            thread::store(to + row * walk.out.row + column * walk.out.column, out[n][e]);
+          }
+        }
+      }
+    } else {
+      const SharedSpan<T> staged{shared.q.pointer(stage * Steps::kElements), Steps::kElements};
+      ptx::syncwarp();  // all lanes have read their queries
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+          const uint32_t pair = tile::pack<T>(out[n][e], out[n][e + 1]);
+          staged.template store<2>(
+              Steps::Tile::offset(warp_row() + lane_row() + e * 4, n * 8 + lane_column()),
+              std::bit_cast<Vec<T, 2>>(pair));
+        }
+      }
+      ptx::syncwarp();
+#pragma unroll 1
+      for (int i = 0; i < 16 * 8; i += kWarpSize) {
+        const int row = (i + lane_index()) / 8;
+        const int column = (i + lane_index()) % 8 * 8;
+        if (row >= rows || column >= columns) continue;
+        T* const eight = to + row * walk.out.row + column * walk.out.column;
+        const auto chunk = staged.template load<8>(Steps::Tile::offset(warp_row() + row, column));
+        if (a.out_aligned && column + 8 <= columns) {
+          thread::store(eight, chunk);
+        } else {
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            if (column + j < columns) thread::store(eight + j * walk.out.column, chunk[j]);
+          }
+        }
+      }
+    }
+  }
+};
+
+// f<Kernel>() of the kernel that is wide enough.
+template <bool kDelta, class F>
+void with_mma_walk(DType dtype, DType out, const Walk& walk, F&& f) {
+  with_types<kHalves>(dtype, out, [&]<class T, class Out>() {
+    if (walk.dim <= 64) return f.template operator()<MmaWalkKernel<T, Out, 64, kDelta>>();
+    f.template operator()<MmaWalkKernel<T, Out, kMmaMostDim, kDelta>>();
+  });
+}
+#endif
+
+}  // namespace ws::linear_attention
