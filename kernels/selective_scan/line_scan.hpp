@@ -1,0 +1,241 @@
+// LineScanKernel: a team of threads scans channels, each thread some steps in a row. For each state
+// a thread folds its steps into a segment, the team scans the segments, and the thread walks its
+// steps once more, now that it knows the state before them.
+//
+// The decays of a step are used twice and stay in registers; that of a thread's steps together is
+// one exponential of the sum of their sizes, not a product. Steps beyond the end have size 0, which
+// changes no state: decay 1, inflow 0.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/selective_scan/team.hpp"
+#include "warpsmith/warp/reduce.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::selective_scan {
+
+// What a launch computes: all of a line; of each part of it its segments; of each part its outputs.
+enum class Part { kWhole, kTotals, kResults };
+
+// A team, teams of a block, channels of a team, steps of a thread, how they are read, and blocks of
+// an SM: if left out, as leave a thread 128 registers.
+template <class ItsTeam, int kTeams_, int kChannels_, int kItems_, class ItsAccess,
+          int kMinBlocks_ = 512 / (ItsTeam::kThreads * kTeams_)>
+struct LinePolicy {
+  using Team = ItsTeam;
+  using Access = ItsAccess;
+  static constexpr int kTeams = kTeams_;
+  static constexpr int kMinBlocks = kMinBlocks_;
+  static constexpr int kChannels = kChannels_;
+  static constexpr int kItems = kItems_;
+  // Steps of a team at a time.
+  static constexpr int64_t kStretch = int64_t{Team::kThreads} * kItems;
+
+  static int64_t row_blocks(const Inputs& call) {
+    return divide_up(call.rows(), int64_t{kTeams} * kChannels);
+  }
+};
+
+// x -> decay * x + value of a state, [parts, rows, states].
+using Segments = Vec<float, 2>;
+
+template <class T, class Policy, Part kPart>
+struct LineScanKernel {
+  using Team = typename Policy::Team;
+  using Access = typename Policy::Access;
+  static constexpr int kChannels = Policy::kChannels;
+  static constexpr int kThreads = Team::kThreads * Policy::kTeams;
+  static constexpr int kItems = Policy::kItems;
+  static constexpr int kMinBlocks = Policy::kMinBlocks;
+  using Tile = Steps<kItems>;
+  struct Arguments {
+    ForwardCall call;
+    int64_t row_blocks;
+    int64_t part_steps;
+    Segments* segments;  // of kWhole none
+  };
+  using SharedStorage = typename Team::Storage;
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const ForwardCall& call = a.call;
+    const int64_t part = kPart == Part::kWhole ? 0 : block_index() / a.row_blocks;
+    const int64_t team_index = (block_index() - part * a.row_blocks) * Policy::kTeams +
+                               (Policy::kTeams == 1 ? 0 : thread_index() / Team::kThreads);
+    const int64_t row = team_index * kChannels;
+    if (row >= call.rows()) return;  // a whole team, which waits for nobody else
+    const int64_t batch = row / call.dim;
+    const int64_t channel = row - batch * call.dim;
+    const int64_t group = channel / call.channels_of_group();
+    const T* b = call.b.at<const T>(batch, group);
+    const T* c = call.c.at<const T>(batch, group);
+    const int64_t begin = part * a.part_steps;
+    const int64_t end = std::min(begin + a.part_steps, call.length);
+    const int states = static_cast<int>(call.states);
+
+    Team team(shared);
+    for (int n = Team::rank(); n < states; n += Team::kThreads) {
+#pragma unroll
+      for (int k = 0; k < kChannels; ++k) {
+        team.put(k, n, state_before(a, part, row + k, batch, channel + k, n));
+      }
+    }
+    team.meet();
+    float all_sizes[kChannels] = {};  // of the thread's steps in the part
+    for (int64_t at = begin; at < end; at += Team::kThreads * kItems) {
+      const int64_t first = at + Team::rank() * kItems;
+      const int left = steps_left<kItems>(first, end);
+      Tile size[kChannels];
+      Tile inflow[kChannels];
+      Tile y[kChannels];
+      float together[kChannels];  // sizes of the thread's steps here
+#pragma unroll
+      for (int k = 0; k < kChannels; ++k) {
+        load_steps(call, batch, channel + k, first, left, size[k], inflow[k], y[k]);
+        together[k] = thread::fold(size[k], 0.0F, [](float p, float q) { return p + q; });
+        all_sizes[k] += together[k];
+      }
+#pragma unroll 1
+      for (int n = 0; n < states; ++n) {
+        const Tile b_of = Access::template load<kItems>(b + n * call.b.state + first * call.b.step,
+                                                        call.b.step, left);
+        Tile c_of;
+        if constexpr (kPart != Part::kTotals) {
+          c_of = Access::template load<kItems>(c + n * call.c.state + first * call.c.step,
+                                               call.c.step, left);
+        }
+#pragma unroll
+        for (int k = 0; k < kChannels; ++k) {
+          const float exponent = exponent_of(call, channel + k, n);
+          Tile decay;
+          Segment own{thread::exp2(together[k] * exponent), 0};
+#pragma unroll
+          for (int i = 0; i < kItems; ++i) {
+            decay[i] = thread::exp2(size[k][i] * exponent);
+            own.value = thread::fma(decay[i], own.value, inflow[k][i] * b_of[i]);
+          }
+          const float known = team.state(k, n);
+          float x = team.before(own)(known);
+          if constexpr (kPart == Part::kTotals) {
+            x = own(x);
+          } else {
+#pragma unroll
+            for (int i = 0; i < kItems; ++i) {
+              x = thread::fma(decay[i], x, inflow[k][i] * b_of[i]);
+              y[k][i] = thread::fma(c_of[i], x, y[k][i]);
+            }
+          }
+          team.keep(k, n, x);
+        }
+      }
+      if constexpr (kPart != Part::kTotals) {
+#pragma unroll
+        for (int k = 0; k < kChannels; ++k) {
+          if (call.z.exists) {
+            const T* z = call.z.at<const T>(batch, channel + k) + first * call.z.step;
+            const Tile gate = Access::template load<kItems>(z, call.z.step, left);
+#pragma unroll
+            for (int i = 0; i < kItems; ++i) y[k][i] *= silu(gate[i]);
+          }
+          Access::store(call.out.at<T>(batch, channel + k) + first * call.out.step, call.out.step,
+                        left, y[k]);
+        }
+      }
+      team.meet();
+    }
+
+    if constexpr (kPart == Part::kTotals) {
+#pragma unroll
+      for (int k = 0; k < kChannels; ++k) {
+        static_assert(kPart != Part::kTotals || Team::kThreads == kWarpSize);
+        const float size = warp::all_reduce(all_sizes[k], [](float p, float q) { return p + q; });
+        const int n = Team::rank();
+        if (n >= states) continue;
+        const Segments found{
+            {thread::exp2(size * exponent_of(call, channel + k, n)), team.own(k, n)}};
+        thread::store(a.segments + (part * call.rows() + row + k) * states + n, found);
+      }
+    } else if (call.last_state.exists && end == call.length) {
+      for (int n = Team::rank(); n < states; n += Team::kThreads) {
+#pragma unroll
+        for (int k = 0; k < kChannels; ++k) {
+          thread::store(call.last_state.at<float>(batch, channel + k) + n * call.last_state.state,
+                        team.own(k, n));
+        }
+      }
+    }
+  }
+
+  // Sizes of steps, what they take in of u, and d * u.
+  __device__ __forceinline__ static void load_steps(const ForwardCall& call, int64_t batch,
+                                                    int64_t channel, int64_t first, int left,
+                                                    Tile& size, Tile& inflow, Tile& y) {
+    const T* delta = call.delta.at<const T>(batch, channel) + first * call.delta.step;
+    const T* line = call.u.at<const T>(batch, channel) + first * call.u.step;
+    const Tile given = Access::template load<kItems>(delta, call.delta.step, left);
+    const Tile u = Access::template load<kItems>(line, call.u.step, left);
+    const float bias = of_channel(call.delta_bias, channel, 0);
+    const float d = of_channel(call.d, channel, 0);
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const float raw = given[i] + bias;
+      size[i] = i < left ? (call.softplus ? softplus(raw) : raw) : 0.0F;
+      inflow[i] = size[i] * u[i];
+      y[i] = d * u[i];
+    }
+  }
+  // What a size is multiplied by for a decay as a power of 2.
+  __device__ __forceinline__ static float exponent_of(const ForwardCall& call, int64_t channel,
+                                                      int n) {
+    return thread::load(call.a.at<const float>(0, channel) + n * call.a.state) * thread::kLog2E;
+  }
+  // The state before a part: what the parts before it make of the initial one, one by one.
+  __device__ __forceinline__ static float state_before(const Arguments& a, int64_t part,
+                                                       int64_t row, int64_t batch, int64_t channel,
+                                                       int n) {
+    if constexpr (kPart == Part::kTotals) return 0;
+    const ForwardCall& call = a.call;
+    float x = 0;
+    if (call.initial_state.exists) {
+      x = thread::load(call.initial_state.at<const float>(batch, channel) +
+                       n * call.initial_state.state);
+    }
+    if constexpr (kPart == Part::kResults) {
+#pragma unroll 4
+      for (int64_t p = 0; p < part; ++p) {
+        const Segments segment =
+            thread::load(a.segments + (p * call.rows() + row) * call.states + n);
+        x = thread::fma(segment[0], x, segment[1]);
+      }
+    }
+    return x;
+  }
+};
+
+// The rung of lines in one piece.
+template <class Policy>
+struct LineScan {
+  static bool supports(const ForwardCall& call, Why& why) {
+    if constexpr (std::is_same_v<typename Policy::Access, InVectors>) {
+      if (!has_vectors(call, {&call.out}, why)) return false;
+    }
+    return why.unless(call.states <= Policy::Team::kStates, "holds up to ", Policy::Team::kStates,
+                      " states, not ", call.states) &&
+           why.unless(call.channels_of_group() % Policy::kChannels == 0, "takes ",
+                      Policy::kChannels, " channels of a group at once, of ",
+                      call.channels_of_group()) &&
+           why.unless(Policy::row_blocks(call) < int64_t{1} << 31,
+                      "takes fewer than 2^31 channels");
+  }
+  static void run(const ForwardCall& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = LineScanKernel<T, Policy, Part::kWhole>;
+      const int64_t blocks = Policy::row_blocks(call);
+      launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, context.stream,
+                     {call, blocks, call.length, nullptr});
+    });
+  }
+};
+
+}  // namespace ws::selective_scan
+#endif

@@ -1,0 +1,145 @@
+// What the gradient's rungs share.
+//
+// Forwards, each step leaves its result and the logarithm of what it was divided by, and adds to
+// the gradients of u and of w. Of w: how n and m change with it is carried along with them.
+// Backwards, P and Q carry what later steps make of n and m.
+#pragma once
+
+#include "kernels/wkv/recurrence.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::wkv {
+
+// A state, and its derivative by w, with the same exponent.
+struct Slope {
+  State state;
+  float p = 0;
+  float q = 0;
+
+  // `steps` steps later, `next`, which comes from steps of their own.
+  __device__ __forceinline__ void join(float decay, float steps, const Slope& next) {
+    const Shift shift(state.o + decay, next.state.o);
+    p = thread::fma(shift.first, thread::fma(steps, state.p, p), shift.second * next.p);
+    q = thread::fma(shift.first, thread::fma(steps, state.q, q), shift.second * next.q);
+    state.p = thread::fma(shift.first, state.p, shift.second * next.state.p);
+    state.q = thread::fma(shift.first, state.q, shift.second * next.state.q);
+    state.o = shift.top;
+  }
+  __device__ __forceinline__ void step(float decay, float k, float v) {
+    const Shift shift(state.o + decay, k);
+    p = shift.first * (p + state.p);
+    q = shift.first * (q + state.q);
+    state.p = thread::fma(shift.first, state.p, shift.second * v);
+    state.q = thread::fma(shift.first, state.q, shift.second);
+    state.o = shift.top;
+  }
+};
+
+// What a step reads: a key, a value, a gradient.
+struct Given {
+  float k;
+  float v;
+  float g;
+};
+template <class T>
+struct LoadGiven {
+  LoadKeyValue<T> key_value;
+  const T* g;
+  int64_t g_step;
+
+  __device__ __forceinline__ LoadGiven(const BackwardCall& call, const Line& line)
+      : key_value(call, line), g(line.of<const T>(call.g)), g_step(call.g.step) {}
+  __device__ __forceinline__ Given operator()(int64_t t) const {
+    const KeyValue both = key_value(t);
+    return {both.k, both.v, to_float(thread::load(g + t * g_step))};
+  }
+};
+
+// What steps leave for the way back: result and logarithm, [steps, lines].
+using Left = Vec<float, 2>;
+
+// Gradients of w and u of a thread's steps.
+struct OfChannel {
+  float w = 0;
+  float u = 0;
+};
+
+// A step on the way there: adds to `sums`, moves `slope` on, gives what is left.
+__device__ __forceinline__ Outcome step_there(const Line& line, const Given& one, Slope& slope,
+                                              OfChannel& sums) {
+  const float key = line.u + one.k;
+  const Outcome result = outcome_of(slope.state, key, one.v);
+  const float own = one.g * thread::exp2(key - result.log_weight);
+  sums.u = thread::fma(own, one.v - result.out, sums.u);
+  const float scale = one.g * thread::exp2(slope.state.o - result.log_weight);
+  sums.w = thread::fma(scale, thread::fma(-result.out, slope.q, slope.p), sums.w);
+  slope.step(line.w, one.k, one.v);
+  return result;
+}
+
+// A step on the way back: writes its gradients, and `later`, which held what the steps behind it
+// make of a state, includes it.
+template <class T>
+__device__ __forceinline__ void step_back(const BackwardCall& call, const Line& line, int64_t t,
+                                          const Given& one, const Left& left, State& later) {
+  const float out = left[0];
+  const float log_weight = left[1];
+  const float own = one.g * thread::exp2(line.u + one.k - log_weight);
+  const float scale = thread::exp2(one.k + later.o);
+  const float gv = thread::fma(scale, later.p, own);
+  const float gk = thread::fma(scale, thread::fma(one.v, later.p, later.q), own * (one.v - out));
+  thread::store(line.of<T>(call.gv) + t * call.gv.step, from_float<T>(gv));
+  thread::store(line.of<T>(call.gk) + t * call.gk.step, from_float<T>(gk));
+  later.add(later.o + line.w, -log_weight, one.g, -one.g * out);
+}
+
+// gw and gu of channels: of all batches and parts, in their order. `sums` is [2, parts, lines].
+struct SumKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / kWarpSize;
+  struct Arguments {
+    BackwardCall call;
+    const float* sums;
+    int64_t parts;
+  };
+  struct SharedStorage {
+    SharedArray<float, 2 * kThreads> of_warps;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const BackwardCall& call = a.call;
+    const int64_t channel = block_index() * kWarpSize + lane_index();
+    const int64_t count = a.parts * call.batch;  // of numbers for each channel
+    float own[2] = {};
+    if (channel < call.channels) {
+#pragma unroll 4
+      for (int64_t i = warp_index(); i < count; i += kWarps) {
+        const float* from = a.sums + i * call.channels + channel;
+        own[0] += thread::load(from);
+        own[1] += thread::load(from + count * call.channels);
+      }
+    }
+    shared.of_warps[thread_index()] = own[0];
+    shared.of_warps[kThreads + thread_index()] = own[1];
+    ptx::barrier_sync();
+    if (warp_index() > 1 || channel >= call.channels) return;
+    float sum = 0;
+    for (int i = 0; i < kWarps; ++i) {
+      const float one = shared.of_warps[warp_index() * kThreads + i * kWarpSize + lane_index()];
+      sum += one;
+    }
+    const Operand& to = warp_index() == 0 ? call.gw : call.gu;
+    thread::store(to.at<float>(0, channel), sum);
+  }
+};
+inline void add_up(const BackwardCall& call, const float* sums, int64_t parts, Stream stream) {
+  if (call.channels == 0) return;
+  launch<SumKernel>(
+      {.blocks = divide_up(call.channels, int64_t{kWarpSize}), .threads = SumKernel::kThreads},
+      stream, {call, sums, parts});
+}
+
+}  // namespace ws::wkv
+#endif
