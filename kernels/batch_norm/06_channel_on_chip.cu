@@ -1,0 +1,118 @@
+// Idea: a cluster of up to 16 blocks owns a channel: all of its runs lie in the registers of the
+// cluster's threads while the blocks merge their moments through distributed shared memory.
+// From two_pass_grid: x is read once, in one launch.
+// Traffic: one read, one write; 16 bytes between each two blocks of a cluster.
+// Limits: 16 blocks of 64 KiB, whose runs have no gaps. A cluster of more than 8 is not portable
+// beyond Hopper.
+#include <bit>
+
+#include "kernels/batch_norm/runs.hpp"
+#include "warpsmith/cluster/reduce.hpp"
+#include "warpsmith/row/shape.hpp"
+#include "warpsmith/thread/forget.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+template <class T, int kThreads_, int kVectors, int kMinBlocks_>
+struct ChannelOnChipKernel {
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kMinBlocks = kMinBlocks_;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kWidth = Runs<T>::kWidth;
+  using Reduce = cluster::AllReduce<thread::Moments, kThreads>;
+  struct Arguments {
+    Runs<T> runs;
+    int64_t share;  // windows of a block
+    Values weight;
+    Values bias;
+    Statistics statistics;
+  };
+  struct SharedStorage {
+    typename Reduce::Storage moments;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const Runs<T>& runs = a.runs;
+    const int64_t s = block_index() / cluster_size();
+    const int64_t start = runs.start(s);
+    const int64_t first = cluster_rank() * a.share;
+    const int64_t last = first + a.share < runs.windows ? first + a.share : runs.windows;
+    int64_t mine = first + thread_index();
+    const auto at = [&](int v) { return mine + v * kThreads; };
+
+    typename Runs<T>::Packed x[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {  // in flight while the cluster meets
+      if (at(v) < last) x[v] = runs.load(0, runs.window(start, at(v)));
+    }
+    mine = thread::forget(mine);  // where windows are costs less than the registers to keep it
+    Reduce all_reduce(shared.moments);
+    Running running;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (at(v) < last) add<kWidth>(running, runs.window(start, at(v)), x[v]);
+    }
+    mine = thread::forget(mine);
+    const auto moments = all_reduce(running.moments(), thread::Moments::none(), MergePairs{});
+    if (cluster_rank() == 0 && thread_index() == 0) a.statistics.finish(s, moments);
+    Affine<T> affine(a.weight, a.bias, runs, s, a.statistics.normal(moments));
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (at(v) >= last) break;
+      const Window window = runs.window(start, at(v));
+      runs.store(window, affine(window, x[v]));
+    }
+    all_reduce.finish();
+  }
+};
+
+struct ChannelOnChip {
+  using Small = row::Shape<128, 4>;
+  using Large = row::Shape<256, 16>;
+  static constexpr int64_t kMostWindows = cluster::kMaxBlocks * Large::kBytes / 16;
+
+  static bool supports(const ForwardCall& call, Why& why) {
+    if (!runs_supported(call.layout, call.dtype, why)) return false;
+    const int64_t windows = windows_of_set(call.layout, call.dtype);
+    return why.unless(windows <= kMostWindows, "holds ", kMostWindows,
+                      " vectors of a channel, not ", windows) &&
+           why.unless(call.layout.sets <= kMostBlocks / cluster::kMaxBlocks, "takes up to ",
+                      kMostBlocks / cluster::kMaxBlocks, " channels");
+  }
+  static void run(const ForwardCall& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      if (windows_of_set(call.layout, call.dtype) * 16 <= Small::kBytes) {
+        launch_on<ChannelOnChipKernel<T, 128, 4, 8>, T>(call, Small::kBytes, context);
+      } else {
+        launch_on<ChannelOnChipKernel<T, 256, 16, 2>, T>(call, Large::kBytes, context);
+      }
+    });
+  }
+
+ private:
+  template <class Kernel, class T>
+  static void launch_on(const ForwardCall& call, int64_t part_bytes, const Context& context) {
+    const Runs<T> runs = runs_of<T>(call.layout, call.dtype);
+    const auto parts = static_cast<uint64_t>(divide_up(runs.windows * 16, part_bytes));
+    const auto blocks = static_cast<int>(std::bit_ceil(parts));
+    launch<Kernel>(
+        {.blocks = call.layout.sets * blocks, .threads = Kernel::kThreads, .cluster = blocks},
+        context.stream,
+        {runs, divide_up(runs.windows, int64_t{blocks}), call.weight, call.bias,
+         statistics_of(call)});
+  }
+};
+
+}  // namespace
+
+extern const Rung kChannelOnChip;
+const Rung kChannelOnChip =
+    rung_of<ChannelOnChip, BatchNormForward, BatchNormTraining, GroupNormForward>({
+        .name = "channel_on_chip",
+        .from = "two_pass_grid",
+        .idea = "a cluster a channel, which stays in its registers: one read",
+        .arch = Arch::kSm90,
+    });
+
+}  // namespace ws::batch_norm

@@ -1,0 +1,133 @@
+// Idea: a tensor that fits the registers of all SMs together stays there. One grid holds it, meets
+// when the moments of all parts are written, and again when they are merged.
+// From channels_last: x is read once, and two of three launches are gone.
+// Traffic: one read, one write; 16 bytes for a channel and part. Two meetings of some 2 us.
+// Limits: 96 KiB an SM, 13 MB on an H200; whole vectors of channels.
+#include "kernels/batch_norm/columns.hpp"
+#include "warpsmith/thread/forget.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+template <class T>
+struct ChannelsLastOnChipKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 2;  // resident on an SM: the launch counts on it
+  static constexpr int kVectors = 12;
+  static constexpr int kWidth = row::kWidest<T>;
+  using Merge = MergeRows<thread::Moments, kWidth, kThreads>;
+  struct Arguments {
+    const T* x;
+    T* y;
+    int64_t pitch;
+    int64_t y_pitch;
+    int64_t rows;
+    ColumnsPlan plan;
+    Values weight;
+    Values bias;
+    Statistics statistics;
+    uint32_t* meeting;         // 0 before and after
+    thread::Moments* moments;  // [channels, parts]
+  };
+  struct SharedStorage {
+    typename Merge::Storage moments;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    Place<T, kThreads> place(a.plan, a.rows, block_index());
+    const auto row = [&](int v) { return place.first + v * place.step; };
+    const auto holds = [&](int v) { return place.mine && row(v) < place.last; };
+    row::Packed<T, kWidth> x[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (holds(v)) {
+        x[v] = row::Packed<T, kWidth>::load(a.x + place.vector * kWidth + row(v) * a.pitch);
+      }
+    }
+    place.first = thread::forget(place.first);  // addresses cost less than registers
+    RunningColumns<T> running;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (holds(v)) running.add(x[v]);
+    }
+    auto moments = running.moments();
+    Merge::apply(shared.moments, moments, a.plan.across, MergePairs{});
+    if (place.is_first_row(a.plan.across)) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        thread::store(a.moments + place.channel(i) * a.plan.rows.parts + place.part,
+                      Vec<thread::Moments, 1>{{moments[i]}});
+      }
+    }
+    place.first = thread::forget(place.first);
+    row::stay_packed(x);
+    ptx::grid_sync(a.meeting);
+    constexpr int kWarps = kThreads / kWarpSize;
+    const int64_t channels = a.plan.vectors * kWidth;
+    for (int64_t c = block_index() * kWarps + warp_index(); c < channels;
+         c += grid_blocks() * kWarps) {
+      const auto total =
+          total_of_parts(a.moments + c * a.plan.rows.parts, a.plan.rows.parts, MergePairs{});
+      if (lane_index() == 0) a.statistics.finish(c, total);
+    }
+    ptx::grid_sync(a.meeting);
+    ptx::grid_leave(a.meeting);
+    if (!place.mine) return;
+    const AffineColumns<T> affine(a.weight, a.bias, place.channel(0),
+                                  [&](int64_t c) { return a.statistics.stored(c); });
+    row::stay_packed(x);
+    place.first = thread::forget(place.first);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (holds(v)) thread::store(a.y + place.vector * kWidth + row(v) * a.y_pitch, affine(x[v]));
+    }
+  }
+};
+
+struct ChannelsLastOnChip {
+  static constexpr int kThreads = 256;
+  static constexpr int kVectors = 12;
+  static constexpr size_t kMeetingBytes = 16;
+
+  static ColumnsPlan plan(const ForwardCall& call) {
+    return ColumnsPlan::of(call.layout, call.dtype, kThreads, 1, 2);
+  }
+  static int64_t resident() { return int64_t{2} * device_facts().multiprocessors; }
+  static bool supports(const ForwardCall& call, Why& why) {
+    if (!columns_supported(call.layout, call.dtype, why)) return false;
+    const ColumnsPlan cut = plan(call);
+    return why.unless(
+        cut.blocks() <= resident() && cut.rows.share <= int64_t{kThreads / cut.across} * kVectors,
+        "holds ", resident() * kThreads * kVectors, " vectors of 16 bytes");
+  }
+  static Workspace workspace(const ForwardCall& call) {
+    const Workspace parts = workspace_of(plan(call).rows, call.layout.sets);
+    return {.bytes = kMeetingBytes + parts.bytes, .zeroed = kMeetingBytes};
+  }
+  static void run(const ForwardCall& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = ChannelsLastOnChipKernel<T>;
+      static_assert(Kernel::kThreads == kThreads && Kernel::kVectors == kVectors);
+      const ColumnsPlan cut = plan(call);
+      const Layout& layout = call.layout;
+      auto* meeting = static_cast<std::byte*>(context.workspace);
+      launch<Kernel>({.blocks = cut.blocks(), .threads = kThreads, .cooperative = true},
+                     context.stream,
+                     {layout.as<const T>(kX), layout.as<T>(kY), layout.strides[kX][0],
+                      layout.strides[kY][0], layout.count, cut, call.weight, call.bias,
+                      statistics_of(call), reinterpret_cast<uint32_t*>(meeting),
+                      reinterpret_cast<thread::Moments*>(meeting + kMeetingBytes)});
+    });
+  }
+};
+
+}  // namespace
+
+extern const Rung kChannelsLastOnChip;
+const Rung kChannelsLastOnChip = rung_of<ChannelsLastOnChip, BatchNormForward, BatchNormTraining>({
+    .name = "channels_last_on_chip",
+    .from = "channels_last",
+    .idea = "a tensor that fits all registers stays there: one grid, which meets twice",
+});
+
+}  // namespace ws::batch_norm

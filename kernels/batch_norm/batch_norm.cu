@@ -1,0 +1,64 @@
+// The batch_norm family: its one table of rungs, in teaching order.
+#include "kernels/batch_norm/01_naive.cuh"
+#include "kernels/batch_norm/02_block_per_channel.cuh"
+#include "kernels/batch_norm/03_welford.cuh"
+#include "kernels/batch_norm/04_vector.cuh"
+#include "kernels/batch_norm/09_any_layout.cuh"
+#include "kernels/batch_norm/10_backward_naive.cuh"
+#include "kernels/batch_norm/11_backward_vector.cuh"
+#include "kernels/batch_norm/15_backward_any_layout.cuh"
+
+namespace ws::batch_norm {
+
+// Rungs of units of their own.
+extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnChip;
+extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
+
+namespace {
+
+constexpr Operation kOperations[] = {
+    operation_of<BatchNormForward>(),   operation_of<BatchNormTraining>(),
+    operation_of<BatchNormInference>(), operation_of<BatchNormBackward>(),
+    operation_of<GroupNormForward>(),   operation_of<GroupNormBackward>()};
+
+constexpr const Rung* kRungs[] = {
+    &kNaive,          &kBlockPerChannel,      &kWelford,           &kVector,
+    &kTwoPassGrid,    &kChannelOnChip,        &kChannelsLast,      &kChannelsLastOnChip,
+    &kAnyLayout,      &kBackwardNaive,        &kBackwardVector,    &kBackwardTwoPass,
+    &kBackwardOnChip, &kBackwardChannelsLast, &kBackwardAnyLayout, &kBackwardGroups,
+};
+
+}  // namespace
+
+// A channel stays on the chip where it fits and there are channels enough for most SMs; else it is
+// cut over the grid.
+std::span<const Rung* const> Forward::by_worth(const Call& call) {
+  static constexpr const Rung* kMany[] = {&kChannelOnChip, &kTwoPassGrid, &kChannelsLastOnChip,
+                                          &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kTwoPassGrid, &kChannelsLastOnChip, &kChannelsLast,
+                                         &kAnyLayout};
+  constexpr int64_t kSetsForClusters = 32;
+  if (call.layout.sets >= kSetsForClusters) return kMany;
+  return kFew;
+}
+std::span<const Rung* const> Backward::by_worth(const Call& call) {
+  static constexpr const Rung* kGroups[] = {&kBackwardGroups, &kBackwardAnyLayout};
+  static constexpr const Rung* kMany[] = {&kBackwardOnChip, &kBackwardTwoPass,
+                                          &kBackwardChannelsLast, &kBackwardAnyLayout};
+  static constexpr const Rung* kFew[] = {&kBackwardTwoPass, &kBackwardChannelsLast,
+                                         &kBackwardAnyLayout};
+  constexpr int64_t kSetsForClusters = 32;
+  if (call.groups) return kGroups;
+  if (call.layout.sets >= kSetsForClusters) return kMany;
+  return kFew;
+}
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "batch_norm",
+    .summary = "batch, group and instance norm: training, inference, gradients, NCHW and NHWC",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::batch_norm

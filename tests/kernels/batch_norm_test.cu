@@ -1,0 +1,227 @@
+// What `verify` cannot ask of batch and group norm: calls that are refused, and why; infinities;
+// a large mean with a small variance; running statistics over several batches; which rung a call
+// gets.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <functional>
+
+#include "kernels/batch_norm/operations.hpp"
+#include "tests/kernels/refused.hpp"
+#include "tests/run.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+using test::set;
+using test::told;
+using testing::HasSubstr;
+
+const Operation& training() { return operation_named("batch_norm_training"); }
+const Operation& backward() { return operation_named("batch_norm_backward"); }
+const Operation& group() { return operation_named("group_norm_forward"); }
+
+Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
+                   DType dtype = DType::kF32, int64_t groups = 0) {
+  Case chosen{.extents = extents};
+  if (groups > 0) chosen.attributes[0] = groups;
+  return make_problem(operation, chosen, dtype);
+}
+
+TEST(BatchNorm, CallsThatAreRefused) {
+  using P = Problem;
+  struct Refused {
+    const char* words;
+    std::function<void(Problem&)> change;
+  };
+  const Problem right = problem_of(training(), {2, 4, 3});
+  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+  const Refused all[] = {
+      {"of f32, f16 or bf16 with 2 to 5 dimensions", [](P& p) { p["x"].rank = 1; }},
+      {"of f32, f16 or bf16", [](P& p) { p["x"].dtype = DType::kI32; }},
+      {"one element a channel", [](P& p) { p["weight"].shape[0] = 3; }},
+      {"one element a channel", [](P& p) { p["running_var"].dtype = DType::kBf16; }},
+      {"Expected more than 1 value per channel when training",
+       [](P& p) {
+         p["x"].shape = {1, 4, 1};
+         p["y"] = {};
+       }},
+  };
+  for (const Refused& refused : all) {
+    EXPECT_THAT(told(right, refused.change), HasSubstr(refused.words));
+  }
+  const Problem gradient = problem_of(backward(), {2, 4, 3});
+  EXPECT_THAT(told(gradient, [](P& p) { p["x"].shape[2] = 4; }),
+              HasSubstr("of the shape and dtype of 'grad'"));
+  EXPECT_THAT(told(gradient, [](P& p) { p["mean"].dtype = DType::kF16; }),
+              HasSubstr("f32 with one element a channel"));
+  const Problem groups = problem_of(group(), {2, 4, 3}, DType::kF32, 2);
+  EXPECT_THAT(told(groups, [](P& p) { set(p, "groups", int64_t{3}); }),
+              HasSubstr("4 channels do not fall into groups=3"));
+  EXPECT_THAT(told(groups, [](P& p) { set(p, "groups", int64_t{0}); }), HasSubstr("groups=0"));
+}
+
+// ---- Calls with memory --------------------------------------------------------------------------
+
+class Instance {
+ public:
+  explicit Instance(const Problem& problem) : problem_(AnyCall(problem).problem()) {
+    for (size_t i = 0; i < problem_.operation->parameters.size(); ++i) {
+      Tensor& tensor = problem_.tensors[i];
+      if (!tensor.exists()) continue;
+      const size_t bytes = static_cast<size_t>(tensor.elements()) * size_of(tensor.dtype) + 16;
+      buffers_.push_back(std::make_unique<test::Buffer<uint8_t>>(bytes));
+      tensor.data = buffers_.back()->data();
+    }
+  }
+  float* operator[](std::string_view name) { return problem_[name].as<float>(); }
+
+  // f(call, rung) for each rung that takes the call here.
+  template <class F>
+  void each_rung(const F& f) {
+    const AnyCall call(problem_);
+    for (const Rung* rung : family_of(*problem_.operation).rungs) {
+      if (!takes(*rung, call, runtime::capability())) continue;
+      const Workspace wanted = workspace_of(*rung, call);
+      test::Buffer<uint8_t> workspace(wanted.bytes + 256);
+      f(*rung, [&] {
+        run(*rung, call, {.workspace = workspace.data()});
+        runtime::synchronize(nullptr);
+      });
+    }
+  }
+
+ private:
+  Problem problem_;
+  std::vector<std::unique_ptr<test::Buffer<uint8_t>>> buffers_;
+};
+
+constexpr int kBatch = 3;
+constexpr int kChannels = 8;
+constexpr int kSpatial = 50;
+
+void fill_x(float* x, const std::function<float(int channel, int at)>& value) {
+  for (int n = 0; n < kBatch; ++n) {
+    for (int c = 0; c < kChannels; ++c) {
+      for (int i = 0; i < kSpatial; ++i) {
+        x[(n * kChannels + c) * kSpatial + i] = value(c, n * kSpatial + i);
+      }
+    }
+  }
+}
+void fill_parameters(Instance& instance) {
+  for (int c = 0; c < kChannels; ++c) {
+    instance["weight"][c] = 1;
+    instance["bias"][c] = 0;
+    instance["running_mean"][c] = 1;
+    instance["running_var"][c] = 2;
+  }
+}
+
+TEST(BatchNorm, WhatIsNoNumberStaysInItsChannel) {
+  Instance instance(problem_of(training(), {kBatch, kChannels, kSpatial}));
+  instance.each_rung([&](const Rung& rung, const auto& run) {
+    SCOPED_TRACE(rung.name);
+    fill_parameters(instance);
+    fill_x(instance["x"], [](int c, int at) {
+      if (at == 77 && c == 2) return NAN;
+      if (at == 77 && c == 5) return INFINITY;
+      return static_cast<float>(at % 7);
+    });
+    run();
+    for (int c = 0; c < kChannels; ++c) {
+      const bool wrong = c == 2 || c == 5;
+      for (int i = 0; i < kSpatial; ++i) {
+        EXPECT_EQ(std::isnan(instance["y"][c * kSpatial + i]), wrong) << c << ", " << i;
+      }
+      EXPECT_EQ(std::isfinite(instance["running_var"][c]), !wrong);
+    }
+  });
+}
+
+TEST(BatchNorm, ALargeMeanCostsNoVariance) {
+  Instance instance(problem_of(training(), {kBatch, kChannels, kSpatial}));
+  instance.each_rung([&](const Rung& rung, const auto& run) {
+    SCOPED_TRACE(rung.name);
+    fill_parameters(instance);
+    fill_x(instance["x"], [](int c, int at) {
+      return 4096 * static_cast<float>(c) + (at % 2 == 0 ? 0.5F : -0.5F);
+    });
+    run();
+    for (int c = 0; c < kChannels; ++c) {
+      EXPECT_NEAR(instance["mean"][c], 4096 * c, 4e-3);
+      EXPECT_NEAR(instance["rstd"][c], 2, 1e-3);
+    }
+  });
+}
+
+TEST(BatchNorm, RunningStatisticsMoveOnceACall) {
+  Instance instance(problem_of(training(), {kBatch, kChannels, kSpatial}));
+  instance.each_rung([&](const Rung& rung, const auto& run) {
+    SCOPED_TRACE(rung.name);
+    fill_parameters(instance);
+    fill_x(instance["x"],
+           [](int c, int at) { return static_cast<float>(c) + (at % 2 == 0 ? 1.0F : -1.0F); });
+    run();
+    run();
+    constexpr double kUnbiased = 150.0 / 149.0;
+    for (int c = 0; c < kChannels; ++c) {
+      EXPECT_NEAR(instance["running_mean"][c], 0.81 * 1 + 0.19 * c, 1e-5);
+      EXPECT_NEAR(instance["running_var"][c], 0.81 * 2 + 0.19 * kUnbiased, 1e-5);
+    }
+  });
+}
+
+// Infinity in x does not reach a gradient that does not depend on it.
+TEST(BatchNormBackward, ConstantStatisticsLookAtNoInput) {
+  Problem problem = problem_of(backward(), {kBatch, kChannels, kSpatial});
+  set(problem, "training", false);
+  Instance instance(problem);
+  instance.each_rung([&](const Rung& rung, const auto& run) {
+    SCOPED_TRACE(rung.name);
+    fill_x(instance["x"], [](int, int) { return INFINITY; });
+    fill_x(instance["grad"], [](int, int) { return 3.0F; });
+    for (int c = 0; c < kChannels; ++c) {
+      instance["weight"][c] = 2;
+      instance["mean"][c] = 0;
+      instance["rstd"][c] = 0.5;
+    }
+    run();
+    for (int i = 0; i < kBatch * kChannels * kSpatial; ++i) EXPECT_EQ(instance["dx"][i], 3);
+  });
+}
+
+// ---- Which rung ---------------------------------------------------------------------------------
+
+TEST(BatchNorm, RungsThatCallsGet) {
+  const auto chosen = [](const Operation& operation, std::array<int64_t, kMaxExtents> extents,
+                         int64_t groups = 0) {
+    return std::string(best(AnyCall(problem_of(operation, extents, DType::kF16, groups)), 90).name);
+  };
+  EXPECT_EQ(chosen(training(), {32, 256, 3136}), "channel_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 3, 3136}), "two_pass_grid");
+  EXPECT_EQ(chosen(training(), {256, 64, 12544}), "two_pass_grid");
+  EXPECT_EQ(chosen(training(), {32, 256, 3136, kSideBySide}), "channels_last");
+  EXPECT_EQ(chosen(training(), {2, 64, 9, kSideBySide}), "channels_last_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 3, 3136, kSideBySide}), "any_layout");
+  EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
+  EXPECT_EQ(chosen(operation_named("batch_norm_inference"), {32, 256, 49}), "two_pass_grid");
+  EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_on_chip");
+  EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
+  EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "channel_on_chip");
+  EXPECT_EQ(chosen(operation_named("group_norm_backward"), {8, 64, 100}, 8), "backward_groups");
+}
+
+// 2^31 elements and more: nothing is run, but addresses are those of 64 bits.
+TEST(BatchNorm, LargeTensorsAreTaken) {
+  for (const auto& extents : {std::array<int64_t, kMaxExtents>{65536, 64, 1024},
+                              std::array<int64_t, kMaxExtents>{65536, 64, 1024, kSideBySide}}) {
+    const AnyCall call(problem_of(training(), extents, DType::kF16));
+    EXPECT_NE(best(call, 90).name, "any_layout");
+    EXPECT_LT(workspace_of(best(call, 90), call).bytes, size_t{1} << 26);
+  }
+}
+
+}  // namespace
+}  // namespace ws::batch_norm

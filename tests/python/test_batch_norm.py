@@ -1,0 +1,241 @@
+"""warpsmith.batch_norm, group_norm and instance_norm are torch's."""
+
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+from conftest import assert_close
+
+F = torch.nn.functional
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+SHAPES = [(4, 8), (3, 2, 5), (2, 8, 3, 4), (2, 3, 2, 3, 2)]
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def tensor(shape: tuple[int, ...], seed: int = 1, dtype: Any = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (1 + 2 * torch.randn(shape, generator=generator)).to(dtype)
+
+
+def running_of(channels: int, dtype: Any = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    return tensor((channels,), 5, dtype), tensor((channels,), 6, dtype).abs() + 0.5
+
+
+def compare(ours: Any, theirs: Any, *inputs: torch.Tensor | None) -> None:
+    """Values and gradients against torch's in double precision."""
+    mine = [None if x is None else x.detach().requires_grad_() for x in inputs]
+    wide = [None if x is None else x.detach().double().requires_grad_() for x in inputs]
+    found, want = ours(*mine), theirs(*wide)
+    assert found.dtype == inputs[0].dtype
+    assert found.shape == want.shape
+    assert_close(found, want)
+    g = torch.linspace(-1, 2, found.numel()).view(found.shape).to(found.dtype).double()
+    got = torch.autograd.grad((found.double() * g).sum(), [x for x in mine if x is not None])
+    right = torch.autograd.grad((want * g).sum(), [x for x in wide if x is not None])
+    for x, y in zip(got, right, strict=True):
+        assert_close(x, y)
+
+
+@dtypes
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm(shape: tuple[int, ...], dtype: Any, training: bool) -> None:
+    """Moves the running statistics, in f32 as modules under autocast have them."""
+    x = tensor(shape, dtype=dtype)
+    weight, bias = tensor(shape[1:2], 2), tensor(shape[1:2], 3)
+    for layout in {torch.contiguous_format, LAST.get(x.dim(), torch.contiguous_format)}:
+        ours = running_of(shape[1])
+        theirs = [r.double() for r in ours]
+        options = {"training": training, "momentum": 0.3, "eps": 1e-3}
+        compare(
+            lambda *t, ours=ours, options=options: warpsmith.batch_norm(
+                t[0], *ours, *t[1:], **options
+            ),
+            lambda *t, theirs=theirs, options=options: F.batch_norm(
+                t[0], *theirs, *t[1:], **options
+            ),
+            x.contiguous(memory_format=layout),
+            weight,
+            bias,
+        )
+        for mine, right in zip(ours, theirs, strict=True):
+            assert_close(mine, right)
+
+
+def test_what_may_be_left_out() -> None:
+    x, weight = tensor((3, 4, 5)), tensor((4,), 2)
+    compare(
+        lambda x: warpsmith.batch_norm(x, None, None, training=True),
+        lambda x: F.batch_norm(x, None, None, training=True),
+        x,
+    )
+    compare(
+        lambda x, w: warpsmith.batch_norm(x, None, None, w, training=True),
+        lambda x, w: F.batch_norm(x, None, None, w, training=True),
+        x,
+        weight,
+    )
+
+
+def test_memory_format_stays() -> None:
+    x = tensor((2, 8, 3, 4)).contiguous(memory_format=torch.channels_last)
+    running = running_of(8)
+    for training in (True, False):
+        y = warpsmith.batch_norm(x, *running, training=training)
+        assert y.stride() == x.stride()
+
+
+def test_eval_may_be_called_twice() -> None:
+    """Running statistics that nobody writes keep the versions that gradients are saved with."""
+    x = tensor((3, 4, 5)).requires_grad_()
+    running = running_of(4)
+    y = warpsmith.batch_norm(x, *running) + warpsmith.batch_norm(x, *running)
+    y.sum().backward()
+    assert x.grad is not None
+
+
+class Norm(torch.nn.BatchNorm2d):
+    """A module whose function is ours."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.batch_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+
+
+def test_module() -> None:
+    ours, theirs = Norm(8), torch.nn.BatchNorm2d(8)
+    for step in range(3):
+        x = tensor((2, 8, 3, 4), step)
+        assert_close(ours(x), theirs(x))
+    ours.eval(), theirs.eval()
+    assert_close(ours(x), theirs(x))
+    assert_close(ours.running_var, theirs.running_var)
+
+
+@dtypes
+@pytest.mark.parametrize(("shape", "groups"), [((5, 6), 2), ((3, 4, 5), 4), ((2, 8, 3, 4), 2)])
+def test_group_norm(shape: tuple[int, ...], groups: int, dtype: Any) -> None:
+    x = tensor(shape, dtype=dtype)
+    weight, bias = tensor(shape[1:2], 2, dtype), tensor(shape[1:2], 3, dtype)
+    for layout in {torch.contiguous_format, LAST.get(x.dim(), torch.contiguous_format)}:
+        compare(
+            lambda x, w, b: warpsmith.group_norm(x, groups, w, b, 1e-3),
+            lambda x, w, b: F.group_norm(x, groups, w, b, 1e-3),
+            x.contiguous(memory_format=layout),
+            weight,
+            bias,
+        )
+    compare(lambda x: warpsmith.group_norm(x, groups), lambda x: F.group_norm(x, groups), x)
+
+
+def test_instance_norm() -> None:
+    x, weight, bias = tensor((3, 4, 6)), tensor((4,), 2), tensor((4,), 3)
+    compare(
+        lambda x, w, b: warpsmith.instance_norm(x, weight=w, bias=b),
+        lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+        x,
+        weight,
+        bias,
+    )
+    running = running_of(4)
+    theirs = [r.double() for r in running]
+    compare(
+        lambda x: warpsmith.instance_norm(x, *running, use_input_stats=False),
+        lambda x: F.instance_norm(x, *theirs, use_input_stats=False),
+        x,
+    )
+
+
+def test_special_values() -> None:
+    """What is no number stays in its channel."""
+    x = tensor((3, 4, 5))
+    x[1, 2, 3] = float("nan")
+    x[0, 1, 1] = float("inf")
+    y = warpsmith.batch_norm(x, None, None, training=True)
+    assert y[:, 1:3].isnan().all()
+    assert not y[:, [0, 3]].isnan().any()
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (0, 4, 3), (2, 4, 0)], ids=str)
+def test_nothing(shape: tuple[int, ...]) -> None:
+    running = running_of(4)
+    before = [r.clone() for r in running]
+    x = torch.empty(shape)
+    assert warpsmith.batch_norm(x, *running).shape == shape
+    assert warpsmith.batch_norm(x, *running, training=True).shape == shape
+    assert all(torch.equal(r, b) for r, b in zip(running, before, strict=True))
+    assert warpsmith.group_norm(x, 2).shape == shape
+
+
+def test_what_is_refused() -> None:
+    x, four, three = tensor((2, 4, 3)), torch.ones(4), torch.ones(3)
+    one = torch.ones(1, 4)
+    for error, words, call in (
+        (
+            ValueError,
+            "more than 1 value",
+            lambda: warpsmith.batch_norm(one, None, None, None, None, True),
+        ),
+        (RuntimeError, "running_mean", lambda: warpsmith.batch_norm(x, None, None)),
+        (RuntimeError, "running_mean", lambda: warpsmith.batch_norm(x, three, three)),
+        (RuntimeError, "weight", lambda: warpsmith.batch_norm(x, four, four, three)),
+        (ValueError, "momentum", lambda: warpsmith.batch_norm(x, four, four, momentum=None)),
+        (
+            ValueError,
+            "f32, f16 or bf16|none that kernels",
+            lambda: warpsmith.batch_norm(x.double(), four, four),
+        ),
+        (TypeError, "must be Tensor", lambda: warpsmith.batch_norm([1.0], None, None)),
+        (RuntimeError, "num_groups|divisible", lambda: warpsmith.group_norm(x, 3)),
+        (ValueError, "more than 1 value", lambda: warpsmith.group_norm(one, 4)),
+        (ValueError, "more than 1 spatial", lambda: warpsmith.instance_norm(x[..., :1])),
+        (ValueError, "running", lambda: warpsmith.instance_norm(x, four, four)),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+def test_gradcheck() -> None:
+    """Against differences, which f32 knows to three digits."""
+    x, weight = tensor((3, 2, 4)), tensor((2,), 2)
+    running = running_of(2)
+
+    def loss(at: torch.Tensor) -> torch.Tensor:
+        y = warpsmith.batch_norm(at, *running, weight, training=True)
+        return (y * torch.linspace(-1, 1, y.numel()).view(y.shape)).sum()
+
+    at = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(at), at)
+    for i in range(x.numel()):
+        step = torch.zeros_like(x)
+        step.view(-1)[i] = 0.02
+        slope = (loss(x + step) - loss(x - step)) / 0.04
+        assert abs(slope - gradient.view(-1)[i]) < 2e-3
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_compile(training: bool) -> None:
+    torch._dynamo.reset()
+    x, weight, bias = tensor((2, 4, 6)).requires_grad_(), tensor((4,), 2), tensor((4,), 3)
+
+    def norm(x: torch.Tensor, *running: torch.Tensor) -> torch.Tensor:
+        return warpsmith.batch_norm(x, *running, weight, bias, training)
+
+    compiled = torch.compile(norm, backend="aot_eager", fullgraph=True)
+    ours, theirs = running_of(4), running_of(4)
+    found, want = compiled(x, *ours), norm(x, *theirs)
+    assert_close(found, want)
+    for mine, right in zip(ours, theirs, strict=True):
+        assert_close(mine, right)
+    (mine,) = torch.autograd.grad(found.square().sum(), x)
+    (right,) = torch.autograd.grad(want.square().sum(), x)
+    assert_close(mine, right)
