@@ -12,6 +12,7 @@ PYTHON := .venv/bin/python
 NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
+UNITED := OFF
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
 .PHONY: help setup demo test lint lint-all sanitize docs docs-check cuda-check clean
@@ -34,7 +35,7 @@ test:  ## Build and run all tests, C++ and Python, with no GPU
 	@$(CTEST) --preset emulated --output-junit tests.xml
 	@echo "test: installing the Python package into .venv"
 	@CXX=$${CXX:-c++} .venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
-	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF \
+	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF --config-settings=cmake.define.WS_UNITED=$(UNITED) \
 	  --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
 	@echo "test: Python tests; beside them those of pages and notebooks"
 	@$(PYTHON) -m pytest -p no:cacheprovider --junitxml=build/emulated/pages.xml tests/docs notebooks \
@@ -71,18 +72,21 @@ docs-check:  ## Make it, and look at every page in headless Chromium: links, con
 cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }
 	@tools/setup build cuda
-	@$(MAKE) build/cuda-check TARGET="libwarpsmith both_targets"
+	@$(MAKE) build/cuda-check TARGET=cuda_check
 	@$(MAKE) build/emulated TARGET=warpsmith
-	@$(PYTHON) tools/check_spills.py build/cuda-check/libwarpsmith_core.a build/emulated/warpsmith
+	@$(PYTHON) tools/check_spills.py build/emulated/warpsmith build/cuda-check
 
 clean:  ## Remove what was built; .venv stays
 	@rm -rf build
+
+# UNITED=ON compiles the host's units in groups, as builds from nothing do: sooner done, later again after a change.
+UNITE = $(if $(filter ON,$(UNITED)),-DWS_UNITED=ON)
 
 # Configured once; Ninja notices itself when a CMake file changes.
 PRESETS := emulated ci cuda cuda-check release
 .PHONY: $(PRESETS:%=configure/%) $(PRESETS:%=build/%)
 $(PRESETS:%=configure/%): configure/%:
-	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING; }
+	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE); }
 
 $(PRESETS:%=build/%): build/%: configure/%
 	@echo "build: $*"

@@ -118,6 +118,7 @@ void check_overlap(const Problem& problem) {
     for (int i = 0; i < count; ++i) {
       const Parameter& other = operation.parameters[static_cast<size_t>(i)];
       if (i == w || (other.is_written() && i > w)) continue;
+      if (operation.parameters[static_cast<size_t>(w)].holds_others || other.holds_others) continue;
       const Tensor& tensor = problem.tensor(i);
       if (!overlap(written, tensor)) [[likely]]
         continue;

@@ -32,6 +32,9 @@ struct Parameter {
   Role role = Role::kIn;
   // An input that may be left out; an output that infer() may leave out, as the attributes say.
   bool optional = false;
+  // A stretch of memory in which other tensors of the call may lie: a call touches only those parts
+  // of it that another tensor, a table, tells.
+  bool holds_others = false;
   std::string_view doc;  // shape and dtype
   // Of an output, as Python expressions over the names of tensors and attributes, for who needs
   // them before or without data: torch.compile's symbolic shapes, the quick path's allocation. An

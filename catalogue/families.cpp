@@ -8,6 +8,9 @@ namespace ws {
 namespace elementwise {
 extern const Family kFamily;
 }
+namespace fused {
+extern const Family kFamily;
+}
 namespace softmax {
 extern const Family kFamily;
 }
@@ -29,10 +32,16 @@ extern const Family kFamily;
 namespace norm {
 extern const Family kFamily;
 }
+namespace batch_norm {
+extern const Family kFamily;
+}
 namespace reduce {
 extern const Family kFamily;
 }
 namespace attention {
+extern const Family kFamily;
+}
+namespace linear_attention {
 extern const Family kFamily;
 }
 namespace cross_entropy {
@@ -41,19 +50,44 @@ extern const Family kFamily;
 namespace scan {
 extern const Family kFamily;
 }
+namespace selective_scan {
+extern const Family kFamily;
+}
+namespace wkv {
+extern const Family kFamily;
+}
 namespace histogram {
 extern const Family kFamily;
 }
 namespace topk {
 extern const Family kFamily;
 }
+namespace optimizer {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
-      &elementwise::kFamily,  &softmax::kFamily,     &gemm::kFamily,          &linear::kFamily,
-      &grouped_gemm::kFamily, &scaled_gemm::kFamily, &gemv::kFamily,          &norm::kFamily,
-      &reduce::kFamily,       &attention::kFamily,   &cross_entropy::kFamily, &scan::kFamily,
-      &histogram::kFamily,    &topk::kFamily,
+      &elementwise::kFamily,
+      &fused::kFamily,
+      &softmax::kFamily,
+      &gemm::kFamily,
+      &linear::kFamily,
+      &grouped_gemm::kFamily,
+      &scaled_gemm::kFamily,
+      &gemv::kFamily,
+      &norm::kFamily,
+      &batch_norm::kFamily,
+      &reduce::kFamily,
+      &attention::kFamily,
+      &linear_attention::kFamily,
+      &cross_entropy::kFamily,
+      &scan::kFamily,
+      &selective_scan::kFamily,
+      &wkv::kFamily,
+      &histogram::kFamily,
+      &topk::kFamily,
+      &optimizer::kFamily,
   };
   return kFamilies;
 }

@@ -58,9 +58,9 @@ void check_in_place(const Rung& rung, DeviceInstance& device, const Instance& in
   device.buffer(place.input).upload(instance.before(place.input)->bytes());
 }
 
-void verify_on(const Rung& rung, DeviceInstance& device, Instance& instance, Verification& result) {
+void verify_on(const Rung& rung, DeviceInstance& device, Instance& instance,
+               const std::vector<std::string_view>& orders, Verification& result) {
   const Context context{nullptr, device.workspace(workspace_of(rung, device.call()))};
-  const std::vector<std::string_view> orders = runtime::orders_to_check();
   runtime::reset_counts();
   const Written first = run_once(rung, device, context, kFirstPoison, orders.front());
   for (const auto& [name, count] : runtime::counts()) result.counts[std::string(name)] = count;
@@ -116,7 +116,8 @@ std::string_view to_string(Defect defect) {
   return "?";
 }
 
-Verification verify(const Rung& rung, Instance& instance) {
+Verification verify(const Rung& rung, Instance& instance, std::vector<std::string_view> orders) {
+  if (orders.empty()) orders = runtime::orders_to_check();
   const auto start = std::chrono::steady_clock::now();
   Verification result;
   result.rung = fmt::format("{}/{}", instance.operation().name, rung.name);
@@ -133,7 +134,7 @@ Verification verify(const Rung& rung, Instance& instance) {
     DeviceInstance device(instance);
     result.reason = why_not(rung, device.call(), runtime::capability());
     if (result.reason.empty()) {
-      verify_on(rung, device, instance, result);
+      verify_on(rung, device, instance, orders, result);
     } else {
       result.verdict = Verdict::kSkipped;
     }

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "harness/instance.hpp"
@@ -52,10 +54,11 @@ struct Verification {
   std::map<std::string, uint64_t> counts;  // of one run, in the emulator
 };
 
-// Runs the rung on the instance twice (in the emulator in each order of threads, unless one has
-// been set), and where the operation allows it once in place, and compares. Throws only for a bad
-// instance.
-Verification verify(const Rung& rung, Instance& instance);
+// Runs the rung on the instance twice (in the emulator in each of `orders` of threads; if none are
+// given in all, unless one has been set), and where the operation allows it once in place, and
+// compares. Throws only for a bad instance.
+Verification verify(const Rung& rung, Instance& instance,
+                    std::vector<std::string_view> orders = {});
 
 // Compares what the device holds in the outputs, which held the poison 0xFF before, with the
 // reference; used after timing too, then also of a peer (rung is null). Fills verdict, defect,

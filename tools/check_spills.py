@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Fails when a kernel keeps values in local memory (spills, indexed arrays) its row does not allow.
 
-Usage: tools/check_spills.py LIBRARY PROGRAM
-  LIBRARY  the CUDA build's libwarpsmith_core.a
+Usage: tools/check_spills.py PROGRAM FOLDER
   PROGRAM  the emulated build's warpsmith, which lists the rows and their `may_spill`
+  FOLDER   the build cuda-check: libwarpsmith_core.a, and the cubins of kernels_ARCHITECTURE.dir
 """
 
 import json
@@ -80,8 +80,19 @@ def cuobjdump() -> Path:
     return next(path for root in nvidia.__path__ for path in Path(root).glob("cu*/bin/cuobjdump"))
 
 
-def main(library: str, program: str) -> int:
-    listing = output_of(cuobjdump(), "--dump-resource-usage", library)
+def listings(build: Path) -> Iterator[str]:
+    """What cuobjdump says of all that was compiled; of a cubin it does not say for what."""
+    reader = cuobjdump()
+    yield output_of(reader, "--dump-resource-usage", build / "libwarpsmith_core.a")
+    for folder in sorted(build.glob("CMakeFiles/kernels_*.dir")):
+        architecture = folder.stem.removeprefix("kernels_")
+        for cubin in sorted(folder.rglob("*.cubin")):
+            yield f"arch = {architecture}\n"
+            yield output_of(reader, "--dump-resource-usage", cubin)
+
+
+def main(program: str, build: str) -> int:
+    listing = "".join(listings(Path(build)))
     kernels = list(parse(output_of("c++filt", input=listing)))
     families = json.loads(output_of(program, "list", "--json"))["families"]
     rungs = [rung | {"family": family["name"]} for family in families for rung in family["rungs"]]

@@ -88,7 +88,7 @@ def objects(log: Path) -> dict[str, float]:
     if log.exists():
         for line in log.read_text().splitlines():
             parts = line.split("\t")
-            if len(parts) == 5 and parts[3].endswith(".o"):
+            if len(parts) == 5 and parts[3].endswith((".o", ".cubin")):
                 seconds[parts[3]] = (int(parts[1]) - int(parts[0])) / 1000
     return seconds
 

@@ -7,7 +7,9 @@ emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` sho
 products as torch's do; `warpsmith.linear` is a layer with its activation. Attention is also torch's
 `warpsmith.scaled_dot_product_attention`, and FlashAttention's `warpsmith.flash_attn_func`;
 `warpsmith.cross_entropy` is torch's, `warpsmith.linear_cross_entropy` never holds all logits.
+`warpsmith.batch_norm`, `group_norm` and `instance_norm` are torch's.
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
+`warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
@@ -63,9 +65,19 @@ if _functions.torch is not None:
 
         __all__ += ["cross_entropy", "linear_cross_entropy"]
 
+    if "batch_norm_forward" in OPERATIONS:
+        from warpsmith._batch_norm import batch_norm, group_norm, instance_norm
+
+        __all__ += ["batch_norm", "group_norm", "instance_norm"]
+
     if "count_bins" in OPERATIONS:
         from warpsmith import _histogram
 
         bincount, histogram = _histogram.bincount, _histogram.histogram
         histc = _histogram.histc
         __all__ += ["bincount", "histogram"]
+
+    if "multi_tensor_adamw" in OPERATIONS:
+        from warpsmith._optimizer import adamw_
+
+        __all__ += ["adamw_"]

@@ -165,6 +165,7 @@ class _Output:
         first = operation.inputs[0]
         names = _expressions.arguments_of(operation)
         self._like_first = _functions.like_first(operation, output)
+        self._broadcasts = bool(output.shape)
         self._count = len(operation.inputs)
         self._shape = _expressions.make("shape", names, output.shape or f"{first}.shape")
         self._dtype = _expressions.make("dtype", names, output.torch_dtype or f"{first}.dtype")
@@ -177,7 +178,7 @@ class _Output:
             return None
         if self._like_first:
             tensors = [t for t in arguments[1 : self._count] if t is not None]
-            if all(tensor.shape == first.shape for tensor in tensors):
+            if not self._broadcasts or all(tensor.shape == first.shape for tensor in tensors):
                 return torch.empty_like(first, dtype=dtype, requires_grad=False)
         shape = self._shape(*arguments)
         if isinstance(shape, _expressions.Laid):

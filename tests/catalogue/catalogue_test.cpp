@@ -128,7 +128,6 @@ TEST(Seeds, OfCompleteFamiliesResolve) {
   constexpr std::array<std::string_view, 9> kComplete = {
       "softmax", "norm", "reduce", "dot", "gemv", "gemm", "histogram", "scan", "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
-    if (seed.name == "selective_scan_mamba") continue;  // an operation of its own, not yet there
     const bool is_one_of_attention =
         seed.name.starts_with("flash_attn_") || seed.name == "merge_attn_states";
     if (!is_one_of_attention && std::ranges::none_of(kComplete, [&](std::string_view family) {

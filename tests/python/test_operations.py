@@ -98,10 +98,10 @@ def test_in_out_tensors_are_returned(operation: Operation, device: str) -> None:
         pytest.skip("has none")
     call = call_with(operation, device)
     inputs = call.fresh()
-    versions = [x._version for x in inputs]
+    versions = [None if x is None else x._version for x in inputs]
     results = results_of(call.ours(*inputs))
     for x, version, p in zip(inputs, versions, operation.parameters, strict=False):
-        assert (x._version > version) == p.is_written
+        assert x is None or (x._version > version) == p.is_written
     if not operation.outputs:
         assert any(results[0] is x for x in inputs)
 
@@ -208,6 +208,8 @@ def test_numpy(operation: Operation) -> None:
         if dtype not in operation.dtypes:
             continue
         for case in cases_for(operation)[:3]:
+            if any(layout is not None and layout.dtype == "e4m3" for layout in case.layouts(dtype)):
+                continue  # NumPy has them from ml_dtypes
             call = call_of(case, dtype)
             arrays = [None if x is None else x.numpy() for x in call.fresh()]
             results = call.ours(*arrays)

@@ -27,3 +27,51 @@ def test_reached():
     units = list(includes)
     assert tidy.reached(units, {"harness/bench.hpp"}, includes) == ["harness/bench.cpp"]
     assert tidy.reached(units, {"README.md"}, includes) == []
+
+
+def entry(file: Path, flags: str = "-O2") -> dict:
+    return {"file": str(file), "command": f"c++ {flags} -o x.o -c {file}"}
+
+
+def test_each_unit_is_compiled_in_one_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+    build = tmp_path / "build"
+    build.mkdir()
+    united = build / "unity_harness_0_cxx.cxx"
+    united.write_text(f'/* of CMake */\n\n#include "{tmp_path}/harness/bench.cpp"\n')
+    unit = tmp_path / "cli" / "main.cpp"
+    found = tidy.compilations([entry(unit), entry(unit, "-O1"), entry(united)], build)
+    assert found == {"cli/main.cpp": entry(unit), "harness/bench.cpp": entry(united)}
+    command = tidy.command_of(found["harness/bench.cpp"], tmp_path / "harness" / "bench.cpp")
+    assert command == f"c++ -O2 -c {tmp_path}/harness/bench.cpp"
+
+
+def test_groups_are_of_one_folder_and_command():
+    entries = {
+        name: entry(Path("/") / name) for name in ("a/1.cpp", "a/2.cpp", "a/3.cu", "b/4.cpp")
+    }
+    entries["a/5.cpp"] = entry(Path("/a/5.cpp"), "-O1")
+    groups = tidy.grouped(sorted(entries), entries)
+    assert groups == [("a/1.cpp", "a/2.cpp"), ("a/3.cu",), ("a/5.cpp",), ("b/4.cpp",)]
+
+
+def test_large_groups_are_cut():
+    names = [f"a/{number}.cpp" for number in range(tidy.GROUP + 1)]
+    groups = tidy.grouped(names, {name: entry(Path("/") / name) for name in names})
+    assert len(groups) == 2
+    assert sorted(name for group in groups for name in group) == sorted(names)
+
+
+def test_clashing(tmp_path):
+    for name, text in (
+        ("a.cpp", ""),
+        ("b.cpp", '#include "b.hpp"\n'),
+        ("b.hpp", ""),
+        ("c.cpp", ""),
+    ):
+        (tmp_path / name).write_text(text)
+    group = tidy.Group(("a.cpp", "b.cpp", "c.cpp"), tmp_path / "units.cpp")
+    error = "redefinition of 'kMany' [clang-diagnostic-error]"
+    output = f"{tmp_path}/c.cpp:3:1: error: {error}\n{tmp_path}/b.hpp:4:2: error: {error}\n"
+    assert tidy.clashing(output, group, tmp_path) == {"b.cpp", "c.cpp"}
+    assert tidy.clashing("a.cpp:1:1: error: use nullptr [modernize-use-nullptr]", group) == set()

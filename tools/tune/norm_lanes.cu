@@ -6,7 +6,7 @@
 namespace ws::norm {
 namespace {
 
-const tune::Candidates kCandidates{"norm/backward_in_registers", kLanesCandidates};
+const tune::Candidates kOfLanes{"norm/backward_in_registers", kLanesCandidates};
 
 }  // namespace
 }  // namespace ws::norm

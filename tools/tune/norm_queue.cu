@@ -6,7 +6,7 @@
 namespace ws::norm {
 namespace {
 
-const tune::Candidates kCandidates{"norm/cluster_queue", kQueueCandidates};
+const tune::Candidates kOfQueue{"norm/cluster_queue", kQueueCandidates};
 
 }  // namespace
 }  // namespace ws::norm

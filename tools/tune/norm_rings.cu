@@ -6,7 +6,7 @@
 namespace ws::norm {
 namespace {
 
-const tune::Candidates kCandidates{"norm/backward_cluster", kRingCandidates};
+const tune::Candidates kOfRings{"norm/backward_cluster", kRingCandidates};
 
 }  // namespace
 }  // namespace ws::norm

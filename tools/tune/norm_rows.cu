@@ -6,7 +6,7 @@
 namespace ws::norm {
 namespace {
 
-const tune::Candidates kCandidates{"norm/row_in_registers", kRowCandidates};
+const tune::Candidates kOfRows{"norm/row_in_registers", kRowCandidates};
 
 }  // namespace
 }  // namespace ws::norm
