@@ -37,8 +37,10 @@ How to read a table: for every problem the fastest rung, its median time, its ra
 ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same run;
 for GEMM the data sheet's tensor rate), and how many times faster it is than each peer in the same
 interleaved run. "cublasLt (3 of 8)" is a peer that has several ways of computing a problem: all
-were timed before, and the third was the fastest and took part. Every rung of every problem is in
-the JSON, and `warpsmith compare` holds two files side by side.
+were timed before, and the third was the fastest and took part. "cudnn (failed)" is a peer whose
+result was further from the reference than ours may be; a rung that failed is in no table. Every
+rung of every problem is in the JSON, with what was wrong of those that failed, and `warpsmith
+compare` holds two files side by side.
 
 A run is a burst, unless its row says "sustained" (`"mode"` in the JSON). In a burst each time is
 that of one call, with the L2 flushed before it: the GPU copies or waits between calls, and its
@@ -114,7 +116,14 @@ def add(paths: Sequence[Path]) -> None:
 
 
 def timed(group: Group, role: str) -> list[dict[str, Any]]:
-    found = [m for m in group["measurements"] if m["role"] == role and m.get("runs", 0) > 0]
+    """What has a time, the fastest first; of rungs those alone whose result was right."""
+    found = [
+        m
+        for m in group["measurements"]
+        if m["role"] == role
+        and m.get("runs", 0) > 0
+        and (m["verdict"] == "passed" or role != "rung")
+    ]
     return sorted(found, key=lambda m: m["median_us"])
 
 
@@ -127,6 +136,8 @@ def ratios(groups: Sequence[Group]) -> str:
             ratio = f"{peer['median_us'] / best['median_us']:.2f} {peer['name']}"
             if "variant" in peer:
                 ratio += f" ({peer['variant']} of {peer['variants']})"
+            if peer["verdict"] != "passed":
+                ratio += " (failed)"
             found.setdefault(peer["name"], ratio)
     return ", ".join(found.values())
 

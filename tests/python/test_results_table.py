@@ -62,6 +62,19 @@ def test_results_are_filed_by_family_and_operation(
     assert row.endswith("| 2.00 cub, 2.00 torch |")
 
 
+def test_what_failed_is_no_fastest_rung(tool: ModuleType) -> None:
+    data = report()
+    measurements = data["results"][0]["measurements"]
+    wrong = {**measurements[0], "name": "add/quick", "verdict": "failed", "median_us": 1.0}
+    measurements.append(wrong)
+    measurements[1]["verdict"] = "failed"
+    (row,) = tool.rows(data)
+    assert row.startswith("| add f32 [4, 4] | a | 2.5 |")
+    assert row.endswith("| 2.00 cub (failed) |")
+    measurements.remove(measurements[0])
+    assert not list(tool.rows(data))
+
+
 def test_a_sustained_run_is_a_row_of_its_own(tool: ModuleType) -> None:
     data = report()
     sustained = json.loads(json.dumps(data["results"][0])) | {"mode": "sustained"}

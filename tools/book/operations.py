@@ -30,7 +30,7 @@ def results_of(operation: Operation, family: Family) -> list[Path]:
 
 
 def shown_problem(data: dict[str, Any]) -> str:
-    """Of what was measured the problem that most rungs ran, and of those the largest."""
+    """Of what was measured the problem that most rungs ran right, and of those the largest."""
 
     def extent(group: dict[str, Any]) -> tuple[int, float]:
         return len(results_table.timed(group, "rung")), group["bytes"]
