@@ -1,4 +1,5 @@
-// Idea: a thread a channel of a batch walks its steps with the running maximum of exponents.
+// Idea: a thread a channel of a batch walks its steps with the running maximum of exponents, which
+// is a key and the steps since then: w added in each step would be rounded in each.
 // Traffic: neighbouring threads read neighbouring channels: one read, one write, all of it used.
 // Limits: batch * channels threads, each of which waits for its loads in every step.
 #pragma once
@@ -28,28 +29,35 @@ struct NaiveKernel {
     float p = 0;
     float q = 0;
     float o = -1e38F;
+    float from = o;
+    float steps = 0;
     if (call.state.exists) {
       const auto* state = call.state.at<const float>(batch, channel);
       p = thread::load(state);
       q = thread::load(state + call.state.step);
-      o = thread::load(state + 2 * call.state.step);
+      o = from = thread::load(state + 2 * call.state.step);
     }
     for (int64_t t = 0; t < call.length; ++t) {
       const float key = to_float(thread::load(k + t * call.k.step));
       const float value = to_float(thread::load(v + t * call.v.step));
 
-      float top = thread::max(o, u + key);
+      const float top = thread::max(o, u + key);
       float before = thread::exp(o - top);
       float own = thread::exp(u + key - top);
       const float y = (before * p + own * value) / (before * q + own);
       thread::store(out + t * call.out.step, from_float<T>(y));
 
-      top = thread::max(w + o, key);
-      before = thread::exp(w + o - top);
-      own = thread::exp(key - top);
+      steps += 1;
+      const float decayed = from + w * steps;
+      o = thread::max(decayed, key);
+      before = thread::exp(decayed - o);
+      own = thread::exp(key - o);
       p = before * p + own * value;
       q = before * q + own;
-      o = top;
+      if (decayed < key) {
+        from = key;
+        steps = 0;
+      }
     }
     if (call.last_state.exists) {
       auto* state = call.last_state.at<float>(batch, channel);

@@ -16,11 +16,7 @@ namespace ws::wkv {
 __device__ __forceinline__ State load_part(const float* states, int64_t part, int64_t lines,
                                            int64_t line) {
   const float* from = states + 3 * part * lines + line;
-  State state;
-  state.p = thread::load(from);
-  state.q = thread::load(from + lines);
-  state.o = thread::load(from + 2 * lines);
-  return state;
+  return {thread::load(from), thread::load(from + lines), thread::load(from + 2 * lines)};
 }
 
 template <class T, bool kTotals>
@@ -55,9 +51,9 @@ struct ChunkedKernel {
       thread::store(to + 2 * lines, state.o);
     } else {
       State state = first_state(call, line);
-      const float decay = line.w * static_cast<float>(a.parts.steps);
+      const auto steps = static_cast<float>(a.parts.steps);
 #pragma unroll 4
-      for (int64_t p = 0; p < part; ++p) state.join(decay, load_part(a.states, p, lines, at));
+      for (int64_t p = 0; p < part; ++p) state.join(line.w, steps, load_part(a.states, p, lines, at));
       T* out = line.of<T>(call.out);
       for_steps<kAhead>(first, last, load, [&](int64_t t, const KeyValue& one) {
         const float y = out_of(state, line.u + one.k, one.v);

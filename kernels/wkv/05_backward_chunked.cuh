@@ -54,16 +54,15 @@ struct BackwardChunkedKernel {
       slope.state = first_state(call, line);
 #pragma unroll 2
       for (int64_t p = 0; p < part; ++p) {
-        slope.join(line.w * steps, steps, load_slope(a.slopes + p * lines + at, all));
+        slope.join(line.w, steps, load_slope(a.slopes + p * lines + at, all));
       }
       OfChannel sums;
       State later;
-      float decay = 0;  // from the part's first step
       for_steps<kAhead>(first, last, LoadGiven<T>(call, line), [&](int64_t t, const Given& one) {
         const Outcome result = step_there(line, one, slope, sums);
         thread::store(a.left + t * lines + at, Left{{result.out, result.log_weight}});
-        later.add(later.o, decay - result.log_weight, one.g, -one.g * result.out);
-        decay += line.w;
+        const float decay = line.w * static_cast<float>(t - first);  // from the part's first step
+        later.join(0, 0, decay - result.log_weight, one.g, -one.g * result.out);
       });
       thread::store(a.sums + mine, sums.w);
       thread::store(a.sums + all + mine, sums.u);
@@ -74,7 +73,7 @@ struct BackwardChunkedKernel {
       State later;
 #pragma unroll 2
       for (int64_t p = a.parts.count - 1; p > part; --p) {
-        later.join(line.w * steps, load_state(a.later + p * lines + at, all));
+        later.join(line.w, steps, load_state(a.later + p * lines + at, all));
       }
       const LoadGiven<T> load(call, line);
       struct Both {
@@ -91,11 +90,7 @@ struct BackwardChunkedKernel {
   }
 
   __device__ __forceinline__ static State load_state(const float* from, int64_t all) {
-    State state;
-    state.p = thread::load(from);
-    state.q = thread::load(from + all);
-    state.o = thread::load(from + 2 * all);
-    return state;
+    return {thread::load(from), thread::load(from + all), thread::load(from + 2 * all)};
   }
   __device__ __forceinline__ static Slope load_slope(const float* from, int64_t all) {
     Slope slope;

@@ -19,21 +19,19 @@ struct Slope {
   float q = 0;
 
   // `steps` steps later, `next`, which comes from steps of their own.
-  __device__ __forceinline__ void join(float decay, float steps, const Slope& next) {
-    const Shift shift(state.o + decay, next.state.o);
+  __device__ __forceinline__ void join(float w, float steps, const Slope& next) {
+    const Shift shift = state.meet(w, steps, next.state.o);
     p = thread::fma(shift.first, thread::fma(steps, state.p, p), shift.second * next.p);
     q = thread::fma(shift.first, thread::fma(steps, state.q, q), shift.second * next.q);
     state.p = thread::fma(shift.first, state.p, shift.second * next.state.p);
     state.q = thread::fma(shift.first, state.q, shift.second * next.state.q);
-    state.o = shift.top;
   }
-  __device__ __forceinline__ void step(float decay, float k, float v) {
-    const Shift shift(state.o + decay, k);
+  __device__ __forceinline__ void step(float w, float k, float v) {
+    const Shift shift = state.meet(w, 1, k);
     p = shift.first * (p + state.p);
     q = shift.first * (q + state.q);
     state.p = thread::fma(shift.first, state.p, shift.second * v);
     state.q = thread::fma(shift.first, state.q, shift.second);
-    state.o = shift.top;
   }
 };
 
@@ -92,7 +90,7 @@ __device__ __forceinline__ void step_back(const BackwardCall& call, const Line& 
   const float gk = thread::fma(scale, thread::fma(one.v, later.p, later.q), own * (one.v - out));
   thread::store(line.of<T>(call.gv) + t * call.gv.step, from_float<T>(gv));
   thread::store(line.of<T>(call.gk) + t * call.gk.step, from_float<T>(gk));
-  later.add(later.o + line.w, -log_weight, one.g, -one.g * out);
+  later.join(line.w, 1, -log_weight, one.g, -one.g * out);
 }
 
 // gw and gu of channels: of all batches and parts, in their order. `sums` is [2, parts, lines].

@@ -2,6 +2,10 @@
 //
 // A key is multiplied by log2(e) where it is loaded, so that each exponential is one instruction.
 // Of the two exponentials that bring two numbers to one exponent, one is of 0.
+//
+// An exponent that decays by w in a step is the key that it came from and the steps since then, not
+// a sum of w's: each of these would be rounded, always to the same side, and after 1000 steps
+// weights near 2^10 would be off by 3e-4.
 #pragma once
 
 #include <cmath>
@@ -19,40 +23,54 @@ inline constexpr float kNothing = -1e38F;  // the exponent of a state of no step
 
 // What two numbers with exponents are multiplied by to have the larger of these.
 struct Shift {
+  bool newer;  // the second's is larger
   float top;
   float first;
   float second;
 
-  __device__ __forceinline__ Shift(float a, float b) {
+  __device__ __forceinline__ Shift(float a, float b) : newer(a < b) {
     // NaN reaches both.
-    const float smaller = thread::exp2(a < b ? a - b : b - a);
+    const float smaller = thread::exp2(newer ? a - b : b - a);
     top = thread::max(a, b);
-    first = a < b ? smaller : 1.0F;
-    second = a < b ? 1.0F : smaller;
+    first = newer ? smaller : 1.0F;
+    second = newer ? 1.0F : smaller;
   }
 };
 
-// p * 2^o and q * 2^o.
+// p * 2^o and q * 2^o. o is `from`, `steps` steps later.
 struct State {
   float p = 0;
   float q = 0;
   float o = kNothing;
+  float from = kNothing;
+  float steps = 0;
 
-  // (p, q) times 2^exponent and (x, y) times 2^other, together.
-  __device__ __forceinline__ void add(float exponent, float other, float x, float y) {
-    const Shift shift(exponent, other);
+  State() = default;
+  __device__ __forceinline__ State(float p, float q, float o) : p(p), q(q), o(o), from(o) {}
+
+  // `count` steps later something with the exponent `other` comes: what p and q, and what it brings,
+  // are to be multiplied by.
+  __device__ __forceinline__ Shift meet(float w, float count, float other) {
+    steps += count;
+    const Shift shift(thread::fma(w, steps, from), other);
+    o = shift.top;
+    if (shift.newer) {
+      from = other;
+      steps = 0;
+    }
+    return shift;
+  }
+  // The same; it brings x and y.
+  __device__ __forceinline__ void join(float w, float count, float other, float x, float y) {
+    const Shift shift = meet(w, count, other);
     p = thread::fma(shift.first, p, shift.second * x);
     q = thread::fma(shift.first, q, shift.second * y);
-    o = shift.top;
   }
-  // `decay` later, a step with this key.
-  __device__ __forceinline__ void step(float decay, float k, float v) {
-    add(o + decay, k, v, 1.0F);
+  // Several steps, which come from `next` by themselves.
+  __device__ __forceinline__ void join(float w, float count, const State& next) {
+    join(w, count, next.o, next.p, next.q);
   }
-  // The same of several steps, which come from `next` by themselves.
-  __device__ __forceinline__ void join(float decay, const State& next) {
-    add(o + decay, next.o, next.p, next.q);
-  }
+  __device__ __forceinline__ void step(float w, float k, float v) { join(w, 1, k, v, 1); }
 };
 
 // What comes out of a step, and the logarithm (of 2) of what it was divided by.
@@ -92,15 +110,11 @@ struct Line {
 };
 
 __device__ __forceinline__ State first_state(const Inputs& call, const Line& line) {
-  State state;
-  if (!call.state.exists) return state;
+  if (!call.state.exists) return {};
   const auto* from = line.of<const float>(call.state);
-  state.p = thread::load(from);
-  state.q = thread::load(from + call.state.step);
-  state.o = thread::load(from + 2 * call.state.step) * thread::kLog2E;
+  const float o = thread::load(from + 2 * call.state.step) * thread::kLog2E;
   // The exponent of nothing: times log2(e) it would still be a number, but not come back.
-  if (state.o <= kNothing) state.o = kNothing;
-  return state;
+  return {thread::load(from), thread::load(from + call.state.step), o <= kNothing ? kNothing : o};
 }
 __device__ __forceinline__ void store_state(const ForwardCall& call, const Line& line,
                                             const State& state) {
