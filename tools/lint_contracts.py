@@ -87,6 +87,7 @@ RUNG = re.compile(r"\d\d_(\w+)\.cuh?")
 ROW = re.compile(r"\bRung\s+(k\w+)")
 MAX_RUNG_LINES = 150
 MAX_HEADER_LINES = 10
+PART_WITHIN = re.compile(r"\. (From \w+:|Traffic:|Limits:|Long:)")
 
 Problem = tuple[int, str]  # line, message
 
@@ -110,6 +111,9 @@ def check_rung(path: Path, text: str) -> Iterator[Problem]:
         yield 1, "a rung starts with a comment `// Idea: ...`"
     elif header > MAX_HEADER_LINES:
         yield header, f"a header comment of {header} lines; at most {MAX_HEADER_LINES}"
+    for number, line in enumerate(lines[:header], 1):
+        if part := PART_WITHIN.search(line):
+            yield number, f"'{part[1]}' begins a line of a rung's header"
     if len(lines) > MAX_RUNG_LINES and "// Long: " not in text:
         allowed = f"at most {MAX_RUNG_LINES}, or say why in a line `// Long: ...`"
         yield len(lines), f"a rung of {len(lines)} lines; {allowed}"

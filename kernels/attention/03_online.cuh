@@ -1,6 +1,5 @@
 // Idea: maximum, sum and what is gathered are kept together, key by key; when the maximum grows,
-// the
-//   other two are scaled down (Milakov and Gimelshein's online softmax, with a row of values).
+//   the others are scaled down (Milakov and Gimelshein's online softmax, with a row of values).
 // From naive: one pass over the keys. No score is ever in memory, and there is no workspace.
 // Traffic: a query reads all keys and all values once, its own row once a key.
 // Limits: dense tensors, H = Hk, D = Dv up to 128, no window but a causal one.

@@ -1,11 +1,9 @@
 // Idea: a block owns 64 queries; keys and values pass through shared memory, 64 at a time, and the
 //   scores of the two are in registers until they are weights (FlashAttention, on the CUDA cores).
 // From online: a key is read once for 64 queries, and the recurrence runs once for 64 keys: a
-// tile's
-//   maximum first, then one scaling of the sum and of the output's row.
+//   tile's maximum first, then one scaling of the sum and of the output's row.
 // Traffic: k and v once for every 64 queries; q, out and lse once. 8 numbers read from shared
-// memory
-//   serve 16 multiply-adds.
+//   memory serve 16 multiply-adds.
 // Limits: dense tensors, H = Hk, D = Dv up to 128, no window but a causal one.
 #pragma once
 

@@ -1,7 +1,8 @@
 // Idea: blocks stay, and rows flow through a ring of shared memory that one thread keeps full by
 // bulk copies; a warp of its own ends the rows, so that nobody who reads ever waits for a row's
-// end. From vector: no block is launched for a row, no barrier; the next row's bytes are under way
-// while the threads' totals of this one are merged, and its target and loss are another warp's.
+// end.
+// From vector: no block is launched for a row, no barrier; the next row's bytes are under way while
+// the threads' totals of this one are merged, and its target and loss are another warp's.
 // Traffic: one read, one pass through shared memory.
 // Limits: rows of whole vectors from 8 KiB on; not both weights and label_smoothing.
 // Long: both ends of two rings belong on one page.

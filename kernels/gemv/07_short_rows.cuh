@@ -1,6 +1,7 @@
 // Idea: as many lanes a row as it has vectors; a lane keeps its vector of x in a register and takes
 //   one row after the other, four loads in flight.
-// From several_rows: rows of up to 512 bytes. From half_warp_per_row: 16 bytes a load.
+// From several_rows: rows of up to 512 bytes.
+// From half_warp_per_row: 16 bytes a load.
 // Traffic: A once, x once a thread. A block reads rows that follow each other: one stretch.
 // Limits: whole vectors, at most 32 of them a row.
 #pragma once

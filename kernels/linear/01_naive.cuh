@@ -2,8 +2,8 @@
 // The textbook's product with three more lines.
 // Traffic: gemm/naive's, and an element of the bias a thread; y is written once. As operations of
 //   their own the sum and the activation would read and write y twice more.
-// Limits: dense row-major matrices; input is a bias [N] or a dense [M, N]; y has the dtype of
-// input.
+// Limits: dense row-major matrices; input is a bias [N] or a dense [M, N]; y has the
+//   dtype of input.
 #pragma once
 
 #include "kernels/elementwise/functors.hpp"

@@ -3,8 +3,9 @@
 // From block_per_row: memory is read once, 16 bytes an access whatever the parameters' dtype, which
 // come in meanwhile. Warps subtract a mean of their own and merge (count, mean, squares): one
 // barrier a row, and nothing cancels. Blocks are many and small, launched in the order of
-// addresses. Traffic: one read, one write; one more of each with a residual. Limits: rows of whole
-// vectors, up to 32 KiB, 64 KiB in f32.
+// addresses.
+// Traffic: one read, one write; one more of each with a residual.
+// Limits: rows of whole vectors, up to 32 KiB, 64 KiB in f32.
 #pragma once
 
 #include "kernels/norm/rows.hpp"

@@ -1,8 +1,8 @@
 // Idea: one thread, one element, the whole step of AdamW in one kernel: four numbers come, three
 // go. Written with one tensor operation a line it is some ten kernels, which move 20 numbers and
-// more. Traffic: 28 bytes an element in f32, each once; a warp's access is 128 bytes, but four of
-// them
-//   are independent, so that more is in flight than of a kernel that reads one tensor.
+// more.
+// Traffic: 28 bytes an element in f32, each once; a warp's access is 128 bytes, but four of them
+// are independent, so that more is in flight than of a kernel that reads one tensor.
 // Limits: dense tensors of f32, no gradient scaler.
 #pragma once
 

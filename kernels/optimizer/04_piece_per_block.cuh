@@ -1,8 +1,10 @@
 // Idea: many tensors in one launch: a table on the device says where they lie, and a block takes a
 // row of it. A model has hundreds of tensors, most of them small: a launch each would cost more
-// than the step. From naive: addresses come from the table. Rows that are pieces of a tensor, all
-// of a size, keep blocks alike; that cut is the caller's. Traffic: as of one tensor, and 40 bytes a
-// piece. Limits: all of one dtype.
+// than the step.
+// From naive: addresses come from the table. Rows that are pieces of a tensor, all of a size, keep
+// blocks alike; that cut is the caller's.
+// Traffic: as of one tensor, and 40 bytes a piece.
+// Limits: all of one dtype.
 #pragma once
 
 #include "kernels/optimizer/pieces.hpp"

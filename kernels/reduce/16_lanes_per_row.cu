@@ -1,5 +1,6 @@
 // Idea: 1 to 32 lanes a row, as the row asks for, so that each lane has a few 16-byte loads.
-// From warp_per_row: short rows share a warp, wide accesses. From one_pass: no barrier.
+// From warp_per_row: short rows share a warp, wide accesses.
+// From one_pass: no barrier.
 // Traffic: every element once, 16 bytes a lane and load, up to four in flight.
 // Limits: elements of a row side by side; long rows keep few lanes busy.
 #include "catalogue/row.hpp"

@@ -1,8 +1,8 @@
 // Idea: a warp keeps its row in registers between the total and the output.
 // From warp_per_row: memory is read once, 16 bytes at a time, all loads issued before the first is
 // needed: a thread has up to 128 bytes in flight instead of 4.
-// Traffic: one read, one write. Limits: what 32 threads can hold, 1024 elements and a little;
-// elements side by side.
+// Traffic: one read, one write.
+// Limits: what 32 threads can hold, 1024 elements and a little; elements side by side.
 #pragma once
 
 #include "kernels/softmax/row_tile.hpp"

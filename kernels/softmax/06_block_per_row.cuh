@@ -1,8 +1,8 @@
 // Idea: a block owns a row, in registers; its warps merge their totals through shared memory.
 // From warp_registers: eight warps hold eight times as much. kWidth shows what an access of 1, 2, 4
 // or 8 elements is worth, of softmax: fewer instructions, and more bytes in flight for each.
-// Traffic: one read, one write. Limits: 256 threads of 32 elements hold rows of up to 8192;
-// forward.
+// Traffic: one read, one write.
+// Limits: 256 threads of 32 elements hold rows of up to 8192; forward.
 #pragma once
 
 #include "kernels/softmax/row_tile.hpp"

@@ -2,8 +2,8 @@
 // short rows share a block, and blocks are many and small, launched in the order of addresses.
 // From warp_registers: no thread idles, no row is read twice, each exponential is computed once,
 // and the loads of some blocks cover the reductions and stores of others.
-// Traffic: one read, one write. Limits: rows of up to 32 KiB, 64 KiB in f32; of 16-bit gradients,
-// which hold two rows, 16 KiB.
+// Traffic: one read, one write.
+// Limits: rows of up to 32 KiB, 64 KiB in f32; of 16-bit gradients, which hold two rows, 16 KiB.
 #pragma once
 
 #include "kernels/softmax/policies.hpp"

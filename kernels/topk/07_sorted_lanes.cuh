@@ -3,8 +3,7 @@
 // From packed_keys: eight at a time, not one by one; a key for a vector, not for each element; a
 //   warp takes several rows.
 // Traffic: every element once, 16 bytes a lane and load, 128 bytes a thread in flight; eight
-// vectors
-//   of the row again, from the L1.
+//   vectors of the row again, from the L1.
 // Limits: k of up to 8; aligned rows of whole vectors, up to 2 KiB.
 #pragma once
 

@@ -111,6 +111,10 @@ def test_a_rung_may_have_its_row_in_a_unit(tmp_path):
             {"01_naive.cuh": "// Idea: a\n" + "// b\n" * 10 + "Rung kNaive"},
             "a header comment of 11 lines",
         ),
+        (
+            {"01_naive.cuh": RIGHT_RUNG.replace("row.", "row. Traffic: a read.", 1)},
+            "'Traffic:' begins a line",
+        ),
         ({"01_naive.cuh": RIGHT_RUNG + "\n" * 147}, "a rung of 151 lines"),
         ({"f.cu": "{&kNaively}"}, "f.cu does not list kNaive"),
         ({"02_heavy.cuh": HEAVY_RUNG}, "ends with its row"),
