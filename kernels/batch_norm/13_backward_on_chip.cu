@@ -3,11 +3,7 @@
 // From backward_two_pass: grad and x are read once, in one launch.
 // Traffic: two reads, one write; 8 bytes between each two blocks of a cluster.
 // Limits: 16 blocks of 32 KiB of each, whose runs have no gaps.
-#include <bit>
-
-#include "kernels/batch_norm/runs.hpp"
-#include "warpsmith/cluster/reduce.hpp"
-#include "warpsmith/row/shape.hpp"
+#include "kernels/batch_norm/on_chip.hpp"
 #include "warpsmith/thread/forget.hpp"
 
 namespace ws::batch_norm {
@@ -26,17 +22,20 @@ struct BackwardOnChipKernel {
     int64_t share;  // windows of a block
     GradientRule rule;
   };
+  static Arguments arguments(const Runs<T>& runs, int64_t share, const BackwardCall& call) {
+    return {runs, share, rule_of(call)};
+  }
   struct SharedStorage {
     typename Reduce::Storage sums;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const Runs<T>& runs = a.runs;
-    const int64_t c = block_index() / cluster_size();
+    const Share share(runs.windows, a.share);
+    const int64_t c = share.channel;
     const int64_t start = runs.start(c);
-    const int64_t first = cluster_rank() * a.share;
-    const int64_t last = first + a.share < runs.windows ? first + a.share : runs.windows;
-    int64_t mine = first + thread_index();
+    const int64_t last = share.last;
+    int64_t mine = share.first;
     const auto at = [&](int v) { return mine + v * kThreads; };
 
     Packed grad[kVectors];
@@ -70,40 +69,7 @@ struct BackwardOnChipKernel {
   }
 };
 
-struct BackwardOnChip {
-  using Small = row::Shape<128, 2>;
-  using Large = row::Shape<256, 8>;
-  static constexpr int64_t kMostWindows = cluster::kMaxBlocks * Large::kBytes / 16;
-
-  static bool supports(const BackwardCall& call, Why& why) {
-    if (!runs_supported(call.layout, call.dtype, why)) return false;
-    const int64_t windows = windows_of_set(call.layout, call.dtype);
-    return why.unless(windows <= kMostWindows, "holds ", kMostWindows,
-                      " vectors of a channel, not ", windows) &&
-           why.unless(call.layout.sets <= kMostBlocks / cluster::kMaxBlocks, "takes up to ",
-                      kMostBlocks / cluster::kMaxBlocks, " channels");
-  }
-  static void run(const BackwardCall& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      if (windows_of_set(call.layout, call.dtype) * 16 <= Small::kBytes) {
-        launch_on<BackwardOnChipKernel<T, 128, 2, 8>, T>(call, Small::kBytes, context);
-      } else {
-        launch_on<BackwardOnChipKernel<T, 256, 8, 2>, T>(call, Large::kBytes, context);
-      }
-    });
-  }
-
- private:
-  template <class Kernel, class T>
-  static void launch_on(const BackwardCall& call, int64_t part_bytes, const Context& context) {
-    const Runs<T> runs = runs_of<T>(call.layout, call.dtype);
-    const auto parts = static_cast<uint64_t>(divide_up(runs.windows * 16, part_bytes));
-    const auto blocks = static_cast<int>(std::bit_ceil(parts));
-    launch<Kernel>(
-        {.blocks = call.layout.sets * blocks, .threads = Kernel::kThreads, .cluster = blocks},
-        context.stream, {runs, divide_up(runs.windows, int64_t{blocks}), rule_of(call)});
-  }
-};
+using BackwardOnChip = OnChip<BackwardCall, BackwardOnChipKernel, 2>;
 
 }  // namespace
 
