@@ -7,20 +7,16 @@
 #include "catalogue/catalogue.hpp"
 #include "kernels/fused/compact_rows.hpp"
 #include "tests/kernels/refused.hpp"
+#include "tests/kernels/tensor_of.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::fused {
 namespace {
 
+using test::tensor_of;
 using testing::HasSubstr;
 
-template <class T>
-Tensor tensor_of(test::Buffer<T>& buffer, std::initializer_list<int64_t> shape) {
-  Tensor tensor = Tensor::dense(kDType<T>, shape);
-  tensor.data = buffer.data();
-  return tensor;
-}
 Problem problem_of(std::string_view name, std::initializer_list<Tensor> tensors) {
   Problem problem;
   problem.operation = &operation_named(name);

@@ -7,6 +7,7 @@
 #include "catalogue/catalogue.hpp"
 #include "kernels/optimizer/operations.hpp"
 #include "tests/kernels/refused.hpp"
+#include "tests/kernels/tensor_of.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/device_error.hpp"
 #include "warpsmith/runtime.hpp"
@@ -14,14 +15,8 @@
 namespace ws::optimizer {
 namespace {
 
+using test::tensor_of;
 using testing::HasSubstr;
-
-template <class T>
-Tensor tensor_of(test::Buffer<T>& buffer, std::initializer_list<int64_t> shape) {
-  Tensor tensor = Tensor::dense(kDType<T>, shape);
-  tensor.data = buffer.data();
-  return tensor;
-}
 
 const Rung& rung(std::string_view name) {
   return *rung_named(family_of(operation_named("adamw")), name);
