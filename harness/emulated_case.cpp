@@ -38,7 +38,9 @@ Case emulated_case(const Operation& operation, std::span<const Case> cases, cons
 
 Case square_case(const Target& target, DType dtype) {
   constexpr CaseLimits kSmall{.flops = 5e6, .bytes = 2e5};
-  constexpr double kMostFlops = 1e9;  // 128 of five or six extents may be days
+  // 128 of five or six extents may be days, of four a gigabyte.
+  constexpr double kMostFlops = 1e9;
+  constexpr double kMostBytes = 1e8;
   const Operation& operation = *target.operation;
   const Case listed = emulated_case(operation, {&target, 1}, dtype, kSmall);
   const size_t wanted =
@@ -47,7 +49,8 @@ Case square_case(const Target& target, DType dtype) {
   std::fill_n(square.extents.begin(), wanted, wanted == 1 ? 128 * 128 : 128);
   try {
     const AnyCall call(make_problem(operation, square, dtype));
-    const bool fits = operation.cost(call.problem()).flops <= kMostFlops;
+    const Cost cost = operation.cost(call.problem());
+    const bool fits = cost.flops <= kMostFlops && cost.bytes <= kMostBytes;
     return fits && takes(*target.rung, call, runtime::capability()) ? square : listed;
   } catch (const InvalidArgument&) {
     return listed;  // its attributes want another shape
