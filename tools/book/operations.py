@@ -29,17 +29,17 @@ def results_of(operation: Operation, family: Family) -> list[Path]:
     return sorted(files)
 
 
-def shown_problem(data: dict[str, Any]) -> str:
+def shown_group(data: dict[str, Any]) -> dict[str, Any]:
     """Of what was measured the problem that most rungs ran right, and of those the largest."""
 
     def extent(group: dict[str, Any]) -> tuple[int, float]:
         return len(results_table.timed(group, "rung")), group["bytes"]
 
-    return max(data["results"], key=extent)["problem"]
+    return max(data["results"], key=extent)
 
 
 def plots(operation: Operation, family: Family, kinds: Sequence[str]) -> str:
-    """Of each device that measured the operation its ladder, its roofline."""
+    """Of each device that measured the operation its ladder, its roofline if it has operations."""
     words = {
         "ladder": "every rung, the peers and the ceiling",
         "roofline": "rate over arithmetic intensity",
@@ -47,8 +47,11 @@ def plots(operation: Operation, family: Family, kinds: Sequence[str]) -> str:
     parts = []
     for path in results_of(operation, family):
         data = json.loads(path.read_text())
-        problem = shown_problem(data)
+        group = shown_group(data)
+        problem = group["problem"]
         for kind in kinds:
+            if kind == "roofline" and group["flops"] == 0:
+                continue
             caption = f"{problem} on one {data['device']['name']}: {words[kind]}."
             parts.append(figure(program.plot(kind, path, problem), caption))
     return "\n".join(parts)
