@@ -25,7 +25,8 @@ struct ColumnsKernel {
   using Accumulator = typename Monoid::Accumulator;
   // Not yet measured: what an SM's registers hold.
   static constexpr int kThreads = sizeof(Accumulator) == 4 ? 512 : 256;
-  static constexpr int kMinBlocks = sizeof(Accumulator) == 4 || sizeof(Element) == 2 ? 2 : 3;
+  static constexpr bool kWidens = sizeof(Element) == 2 || sizeof(Element) < sizeof(Result);
+  static constexpr int kMinBlocks = sizeof(Accumulator) == 4 || kWidens ? 2 : 3;
   static constexpr int kRows = 4;  // of a thread
   using Lowered = decltype(std::declval<Monoid>().lower(Monoid::none()));
   static constexpr int kWidth = row::kWidest<Element>;
