@@ -595,7 +595,8 @@ std::string roofline_plot(std::span<const Ladder* const> ladders, const std::str
     }
     std::ranges::move(more, std::back_inserter(points));
   }
-  require(!points.empty(), "nothing that ran right here has floating-point operations: no roofline");
+  require(!points.empty(),
+          "nothing that ran right here has floating-point operations: no roofline");
 
   Picture picture;
   std::vector<Key> keys;

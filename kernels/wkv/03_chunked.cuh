@@ -53,7 +53,8 @@ struct ChunkedKernel {
       State state = first_state(call, line);
       const auto steps = static_cast<float>(a.parts.steps);
 #pragma unroll 4
-      for (int64_t p = 0; p < part; ++p) state.join(line.w, steps, load_part(a.states, p, lines, at));
+      for (int64_t p = 0; p < part; ++p)
+        state.join(line.w, steps, load_part(a.states, p, lines, at));
       T* out = line.of<T>(call.out);
       for_steps<kAhead>(first, last, load, [&](int64_t t, const KeyValue& one) {
         const float y = out_of(state, line.u + one.k, one.v);

@@ -48,8 +48,8 @@ struct State {
   State() = default;
   __device__ __forceinline__ State(float p, float q, float o) : p(p), q(q), o(o), from(o) {}
 
-  // `count` steps later something with the exponent `other` comes: what p and q, and what it brings,
-  // are to be multiplied by.
+  // `count` steps later something with the exponent `other` comes: what p and q, and what it
+  // brings, are to be multiplied by.
   __device__ __forceinline__ Shift meet(float w, float count, float other) {
     steps += count;
     const Shift shift(thread::fma(w, steps, from), other);
