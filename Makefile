@@ -13,9 +13,10 @@ NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) $
 GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
 UNITED := OFF
+WHEELS := cpu $(if $(NVCC),cuda)
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
-.PHONY: help setup demo test lint lint-all sanitize docs docs-check cuda-check clean
+.PHONY: help setup demo test lint lint-all sanitize docs docs-check cuda-check wheel wheel-check clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1\t/' | expand -t 20
@@ -76,8 +77,17 @@ cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and 
 	@$(MAKE) build/emulated TARGET=warpsmith
 	@$(PYTHON) tools/check_spills.py build/emulated/warpsmith build/cuda-check
 
+wheel:  ## Make dist/: the source distribution, a wheel for CPUs, and with nvcc one for GPUs too (WHEELS=cpu: not)
+	@tools/setup build wheel $(filter cuda,$(WHEELS))
+	@echo "wheel: the whole catalogue is compiled: $(WHEELS)"
+	@$(PYTHON) tools/wheels.py build $(WHEELS)
+
+wheel-check:  ## Make the wheel for CPUs, install it where there is nothing but pip, and call softmax
+	@$(MAKE) wheel WHEELS=cpu
+	@$(PYTHON) tools/wheels.py check
+
 clean:  ## Remove what was built; .venv stays
-	@rm -rf build
+	@rm -rf build dist
 
 # UNITED=ON compiles the host's units in groups, as builds from nothing do: sooner done, later again after a change.
 UNITE = $(if $(filter ON,$(UNITED)),-DWS_UNITED=ON)

@@ -53,11 +53,16 @@ if(SKBUILD)
   option(WS_WHEEL_CUDA "Build the CUDA library into the wheel too, where nvcc is found" ON)
   if(NVCC AND WS_WHEEL_CUDA)
     include(ExternalProject)
+    string(REPLACE ";" "|" architectures "${CMAKE_CUDA_ARCHITECTURES}")
     ExternalProject_Add(cuda
       SOURCE_DIR ${PROJECT_SOURCE_DIR}
       BINARY_DIR ${PROJECT_BINARY_DIR}/cuda
-      CMAKE_ARGS -DWS_EMULATED=OFF -DCMAKE_BUILD_TYPE=Release
+      LIST_SEPARATOR "|"
+      # -s: what is not of this build is not stripped when it is installed.
+      CMAKE_ARGS -DWS_EMULATED=OFF -DWS_PROGRAM=${CLI11_FOUND} -DCMAKE_BUILD_TYPE=Release
                  -DPython_EXECUTABLE=${Python_EXECUTABLE} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+                 -DCMAKE_CUDA_ARCHITECTURES=${architectures} "-DCMAKE_SHARED_LINKER_FLAGS=${CMAKE_SHARED_LINKER_FLAGS} -s"
+                 "-DCMAKE_EXE_LINKER_FLAGS=${CMAKE_EXE_LINKER_FLAGS} -s"
       BUILD_COMMAND ${CMAKE_COMMAND} --build . --target libwarpsmith
       INSTALL_COMMAND ""
       BUILD_ALWAYS ON

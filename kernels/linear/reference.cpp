@@ -149,7 +149,8 @@ Cost Addmm::cost(const Problem& problem) {
 // activation of small numbers halves them, but not their error.
 Tolerance Addmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
   const double alpha = std::abs(problem.number("alpha"));
-  const double scale = std::hypot(alpha, problem.number("beta"));
+  const double beta = problem.number("beta");
+  const double scale = std::sqrt(alpha * alpha + beta * beta);  // hypot would ask wheels for glibc 2.35
   const bool bends = problem.choice<Activation>("activation") != Activation::kNone;
   const double error =
       gemm::accumulation_error(problem.tensor(1).extent(1)) + gemm::rounding_error(DType::kF32);

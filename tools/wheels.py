@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Makes the source distribution and wheels in dist/, and tries the one for CPUs as its user would.
+
+Usage: tools/wheels.py build [cpu] [cuda]     cuda: needs nvcc; both libraries, for every GPU target
+       tools/wheels.py check                  installs dist's wheel for CPUs, and calls softmax
+
+The wheels are built from the source distribution, and tagged with the oldest manylinux that has all
+that their libraries ask of glibc; that depends on the glibc of this machine. Two wheels of one
+version differ in their build tag: pip takes the higher, the one with CUDA, where it has both.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+# Inside the checkout, so that git tells the sources their revision.
+UNPACKED = ROOT / "build" / "sdist"
+BUILD_TAGS = {"cpu": "1cpu", "cuda": "2cuda"}
+CALLED = """
+import importlib.util, numpy, warpsmith
+assert importlib.util.find_spec("torch") is None, "this was to be a machine without torch"
+x = numpy.linspace(-3, 3, 4096, dtype=numpy.float32).reshape(4, 1024)
+exponentials = numpy.exp(x.astype(numpy.float64))
+expected = exponentials / exponentials.sum(axis=1, keepdims=True)
+assert numpy.allclose(warpsmith.softmax(x), expected, rtol=1e-5, atol=0)
+try:
+    warpsmith.softmax(x, rung="none")
+except ValueError as error:  # thrown by the library, which has a C++ library of its own
+    assert "none" in str(error)
+else:
+    raise AssertionError("there is no such rung")
+print(f"warpsmith {warpsmith.__version__} of {warpsmith.__file__}: softmax is right")
+"""
+
+
+def run(*command: object, folder: Path = ROOT) -> str:
+    """What the command prints; ends the program with all of it where the command fails."""
+    words = [str(word) for word in command]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # Of ours none may lead to another library.
+    others = {name: x for name, x in os.environ.items() if not name.startswith("WARPSMITH_")}
+    result = subprocess.run(
+        words,
+        cwd=folder,
+        env={"CXX": "c++", **others, "PATH": path},  # as `make` names it: ccache has its objects
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if result.returncode != 0:
+        sys.exit(f"{result.stdout}\nwheels: {' '.join(words)}: exit status {result.returncode}")
+    return result.stdout
+
+
+def uv_build(kind: str, source: Path, out: Path, **settings: str) -> Path:
+    """The one file that building `source` puts into `out`."""
+    options = [f"--config-setting={name}={value}" for name, value in settings.items()]
+    shutil.rmtree(out, ignore_errors=True)
+    run(
+        *("uv", "build", f"--{kind}", "--no-build-isolation", "--no-create-gitignore"),
+        *("--python", sys.executable, "--out-dir", out, *options, source),
+    )
+    (made,) = out.iterdir()
+    return made
+
+
+def source_distribution() -> Path:
+    """Makes it in dist/; the folder that it was unpacked to, without what an older one had."""
+    shutil.rmtree(UNPACKED, ignore_errors=True)
+    made = uv_build("sdist", ROOT, UNPACKED / "made")
+    shutil.unpack_archive(made, UNPACKED)
+    shutil.move(made, DIST / made.name)
+    say(DIST / made.name)
+    return UNPACKED / made.name.removesuffix(".tar.gz")
+
+
+def cuda_targets() -> str:
+    """Those of the preset `release`."""
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    release = next(preset for preset in presets if preset["name"] == "release")
+    return release["cacheVariables"]["CMAKE_CUDA_ARCHITECTURES"]
+
+
+def find_cutlass() -> None:
+    """Rungs in CuTe's words want its headers, which lie beside the checkout's sources only."""
+    package = importlib.util.find_spec("cutlass_library")
+    if package is None or package.origin is None:
+        sys.exit("wheels: nvidia-cutlass is not installed: tools/setup cuda")
+    include = Path(package.origin).parent / "source" / "include"
+    os.environ.setdefault("CUTLASS_INCLUDE", str(include))
+
+
+def wheel(variant: str, source: Path) -> Path:
+    """Makes a wheel in dist/, audited and tagged for the oldest manylinux that it runs on."""
+    # Else they would ask for a libstdc++ as new as this compiler; and what of it nobody calls, as
+    # std::random_device, for a glibc as new as this one.
+    link = "-static-libstdc++ -Wl,--gc-sections"
+    defines = {
+        "WS_WHEEL_CUDA": "ON" if variant == "cuda" else "OFF",
+        "CMAKE_CUDA_ARCHITECTURES": cuda_targets(),
+        "CMAKE_COMPILE_WARNING_AS_ERROR": "ON",
+        "CMAKE_SHARED_LINKER_FLAGS": link,
+        "CMAKE_EXE_LINKER_FLAGS": link,
+    }
+    made = uv_build(
+        "wheel",
+        source,
+        UNPACKED / "wheel",
+        **{f"cmake.define.{name}": value for name, value in defines.items()},
+        **{"wheel.build-tag": BUILD_TAGS[variant], "build-dir": f"build/wheel-{variant}"},
+    )
+    repaired = UNPACKED / "repaired"
+    shutil.rmtree(repaired, ignore_errors=True)
+    # libtvm_ffi.so is another wheel's, which the metadata ask for.
+    run("auditwheel", "repair", "--exclude", "libtvm_ffi.so", "--wheel-dir", repaired, made)
+    (found,) = repaired.iterdir()
+    if "-manylinux_" not in found.name:
+        sys.exit(f"wheels: auditwheel finds no manylinux for {found.name}")
+    for old in DIST.glob(f"*-{BUILD_TAGS[variant]}-*.whl"):
+        old.unlink()
+    shutil.move(found, DIST / found.name)
+    say(DIST / found.name)
+    return DIST / found.name
+
+
+def say(file: Path) -> None:
+    print(f"wheels: {file.relative_to(ROOT)}, {file.stat().st_size / 1e6:.1f} MB", flush=True)
+
+
+def check() -> None:
+    """Installs dist's wheel for CPUs, with what it needs from the registry, and calls softmax."""
+    (made,) = DIST.glob(f"*-{BUILD_TAGS['cpu']}-*.whl")
+    fresh = ROOT / "build" / "wheel-check"
+    run("uv", "venv", "--clear", "--python", sys.executable, fresh)
+    run("uv", "pip", "install", "--python", fresh / "bin" / "python", made)
+    # -I: neither this checkout nor the environment says where the package is.
+    print(run(fresh / "bin" / "python", "-I", "-c", CALLED, folder=fresh), end="")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    build = commands.add_parser("build")
+    build.add_argument("variants", nargs="*", choices=BUILD_TAGS, default=["cpu"])
+    commands.add_parser("check")
+    arguments = parser.parse_args()
+    if arguments.command == "check":
+        return check()
+    DIST.mkdir(exist_ok=True)
+    if "cuda" in arguments.variants:
+        find_cutlass()
+    source = source_distribution()
+    for variant in arguments.variants:
+        wheel(variant, source)
+
+
+if __name__ == "__main__":
+    main()
