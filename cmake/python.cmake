@@ -1,19 +1,19 @@
-# libwarpsmith.so: the C ABI over DLPack that the Python package loads, and what a wheel holds of it.
+# libwarpsmith.so: the C ABI over DLPack and tvm-ffi's functions, which the Python package loads, and what a wheel holds
+# of it.
 
 find_package(Python REQUIRED COMPONENTS Interpreter)
 execute_process(COMMAND ${Python_EXECUTABLE} -m tvm_ffi.config --cmakedir
                 OUTPUT_VARIABLE tvm_ffi_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(tvm_ffi CONFIG REQUIRED)
 
-file(GLOB binding CONFIGURE_DEPENDS python/binding/*.cpp)
-add_library(warpsmith_binding OBJECT ${binding})
-target_link_libraries(warpsmith_binding PUBLIC warpsmith_core tvm_ffi::shared)
+add_library(warpsmith_binding OBJECT python/binding/ffi.cpp)
+target_link_libraries(warpsmith_binding PUBLIC warpsmith_c_api tvm_ffi::shared)
 
 # A shared library of the binding and the catalogue that `sources` or else warpsmith_core define.
 function(add_warpsmith_library target output)
   add_library(${target} SHARED ${ARGN})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} INSTALL_RPATH "$ORIGIN/../../tvm_ffi/lib")
-  target_link_libraries(${target} PRIVATE warpsmith_binding)
+  target_link_libraries(${target} PRIVATE warpsmith_binding warpsmith_c_api)
   # Two builds of it live in one process: nothing of what is linked in may be seen from outside.
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
 endfunction()

@@ -37,7 +37,7 @@ endif()
 if(WS_EMULATED AND NOT TARGET Boost::context)
   is_missing("Boost.Context (static)" libboost-context-dev "boost-devel;boost-static")
 endif()
-if(WS_PROGRAM AND NOT SKBUILD AND NOT CLI11_FOUND)
+if(WS_PROGRAM AND NOT WS_LIBRARY_ONLY AND NOT SKBUILD AND NOT CLI11_FOUND)
   is_missing(CLI11 libcli11-dev cli11-devel)
 endif()
 

@@ -3,10 +3,9 @@
 
 #include <cuda_runtime.h>
 
-#include <array>
 #include <cstring>
-#include <mutex>
 
+#include "warpsmith/cuda_facts.hpp"
 #include "warpsmith/launch.hpp"
 
 namespace ws {
@@ -14,40 +13,13 @@ namespace {
 
 using detail::check_cuda;
 
-int attribute(cudaDeviceAttr which, int device) {
-  int value = 0;
-  check_cuda(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
-  return value;
-}
-
-DeviceFacts facts_of(int device) {
-  DeviceFacts facts;
-  facts.capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
-                     attribute(cudaDevAttrComputeCapabilityMinor, device);
-  facts.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
-  facts.threads_per_multiprocessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device);
-  facts.shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  facts.l2_bytes = static_cast<size_t>(attribute(cudaDevAttrL2CacheSize, device));
-  facts.clock = 1e3 * attribute(cudaDevAttrClockRate, device);
-  // Two transfers per clock.
-  facts.memory_rate = 2e3 * attribute(cudaDevAttrMemoryClockRate, device) *
-                      attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8;
-  return facts;
-}
-
 std::string version(int number) { return concatenate(number / 1000, ".", number % 1000 / 10); }
 
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
 }  // namespace
 
-const DeviceFacts& device_facts() {
-  static std::array<DeviceFacts, detail::kMaxDevices> known;
-  static std::array<std::once_flag, detail::kMaxDevices> asked;
-  const size_t device = detail::current_device();
-  std::call_once(asked[device], [device] { known[device] = facts_of(static_cast<int>(device)); });
-  return known[device];
-}
+const DeviceFacts& device_facts() { return detail::facts_of_current_device(); }
 
 namespace runtime {
 

@@ -6,6 +6,7 @@ What a block is stands behind its language, where readers do not see it:
     ```sh norun="needs a GPU"       with the reason
     ```python run sub="a=b,c=d"     run with every a replaced by b: a GPU by the CPU, large by small
     ```c compile=tests/docs/x.c     put into x.c in place of its line BLOCK, and compiled
+    ```cpp of=PATH                  lines of a file that a test builds
     ```cpp file=PATH                a file, and
     ```cpp insert=PATH after=TEXT   lines behind the first line with TEXT, both in a copy of the
                                     sources: then the page's `sh run` blocks run with a program that
@@ -33,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "emulated"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MARKS = {"run", "norun", "sub", "compile", "file", "insert", "after", "output"}
+MARKS = {"run", "norun", "sub", "compile", "of", "file", "insert", "after", "output"}
 
 
 @dataclass
@@ -92,7 +93,7 @@ needs_program = pytest.mark.skipif(
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_every_block_says_what_it_is(block: Block) -> None:
-    kinds = block.marks.keys() & {"run", "norun", "compile", "file", "insert", "output"}
+    kinds = block.marks.keys() & {"run", "norun", "compile", "of", "file", "insert", "output"}
     assert len(kinds) == 1, f"{block}: {kinds or 'no mark'}; see the top of tests/docs/test_docs.py"
     assert block.marks.keys() <= MARKS, block
     if "norun" in block.marks:
@@ -139,9 +140,15 @@ def test_compiles(block: Block, tmp_path: Path) -> None:
     source = tmp_path / around.name
     source.write_text(around.read_text().replace("BLOCK\n", block.text, 1))
     compiler = ["cc", "-std=c11"] if source.suffix == ".c" else ["c++", "-std=c++20"]
-    include = ["-I", str(ROOT), "-I", str(ROOT / "include"), "-I", dlpack_folder()]
+    folders = [ROOT, ROOT / "include", BUILD / "include", dlpack_folder()]
+    include = [f"-I{folder}" for folder in folders]
     result = run([*compiler, "-fsyntax-only", "-Wall", *include, str(source)], tmp_path, BUILD)
     assert result.returncode == 0, f"{block}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("block", of("of"), ids=str)
+def test_shows_what_is_there(block: Block) -> None:
+    assert block.text in (ROOT / block.marks["of"]).read_text(), block
 
 
 def dlpack_folder() -> str:
