@@ -10,6 +10,7 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.batch_norm`, `group_norm` and `instance_norm` are torch's.
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
+`warpsmith.nn` has torch's modules on these, and `warpsmith.patch` puts them into a model.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
@@ -81,3 +82,9 @@ if _functions.torch is not None:
         from warpsmith._optimizer import adamw_
 
         __all__ += ["adamw_"]
+
+    if {"addmm", "attention", "rms_norm", "swiglu"} <= OPERATIONS.keys():
+        from warpsmith import nn
+
+        patch, unpatch = nn.patch, nn.unpatch
+        __all__ += ["patch", "unpatch"]

@@ -1,0 +1,65 @@
+"""torch.nn's modules on the kernels of the catalogue, and `patch`, which puts them into a model.
+
+The modules that are named as torch's are subclasses of those, with their constructors, parameters
+and repr. `ScaledDotProductAttention`, `MLP` and `SwiGLU` are what torch has no module of. There is
+no Embedding and no rotary embedding: the catalogue has no such operation. Nor is there a Dropout:
+its random numbers would not be torch's.
+"""
+
+from warpsmith.nn._modules import (
+    ELU,
+    GELU,
+    MLP,
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    CrossEntropyLoss,
+    GroupNorm,
+    Hardshrink,
+    Hardswish,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    Linear,
+    LogSoftmax,
+    ReLU,
+    RMSNorm,
+    ScaledDotProductAttention,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    SwiGLU,
+)
+from warpsmith.nn._patch import Kept, Patched, Replaced, patch, unpatch
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "MLP",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "CrossEntropyLoss",
+    "GroupNorm",
+    "Hardshrink",
+    "Hardswish",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "Kept",
+    "LayerNorm",
+    "Linear",
+    "LogSoftmax",
+    "Patched",
+    "RMSNorm",
+    "ReLU",
+    "Replaced",
+    "ScaledDotProductAttention",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "SwiGLU",
+    "patch",
+    "unpatch",
+]

@@ -1,0 +1,410 @@
+"""torch's modules, their forward on the kernels of the catalogue.
+
+Each class has the name of torch's that it is a subclass of: constructor, parameters, state_dict and
+repr are inherited. What no kernel takes its function refuses; only attention, which has no gradient
+of its own, goes to torch's function where one is wanted.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+import warpsmith
+from warpsmith._linear import _ACTIVATIONS
+
+
+class Replacement:
+    """A module that stands for one of torch's, the last of its class's bases."""
+
+    @staticmethod
+    def refusal(module: Any) -> str:
+        """Why a module of torch's class cannot become this one; "" where it can."""
+        return ""
+
+
+class Linear(Replacement, torch.nn.Linear):
+    """torch.nn.Linear, and an activation: warpsmith.linear.
+
+    Args:
+        activation: One of warpsmith.linear's. With "swiglu" out_features counts the rows of gate
+            and up together; the result has half as many columns.
+    """
+
+    activation = "none"  # of a module that was torch's
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: str = "none",
+    ) -> None:
+        if activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"Linear: activation is one of {', '.join(_ACTIVATIONS)}: {activation!r}"
+            )
+        if activation == "swiglu" and out_features % 2 != 0:
+            raise ValueError(f"Linear: swiglu halves out_features, which is odd: {out_features}")
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.linear(input, self.weight, self.bias, activation=self.activation)
+
+    def extra_repr(self) -> str:
+        more = "" if self.activation == "none" else f", activation={self.activation}"
+        return super().extra_repr() + more
+
+
+# ---- Normalization ------------------------------------------------------------------------------
+
+
+def _over_last(
+    function: Callable[..., torch.Tensor],
+    input: torch.Tensor,
+    shape: tuple[int, ...],
+    eps: float,
+    **vectors: torch.Tensor | None,
+) -> torch.Tensor:
+    """A norm of rows, over the last dimensions, of which there may be several."""
+    if tuple(input.shape[-len(shape) :]) != tuple(shape):
+        raise RuntimeError(
+            f"{function.__name__}: normalized_shape={list(shape)} expects an input of "
+            f"[..., {', '.join(map(str, shape))}], not {list(input.shape)}"
+        )
+    rows = input if len(shape) == 1 else input.flatten(-len(shape))
+    flat = {name: None if v is None else v.flatten() for name, v in vectors.items()}
+    return function(rows, **flat, eps=eps).view(input.shape)
+
+
+class LayerNorm(Replacement, torch.nn.LayerNorm):
+    """torch.nn.LayerNorm: warpsmith.layer_norm."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return _over_last(
+            warpsmith.layer_norm,
+            input,
+            self.normalized_shape,
+            self.eps,
+            weight=self.weight,
+            bias=self.bias,
+        )
+
+
+class RMSNorm(Replacement, torch.nn.RMSNorm):
+    """torch.nn.RMSNorm: warpsmith.rms_norm."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        eps = torch.finfo(torch.float32).eps if self.eps is None else self.eps
+        return _over_last(warpsmith.rms_norm, x, self.normalized_shape, eps, weight=self.weight)
+
+
+class _BatchNorm(Replacement):
+    """What the batch norms share: which statistics a call takes, as torch has it."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        updates = self.training and self.track_running_stats
+        if updates and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # a cumulative average
+                momentum = 1.0 / float(self.num_batches_tracked)
+        tracks = self.track_running_stats or not self.training
+        return warpsmith.batch_norm(
+            input,
+            self.running_mean if tracks else None,
+            self.running_var if tracks else None,
+            self.weight,
+            self.bias,
+            self.training or self.running_mean is None,
+            momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm, torch.nn.BatchNorm1d):
+    """torch.nn.BatchNorm1d: warpsmith.batch_norm."""
+
+
+class BatchNorm2d(_BatchNorm, torch.nn.BatchNorm2d):
+    """torch.nn.BatchNorm2d: warpsmith.batch_norm."""
+
+
+class BatchNorm3d(_BatchNorm, torch.nn.BatchNorm3d):
+    """torch.nn.BatchNorm3d: warpsmith.batch_norm."""
+
+
+class GroupNorm(Replacement, torch.nn.GroupNorm):
+    """torch.nn.GroupNorm: warpsmith.group_norm."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class _InstanceNorm(Replacement):
+    @staticmethod
+    def refusal(module: Any) -> str:
+        if module.track_running_stats:
+            return "warpsmith.instance_norm moves no running statistics along"
+        return ""
+
+    def _apply_instance_norm(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            eps=self.eps,
+        )
+
+
+class InstanceNorm1d(_InstanceNorm, torch.nn.InstanceNorm1d):
+    """torch.nn.InstanceNorm1d: warpsmith.instance_norm."""
+
+
+class InstanceNorm2d(_InstanceNorm, torch.nn.InstanceNorm2d):
+    """torch.nn.InstanceNorm2d: warpsmith.instance_norm."""
+
+
+class InstanceNorm3d(_InstanceNorm, torch.nn.InstanceNorm3d):
+    """torch.nn.InstanceNorm3d: warpsmith.instance_norm."""
+
+
+# ---- Rows ---------------------------------------------------------------------------------------
+
+
+class _AlongDim(Replacement):
+    """What softmax and its logarithm share: a dimension, which is a view's last one."""
+
+    @staticmethod
+    def refusal(module: Any) -> str:
+        return "its dim is None, which is another one for each rank" if module.dim is None else ""
+
+    def _of(self, function: Callable[..., torch.Tensor], input: torch.Tensor) -> torch.Tensor:
+        dim = self.dim
+        if dim is None:
+            raise ValueError(f"{type(self).__name__}: dim is None; say which")
+        if dim in (-1, input.dim() - 1):
+            return function(input)
+        return function(input.movedim(dim, -1)).movedim(-1, dim)
+
+
+class Softmax(_AlongDim, torch.nn.Softmax):
+    """torch.nn.Softmax, of a dim that is said: warpsmith.softmax."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self._of(warpsmith.softmax, input)
+
+
+class LogSoftmax(_AlongDim, torch.nn.LogSoftmax):
+    """torch.nn.LogSoftmax, of a dim that is said: warpsmith.log_softmax."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self._of(warpsmith.log_softmax, input)
+
+
+class CrossEntropyLoss(Replacement, torch.nn.CrossEntropyLoss):
+    """torch.nn.CrossEntropyLoss of class indices: warpsmith.cross_entropy."""
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return warpsmith.cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+# ---- Activations --------------------------------------------------------------------------------
+
+
+def _wants_gradient(*tensors: torch.Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def _perhaps_in_place(
+    function: Callable[..., torch.Tensor], input: torch.Tensor, inplace: bool
+) -> torch.Tensor:
+    """function(input), written over the input where the module says so."""
+    if not inplace:
+        return function(input)
+    if _wants_gradient(input):  # which may need what is written over
+        return input.copy_(function(input.clone()))
+    return function(input, out=input)
+
+
+class ReLU(Replacement, torch.nn.ReLU):
+    """torch.nn.ReLU: warpsmith.relu."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return _perhaps_in_place(warpsmith.relu, input, self.inplace)
+
+
+class ELU(Replacement, torch.nn.ELU):
+    """torch.nn.ELU: warpsmith.elu."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return _perhaps_in_place(partial(warpsmith.elu, alpha=self.alpha), input, self.inplace)
+
+
+class GELU(Replacement, torch.nn.GELU):
+    """torch.nn.GELU: warpsmith.gelu."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.gelu(input, approximate=self.approximate)
+
+
+class SiLU(Replacement, torch.nn.SiLU):
+    """torch.nn.SiLU: warpsmith.swish."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return _perhaps_in_place(warpsmith.swish, input, self.inplace)
+
+
+class Hardswish(Replacement, torch.nn.Hardswish):
+    """torch.nn.Hardswish: warpsmith.hardswish."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return _perhaps_in_place(warpsmith.hardswish, input, self.inplace)
+
+
+class Hardshrink(Replacement, torch.nn.Hardshrink):
+    """torch.nn.Hardshrink: warpsmith.hardshrink."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.hardshrink(input, lambd=self.lambd)
+
+
+class Sigmoid(Replacement, torch.nn.Sigmoid):
+    """torch.nn.Sigmoid: warpsmith.sigmoid."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.sigmoid(input)
+
+
+# ---- What torch has no module of ----------------------------------------------------------------
+
+
+class ScaledDotProductAttention(torch.nn.Module):
+    """warpsmith.scaled_dot_product_attention, and torch's where that has no gradient.
+
+    torch's function computes a call of which a gradient is wanted, and one that drops out; ours all
+    others.
+
+    Args:
+        dropout_p: In training: how likely a weight is dropped.
+        is_causal: Query i sees keys 0 to i.
+        scale: What times the products; None: 1 / sqrt(E).
+        enable_gqa: Key and value may have fewer heads.
+    """
+
+    def __init__(
+        self,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dropout_p = dropout_p
+        self.is_causal = is_causal
+        self.scale = scale
+        self.enable_gqa = enable_gqa
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        dropout_p = self.dropout_p if self.training else 0.0
+        function = warpsmith.scaled_dot_product_attention
+        if dropout_p > 0 or _wants_gradient(query, key, value, attn_mask):
+            function = torch.nn.functional.scaled_dot_product_attention
+        return function(
+            query,
+            key,
+            value,
+            attn_mask,
+            dropout_p,
+            self.is_causal,
+            scale=self.scale,
+            enable_gqa=self.enable_gqa,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"dropout_p={self.dropout_p}, is_causal={self.is_causal}, scale={self.scale}, "
+            f"enable_gqa={self.enable_gqa}"
+        )
+
+
+class MLP(torch.nn.Module):
+    """Two linear layers, the activation in the kernel of the first: down(activation(up(x))).
+
+    Args:
+        features: Of input and result.
+        hidden: Of what lies between.
+        activation: One of warpsmith.linear's but "swiglu".
+        bias: Of both layers.
+        device: Of the parameters.
+        dtype: Of the parameters.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        *,
+        activation: str = "gelu",
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if activation == "swiglu":
+            raise ValueError("MLP: an activation without a gate; SwiGLU has one")
+        self.up_proj = Linear(features, hidden, bias, device, dtype, activation=activation)
+        self.down_proj = Linear(hidden, features, bias, device, dtype)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(self.up_proj(input))
+
+
+class SwiGLU(torch.nn.Module):
+    """A gated MLP, gate and up in one product: down(silu(gate(x)) * up(x)).
+
+    Args:
+        features: Of input and result.
+        hidden: Of gate and of up. Their weights are the halves of gate_up_proj's, gate's first.
+        bias: Of both layers.
+        device: Of the parameters.
+        dtype: Of the parameters.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        *,
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.gate_up_proj = Linear(features, 2 * hidden, bias, device, dtype, activation="swiglu")
+        self.down_proj = Linear(hidden, features, bias, device, dtype)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(self.gate_up_proj(input))
