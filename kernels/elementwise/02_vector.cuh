@@ -92,7 +92,7 @@ template <class T>
 using Whole16Bytes = std::integral_constant<int, 16 / sizeof(T)>;
 
 inline constexpr Seed kVectorX2Seeds[] = {{"{}_f16x2", {}, {DType::kF16}}};
-inline constexpr Rung kVectorX2 = Operations::rung<Vector<Two, 1>>({
+inline constexpr Rung kVectorX2 = Functions::rung<Vector<Two, 1>>({
     .name = "vector_x2",
     .from = "scalar",
     .idea = "two elements a thread, one access",
@@ -101,7 +101,7 @@ inline constexpr Rung kVectorX2 = Operations::rung<Vector<Two, 1>>({
 });
 
 inline constexpr Seed kVectorX4Seeds[] = {{"{}_f32x4", {}, {DType::kF32}}};
-inline constexpr Rung kVectorX4 = Operations::rung<Vector<Four, 1>>({
+inline constexpr Rung kVectorX4 = Functions::rung<Vector<Four, 1>>({
     .name = "vector_x4",
     .from = "vector_x2",
     .idea = "four elements a thread, one access",
@@ -110,7 +110,7 @@ inline constexpr Rung kVectorX4 = Operations::rung<Vector<Four, 1>>({
 });
 
 inline constexpr Seed kVectorX8Seeds[] = {{"{}_f16x8", {}, {DType::kF16}}};
-inline constexpr Rung kVectorX8 = Operations::rung<Vector<Four, 2>>({
+inline constexpr Rung kVectorX8 = Functions::rung<Vector<Four, 2>>({
     .name = "vector_x8",
     .from = "vector_x4",
     .idea = "eight elements a thread, two accesses",
@@ -123,7 +123,7 @@ inline constexpr Seed kPackSeeds[] = {
     {"elementwise_template_mul_pack_f32", "mul", {DType::kF32}},
     {"elementwise_template_mul_pack_f16", "mul", {DType::kF16}},
 };
-inline constexpr Rung kPack = Operations::rung<Vector<Whole16Bytes, 1>>({
+inline constexpr Rung kPack = Functions::rung<Vector<Whole16Bytes, 1>>({
     .name = "pack",
     .from = "vector_x4",
     .idea = "16 bytes a thread, one access, whatever the dtype",

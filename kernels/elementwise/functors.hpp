@@ -14,6 +14,29 @@
 #if WS_DEVICE_CODE
 namespace ws::elementwise {
 
+// ---- Functions: y of x ------------------------------------------------------------------------
+//
+// backward(grad, x) is the gradient of x, grad that of y. Where a slope shares its exponential with
+// the value, both(x) gives the two.
+
+struct ValueAndSlope {
+  float value;
+  float slope;
+};
+
+// 1 / (1 + 2^z) and what it lacks to 1, each to the last digits: a difference would have none left
+// where z is large, and one of them is a factor of the slope.
+struct Logistic {
+  float value;
+  float rest;
+
+  __device__ __forceinline__ explicit Logistic(float z) {
+    const float power = thread::exp2(z);
+    value = thread::reciprocal(1 + power);
+    rest = value > 0 ? power * value : 1.0F;  // of an infinite power
+  }
+};
+
 struct Add::Functor {
   static constexpr int kInputs = 2;
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
@@ -37,6 +60,9 @@ struct Elu::Functor {
 
   __device__ __forceinline__ float operator()(float x) const {
     return x > 0 ? x : alpha * expm1_of_negative(x);
+  }
+  __device__ __forceinline__ float backward(float grad, float x) const {
+    return x > 0 ? grad : grad * (alpha * thread::fast_exp(x));
   }
 
  private:
@@ -68,6 +94,17 @@ struct Gelu::Functor {
   // Coefficients: fit.py.
   __device__ __forceinline__ float operator()(float x) const { return x * distribution(x); }
 
+  // The slope is Phi(x) + x * phi(x), phi the density.
+  static __device__ __forceinline__ ValueAndSlope both(float x) {
+    constexpr float kRoot = 0.39894228040143268F;  // 1 / sqrt(2 pi)
+    const float density = kRoot * thread::exp2(x * x * (-0.5F * thread::kLog2E));
+    const float below = distribution(x);
+    return {x * below, thread::fma(x, density, below)};
+  }
+  __device__ __forceinline__ float backward(float grad, float x) const {
+    return grad * both(x).slope;
+  }
+
   // Phi(x)
   static __device__ __forceinline__ float distribution(float x) {
     const float a = ::fabsf(x);
@@ -92,6 +129,20 @@ struct Gelu::TanhFunctor {
   // exponential is the right answer, 0. tanh.approx would save an instruction and cost 13 bits.
   __device__ __forceinline__ float operator()(float x) const { return x * distribution(x); }
 
+  // With s = (1 + tanh(u)) / 2 = sigmoid(2u) the slope is s + x * s * (1 - s) * (2u)'. Past the
+  // square's limit s * (1 - s) is 0, and what it is a factor of must not be infinite.
+  static __device__ __forceinline__ ValueAndSlope both(float x) {
+    constexpr float kScale = 2 * 0.79788456080286536F;  // 2 sqrt(2 / pi)
+    const float square = x * x;
+    const float ratio = thread::fma(square, 0.044715F * kScale, kScale);  // 2u / x
+    const Logistic s(x * ratio * -thread::kLog2E);
+    const float inner = thread::fma(thread::min(square, 400.0F), 3 * 0.044715F * kScale, kScale);
+    return {x * s.value, thread::fma(x * (s.value * s.rest), inner, s.value)};
+  }
+  __device__ __forceinline__ float backward(float grad, float x) const {
+    return grad * both(x).slope;
+  }
+
   // (1 + tanh(u)) / 2
   static __device__ __forceinline__ float distribution(float x) {
     constexpr float kScale = -2 * 0.79788456080286536f * thread::kLog2E;  // -2 sqrt(2/pi) / ln 2
@@ -109,6 +160,13 @@ void Gelu::with_functor(const Call& call, Visit&& visit) {
 struct Swish::Functor {
   static constexpr int kInputs = 1;
   __device__ __forceinline__ float operator()(float x) const { return x * thread::fast_sigmoid(x); }
+  static __device__ __forceinline__ ValueAndSlope both(float x) {
+    const Logistic s(x * -thread::kLog2E);
+    return {x * s.value, s.value * thread::fma(x, s.rest, 1.0F)};
+  }
+  __device__ __forceinline__ float backward(float grad, float x) const {
+    return grad * both(x).slope;
+  }
 };
 
 // x * min(max(x + 3, 0), 6) / 6
@@ -118,6 +176,10 @@ struct Hardswish::Functor {
   __device__ __forceinline__ float operator()(float x) const {
     return x * (thread::min(thread::max(x + 3, 0.0f), 6.0f) * (1.0f / 6));
   }
+  __device__ __forceinline__ float backward(float grad, float x) const {
+    if (x <= -3) return 0;
+    return x >= 3 ? grad : grad * thread::fma(x, 1.0F / 3, 0.5F);
+  }
 };
 
 // |x| <= lambd ? 0 : x
@@ -126,6 +188,9 @@ struct Hardshrink::Functor {
   float lambd;  // rounded to the dtype of x, as torch does
   __device__ __forceinline__ float operator()(float x) const {
     return ::fabsf(x) <= lambd ? 0.0f : x;
+  }
+  __device__ __forceinline__ float backward(float grad, float x) const {
+    return ::fabsf(x) <= lambd ? 0.0f : grad;
   }
 };
 template <class T, class Visit>
@@ -137,7 +202,41 @@ void Hardshrink::with_functor(const Call& call, Visit&& visit) {
 struct Sigmoid::Functor {
   static constexpr int kInputs = 1;
   __device__ __forceinline__ float operator()(float x) const { return thread::fast_sigmoid(x); }
+  // Of y, not of x.
+  __device__ __forceinline__ float backward(float grad, float y) const {
+    return grad * (1 - y) * y;
+  }
 };
+
+// ---- Their gradients --------------------------------------------------------------------------
+
+template <class Functor>
+struct BackwardOf {
+  static constexpr int kInputs = 2;
+  Functor f;
+  __device__ __forceinline__ float operator()(float grad, float x) const {
+    return f.backward(grad, x);
+  }
+};
+template <class Op, class Forward>
+template <class T, class Visit>
+void Backward<Op, Forward>::with_functor(const Call& call, Visit&& visit) {
+  Forward::template with_functor<T>(call, [&](const auto& f) { visit(BackwardOf{f}); });
+}
+
+// x <= threshold ? 0 : grad
+struct ThresholdBackward::Functor {
+  static constexpr int kInputs = 2;
+  float threshold;  // rounded to the dtype of x, as torch does
+  // Asked this way round a NaN in x passes grad.
+  __device__ __forceinline__ float operator()(float grad, float x) const {
+    return x <= threshold ? 0.0f : grad;
+  }
+};
+template <class T, class Visit>
+void ThresholdBackward::with_functor(const Call& call, Visit&& visit) {
+  visit(Functor{to_float(from_float<T>(static_cast<float>(call.threshold)))});
+}
 
 }  // namespace ws::elementwise
 #endif

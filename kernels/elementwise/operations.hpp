@@ -51,12 +51,27 @@ struct Binary {
   static Cases cases();
 };
 
+// The gradient of a function: from that of y, and from x.
+struct Slope {
+  static constexpr int kInputs = 2;
+  static constexpr Parameter kParameters[] = {
+      {.name = "grad",
+       .doc = "gradient of y: any shape of rank 0 to 6, f32, f16 or bf16, any strides"},
+      {.name = "x", .doc = "shape and dtype of grad"},
+      {.name = "dx", .role = Parameter::Role::kOut, .doc = "shape and dtype of grad"},
+  };
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+};
+
 // The definition of an operation, on an element of each input.
 using Formula = std::function<double(const double* x)>;
 void evaluate(const Problem& problem, Slice slice, bool is_exact, const Formula& formula,
               double* expected);
 Cost cost_of(const Problem& problem, double flops_per_element);
 Tolerance tolerance_of(const Problem& problem, const Parameter& output, bool is_exact);
+Tolerance tolerance_of_slope(const Problem& problem, const Parameter& output, bool is_exact);
 
 // All that an operation need not say itself. Op has
 //   kFlops      what a plain evaluation of its formula counts, a function call as one
@@ -76,7 +91,9 @@ struct Elementwise : Base {
   struct Call : Operands {
     using Operation = Op;
   };
-  static Call call(const Problem& problem) { return {operands_of(problem, Base::kInputs + 1)}; }
+  static Call call(const Problem& problem, int operands = Base::kInputs + 1) {
+    return {operands_of(problem, operands)};
+  }
 
   // visit(functor) with the functor of a call on elements of T.
   template <class T, class Call, class Visit>
@@ -132,7 +149,8 @@ struct Mul : Elementwise<Mul, Binary> {
   static constexpr std::string_view kSource = "torch.mul";
   static constexpr std::string_view kFormula = "y[i] = a[i] * b[i]";
   static constexpr std::string_view kTorch = "torch.mul(a, b)";
-  static constexpr std::string_view kGradient = "(sum_to(g * b, a.shape), sum_to(g * a, b.shape))";
+  static constexpr std::string_view kGradient =
+      "(sum_to(ops.mul(g, b), a.shape), sum_to(ops.mul(g, a), b.shape))";
   static constexpr double kFlops = 1;
   static constexpr bool kIsExact = true;
   struct Functor;
@@ -145,7 +163,7 @@ struct Relu : Elementwise<Relu, Unary> {
   static constexpr std::string_view kSource = "Nair and Hinton, ICML 2010";
   static constexpr std::string_view kFormula = "y[i] = max(x[i], 0)";
   static constexpr std::string_view kTorch = "torch.relu(x)";
-  static constexpr std::string_view kGradient = "(torch.ops.aten.threshold_backward(g, y, 0),)";
+  static constexpr std::string_view kGradient = "(ops.threshold_backward(g, y),)";
   static constexpr std::string_view kSeedPrefix = "relu";
   static constexpr double kFlops = 1;
   static constexpr bool kIsExact = true;
@@ -159,8 +177,7 @@ struct Elu : Elementwise<Elu, Unary> {
   static constexpr std::string_view kSource = "Clevert et al., arXiv:1511.07289";
   static constexpr std::string_view kFormula = "y[i] = x[i] > 0 ? x[i] : alpha * (exp(x[i]) - 1)";
   static constexpr std::string_view kTorch = "torch.nn.functional.elu(x, alpha)";
-  static constexpr std::string_view kGradient =
-      "(torch.ops.aten.elu_backward(g, alpha, 1.0, 1.0, False, x),)";
+  static constexpr std::string_view kGradient = "(ops.elu_backward(g, x, alpha=alpha),)";
   static constexpr std::string_view kSeedPrefix = "elu";
   static constexpr Attribute kAttributes[] = {
       {.name = "alpha",
@@ -173,13 +190,14 @@ struct Elu : Elementwise<Elu, Unary> {
   struct Call : Elementwise::Call {
     double alpha = 1;
   };
-  static Call call(const Problem& problem) {
-    return {Elementwise::call(problem), problem.number("alpha")};
+  static Call call(const Problem& problem, int operands = 2) {
+    return {Elementwise::call(problem, operands), problem.number("alpha")};
   }
   template <class T, class Visit>
   static void with_functor(const Call& call, Visit&& visit);
   static Cases cases();
   static double formula(const Call& call, double x);
+  static double backward(const Call& call, double grad, double x);
 };
 
 struct Gelu : Elementwise<Gelu, Unary> {
@@ -194,7 +212,7 @@ struct Gelu : Elementwise<Gelu, Unary> {
       "x[i] / 2 * (1 + tanh(sqrt(2 / pi) * (x[i] + 0.044715 * x[i]^3)))";
   static constexpr std::string_view kTorch = "torch.nn.functional.gelu(x, approximate=approximate)";
   static constexpr std::string_view kGradient =
-      "(torch.ops.aten.gelu_backward(g, x, approximate=approximate),)";
+      "(ops.gelu_backward(g, x, approximate=approximate),)";
   static constexpr std::string_view kSeedPrefix = "gelu";
   static constexpr Attribute kAttributes[] = {
       {.name = "approximate",
@@ -209,13 +227,14 @@ struct Gelu : Elementwise<Gelu, Unary> {
   struct Call : Elementwise::Call {
     Approximation approximate{};
   };
-  static Call call(const Problem& problem) {
-    return {Elementwise::call(problem), problem.choice<Approximation>("approximate")};
+  static Call call(const Problem& problem, int operands = 2) {
+    return {Elementwise::call(problem, operands), problem.choice<Approximation>("approximate")};
   }
   template <class T, class Visit>
   static void with_functor(const Call& call, Visit&& visit);
   static Cases cases();
   static double formula(const Call& call, double x);
+  static double backward(const Call& call, double grad, double x);
 };
 
 struct Swish : Elementwise<Swish, Unary> {
@@ -224,13 +243,12 @@ struct Swish : Elementwise<Swish, Unary> {
   static constexpr std::string_view kSource = "Ramachandran et al., arXiv:1710.05941";
   static constexpr std::string_view kFormula = "y[i] = x[i] / (1 + exp(-x[i]))";
   static constexpr std::string_view kTorch = "torch.nn.functional.silu(x)";
-  // Not aten.silu_backward, which has no gradient of its own.
-  static constexpr std::string_view kGradient =
-      "(g * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),)";
+  static constexpr std::string_view kGradient = "(ops.silu_backward(g, x),)";
   static constexpr std::string_view kSeedPrefix = "swish";
   static constexpr double kFlops = 4;
   struct Functor;
   static double formula(const Call& call, double x);
+  static double backward(const Call& call, double grad, double x);
 };
 
 struct Hardswish : Elementwise<Hardswish, Unary> {
@@ -239,11 +257,12 @@ struct Hardswish : Elementwise<Hardswish, Unary> {
   static constexpr std::string_view kSource = "Howard et al., arXiv:1905.02244";
   static constexpr std::string_view kFormula = "y[i] = x[i] * min(max(x[i] + 3, 0), 6) / 6";
   static constexpr std::string_view kTorch = "torch.nn.functional.hardswish(x)";
-  static constexpr std::string_view kGradient = "(torch.ops.aten.hardswish_backward(g, x),)";
+  static constexpr std::string_view kGradient = "(ops.hardswish_backward(g, x),)";
   static constexpr std::string_view kSeedPrefix = "hardswish";
   static constexpr double kFlops = 5;
   struct Functor;
   static double formula(const Call& call, double x);
+  static double backward(const Call& call, double grad, double x);
 };
 
 struct Hardshrink : Elementwise<Hardshrink, Unary> {
@@ -252,9 +271,7 @@ struct Hardshrink : Elementwise<Hardshrink, Unary> {
   static constexpr std::string_view kSource = "torch.nn.functional.hardshrink";
   static constexpr std::string_view kFormula = "y[i] = |x[i]| <= lambd ? 0 : x[i]";
   static constexpr std::string_view kTorch = "torch.nn.functional.hardshrink(x, lambd)";
-  // Not aten.hardshrink_backward, which takes no symbolic shapes.
-  static constexpr std::string_view kGradient =
-      "(torch.where((x >= -lambd) & (x <= lambd), 0.0, g),)";
+  static constexpr std::string_view kGradient = "(ops.hardshrink_backward(g, x, lambd=lambd),)";
   static constexpr std::string_view kSeedPrefix = "hardshrink";
   static constexpr Attribute kAttributes[] = {
       {.name = "lambd",
@@ -268,13 +285,14 @@ struct Hardshrink : Elementwise<Hardshrink, Unary> {
   struct Call : Elementwise::Call {
     double lambd = 0.5;
   };
-  static Call call(const Problem& problem) {
-    return {Elementwise::call(problem), problem.number("lambd")};
+  static Call call(const Problem& problem, int operands = 2) {
+    return {Elementwise::call(problem, operands), problem.number("lambd")};
   }
   template <class T, class Visit>
   static void with_functor(const Call& call, Visit&& visit);
   static Cases cases();
   static double formula(const Call& call, double x);
+  static double backward(const Call& call, double grad, double x);
 };
 
 struct Sigmoid : Elementwise<Sigmoid, Unary> {
@@ -283,14 +301,163 @@ struct Sigmoid : Elementwise<Sigmoid, Unary> {
   static constexpr std::string_view kSource = "torch.sigmoid";
   static constexpr std::string_view kFormula = "y[i] = 1 / (1 + exp(-x[i]))";
   static constexpr std::string_view kTorch = "torch.sigmoid(x)";
-  static constexpr std::string_view kGradient = "(torch.ops.aten.sigmoid_backward(g, y),)";
+  static constexpr std::string_view kGradient = "(ops.sigmoid_backward(g, y),)";
   static constexpr std::string_view kSeedPrefix = "sigmoid";
   static constexpr double kFlops = 4;
   struct Functor;
   static double formula(const Call& call, double x);
+  static double backward(const Call& call, double grad, double y);
 };
 
-// ---- The list ---------------------------------------------------------------------------------
+// ---- Their gradients --------------------------------------------------------------------------
+//
+// Named as torch's aten names them. Gradients of these are expressions in torch's own operations.
+
+// That of Forward, whose reference has backward(call, grad, x), and its functor backward(grad, x).
+template <class Op, class Forward>
+struct Backward : Elementwise<Op, Slope> {
+  static constexpr std::string_view kSource = Forward::kSource;
+  static constexpr bool kIsExact = Forward::kIsExact;
+  struct Call : Forward::Call {
+    using Operation = Op;
+  };
+  static Call call(const Problem& problem) { return {Forward::call(problem, 3)}; }
+  template <class T, class Visit>
+  static void with_functor(const Call& call, Visit&& visit);
+  static Cases cases() { return Forward::cases(); }
+  static Tolerance tolerance(const Problem& problem, const Parameter& output) {
+    return tolerance_of_slope(problem, output, kIsExact);
+  }
+  static double formula(const Call& call, double grad, double x) {
+    return Forward::backward(call, grad, x);
+  }
+};
+
+struct ThresholdBackward : Elementwise<ThresholdBackward, Slope> {
+  static constexpr std::string_view kName = "threshold_backward";
+  static constexpr std::string_view kSummary = "Gradient of relu, from its input or its output";
+  static constexpr std::string_view kSource = Relu::kSource;
+  static constexpr std::string_view kFormula = "dx[i] = x[i] <= threshold ? 0 : grad[i]";
+  static constexpr std::string_view kTorch =
+      "torch.ops.aten.threshold_backward(grad, x, threshold)";
+  static constexpr std::string_view kGradient =
+      "(ops.threshold_backward(g, x, threshold=threshold), None)";
+  static constexpr Attribute kAttributes[] = {
+      {.name = "threshold",
+       .kind = Value::Kind::kFloat,
+       .standard = 0.0,
+       .doc = "largest x whose gradient is 0; relu's is 0"},
+  };
+  static constexpr double kFlops = 1;
+  static constexpr bool kIsExact = true;
+  struct Functor;
+  struct Call : Elementwise::Call {
+    double threshold = 0;
+  };
+  static Call call(const Problem& problem) {
+    return {Elementwise::call(problem), problem.number("threshold")};
+  }
+  template <class T, class Visit>
+  static void with_functor(const Call& call, Visit&& visit);
+  static Cases cases();
+  static double formula(const Call& call, double grad, double x);
+};
+
+struct EluBackward : Backward<EluBackward, Elu> {
+  static constexpr std::string_view kName = "elu_backward";
+  static constexpr std::string_view kSummary = "Gradient of elu";
+  static constexpr std::string_view kFormula =
+      "dx[i] = grad[i] * (x[i] > 0 ? 1 : alpha * exp(x[i]))";
+  static constexpr std::string_view kTorch =
+      "torch.ops.aten.elu_backward(grad, alpha, 1.0, 1.0, False, x)";
+  static constexpr std::string_view kGradient = R"(
+    curvature = torch.where(x <= 0, alpha * torch.exp(x.clamp(max=0)), 0)
+    return ops.elu_backward(g, x, alpha=alpha), g * grad * curvature
+    )";
+  static constexpr auto& kAttributes = Elu::kAttributes;
+  static constexpr double kFlops = 3;
+};
+
+struct GeluBackward : Backward<GeluBackward, Gelu> {
+  static constexpr std::string_view kName = "gelu_backward";
+  static constexpr std::string_view kSummary = "Gradient of gelu";
+  static constexpr std::string_view kFormula = "dx[i] = grad[i] * gelu'(x[i])";
+  static constexpr std::string_view kTorch =
+      "torch.ops.aten.gelu_backward(grad, x, approximate=approximate)";
+  static constexpr std::string_view kGradient = R"(
+    if approximate == 'none':
+        curvature = 0.3989422804014327 * torch.exp(-0.5 * x * x) * (2 - x * x)
+    else:
+        scale = 1.5957691216057308  # 2 sqrt(2 / pi)
+        s = torch.sigmoid(scale * (x + 0.044715 * x * x * x))
+        inner = scale * (1 + 3 * 0.044715 * x * x)
+        bend = scale * 6 * 0.044715 * x
+        curvature = s * (1 - s) * (2 * inner + x * ((1 - 2 * s) * inner * inner + bend))
+    return ops.gelu_backward(g, x, approximate=approximate), g * grad * curvature
+    )";
+  static constexpr auto& kAttributes = Gelu::kAttributes;
+  static constexpr double kFlops = 14;
+};
+
+struct SiluBackward : Backward<SiluBackward, Swish> {
+  static constexpr std::string_view kName = "silu_backward";
+  static constexpr std::string_view kSummary = "Gradient of swish";
+  static constexpr std::string_view kFormula =
+      "dx[i] = grad[i] * s * (1 + x[i] * (1 - s)), s = 1 / (1 + exp(-x[i]))";
+  // aten.silu_backward has no gradient of its own.
+  static constexpr std::string_view kTorch = R"(
+    if not (torch.is_grad_enabled() and (grad.requires_grad or x.requires_grad)):
+        return torch.ops.aten.silu_backward(grad, x)
+    s = torch.sigmoid(x)
+    return grad * s * (1 + x * (1 - s))
+    )";
+  static constexpr std::string_view kGradient = R"(
+    s = torch.sigmoid(x)
+    return ops.silu_backward(g, x), g * grad * s * (1 - s) * (2 + x * (1 - 2 * s))
+    )";
+  static constexpr double kFlops = 8;
+};
+
+struct HardswishBackward : Backward<HardswishBackward, Hardswish> {
+  static constexpr std::string_view kName = "hardswish_backward";
+  static constexpr std::string_view kSummary = "Gradient of hardswish";
+  static constexpr std::string_view kFormula =
+      "dx[i] = grad[i] * (x[i] <= -3 ? 0 : x[i] < 3 ? x[i] / 3 + 1 / 2 : 1)";
+  static constexpr std::string_view kTorch = "torch.ops.aten.hardswish_backward(grad, x)";
+  static constexpr std::string_view kGradient = R"(
+    is_bent = (x > -3) & (x < 3)
+    return ops.hardswish_backward(g, x), torch.where(is_bent, g * grad / 3, 0)
+    )";
+  static constexpr double kFlops = 3;
+};
+
+struct HardshrinkBackward : Backward<HardshrinkBackward, Hardshrink> {
+  static constexpr std::string_view kName = "hardshrink_backward";
+  static constexpr std::string_view kSummary = "Gradient of hardshrink";
+  static constexpr std::string_view kFormula = "dx[i] = |x[i]| <= lambd ? 0 : grad[i]";
+  static constexpr std::string_view kTorch = "torch.ops.aten.hardshrink_backward(grad, x, lambd)";
+  static constexpr std::string_view kGradient =
+      "(ops.hardshrink_backward(g, x, lambd=lambd), None)";
+  static constexpr auto& kAttributes = Hardshrink::kAttributes;
+  static constexpr double kFlops = 2;
+};
+
+struct SigmoidBackward : Backward<SigmoidBackward, Sigmoid> {
+  static constexpr std::string_view kName = "sigmoid_backward";
+  static constexpr std::string_view kSummary = "Gradient of sigmoid from its output";
+  static constexpr std::string_view kFormula = "dx[i] = grad[i] * (1 - output[i]) * output[i]";
+  static constexpr std::string_view kTorch = "torch.ops.aten.sigmoid_backward(grad, output)";
+  static constexpr std::string_view kGradient =
+      "(ops.sigmoid_backward(g, output), g * grad * (1 - 2 * output))";
+  static constexpr Parameter kParameters[] = {
+      Slope::kParameters[0],
+      {.name = "output", .doc = "the forward's, shape and dtype of grad"},
+      Slope::kParameters[2],
+  };
+  static constexpr double kFlops = 3;
+};
+
+// ---- The lists --------------------------------------------------------------------------------
 
 template <class... Ops>
 struct OperationList {
@@ -310,7 +477,14 @@ struct OperationList {
   }
 };
 
-using Operations = OperationList<Add, Mul, Relu, Elu, Gelu, Swish, Hardswish, Hardshrink, Sigmoid>;
+template <class... Ops, class... Others>
+OperationList<Ops..., Others...> operator+(OperationList<Ops...>, OperationList<Others...>);
+
+// Gradients have the first rung and those that calls get: what lies between shows nothing new.
+using Functions = OperationList<Add, Mul, Relu, Elu, Gelu, Swish, Hardswish, Hardshrink, Sigmoid>;
+using Gradients = OperationList<ThresholdBackward, EluBackward, GeluBackward, SiluBackward,
+                                HardswishBackward, HardshrinkBackward, SigmoidBackward>;
+using Operations = decltype(Functions{} + Gradients{});
 
 // peers.cu: the peers of the operation with this index in the list.
 std::span<const Peer> peers_at(size_t index);

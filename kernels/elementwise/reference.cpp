@@ -14,22 +14,51 @@ double Add::formula(const Call& /*call*/, double a, double b) { return a + b; }
 double Mul::formula(const Call& /*call*/, double a, double b) { return a * b; }
 double Relu::formula(const Call& /*call*/, double x) { return std::isnan(x) || x >= 0 ? x : 0; }
 double Elu::formula(const Call& call, double x) { return x > 0 ? x : call.alpha * std::expm1(x); }
+double Elu::backward(const Call& call, double grad, double x) {
+  return x > 0 ? grad : grad * call.alpha * std::exp(x);
+}
 double Gelu::formula(const Call& call, double x) {
   if (call.approximate == Approximation::kNone) return x * (0.5 * std::erfc(-x / std::sqrt(2.0)));
   const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   // 1 + tanh(u) = 2 / (1 + e^-2u), which keeps its digits where tanh(u) is close to -1.
   return x / (1 + std::exp(-2 * u));
 }
+double Gelu::backward(const Call& call, double grad, double x) {
+  if (call.approximate == Approximation::kNone) {
+    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+    return grad * (0.5 * std::erfc(-x / std::sqrt(2.0)) + x * density);
+  }
+  const double scale = std::sqrt(8 / std::numbers::pi);
+  const double u = scale * (x + 0.044715 * x * x * x);
+  const double s = 1 / (1 + std::exp(-u));
+  const double rest = 1 / (1 + std::exp(u));
+  return grad * (s + x * s * rest * scale * (1 + 3 * 0.044715 * x * x));
+}
 double Swish::formula(const Call& /*call*/, double x) { return x / (1 + std::exp(-x)); }
+double Swish::backward(const Call& /*call*/, double grad, double x) {
+  return grad / (1 + std::exp(-x)) * (1 + x / (1 + std::exp(x)));
+}
 double Hardswish::formula(const Call& /*call*/, double x) {
   return x * (std::min(std::max(x + 3, 0.0), 6.0) / 6);
+}
+double Hardswish::backward(const Call& /*call*/, double grad, double x) {
+  if (x <= -3) return 0;
+  return x >= 3 ? grad : grad * (x / 3 + 0.5);
 }
 double Hardshrink::formula(const Call& call, double x) {
   // torch rounds lambd to the dtype, so that 0.3 in f16 counts as 0.3.
   const double lambd = round_to(call.dtype, call.lambd);
   return x >= -lambd && x <= lambd ? 0 : x;
 }
+double Hardshrink::backward(const Call& call, double grad, double x) {
+  const double lambd = round_to(call.dtype, call.lambd);
+  return x >= -lambd && x <= lambd ? 0 : grad;
+}
 double Sigmoid::formula(const Call& /*call*/, double x) { return 1 / (1 + std::exp(-x)); }
+double Sigmoid::backward(const Call& /*call*/, double grad, double y) { return grad * (1 - y) * y; }
+double ThresholdBackward::formula(const Call& call, double grad, double x) {
+  return x <= round_to(call.dtype, call.threshold) ? 0 : grad;
+}
 
 Operands operands_of(const Problem& problem, int operands) {
   Operands result;
@@ -85,6 +114,17 @@ void Binary::infer(Problem& problem) {
   problem.tensor(2) = Tensor::dense(a.dtype, {shape.data(), static_cast<size_t>(rank)});
 }
 
+void Slope::infer(Problem& problem) {
+  check_dtype(problem);
+  const Tensor& grad = problem.tensor(0);
+  const Tensor& x = problem.tensor(1);
+  if (grad.dtype != x.dtype || !grad.same_shape(x)) [[unlikely]] {
+    throw InvalidArgument(concatenate(
+        problem.operation->name, " needs inputs of one shape and dtype, got ", grad, " and ", x));
+  }
+  problem.tensor(2) = Tensor::like(grad);
+}
+
 namespace {
 
 // Extent 2 of a case: how the inputs lie.
@@ -132,6 +172,9 @@ void Unary::make(const Case& chosen, DType dtype, Problem& problem) {
 void Binary::make(const Case& chosen, DType dtype, Problem& problem) {
   make_inputs(chosen, dtype, 2, problem);
 }
+void Slope::make(const Case& chosen, DType dtype, Problem& problem) {
+  make_inputs(chosen, dtype, 2, problem);
+}
 
 // ---- Cost, tolerance, reference ---------------------------------------------------------------
 
@@ -154,6 +197,19 @@ Tolerance tolerance_of(const Problem& problem, const Parameter& output, bool is_
     default: tolerance = {.relative = 2e-6, .worst = 2e-6, .floor = 1e-2}; break;
   }
   if (problem[output.name].elements() < 64) tolerance.relative = 0;
+  return tolerance;
+}
+
+// Before they round, results err by some 3e-7 of grad, which is up to 5 in size, and where a slope
+// is close to 0 little of it is left: `floor`.
+Tolerance tolerance_of_slope(const Problem& problem, const Parameter& output, bool is_exact) {
+  Tolerance tolerance = tolerance_of(problem, output, is_exact);
+  if (is_exact) return tolerance;
+  switch (problem.dtype()) {
+    case DType::kF16: tolerance.floor = 4e-3; break;
+    case DType::kBf16: tolerance.floor = 1e-3; break;
+    default: tolerance.floor = 1; break;
+  }
   return tolerance;
 }
 
@@ -190,6 +246,11 @@ void Unary::fill(const Problem& problem, int index, uint64_t seed) {
     return draw % 8 == 0 ? kCorners[draw / 8 % kCorners.size()]
                          : 2 * random_normal(seed, static_cast<uint64_t>(i));
   });
+}
+
+void Slope::fill(const Problem& problem, int index, uint64_t seed) {
+  if (index == 0) return fill_normal(problem.tensor(index), seed);
+  Unary::fill(problem, index, seed);
 }
 
 // ---- Cases ------------------------------------------------------------------------------------
@@ -276,6 +337,7 @@ constexpr Case kTanh[] = {with_attribute(5, 67, kTanhChoice)};
 constexpr Case kBenchTanh[] = {with_attribute(16384, 4096, kTanhChoice)};
 constexpr Case kAlphas[] = {with_attribute(5, 67, 0.3), with_attribute(5, 67, 0.0),
                             with_attribute(5, 67, -1.5)};
+constexpr Case kThresholds[] = {with_attribute(5, 67, 0.5), with_attribute(5, 67, -1.0)};
 constexpr Case kLambds[] = {with_attribute(5, 67, 0.1), with_attribute(5, 67, 0.0),
                             with_attribute(5, 67, 3.0), with_attribute(5, 67, -1.0)};
 
@@ -286,6 +348,7 @@ constexpr auto kVerifyGelu = both(kVerify, kTanh);
 constexpr auto kBenchGelu = both(kBench, kBenchTanh);
 constexpr auto kVerifyElu = both(kVerify, kAlphas);
 constexpr auto kVerifyHardshrink = both(kVerify, kLambds);
+constexpr auto kVerifyThreshold = both(kVerify, kThresholds);
 
 }  // namespace
 
@@ -294,5 +357,6 @@ Cases Binary::cases() { return {kSmokeBinary, kVerifyBinary, kBench}; }
 Cases Elu::cases() { return {kSmoke, kVerifyElu, kBench}; }
 Cases Gelu::cases() { return {kSmokeGelu, kVerifyGelu, kBenchGelu}; }
 Cases Hardshrink::cases() { return {kSmoke, kVerifyHardshrink, kBench}; }
+Cases ThresholdBackward::cases() { return {kSmoke, kVerifyThreshold, kBench}; }
 
 }  // namespace ws::elementwise

@@ -1,5 +1,5 @@
-// The operations on elements, as functions of one element of each input. Activations give a value,
-// and value and slope together; the gates and biases around them are the same for all.
+// The operations on elements, as functions of one element of each input. Activations are those of
+// elementwise; the gates and biases around them are the same for all.
 #pragma once
 
 #include "kernels/elementwise/functors.hpp"
@@ -8,65 +8,16 @@
 #if WS_DEVICE_CODE
 namespace ws::fused {
 
-struct ValueAndSlope {
-  float value;
-  float slope;
-};
-
-// 1 / (1 + 2^z) and what it lacks to 1, each to the last digits: a difference would have none left
-// where z is large, and one of them is a factor of the slope.
-struct Logistic {
-  float value;
-  float rest;
-
-  __device__ __forceinline__ explicit Logistic(float z) {
-    const float power = thread::exp2(z);
-    value = thread::reciprocal(1 + power);
-    rest = value > 0 ? power * value : 1.0F;  // of an infinite power
-  }
-};
-
-// x * sigmoid(x)
-struct Silu {
-  static __device__ __forceinline__ float value(float x) { return x * thread::fast_sigmoid(x); }
-  static __device__ __forceinline__ ValueAndSlope both(float x) {
-    const Logistic s(x * -thread::kLog2E);
-    return {x * s.value, s.value * thread::fma(x, s.rest, 1.0F)};
-  }
-};
-
-// x * Phi(x); its slope is Phi(x) + x * phi(x), phi the density of the normal distribution.
-struct GeluOfErf {
-  static __device__ __forceinline__ float value(float x) { return elementwise::Gelu::Functor{}(x); }
-  static __device__ __forceinline__ ValueAndSlope both(float x) {
-    constexpr float kRoot = 0.39894228040143268F;  // 1 / sqrt(2 pi)
-    const float phi = kRoot * thread::exp2(x * x * (-0.5F * thread::kLog2E));
-    const float distribution = elementwise::Gelu::Functor::distribution(x);
-    return {x * distribution, thread::fma(x, phi, distribution)};
-  }
-};
-
-// x * s, s = (1 + tanh(u)) / 2 = sigmoid(2u); its slope is s + x * s * (1 - s) * (2u)'.
-struct GeluOfTanh {
-  static __device__ __forceinline__ float value(float x) {
-    return elementwise::Gelu::TanhFunctor{}(x);
-  }
-  static __device__ __forceinline__ ValueAndSlope both(float x) {
-    constexpr float kScale = 2 * 0.79788456080286536F;  // 2 sqrt(2 / pi)
-    const float square = x * x;
-    const float u = thread::fma(square, 0.044715F * kScale, kScale);  // 2u / x
-    const Logistic s(x * u * -thread::kLog2E);
-    const float inner = thread::fma(square, 3 * 0.044715F * kScale, kScale);
-    return {x * s.value, thread::fma(x * inner, s.value * s.rest, s.value)};
-  }
-};
+using Silu = elementwise::Swish::Functor;
+using GeluOfErf = elementwise::Gelu::Functor;
+using GeluOfTanh = elementwise::Gelu::TanhFunctor;
 
 template <class Activation>
 struct WithBias {
   static constexpr int kInputs = 2;
   static constexpr int kStreams = 1;  // inputs that come from memory, not from the caches
   __device__ __forceinline__ float operator()(float x, float bias) const {
-    return Activation::value(x + bias);
+    return Activation{}(x + bias);
   }
 };
 
@@ -84,7 +35,7 @@ struct Gate {
   static constexpr int kInputs = 2;
   static constexpr int kStreams = 2;
   __device__ __forceinline__ float operator()(float gate, float up) const {
-    return Activation::value(gate) * up;
+    return Activation{}(gate)*up;
   }
 };
 
@@ -94,7 +45,7 @@ struct GateBackward {
   static constexpr int kStreams = 3;
   static constexpr int kOutputs = 2;
   __device__ __forceinline__ Vec<float, 2> operator()(float grad, float gate, float up) const {
-    const ValueAndSlope activation = Activation::both(gate);
+    const elementwise::ValueAndSlope activation = Activation::both(gate);
     return {grad * up * activation.slope, grad * activation.value};
   }
 };

@@ -98,15 +98,14 @@ return h)";
   static constexpr std::string_view kGradient = R"(
 d = g
 if activation == 'relu':
-    d = torch.where(y > 0, g, 0)
+    d = ops.threshold_backward(g, y)
 elif activation != 'none':
     h = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha, out_dtype=out_dtype)
     if activation == 'silu':
-        s = torch.sigmoid(h.float())
-        d = g * (s + h * s * (1 - s))
+        d = ops.silu_backward(g, h)
     else:
         approximate = 'tanh' if activation == 'gelu_tanh' else 'none'
-        d = torch.ops.aten.gelu_backward(g, h, approximate=approximate)
+        d = ops.gelu_backward(g, h, approximate=approximate)
 d = d.to(input.dtype)
 product = d if alpha == 1 else d * alpha
 added = d if beta == 1 else d * beta

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -23,6 +24,18 @@ constexpr std::string_view kUnary[] = {"relu",      "elu",        "gelu",   "swi
                                        "hardswish", "hardshrink", "sigmoid"};
 
 const Family& family() { return family_of(operation_named("relu")); }
+
+// The gradients, by name, and each way that one may be computed.
+std::vector<std::pair<std::string_view, Value>> slopes() {
+  std::vector<std::pair<std::string_view, Value>> found;
+  for (const Operation& operation : family().operations) {
+    if (operation.parameters[0].name != "grad") continue;
+    found.emplace_back(operation.name, Value());
+    if (operation.name == "gelu_backward") found.back().second = Value::choice(0);
+    if (operation.name == "gelu_backward") found.emplace_back(operation.name, Value::choice(1));
+  }
+  return found;
+}
 
 template <class T>
 Tensor vector_of(test::Buffer<T>& buffer) {
@@ -48,8 +61,9 @@ void run_and_wait(const Rung& rung, const AnyCall& call) {
   runtime::synchronize_device();
 }
 
-// Every element is within the operation's tolerance of the reference, and as infinite or NaN.
-void expect_right(const AnyCall& call) {
+// Every element is within the operation's tolerance of the reference, and as infinite or NaN. That
+// of a gradient is for incoming ones of up to 5; `size` is what they are of it.
+void expect_right(const AnyCall& call, double size = 1) {
   const Problem& problem = call.problem();
   const Operation& operation = *problem.operation;
   const size_t output = operation.parameters.size() - 1;
@@ -59,7 +73,8 @@ void expect_right(const AnyCall& call) {
   std::array<double*, kMaxTensors> targets{};
   targets[output] = expected.data();
   operation.reference(problem, {0, count}, targets);
-  const Tolerance tolerance = operation.tolerance(problem, operation.parameters[output]);
+  Tolerance tolerance = operation.tolerance(problem, operation.parameters[output]);
+  tolerance.floor *= size;
   int reported = 0;
   for (int64_t i = 0; i < count && reported < 5; ++i) {
     const double got = element(y, i);
@@ -127,6 +142,57 @@ TYPED_TEST(Elementwise, ValuesThatAreNotFinite) {
   }
 }
 
+TYPED_TEST(Elementwise, SlopesOfValuesThatAreNotFinite) {
+  using T = TypeParam;
+  // At -infinity, infinity and NaN, as torch has them; of elu and hardswish of a NaN it has NaN or
+  // 1, as it computes vectors or single elements.
+  const std::map<std::string_view, std::array<double, 3>> expected = {
+      {"threshold_backward", {0, 1, 1}},
+      {"elu_backward", {0, 1, kNaN}},
+      {"gelu_backward", {kNaN, kNaN, kNaN}},
+      {"silu_backward", {kNaN, kNaN, kNaN}},
+      {"hardswish_backward", {0, 1, kNaN}},
+      {"hardshrink_backward", {1, 1, 1}},
+      {"sigmoid_backward", {-kInfinity, -kInfinity, kNaN}},
+  };
+  const auto infinity = static_cast<float>(kInfinity);
+  test::Buffer<T> grad(std::vector<T>(3, from_float<T>(1)));
+  test::Buffer<T> x(3);
+  test::Buffer<T> dx(3);
+  for (size_t i = 0; i < 3; ++i) {
+    x[i] = from_float<T>(std::array{-infinity, infinity, static_cast<float>(kNaN)}[i]);
+  }
+  for (const auto& [name, choice] : slopes()) {
+    run_and_wait(rung("scalar"),
+                 call_of(name, {vector_of(grad), vector_of(x), vector_of(dx)}, choice));
+    EXPECT_THAT(std::vector<double>({to_float(dx[0]), to_float(dx[1]), to_float(dx[2])}),
+                testing::Pointwise(testing::NanSensitiveDoubleEq(), expected.at(name)))
+        << name;
+  }
+}
+
+// Where a function is flat its gradient is 0 whatever comes in, as a scaler of losses wants it.
+TYPED_TEST(Elementwise, InfiniteGradientsEndWhereNothingPasses) {
+  using T = TypeParam;
+  test::Buffer<T> grad(std::vector<T>(2, from_float<T>(static_cast<float>(kInfinity))));
+  test::Buffer<T> x(2);
+  test::Buffer<T> dx(2);
+  grad[1] = from_float<T>(static_cast<float>(kNaN));
+  struct Flat {
+    std::string_view operation;
+    float at;
+  };
+  for (const auto& [operation, at] :
+       {Flat{"threshold_backward", 0}, Flat{"threshold_backward", -5},
+        Flat{"hardswish_backward", -3}, Flat{"hardswish_backward", -9},
+        Flat{"hardshrink_backward", 0.5F}}) {
+    std::ranges::fill(x, from_float<T>(at));
+    run_and_wait(rung("scalar"),
+                 call_of(operation, {vector_of(grad), vector_of(x), vector_of(dx)}));
+    for (const T value : dx) EXPECT_EQ(to_float(value), 0) << operation << " at " << at;
+  }
+}
+
 TYPED_TEST(Elementwise, ZeroKeepsItsSign) {
   using T = TypeParam;
   for (const std::string_view name : {"relu", "elu", "gelu", "swish", "hardswish"}) {
@@ -159,6 +225,19 @@ TYPED_TEST(Elementwise, HardshrinkKeepsWhatIsBeyondLambd) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(to_float(y[i]), to_float(x[i])) << i;
 }
 
+TYPED_TEST(Elementwise, ThresholdIsOfTheDType) {
+  using T = TypeParam;
+  test::Buffer<T> grad(std::vector<T>(3, from_float<T>(2)));
+  test::Buffer<T> x(3);
+  test::Buffer<T> dx(3);
+  const float edge = to_float(from_float<T>(0.3f));
+  const float values[] = {edge, edge * (1 + (sizeof(T) == 4 ? 2e-7f : 1e-2f)), -1.0f};
+  for (size_t i = 0; i < 3; ++i) x[i] = from_float<T>(values[i]);
+  run_and_wait(rung("scalar"),
+               call_of("threshold_backward", {vector_of(grad), vector_of(x), vector_of(dx)}, 0.3));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(to_float(dx[i]), i == 1 ? 2 : 0) << i;
+}
+
 // Of f32 a random sixteenth of a million bit patterns, of f16 and bf16 all there are.
 TYPED_TEST(Elementwise, AllValues) {
   using T = TypeParam;
@@ -180,6 +259,13 @@ TYPED_TEST(Elementwise, AllValues) {
   const AnyCall tanh = call_of("gelu", {vector_of(x), vector_of(y)}, Value::choice(1));
   run_and_wait(rung("compact_front"), tanh);
   expect_right(tanh);
+
+  test::Buffer<T> grad(std::vector<T>(x.size(), from_float<T>(-1)));
+  for (const auto& [name, choice] : slopes()) {
+    const AnyCall call = call_of(name, {vector_of(grad), vector_of(x), vector_of(y)}, choice);
+    run_and_wait(rung("compact_front"), call);
+    expect_right(call, 0.2);
+  }
 }
 
 // f32 where the formulas bend, densely.
@@ -193,6 +279,12 @@ TEST(ElementwiseValues, FloatsAroundTheOrigin) {
     const AnyCall call = call_of(name, {vector_of(x), vector_of(y)});
     run_and_wait(rung("pack"), call);
     expect_right(call);
+  }
+  test::Buffer<float> grad(std::vector<float>(x.size(), 1));
+  for (const auto& [name, choice] : slopes()) {
+    const AnyCall call = call_of(name, {vector_of(grad), vector_of(x), vector_of(y)}, choice);
+    run_and_wait(rung("compact_front"), call);
+    expect_right(call, 0.2);
   }
 }
 
@@ -403,6 +495,10 @@ TEST(ElementwiseErrors, NameTheValues) {
               testing::HasSubstr("add cannot broadcast f32 [3, 4] and f32 [4, 3]"));
   EXPECT_THAT(message([&] { call_of("add", {vector_of(x), vector_of(h)}); }),
               testing::HasSubstr("one dtype, got f32 [12] and f16 [12]"));
+  EXPECT_THAT(
+      message([&] { call_of("gelu_backward", {a, b}); }),
+      testing::HasSubstr("gelu_backward needs inputs of one shape and dtype, got f32 [3, 4] "
+                         "and f32 [4, 3]"));
   Tensor integers = a;
   integers.dtype = DType::kI32;
   EXPECT_THAT(message([&] { call_of("relu", {integers}); }), testing::HasSubstr("i32"));

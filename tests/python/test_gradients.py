@@ -1,0 +1,124 @@
+"""Gradients of elementwise operations: one kernel of the catalogue each, right at the edges."""
+
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+from torch.utils._python_dispatch import TorchDispatchMode
+from warpsmith._catalogue import OPERATIONS, Operation
+from warpsmith._expressions import torch_function
+
+ELEMENTWISE = [op for op in OPERATIONS.values() if op.family == "elementwise"]
+FUNCTIONS = [pytest.param(op, id=op.name) for op in ELEMENTWISE if len(op.inputs) == 1]
+SLOPES = [pytest.param(op, id=op.name) for op in ELEMENTWISE if op.inputs[0] == "grad"]
+
+
+class Recorded(TorchDispatchMode):
+    """The operators that run under it, but for views and what autograd does to its own tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, arguments: Any = (), keywords: Any = None
+    ) -> Any:
+        if not function.is_view and function is not torch.ops.aten.detach.default:
+            self.names.append(str(function))
+        return function(*arguments, **(keywords or {}))
+
+
+def operators_of_gradient(
+    result: torch.Tensor, inputs: list[torch.Tensor], **keywords: Any
+) -> list[str]:
+    with Recorded() as recorded:
+        torch.autograd.grad(result, inputs, torch.ones_like(result), **keywords)
+    return recorded.names[1:]  # the first makes the ones
+
+
+@pytest.mark.parametrize("operation", FUNCTIONS)
+def test_gradient_is_one_kernel(operation: Operation) -> None:
+    x = torch.randn(40, dtype=torch.bfloat16, requires_grad=True)
+    names = operators_of_gradient(getattr(warpsmith, operation.name)(x), [x])
+    assert len(names) == 1
+    assert names[0].startswith("warpsmith.")
+
+
+def test_gradients_of_a_product_are_products() -> None:
+    a, b = (torch.randn(4, 5, requires_grad=True) for _ in range(2))
+    assert operators_of_gradient(warpsmith.mul(a, b), [a, b]) == ["warpsmith.mul.default"] * 2
+
+
+@pytest.mark.parametrize(
+    ("activation", "slope"),
+    [
+        ("relu", "threshold_backward"),
+        ("gelu", "gelu_backward"),
+        ("gelu_tanh", "gelu_backward"),
+        ("silu", "silu_backward"),
+    ],
+)
+def test_gradient_of_an_activated_sum(activation: str, slope: str) -> None:
+    a, b, c = (torch.randn(4, 4, requires_grad=True) for _ in range(3))
+    result = warpsmith.addmm(a, b, c, activation=activation)
+    names = operators_of_gradient(result, [a, b, c])
+    assert names.count(f"warpsmith.{slope}.default") == 1
+    assert all(name.startswith("warpsmith.") for name in names)
+
+
+@pytest.mark.parametrize("operation", SLOPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_slopes_of_special_values(operation: Operation, dtype: torch.dtype, device: str) -> None:
+    """Without NaN in x, of which torch's vectors give something else than its single elements."""
+    limits = torch.finfo(dtype)
+    values = [0.0, -0.0, 1e-8, -1e-8, 0.5, -0.5, 3.0, -3.0, 20.0, -20.0, 100.0, -100.0]
+    values += [limits.max, limits.min, limits.tiny, float("inf"), -float("inf")]
+    x = torch.tensor(values, dtype=dtype).repeat(4)
+    grad = torch.tensor([1.0, -0.5, 3.0, float("nan")], dtype=dtype)
+    grad = grad.repeat_interleave(len(values))
+    expected = torch_function(operation.name)(grad.double(), x.double()).to(dtype)
+    tolerance = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[dtype]
+    torch.testing.assert_close(
+        getattr(warpsmith, operation.name)(grad.to(device), x.to(device)).cpu(),
+        expected,
+        rtol=tolerance,
+        atol=tolerance / 10,
+        equal_nan=True,
+    )
+
+
+@pytest.mark.parametrize("operation", FUNCTIONS)
+def test_derivatives_up_to_the_third(operation: Operation) -> None:
+    """The first two by our kernels and what their rows say, the third by torch of that."""
+
+    def derivatives(function: Any, x: torch.Tensor) -> list[torch.Tensor]:
+        found = [function(x)]
+        for _ in range(3):
+            if not found[-1].requires_grad:
+                break
+            (slope,) = torch.autograd.grad(found[-1].sum(), x, create_graph=True, allow_unused=True)
+            if slope is None:
+                break
+            found.append(slope)
+        return found[1:]
+
+    x = torch.linspace(-4, 4, 57)
+    ours = derivatives(getattr(warpsmith, operation.name), x.clone().requires_grad_())
+    theirs = derivatives(torch_function(operation.name), x.double().requires_grad_())
+    for mine, right in zip(ours, theirs, strict=False):
+        torch.testing.assert_close(mine.double(), right, rtol=1e-5, atol=1e-5)
+    assert not any(right.any() for right in theirs[len(ours) :])
+
+
+def test_gradients_go_through_any_layout() -> None:
+    """One that a sum repeats, and an x that lies otherwise."""
+    x = torch.randn(6, 5).t().requires_grad_()
+    (gradient,) = torch.autograd.grad(warpsmith.gelu(x).sum(), x)
+    (expected,) = torch.autograd.grad(torch.nn.functional.gelu(x).sum(), x)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_gradient_refuses_another_shape() -> None:
+    with pytest.raises(ValueError, match=r"f32 \[3\] and f32 \[4\]"):
+        warpsmith.gelu_backward(torch.ones(3), torch.ones(4))
