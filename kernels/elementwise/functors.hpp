@@ -37,10 +37,18 @@ struct Logistic {
   }
 };
 
+// a + alpha * b, rounded once.
 struct Add::Functor {
   static constexpr int kInputs = 2;
-  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+  float alpha;
+  __device__ __forceinline__ float operator()(float a, float b) const {
+    return thread::fma(alpha, b, a);
+  }
 };
+template <class T, class Visit>
+void Add::with_functor(const Call& call, Visit&& visit) {
+  visit(Functor{static_cast<float>(call.alpha)});
+}
 
 struct Mul::Functor {
   static constexpr int kInputs = 2;

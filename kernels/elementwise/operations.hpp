@@ -75,7 +75,8 @@ Tolerance tolerance_of_slope(const Problem& problem, const Parameter& output, bo
 
 // All that an operation need not say itself. Op has
 //   kFlops      what a plain evaluation of its formula counts, a function call as one
-//   kIsExact    whether there is one right result, which every rung must give
+//   kIsExact    whether there is one right result, which every rung must give; or is_exact, where
+//               that is so of some calls
 //   formula     the definition: double formula(const Call&, double x), or of a and b
 //   Functor     the same on the device, functors.hpp
 template <class Op, class Base>
@@ -105,8 +106,9 @@ struct Elementwise : Base {
     return problem.tensor(Base::kInputs).elements();
   }
   static Cost cost(const Problem& problem) { return cost_of(problem, Op::kFlops); }
+  static bool is_exact(const Problem& /*problem*/) { return Op::kIsExact; }
   static Tolerance tolerance(const Problem& problem, const Parameter& output) {
-    return tolerance_of(problem, output, Op::kIsExact);
+    return tolerance_of(problem, output, Op::is_exact(problem));
   }
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
     const typename Op::Call call = Op::call(problem);
@@ -117,7 +119,7 @@ struct Elementwise : Base {
         return Op::formula(call, x[0], x[1]);
       }
     };
-    evaluate(problem, slice, Op::kIsExact, formula, expected[Base::kInputs]);
+    evaluate(problem, slice, Op::is_exact(problem), formula, expected[Base::kInputs]);
   }
   static std::span<const Peer> peers();
   static std::span<const Rung* const> by_worth(const Operands& operands);
@@ -133,13 +135,29 @@ struct Add : Elementwise<Add, Binary> {
   static constexpr std::string_view kName = "add";
   static constexpr std::string_view kSummary = "Sum of two tensors";
   static constexpr std::string_view kSource = "torch.add";
-  static constexpr std::string_view kFormula = "y[i] = a[i] + b[i]";
-  static constexpr std::string_view kTorch = "torch.add(a, b)";
-  static constexpr std::string_view kGradient = "(sum_to(g, a.shape), sum_to(g, b.shape))";
+  static constexpr std::string_view kFormula = "y[i] = a[i] + alpha * b[i]";
+  static constexpr std::string_view kTorch = "torch.add(a, b, alpha=alpha)";
+  static constexpr std::string_view kGradient =
+      "(sum_to(g, a.shape), sum_to(g if alpha == 1 else g * alpha, b.shape))";
   static constexpr std::string_view kSeedPrefix = "elementwise";
+  static constexpr Attribute kAttributes[] = {
+      {.name = "alpha",
+       .kind = Value::Kind::kFloat,
+       .standard = 1.0,
+       .doc = "factor of b, in f32; any number"},
+  };
   static constexpr double kFlops = 1;
-  static constexpr bool kIsExact = true;
   struct Functor;
+  struct Call : Elementwise::Call {
+    double alpha = 1;
+  };
+  static Call call(const Problem& problem) {
+    return {Elementwise::call(problem), problem.number("alpha")};
+  }
+  template <class T, class Visit>
+  static void with_functor(const Call& call, Visit&& visit);
+  static bool is_exact(const Problem& problem) { return problem.number("alpha") == 1; }
+  static Cases cases();
   static double formula(const Call& call, double a, double b);
 };
 

@@ -1,5 +1,6 @@
 // What the operations of `elementwise` compute, in double precision; their shapes, cost and
 // tolerance, and the problems to verify and to time.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -10,7 +11,9 @@ namespace ws::elementwise {
 
 // ---- Formulas: written from the definition, sharing nothing with functors.hpp -----------------
 
-double Add::formula(const Call& /*call*/, double a, double b) { return a + b; }
+double Add::formula(const Call& call, double a, double b) {
+  return a + static_cast<float>(call.alpha) * b;
+}
 double Mul::formula(const Call& /*call*/, double a, double b) { return a * b; }
 double Relu::formula(const Call& /*call*/, double x) { return std::isnan(x) || x >= 0 ? x : 0; }
 double Elu::formula(const Call& call, double x) { return x > 0 ? x : call.alpha * std::expm1(x); }
@@ -324,11 +327,11 @@ constexpr Case with_attribute(int64_t rows, int64_t columns, Value value) {
   return {.extents = {rows, columns}, .attributes = {value}};
 }
 
-template <size_t N, size_t M>
-constexpr std::array<Case, N + M> both(const Case (&first)[N], const Case (&second)[M]) {
-  std::array<Case, N + M> all{};
-  for (size_t i = 0; i < N; ++i) all[i] = first[i];
-  for (size_t i = 0; i < M; ++i) all[N + i] = second[i];
+template <size_t... kCounts>
+constexpr auto joined(const Case (&... lists)[kCounts]) {
+  std::array<Case, (kCounts + ...)> all{};
+  auto at = all.begin();
+  ((at = std::copy_n(lists, kCounts, at)), ...);
   return all;
 }
 
@@ -341,19 +344,22 @@ constexpr Case kThresholds[] = {with_attribute(5, 67, 0.5), with_attribute(5, 67
 constexpr Case kLambds[] = {with_attribute(5, 67, 0.1), with_attribute(5, 67, 0.0),
                             with_attribute(5, 67, 3.0), with_attribute(5, 67, -1.0)};
 
-constexpr auto kSmokeBinary = both(kSmoke, kSmokeTwoInputs);
-constexpr auto kVerifyBinary = both(kVerify, kVerifyTwoInputs);
-constexpr auto kSmokeGelu = both(kSmoke, kTanh);
-constexpr auto kVerifyGelu = both(kVerify, kTanh);
-constexpr auto kBenchGelu = both(kBench, kBenchTanh);
-constexpr auto kVerifyElu = both(kVerify, kAlphas);
-constexpr auto kVerifyHardshrink = both(kVerify, kLambds);
-constexpr auto kVerifyThreshold = both(kVerify, kThresholds);
+constexpr auto kSmokeBinary = joined(kSmoke, kSmokeTwoInputs);
+constexpr auto kVerifyBinary = joined(kVerify, kVerifyTwoInputs);
+constexpr auto kSmokeAdd = joined(kSmoke, kSmokeTwoInputs, kAlphas);
+constexpr auto kVerifyAdd = joined(kVerify, kVerifyTwoInputs, kAlphas);
+constexpr auto kSmokeGelu = joined(kSmoke, kTanh);
+constexpr auto kVerifyGelu = joined(kVerify, kTanh);
+constexpr auto kBenchGelu = joined(kBench, kBenchTanh);
+constexpr auto kVerifyElu = joined(kVerify, kAlphas);
+constexpr auto kVerifyHardshrink = joined(kVerify, kLambds);
+constexpr auto kVerifyThreshold = joined(kVerify, kThresholds);
 
 }  // namespace
 
 Cases Unary::cases() { return {kSmoke, kVerify, kBench}; }
 Cases Binary::cases() { return {kSmokeBinary, kVerifyBinary, kBench}; }
+Cases Add::cases() { return {kSmokeAdd, kVerifyAdd, kBench}; }
 Cases Elu::cases() { return {kSmoke, kVerifyElu, kBench}; }
 Cases Gelu::cases() { return {kSmokeGelu, kVerifyGelu, kBenchGelu}; }
 Cases Hardshrink::cases() { return {kSmoke, kVerifyHardshrink, kBench}; }

@@ -263,8 +263,8 @@ return dx, None if weight is None else dweight, None if residual is None else dx
   static constexpr Attribute kAttributes[] = {
       {.name = "eps",
        .kind = Value::Kind::kFloat,
-       .standard = 1e-6,
-       .doc = "added to the mean square; torch's rms_norm has torch.finfo(x.dtype).eps"},
+       .standard = 0x1p-23,
+       .doc = "added to the mean square; by default torch's, the epsilon of f32"},
       kStats,
       kPrenorm,
       kAccF16};
@@ -364,7 +364,7 @@ return dx.to(x.dtype), None if weight is None else dweight.to(weight.dtype))";
   static constexpr Attribute kAttributes[] = {
       {.name = "eps",
        .kind = Value::Kind::kFloat,
-       .standard = 1e-6,
+       .standard = 0x1p-23,
        .doc = "the forward's: of use where rstd is left out"}};
   static constexpr PythonPeer kPythonPeers[] = {
       {"quack",

@@ -15,7 +15,7 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
 
-from warpsmith import _functions
+from warpsmith import _functions, _signatures
 from warpsmith._catalogue import OPERATIONS
 from warpsmith._catalogue import list_rungs as list
 from warpsmith._device import check
@@ -38,7 +38,11 @@ __all__ = [
 
 for _operation in OPERATIONS.values():
     globals()[_operation.name] = _functions.make(_operation)
-del _operation
+    _alias = _signatures.torch_name(_operation)  # silu of swish
+    if _alias not in OPERATIONS:
+        globals()[_alias] = globals()[_operation.name]
+        __all__ += [_alias]
+del _operation, _alias
 
 if _functions.torch is not None:
     from warpsmith._matmul import grouped_mm, matmul, mm

@@ -117,7 +117,7 @@ def linear_cross_entropy(
             added up in f32, is read and written once for each chunk.
 
     Returns:
-        A number, or the shape of target; f32.
+        A number, or the shape of target; dtype of input, f32 under torch.autocast.
 
     Raises:
         TypeError: what is no torch tensor.
@@ -126,6 +126,7 @@ def linear_cross_entropy(
     name = "linear_cross_entropy"
     _check_tensors(name, input=input, linear_weight=linear_weight, target=target)
     _check_reduction(name, reduction)
+    dtype = torch.float32 if torch.is_autocast_enabled(input.device.type) else input.dtype
     input, linear_weight = _autocast(input, linear_weight)
     fits = (
         input.dim() > 0
@@ -154,10 +155,10 @@ def linear_cross_entropy(
         rows, linear_weight, targets, counts, reduction == "none", chunk, options
     )
     if reduction == "none":
-        return loss.view(target.shape)
-    if reduction == "sum":
-        return loss
-    return loss / _denominator(targets, counts, ignore_index)
+        loss = loss.view(target.shape)
+    elif reduction == "mean":
+        loss = loss / _denominator(targets, counts, ignore_index)
+    return loss.to(dtype)
 
 
 for _function in (cross_entropy, linear_cross_entropy):

@@ -23,9 +23,9 @@ def sum_to(tensor: Any, shape: Sequence[int]) -> Any:
 def reduced_shape(
     shape: Sequence[Any], dim: int | Sequence[int] | None, keepdim: bool = False
 ) -> tuple[Any, ...]:
-    """What is left of a shape without dimensions: one, several, or None for all."""
+    """What is left of a shape without dimensions: one, several, or None or () for all."""
     rank = len(shape)
-    if dim is None:
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         gone = range(rank)
     else:
         gone = [d % max(rank, 1) for d in ((dim,) if isinstance(dim, int) else dim)]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from warpsmith import _arrays, _expressions
+from warpsmith import _arrays, _as_torch, _expressions, _signatures
 from warpsmith._catalogue import Operation, Parameter, failed
 
 try:
@@ -21,17 +21,75 @@ except ImportError:
 
 def parameters_of(operation: Operation) -> str:
     """The parameter list of an operation's function, as source."""
-    parts = []
-    may_be_left_out = True
-    for p in reversed([p for p in operation.parameters if p.is_read]):
-        may_be_left_out = may_be_left_out and p.optional
-        parts.insert(0, f"{p.name}=None" if may_be_left_out else p.name)
+    arguments = _signatures.arguments_of(operation)
+    parts = [a.source for a in arguments if not a.by_keyword]
     parts.append("*")
-    parts += [a.name if a.required else f"{a.name}={a.default!r}" for a in operation.attributes]
+    parts += [a.source for a in arguments if a.by_keyword]
     parts.append("rung=None")
     if operation.outputs:
         parts.append("out=None")
     return ", ".join(parts)
+
+
+def _given(operation: Operation) -> tuple[str, str]:
+    """Sources of two dictionaries by a function's own names: what is read, and the rest of ours."""
+    arguments = _signatures.arguments_of(operation)
+    reads = [a.name for a in arguments if a.own in operation.inputs]
+    keywords = [*(a.name for a in operation.attributes), "rung"]
+    keywords += ["out"] if operation.outputs else []
+    return _dictionary(reads), _dictionary(keywords)
+
+
+def _dictionary(names: Sequence[str]) -> str:
+    return f"{{{', '.join(f'{name!r}: {name}' for name in names)}}}"
+
+
+def prologue_of(operation: Operation, this: str) -> list[str]:
+    """Source that makes what the operation takes of a function's parameters.
+
+    Args:
+        operation: Which.
+        this: Source that gives the function.
+    """
+    arguments = _signatures.arguments_of(operation)
+    lines = [f"{a.own} = {a.name}" for a in arguments if a.own not in (None, a.name)]
+    for a in arguments:
+        if a.none_is_default:
+            lines += [f"if {a.name} is None:", f"    {a.name} = {a.default!r}"]
+    lines += [
+        f"{a.name} = dtype_names.get({a.name}, {a.name})"
+        for a in operation.attributes
+        if a.is_dtype
+    ]
+    casts = _as_torch.casts_of(operation)
+    if casts:
+        given = ", ".join([repr(operation.name), *_given(operation), "{'dtype': (dtype, None)}"])
+        lines += [
+            f"if dtype is not None and dtype in {casts}:",
+            f"    return as_torch({this}, {given})",
+        ]
+    extras = _as_torch.extras_of(operation)
+    if extras:
+        x = operation.inputs[0]
+        conditions = []
+        for name, default in extras.items():
+            differs = f"{name} {'!=' if type(default) is int else 'is not'} {default!r}"
+            if name in _as_torch.SAME:
+                same = _as_torch.SAME[name].format(x)
+                differs = f"({differs} and not (type({x}) is Tensor and {same}))"
+            conditions.append(differs)
+        pairs = ", ".join(f"{name!r}: ({name}, {default!r})" for name, default in extras.items())
+        given = ", ".join([repr(operation.name), *_given(operation), f"{{{pairs}}}"])
+        lines += [f"if {' or '.join(conditions)}:", f"    return as_torch({this}, {given})"]
+    return lines
+
+
+def promotion_of(operation: Operation, this: str) -> list[str]:
+    """Source that calls the function again with operands of one dtype, where they are of two."""
+    if not _as_torch.promotes(operation):
+        return []
+    given = ", ".join(_given(operation))
+    return [f"if differ({', '.join(operation.inputs)}):", f"    return promote({this}, {given})"]
 
 
 def _returns(operation: Operation) -> list[str]:
@@ -49,14 +107,18 @@ def docstring_of(operation: Operation) -> str:
     first = operation.rungs[0]["name"]
     lines = [f"{operation.summary[0].upper()}{operation.summary[1:]}.", ""]
     lines += [f"    {operation.formula}", "", "Args:"]
+    ours = {a.own: a.name for a in _signatures.arguments_of(operation)}
     for p in operation.parameters:
         if p.is_read:
             note = " Optional." if p.optional else ""
             note += " Written too." if p.is_written else ""
-            lines.append(f"    {p.name}: {p.doc}.{note}")
+            note += f" In the formula {p.name}." if ours[p.name] != p.name else ""
+            lines.append(f"    {ours[p.name]}: {p.doc}.{note}")
     for a in operation.attributes:
         choices = f" One of {', '.join(map(repr, a.choices))}." if a.choices else ""
         lines.append(f"    {a.name}: {a.doc}.{choices}")
+    for name, default in _as_torch.extras_of(operation).items():
+        lines.append(f"    {name}: {_as_torch.doc_of(name, default)}.")
     lines += [
         f"    rung: A rung's name, an address such as {operation.name}/{first},",
         "        or a seed name; None picks the fastest that takes the call.",
@@ -79,7 +141,7 @@ def docstring_of(operation: Operation) -> str:
         "CUDA arrays on their GPU and the caller's current stream.",
         "",
         "Raises:",
-        "    TypeError: what is no array, or attributes that are not given by keyword.",
+        "    TypeError: what is no array, or arguments that the signature has not.",
         "    ValueError: shapes, dtypes, devices or names that do not fit; the text has values.",
         "    RuntimeError: the device or the kernel failed.",
         "",
@@ -133,6 +195,7 @@ def wanted_of(operation: Operation) -> Callable[..., tuple[bool, ...]]:
 def _general(operation: Operation) -> Callable[..., Any]:
     """The function for every kind of array; arguments in order: inputs, attributes, rung, out."""
     count = len(operation.inputs)
+    named = result_type_of(operation)
 
     def general(*arguments: Any) -> Any:
         inputs, values = arguments[:count], arguments[count:-2]
@@ -140,7 +203,8 @@ def _general(operation: Operation) -> Callable[..., Any]:
         if torch is not None and isinstance(inputs[0], torch.Tensor):
             from warpsmith import _torch
 
-            return _torch.call(operation, inputs, values, rung, out)
+            result = _torch.call(operation, inputs, values, rung, out)
+            return result if named is None or out is not None else named(result)
         return _arrays.call(operation, inputs, values, rung, out)
 
     return general
@@ -219,6 +283,8 @@ def _source(operation: Operation) -> str:
         optional = any(output.optional for output in outputs)
         made = ", ".join(results)
         value = results[0] if len(outputs) == 1 else f"gathered(({made}))" if optional else made
+        if result_type_of(operation) is not None:
+            value = f"result_type(({made}))"
         body = ["if out is None:"]
         body += _indented(call(results, news, [*touch(changed), f"return {value}"]))
         if len(outputs) == 1:
@@ -232,13 +298,10 @@ def _source(operation: Operation) -> str:
             taken = call(outs, [], [*touch([*changed, *outs]), "return out"])
             body += _indented(_indented(taken))
     lines = [
-        *(
-            f"{a.name} = dtype_names.get({a.name}, {a.name})"
-            for a in operation.attributes
-            if a.is_dtype
-        ),
+        *prologue_of(operation, "this"),
         f"if {' and '.join(plain)}:",
         *_indented(body),
+        *promotion_of(operation, "this"),
         f"return general({everything})",
     ]
     head = f"def {operation.name}({parameters_of(operation)}):"
@@ -261,6 +324,12 @@ def {operation.name}({parameters_of(operation)}):
 def _there(results: tuple[Any, ...]) -> tuple[Any, ...]:
     found = tuple([result for result in results if result is not None])
     return found[0] if len(found) == 1 else found
+
+
+def result_type_of(operation: Operation) -> Any:
+    """torch's tuple with names, which torch's function of the operation's name returns, or None."""
+    name = _signatures.torch_name(operation)
+    return None if torch is None else getattr(torch.return_types, name, None)
 
 
 def make(operation: Operation) -> Callable[..., Any]:
@@ -286,14 +355,18 @@ def make(operation: Operation) -> Callable[..., Any]:
             "tracing_state": torch._C._get_tracing_state,  # of torch.jit.trace
             "increment_version": torch._C._increment_version,
             "forward_ad": torch.autograd.forward_ad,
+            "result_type": result_type_of(operation),
             "dtype_names": _torch.DTYPE_NAMES,
+            "as_torch": _as_torch.apply,
+            "differ": _as_torch.differ,
+            "promote": _as_torch.promote,
         }
         for a in operation.attributes:
             if a.kind == "choice":
                 codes: dict[Any, Any] = {choice: i for i, choice in enumerate(a.choices)}
                 scope[f"{a.name}_codes"] = codes | {None: None}
     exec(_plain_source(operation) if torch is None else _source(operation), scope)
-    function = scope[operation.name]
+    function = scope["this"] = scope[operation.name]
     function.__doc__ = docstring_of(operation)
     function.__module__ = "warpsmith"
     function.__qualname__ = operation.name

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import is_fake
 
 import warpsmith
 from warpsmith._matmul import _check_tensors
@@ -71,17 +72,18 @@ def bincount(
 
 @functools.wraps(_histc)
 def histc(
-    x: Any,
-    *,
+    input: Any,
     bins: int = 100,
     min: float = 0.0,
     max: float = 0.0,
+    *,
     rung: str | None = None,
     out: Any = None,
 ) -> Any:
-    if min == max and torch.is_tensor(x):  # as torch: the data's range, which has to be waited for
-        min, max = _range_of(x)
-    return _histc(x, bins=bins, min=min, max=max, rung=rung, out=out)
+    # As torch: the data's range, which has to be waited for.
+    if min == max and torch.is_tensor(input):
+        min, max = _range_of(input, 1.0)
+    return _histc(input, bins, min, max, rung=rung, out=out)
 
 
 def histogram(
@@ -122,9 +124,9 @@ def histogram(
             torch.histogram(input, bins, range=range)  # says so
         edges = bins
     else:
-        low, high = _range_of(input) if range is None else range
+        low, high = _range_of(input, 0.5) if range is None else range
         if low == high:
-            low, high = low - 1, high + 1
+            low, high = low - 0.5, high + 0.5
         edges = torch.linspace(low, high, bins + 1, device=input.device)
     hist = warpsmith.count_between(input, edges).to(torch.float32)
     if density:
@@ -137,11 +139,11 @@ for _function in (bincount, histc, histogram):
 del _function
 
 
-def _range_of(x: torch.Tensor) -> tuple[float, float]:
+def _range_of(x: torch.Tensor, margin: float) -> tuple[float, float]:
     """The least and the largest element; a range of no width is made wider, as torch does."""
-    if x.numel() == 0:
+    if x.numel() == 0 or is_fake(x):  # of which only shapes are asked
         return 0.0, 1.0
     low, high = torch.stack((warpsmith.amin(x), warpsmith.amax(x))).tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
-    return (low - 1, high + 1) if low == high else (low, high)
+    return (low - margin, high + margin) if low == high else (low, high)

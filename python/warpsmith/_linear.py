@@ -21,11 +21,11 @@ def addmm(
     input: Any,
     mat1: Any,
     mat2: Any,
+    out_dtype: Any = None,
     *,
     beta: float = 1.0,
     alpha: float = 1.0,
     activation: str = "none",
-    out_dtype: Any = None,
     rung: str | None = None,
     out: Any = None,
 ) -> Any:

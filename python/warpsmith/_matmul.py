@@ -288,7 +288,7 @@ def _prepare(
 
 
 def _raise_as_torch(
-    function: Callable[..., torch.Tensor], *inputs: torch.Tensor, out: torch.Tensor | None = None
+    function: Callable[..., torch.Tensor], *inputs: Any, out: torch.Tensor | None = None
 ) -> NoReturn:
     """Raises torch's own error, by asking it for the product that it does not compute either."""
     if out is None:
@@ -296,5 +296,5 @@ def _raise_as_torch(
     else:
         empty = torch.empty(0, dtype=out.dtype, device=out.device, requires_grad=out.requires_grad)
         function(*inputs, out=empty)
-    shapes = [tuple(x.shape) for x in inputs]
+    shapes = [tuple(x.shape) for x in inputs if isinstance(x, torch.Tensor)]
     raise ValueError(f"{function.__name__} does not take tensors of {shapes}")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._library.autograd import Info, make_autograd_impl
 
-from warpsmith import _arrays, _expressions, _functions
+from warpsmith import _arrays, _as_torch, _expressions, _functions
 from warpsmith._catalogue import DTYPES, OPERATIONS, Attribute, Operation, Parameter
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
@@ -389,6 +389,12 @@ _TRACED.operations = OPERATIONS
 _TRACED.gathered = _functions.gathered
 _TRACED.outputs_of = _functions.outputs_of
 _TRACED.dtype_names = DTYPE_NAMES
+_TRACED.functions = {}  # the package's, by the name of the operation
+_TRACED.as_torch = _as_torch.apply
+_TRACED.differ = _as_torch.differ
+_TRACED.promote = _as_torch.promote
+_TRACED.Tensor = torch.Tensor
+_TRACED.return_types = torch.return_types
 sys.modules[_TRACED.__name__] = _TRACED
 
 
@@ -411,14 +417,20 @@ def trace_as_operator(operation: Operation, function: Callable[..., Any], parame
 """
     else:
         written = ", ".join(f"{name}=outs[{i}]" for i, name in enumerate(outputs))
+        named = _functions.result_type_of(operation)
+        results = f"gathered({called}, {wanted})"
+        if named is not None:
+            results = f"return_types.{named.__name__}({results})"
         body = f"""    if out is None:
-        return gathered({called}, {wanted})
+        return {results}
     outs = outputs_of(operations[{operation.name!r}], out, {wanted})
     operators.{operation.name}_out({arguments}, {written})
     return out
 """
-    dtypes = [a.name for a in operation.attributes if a.is_dtype]
-    body = "".join(f"    {a} = dtype_names.get({a}, {a})\n" for a in dtypes) + body
+    this = f"functions[{operation.name!r}]"
+    lines = [*_functions.prologue_of(operation, this), *_functions.promotion_of(operation, this)]
+    body = "".join(f"    {line}\n" for line in lines) + body
+    _TRACED.functions[operation.name] = function
     # Not by its own name, which may be that of a builtin: sum, any.
     name = f"traced_{operation.name}"
     exec(f"def {name}({parameters}):\n{body}", _TRACED.__dict__)

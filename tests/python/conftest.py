@@ -14,6 +14,7 @@ import warpsmith
 from warpsmith._cases import Case, cases_of
 from warpsmith._catalogue import DTYPES, OPERATIONS, Operation
 from warpsmith._expressions import torch_function
+from warpsmith._signatures import tensor_names
 
 SMALL = 5000  # elements of a case that tests in the emulator take
 _MOST = 5  # cases of an operation
@@ -66,7 +67,8 @@ class Call:
     def ours(self, *inputs: Any, **keywords: Any) -> Any:
         """The package's function, on the call's inputs unless others are given."""
         function = getattr(warpsmith, self.operation.name)
-        return function(*(inputs or self.fresh()), **self.attributes, **keywords)
+        tensors = zip(tensor_names(self.operation), inputs or self.fresh(), strict=True)
+        return function(**dict(tensors), **self.attributes, **keywords)
 
     def operator(self, *inputs: Any, **keywords: Any) -> Any:
         """The operator of torch.ops."""
@@ -178,7 +180,8 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
         actual.detach().cpu().double(),
         expected.detach().cpu().double(),
         rtol=rtol,
-        atol=atol * max(1.0, float(expected.detach().abs().max()) if expected.numel() else 1.0),
+        atol=atol
+        * max(1.0, float(expected.detach().double().abs().max()) if expected.numel() else 1.0),
         equal_nan=True,
     )
 

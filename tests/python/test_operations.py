@@ -20,6 +20,7 @@ from conftest import (
     results_of,
 )
 from warpsmith._catalogue import Operation
+from warpsmith._signatures import arguments_of, tensor_names
 
 
 @pytest.mark.parametrize(("operation", "dtype"), DTYPE_CASES)
@@ -170,17 +171,19 @@ def test_calls_that_differ_are_checked_anew(operation: Operation, device: str) -
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
-def test_attributes_are_by_keyword(operation: Operation) -> None:
+def test_what_is_not_torch_s_is_by_keyword(operation: Operation) -> None:
     call = call_with(operation)
-    inputs = [*call.inputs]
+    function = getattr(warpsmith, operation.name)
+    positional = [a for a in arguments_of(operation) if not a.by_keyword]
     with pytest.raises(TypeError, match="positional argument"):
-        getattr(warpsmith, operation.name)(*inputs, 1)
+        function(*[None] * len(positional), 1)
+    tensors = dict(zip(tensor_names(operation), call.inputs, strict=True))
     for a in operation.attributes:
         if not a.required:
             continue
         others = {name: value for name, value in call.attributes.items() if name != a.name}
-        with pytest.raises(TypeError, match=f"keyword-only argument.*'{a.name}'"):
-            getattr(warpsmith, operation.name)(*inputs, **others)
+        with pytest.raises(TypeError, match=f"missing 1 required .*'{a.name}'"):
+            function(**tensors, **others)
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
@@ -194,11 +197,13 @@ def test_wrong_attributes(operation: Operation) -> None:
             "bool": ["yes", 2],
             "dims": ["first", 1.5, (0,) * 9],
         }[a.kind]
-        wrong += [None] if a.required or a.default is not None else []
+        may_be_none = any(b.none_is_default for b in arguments_of(operation) if b.own == a.name)
+        wrong += [None] if (a.required or a.default is not None) and not may_be_none else []
         for value in wrong:
             with pytest.raises(ValueError, match=f"{a.name} is"):
                 getattr(warpsmith, operation.name)(
-                    *call.fresh(), **(call.attributes | {a.name: value})
+                    **dict(zip(tensor_names(operation), call.fresh(), strict=True)),
+                    **(call.attributes | {a.name: value}),
                 )
 
 

@@ -9,6 +9,7 @@ import warpsmith
 from conftest import OPERATION_CASES
 from warpsmith import _functions, _measure
 from warpsmith._catalogue import Operation
+from warpsmith._signatures import arguments_of
 
 
 def run_python(code: str) -> str:
@@ -21,7 +22,7 @@ def run_python(code: str) -> str:
 def test_documentation(operation: Operation) -> None:
     function = getattr(warpsmith, operation.name)
     assert operation.formula in function.__doc__
-    names = [*operation.inputs, *(a.name for a in operation.attributes), "rung"]
+    names = [*(argument.name for argument in arguments_of(operation)), "rung"]
     names += ["out"] if operation.outputs else []
     for name in names:
         assert f"    {name}: " in function.__doc__

@@ -7,6 +7,7 @@ import numpy as np
 import warpsmith
 from warpsmith._cases import cases_of
 from warpsmith._catalogue import DTYPES, OPERATIONS, Operation
+from warpsmith._signatures import tensor_names
 
 MOST = 4096  # elements of a tensor of a call that is to fail
 
@@ -36,7 +37,12 @@ def _other_dtype(operation: Operation) -> str | None:
 def _calls(
     operation: Operation, arrays: list[Any], attributes: dict[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    function = getattr(warpsmith, operation.name)
+    names = tensor_names(operation)
+
+    def function(*tensors: Any, **keywords: Any) -> Any:
+        given = dict(zip(names, tensors, strict=True))
+        return getattr(warpsmith, operation.name)(**given, **keywords)
+
     other = _other_dtype(operation)
     if other is not None:
         name = DTYPES[other].torch
