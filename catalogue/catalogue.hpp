@@ -35,6 +35,13 @@ struct Parameter {
   // A stretch of memory in which other tensors of the call may lie: a call touches only those parts
   // of it that another tensor, a table, tells.
   bool holds_others = false;
+  // What it has of the batch of an operation of rows.
+  enum class Rows : uint8_t {
+    kLeading,    // its first dimensions are the batch: rows, or a number of each
+    kBroadcast,  // the same, what is missing or 1 being repeated: a mask
+    kShared,     // nothing: a weight of all rows, an output that adds them up
+  };
+  Rows rows = Rows::kLeading;
   std::string_view doc;  // shape and dtype
   // Of an output, as Python expressions over the names of tensors and attributes, for who needs
   // them before or without data: torch.compile's symbolic shapes, the quick path's allocation. An
@@ -44,6 +51,14 @@ struct Parameter {
 
   constexpr bool is_read() const { return role != Role::kOut; }
   constexpr bool is_written() const { return role != Role::kIn; }
+};
+
+// What of a tensor is a batch: calls of a part each that know nothing of each other. torch.vmap
+// makes one call of many by it, and DTensor spreads one over devices.
+enum class Batch : uint8_t {
+  kNone,      // nothing that would be told
+  kElements,  // all dimensions, which are any: element by element, what is smaller is repeated
+  kRows,      // those before the last, or, where there is an attribute `dim`, all that it leaves
 };
 
 // A problem to verify or time, before its dtype is chosen.
@@ -172,6 +187,7 @@ struct Operation {
   std::span<const PythonPeer> python_peers;
   std::span<const Peer> (*peers)() = nullptr;  // of C++; null: none
   bool in_place = false;  // an output may be exactly an input: address, shape and strides
+  Batch batch = Batch::kNone;
 
   // Fills `problem`'s outputs (dtype, shape, dense strides) from its inputs and attributes; throws
   // InvalidArgument that names the values. Outputs a caller brought are compared by AnyCall.

@@ -22,10 +22,29 @@ std::string_view to_string(Parameter::Role role) {
   return "?";
 }
 
+std::string_view to_string(Parameter::Rows rows) {
+  switch (rows) {
+    case Parameter::Rows::kLeading: return "leading";
+    case Parameter::Rows::kBroadcast: return "broadcast";
+    case Parameter::Rows::kShared: return "shared";
+  }
+  return "?";
+}
+
+std::string_view to_string(Batch batch) {
+  switch (batch) {
+    case Batch::kNone: return "none";
+    case Batch::kElements: return "elements";
+    case Batch::kRows: return "rows";
+  }
+  return "?";
+}
+
 Json to_json(const Parameter& parameter) {
-  return {{"name", parameter.name},         {"role", to_string(parameter.role)},
-          {"optional", parameter.optional}, {"doc", parameter.doc},
-          {"shape", parameter.shape},       {"torch_dtype", parameter.torch_dtype}};
+  return {{"name", parameter.name},           {"role", to_string(parameter.role)},
+          {"optional", parameter.optional},   {"doc", parameter.doc},
+          {"shape", parameter.shape},         {"torch_dtype", parameter.torch_dtype},
+          {"rows", to_string(parameter.rows)}};
 }
 
 Json to_json(const Attribute& attribute) {
@@ -46,6 +65,7 @@ Json to_json(const Family& family, const Operation& operation) {
                {"torch", operation.torch},
                {"gradient", operation.gradient},
                {"in_place", operation.in_place},
+               {"batch", to_string(operation.batch)},
                {"dtypes", names_of(operation.dtypes)},
                {"extents", list_of(operation.extent_names)},
                {"optional_extents", operation.optional_extents},

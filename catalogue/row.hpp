@@ -6,7 +6,7 @@
 //   kParameters, kExtentNames                              arrays
 //   kAttributes, kPythonPeers                              arrays, optional
 //   kDTypes                                                of the first tensor
-//   kSeedPrefix, kGradient, kOptionalExtents, kInPlace     optional
+//   kSeedPrefix, kGradient, kOptionalExtents, kInPlace, kBatch   optional
 //   struct Call                                            what rungs take: trivially copyable
 //   Call call(const Problem&)                              from a checked problem
 //   infer, make, cases, cost, tolerance, items, reference, fill   as in Operation; fill optional
@@ -105,6 +105,7 @@ constexpr Operation operation_of() {
   if constexpr (requires { Op::kGradient; }) row.gradient = Op::kGradient;
   if constexpr (requires { Op::kOptionalExtents; }) row.optional_extents = Op::kOptionalExtents;
   if constexpr (requires { Op::kInPlace; }) row.in_place = Op::kInPlace;
+  if constexpr (requires { Op::kBatch; }) row.batch = Op::kBatch;
   row.infer = Op::infer;
   row.make = Op::make;
   row.cases = Op::cases;

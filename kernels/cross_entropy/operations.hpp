@@ -87,8 +87,10 @@ inline constexpr Attribute kAttributesOfFused[] = {
 
 inline constexpr Parameter kTargetIn = {
     .name = "target", .doc = "i64 or i32, logits.shape[:-1]: a class, or ignore_index"};
-inline constexpr Parameter kWeightIn = {
-    .name = "weight", .optional = true, .doc = "f32 [V], of each class; 1 where left out"};
+inline constexpr Parameter kWeightIn = {.name = "weight",
+                                        .optional = true,
+                                        .rows = Parameter::Rows::kShared,
+                                        .doc = "f32 [V], of each class; 1 where left out"};
 inline constexpr Parameter kLossOut = {.name = "loss",
                                        .role = Parameter::Role::kOut,
                                        .doc = "of each row, f32, logits.shape[:-1]",
@@ -110,6 +112,7 @@ struct Common {
   static constexpr std::span<const std::string_view> kExtentNames = kExtents;
   static constexpr int kOptionalExtents = 3;
   static constexpr auto& kAttributes = kAttributesOfAll;
+  static constexpr Batch kBatch = Batch::kRows;
 
   static void infer(Problem& problem);
   static void make(const Case& chosen, DType dtype, Problem& problem);

@@ -87,6 +87,7 @@ struct Elementwise : Base {
   // Every rung reads the inputs of an element before it writes it, in one thread. An input that is
   // broadcast is not exactly the output.
   static constexpr bool kInPlace = true;
+  static constexpr Batch kBatch = Batch::kElements;
   static constexpr bool kIsExact = false;
 
   struct Call : Operands {

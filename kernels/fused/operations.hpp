@@ -28,7 +28,8 @@ inline constexpr Attribute kApproximate[] = {
      .doc = "of gelu: none, the normal distribution itself; tanh, the paper's approximation of it"},
 };
 inline constexpr Parameter kX = {.name = "x", .doc = "[..., N], f32, f16 or bf16, any strides"};
-inline constexpr Parameter kBias = {.name = "bias", .doc = "[N], dtype of x"};
+inline constexpr Parameter kBias = {
+    .name = "bias", .rows = Parameter::Rows::kShared, .doc = "[N], dtype of x"};
 inline constexpr Parameter kGrad = {.name = "grad", .doc = "gradient of y: f32, f16 or bf16"};
 inline constexpr Parameter kGate = {
     .name = "gate", .doc = "any shape of rank 0 to 6, f32, f16 or bf16, any strides"};
@@ -81,6 +82,7 @@ struct OnElements {
   static constexpr int kOptionalExtents = 1;
   // Every rung reads an element's inputs before it writes its outputs, in one thread.
   static constexpr bool kInPlace = true;
+  static constexpr Batch kBatch = kHasBias ? Batch::kRows : Batch::kElements;
 
   struct Call : Operands {
     using Operation = Op;

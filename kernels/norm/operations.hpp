@@ -94,8 +94,10 @@ inline constexpr Attribute kAccF16 = {
         "the caller accepts sums in f16, 1 % off, and promises that those of a row's squares "
         "stay below 65504: rungs called acc_f16 may run",
 };
-inline constexpr Parameter kWeight = {
-    .name = "weight", .optional = true, .doc = "[N], dtype of x or f32; 1 where left out"};
+inline constexpr Parameter kWeight = {.name = "weight",
+                                      .optional = true,
+                                      .rows = Parameter::Rows::kShared,
+                                      .doc = "[N], dtype of x or f32; 1 where left out"};
 inline constexpr Parameter kXFirst = {.name = "x", .doc = "[..., N], f32, f16 or bf16"};
 inline constexpr Parameter kResidualIn = {
     .name = "residual", .optional = true, .doc = "shape and dtype of x, added to it first"};
@@ -133,6 +135,7 @@ inline constexpr Parameter kDweightOut = {
     .name = "dweight",
     .role = Parameter::Role::kOut,
     .optional = true,
+    .rows = Parameter::Rows::kShared,
     .doc = "shape and dtype of weight; where there is one",
     .shape = "None if weight is None else weight.shape",
     .torch_dtype = "grad.dtype if weight is None else weight.dtype"};
@@ -144,6 +147,7 @@ struct Forward {
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::span<const std::string_view> kExtentNames = kForwardExtents;
   static constexpr int kOptionalExtents = 4;
+  static constexpr Batch kBatch = Batch::kRows;
   static constexpr bool kInPlace = true;
 
   static Call call(const Problem& problem);
@@ -163,6 +167,7 @@ struct Backward {
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::span<const std::string_view> kExtentNames = kBackwardExtents;
   static constexpr int kOptionalExtents = 4;
+  static constexpr Batch kBatch = Batch::kRows;
 
   static Call call(const Problem& problem);
   static void infer(Problem& problem);
@@ -208,15 +213,17 @@ if g_rstd is not None:
     dx = (dx - slope * (h - mean[..., None])).to(h.dtype)
 return (dx, None if weight is None else dweight, None if bias is None else dbias,
         None if residual is None else dx))";
-  static constexpr Parameter kParameters[] = {
-      kXFirst,
-      kWeight,
-      {.name = "bias", .optional = true, .doc = "[N], dtype of weight; 0 where left out"},
-      kResidualIn,
-      kYOut,
-      kMeanOut,
-      kRstdOut,
-      kSumOut};
+  static constexpr Parameter kParameters[] = {kXFirst,
+                                              kWeight,
+                                              {.name = "bias",
+                                               .optional = true,
+                                               .rows = Parameter::Rows::kShared,
+                                               .doc = "[N], dtype of weight; 0 where left out"},
+                                              kResidualIn,
+                                              kYOut,
+                                              kMeanOut,
+                                              kRstdOut,
+                                              kSumOut};
   static constexpr Attribute kAttributes[] = {
       {.name = "eps",
        .kind = Value::Kind::kFloat,
@@ -315,6 +322,7 @@ return (d[0].to(x.dtype), None if weight is None else d[1].to(parameters),
       {.name = "dbias",
        .role = Parameter::Role::kOut,
        .optional = true,
+       .rows = Parameter::Rows::kShared,
        .doc = "[N], dtype of weight, or of grad where there is none; where bias",
        .shape = "x.shape[-1:] if bias else None",
        .torch_dtype = "grad.dtype if weight is None else weight.dtype"}};

@@ -144,6 +144,7 @@ struct OverDims {
   static constexpr auto& kAttributes = kDimAttributes;
   static constexpr auto& kExtentNames = kTensorExtents;
   static constexpr int kOptionalExtents = 5;
+  static constexpr Batch kBatch = Batch::kRows;
 
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cost cost(const Problem& problem);

@@ -82,6 +82,7 @@ inline constexpr std::string_view kTensorExtents[] = {"n0", "n1", "n2", "swapped
 struct OverDim {
   static constexpr auto& kExtentNames = kTensorExtents;
   static constexpr int kOptionalExtents = 4;
+  static constexpr Batch kBatch = Batch::kRows;
 
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cost cost(const Problem& problem);

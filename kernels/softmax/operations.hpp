@@ -72,7 +72,9 @@ inline constexpr Parameter kX = {.name = "x", .doc = "[..., N], f32, f16 or bf16
 inline constexpr Parameter kOut = {
     .name = "out", .role = Parameter::Role::kOut, .doc = "shape and dtype of the first tensor"};
 inline constexpr Parameter kMask = {
-    .name = "mask", .doc = "bool, broadcast to the first tensor: true keeps an element"};
+    .name = "mask",
+    .rows = Parameter::Rows::kBroadcast,
+    .doc = "bool, broadcast to the first tensor: true keeps an element"};
 inline constexpr Parameter kGrad = {
     .name = "grad", .doc = "gradient of the forward's output, [..., N], f32, f16 or bf16"};
 inline constexpr Parameter kOutput = {.name = "output",
@@ -99,6 +101,7 @@ struct Common {
   static constexpr int kOptionalExtents = 2;
   // All rungs read an element before they write it, and by then its row's total is complete.
   static constexpr bool kInPlace = true;
+  static constexpr Batch kBatch = Batch::kRows;
 
   static void infer(Problem& problem);
   static int64_t items(const Problem& problem, const Parameter& output);

@@ -67,6 +67,7 @@ struct OverRows {
   static constexpr DTypes kDTypes = kSelected;
   static constexpr auto& kExtentNames = kTensorExtents;
   static constexpr int kOptionalExtents = 1;
+  static constexpr Batch kBatch = Batch::kRows;
 
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cost cost(const Problem& problem);

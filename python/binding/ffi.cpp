@@ -435,7 +435,8 @@ void rethrow() {
 
 // Functions of (parameters, attributes, rung) with None for outputs that are not there: dtypes and
 // shapes of the outputs, flat: (code, bits, rank, extents...) each, rank -1 where the call has no
-// such output; bytes of workspace; why not, or ""; the name of the rung.
+// such output; bytes of workspace; why not, or ""; the name of the rung; what the operation's cost
+// counts of floating-point operations, whatever the rung.
 template <class Body>
 ffi::Function query_of(int64_t id, Body body) {
   return translated([&] {
@@ -479,6 +480,13 @@ ffi::Function reason_of(int64_t id) {
 ffi::Function choice_of(int64_t id) {
   return query_of(id, [](const Call& call, ws_rung rung) {
     return ffi::String(std::string(call.choose(rung).name));
+  });
+}
+
+ffi::Function flops_of(int64_t id) {
+  return query_of(id, [](const Call& call, ws_rung) {
+    const Problem& problem = call.problem();
+    return problem.operation->cost(problem).flops;
   });
 }
 
@@ -716,6 +724,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(infer_of, ws::binding::infer_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_of, ws::binding::workspace_bytes_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(reason_of, ws::binding::reason_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(choice_of, ws::binding::choice_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(flops_of, ws::binding::flops_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(view_of_memory, ws::binding::view_of_memory)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(cases_of, ws::binding::cases_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(layout_of, ws::binding::layout_of)

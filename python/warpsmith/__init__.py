@@ -51,9 +51,8 @@ if _functions.torch is not None:
 
     # Another catalogue (WARPSMITH_LIBRARY) need not have it.
     if "addmm" in OPERATIONS:
-        from warpsmith import _linear
+        from warpsmith._linear import linear
 
-        addmm, linear = _linear.addmm, _linear.linear
         __all__ += ["linear"]
 
     if "attention" in OPERATIONS:

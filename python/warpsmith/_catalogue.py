@@ -48,6 +48,7 @@ class Parameter:
     # the first tensor.
     shape: str
     torch_dtype: str
+    rows: str  # what it has of a batch of rows: "leading", "broadcast" or "shared"
 
     @property
     def is_read(self) -> bool:
@@ -127,6 +128,7 @@ class Functions:
     workspace: Any
     reason: Any
     choice: Any
+    flops: Any
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class Operation:
     torch: str
     gradient: str
     in_place: bool
+    batch: str  # what of its tensors is one: "none", "elements" or "rows"
     dtypes: tuple[str, ...]  # of the first tensor
     parameters: tuple[Parameter, ...]  # those that are read before the others
     attributes: tuple[Attribute, ...]
@@ -202,6 +205,7 @@ class Operation:
                 module.workspace_of(self.id),
                 module.reason_of(self.id),
                 module.choice_of(self.id),
+                module.flops_of(self.id),
             )
         return self._functions[device_type]
 
@@ -296,6 +300,7 @@ def _operation_of(family: dict[str, Any], row: dict[str, Any]) -> Operation:
         torch=row["torch"],
         gradient=row["gradient"],
         in_place=row["in_place"],
+        batch=row["batch"],
         dtypes=tuple(row["dtypes"]),
         parameters=tuple(
             Parameter(
@@ -305,6 +310,7 @@ def _operation_of(family: dict[str, Any], row: dict[str, Any]) -> Operation:
                 p["doc"],
                 p["shape"],
                 p["torch_dtype"],
+                p["rows"],
             )
             for p in row["parameters"]
         ),

@@ -5,6 +5,7 @@ being None, and over `torch`, `sum_to`, `reduced_shape`, `laid_as`, `refuse`,
 `lengths_of` and `scanned`.
 """
 
+import ast
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -162,7 +163,22 @@ def is_there(output: Parameter) -> str:
     if not output.optional:
         return "True"
     texts = [text for text in (output.shape, output.torch_dtype) if "None" in text]
-    return " and ".join(f"({text}) is not None" for text in texts) or "True"
+    parts = [_is_no_none(ast.parse(text, mode="eval").body) for text in texts]
+    return " and ".join(part for part in parts if part != "True") or "True"
+
+
+def _is_no_none(node: ast.expr) -> str:
+    """An expression that says whether another is not None, without the values it chooses among.
+
+    Those may be what torch.fx's proxies do not compute.
+    """
+    if isinstance(node, ast.IfExp):
+        parts = _is_no_none(node.body), _is_no_none(node.orelse)
+        if parts == ("True", "True"):
+            return "True"
+        return f"({parts[0]} if {ast.unparse(node.test)} else {parts[1]})"
+    text = ast.unparse(node)
+    return f"({text} is not None)" if "None" in text else "True"
 
 
 @cache

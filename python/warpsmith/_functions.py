@@ -17,6 +17,8 @@ try:
     import torch
 except ImportError:
     torch = None
+else:
+    from warpsmith import _autocast
 
 
 def parameters_of(operation: Operation) -> str:
@@ -178,7 +180,8 @@ def outputs_of(operation: Operation, out: Any, wanted: Sequence[bool]) -> tuple[
 
 def gathered(results: Sequence[Any], wanted: Sequence[bool]) -> Any:
     """What a function returns: the only output that there is, else a tuple of those there are."""
-    found = tuple([result for result, there in zip(results, wanted, strict=True) if there])
+    # By number: torch.fx's proxy of several results cannot be iterated.
+    found = tuple([results[i] for i, there in enumerate(wanted) if there])
     return found[0] if len(found) == 1 else found
 
 
@@ -200,7 +203,9 @@ def _general(operation: Operation) -> Callable[..., Any]:
     def general(*arguments: Any) -> Any:
         inputs, values = arguments[:count], arguments[count:-2]
         rung, out = arguments[-2:]
-        if torch is not None and isinstance(inputs[0], torch.Tensor):
+        if torch is not None and (
+            isinstance(inputs[0], torch.Tensor) or torch.overrides.has_torch_function(inputs)
+        ):
             from warpsmith import _torch
 
             result = _torch.call(operation, inputs, values, rung, out)
@@ -243,12 +248,15 @@ def _source(operation: Operation) -> str:
     everything = ", ".join([*arguments, "rung", "out" if outputs else "None"])
 
     # Anything that is no plain tensor, or asks for more than the result, goes the general way.
-    plain = []
+    plain = ["not function_mode()"]  # first: it would see what the others ask
     for p in operation.parameters:
         if p.is_read:
             is_plain = f"type({p.name}) is Tensor and not ({p.name}.requires_grad and grad_on())"
             plain.append(f"({p.name} is None or {is_plain})" if p.optional else is_plain)
     plain += ["not dispatch_modes()", "forward_ad._current_level < 0", "tracing_state() is None"]
+    plain.append("not profiler._is_profiler_enabled")
+    if _autocast.may_cast(operation):
+        plain.append("not autocast()")
 
     encoded = [
         f"{a.name}_codes.get({a.name}, -1)" if a.kind == "choice" else a.name
@@ -353,6 +361,9 @@ def make(operation: Operation) -> Callable[..., Any]:
             "grad_on": torch.is_grad_enabled,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "tracing_state": torch._C._get_tracing_state,  # of torch.jit.trace
+            "function_mode": torch._C._is_torch_function_mode_enabled,
+            "profiler": torch.autograd.profiler,
+            "autocast": torch._C._is_any_autocast_enabled,
             "increment_version": torch._C._increment_version,
             "forward_ad": torch.autograd.forward_ad,
             "result_type": result_type_of(operation),

@@ -1,47 +1,14 @@
-"""torch.addmm and torch.nn.functional.linear, with an activation, on the kernels of the catalogue.
+"""torch.nn.functional.linear, with an activation, on the kernels of the catalogue.
 
-`addmm` is the catalogue's, and besides what torch.autocast makes of torch's. `linear` is written by
-hand: it folds the batch, and chooses what is one kernel and what several.
+It folds the batch, and chooses what is one kernel and what several.
 """
-
-import functools
-from typing import Any
 
 import torch
 
 import warpsmith
 from warpsmith._matmul import _autocast, _check_tensors, _raise_as_torch
 
-_addmm = warpsmith.addmm
 _ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
-
-
-@functools.wraps(_addmm)
-def addmm(
-    input: Any,
-    mat1: Any,
-    mat2: Any,
-    out_dtype: Any = None,
-    *,
-    beta: float = 1.0,
-    alpha: float = 1.0,
-    activation: str = "none",
-    rung: str | None = None,
-    out: Any = None,
-) -> Any:
-    if out is None and torch.is_tensor(input) and torch.is_autocast_enabled(input.device.type):
-        input, mat1, mat2 = _autocast(input, mat1, mat2)
-    return _addmm(
-        input,
-        mat1,
-        mat2,
-        beta=beta,
-        alpha=alpha,
-        activation=activation,
-        out_dtype=out_dtype,
-        rung=rung,
-        out=out,
-    )
 
 
 def linear(
@@ -88,9 +55,7 @@ def linear(
     return result.view(*input.shape[:-1], result.shape[-1])
 
 
-for _function in (addmm, linear):
-    _function.__module__ = "warpsmith"
-del _function
+linear.__module__ = "warpsmith"
 
 
 def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> bool:

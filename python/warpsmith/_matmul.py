@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 import torch
 
 import warpsmith
+from warpsmith._batch import one_by_one
+from warpsmith._catalogue import OPERATIONS
 
 
 def mm(input: torch.Tensor, mat2: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -171,6 +173,41 @@ def grouped_mm(
 for _function in (mm, matmul, grouped_mm):
     _function.__module__ = "warpsmith"
 del _function
+
+
+def _register_vmap(name: str) -> None:
+    """Makes a batch of calls of a product one of bmm; of one matrix on the right, one of gemm."""
+    operator = getattr(torch.ops.warpsmith, name)
+
+    def rule(
+        info: Any, in_dims: tuple[int | None, int | None], *inputs: Any, **keywords: Any
+    ) -> tuple[torch.Tensor, int]:
+        left, right = (
+            x if d is None else x.movedim(d, 0) for x, d in zip(inputs, in_dims, strict=True)
+        )
+        if keywords.get("rung") is not None:  # which bmm has not
+            tensors = (left, right)
+            return one_by_one(name, operator, info.batch_size, in_dims, tensors, keywords), 0
+        layout = keywords.get("layout", "nn")
+        ranks = [x.dim() - (d is not None) for x, d in zip((left, right), in_dims, strict=True)]
+        left = left.mT if layout[0] == "t" else left.unsqueeze(-2) if ranks[0] == 1 else left
+        right = right.unsqueeze(-1) if ranks[1] == 1 else right.mT if layout[1] == "t" else right
+        if name == "gemm" and right.dim() == 2:
+            precision = {k: v for k, v in keywords.items() if k == "precision"}
+            product = operator(left.flatten(0, 1), right, **precision).unflatten(0, left.shape[:2])
+        else:
+            batch = _broadcast(left.shape[:-2], right.shape[:-2])
+            product = warpsmith.bmm(_batch_of(left, batch), _batch_of(right, batch))
+            product = product.unflatten(0, batch)
+        product = product.squeeze(-1) if ranks[1] == 1 else product
+        return product.squeeze(-1) if ranks[0] == 1 else product, 0
+
+    torch.library.register_vmap(f"warpsmith::{name}", rule)
+
+
+for _name in ("gemm", "bmm", "gemv", "dot"):
+    if _name in OPERATIONS:  # another catalogue (WARPSMITH_LIBRARY) need not have it
+        _register_vmap(_name)
 
 
 def _check_tensors(name: str, **tensors: Any) -> None:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._library.autograd import Info, make_autograd_impl
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.utils.flop_counter import register_flop_formula
 
-from warpsmith import _arrays, _as_torch, _expressions, _functions
+from warpsmith import _arrays, _as_torch, _autocast, _batch, _expressions, _functions
 from warpsmith._catalogue import DTYPES, OPERATIONS, Attribute, Operation, Parameter
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
@@ -71,6 +73,8 @@ def _check(operation: Operation, tensors: Sequence[Any]) -> None:
                 raise TypeError(f"{operation.name}: '{p.name}' is None")
             continue
         if not isinstance(tensor, torch.Tensor):
+            if hasattr(type(tensor), "__torch_function__"):  # torch.fx's proxy, for one
+                continue
             kind = f"{type(tensor).__module__}.{type(tensor).__name__}"
             raise TypeError(
                 f"{operation.name}: '{p.name}' is a {kind}, the others are torch tensors"
@@ -91,19 +95,25 @@ def _refuse_gradients(operation: Operation, tensors: Sequence[Any]) -> None:
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in there):
         what = "out= has" if operation.outputs else "in-out tensors have"
         raise ValueError(f"{operation.name}: {what} no gradient, but an argument requires one")
-    _refuse_tangents(operation, there)
+    if _duals(there)[1] is not None:
+        raise _no_tangent(operation)
 
 
-def _refuse_tangents(operation: Operation, tensors: Sequence[Any]) -> None:
-    if torch.autograd.forward_ad._current_level < 0:
-        return
-    for tensor in tensors:
-        if tensor is None or not torch.is_tensor(tensor):
-            continue
-        if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
-            raise NotImplementedError(
-                f"warpsmith.{operation.name} has no forward-mode derivative; backward mode has one"
-            )
+def _no_tangent(operation: Operation) -> NotImplementedError:
+    return NotImplementedError(f"warpsmith.{operation.name} has no forward-mode derivative")
+
+
+def _duals(tensors: Sequence[Any]) -> tuple[list[Any], list[Any] | None]:
+    """Tensors and their tangents of forward-mode differentiation; None where there are none."""
+    if forward_ad._current_level < 0:
+        return list(tensors), None
+    pairs = [(x, None) if x is None else forward_ad.unpack_dual(x) for x in tensors]
+    tangents = [tangent for _, tangent in pairs]
+    if all(tangent is None for tangent in tangents):
+        return list(tensors), None
+    # What has no tangent stays itself: as a primal it would lose that of functorch's other levels.
+    primals = [x if t is None else p for x, (p, t) in zip(tensors, pairs, strict=True)]
+    return primals, tangents
 
 
 def _is_concrete(tensors: Sequence[torch.Tensor | None]) -> bool:
@@ -116,16 +126,16 @@ def _is_concrete(tensors: Sequence[torch.Tensor | None]) -> bool:
     )
 
 
-def _infer(
-    operation: Operation, tensors: Sequence[torch.Tensor | None], values: Sequence[Any], rung: Any
-) -> list[tuple[torch.dtype, tuple[int, ...]] | None]:
-    """dtype and shape of each output, None where the call has it not; ValueError for a wrong call.
+def _device_of(tensor: torch.Tensor) -> int:
+    return DEVICE_CUDA if tensor.device.type == "cuda" else DEVICE_CPU
 
-    Looks at no data, which fake tensors do not have; addresses are made up, so that tensors of one
-    storage lie in it as they do.
+
+def _views(operation: Operation, tensors: Sequence[torch.Tensor | None]) -> list[Any]:
+    """What the binding's queries take for tensors, of which they look at no data.
+
+    Fake tensors have none: addresses are made up, so that tensors of one storage lie in it as they
+    do.
     """
-    first = tensors[0]
-    device = DEVICE_CUDA if first.device.type == "cuda" else DEVICE_CPU
     storages: dict[int, int] = {}
     views = []
     for p, tensor in zip(operation.parameters, tensors, strict=True):
@@ -139,11 +149,20 @@ def _infer(
             )
         storage = storages.setdefault(tensor.untyped_storage()._cdata, len(storages) + 1)
         address = (storage << 48) + tensor.storage_offset() * tensor.element_size()
-        where = (
-            DEVICE_CUDA if tensor.device.type == "cuda" else DEVICE_CPU,
-            tensor.device.index or 0,
-        )
+        where = (_device_of(tensor), tensor.device.index or 0)
         views.append(_arrays.memory(address, code, tensor.shape, tensor.stride(), where))
+    return views
+
+
+def _infer(
+    operation: Operation, tensors: Sequence[torch.Tensor | None], values: Sequence[Any], rung: Any
+) -> list[tuple[torch.dtype, tuple[int, ...]] | None]:
+    """dtype and shape of each output, None where the call has it not; ValueError for a wrong call.
+
+    Looks at no data.
+    """
+    device = _device_of(tensors[0])
+    views = _views(operation, tensors)
     functions = operation.functions(device)
     encoded = operation.encode(values)
     flat = functions.infer(*views, *encoded)
@@ -189,8 +208,8 @@ class _Output:
 # ---- Gradients ----------------------------------------------------------------------------------
 
 
-def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], Callable[..., None]]:
-    """backward and setup_context of an operation, from the catalogue's expression."""
+def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
+    """setup, backward and tangents of an operation, from the catalogue's expression."""
     wanted = _functions.wanted_of(operation)
     text = operation.gradient or "()"
     attributes = [a.name for a in operation.attributes]
@@ -232,7 +251,49 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], Callable[...
         there = zip(found, ctx.has_gradient, strict=True)
         return tuple([g if has else None for g, has in there])
 
-    return backward, setup
+    def tangents(
+        inputs: Sequence[Any], given: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Of each output, where `given` are those of the inputs.
+
+        The gradient is linear in what comes in, and its own gradient is the derivative in forward
+        mode. It is taken at 1, since an expression may have a corner at 0 (logcumsumexp's).
+        """
+        there = wanted(*inputs, *values)
+        differentiable = [
+            has and out.is_floating_point() for out, has in zip(outputs, there, strict=True)
+        ]
+        with torch.enable_grad():
+            ones = [
+                torch.ones_like(out, requires_grad=True) if is_it else None
+                for out, is_it in zip(outputs, differentiable, strict=True)
+            ]
+            tensors = [
+                *inputs,
+                *(out if has else None for out, has in zip(outputs, there, strict=True)),
+            ]
+            found = gradient(*tensors, *values, *ones)
+        found = found if isinstance(found, tuple) else (found,)
+        pairs = [
+            (g, tangent)
+            for g, tangent in zip(found, given, strict=True)
+            if tangent is not None and g is not None and g.requires_grad
+        ]
+        if not pairs:  # the outputs do not depend on what has tangents
+            return [None] * len(outputs)
+        sums = [one for one in ones if one is not None]
+        derivatives = iter(
+            torch.autograd.grad(
+                [g for g, _ in pairs],
+                sums,
+                [tangent for _, tangent in pairs],
+                create_graph=torch.is_grad_enabled(),
+                materialize_grads=True,
+            )
+        )
+        return [next(derivatives) if is_it else None for is_it in differentiable]
+
+    return setup, backward, tangents
 
 
 def _names_used(text: str, names: Sequence[str]) -> list[str]:
@@ -310,25 +371,90 @@ def _define(operation: Operation) -> None:
         if _is_concrete(tensors):
             _infer(operation, tensors, values, rung)
 
+    def below_autograd(operator: Any, keyset: Any, arguments: Any, keywords: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator.redispatch(
+                keyset & torch._C._after_autograd_keyset, *arguments, **keywords
+            )
+
     def without_gradient(operator: Any) -> Callable[..., Any]:
         def autograd(keyset: Any, *arguments: Any, **keywords: Any) -> Any:
             outs = [keywords.get(output) for output in operation.outputs]
             _refuse_gradients(operation, [*arguments, *outs])
-            with torch._C._AutoDispatchBelowAutograd():
-                return operator.redispatch(
-                    keyset & torch._C._after_autograd_keyset, *arguments, **keywords
-                )
+            return below_autograd(operator, keyset, arguments, keywords)
 
         return autograd
 
     def with_gradient(operator: Any) -> Callable[..., Any]:
-        inner = make_autograd_impl(operator, Info(*_gradient_of(operation)))
+        setup, backward, tangents_of = _gradient_of(operation)
+
+        def forward(ctx: Any, keyset: Any, keywords: dict[str, Any], *inputs: Any) -> Any:
+            if torch._C._are_functorch_transforms_active():  # the outer ones differentiate, too
+                with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                    result = below_autograd(operator, keyset, inputs, keywords)
+            else:
+                result = below_autograd(operator, keyset, inputs, keywords)
+            setup(ctx, inputs, keywords, result)
+            return result
+
+        # Not a torch.autograd.Function: where functorch's transforms are active that wants to do
+        # what the dispatcher has done by the time that it gets here.
+        function = type(
+            operation.name,
+            (torch.autograd.function._SingleLevelFunction,),
+            {
+                "forward": staticmethod(forward),
+                "backward": staticmethod(lambda ctx, *g: (None, None, *backward(ctx, *g))),
+            },
+        )
+
+        def differentiated(keyset: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
+            if not (torch.is_grad_enabled() and torch._C._any_requires_grad(*inputs)):
+                return below_autograd(operator, keyset, inputs, keywords)
+            if not torch._C._are_functorch_transforms_active():
+                return function.apply(keyset, keywords, *inputs)
+            with enable_single_level_autograd_function():
+                return function.apply(keyset, keywords, *inputs)
 
         def autograd(keyset: Any, *arguments: Any, **keywords: Any) -> Any:
-            _refuse_tangents(operation, arguments)
-            return inner(keyset, *arguments, **keywords)
+            inputs, values, _ = split(arguments, keywords)
+            inputs, tangents = _duals(inputs)
+            result = differentiated(keyset, inputs, keywords)
+            if tangents is None:
+                return result
+            if not operation.gradient:
+                raise _no_tangent(operation)
+            results = result if isinstance(result, tuple) else (result,)
+            try:
+                of_results = tangents_of(inputs, tangents, results, values)
+            except NotImplementedError as error:  # the gradient has itself no gradient
+                raise _no_tangent(operation) from error
+            duals = tuple(
+                [
+                    x if tangent is None else forward_ad.make_dual(x, tangent)
+                    for x, tangent in zip(results, of_results, strict=True)
+                ]
+            )
+            return duals if isinstance(result, tuple) else duals[0]
 
         return autograd
+
+    def with_autocast(operator: Any, device: str) -> Callable[..., Any]:
+        rule = _autocast.Rule(operation, operator, device)
+
+        def autocast(*arguments: Any, **keywords: Any) -> Any:
+            inputs, values, rung = split(arguments, keywords)
+            return rule(inputs, dict(zip(names, values, strict=True)), rung)
+
+        return autocast
+
+    def flops(*arguments: Any, out_val: Any = None, **keywords: Any) -> int:
+        """What FlopCounterMode counts: the catalogue's cost."""
+        inputs, values, _ = split(arguments, keywords)
+        outs = [keywords.get(output) for output in operation.outputs]
+        views = _views(operation, [*inputs, *outs])
+        query = operation.functions(_device_of(inputs[0])).flops
+        return int(query(*views, *operation.encode(values)))
 
     functional_schema, writing_schema = _schemas(operation)
     for schema, real, traced, gradient in (
@@ -345,6 +471,16 @@ def _define(operation: Operation) -> None:
         torch.library.register_fake(f"warpsmith::{name}", traced, lib=LIBRARY)
         operator = getattr(torch.ops.warpsmith, name).default
         LIBRARY.impl(name, gradient(operator), "Autograd", with_keyset=True)
+        register_flop_formula(getattr(torch.ops.warpsmith, name), get_raw=True)(flops)
+    if changed:
+        return
+    operator = getattr(torch.ops.warpsmith, operation.name).default
+    if _autocast.may_cast(operation):
+        for device, key in _autocast.DEVICES.items():
+            LIBRARY.impl(operation.name, with_autocast(operator, device), key)
+    rule = _batch.rule_of(operation, operator)
+    if rule is not None:
+        torch.library.register_vmap(f"warpsmith::{operation.name}", rule, lib=LIBRARY)
 
 
 # ---- Calls --------------------------------------------------------------------------------------
@@ -358,15 +494,16 @@ def call(
     out: Any,
 ) -> Any:
     """The general way for torch tensors: through the operator."""
-    _check(operation, inputs)
     keywords = operation.checked(values)  # before torch's parser, which does not know the choices
     operation.codes[rung]
+    with torch._C.DisableTorchFunction():  # who overrides functions sees the operator alone
+        _check(operation, inputs)
+        wanted = _WANTED[operation.name](*inputs, *keywords.values())
     operator = getattr(torch.ops.warpsmith, operation.name)
     if not operation.outputs:
         operator(*inputs, **keywords, rung=rung)
         changed = [x for x, p in zip(inputs, operation.parameters, strict=False) if p.is_written]
         return changed[0] if len(changed) == 1 else tuple(changed)
-    wanted = _WANTED[operation.name](*inputs, *keywords.values())
     if out is None:
         results = operator(*inputs, **keywords, rung=rung)
         return _functions.gathered((results,) if len(wanted) == 1 else results, wanted)
@@ -439,3 +576,5 @@ def trace_as_operator(operation: Operation, function: Callable[..., Any], parame
 
 for _operation in OPERATIONS.values():
     _define(_operation)
+if torch.distributed.is_available():
+    _batch.register_shardings()
