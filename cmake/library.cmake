@@ -15,7 +15,7 @@ endif()
 
 # The C ABI, for this library and Python's: of the binding all but what speaks to tvm-ffi.
 file(GLOB c_api CONFIGURE_DEPENDS python/binding/*.cpp)
-list(FILTER c_api EXCLUDE REGEX "/ffi\\.cpp$")
+list(FILTER c_api EXCLUDE REGEX "/(ffi|build_info)\\.cpp$")
 add_library(warpsmith_c_api OBJECT ${c_api})
 target_link_libraries(warpsmith_c_api PUBLIC warpsmith_core)
 target_include_directories(warpsmith_c_api SYSTEM PUBLIC ${DLPACK_INCLUDE})

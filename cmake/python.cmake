@@ -6,8 +6,14 @@ execute_process(COMMAND ${Python_EXECUTABLE} -m tvm_ffi.config --cmakedir
                 OUTPUT_VARIABLE tvm_ffi_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(tvm_ffi CONFIG REQUIRED)
 
-add_library(warpsmith_binding OBJECT python/binding/ffi.cpp)
+add_library(warpsmith_binding OBJECT python/binding/ffi.cpp python/binding/build_info.cpp)
 target_link_libraries(warpsmith_binding PUBLIC warpsmith_c_api tvm_ffi::shared)
+if(NOT WS_EMULATED)
+  list(JOIN CMAKE_CUDA_ARCHITECTURES "," architectures)
+  set(nvcc "NVIDIA ${CMAKE_CUDA_COMPILER_VERSION}")
+endif()
+set_source_files_properties(python/binding/build_info.cpp PROPERTIES COMPILE_DEFINITIONS
+  "WS_CXX=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\";WS_NVCC=\"${nvcc}\";WS_ARCHITECTURES=\"${architectures}\"")
 
 # A shared library of the binding and the catalogue that `sources` or else warpsmith_core define.
 function(add_warpsmith_library target output)
@@ -49,6 +55,14 @@ if(SKBUILD)
   add_custom_target(python_libraries DEPENDS libwarpsmith)
   install(TARGETS libwarpsmith LIBRARY DESTINATION warpsmith/_emulated COMPONENT python)
 
+  # What `python -m warpsmith` becomes: where there is CLI11 to build it with.
+  set(cuda_targets libwarpsmith)
+  if(TARGET warpsmith)
+    add_dependencies(python_libraries warpsmith)
+    install(TARGETS warpsmith RUNTIME DESTINATION warpsmith/_emulated COMPONENT python)
+    list(APPEND cuda_targets warpsmith)
+  endif()
+
   find_program(NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
   option(WS_WHEEL_CUDA "Build the CUDA library into the wheel too, where nvcc is found" ON)
   if(NVCC AND WS_WHEEL_CUDA)
@@ -63,12 +77,15 @@ if(SKBUILD)
                  -DPython_EXECUTABLE=${Python_EXECUTABLE} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
                  -DCMAKE_CUDA_ARCHITECTURES=${architectures} "-DCMAKE_SHARED_LINKER_FLAGS=${CMAKE_SHARED_LINKER_FLAGS} -s"
                  "-DCMAKE_EXE_LINKER_FLAGS=${CMAKE_EXE_LINKER_FLAGS} -s"
-      BUILD_COMMAND ${CMAKE_COMMAND} --build . --target libwarpsmith
+      BUILD_COMMAND ${CMAKE_COMMAND} --build . --target ${cuda_targets}
       INSTALL_COMMAND ""
       BUILD_ALWAYS ON
       EXCLUDE_FROM_ALL ON
       USES_TERMINAL_BUILD ON)
     add_dependencies(python_libraries cuda)
     install(PROGRAMS ${PROJECT_BINARY_DIR}/cuda/libwarpsmith.so DESTINATION warpsmith/_cuda COMPONENT python)
+    if(TARGET warpsmith)
+      install(PROGRAMS ${PROJECT_BINARY_DIR}/cuda/warpsmith DESTINATION warpsmith/_cuda COMPONENT python)
+    endif()
   endif()
 endif()

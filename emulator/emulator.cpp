@@ -17,6 +17,7 @@
 #include "emulator/shared_memory.hpp"
 #include "emulator/trace.hpp"
 #include "warpsmith/arch.hpp"
+#include "warpsmith/interrupt.hpp"
 
 namespace ws::emulator {
 
@@ -692,8 +693,9 @@ class Workers {
     for (std::jthread& thread : threads_) thread.detach();  // they stayed in the parent process
   }
 
-  // Calls work() here and on up to `helpers` other threads; returns when all calls have.
-  void run(int helpers, FunctionRef<void()> work) {
+  // Calls work() here and on up to `helpers` other threads; returns when all calls have. While it
+  // waits for those it calls idle().
+  void run(int helpers, FunctionRef<void()> work, FunctionRef<void()> idle) {
     std::unique_lock lock(mutex_);
     if (helpers <= 0 || work_ != nullptr) {  // another host thread's launch has the helpers
       lock.unlock();
@@ -711,7 +713,11 @@ class Workers {
     lock.lock();
     work_ = nullptr;
     wanted_ = 0;
-    done_.wait(lock, [this] { return active_ == 0; });
+    while (!done_.wait_for(lock, runtime::kBetweenQuestions, [this] { return active_ == 0; })) {
+      lock.unlock();
+      idle();
+      lock.lock();
+    }
   }
 
   static Workers& instance() {
@@ -820,6 +826,8 @@ std::unique_ptr<Group> make_group(const LaunchShape& shape, FunctionRef<void(std
 
 void launch(const LaunchShape& shape, FunctionRef<void(std::byte*)> body) {
   if (running()) throw Error("a kernel may not launch a kernel in the emulator");
+  if (runtime::asking)
+    throw Error("a handler of a signal may not run a kernel while its thread runs one");
   require(shape.blocks >= 1 && shape.threads >= 1 && shape.threads <= 1024,
           "launch: blocks=", shape.blocks, " threads=", shape.threads, " is outside CUDA's limits");
   require(shape.cluster >= 1 && shape.cluster <= 16 && shape.blocks % shape.cluster == 0,
@@ -844,16 +852,21 @@ void launch(const LaunchShape& shape, FunctionRef<void(std::byte*)> body) {
     if (i >= groups || state.failed) return nullptr;
     return make_group(shape, body, place_in_order(i, groups, chosen) * blocks, blocks, state);
   };
-  const auto work = [&] {
-    load_windows.fill({});
-    ++state.busy;
+  const auto guarded = [&](auto&& body) {
     try {
-      while (auto group = next_group()) {
-        Scheduler::of_this_host_thread().run(std::move(group), next_group);
-      }
+      body();
     } catch (...) {
       if (!state.failed.exchange(true)) failure = std::current_exception();
     }
+  };
+  const auto work = [&] {
+    load_windows.fill({});
+    ++state.busy;
+    guarded([&] {
+      while (auto group = next_group()) {
+        Scheduler::of_this_host_thread().run(std::move(group), next_group);
+      }
+    });
     --state.busy;
     load_windows.fill({});
     collect_counts();
@@ -861,7 +874,11 @@ void launch(const LaunchShape& shape, FunctionRef<void(std::byte*)> body) {
   // A helper's start costs as much as some hundred threads that do little.
   constexpr int64_t kThreadsWorthAHelper = 512;
   const int64_t useful = shape.blocks * shape.threads / kThreadsWorthAHelper;
-  Workers::instance().run(static_cast<int>(std::min({cores - 1, groups - 1, useful})), work);
+  const auto idle = [&] {
+    if (state.failed) return;
+    guarded([] { Scheduler::of_this_host_thread().ask_for_interruption(); });
+  };
+  Workers::instance().run(static_cast<int>(std::min({cores - 1, groups - 1, useful})), work, idle);
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -11,6 +11,7 @@
 #include "emulator/profile.hpp"
 #include "emulator/trace.hpp"
 #include "emulator/wgmma.hpp"
+#include "warpsmith/interrupt.hpp"
 
 namespace ws::emulator {
 namespace {
@@ -209,12 +210,57 @@ void Scheduler::wake_conditional() {
   release(group, woken);
 }
 
+// Whether it is time for the main stack to look at what goes on outside of the group: Python's
+// signal handlers, which may be called there, find little room on a fiber's stack.
+bool Scheduler::should_look(const Launch& launch) {
+  constexpr int kPicks = 32;
+  until_look_ = kPicks;
+  looks_ =
+      launch.failed || (runtime::interruption != nullptr &&
+                        std::chrono::steady_clock::now() - asked_ > runtime::kBetweenQuestions);
+  return looks_;
+}
+
+void Scheduler::pick_again(Thread& me) {
+  constexpr int kAccesses = 1 << 16;
+  until_pick_ = kAccesses;
+  if (active_ == &main_) return;  // which acts for a thread, whose condition it looks at
+  until_look_ = 0;
+  group_->ready.push_back(&me);
+  suspend(me);
+}
+
+void Scheduler::look(Group& group) {
+  looks_ = false;
+  try {
+    if (group.launch.failed) throw Cancelled{};  // the launch tells the first failure
+    ask_for_interruption();
+  } catch (...) {
+    group.failure = std::current_exception();
+  }
+}
+
+void Scheduler::ask_for_interruption() {
+  if (runtime::interruption == nullptr) return;
+  struct Asking {
+    Asking() { runtime::asking = true; }
+    ~Asking() { runtime::asking = false; }
+  };
+  const Asking scope;
+  runtime::interruption();
+  asked_ = std::chrono::steady_clock::now();
+}
+
 // Runs the group's threads until all have ended, or nobody can go on but by what others do.
 Scheduler::Step Scheduler::step(Group& group) {
   group_ = &group;
   release(group, group.yielded);  // since the last step
   for (;;) {
     if (Thread* next = pick()) switch_to(runner_of(*next));
+    if (looks_) {
+      look(group);
+      if (!group.failure) continue;
+    }
     if (group.failure) return Step::kFailed;
     wake_conditional();
     if (group.failure) return Step::kFailed;

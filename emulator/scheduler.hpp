@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
+#include <chrono>
 #include <exception>
 #include <random>
 
@@ -128,16 +129,30 @@ class Scheduler {
   // Now and then: others run although the thread could go on.
   void preempt(Thread& me);
 
+  // The same thread goes on; a loop that never waits, and may never end, can be interrupted all the
+  // same.
+  void count_access(Thread& me) {
+    if (--until_pick_ <= 0) [[unlikely]]
+      pick_again(me);
+  }
+
   // Makes waiting threads ready; they will run in this order.
   static void release(Group& group, std::vector<Thread*>& waiting) {
     group.ready.insert(group.ready.end(), waiting.rbegin(), waiting.rend());
     waiting.clear();
   }
 
+  // What the thread that waits for a launch does meanwhile, now and then: throws Interrupted where
+  // that should end.
+  void ask_for_interruption();
+
   static Scheduler& of_this_host_thread();
 
  private:
   Thread* pick();
+  bool should_look(const Launch& launch);
+  void look(Group& group);
+  void pick_again(Thread& me);
   bool permute();
   Runner& runner_of(Thread& thread) {
     return thread.runner != nullptr ? *thread.runner : new_runner_of(thread);
@@ -163,6 +178,10 @@ class Scheduler {
   std::vector<Runner*> idle_;
   int until_preemption_ = 1;  // accesses
   bool waits_ = false;        // for other host threads
+  int until_look_ = 0;        // picks until the clock is asked
+  int until_pick_ = 0;        // accesses until there is a pick for that
+  bool looks_ = false;        // the main stack should
+  std::chrono::steady_clock::time_point asked_;
 };
 
 // What a switch goes through is inlined into the few functions that wait: a processor predicts
@@ -174,6 +193,8 @@ class Scheduler {
 [[gnu::always_inline]] inline Thread* Scheduler::pick() {
   Group& group = *group_;
   if (group.ready.empty() || group.cancelled) return nullptr;
+  if (--until_look_ <= 0 && should_look(group.launch)) [[unlikely]]
+    return nullptr;
   if (group.options.order == Order::kRandom && !permute()) return nullptr;
   Thread* next = group.ready.back();
   group.ready.pop_back();
@@ -221,7 +242,11 @@ class Scheduler {
 inline void maybe_preempt() {
   Thread& me = self();
   Group& group = *me.block->group;
-  if (group.options.order == Order::kRandom) group.scheduler->preempt(me);
+  if (group.options.order == Order::kRandom) {
+    group.scheduler->preempt(me);
+  } else {
+    group.scheduler->count_access(me);
+  }
 }
 
 // A thread has exited: barriers that wait for it no longer do.

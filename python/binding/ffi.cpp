@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -23,17 +24,46 @@
 #include "python/binding/measure.hpp"
 #include "python/binding/zeroed_memory.hpp"
 #include "report/plots.hpp"
+#include "warpsmith/interrupt.hpp"
 
 namespace ws::binding {
 namespace {
 
 namespace ffi = tvm::ffi;
 
+// While it lives, launches of this thread in the emulator run the handlers of Python's signals,
+// which are Python's main thread's; what a handler raises, as that of Ctrl-C does, ends the launch.
+class Interruptible {
+ public:
+  Interruptible() {
+    if constexpr (runtime::kEmulated) {
+      if (runtime::asking) {
+        throw ffi::Error("RuntimeError",
+                         "a handler of a signal may not call warpsmith while its thread does", "");
+      }
+      previous_ = std::exchange(runtime::interruption, [] {
+        if (TVMFFIEnvCheckSignals() != 0) throw runtime::Interrupted{};
+      });
+    }
+  }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+  ~Interruptible() {
+    if constexpr (runtime::kEmulated) runtime::interruption = previous_;
+  }
+
+ private:
+  runtime::Interruption previous_ = nullptr;
+};
+
 // Runs the body; what it throws becomes the Python exception of the same meaning.
 template <class Body>
 auto translated(Body&& body) {
+  const Interruptible interruptible;
   try {
     return body();
+  } catch (const runtime::Interrupted&) {
+    throw ffi::EnvErrorAlreadySet();
   } catch (const InvalidArgument& error) {
     throw ffi::Error("ValueError", error.what(), "");
   } catch (const Error& error) {
@@ -319,6 +349,26 @@ Memo& memo_of(int64_t id, Way way) {
   return *memos[index];
 }
 
+// Of a first call with a tensor of more elements the emulator tells Python, which warns its user.
+constexpr int64_t kManyElements = int64_t{1} << 18;
+
+void tell_of_many_elements(const Call& call) {
+  static std::atomic<bool> told = false;
+  int64_t most = 0;
+  for (const Tensor& tensor : call.problem().tensors) {
+    if (tensor.exists()) most = std::max(most, tensor.elements());
+  }
+  if (most <= kManyElements || told.exchange(true)) return;
+  try {
+    if (const auto tell = ffi::Function::GetGlobal("warpsmith.many_elements")) {
+      (*tell)(ffi::String(std::string(call.problem().operation->name)), most, kManyElements);
+    }
+  } catch (...) {  // a warning that is an error stops this call, and the next
+    told = false;
+    throw;
+  }
+}
+
 // The call in the memo, made so that it is the given one. False where a view may be negated, which
 // the general way finds out.
 bool prepare(const Operation& operation, Way way, const Arguments& arguments, Memo& memo) {
@@ -329,7 +379,9 @@ bool prepare(const Operation& operation, Way way, const Arguments& arguments, Me
     if (may_be_imaginary(*arguments.tensors[i])) return false;
   }
   const Call call = arguments.call(operation);
-  memo.remember(call, arguments, call.choose(arguments.rung));
+  const Rung& chosen = call.choose(arguments.rung);
+  if constexpr (runtime::kEmulated) tell_of_many_elements(call);
+  memo.remember(call, arguments, chosen);
   return true;
 }
 
@@ -354,6 +406,8 @@ enum Outcome : int64_t { kNotTaken = 0, kDone = 1, kFailed = 2 };
 
 // Of the quick call on this thread that failed last.
 thread_local std::exception_ptr failure;
+// Whether a quick call on this thread ended by what a signal's handler raised.
+thread_local bool quick_call_interrupted = false;
 
 void run_call(int64_t id, const Operation& operation, const ffi::PackedArgs& args) {
   Memo& memo = memo_of(id, kGeneral);
@@ -363,6 +417,7 @@ void run_call(int64_t id, const Operation& operation, const ffi::PackedArgs& arg
 }
 
 Outcome run_quickly(int64_t id, const Operation& operation, Way way, const ffi::PackedArgs& args) {
+  const Interruptible interruptible;
   Memo& memo = memo_of(id, way);
   std::optional<Arguments> arguments;
   try {
@@ -374,6 +429,9 @@ Outcome run_quickly(int64_t id, const Operation& operation, Way way, const ffi::
   try {
     enqueue(memo, *arguments);
     return kDone;
+  } catch (const runtime::Interrupted&) {
+    quick_call_interrupted = true;
+    throw ffi::EnvErrorAlreadySet();
   } catch (...) {
     failure = std::current_exception();
     return kFailed;
@@ -408,7 +466,7 @@ bool is_elsewhere(const Operation& operation, const ffi::PackedArgs& args) {
 //
 // Where `way` is not kGeneral, it does not take what may be negated, nor what is not right, and
 // returns an Outcome: an exception of its own then means that an argument is no array, and that
-// nothing ran; what was thrown by a call that ran is kept for rethrow().
+// nothing ran, or that interrupted(); what was thrown by a call that ran is kept for rethrow().
 ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, int64_t number) {
   return translated([&] {
     const Operation* operation = &operation_at(id);
@@ -432,6 +490,10 @@ void rethrow() {
     if (failure != nullptr) std::rethrow_exception(std::exchange(failure, nullptr));
   });
 }
+
+// Whether the exception that a quick call of this thread ended with is that of a signal's handler;
+// asked once for each.
+bool interrupted() { return std::exchange(quick_call_interrupted, false); }
 
 // Functions of (parameters, attributes, rung) with None for outputs that are not there: dtypes and
 // shapes of the outputs, flat: (code, bits, rank, extents...) each, rank -1 where the call has no
@@ -635,6 +697,10 @@ ffi::Tensor view_of_memory(int64_t address, int64_t code, int64_t bits, int64_t 
   });
 }
 
+void require_device() {
+  translated([] { runtime::require_device(); });
+}
+
 void check_device(int64_t device) {
   translated([&] { check(static_cast<int>(device)); });
 }
@@ -720,6 +786,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(catalogue, ws::binding::catalogue)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(resolve, ws::binding::resolve_name)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(function_of, ws::binding::function_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(rethrow, ws::binding::rethrow)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(interrupted, ws::binding::interrupted)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(infer_of, ws::binding::infer_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_of, ws::binding::workspace_bytes_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(reason_of, ws::binding::reason_of)
@@ -729,6 +796,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(view_of_memory, ws::binding::view_of_memory)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(cases_of, ws::binding::cases_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(layout_of, ws::binding::layout_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fill_case, ws::binding::fill_case)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(require_device, ws::binding::require_device)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(check, ws::binding::check_device)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(synchronize, ws::binding::wait_for)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(verify, ws::binding::verify_rungs)

@@ -11,22 +11,30 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
 `warpsmith.nn` has torch's modules on these, and `warpsmith.patch` puts them into a model.
+`warpsmith.explain("softmax", x)` says which rung runs a call, and why not each other.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
 """
 
+import builtins as _builtins
+
 from warpsmith import _functions, _signatures
 from warpsmith._catalogue import OPERATIONS
 from warpsmith._catalogue import list_rungs as list
-from warpsmith._device import check
+from warpsmith._device import EmulatorWarning, check
+from warpsmith._explain import explain
 from warpsmith._explore import ladder, profile, report, results
 from warpsmith._libraries import CATALOGUE as _CATALOGUE
+from warpsmith._libraries import build_info
 from warpsmith._measure import bench, verify
 
 __version__ = _CATALOGUE["version"]
 __all__ = [
+    "EmulatorWarning",
     "bench",
+    "build_info",
     "check",
+    "explain",
     "ladder",
     "list",
     "profile",
@@ -91,3 +99,6 @@ if _functions.torch is not None:
 
         patch, unpatch = nn.patch, nn.unpatch
         __all__ += ["patch", "unpatch"]
+
+# `from warpsmith import *` hides no builtin: warpsmith.list goes by its full name.
+__all__ = [name for name in __all__ if not hasattr(_builtins, name)]

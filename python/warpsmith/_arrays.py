@@ -272,6 +272,7 @@ def call(
             needed = functions.workspace(*views, *out_views, *attributes, code)
             if needed:
                 workspace = adapter.view(adapter.empty(*_BY_NAME["int32"], ((needed + 3) // 4,)))
+        operation.log_choice(*views, *out_views, *attributes, code)
         operation.run(*views, *out_views, *attributes, code, adapter.stream, workspace)
         if not operation.outputs:
             changed = [a for a, p in zip(inputs, read, strict=True) if p.is_written]

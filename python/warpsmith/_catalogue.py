@@ -1,6 +1,7 @@
 """The catalogue as Python sees it: operations, rungs, and the names that both answer to."""
 
 import keyword
+import logging
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from warpsmith._libraries import CATALOGUE, MODULES, module_for
+from warpsmith._log import LOG
 
 BEST = -1  # the rung code of "the fastest that takes the call"
 
@@ -179,8 +181,8 @@ class Operation:
         """`run` for torch tensors of which nothing was asked, and outputs that are new.
 
         Returns 1 where the call was enqueued, 2 where it failed in that (failed() raises why), 0
-        for what it does not take; an exception means that an argument is no plain tensor. Nothing
-        has run in the last two cases.
+        for what it does not take; an exception means that an argument is no plain tensor, or that
+        interrupted(). Nothing has run in the last two cases, but for the interrupted one.
         """
         return self._run(1)
 
@@ -208,6 +210,12 @@ class Operation:
                 module.flops_of(self.id),
             )
         return self._functions[device_type]
+
+    def log_choice(self, *call: Any) -> None:
+        """Tells, at DEBUG, the rung that `run` takes for these arguments."""
+        if LOG.isEnabledFor(logging.DEBUG):
+            device_type = int(call[0].__dlpack_device__()[0])
+            LOG.debug("%s: %s", self.name, self.functions(device_type).choice(*call))
 
     @cached_property
     def codes(self) -> "RungCodes":
@@ -271,6 +279,11 @@ def failed() -> None:
     """Raises what the last quick call of this thread that failed had thrown."""
     for module in MODULES.values():
         module.rethrow()
+
+
+def interrupted() -> bool:
+    """Whether the exception that is being handled is a signal handler's, out of a quick call."""
+    return any(module.interrupted() for module in MODULES.values())
 
 
 def resolve(name: str) -> tuple[str, str | None, int]:

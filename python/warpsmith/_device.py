@@ -1,6 +1,41 @@
 """What is asked of a device, not of an operation."""
 
-from warpsmith._libraries import MODULES
+import sys
+import warnings
+from pathlib import Path
+
+import tvm_ffi
+
+from warpsmith._libraries import MODULES, has_gpu
+
+
+@tvm_ffi.register_error
+class EmulatorWarning(UserWarning):
+    """A call on large CPU arrays, which run in the emulator: right, and slow. Told once."""
+
+
+@tvm_ffi.register_global_func("warpsmith.many_elements", override=True)
+def _many_elements(operation: str, elements: int, most: int) -> None:
+    warnings.warn(
+        f"{operation}: a CPU array of {elements} elements runs in the emulator, which finds errors "
+        "and is slow: on a GPU it would run there. Told once, of more than "
+        f"{most} elements; warnings.simplefilter('ignore', warpsmith.EmulatorWarning) silences it",
+        EmulatorWarning,
+        stacklevel=_depth_of_caller(),
+    )
+
+
+def _depth_of_caller() -> int:
+    """Which frame above the caller is the first that is neither this package's nor torch's."""
+    ours = (str(Path(__file__).parent), "<warpsmith ")
+    torch = sys.modules.get("torch")
+    inside = ours if torch is None else (*ours, str(Path(torch.__file__).parent))
+    frame = sys._getframe(1)
+    depth = 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+        depth += 1
+    return depth
 
 
 def check(device: str | int | None = None) -> None:
@@ -19,7 +54,7 @@ def check(device: str | int | None = None) -> None:
     """
     if device is None:
         for variant in MODULES:
-            if variant == "emulated" or _count() > 0:
+            if variant == "emulated" or has_gpu():
                 check("cpu" if variant == "emulated" else "cuda")
         return
     name, number = ("cuda", device) if isinstance(device, int) else _parse(device)
@@ -27,14 +62,6 @@ def check(device: str | int | None = None) -> None:
     if variant not in MODULES:
         raise ValueError(f"the {variant} library is not built, so nothing runs on {device!r}")
     MODULES[variant].check(number)
-
-
-def _count() -> int:
-    try:
-        import torch
-    except ImportError:
-        return 1  # the C++ side says what it finds
-    return torch.cuda.device_count()
 
 
 def _parse(device: str) -> tuple[str, int]:

@@ -94,6 +94,8 @@ _TEXTS = {
     "instruction",
     "source",
     "remarks",
+    "takes",
+    "why",
 }
 _IDEAS = {row["name"]: row["idea"] for row in list_rungs()}
 

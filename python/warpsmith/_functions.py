@@ -6,12 +6,13 @@ All else goes the general way: torch.ops (_torch.py), or other libraries' arrays
 """
 
 import inspect
+import linecache
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from warpsmith import _arrays, _as_torch, _expressions, _signatures
-from warpsmith._catalogue import Operation, Parameter, failed
+from warpsmith._catalogue import Operation, Parameter, failed, interrupted
 
 try:
     import torch
@@ -272,6 +273,8 @@ def _source(operation: Operation) -> str:
             *(f"    {name} = {new}" for name, new in zip(written, news, strict=False)),
             f"    done = {way}({given}) if rung is None else {way}({given}, rung_codes[rung])",
             "except Exception:  # of arguments that are not what they seem: nothing ran",
+            "    if interrupted():",
+            "        raise",
             "    done = 0",
             "if done == 1:",
             *(f"    {line}" for line in then),
@@ -340,6 +343,11 @@ def result_type_of(operation: Operation) -> Any:
     return None if torch is None else getattr(torch.return_types, name, None)
 
 
+def file_of(operation: Operation) -> str:
+    """The name under which the source of an operation's function is known."""
+    return f"<warpsmith {operation.name}>"
+
+
 def make(operation: Operation) -> Callable[..., Any]:
     """The package's function for an operation."""
     scope: dict[str, Any] = {
@@ -350,6 +358,7 @@ def make(operation: Operation) -> Callable[..., Any]:
         "run_given": operation.run_given,
         "rung_codes": operation.codes,
         "failed": failed,
+        "interrupted": interrupted,
     }
     if torch is not None:
         from warpsmith import _torch
@@ -376,7 +385,11 @@ def make(operation: Operation) -> Callable[..., Any]:
             if a.kind == "choice":
                 codes: dict[Any, Any] = {choice: i for i, choice in enumerate(a.choices)}
                 scope[f"{a.name}_codes"] = codes | {None: None}
-    exec(_plain_source(operation) if torch is None else _source(operation), scope)
+    source = _plain_source(operation).lstrip() if torch is None else _source(operation)
+    # Under this name inspect.getsource and tracebacks find the lines.
+    file = file_of(operation)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), scope)
     function = scope["this"] = scope[operation.name]
     function.__doc__ = docstring_of(operation)
     function.__module__ = "warpsmith"

@@ -18,6 +18,8 @@ from typing import Any
 
 import tvm_ffi
 
+from warpsmith._log import LOG
+
 VARIANTS = ("emulated", "cuda")
 DEVICE_CPU = 1  # DLPack's numbers
 DEVICE_CUDA = 2
@@ -49,19 +51,27 @@ def _variant_of(module: Any) -> str:
     return "cuda" if json.loads(module.catalogue())["device"] == "cuda" else "emulated"
 
 
+def _load(path: Path) -> Any:
+    module = tvm_ffi.load_module(path)
+    variant = _variant_of(module)
+    PATHS[variant] = path
+    LOG.info("loaded the %s library %s", variant, path)
+    return module
+
+
 def load() -> dict[str, Any]:
     """The tvm-ffi modules that exist, by variant; ImportError where there is none."""
     alone = os.environ.get("WARPSMITH_LIBRARY")
     if alone:
         if not Path(alone).is_file():
             raise ImportError(f"WARPSMITH_LIBRARY names {alone}, which is no file")
-        module = tvm_ffi.load_module(Path(alone))
+        module = _load(Path(alone))
         return {_variant_of(module): module}
     modules = {}
     for variant in VARIANTS:
         path = find(variant)
         if path is not None:
-            modules[variant] = tvm_ffi.load_module(path)
+            modules[variant] = _load(path)
     if not modules:
         searched = ", ".join(str(place) for variant in VARIANTS for place in _places(variant))
         raise ImportError(
@@ -71,6 +81,7 @@ def load() -> dict[str, Any]:
     return modules
 
 
+PATHS: dict[str, Path] = {}  # of the libraries, by variant
 MODULES = load()
 CATALOGUE = json.loads(next(iter(MODULES.values())).catalogue())
 for _module in MODULES.values():
@@ -82,3 +93,55 @@ def module_for(device_type: int) -> Any:
     """The module that takes arrays of a DLPack device type, else any: it says what is wrong."""
     preferred = "cuda" if device_type in (DEVICE_CUDA, 13) else "emulated"
     return MODULES.get(preferred) or next(iter(MODULES.values()))
+
+
+def has_gpu() -> bool:
+    """Whether there is a GPU, and the library for it."""
+    if "cuda" not in MODULES:
+        return False
+    try:
+        MODULES["cuda"].require_device()
+    except ValueError as error:
+        LOG.info("no GPU: %s", error)
+        return False
+    return True
+
+
+def program() -> Path | None:
+    """The program `warpsmith` that was built beside a library: that of the GPU where there is one.
+
+    None where there is none.
+    """
+    order = ("cuda", "emulated") if has_gpu() else ("emulated", "cuda")
+    return next(filter(None, (_program_of(variant) for variant in order if variant in PATHS)), None)
+
+
+def _program_of(variant: str) -> Path | None:
+    path = PATHS[variant].with_name("warpsmith")
+    return path if path.is_file() else None
+
+
+def build_info() -> dict[str, Any]:
+    """What this package was built from and with, and where it lies: for a report of a bug.
+
+    Returns:
+        "version", "package" (its folder) and "variants": of "emulated" and "cuda", those that there
+        are, "library", "program" (None where it is not installed), "revision" (git's), "compiler",
+        and of the latter "nvcc", "cuda" (the version of CUDA) and "architectures".
+    """
+    variants = {}
+    for variant, module in MODULES.items():
+        known = json.loads(module.build_info())
+        if "architectures" in known:
+            known["architectures"] = known["architectures"].split(",")
+        there = _program_of(variant)
+        paths = {
+            "library": str(PATHS[variant]),
+            "program": None if there is None else str(there),
+        }
+        variants[variant] = paths | known
+    return {
+        "version": CATALOGUE["version"],
+        "package": str(Path(__file__).parent),
+        "variants": variants,
+    }

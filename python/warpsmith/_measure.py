@@ -18,29 +18,29 @@ import tvm_ffi
 
 from warpsmith import _expressions
 from warpsmith._catalogue import OPERATIONS, Operation
-from warpsmith._libraries import MODULES
+from warpsmith._libraries import MODULES, has_gpu
+from warpsmith._log import LOG
 
 TORCH_PEERS = ("torch", "compile")  # of every operation: torch eager, and torch.compile
 
 
 def _module(device: str | None) -> Any:
-    """The library for a device: "cpu", "cuda", or the GPU's where there is one."""
+    """The library for a device: "cpu", "cuda"; None takes the GPU's where there is one.
+
+    Without one it is the emulator's; of a build without the emulator it is the GPU's all the same,
+    which says what is missing.
+    """
     if device not in (None, "cpu", "cuda"):
         raise ValueError(f"device is 'cpu', 'cuda' or None, not {device!r}")
     if device is None:
-        device = "cuda" if "cuda" in MODULES and _has_gpu() else "cpu"
+        device = "cuda" if has_gpu() or "emulated" not in MODULES else "cpu"
+        LOG.debug("device None is %r", device)
     variant = "cuda" if device == "cuda" else "emulated"
     if variant not in MODULES:
         raise ValueError(f"the {variant} library is not built, so nothing runs on {device!r}")
+    if variant == "cuda":
+        MODULES[variant].require_device()
     return MODULES[variant]
-
-
-def _has_gpu() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return True  # the C++ side says what it finds
-    return torch.cuda.is_available()
 
 
 def _options(names: Iterable[str], **options: Any) -> str:
@@ -66,13 +66,13 @@ def verify(
         shapes: Extents to take instead, in the order of the operation's extent names.
         attributes: Values of attributes, for every case.
         seed: Of the inputs.
-        device: "cpu" is the emulator; None takes the GPU where there is one.
+        device: "cpu" is the emulator; None takes the GPU where there is one, else the emulator.
 
     Returns:
         As `warpsmith verify --json`: "device", "seed", "failed", "skipped" and "results".
 
     Raises:
-        ValueError: an unknown name, dtype or shape.
+        ValueError: an unknown name, dtype or shape; neither a GPU nor the emulator's library.
     """
     text = _options(
         names, dtypes=dtypes, cases=cases, shapes=shapes, attributes=attributes, seed=seed

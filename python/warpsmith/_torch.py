@@ -325,7 +325,9 @@ def _define(operation: Operation) -> None:
         return results[0] if len(results) == 1 else results
 
     def run(inputs: Sequence[Any], outs: Sequence[Any], values: Sequence[Any], rung: Any) -> None:
-        operation.run(*inputs, *outs, *operation.encode(values), operation.codes[rung])
+        call = (*inputs, *outs, *operation.encode(values), operation.codes[rung])
+        operation.log_choice(*call)
+        operation.run(*call)
 
     def touch(tensors: Sequence[torch.Tensor | None]) -> None:
         there = [tensor for tensor in tensors if tensor is not None]

@@ -2,7 +2,11 @@
 
 import sys
 
-from warpsmith._measure import main
+from warpsmith import _measure
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_measure.main())
+# What `import warpsmith.bench` puts into the package is what stands here: the function of the name,
+# which the import system finds by its specification.
+_measure.bench.__spec__ = __spec__
+sys.modules[__name__] = _measure.bench
