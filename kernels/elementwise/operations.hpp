@@ -350,6 +350,10 @@ struct Backward : Elementwise<Op, Slope> {
   static double formula(const Call& call, double grad, double x) {
     return Forward::backward(call, grad, x);
   }
+
+ private:
+  Backward() = default;
+  friend Op;
 };
 
 struct ThresholdBackward : Elementwise<ThresholdBackward, Slope> {
