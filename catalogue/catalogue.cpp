@@ -161,7 +161,9 @@ std::vector<std::string> near_names(std::string_view text, std::span<const std::
   std::vector<std::pair<size_t, std::string_view>> ranked;
   const size_t limit = std::max<size_t>(2, text.size() / 3);
   for (const std::string_view name : names) {
-    size_t distance = edit_distance(text, name);
+    // At least the difference of the lengths: a text of 100 KB is near nothing, at no cost.
+    const size_t apart = std::max(text.size(), name.size()) - std::min(text.size(), name.size());
+    size_t distance = apart > limit ? apart : edit_distance(text, name);
     // "warp_per_row" means ".../warp_per_row", "softmax_warp" some "softmax_warp...".
     if (text.size() >= 3 && name.find(text) != std::string_view::npos) {
       distance = std::min<size_t>(distance, 1);

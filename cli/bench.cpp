@@ -103,11 +103,10 @@ int run_bench(BenchArguments& arguments) {
   arguments.options.seed = selection.seed;
   arguments.options.peers = !arguments.no_peers;
   if (arguments.sustained) arguments.options.mode = harness::Mode::kSustained;
-  require(arguments.options.windows > 0, "--windows ", arguments.options.windows, ": 1 or more");
   Progress progress;
   std::vector<harness::BenchGroup> so_far;
   const auto done = [&](const harness::BenchGroup& group) {
-    progress.show("");
+    progress.clear();
     if (!arguments.as_json) print(figures(group) + "\n");
     if (arguments.output.empty()) return;
     // Again after each problem: a run that is cut short has left what it measured.
@@ -116,8 +115,8 @@ int run_bench(BenchArguments& arguments) {
     file << harness::report_text(harness::report(arguments.options, so_far));
     require(file.good(), "cannot write --output ", arguments.output);
   };
-  const std::vector<harness::BenchGroup> groups = harness::bench_all(
-      selection, arguments.options, done, [&](const std::string& text) { progress.show(text); });
+  const std::vector<harness::BenchGroup> groups =
+      harness::bench_all(selection, arguments.options, done, progress.announce());
   if (arguments.as_json) print(harness::report_text(harness::report(arguments.options, groups)));
   return all_good(groups) ? kOk : kFailed;
 }
@@ -130,16 +129,20 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<BenchArguments>();
   arguments->problems.add_names_to(*verb);
   arguments->problems.add_to(*verb);
+  arguments->problems.add_limits_to(*verb);
   verb->add_option("--runs", arguments->options.min_runs, "Timed runs of each, or ...")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number(1, 1000000));
   verb->add_option("--milliseconds", arguments->options.min_milliseconds,
                    "... so much timed time, whichever is first")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(positive_number());
   CLI::Option* sustained = verb->add_flag("--sustained", arguments->sustained,
                                           "Calls back to back, in windows of a second, instead of "
                                           "single ones: power and clocks settle");
   verb->add_option("--windows", arguments->options.windows, "Windows of each, of --sustained")
       ->capture_default_str()
+      ->check(whole_number(1, 1000000))
       ->needs(sustained);
   verb->add_flag("--best", arguments->options.only_best,
                  "Of the rungs only the one that a call gets that names none");

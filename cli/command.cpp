@@ -5,14 +5,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 
+#include "cli/terminal.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
 namespace {
-
-constexpr size_t kWidth = 100;
 
 int64_t parse_extent(std::string_view text, std::string_view whole) {
   int64_t value = 0;
@@ -64,15 +64,51 @@ void ProblemOptions::add_to(CLI::App& app) {
         for (const std::string& text : settings) selection.settings.push_back(parse_setting(text));
       },
       "An attribute, NAME=VALUE; `list --json` names them");
-  app.add_option("--seed", selection.seed, "Of the random inputs")->capture_default_str();
+  app.add_option("--seed", selection.seed, "Of the random inputs")
+      ->capture_default_str()
+      ->check(whole_number(0, UINT64_MAX));
   app.add_option("--offset", selection.offset,
                  "With --shape: elements that pointers lie past a 256-byte boundary")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, 4096));
+}
+
+void ProblemOptions::add_limits_to(CLI::App& app) {
+  app.add_option("--memory", selection.limits.gigabytes,
+                 "GB that a problem may need, instead of nine tenths of what is free")
+      ->check(positive_number());
+  app.add_option("--time", selection.limits.seconds,
+                 "Seconds that all of it may take, by a rough estimate")
+      ->capture_default_str()
+      ->check(positive_number());
 }
 
 void ProblemOptions::add_names_to(CLI::App& app) {
   app.add_option("NAMES", selection.names,
                  "Families, operations, rungs or seed names; all if none");
+}
+
+CLI::Validator whole_number(uint64_t least, uint64_t most) {
+  return {[=](const std::string& text) -> std::string {
+            uint64_t value = 0;
+            const auto [end, failure] =
+                std::from_chars(text.data(), text.data() + text.size(), value);
+            const bool is_whole = failure == std::errc() && end == text.data() + text.size();
+            if (is_whole && value >= least && value <= most) return {};
+            return fmt::format("'{}' is no whole number from {} to {}", text, least, most);
+          },
+          ""};
+}
+
+CLI::Validator positive_number() {
+  return {[](const std::string& text) -> std::string {
+            double value = 0;
+            const auto [end, failure] =
+                std::from_chars(text.data(), text.data() + text.size(), value);
+            const bool is_number = failure == std::errc() && end == text.data() + text.size();
+            if (is_number && value > 0 && std::isfinite(value)) return {};
+            return fmt::format("'{}' is no number above 0", text);
+          },
+          ""};
 }
 
 void add_device(CLI::App& app) {
@@ -117,14 +153,29 @@ std::string idea_of(const Rung& rung) {
   return text;
 }
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
-Progress::~Progress() {
+Progress::Progress()
+    : terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()) {}
+Progress::~Progress() { clear(); }
+
+void Progress::show(const std::string& text, double done) {
+  if (!terminal_) return;
+  std::string line = text;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+  // What the first second tells of the rest is nothing.
+  if (done > 0 && passed.count() > 1) {
+    line += fmt::format(", {:.0f} %, {} to go", 100 * done,
+                        harness::duration_text(passed.count() * (1 - done) / done));
+  }
+  fmt::print(stderr, "\r\033[K{}", line.substr(0, width_of(STDERR_FILENO) - 1));
+  std::fflush(stderr);
+}
+
+void Progress::clear() {
   if (terminal_) fmt::print(stderr, "\r\033[K");
 }
-void Progress::show(const std::string& text) {
-  if (!terminal_) return;
-  fmt::print(stderr, "\r\033[K{}", text.substr(0, kWidth - 1));
-  std::fflush(stderr);
+
+harness::Announce Progress::announce() {
+  return [this](const std::string& what, double done) { show(what, done); };
 }
 
 namespace {
@@ -155,7 +206,8 @@ std::string Table::text() const {
   }
   size_t before = 0;
   for (size_t c = 0; c + 1 < count; ++c) before += widths[c] + 2;
-  const size_t room = before + 20 < kWidth ? kWidth - before : 20;
+  const size_t width = width_of(STDOUT_FILENO);
+  const size_t room = before + 20 < width ? width - before : 20;
   widths[count - 1] = std::min(widths[count - 1], room);
 
   std::string text;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,8 +44,13 @@ std::vector<std::string_view> dtype_names(DTypes dtypes);
 struct ProblemOptions {
   harness::Selection selection;
   void add_to(CLI::App& app);
+  void add_limits_to(CLI::App& app);  // --memory, --time
   void add_names_to(CLI::App& app);
 };
+
+// Of an option: whole numbers in this range; numbers above 0.
+CLI::Validator whole_number(uint64_t least, uint64_t most);
+CLI::Validator positive_number();
 
 // --device: this build runs on one kind only, so it checks more than it chooses.
 void add_device(CLI::App& app);
@@ -63,13 +69,18 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();
-  void show(const std::string& text);
+  // `done`: of the work, where that is known; tells how long the rest will take.
+  void show(const std::string& text, double done = 0);
+  void clear();
+  harness::Announce announce();  // shows what it is called with, while this lives
 
  private:
   bool terminal_;
+  std::chrono::steady_clock::time_point start_;
 };
 
-// Columns as wide as their texts, at most 100 together: the last one goes on in the next line.
+// Columns as wide as their texts, together at most as wide as the terminal, or 100: the last one
+// goes on in the next line.
 class Table {
  public:
   struct Column {

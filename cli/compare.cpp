@@ -18,6 +18,21 @@ std::string title_of(const report::Results& results) {
   return fmt::format("{}: {}, {}", results.origin, results.device, fmt::join(runs, "; "));
 }
 
+// A figure, whatever a file says that it is.
+std::string decimal(double value) {
+  return value < 1e9 ? fmt::format("{:.1f}", value) : fmt::format("{:.3g}", value);
+}
+std::string ratio_text(double ratio) {
+  return ratio < 1e6 ? fmt::format("{:.3f}", ratio) : fmt::format("{:.3g}", ratio);
+}
+
+// The problem, and what it is called in the other file where that is something else.
+std::string heading_of(const report::Change& change) {
+  const std::string& before = change.before_ladder->problem;
+  const std::string& after = change.after_ladder->problem;
+  return before == after ? before : fmt::format("{}; in B {}", before, after);
+}
+
 // Problems and contenders, of several runs of one problem once.
 size_t figures_of(const report::Results& results) { return changes(results, results).size(); }
 
@@ -44,19 +59,19 @@ int run_compare(const std::string& before_path, const std::string& after_path, b
   for (size_t i = 0; i < all.size(); ++i) {
     const report::Change& change = all[i];
     const auto share = [&](const report::Ladder& ladder, const report::Contender& c) {
-      return fmt::format("{:.1f} %", 100 * (counted ? ladder.useful(c) : c.of_ceiling));
+      return decimal(100 * (counted ? ladder.useful(c) : c.of_ceiling)) + " %";
     };
-    table.add({change.before->name, fmt::format("{:.1f}", figure(*change.before)),
-               fmt::format("{:.1f}", figure(*change.after)),
+    table.add({change.before->name, decimal(figure(*change.before)), decimal(figure(*change.after)),
                share(*change.before_ladder, *change.before),
-               share(*change.after_ladder, *change.after), fmt::format("{:.3f}", change.ratio)});
+               share(*change.after_ladder, *change.after), ratio_text(change.ratio)});
     rows.push_back({{"problem", change.before_ladder->problem},
+                    {"after_problem", change.after_ladder->problem},
                     {"name", change.before->name},
                     {fmt::format("before_{}", unit), figure(*change.before)},
                     {fmt::format("after_{}", unit), figure(*change.after)},
                     {"speedup", change.ratio}});
     if (i + 1 < all.size() && all[i + 1].before_ladder == change.before_ladder) continue;
-    text += "\n" + change.before_ladder->problem + "\n" + table.text();
+    text += "\n" + heading_of(change) + "\n" + table.text();
     table = empty();
   }
   const size_t lost = figures_of(before) - all.size();

@@ -2,16 +2,16 @@
 
 #include <fmt/color.h>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
+
+#include "cli/terminal.hpp"
 
 namespace ws::cli {
 namespace {
@@ -19,18 +19,6 @@ namespace {
 constexpr std::string_view kFull = "█";
 constexpr std::string_view kLight = "░";
 constexpr std::string_view kLine = "┊";
-
-size_t terminal_width() {
-  winsize size{};
-  const bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return is_known ? size.ws_col : 100;
-}
-
-// https://no-color.org: set to anything but nothing.
-bool has_colors() {
-  const char* refused = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0');
-}
 
 std::string in_color(fmt::terminal_color color, const std::string& text) {
   return has_colors() && !text.empty() ? fmt::format(fmt::fg(color), "{}", text) : text;
@@ -76,7 +64,7 @@ std::string chart(std::span<const Bar> bars, std::span<const Mark> marks) {
   }
   for (const Mark& mark : marks) whole = std::max(whole, mark.at);
   const size_t around = names + 2 + 2 + texts;
-  const size_t width = terminal_width();
+  const size_t width = width_of(STDOUT_FILENO);
   if (whole <= 0 || width < around + kLeast) return {};
   const size_t room = width - around;
 

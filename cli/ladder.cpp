@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 
 #include "cli/command.hpp"
 #include "cli/figures.hpp"
@@ -21,48 +22,54 @@ struct LadderArguments {
   bool as_json = false;
 };
 
-int emulated_ladder(std::span<const Target> targets, const LadderArguments& arguments) {
-  const Operation& operation = *targets.front().operation;
+// What a table cannot say: rungs that do not take the problem, or are wrong on it.
+std::string note_on(const Target& target, const harness::Verification& result) {
+  if (result.verdict == harness::Verdict::kPassed) return {};
+  return fmt::format("{} {}: {}", to_string(result.verdict), target.rung->name, result.reason);
+}
+
+LadderRow row_of(const Target& target, const harness::CountedRung& counted) {
+  const harness::Verification& result = counted.verification;
+  const bool is_right = result.verdict == harness::Verdict::kPassed;
+  return {.name = std::string(target.rung->name),
+          .error = is_right ? fmt::format("{:.1e}", result.error) : "FAILED",
+          .counts = result.counts,
+          .profile = counted.profile,
+          .idea = idea_of(*target.rung)};
+}
+
+int emulated_ladder(const Operation& operation, std::span<const harness::LadderProblem> problems,
+                    const LadderArguments& arguments) {
   const harness::Selection& selection = arguments.problems.selection;
+  const double all = seconds_of(problems);
+  double done = 0;
   Json results = Json::array();
   bool failed = false;
   Progress progress;
-  for (const DType dtype : selection.chosen(operation.dtypes)) {
-    const Case standard = emulated_case(operation, targets, dtype);
-    for (const Case& chosen : selection.of(operation, {&standard, 1})) {
-      harness::Instance instance(operation, chosen, dtype, selection.seed);
-      const Cost cost = operation.cost(instance.problem());
-      std::vector<LadderRow> rows;
-      std::vector<std::string> notes;
-      for (const Target& target : targets) {
-        if (!target.dtypes.has(dtype)) continue;
-        progress.show(fmt::format("{} {}", target.name(), to_string(dtype)));
-        const harness::CountedRung counted = harness::count(*target.rung, instance);
-        const harness::Verification& r = counted.verification;
-        results.push_back(harness::to_json(counted, cost, false));
-        if (r.verdict == harness::Verdict::kSkipped) {
-          notes.push_back(fmt::format("skipped {}: {}", target.rung->name, r.reason));
-          continue;
-        }
-        const bool good = r.verdict == harness::Verdict::kPassed;
-        if (!good) notes.push_back(fmt::format("failed {}: {}", target.rung->name, r.reason));
-        failed = failed || !good;
-        rows.push_back({.name = std::string(target.rung->name),
-                        .error = good ? fmt::format("{:.1e}", r.error) : "FAILED",
-                        .counts = r.counts,
-                        .profile = counted.profile,
-                        .idea = idea_of(*target.rung)});
-      }
-      progress.show("");
-      if (arguments.as_json) continue;
-      print(fmt::format(
-          "{} in the emulator\ntraffic 1: the {}{:.4g} KB that must move; sectors a "
-          "request (ideal); ways of bank conflicts\n",
-          instance.problem().describe(), cost.at_most ? "at most " : "", cost.bytes * 1e-3));
-      print(ladder_text(cost, rows));
-      for (const std::string& note : notes) print(note + "\n");
-      print("\n");
+  for (const harness::LadderProblem& problem : problems) {
+    harness::Instance instance(operation, problem.chosen, problem.dtype, selection.seed, {},
+                               selection.limits);
+    const Cost cost = operation.cost(instance.problem());
+    std::vector<LadderRow> rows;
+    std::string notes;
+    for (const Target& target : problem.targets) {
+      progress.show(fmt::format("{} {}", target.name(), to_string(problem.dtype)), done / all);
+      done += problem.seconds / static_cast<double>(problem.targets.size());
+      const harness::CountedRung counted = harness::count(*target.rung, instance);
+      const harness::Verification& result = counted.verification;
+      results.push_back(harness::to_json(counted, cost, false));
+      failed = failed || result.verdict == harness::Verdict::kFailed;
+      if (result.verdict != harness::Verdict::kSkipped) rows.push_back(row_of(target, counted));
+      const std::string note = note_on(target, result);
+      if (!note.empty()) notes += note + "\n";
     }
+    progress.clear();
+    if (arguments.as_json) continue;
+    print(fmt::format(
+        "{} in the emulator\ntraffic 1: the {}{:.4g} KB that must move; sectors a "
+        "request (ideal); ways of bank conflicts\n",
+        instance.problem().describe(), cost.at_most ? "at most " : "", cost.bytes * 1e-3));
+    print(ladder_text(cost, rows) + notes + "\n");
   }
   if (arguments.as_json) print_json(Json{{"device", "emulator"}, {"results", results}});
   return failed ? kFailed : kOk;
@@ -75,6 +82,8 @@ int run_ladder(LadderArguments& arguments) {
   require(address.rung == nullptr, "ladder wants a family or an operation, not the rung ",
           arguments.name);
   const Operation& operation = harness::choose_ladder(arguments.name, selection);
+  std::vector<harness::LadderProblem> problems;  // refused before a word is printed
+  if (runtime::kEmulated) problems = ladder_problems(operation, selection);
   if (address.operation == nullptr && !arguments.as_json) {
     std::vector<std::string_view> others;
     for (const Operation& other : address.family->operations) {
@@ -83,7 +92,7 @@ int run_ladder(LadderArguments& arguments) {
     print(fmt::format("this is {}, of {}; also {}\n", operation.name, address.family->name,
                       fmt::join(others, ", ")));
   }
-  if (runtime::kEmulated) return emulated_ladder(harness::targets_of(selection.names), arguments);
+  if (runtime::kEmulated) return emulated_ladder(operation, problems, arguments);
   selection.first_case = true;
   harness::BenchOptions options;
   options.seed = selection.seed;
@@ -103,6 +112,7 @@ void add_ladder(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<LadderArguments>();
   verb->add_option("NAME", arguments->name, "A family or an operation")->required();
   arguments->problems.add_to(*verb);
+  arguments->problems.add_limits_to(*verb);
   add_device(*verb);
   add_order(*verb);
   verb->add_flag("--json", arguments->as_json, "As JSON");

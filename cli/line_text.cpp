@@ -1,12 +1,14 @@
 #include "cli/line_text.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
 
 #include "cli/drawing.hpp"
 #include "cli/ladder_table.hpp"
+#include "cli/terminal.hpp"
 #include "harness/emulated_case.hpp"
 
 namespace ws::cli {
@@ -46,7 +48,7 @@ std::string totals_text(const Profile& profile) {
 }
 
 std::string lines_text(const Profile& profile, std::string_view family, size_t most) {
-  constexpr size_t kWidth = 100;
+  const size_t width = width_of(STDOUT_FILENO);
   Table table({{"cost", true},
                {"instruction"},
                {"warp ops", true},
@@ -84,7 +86,7 @@ std::string lines_text(const Profile& profile, std::string_view family, size_t m
     const ProfilePlace& place = profile.lines[i].place;
     below.insert(below.begin(), short_place(place, family) + "  " + source_of(place));
     for (const std::string& remark : below) {
-      text += ("      " + remark).substr(0, kWidth) + "\n";
+      text += ("      " + remark).substr(0, width) + "\n";
     }
   }
   if (shown < profile.lines.size()) {
@@ -137,7 +139,7 @@ std::string text_of(const Worst& worst) {
     const ProfileLine& line = worst.lines[i];
     text += fmt::format("  {}. {}: {}\n", i + 1, short_place(line.place), share_of(worst, line));
     for (const std::string& remark : remarks_on(line)) {
-      text += ("     " + remark).substr(0, 100) + "\n";
+      text += ("     " + remark).substr(0, width_of(STDOUT_FILENO)) + "\n";
     }
   }
   return text;

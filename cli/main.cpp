@@ -1,9 +1,54 @@
 // The program `warpsmith`: verbs over the catalogue.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <new>
 
+#include "catalogue/catalogue_json.hpp"
 #include "cli/command.hpp"
+#include "harness/machine.hpp"
+#include "harness/readable.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace {
+
+void complain(const std::string& message) {
+  fmt::print(stderr, "warpsmith: {}\n", ws::harness::readable(message));
+}
+
+std::string version() {
+  return fmt::format("warpsmith {}, revision {}, the {} build",
+                     ws::catalogue_json()["version"].get<std::string>(), ws::harness::revision(),
+                     ws::runtime::kEmulated ? "emulated" : "CUDA");
+}
+
+// What is wrong with the arguments, and whose help tells more.
+std::string explanation(const CLI::App& app, const CLI::ParseError& error) {
+  std::string verb;
+  for (const CLI::App* chosen : app.get_subcommands()) verb = " " + chosen->get_name();
+  const std::string help = fmt::format("; `warpsmith{} --help` tells more", verb);
+  const std::vector<std::string> unknown = app.remaining();
+  if (!verb.empty() || unknown.empty()) return error.what() + help;
+  const std::string& word = unknown.front();
+  if (word.starts_with('-')) return fmt::format("there is no option {}{}", word, help);
+  std::vector<std::string> verbs;
+  for (const CLI::App* known : app.get_subcommands({})) verbs.push_back(known->get_name());
+  const std::vector<std::string> near = ws::near_names(word, verbs);
+  return fmt::format("there is no verb '{}'{}{}", word,
+                     near.empty() ? "" : fmt::format("; did you mean '{}'?", near.front()), help);
+}
+
+// What is still in a buffer may be what a full disk does not take.
+int flushed(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  complain(fmt::format("cannot write the output: {}", std::strerror(errno)));
+  return ws::cli::kFailed;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{
@@ -11,6 +56,7 @@ int main(int argc, char** argv) {
       "measured,\n"
       "and without a GPU run in an emulator.",
       "warpsmith"};
+  app.set_version_flag("--version", version, "Which warpsmith this is");
   app.require_subcommand(1);
   app.footer(
       "Names are a family (softmax), an operation (log_softmax), a rung (softmax/warp_per_row) or "
@@ -34,16 +80,25 @@ int main(int argc, char** argv) {
   ws::cli::add_doctor(app, exit_code);
   ws::cli::add_run(app, exit_code);
   try {
+    ws::runtime::orders_to_check();  // what WARPSMITH_EMULATOR says badly is no kernel's failure
     app.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help and --version
+    return flushed(app.exit(done));
   } catch (const CLI::ParseError& error) {
-    // --help and --version arrive here too, with code 0.
-    return app.exit(error) == 0 ? ws::cli::kOk : ws::cli::kUsage;
-  } catch (const ws::InvalidArgument& error) {
-    fmt::print(stderr, "warpsmith: {}\n", error.what());
+    complain(explanation(app, error));
     return ws::cli::kUsage;
+  } catch (const ws::InvalidArgument& error) {
+    complain(error.what());
+    return ws::cli::kUsage;
+  } catch (const std::filesystem::filesystem_error& error) {
+    complain(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return ws::cli::kUsage;
+  } catch (const std::bad_alloc&) {
+    complain("there is not enough memory");
+    return ws::cli::kFailed;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "warpsmith: {}\n", error.what());
+    complain(error.what());
     return ws::cli::kFailed;
   }
-  return exit_code;
+  return flushed(exit_code);
 }

@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "cli/command.hpp"
 #include "cli/ladder_table.hpp"
 #include "cli/line_text.hpp"
 #include "harness/emulated_case.hpp"
+#include "harness/fields.hpp"
 #include "harness/profile.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -29,23 +28,19 @@ struct ProfileArguments {
 // Registers as a CUDA build's `resources --json` knows them, by the order of the rung's launches.
 void add_registers(const std::string& file, const std::string& rung, DType dtype,
                    std::vector<KernelResources>& launches) {
-  std::ifstream stream(file);
-  require(stream.good(), "--resources: cannot read ", file);
-  try {
-    const Json resources = Json::parse(stream);
-    for (const Json& result : resources.at("results")) {
-      if (result.at("rung") != rung || result.at("dtype") != to_string(dtype)) continue;
-      const Json& known = result.at("launches");
-      for (size_t i = 0; i < std::min(launches.size(), known.size()); ++i) {
-        launches[i].registers = known[i].value("registers", -1);
-      }
-      return;
+  const Json json = harness::read_json_file(file);
+  const harness::Fields resources(
+      json, fmt::format("--resources: {} is not what `warpsmith resources --json` of a CUDA build "
+                        "writes",
+                        file));
+  for (const harness::Fields& result : resources.objects("results")) {
+    if (result.get<std::string>("rung") != rung) continue;
+    if (result.get<std::string>("dtype") != to_string(dtype)) continue;
+    const std::vector<harness::Fields> known = result.objects("launches");
+    for (size_t i = 0; i < std::min(launches.size(), known.size()); ++i) {
+      launches[i].registers = known[i].get<int>("registers", -1);
     }
-  } catch (const Json::exception& error) {
-    throw InvalidArgument(
-        fmt::format("--resources: {} is not what `warpsmith resources --json` "
-                    "of a CUDA build writes: {}",
-                    file, error.what()));
+    return;
   }
 }
 
@@ -69,7 +64,7 @@ int run_profile(ProfileArguments& arguments) {
   const harness::Selection& selection = arguments.problems.selection;
   const auto [target, dtype, chosen] = chosen_run(arguments.name, selection, "profile");
   const Operation& operation = *target.operation;
-  harness::Instance instance(operation, chosen, dtype, selection.seed);
+  harness::Instance instance(operation, chosen, dtype, selection.seed, {}, selection.limits);
   std::vector<KernelResources> launches =
       harness::resources_of(*target.rung, operation, chosen, dtype);
   if (!arguments.resources.empty()) {
@@ -111,11 +106,12 @@ void add_profile(CLI::App& app, int& exit_code) {
   verb->add_option("RUNG", arguments->name, "Such as softmax/warp_per_row, or a seed name")
       ->required();
   arguments->problems.add_to(*verb);
+  arguments->problems.add_limits_to(*verb);
   add_device(*verb);
   add_order(*verb);
   verb->add_option("--lines", arguments->lines, "So many, the dearest first")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1000000));
   verb->add_option("--resources", arguments->resources,
                    "What `resources RUNG --json` of a CUDA build wrote: for the registers");
   verb->add_flag("--json", arguments->as_json, "As JSON, all lines");

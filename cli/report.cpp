@@ -26,12 +26,11 @@ void run_report(const ReportArguments& arguments) {
       report::chosen(results, arguments.results.choice());
   const std::string page = [&] {
     Progress progress;
-    const auto announce = [&](const std::string& text) { progress.show(text); };
     return report::page({.results = results,
                          .ladders = ladders,
                          .against = against ? &*against : nullptr,
                          .with_counts = !arguments.no_counts},
-                        announce);
+                        progress.announce());
   }();
   std::ofstream file(arguments.output);
   file << page;

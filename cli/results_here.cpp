@@ -11,6 +11,7 @@ void ResultOptions::add_to(CLI::App& app) {
                  "or counting now");
   app.add_option("--against", other_file, "Another such file to compare with");
   problems.add_to(app);
+  problems.add_limits_to(app);
   add_device(app);
   add_order(app);
 }
@@ -23,8 +24,7 @@ report::Results ResultOptions::results(bool with_lines) const {
     return report::read_files(files);
   }
   Progress progress;
-  return report::of_this_machine(asked, {.lines = with_lines},
-                                 [&](const std::string& text) { progress.show(text); });
+  return report::of_this_machine(asked, {.lines = with_lines}, progress.announce());
 }
 
 std::optional<report::Results> ResultOptions::against() const {

@@ -123,13 +123,15 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("ARGUMENTS", arguments->rest, "the program's, behind --");
   command->add_option("--order", arguments->order, "of threads: forward, reverse, random or all")
       ->check(CLI::IsMember({"forward", "reverse", "random", "all"}));
-  command->add_option("--seed", arguments->seed, "of the random order");
+  command->add_option("--seed", arguments->seed, "of the random order")
+      ->check(whole_number(0, UINT64_MAX));
   command->add_option("--time", arguments->seconds, "seconds until it is stopped")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_option("--memory", arguments->gigabytes, "GB, the device's counted, until it is")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_flag("--profile", arguments->profile, "cost by line, as `warpsmith profile`");
-  command->add_option("--lines", arguments->lines, "of the profile");
+  command->add_option("--lines", arguments->lines, "of the profile")
+      ->check(whole_number(1, 1000000));
   command->add_flag("--json", arguments->as_json, "all of it for machines");
   command->add_option("--keep", arguments->keep, "a folder for what is made of the file");
   command->add_flag("--show", arguments->show, "print the file as the compiler gets it");

@@ -24,9 +24,10 @@ int run_trace(const TraceArguments& arguments) {
   require(runtime::kEmulated,
           "trace is the emulator's: this warpsmith is the CUDA build; build the preset "
           "`emulated`, or ask nsys about the launches here");
-  const auto [target, dtype, chosen] =
-      chosen_run(arguments.name, arguments.problems.selection, "trace");
-  harness::Instance instance(*target.operation, chosen, dtype, arguments.problems.selection.seed);
+  const harness::Selection& selection = arguments.problems.selection;
+  const auto [target, dtype, chosen] = chosen_run(arguments.name, selection, "trace");
+  harness::Instance instance(*target.operation, chosen, dtype, selection.seed, {},
+                             selection.limits);
   std::ofstream file(arguments.output);
   require(file.good(), "cannot write --output ", arguments.output);
   const harness::TracedRun run = harness::trace(*target.rung, instance, arguments.options);
@@ -71,14 +72,15 @@ void add_trace(CLI::App& app, int& exit_code) {
   verb->add_option("--output,-o", arguments->output, "The file, in the Chrome trace event format")
       ->capture_default_str();
   arguments->problems.add_to(*verb);
+  arguments->problems.add_limits_to(*verb);
   add_device(*verb);
   add_order(*verb);
   verb->add_option("--blocks", arguments->options.blocks,
                    "The first so many of each launch, instead of the first cluster")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1000000000));
   verb->add_option("--events", arguments->options.events, "At most so many")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1000000000));
   verb->callback([=, &exit_code] { exit_code = run_trace(*arguments); });
 }
 

@@ -471,6 +471,8 @@ int run_try(TryArguments& arguments) {
   arguments.operation = &operation_of(arguments.words[1]);
   require(std::filesystem::is_regular_file(arguments.file), "cannot read ", arguments.file);
   runtime::require_device();
+  const harness::Selection& selection = arguments.problems.selection;  // refused before it compiles
+  selection.of(*arguments.operation, arguments.operation->cases().smoke);
   if (arguments.watch) watch(arguments);
   return tell(arguments, try_once(arguments));
 }
@@ -497,7 +499,7 @@ void add_try(CLI::App& app, int& exit_code) {
                  "Two runs may differ, as with atomics on floats: each has to be right");
   verb->add_option("--time", arguments->limits.seconds, "Seconds that one run may take")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   add_device(*verb);
   add_order(*verb);
   verb->add_flag("--json", arguments->as_json, "As JSON");

@@ -99,7 +99,7 @@ int run_verify(const VerifyArguments& arguments) {
   const harness::Selection& selection = arguments.problems.selection;
   const std::vector<Verification> results = [&] {
     Progress progress;
-    return harness::verify_all(selection, [&](const std::string& text) { progress.show(text); });
+    return harness::verify_all(selection, progress.announce());
   }();
   const auto failed = std::ranges::count(results, Verdict::kFailed, &Verification::verdict);
   const auto skipped = std::ranges::count(results, Verdict::kSkipped, &Verification::verdict);
@@ -128,6 +128,7 @@ void add_verify(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<VerifyArguments>();
   arguments->problems.add_names_to(*verb);
   arguments->problems.add_to(*verb);
+  arguments->problems.add_limits_to(*verb);
   verb->add_option("--cases", arguments->problems.selection.cases,
                    "The family's list of shapes: smoke, verify (if left out) or bench")
       ->check(CLI::IsMember({"smoke", "verify", "bench"}));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -112,19 +113,21 @@ Options options_of_environment() {
     const size_t equals = std::min(word.find('='), word.size() - 1);
     const std::string key = word.substr(0, equals);
     const std::string value = word.substr(equals + 1);
-    const auto number = [&] {
-      char* end = nullptr;
-      const uint64_t n = std::strtoull(value.c_str(), &end, 10);
-      require(!value.empty() && *end == '\0', "WARPSMITH_EMULATOR: ", word, " is no number");
+    const auto number = [&](uint64_t least, uint64_t most) {
+      uint64_t n = 0;
+      const char* const last = value.data() + value.size();
+      const auto [end, failure] = std::from_chars(value.data(), last, n);
+      require(failure == std::errc() && end == last && n >= least && n <= most,
+              "WARPSMITH_EMULATOR: ", word, " is no whole number from ", least, " to ", most);
       return n;
     };
     if (const std::optional<Order> order = key == "order" ? order_named(value) : std::nullopt) {
       options.order = *order;
       options.order_is_set = true;
     } else if (key == "seed") {
-      options.seed = number();
+      options.seed = number(0, UINT64_MAX);
     } else if (key == "workers") {
-      options.workers = static_cast<int>(number());
+      options.workers = static_cast<int>(number(1, 1024));
     } else if (key == "off") {
       options.off |= set_of_detectors(value);
     } else {

@@ -194,14 +194,18 @@ double BenchGroup::over_from(const Measurement& rung) const {
   return from->verdict == Verdict::kPassed && rung.median > 0 ? from->median / rung.median : 0;
 }
 
-BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs, const Case& chosen,
-                 DType dtype, const BenchOptions& options) {
+void require_times() {
   require(!runtime::kEmulated,
           "timings in the emulator mean nothing; `warpsmith ladder` shows what it can count. Build "
           "the preset `cuda` and run bench on a GPU");
+}
+
+BenchGroup bench(const Operation& operation, std::span<const Rung* const> rungs, const Case& chosen,
+                 DType dtype, const BenchOptions& options) {
+  require_times();
   const Machine machine = harness::machine();
   Instance instance(operation, chosen, dtype, options.seed,
-                    {.flops = 1e9, .elements = int64_t{1} << 22});
+                    {.flops = 1e9, .elements = int64_t{1} << 22}, options.limits);
   BenchGroup group = group_of(machine, instance);
 
   TensorSets sets(instance, machine.l2_bytes, options.mode);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/limits.hpp"
 #include "harness/machine.hpp"
 #include "harness/verify.hpp"
 
@@ -38,6 +39,7 @@ struct BenchOptions {
   uint64_t seed = 1;
   bool peers = true;
   bool only_best = false;  // of the rungs, the one that a call gets that names none
+  Limits limits{};         // of memory
   Stream stream = nullptr;
   std::vector<CallbackPeer> callbacks{};
   std::map<std::string, std::string> packages{};  // versions of what the callbacks call
@@ -89,6 +91,9 @@ struct BenchGroup {
   // How many times faster a rung is than the one it grew from; 0 where that has not passed here.
   double over_from(const Measurement& rung) const;
 };
+
+// Throws InvalidArgument in the emulated build, whose times are no GPU's.
+void require_times();
 
 // Times the rungs, the operation's peers, the callbacks and copies in turn: A B C A B C ... Each
 // run is preceded by reading more than the L2 and takes the next of several sets of tensors; or, in

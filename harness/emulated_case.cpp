@@ -84,7 +84,13 @@ ChosenRun chosen_run(const std::string& rung, const Selection& selection, std::s
              runtime::capability())) {
     standard = emulated_case(operation, {&target, 1}, dtype);
   }
-  return {target, dtype, selection.of(operation, {&standard, 1}).front()};
+  constexpr double kRuns = 2;
+  const Case chosen = selection.of(operation, {&standard, 1}).front();
+  const AnyCall checked(make_problem(operation, chosen, dtype));
+  check_memory(checked.problem(), chosen.offset, selection.limits);
+  check_time(concatenate(target.name(), " on ", checked.problem().describe()),
+             estimated_seconds(checked.problem(), kRuns), selection.limits);
+  return {target, dtype, chosen};
 }
 
 }  // namespace ws::harness

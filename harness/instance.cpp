@@ -1,7 +1,5 @@
 #include "harness/instance.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,43 +9,15 @@
 #include "warpsmith/runtime.hpp"
 
 namespace ws::harness {
-namespace {
-
-// Refuses problems that would end in an allocation that fails, or in swapping.
-void check_memory(const Problem& problem) {
-  double host = 0;
-  double device = 0;
-  const std::span<const Parameter> parameters = problem.operation->parameters;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto bytes = static_cast<double>(footprint(problem.tensors[i]));
-    // On the host what is read, and outputs of two runs; on the device each, in-out ones twice.
-    host += (parameters[i].is_read() ? bytes : 0) + (parameters[i].is_written() ? 2 * bytes : 0);
-    device += bytes * (parameters[i].role == Parameter::Role::kInOut ? 2 : 1);
-  }
-  const double of_host =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  if (runtime::kEmulated) host += device;
-  const auto refuse = [&](std::string_view where, double needed, double there) {
-    throw InvalidArgument(concatenate(problem.describe(), " needs ", std::ceil(needed * 1e-9),
-                                      " GB of the ", where, "'s memory, which has ",
-                                      std::floor(there * 1e-9), " GB"));
-  };
-  if (host > 0.9 * of_host) refuse("host", host, of_host);
-  if (runtime::kEmulated) return;
-  const auto of_device = static_cast<double>(runtime::memory_info().total);
-  if (device > 0.95 * of_device) refuse("device", device, of_device);
-}
-
-}  // namespace
 
 Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, uint64_t seed,
-                   const SampleLimits& limits)
+                   const SampleLimits& sample, const Limits& limits)
     : chosen_(chosen),
       dtype_(dtype),
       seed_(seed),
-      limits_(limits),
+      limits_(sample),
       problem_(AnyCall(make_problem(operation, chosen, dtype)).problem()) {
-  check_memory(problem_);
+  check_memory(problem_, chosen.offset, limits);
   const std::span<const Parameter> parameters = operation.parameters;
   before_.resize(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "harness/limits.hpp"
 #include "harness/memory.hpp"
 
 namespace ws::harness {
@@ -19,10 +20,10 @@ struct SampleLimits {
 
 class Instance {
  public:
-  // Throws InvalidArgument for a case that is none of the operation's, or larger than the memory
-  // of host or device, before anything is allocated.
+  // Throws InvalidArgument for a case that is none of the operation's, or needs more memory than
+  // the limits allow, before anything is allocated.
   Instance(const Operation& operation, const Case& chosen, DType dtype, uint64_t seed,
-           const SampleLimits& limits = {});
+           const SampleLimits& sample = {}, const Limits& limits = {});
 
   const Operation& operation() const { return *problem_.operation; }
   const Case& chosen() const { return chosen_; }

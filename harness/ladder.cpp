@@ -1,6 +1,7 @@
 #include "harness/ladder.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "harness/emulated_case.hpp"
 #include "warpsmith/runtime.hpp"
@@ -10,21 +11,22 @@ namespace {
 
 Json counted_ladder(const Operation& operation, const Selection& selection, bool with_lines,
                     const Announce& announce) {
-  const std::vector<Target> targets = targets_of(selection.names);
+  const std::vector<LadderProblem> problems = ladder_problems(operation, selection);
+  const double all = seconds_of(problems);
+  double done = 0;
   Json results = Json::array();
-  for (const DType dtype : selection.chosen(operation.dtypes)) {
-    const Case standard = emulated_case(operation, targets, dtype);
-    for (const Case& chosen : selection.of(operation, {&standard, 1})) {
-      Instance instance(operation, chosen, dtype, selection.seed);
-      const Cost cost = operation.cost(instance.problem());
-      for (const Target& target : targets) {
-        if (!target.dtypes.has(dtype)) continue;
-        if (announce) announce(concatenate(target.name(), " ", to_string(dtype)));
-        results.push_back(to_json(count(*target.rung, instance), cost, with_lines));
+  for (const LadderProblem& problem : problems) {
+    Instance instance(operation, problem.chosen, problem.dtype, selection.seed, {},
+                      selection.limits);
+    const Cost cost = operation.cost(instance.problem());
+    for (const Target& target : problem.targets) {
+      if (announce) {
+        announce(concatenate(target.name(), " ", to_string(problem.dtype)), done / all);
       }
+      results.push_back(to_json(count(*target.rung, instance), cost, with_lines));
+      done += problem.seconds / static_cast<double>(problem.targets.size());
     }
   }
-  require(!results.empty(), "no rung of ", operation.name, " takes these dtypes");
   return {{"device", runtime::kName}, {"results", results}};
 }
 
@@ -60,6 +62,36 @@ const Operation& choose_ladder(const std::string& name, Selection& selection) {
   return operation;
 }
 
+std::vector<LadderProblem> ladder_problems(const Operation& operation, const Selection& selection) {
+  constexpr double kRuns = 6;  // verified in three orders of threads and in place, then counted
+  const std::vector<Target> targets = targets_of(selection.names);
+  std::vector<LadderProblem> problems;
+  for (const DType dtype : selection.chosen(operation.dtypes)) {
+    std::vector<Target> takers;
+    std::ranges::copy_if(targets, std::back_inserter(takers),
+                         [dtype](const Target& target) { return target.dtypes.has(dtype); });
+    if (takers.empty()) continue;
+    const Case standard = emulated_case(operation, targets, dtype);
+    for (const Case& chosen : selection.of(operation, {&standard, 1})) {
+      const AnyCall checked(make_problem(operation, chosen, dtype));
+      check_memory(checked.problem(), chosen.offset, selection.limits);
+      const double seconds =
+          estimated_seconds(checked.problem(), kRuns * static_cast<double>(takers.size()));
+      problems.push_back({chosen, dtype, takers, std::max(seconds, 1e-9)});
+    }
+  }
+  require(!problems.empty(), "no rung of ", operation.name, " takes these dtypes: there are ",
+          to_string(operation.dtypes));
+  check_time(concatenate("the ladder of ", operation.name), seconds_of(problems), selection.limits);
+  return problems;
+}
+
+double seconds_of(std::span<const LadderProblem> problems) {
+  double all = 0;
+  for (const LadderProblem& problem : problems) all += problem.seconds;
+  return all;
+}
+
 CountedRung count(const Rung& rung, Instance& instance) {
   CountedRung counted{verify(rung, instance), std::nullopt};
   if (counted.verification.verdict == Verdict::kPassed) counted.profile = profile(rung, instance);
@@ -92,7 +124,7 @@ Json ladder(const Operation& operation, Selection selection, const LadderOptions
 Json counted_rung(const std::string& rung, const Selection& selection) {
   require(runtime::kEmulated, "the emulator counts; this is the CUDA build");
   const auto [target, dtype, chosen] = chosen_run(rung, selection, "profile");
-  Instance instance(*target.operation, chosen, dtype, selection.seed);
+  Instance instance(*target.operation, chosen, dtype, selection.seed, {}, selection.limits);
   const Cost cost = target.operation->cost(instance.problem());
   const Json entry = to_json(count(*target.rung, instance), cost, true);
   return {{"device", runtime::kName}, {"results", Json::array({entry})}};

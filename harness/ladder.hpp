@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,18 @@ namespace ws::harness {
 // has some: f16 where the operation takes it, since the top rungs are about that. Throws
 // InvalidArgument for a rung's name.
 const Operation& choose_ladder(const std::string& name, Selection& selection);
+
+// A problem of a ladder in the emulator, and the rungs that take its dtype.
+struct LadderProblem {
+  Case chosen;
+  DType dtype;
+  std::vector<Target> targets;
+  double seconds;  // roughly
+};
+// Those of a selection that choose_ladder() has filled. Throws InvalidArgument where there are
+// none, and for what takes more memory or time than the selection's limits.
+std::vector<LadderProblem> ladder_problems(const Operation& operation, const Selection& selection);
+double seconds_of(std::span<const LadderProblem> problems);
 
 // One rung in the emulator: verified, and where it is right counted.
 struct CountedRung {

@@ -37,6 +37,8 @@ Case case_of(const Operation& operation, std::span<const int64_t> extents, int o
   for (const int64_t extent : extents) {
     require(extent >= 0, "shape ", joined(extents), ": an extent is 0 or more");
   }
+  constexpr int kMostOffset = 4096;  // one boundary is like another
+  require(offset >= 0 && offset <= kMostOffset, "offset ", offset, ": from 0 to ", kMostOffset);
   Case chosen{.offset = offset};
   std::ranges::copy(extents, chosen.extents.begin());
   return chosen;
@@ -65,7 +67,14 @@ struct Job {
   size_t number;  // of the case
   size_t count;
   std::vector<const Rung*> rungs;
+  double seconds;  // roughly, of all rungs
 };
+
+double seconds_of(std::span<const Job> jobs) {
+  double all = 0;
+  for (const Job& job : jobs) all += job.seconds;
+  return all;
+}
 
 // Whether an operation is meant by more than its family's name.
 bool is_named(const Selection& selection, const Operation& operation) {
@@ -93,8 +102,19 @@ std::vector<std::pair<std::string, Json>> fixed_by(std::span<const Target> targe
   return settings;
 }
 
-// Checked, all of them: a shape that no memory holds is refused before anything runs.
-std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
+// "verify of 39 rungs on gemm f32 [4096, 4096] x [4096, 4096] and 3 problems more"
+std::string summary_of(std::span<const Job> jobs, std::string_view list) {
+  const Job& longest = *std::ranges::max_element(jobs, {}, &Job::seconds);
+  std::string text = concatenate(
+      list, " of ", longest.rungs.size(), longest.rungs.size() == 1 ? " rung on " : " rungs on ",
+      make_problem(*longest.operation, longest.chosen, longest.dtype).describe());
+  if (jobs.size() > 1) text += concatenate(" and ", jobs.size() - 1, " problems more");
+  return text;
+}
+
+// Checked, all of them: what no memory holds, or would take too long, is refused before anything
+// runs. `runs` of each rung are what the list's verb does.
+std::vector<Job> jobs_of(const Selection& selection, std::string_view list, double runs) {
   const std::vector<Target> targets = targets_of(selection.names);
   std::vector<Job> jobs;
   std::exception_ptr unfit;  // what the first operation said that was left out
@@ -130,12 +150,16 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list) {
       for (size_t c = 0; c < cases.size() && !rungs.empty(); ++c) {
         if (!cases[c].is_of(dtype)) continue;
         const AnyCall checked(make_problem(*operation, cases[c], dtype));
-        jobs.push_back({operation, cases[c], dtype, c, cases.size(), rungs});
+        check_memory(checked.problem(), cases[c].offset, selection.limits);
+        const double seconds =
+            estimated_seconds(checked.problem(), runs * static_cast<double>(rungs.size()));
+        jobs.push_back({operation, cases[c], dtype, c, cases.size(), rungs, seconds});
       }
     }
   }
   if (jobs.empty() && unfit != nullptr) std::rethrow_exception(unfit);
   require(!jobs.empty(), "nothing to ", list, ": no rung named takes these dtypes");
+  check_time(summary_of(jobs, list), seconds_of(jobs), selection.limits);
   return jobs;
 }
 
@@ -238,41 +262,43 @@ std::vector<DType> Selection::chosen(DTypes available) const {
   return all;
 }
 
-Selection selection_from(const Json& options) {
-  try {
-    Selection selection;
-    const auto take = [&](const char* key, auto& value) {
-      if (options.contains(key)) options.at(key).get_to(value);
-    };
-    take("names", selection.names);
-    take("dtypes", selection.dtypes);
-    take("cases", selection.cases);
-    take("shapes", selection.shapes);
-    take("seed", selection.seed);
-    take("offset", selection.offset);
-    require(selection.offset >= 0, "offset ", selection.offset, " is below 0");
-    if (options.contains("attributes")) {
-      for (const auto& [name, value] : options.at("attributes").items()) {
-        selection.settings.emplace_back(name, value);
-      }
-    }
-    return selection;
-  } catch (const Json::exception& error) {
-    throw InvalidArgument(concatenate("the options are not as they must be: ", error.what()));
+Selection selection_from(const Fields& options) {
+  Selection selection;
+  selection.names = options.get("names", selection.names);
+  selection.dtypes = options.get("dtypes", selection.dtypes);
+  selection.cases = options.get("cases", selection.cases);
+  selection.shapes = options.get("shapes", selection.shapes);
+  selection.seed = options.get("seed", selection.seed);
+  selection.offset = options.get("offset", selection.offset);
+  selection.limits = {.gigabytes = options.get("memory", selection.limits.gigabytes),
+                      .seconds = options.get("time", selection.limits.seconds)};
+  if (options.has("attributes")) {
+    const Json& attributes = options.at("attributes");
+    if (!attributes.is_object()) throw_is_not(attributes, "an object of attributes");
+    for (const auto& [name, value] : attributes.items())
+      selection.settings.emplace_back(name, value);
   }
+  return selection;
 }
 
 // ---- Over all of it ---------------------------------------------------------------------------
 
 std::vector<Verification> verify_all(const Selection& selection, const Announce& announce) {
   std::vector<Verification> results;
-  for (const Job& job : jobs_of(selection, "verify")) {
-    Instance instance(*job.operation, job.chosen, job.dtype, selection.seed + job.number);
+  const auto runs = static_cast<double>(runtime::orders_to_check().size());
+  const std::vector<Job> jobs = jobs_of(selection, "verify", runs);
+  const double all = std::max(seconds_of(jobs), 1e-9);
+  double done = 0;
+  for (const Job& job : jobs) {
+    Instance instance(*job.operation, job.chosen, job.dtype, selection.seed + job.number, {},
+                      selection.limits);
     for (const Rung* rung : job.rungs) {
       if (announce) {
         announce(concatenate("verify ", job.operation->name, "/", rung->name, " ",
-                             to_string(job.dtype), ": case ", job.number + 1, " of ", job.count));
+                             to_string(job.dtype), ": case ", job.number + 1, " of ", job.count),
+                 done / all);
       }
+      done += job.seconds / static_cast<double>(job.rungs.size());
       results.push_back(verify(*rung, instance));
       // A fault in a kernel takes the process's GPU context with it: the rest would only echo.
       if (results.back().defect == Defect::kError && !runtime::is_usable()) {
@@ -297,13 +323,20 @@ Json to_json(const Selection& selection, std::span<const Verification> results) 
 std::vector<BenchGroup> bench_all(const Selection& selection, const BenchOptions& options,
                                   const std::function<void(const BenchGroup&)>& done,
                                   const Announce& announce) {
+  require_times();
+  constexpr double kRuns = 10;  // at least, with those that warm up and the one that is compared
   std::vector<BenchGroup> groups;
-  for (const Job& job : jobs_of(selection, "bench")) {
+  const std::vector<Job> jobs = jobs_of(selection, "bench", kRuns);
+  BenchOptions limited = options;
+  limited.limits = selection.limits;
+  for (const Job& job : jobs) {
     if (announce) {
+      // Each contender gets its time, whatever the problem takes.
       announce(concatenate("bench ", job.operation->name, " ", to_string(job.dtype), ": ",
-                           job.rungs.size(), " rungs, case ", job.number + 1, " of ", job.count));
+                           job.rungs.size(), " rungs, case ", job.number + 1, " of ", job.count),
+               static_cast<double>(groups.size()) / static_cast<double>(jobs.size()));
     }
-    groups.push_back(bench(*job.operation, job.rungs, job.chosen, job.dtype, options));
+    groups.push_back(bench(*job.operation, job.rungs, job.chosen, job.dtype, limited));
     groups.back().family = family_of(*job.operation).name;
     if (done) done(groups.back());
   }

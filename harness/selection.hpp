@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "harness/bench.hpp"
+#include "harness/fields.hpp"
 #include "harness/json.hpp"
+#include "harness/limits.hpp"
 #include "harness/verify.hpp"
 
 namespace ws::harness {
@@ -40,6 +42,7 @@ struct Selection {
   bool first_case = false;                             // of the list: that one alone
   uint64_t seed = 1;
   int offset = 0;  // of the shapes' pointers, in elements past a 256-byte boundary
+  Limits limits{};
 
   // The cases: `standard`, or one for each shape; with the settings.
   std::vector<Case> of(const Operation& operation, std::span<const Case> standard) const;
@@ -48,17 +51,18 @@ struct Selection {
   // Those of `available` that `dtypes` allows.
   std::vector<DType> chosen(DTypes available) const;
 };
-// From {"names", "dtypes", "cases", "shapes", "attributes": {name: value}, "seed", "offset"}, each
-// of which may be left out. Throws InvalidArgument.
-Selection selection_from(const Json& options);
+// From {"names", "dtypes", "cases", "shapes", "attributes": {name: value}, "seed", "offset",
+// "memory" in GB, "time" in seconds}, each of which may be left out. Throws InvalidArgument.
+Selection selection_from(const Fields& options);
 
-// Called with what is done next, for a line of progress.
-using Announce = std::function<void(const std::string&)>;
+// Called with what is done next, and which share of all is done, for a line of progress.
+using Announce = std::function<void(const std::string& what, double done)>;
 
 // Every target on every case and dtype, all rungs on one instance after the other. An operation
 // that a family's name alone stands for is left out where it has no such extents or attributes and
-// another has. All problems are checked before the first runs. Stops where the GPU is lost to the
-// process. Throws InvalidArgument for a bad selection, also one of nothing.
+// another has. All problems are checked before the first runs, and what they take together. Stops
+// where the GPU is lost to the process. Throws InvalidArgument for a bad selection, also one of
+// nothing.
 std::vector<Verification> verify_all(const Selection& selection, const Announce& announce = {});
 // {"device", "seed", "failed", "skipped", "results"}
 Json to_json(const Selection& selection, std::span<const Verification> results);

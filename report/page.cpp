@@ -120,8 +120,7 @@ namespace {
 // ---- Sections ---------------------------------------------------------------------------------
 
 std::string problem_section(const PageContent& content, const Ladder& ladder, bool open) {
-  const Ladder* other =
-      content.against == nullptr ? nullptr : content.against->find(ladder.problem);
+  const Ladder* other = content.against == nullptr ? nullptr : content.against->find(ladder);
   std::string inside = ladder_plot(ladder, other, {.standalone = false, .links = true});
   if (other != nullptr) {
     std::vector<Change> all = changes(*content.against, content.results);

@@ -693,7 +693,7 @@ std::string plot(const std::string& kind, const Results& results, const Choice& 
   const std::vector<const Ladder*> ladders = chosen(results, choice);
   const Ladder& first = *ladders.front();
   if (kind == "ladder") {
-    return ladder_plot(first, against == nullptr ? nullptr : against->find(first.problem), options);
+    return ladder_plot(first, against == nullptr ? nullptr : against->find(first), options);
   }
   if (kind == "roofline") return roofline_plot(ladders, results.device, options);
   if (kind == "changes") {

@@ -100,8 +100,8 @@ struct Results {
   // By operation, in the order of the file.
   std::vector<std::string> operations() const;
   std::vector<const Ladder*> of(std::string_view operation) const;
-  // The first of the problem; null: none.
-  const Ladder* find(std::string_view problem) const;
+  // The first of the same problem: by its text, else by what it is; null: none.
+  const Ladder* find(const Ladder& other) const;
 };
 
 // Throws InvalidArgument, which names `origin`, where the JSON is neither.
@@ -134,7 +134,8 @@ struct Change {
   // How many times faster it is now; in the emulator by the clocks of the memory pipes.
   double ratio = 1;
 };
-// In the order of `before`, problem by problem; of several runs of one problem the first counts.
+// In the order of `before`, problem by problem, each of `after` once; of several runs of one
+// problem, or entries of one name, the first counts.
 std::vector<Change> changes(const Results& before, const Results& after);
 
 }  // namespace ws::report

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ws::tests {
@@ -33,8 +34,8 @@ inline std::string program() {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "warpsmith").string();
 }
 
-// Calls program ARGUMENTS... with both outputs in files.
-inline Outcome warpsmith(std::vector<std::string> arguments) {
+// Calls a program, the first word by its path, with both outputs in files.
+inline Outcome outcome_of(std::vector<std::string> words) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("warpsmith_cli_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
@@ -45,9 +46,8 @@ inline Outcome warpsmith(std::vector<std::string> arguments) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), kFlags, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kFlags, 0600);
-  arguments.insert(arguments.begin(), program());
   std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
+  for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t pid = 0;
   Outcome outcome;
@@ -61,6 +61,11 @@ inline Outcome warpsmith(std::vector<std::string> arguments) {
   outcome.err = read_file(err);
   std::filesystem::remove_all(folder);
   return outcome;
+}
+
+inline Outcome warpsmith(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program());
+  return outcome_of(std::move(arguments));
 }
 
 // In characters: the first byte of each is no 10xxxxxx.

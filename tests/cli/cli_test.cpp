@@ -326,6 +326,21 @@ TEST(Cli, BarsAreAsWideAsTheTerminal) {
   EXPECT_EQ(chart(30, true), "") << "no room for a bar";
 }
 
+TEST(Cli, TablesAreAsWideAsTheTerminal) {
+  const auto widest = [](int columns) {
+    return longest_line(on_a_terminal({"list", "gemm"}, columns, true)) - 1;  // a carriage return
+  };
+  EXPECT_LE(widest(80), 80U);
+  EXPECT_GT(widest(160), 100U);
+  EXPECT_LE(widest(160), 160U);
+}
+
+TEST(Cli, ALongRunSaysHowLongItWillTake) {
+  const std::vector<std::string> arguments = {"verify", "sum",     "--shape",
+                                              "40000",  "--dtype", "f32"};
+  EXPECT_THAT(on_a_terminal(arguments, 120, true), HasSubstr(" to go"));
+}
+
 TEST(Cli, ShowDrawsWhatAWarpAsksFor) {
   const std::string online = warpsmith({"show", "softmax/online"}).out;
   EXPECT_THAT(online, AllOf(HasSubstr("32 sectors of 32 bytes for 128 bytes"),
@@ -436,7 +451,9 @@ TEST(Cli, ProfileTakesRegistersFromResources) {
 TEST(Cli, ResourcesListsLaunches) {
   const Outcome text = warpsmith({"resources", "softmax", "--dtype", "f16"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("softmax/warp_per_row"));
+  EXPECT_THAT(text.out, AllOf(StartsWith("softmax f16 [262144, 256] bounded=true\nrung "),
+                              HasSubstr("\nwarp_per_row "), HasSubstr("shared memory\n"),
+                              Not(HasSubstr("occupancy\n"))));
   const Json json = Json::parse(warpsmith({"resources", "relu", "--json"}).out);
   EXPECT_GE(json["results"].size(), 3U);
   EXPECT_GE(json["results"][0]["launches"][0]["threads"].get<int>(), 1);
