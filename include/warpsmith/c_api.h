@@ -25,7 +25,8 @@ typedef enum {
   WS_ERROR = 2             /* anything else: the device, a library, the kernel */
 } ws_status;
 
-/* A rung as calls name it: from ws_resolve, or WS_BEST for the fastest that takes the problem. */
+/* A rung as calls name it: from ws_resolve or ws_choose, or WS_BEST for the fastest that takes the
+ * problem. It knows its family: a call of another one refuses it. */
 typedef int64_t ws_rung;
 #define WS_BEST ((ws_rung) - 1)
 
@@ -116,8 +117,9 @@ WS_API ws_status ws_check(int32_t device);
 /* Compares rungs with the double-precision reference, as `warpsmith verify --json`. `options` is
  * JSON:
  * {"names": [...], "dtypes": [...], "cases": "smoke" | "verify" | "bench", "shapes": [[extents],
- * ...], "attributes": {name: value}, "seed": n}, all optional. Allocates, and waits. *json is valid
- * until the next call of ws_verify or ws_bench on this thread. */
+ * ...], "attributes": {name: value}, "seed": n, "offset": elements, "memory": GB, "time": seconds},
+ * all optional; others are refused, and so is what would take more memory or time. Allocates, and
+ * waits. *json is valid until the next call of ws_verify or ws_bench on this thread. */
 WS_API ws_status ws_verify(const char* options, const char** json);
 
 /* A contender from outside: enqueues one call on call->stream, reading the call's inputs and

@@ -1,9 +1,11 @@
 #include "warpsmith/c_api.h"
 
 #include <exception>
+#include <new>
 #include <string>
 
 #include "catalogue/catalogue_json.hpp"
+#include "harness/readable.hpp"
 #include "python/binding/call.hpp"
 #include "python/binding/measure.hpp"
 
@@ -14,20 +16,28 @@ thread_local std::string last_error;
 thread_local std::string last_reason;
 thread_local std::string last_report;
 
+ws_status failed(ws_status status, const char* text) noexcept {
+  try {
+    last_error = harness::readable(text);
+  } catch (const std::bad_alloc&) {
+    last_error.clear();  // not even for that
+  }
+  return status;
+}
+
 template <class Body>
 ws_status guarded(Body&& body) noexcept {
   try {
     body();
     return WS_OK;
   } catch (const InvalidArgument& error) {
-    last_error = error.what();
-    return WS_INVALID_ARGUMENT;
+    return failed(WS_INVALID_ARGUMENT, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(WS_ERROR, "there is not enough memory");
   } catch (const std::exception& error) {
-    last_error = error.what();
-    return WS_ERROR;
+    return failed(WS_ERROR, error.what());
   } catch (...) {
-    last_error = "an exception that is no std::exception";
-    return WS_ERROR;
+    return failed(WS_ERROR, "an exception of an unknown kind");
   }
 }
 
@@ -112,9 +122,7 @@ ws_status ws_choose(const ws_call* call, ws_rung* rung) {
   return guarded([&] {
     require_pointer(rung, "rung");
     const auto checked = call_of(call);
-    const auto rungs = ws::family_of(*checked.problem().operation).rungs;
-    const ws::Rung* const chosen = &checked.choose(call->rung);
-    *rung = std::ranges::find(rungs, chosen) - rungs.begin();
+    *rung = checked.code_of(checked.choose(call->rung));
   });
 }
 

@@ -10,6 +10,16 @@ namespace ws::binding {
 namespace {
 
 constexpr int kRowBits = 16;
+constexpr int kDTypeBits = 32;
+
+int number_of(const Family& family) {
+  const std::span<const Family* const> all = families();
+  return static_cast<int>(std::ranges::find(all, &family) - all.begin());
+}
+
+int row_of(const Family& family, const Rung& rung) {
+  return static_cast<int>(std::ranges::find(family.rungs, &rung) - family.rungs.begin());
+}
 
 std::string describe(DLDataType dtype) {
   constexpr std::array<std::string_view, 7> kCodes = {"int",    "uint",    "float", "handle",
@@ -95,7 +105,10 @@ Problem problem_of(const Operation& operation, std::span<const DLTensor* const> 
 
 }  // namespace
 
-ws_rung pack(int row, DTypes dtypes) { return row | static_cast<ws_rung>(dtypes.bits) << kRowBits; }
+ws_rung pack(int family, int row, DTypes dtypes) {
+  return row | static_cast<ws_rung>(dtypes.bits) << kRowBits |
+         static_cast<ws_rung>(family) << (kRowBits + kDTypeBits);
+}
 
 Tensor to_tensor(const DLTensor& from) {
   Tensor to;
@@ -197,15 +210,24 @@ Call::Call(const Operation& operation, std::span<const DLTensor* const> tensors,
 const Rung& Call::rung_at(ws_rung code) const {
   const Family& family = family_of(*problem().operation);
   const auto row = static_cast<size_t>(code & ((1 << kRowBits) - 1));
-  require(code >= 0 && row < family.rungs.size(), "family '", family.name, "' has no rung number ",
-          code);
+  const auto number = static_cast<size_t>(code >> (kRowBits + kDTypeBits));
+  const std::span<const Family* const> all = families();
+  require(code >= 0 && number < all.size(), "no rung has the number ", code);
+  require(all[number] == &family, "rung number ", code, " is one of '", all[number]->name,
+          "', and ", problem().operation->name, " is of '", family.name, "'");
+  require(row < family.rungs.size(), "family '", family.name, "' has no rung number ", code);
   return *family.rungs[row];
+}
+
+ws_rung Call::code_of(const Rung& rung) const {
+  const Family& family = family_of(*problem().operation);
+  return pack(number_of(family), row_of(family, rung), {});
 }
 
 Reason Call::reason(ws_rung code) const {
   const Rung& rung = rung_at(code);
   DTypes fixed;
-  fixed.bits = static_cast<uint32_t>(code >> kRowBits);
+  fixed.bits = static_cast<uint32_t>(code >> kRowBits);  // without the family above them
   if (!fixed.empty() && !fixed.has(call_.dtype())) {
     return concatenate("the name fixes another dtype than ", ws::to_string(call_.dtype()));
   }
@@ -253,15 +275,12 @@ OutgoingCall::OutgoingCall(const Problem& problem, Stream stream) {
 ws_address address_of(std::string_view name) {
   const Address found = resolve(name);
   ws_address address{-1, -1, WS_BEST};
-  const std::span<const Family* const> all = families();
-  address.family = static_cast<int32_t>(std::ranges::find(all, found.family) - all.begin());
+  address.family = number_of(*found.family);
   if (found.operation != nullptr) address.operation = id_of(*found.operation);
   if (found.rung != nullptr) {
     require(found.rung->peer == nullptr, "'", name, "' is ", found.rung->name,
             ", a library that rungs are compared with, and no rung");
-    const std::span<const Rung* const> rungs = found.family->rungs;
-    address.rung =
-        pack(static_cast<int>(std::ranges::find(rungs, found.rung) - rungs.begin()), found.dtypes);
+    address.rung = pack(address.family, row_of(*found.family, *found.rung), found.dtypes);
   }
   return address;
 }

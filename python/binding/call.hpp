@@ -14,8 +14,8 @@
 
 namespace ws::binding {
 
-// A ws_rung: the row in the family's table, and the dtypes that a seed name fixes (0: any).
-ws_rung pack(int row, DTypes dtypes);
+// A ws_rung: the family, the row in its table, and the dtypes that a seed name fixes (0: any).
+ws_rung pack(int family, int row, DTypes dtypes);
 
 // Throws InvalidArgument, also where a tensor's own pointers cannot be what they say.
 Tensor to_tensor(const DLTensor& tensor);
@@ -43,6 +43,7 @@ class Call {
   const Rung& choose(ws_rung code) const;
   // "" where it does.
   Reason reason(ws_rung code) const;
+  ws_rung code_of(const Rung& rung) const;
 
  private:
   const Rung& rung_at(ws_rung code) const;

@@ -102,7 +102,9 @@ static void several_outputs(void) {
   call.rung = 999;
   EXPECT_INVALID(ws_run(&call), "999");
   call.rung = -2;
-  EXPECT_INVALID(ws_run(&call), "no rung");
+  EXPECT_INVALID(ws_run(&call), "no rung has the number -2");
+  call.rung = INT64_C(5) << 48; /* what ws_resolve says has the family in it */
+  EXPECT_INVALID(ws_run(&call), "no rung has the number");
   call.rung = WS_BEST;
   call.operation = 999;
   EXPECT_INVALID(ws_run(&call), "999");
@@ -258,6 +260,19 @@ static void null_pointers_and_counts(void) {
   EXPECT_INVALID(ws_verify(NULL, &text), "options is a null pointer");
   EXPECT_INVALID(ws_verify("{}", NULL), "json is a null pointer");
   EXPECT_INVALID(ws_verify("{", &text), "JSON");
+  EXPECT(strstr(ws_last_error(), "json.exception") == NULL);
+  EXPECT_INVALID(ws_verify("null", &text), "the options: null, not an object");
+  EXPECT_INVALID(ws_verify("[]", &text), "a list, not an object");
+  EXPECT_INVALID(ws_verify("{\"name\": [\"clip\"]}", &text), "there is no 'name'; there are");
+  EXPECT_INVALID(ws_verify("{\"seed\": -1}", &text), "'seed' is -1, not a whole number from 0");
+  EXPECT_INVALID(ws_verify("{\"shapes\": [[1e30]]}", &text),
+                 "'shapes' is 1e+30, not a whole number");
+  EXPECT_INVALID(ws_verify("{\"names\": \"clip\"}", &text), "'names' is \"clip\", not a list");
+  EXPECT_INVALID(
+      ws_verify("{\"offset\": 2000000000, \"shapes\": [[2, 2]], \"names\": [\"clip\"]}", &text),
+      "offset 2000000000: from 0 to 4096");
+  EXPECT_INVALID(ws_verify("{\"time\": 1e-9, \"names\": [\"clip\"]}", &text), "takes about");
+  EXPECT_INVALID(ws_bench("{\"window\": 3}", NULL, 0, NULL, &text), "there is no 'window'");
   EXPECT_INVALID(ws_bench(NULL, NULL, 0, NULL, &text), "options is a null pointer");
   EXPECT_INVALID(ws_bench("{}", NULL, 0, NULL, NULL), "json is a null pointer");
   EXPECT_INVALID(ws_bench("{}", NULL, 1, NULL, &text), "peers is a null pointer");
