@@ -14,9 +14,12 @@ GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
 UNITED := OFF
 WHEELS := cpu $(if $(NVCC),cuda)
+SEED := $(or $(SEED),$(shell date +%s))
+TIME ?= 300
+FUZZ ?= emulated
 PRESET ?= $(if $(and $(NVCC),$(GPU)),cuda,emulated)
 
-.PHONY: help setup demo test lint lint-all sanitize docs docs-check cuda-check wheel wheel-check clean
+.PHONY: help setup demo test fuzz lint lint-all sanitize docs docs-check cuda-check wheel wheel-check clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1\t/' | expand -t 20
@@ -43,6 +46,11 @@ test:  ## Build and run all tests, C++ and Python, with no GPU
 	  >build/emulated/pages.log 2>&1 & pages=$$!; \
 	$(PYTHON) -m pytest --junitxml=build/emulated/python.xml tests/python && python=0 || python=$$?; \
 	wait $$pages && pages=0 || pages=$$?; cat build/emulated/pages.log; exit $$((python | pages))
+
+fuzz: setup  ## Broken arguments, result files and C calls for longer: make fuzz SEED=7 TIME=600; FUZZ=ci sanitizes them
+	@$(MAKE) build/$(FUZZ) TARGET="warpsmith fuzz_test c_api_fuzz"
+	@echo "fuzz: seed $(SEED), $(TIME) s each"
+	@WARPSMITH_FUZZ_SEED=$(SEED) WARPSMITH_FUZZ_SECONDS=$(TIME) $(CTEST) --preset $(FUZZ) -R '^fuzz' --timeout 36000
 
 lint:  ## Check style, names and the house's contracts; clang-tidy looks at what a change reaches
 	@tools/setup build lint

@@ -44,6 +44,12 @@ if(NOT SKBUILD)
   target_link_libraries(c_api_test PRIVATE libwarpsmith_trial)
   if(WS_EMULATED)
     add_test(NAME c_api COMMAND c_api_test)
+    # Random calls of it, over the whole catalogue: `make fuzz` for longer, with other seeds.
+    add_executable(c_api_fuzz tests/fuzz/c_api_fuzz.cpp)
+    target_include_directories(c_api_fuzz PRIVATE ${PROJECT_SOURCE_DIR} include
+                                                  $<TARGET_PROPERTY:tvm_ffi::header,INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_libraries(c_api_fuzz PRIVATE libwarpsmith nlohmann_json::nlohmann_json)
+    add_test(NAME fuzz.c_api COMMAND c_api_fuzz)
   else()
     set_target_properties(libwarpsmith_trial c_api_test PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
