@@ -178,9 +178,6 @@ harness::Announce Progress::announce() {
   return [this](const std::string& what, double done) { show(what, done); };
 }
 
-namespace {
-
-// Cuts a text between words into lines of at most `width`; longer words stay whole.
 std::vector<std::string> wrap(const std::string& text, size_t width) {
   std::vector<std::string> lines = {""};
   for (size_t at = 0; at < text.size();) {
@@ -194,8 +191,6 @@ std::vector<std::string> wrap(const std::string& text, size_t width) {
   }
   return lines;
 }
-
-}  // namespace
 
 std::string Table::text() const {
   const size_t count = columns_.size();

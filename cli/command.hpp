@@ -96,6 +96,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Cuts a text between words into lines of at most `width`; longer words stay whole.
+std::vector<std::string> wrap(const std::string& text, size_t width);
+
 void print(const std::string& text);
 void print_json(const Json& json);
 

@@ -1,5 +1,6 @@
 // warpsmith ladder: all rungs of an operation on one problem, from the lowest up.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <memory>
 #include <span>
@@ -7,6 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/figures.hpp"
 #include "cli/ladder_table.hpp"
+#include "cli/terminal.hpp"
 #include "harness/emulated_case.hpp"
 #include "harness/ladder.hpp"
 #include "warpsmith/runtime.hpp"
@@ -89,8 +91,9 @@ int run_ladder(LadderArguments& arguments) {
     for (const Operation& other : address.family->operations) {
       if (&other != &operation) others.push_back(other.name);
     }
-    print(fmt::format("this is {}, of {}; also {}\n", operation.name, address.family->name,
-                      fmt::join(others, ", ")));
+    const std::string text = fmt::format("this is {}, of {}; also {}", operation.name,
+                                         address.family->name, fmt::join(others, ", "));
+    print(fmt::format("{}\n", fmt::join(wrap(text, width_of(STDOUT_FILENO)), "\n")));
   }
   if (runtime::kEmulated) return emulated_ladder(operation, problems, arguments);
   selection.first_case = true;
