@@ -23,6 +23,7 @@ struct Row {
   int32_t id = 0;
   std::string name;
   size_t parameters = 0;
+  std::vector<bool> is_output;  // by parameter
   std::vector<std::string> rungs;
 };
 
@@ -37,6 +38,9 @@ std::vector<Row> operations() {
       row.id = operation["id"];
       row.name = operation["name"];
       row.parameters = operation["parameters"].size();
+      for (const Json& parameter : operation["parameters"]) {
+        row.is_output.push_back(parameter["role"] == "out");
+      }
       for (const Json& rung : family["rungs"]) row.rungs.push_back(rung["name"]);
     }
   }
@@ -143,6 +147,16 @@ void judge(ws_status status, const char* what, uint64_t seed, uint64_t number) {
               fault.c_str(), ws_last_error());
 }
 
+void run(ws_call call, size_t bytes, size_t told, uint64_t seed, uint64_t number) {
+  std::vector<char> workspace(bytes + 256);
+  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 256;
+  call.workspace = workspace.data() + (past == 0 ? 0 : 256 - past);
+  call.workspace_bytes = told;
+  const ws_status status = ws_run(&call);
+  judge(status, "ws_run", seed, number);
+  if (status == WS_OK) ++ran;
+}
+
 // Every function on one call, and ws_run where the tensors are what they say.
 void try_call(Chance& chance, const std::vector<Row>& rows, uint64_t seed, uint64_t number) {
   const Row& row = chance.of(rows);
@@ -186,14 +200,64 @@ void try_call(Chance& chance, const std::vector<Row>& rows, uint64_t seed, uint6
   const ws_status asked = ws_workspace(&call, &bytes, &zeroed);
   judge(asked, "ws_workspace", seed, number);
   if (asked != WS_OK || !is_backed || bytes > (size_t{1} << 24)) return;
-  std::vector<char> workspace(bytes + 256);
-  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 256;
-  call.workspace = workspace.data() + (past == 0 ? 0 : 256 - past);
-  call.workspace_bytes = chance.one_in(10) ? bytes / 2 : bytes;
-  if (chance.one_in(15)) call.workspace = nullptr;
-  const ws_status status = ws_run(&call);
-  judge(status, "ws_run", seed, number);
-  if (status == WS_OK) ++ran;
+  run(call, bytes, chance.one_in(10) ? bytes / 2 : bytes, seed, number);
+}
+
+// A dense tensor with memory of its own.
+Owned dense(DLDataType dtype, std::vector<int64_t> shape) {
+  Owned owned;
+  owned.shape = std::move(shape);
+  size_t bytes = (dtype.bits + 7U) / 8U;
+  for (const int64_t extent : owned.shape) bytes *= static_cast<size_t>(extent);
+  owned.memory = std::make_unique<char[]>(std::max<size_t>(bytes, 1));
+  owned.tensor = {.data = owned.memory.get(),
+                  .device = {kDLCPU, 0},
+                  .ndim = static_cast<int32_t>(owned.shape.size()),
+                  .dtype = dtype,
+                  .shape = owned.shape.data(),
+                  .strides = nullptr,
+                  .byte_offset = 0};
+  return owned;
+}
+
+// Inputs of one shape and outputs as they are asked for: many operations run these.
+void try_plain_call(Chance& chance, const std::vector<Row>& rows, uint64_t seed, uint64_t number) {
+  const Row& row = chance.of(rows);
+  static const std::vector<DLDataType> kDTypes = {
+      {kDLFloat, 32, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}};
+  const DLDataType dtype = chance.of(kDTypes);
+  const std::vector<int64_t> shape(static_cast<size_t>(chance.between(1, 3)),
+                                   chance.between(0, 40));
+  std::vector<Owned> owned(row.parameters);
+  std::vector<const DLTensor*> tensors(row.parameters, nullptr);
+  for (size_t i = 0; i < row.parameters; ++i) {
+    if (row.is_output[i]) continue;
+    owned[i] = dense(dtype, shape);
+    tensors[i] = &owned[i].tensor;
+  }
+  ws_call call{};
+  call.operation = row.id;
+  call.rung = WS_BEST;
+  call.tensor_count = static_cast<int32_t>(tensors.size());
+  call.tensors = tensors.data();
+  ws_output outputs[16];
+  const ws_status inferred = ws_infer(&call, outputs);
+  judge(inferred, "ws_infer", seed, number);
+  if (inferred != WS_OK) return;
+  size_t next = 0;
+  for (size_t i = 0; i < row.parameters; ++i) {
+    if (!row.is_output[i]) continue;
+    const ws_output& output = outputs[next++];
+    if (output.ndim < 0) continue;
+    owned[i] = dense(output.dtype, {output.shape, output.shape + output.ndim});
+    tensors[i] = &owned[i].tensor;
+  }
+  size_t bytes = 0;
+  size_t zeroed = 0;
+  const ws_status asked = ws_workspace(&call, &bytes, &zeroed);
+  judge(asked, "ws_workspace", seed, number);
+  if (asked != WS_OK || bytes > (size_t{1} << 24)) return;
+  run(call, bytes, bytes, seed, number);
 }
 
 void try_text(Chance& chance, const std::vector<Row>& rows, uint64_t seed, uint64_t number) {
@@ -218,6 +282,7 @@ int main() {
       ws::fuzz::repeat_for(ws::fuzz::seconds_of_environment(8), [&](uint64_t number) {
         Chance chance(seed, number);
         if (chance.one_in(20)) return try_text(chance, rows, seed, number);
+        if (chance.one_in(3)) return try_plain_call(chance, rows, seed, number);
         try_call(chance, rows, seed, number);
       });
   std::printf("%llu calls, of which %d ran; %d not as they should be\n",
