@@ -233,11 +233,14 @@ def test_gradients_of_each_sample() -> None:
     def loss(function: Any) -> Any:
         return lambda weight, x: (function(x, weight) ** 2).sum()
 
+    def ours(x: Any, weight: Any) -> Any:
+        return warpsmith.layer_norm(x, weight=weight)
+
     def theirs(x: Any, weight: Any) -> Any:
         return F.layer_norm(x, (6,), weight)
 
     with pytest.warns(UserWarning, match="layer_norm_backward is called 3 times"):
-        got = torch.vmap(torch.func.grad(loss(warpsmith.layer_norm)), (None, 0))(weight, x)
+        got = torch.vmap(torch.func.grad(loss(ours)), (None, 0))(weight, x)
     want = torch.vmap(torch.func.grad(loss(theirs)), (None, 0))(weight, x)
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
 
@@ -481,7 +484,7 @@ def test_dtensor_computes_shards_alone(mesh: Any) -> None:
     check(torch.ops.warpsmith.softmax, (whole, 0), out=Shard(0))
     check(warpsmith.softmax, (whole, 1), out=Replicate())
     check(warpsmith.scale_mask_softmax, (whole, 0), (keep, 0), out=Shard(0))
-    check(warpsmith.layer_norm, (whole, 0), (weight, None), out=Shard(0))
+    check(lambda x, w: warpsmith.layer_norm(x, weight=w), (whole, 0), (weight, None), out=Shard(0))
     check(lambda x: warpsmith.layer_norm(x, stats=True), (whole, 0), out=Shard(0))
     check(lambda x: warpsmith.sum(x, dim=1), (whole, 0), out=Shard(0))
     check(lambda x: warpsmith.sum(x, dim=[0]), (whole, 1), out=Shard(0))
@@ -493,9 +496,9 @@ def test_dtensor_computes_shards_alone(mesh: Any) -> None:
     check(warpsmith.gemm, (whole, None), (other.t(), None), out=Replicate())
 
     x, shared = spread(whole, 0).requires_grad_(), spread(weight, None).requires_grad_()
-    warpsmith.layer_norm(x, shared).backward(spread(other, 0))
+    warpsmith.layer_norm(x, weight=shared).backward(spread(other, 0))
     assert x.grad.placements == (Shard(0),)
     assert shared.grad.placements == (Partial(),)
     own = weight.clone().requires_grad_()
-    warpsmith.layer_norm(whole[:2], own).backward(other[:2])
+    warpsmith.layer_norm(whole[:2], weight=own).backward(other[:2])
     torch.testing.assert_close(shared.grad.to_local(), own.grad)
