@@ -150,7 +150,8 @@ Cost Addmm::cost(const Problem& problem) {
 Tolerance Addmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
   const double alpha = std::abs(problem.number("alpha"));
   const double beta = problem.number("beta");
-  const double scale = std::sqrt(alpha * alpha + beta * beta);  // hypot would ask wheels for glibc 2.35
+  // Not hypot, for which wheels would ask for glibc 2.35.
+  const double scale = std::sqrt(alpha * alpha + beta * beta);
   const bool bends = problem.choice<Activation>("activation") != Activation::kNone;
   const double error =
       gemm::accumulation_error(problem.tensor(1).extent(1)) + gemm::rounding_error(DType::kF32);
