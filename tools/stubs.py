@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import warpsmith
-from warpsmith import _functions
+from warpsmith import _functions, _signatures
 from warpsmith._catalogue import OPERATIONS, Attribute, Operation
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,11 +59,15 @@ def type_of(attribute: Attribute) -> str:
 
 
 def _annotation(operation: Operation, name: str) -> str:
+    """Of what callers write, which may be torch's name of it, or torch's alone."""
+    own = {a.name: a.own for a in _signatures.arguments_of(operation)}.get(name, name)
     for p in operation.parameters:
-        if p.name == name:
+        if p.name == own:
+            if own != operation.inputs[0] and operation.batch == "elements":
+                return "_Array | builtins.float"
             return "_Array | None" if p.optional else "_Array"
     for a in operation.attributes:
-        if a.name == name:
+        if a.name == own:
             return type_of(a)
     if name == "out":
         several = len(operation.outputs) > 1
@@ -105,10 +109,11 @@ def _source(value: Any) -> str:
 
 def _made(name: str) -> bool:
     """Whether a name is a function that the package wrote out from the catalogue, or wraps one."""
-    if name not in OPERATIONS:
-        return False
-    code = inspect.unwrap(getattr(warpsmith, name)).__code__
-    return code.co_filename == _functions.file_of(OPERATIONS[name])
+    thing = getattr(warpsmith, name)
+    return not isinstance(thing, type) and inspect.unwrap(thing).__code__.co_filename in _FILES
+
+
+_FILES = {_functions.file_of(operation) for operation in OPERATIONS.values()}
 
 
 def _module_of(thing: object) -> tuple[str, str]:
@@ -140,8 +145,11 @@ def stubs() -> str:
         module, original = _module_of(getattr(warpsmith, name))
         imports.append(f"from {module} import {original} as {name}")
     imports.sort()
-    definitions = [definition(OPERATIONS[name]) for name in made]
-    return "\n".join([HEAD + "\n".join(imports), ARRAY, *definitions])
+    definitions = [definition(OPERATIONS[name]) for name in made if name in OPERATIONS]
+    # By torch's names: silu, of swish.
+    names = [name for name in made if name not in OPERATIONS]
+    aliases = [f"{name} = {getattr(warpsmith, name).__name__}\n" for name in names]
+    return "\n".join([HEAD + "\n".join(imports), ARRAY, *definitions, *aliases])
 
 
 def main() -> int:

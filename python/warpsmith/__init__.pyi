@@ -31,6 +31,8 @@ from warpsmith._matmul import mm as mm
 from warpsmith._measure import bench as bench
 from warpsmith._measure import verify as verify
 from warpsmith._optimizer import adamw_ as adamw_
+from warpsmith.nn._patch import patch as patch
+from warpsmith.nn._patch import unpatch as unpatch
 
 # torch's, NumPy's, CuPy's or JAX's: what a call makes is of the library that it is given.
 _Array = TypeVar("_Array")
@@ -58,9 +60,10 @@ def adamw(
     """A step of AdamW, in place, of one tensor."""
 
 def add(
-    a: _Array,
-    b: _Array,
+    input: _Array,
+    other: _Array | builtins.float,
     *,
+    alpha: builtins.float = 1.0,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -70,71 +73,71 @@ def addmm(
     input: _Array,
     mat1: _Array,
     mat2: _Array,
+    out_dtype: Literal["float32"] | Any | None = None,
     *,
     beta: builtins.float = 1.0,
     alpha: builtins.float = 1.0,
     activation: Literal["none", "relu", "gelu", "gelu_tanh", "silu"] = "none",
-    out_dtype: Literal["float32"] | Any | None = None,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Matrix product, a scaled matrix added, an activation, rounded once."""
 
 def all(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Whether no element is zero."""
 
 def amax(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Largest element over dimensions."""
 
 def amin(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Smallest element over dimensions."""
 
 def any(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Whether any element is not zero."""
 
 def argmax(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Place of the largest element, the first of several."""
 
 def argmin(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -273,8 +276,8 @@ def bias_residual_layer_norm(
     """Layer_norm of x + bias + residual, and that sum."""
 
 def bmm(
-    a: _Array,
-    b: _Array,
+    input: _Array,
+    mat2: _Array,
     *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
@@ -343,24 +346,24 @@ def cross_entropy_fused(
     """Cross_entropy_forward and its gradient in one pass, in the memory of the logits."""
 
 def cumprod(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int = -1,
+    *,
+    dtype: Literal["int32", "int64"] | Any | None = None,
     exclusive: builtins.bool = False,
     reverse: builtins.bool = False,
-    dtype: Literal["int32", "int64"] | Any | None = None,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Products of all elements up to each."""
 
 def cumsum(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int = -1,
+    *,
+    dtype: Literal["int32", "int64"] | Any | None = None,
     exclusive: builtins.bool = False,
     reverse: builtins.bool = False,
-    dtype: Literal["int32", "int64"] | Any | None = None,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -382,8 +385,8 @@ def delta_rule(
     """Linear attention whose step corrects what the state says of its key (DeltaNet, gated)."""
 
 def dot(
-    a: _Array,
-    b: _Array,
+    input: _Array,
+    tensor: _Array,
     *,
     allow_reduced_precision: builtins.bool = False,
     rung: builtins.str | None = None,
@@ -392,9 +395,11 @@ def dot(
     """Dot product of two vectors."""
 
 def dropout(
-    x: _Array,
-    *,
+    input: _Array,
     p: builtins.float = 0.5,
+    training: Any = True,
+    inplace: Any = False,
+    *,
     seed: builtins.int,
     offset: builtins.int = 0,
     rung: builtins.str | None = None,
@@ -403,17 +408,28 @@ def dropout(
     """Elements dropped at random, by a generator that is a function of their number."""
 
 def elu(
-    x: _Array,
-    *,
+    input: _Array,
     alpha: builtins.float = 1.0,
+    inplace: Any = False,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Exponential linear unit."""
 
+def elu_backward(
+    grad: _Array,
+    x: _Array | builtins.float,
+    *,
+    alpha: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of elu."""
+
 def geglu(
     gate: _Array,
-    up: _Array,
+    up: _Array | builtins.float,
     *,
     approximate: Literal["none", "tanh"] = "none",
     rung: builtins.str | None = None,
@@ -423,8 +439,8 @@ def geglu(
 
 def geglu_backward(
     grad: _Array,
-    gate: _Array,
-    up: _Array,
+    gate: _Array | builtins.float,
+    up: _Array | builtins.float,
     *,
     approximate: Literal["none", "tanh"] = "none",
     rung: builtins.str | None = None,
@@ -433,13 +449,23 @@ def geglu_backward(
     """Gradients of geglu, both in one pass."""
 
 def gelu(
-    x: _Array,
+    input: _Array,
     *,
     approximate: Literal["none", "tanh"] = "none",
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Gaussian error linear unit."""
+
+def gelu_backward(
+    grad: _Array,
+    x: _Array | builtins.float,
+    *,
+    approximate: Literal["none", "tanh"] = "none",
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of gelu."""
 
 def gemm(
     a: _Array,
@@ -517,28 +543,48 @@ def grouped_gemm_weight(
     """A product for each group of K, accumulated in f32: the gradient of grouped_gemm's b."""
 
 def hardshrink(
-    x: _Array,
-    *,
+    input: _Array,
     lambd: builtins.float = 0.5,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Zero where the magnitude is at most lambd."""
 
+def hardshrink_backward(
+    grad: _Array,
+    x: _Array | builtins.float,
+    *,
+    lambd: builtins.float = 0.5,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of hardshrink."""
+
 def hardswish(
-    x: _Array,
+    input: _Array,
+    inplace: Any = False,
     *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """Swish with straight lines for the sigmoid."""
 
-def histc(
-    x: _Array,
+def hardswish_backward(
+    grad: _Array,
+    x: _Array | builtins.float,
     *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of hardswish."""
+
+def histc(
+    input: _Array,
     bins: builtins.int = 100,
     min: builtins.float = 0.0,
     max: builtins.float = 1.0,
+    *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -554,12 +600,13 @@ def int_mm(
     """Matrix product of 8-bit integers, exact in i32."""
 
 def layer_norm(
-    x: _Array,
+    input: _Array,
+    normalized_shape: Any = None,
     weight: _Array | None = None,
     bias: _Array | None = None,
-    residual: _Array | None = None,
-    *,
     eps: builtins.float = 1e-05,
+    *,
+    residual: _Array | None = None,
     stats: builtins.bool = False,
     prenorm: builtins.bool = False,
     acc_f16: builtins.bool = False,
@@ -612,7 +659,9 @@ def linear_attention_backward(
     """Gradients of linear_attention, from its inputs."""
 
 def log_softmax(
-    x: _Array,
+    input: _Array,
+    dim: Any = -1,
+    dtype: Any = None,
     *,
     bounded: builtins.bool = False,
     rung: builtins.str | None = None,
@@ -630,9 +679,9 @@ def log_softmax_backward(
     """Gradient of log_softmax from its output."""
 
 def logcumsumexp(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int = -1,
+    *,
     exclusive: builtins.bool = False,
     reverse: builtins.bool = False,
     rung: builtins.str | None = None,
@@ -641,10 +690,11 @@ def logcumsumexp(
     """Logarithms of the sums of exponentials of all elements up to each."""
 
 def mean(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
+    dtype: Any = None,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -662,8 +712,8 @@ def merge_attn_states(
     """Attention over all keys from attention over each of two parts of them."""
 
 def mul(
-    a: _Array,
-    b: _Array,
+    input: _Array,
+    other: _Array | builtins.float,
     *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
@@ -688,10 +738,10 @@ def multi_tensor_adamw(
     """A step of AdamW of many tensors in one launch, told by a table of where they lie."""
 
 def prod(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     dtype: Literal["float32", "int32", "int64"] | Any | None = None,
     rung: builtins.str | None = None,
     out: _Array | None = None,
@@ -699,7 +749,8 @@ def prod(
     """Product over a dimension, or of all."""
 
 def relu(
-    x: _Array,
+    input: _Array,
+    inplace: Any = False,
     *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
@@ -707,11 +758,12 @@ def relu(
     """Rectified linear unit."""
 
 def rms_norm(
-    x: _Array,
+    input: _Array,
+    normalized_shape: Any = None,
     weight: _Array | None = None,
-    residual: _Array | None = None,
+    eps: builtins.float = 1.1920928955078125e-07,
     *,
-    eps: builtins.float = 1e-06,
+    residual: _Array | None = None,
     stats: builtins.bool = False,
     prenorm: builtins.bool = False,
     acc_f16: builtins.bool = False,
@@ -726,7 +778,7 @@ def rms_norm_backward(
     weight: _Array | None = None,
     rstd: _Array | None = None,
     *,
-    eps: builtins.float = 1e-06,
+    eps: builtins.float = 1.1920928955078125e-07,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> Any:
@@ -863,8 +915,28 @@ def sigmoid(
 ) -> _Array:
     """Logistic function."""
 
+def sigmoid_backward(
+    grad: _Array,
+    output: _Array | builtins.float,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of sigmoid from its output."""
+
+def silu_backward(
+    grad: _Array,
+    x: _Array | builtins.float,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of swish."""
+
 def softmax(
-    x: _Array,
+    input: _Array,
+    dim: Any = -1,
+    dtype: Any = None,
     *,
     bounded: builtins.bool = False,
     rung: builtins.str | None = None,
@@ -882,10 +954,10 @@ def softmax_backward(
     """Gradient of softmax from its output."""
 
 def sort(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int = -1,
     descending: builtins.bool = False,
+    *,
     stable: builtins.bool = True,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
@@ -893,10 +965,10 @@ def sort(
     """The elements along a dimension in order, and their places before."""
 
 def sum(
-    x: _Array,
-    *,
+    input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
     dtype: Literal["float32", "int32", "int64"] | Any | None = None,
     allow_reduced_precision: builtins.bool = False,
     rung: builtins.str | None = None,
@@ -916,7 +988,7 @@ def sum_bins(
 
 def swiglu(
     gate: _Array,
-    up: _Array,
+    up: _Array | builtins.float,
     *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
@@ -925,8 +997,8 @@ def swiglu(
 
 def swiglu_backward(
     grad: _Array,
-    gate: _Array,
-    up: _Array,
+    gate: _Array | builtins.float,
+    up: _Array | builtins.float,
     *,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
@@ -943,31 +1015,43 @@ def swiglu_linear(
     """Two products of one input, the one gated by the silu of the other."""
 
 def swish(
-    x: _Array,
+    input: _Array,
+    inplace: Any = False,
     *,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
     """X * sigmoid(x), also called SiLU."""
 
-def topk(
-    x: _Array,
+def threshold_backward(
+    grad: _Array,
+    x: _Array | builtins.float,
     *,
+    threshold: builtins.float = 0.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of relu, from its input or its output."""
+
+def topk(
+    input: _Array,
     k: builtins.int,
     dim: builtins.int = -1,
     largest: builtins.bool = True,
     sorted: builtins.bool = True,
+    *,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> tuple[_Array, _Array]:
     """The k largest or smallest elements along a dimension, and their places."""
 
 def vector_norm(
-    x: _Array,
-    *,
+    input: _Array,
     ord: builtins.float = 2.0,
     dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False,
+    *,
+    dtype: Any = None,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -998,3 +1082,5 @@ def wkv_backward(
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> tuple[_Array, _Array, _Array, _Array]:
     """Gradient of wkv."""
+
+silu = swish
