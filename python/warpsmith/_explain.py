@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from warpsmith import _arrays, _functions
+from warpsmith import _arrays, _as_torch, _functions, _signatures
 from warpsmith._catalogue import BEST, OPERATIONS, Operation, resolve
 from warpsmith._explore import _Table
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
@@ -93,16 +93,27 @@ def _operation_of(name: str) -> Operation:
 def _arguments(
     operation: Operation, arrays: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Inputs and attributes' values, as the operation's own signature binds them."""
+    """Inputs and attributes' values, as the function's signature binds them."""
     bound = _functions.signature_of(operation).bind(*arrays, **keywords)
     bound.apply_defaults()
     for name in ("rung", "out"):
         if bound.arguments.get(name) is not None:
             raise TypeError(f"explain looks at all rungs of a call, and takes no {name}=")
-    inputs = [bound.arguments[name] for name in operation.inputs]
+    for name, by_itself in _as_torch.extras_of(operation).items():
+        if bound.arguments[name] != by_itself:
+            raise TypeError(
+                f"explain looks at {operation.name} by itself, and takes no"
+                f" {name}={bound.arguments[name]!r}"
+            )
+    arguments = _signatures.arguments_of(operation)
+    given = {a.own: bound.arguments[a.name] for a in arguments if a.own is not None}
+    for a in arguments:
+        if a.none_is_default and given[a.own] is None:
+            given[a.own] = a.default
+    inputs = [given[name] for name in operation.inputs]
     if inputs[0] is None:
-        raise TypeError(f"{operation.name}: '{operation.inputs[0]}' is None")
-    return inputs, [bound.arguments[a.name] for a in operation.attributes]
+        raise TypeError(f"{operation.name}: '{arguments[0].name}' is None")
+    return inputs, [given[a.name] for a in operation.attributes]
 
 
 def _adapter_of(operation: Operation, inputs: list[Any]) -> _arrays.Generic:

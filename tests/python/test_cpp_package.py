@@ -98,7 +98,7 @@ target_link_libraries(both PRIVATE warpsmith::emulated warpsmith::cuda)
 
 @pytest.mark.parametrize(
     ("components", "error"),
-    [("emulated", "WARPSMITH_DEVICE"), ("cuda", "there is no warpsmith::cuda here")],
+    [("emulated", "_DEVICE"), ("cuda", "there is no warpsmith::cuda here")],
 )
 def test_what_cmake_refuses(prefix: Path, tmp_path: Path, components: str, error: str) -> None:
     source = ROOT / "examples/cpp/softmax.cpp"
