@@ -348,6 +348,12 @@ def file_of(operation: Operation) -> str:
     return f"<warpsmith {operation.name}>"
 
 
+def _differ(a: Any, b: Any) -> bool:
+    """_as_torch.differ, unseen by modes and subclasses, which are to see the call alone."""
+    with torch._C.DisableTorchFunction():
+        return _as_torch.differ(a, b)
+
+
 def make(operation: Operation) -> Callable[..., Any]:
     """The package's function for an operation."""
     scope: dict[str, Any] = {
@@ -378,7 +384,7 @@ def make(operation: Operation) -> Callable[..., Any]:
             "result_type": result_type_of(operation),
             "dtype_names": _torch.DTYPE_NAMES,
             "as_torch": _as_torch.apply,
-            "differ": _as_torch.differ,
+            "differ": _differ,
             "promote": _as_torch.promote,
         }
         for a in operation.attributes:

@@ -120,7 +120,7 @@ std::string joined(const std::vector<std::string>& arguments) {
 
 std::string fault_of(const std::vector<std::string>& arguments, const Outcome& outcome) {
   if (outcome.code < 0 || outcome.code > 2) return "it ended by a signal";
-  const std::string told = ws::fuzz::fault_of_message(outcome.err);
+  std::string told = ws::fuzz::fault_of_message(outcome.err);
   if (!told.empty()) return told;
   if (outcome.code == 2 && !outcome.err.starts_with("warpsmith: ")) return "it says nothing";
   if (outcome.code == 0 && !outcome.err.empty()) return "it complains, and is content";

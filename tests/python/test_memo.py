@@ -20,8 +20,8 @@ def pair(device: str, *shape: int, dtype: torch.dtype = torch.float32) -> Pair:
 
 @pytest.fixture(params=["run", "run_fresh", "run_given"])
 def run(request: pytest.FixtureRequest) -> Any:
-    """add as the binding has it: the package's function would try another way where one fails."""
-    operation = OPERATIONS["add"]
+    """mul as the binding has it: the package's function would try another way where one fails."""
+    operation = OPERATIONS["mul"]
     function = getattr(operation, request.param)
     if request.param == "run":
         return function
@@ -36,10 +36,10 @@ def run(request: pytest.FixtureRequest) -> Any:
     return quick
 
 
-def check_add(run: Any, x: torch.Tensor, y: torch.Tensor, *rung: int) -> None:
+def check_mul(run: Any, x: torch.Tensor, y: torch.Tensor, *rung: int) -> None:
     out = torch.full_like(x, float("nan"))
     run(x, y, out, *rung)
-    assert_close(out, torch.add(x, y).cpu())
+    assert_close(out, torch.mul(x, y).cpu())
 
 
 def variants(device: str) -> dict[str, Pair]:
@@ -62,20 +62,20 @@ def variants(device: str) -> dict[str, Pair]:
 def test_what_differs_is_chosen_anew(run: Any, device: str) -> None:
     calls = variants(device)
     for x, y in list(calls.values()) * 2:
-        check_add(run, *calls["first"])
-        check_add(run, x, y)
-        check_add(run, x, y)
+        check_mul(run, *calls["first"])
+        check_mul(run, x, y)
+        check_mul(run, x, y)
 
 
 @pytest.mark.parametrize("name", ["an address 4 bytes on", "other strides"])
 def test_a_rung_that_does_not_take_the_next_call(name: str, run: Any, device: str) -> None:
     calls = variants(device)
-    rung = OPERATIONS["add"].codes["vector_x4"]
-    check_add(run, *calls["first"], rung)
+    rung = OPERATIONS["mul"].codes["vector_x4"]
+    check_mul(run, *calls["first"], rung)
     for _ in range(2):
         with pytest.raises(ValueError, match="does not take"):
-            check_add(run, *calls[name], rung)
-        check_add(run, *calls[name])
+            check_mul(run, *calls[name], rung)
+        check_mul(run, *calls[name])
 
 
 def test_an_output_that_does_not_fit_the_next_call(run: Any, device: str) -> None:
@@ -85,7 +85,7 @@ def test_an_output_that_does_not_fit_the_next_call(run: Any, device: str) -> Non
     for wrong in (out[:4], out.half(), out[:1].expand(8, 64)):
         with pytest.raises(ValueError):
             run(x, y, wrong)
-    check_add(run, x, torch.randn_like(x))
+    check_mul(run, x, torch.randn_like(x))
 
 
 def test_other_attributes(device: str) -> None:
@@ -102,9 +102,9 @@ def test_an_output_that_becomes_an_input(run: Any, device: str) -> None:
     a, b = x[:, :32], x[:, 32:]
     memory = torch.randn(3, 8, 64, device=device)
     for _ in range(2):
-        check_add(run, x, y)
-        run(x, y, x)  # add may be computed in place
-        check_add(run, a, b)
+        check_mul(run, x, y)
+        run(x, y, x)  # mul may be computed in place
+        check_mul(run, a, b)
         with pytest.raises(ValueError, match="shares memory"):
             run(memory[0], memory[1], memory.view(-1)[256 : 256 + 512].view(8, 64))
 
@@ -115,7 +115,7 @@ def test_each_thread_has_its_own() -> None:
     def work(rows: int) -> None:
         try:
             for _ in range(5):
-                check_add(OPERATIONS["add"].run_fresh, *pair("cpu", rows, 64))
+                check_mul(OPERATIONS["mul"].run_fresh, *pair("cpu", rows, 64))
         except BaseException as error:
             failures.append(error)
 
@@ -133,6 +133,6 @@ def test_other_devices(run: Any) -> None:
     devices += ["cpu"] if "emulated" in MODULES else []  # its library may not be built here
     x, y = pair("cpu", 8, 64)
     for device in devices * 2:
-        check_add(run, x.to(device), y.to(device))
+        check_mul(run, x.to(device), y.to(device))
     with pytest.raises(ValueError):
-        check_add(run, x.to("cuda:0"), y)
+        check_mul(run, x.to("cuda:0"), y)

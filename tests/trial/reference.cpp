@@ -31,6 +31,7 @@ bool is_reduced(const Problem& problem, int dim) {
   if (value.is_absent()) return true;
   const int rank = problem.tensor(0).rank;
   const Dims dims = value.as_dims();
+  if (std::ranges::empty(dims)) return true;  // as torch's sum
   return std::ranges::any_of(dims, [&](int d) { return (d < 0 ? d + rank : d) == dim; });
 }
 
