@@ -48,7 +48,7 @@ TEST(Signature, HasAttributesInItsFullForm) {
                         "bool acc_f16, cudaStream_t stream)"));
   EXPECT_THAT(signature("amax", DType::kF32, Form::kFull),
               HasSubstr("const int* dim, int dim_count, bool keepdim, "));
-  EXPECT_FALSE(has_full_form(operation_named("add")));
+  EXPECT_FALSE(has_full_form(operation_named("mul")));
   EXPECT_TRUE(has_full_form(operation_named("softmax")));
 }
 
