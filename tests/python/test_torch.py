@@ -269,10 +269,14 @@ def test_compiles_for_symbolic_shapes(operation: Operation) -> None:
 
     compiled = torch.compile(ours, fullgraph=True, backend=BACKEND, dynamic=True)
     first.check(compiled(*first.fresh()))
-    for case in cases_for(operation):
-        if case.attributes == first.attributes and case is not first.case:
-            call = Call(case, first.dtype, case.inputs(first.dtype))
-            call.check(compiled(*call.fresh()))
+    others = [
+        case
+        for case in cases_for(operation)
+        if case.attributes == first.attributes and case is not first.case
+    ]
+    for case in others[:: -(-len(others) // 4) or 1]:  # each may be traced anew: a second
+        call = Call(case, first.dtype, case.inputs(first.dtype))
+        call.check(compiled(*call.fresh()))
 
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
