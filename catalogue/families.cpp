@@ -62,6 +62,9 @@ extern const Family kFamily;
 namespace topk {
 extern const Family kFamily;
 }
+namespace transpose {
+extern const Family kFamily;
+}
 namespace optimizer {
 extern const Family kFamily;
 }
@@ -87,6 +90,7 @@ std::span<const Family* const> families() {
       &wkv::kFamily,
       &histogram::kFamily,
       &topk::kFamily,
+      &transpose::kFamily,
       &optimizer::kFamily,
   };
   return kFamilies;

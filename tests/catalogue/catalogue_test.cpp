@@ -125,8 +125,9 @@ std::vector<SeedLine> seed_lines() {
 TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::testing::Ge(300U))); }
 
 TEST(Seeds, OfCompleteFamiliesResolve) {
-  constexpr std::array<std::string_view, 9> kComplete = {
-      "softmax", "norm", "reduce", "dot", "gemv", "gemm", "histogram", "scan", "elementwise/"};
+  constexpr std::array<std::string_view, 10> kComplete = {
+      "softmax", "norm",      "reduce", "dot",       "gemv",
+      "gemm",    "histogram", "scan",   "transpose", "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
     const bool is_one_of_attention =
         seed.name.starts_with("flash_attn_") || seed.name == "merge_attn_states";

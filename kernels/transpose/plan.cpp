@@ -1,0 +1,132 @@
+// How a permutation is cut into tiles.
+#include "kernels/transpose/plan.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "warpsmith/thread/divide.hpp"
+
+namespace ws::transpose {
+namespace {
+
+constexpr int64_t kSectorBytes = 32;
+
+class Planner {
+ public:
+  Planner(const Permutation& call, const TileShape& shape) : call_(call), shape_(shape) {
+    plan_.run = call.run();
+    rank_ = plan_.run > 1 ? size_t{call.rank} - 1 : call.rank;
+  }
+
+  TilePlan plan() {
+    if (call_.elements() == 0) return plan_;
+    const size_t first_column = fastest(kX);
+    const size_t first_row = fastest(kY);
+    if (first_column == rank_ || first_column == first_row) return plan_;
+    taken_[first_column] = taken_[first_row] = true;
+    draft(plan_.columns, kX, first_column, shape_.columns);
+    draft(plan_.rows, kY, first_row,
+          std::min(shape_.longest_rows, shape_.places / plan_.columns.length));
+    const int64_t room = std::min(shape_.longest_columns, shape_.places / plan_.rows.length);
+    if (plan_.columns.length < room) {  // few rows: columns may be more
+      for (size_t i = 1; i < plan_.columns.loops; ++i) taken_[at_[kX][i]] = false;
+      draft(plan_.columns, kX, first_column, room);
+    }
+    plan_.tiles = 1;
+    walk_over(plan_.columns);
+    walk_over(plan_.rows);
+    for (size_t i = rank_; i-- > 0;) {
+      if (!taken_[i]) add_loop(call_.loops[i]);
+    }
+    return plan_;
+  }
+
+ private:
+  // The loop of the least stride that no side has; rank_ where there is none.
+  size_t fastest(Operand operand) const {
+    size_t found = rank_;
+    for (size_t i = rank_; i-- > 0;) {
+      const int64_t stride = std::abs(call_.loops[i].strides[operand]);
+      if (taken_[i] || stride == 0) continue;
+      if (found == rank_ || stride < std::abs(call_.loops[found].strides[operand])) found = i;
+    }
+    return found;
+  }
+
+  // A side of about `target` elements. It goes on where its elements lie side by side, or where
+  // they do for whole sectors.
+  void draft(SidePlan& side, Operand operand, size_t first, int64_t target) {
+    side = {};
+    int64_t side_by_side = plan_.run;
+    size_t next = first;
+    while (true) {
+      const Loop& loop = call_.loops[next];
+      taken_[next] = true;
+      at_[operand][side.loops] = next;
+      if (std::abs(loop.strides[operand]) == side_by_side) side_by_side *= loop.extent;
+      add(side, loop, target / side.length, side.loops == 0 ? shape_.piece : 1);
+      const bool is_cut = side.steps > 0;
+      if (is_cut || side.loops == SidePlan::kMostLoops || side.length * 2 > target) return;
+      next = fastest(operand);
+      if (next == rank_) return;
+      const bool goes_on = std::abs(call_.loops[next].strides[operand]) == side_by_side;
+      if (!goes_on && side_by_side * call_.element_bytes < kSectorBytes) return;
+    }
+  }
+
+  // Up to `most` steps of a loop, in parts that are about equal.
+  static void add(SidePlan& side, Loop loop, int64_t most, int64_t piece) {
+    if (loop.extent > most) {
+      side.steps = loop.extent;
+      const int64_t parts = divide_up(loop.extent, most);
+      loop.extent = round_up(divide_up(loop.extent, parts), piece);
+    }
+    side.loop[side.loops++] = loop;
+    side.length *= loop.extent;
+  }
+
+  void walk_over(SidePlan& side) {
+    if (side.steps == 0) return;
+    side.cut = static_cast<int>(plan_.loops);
+    const Loop& part = side.last();
+    add_loop({divide_up(side.steps, part.extent),
+              {part.strides[kX] * part.extent, part.strides[kY] * part.extent}});
+  }
+  void add_loop(const Loop& loop) {
+    plan_.loop[plan_.loops++] = loop;
+    plan_.tiles *= loop.extent;
+  }
+
+  const Permutation& call_;
+  const TileShape& shape_;
+  TilePlan plan_;
+  size_t rank_ = 0;  // of the loops that are walked, without that of runs
+  std::array<bool, kMaxRank> taken_{};
+  std::array<std::array<size_t, SidePlan::kMostLoops>, 2> at_{};  // of each side
+};
+
+}  // namespace
+
+TileShape wide_shape(int element_bytes) {
+  const WideShape shape = WideShape::of(element_bytes);
+  return {.columns = shape.columns,
+          .longest_columns = shape.columns,
+          .longest_rows = shape.rows,
+          .places = int64_t{shape.columns} * shape.rows,
+          .piece = 16 / element_bytes};
+}
+
+TileShape narrow_shape(const Permutation& call) {
+  const int64_t places = std::max<int64_t>(kNarrowBytes / call.element_bytes / call.run(), 1);
+  const int64_t lines = std::max<int64_t>(64, 128 / call.element_bytes);  // of 128 bytes or more
+  return {.columns = std::min(std::max<int64_t>(lines / call.run(), 1), places),
+          .longest_columns = kLongestSide,
+          .longest_rows = kLongestSide,
+          .places = places};
+}
+
+TilePlan plan_tiles(const Permutation& call, const TileShape& shape) {
+  return Planner(call, shape).plan();
+}
+
+}  // namespace ws::transpose

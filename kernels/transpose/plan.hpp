@@ -1,0 +1,62 @@
+// Tiles of a permutation: two sides, along the fast loops of x and of y, and a block for each tile.
+//
+// A side begins with the loop that is fastest in its tensor. Where that has few steps the side goes
+// on along the next one, so that tiles of small dimensions are as large as others. The last loop of
+// a side may be cut, into parts of so many steps; loops that no side has walk from tile to tile.
+#pragma once
+
+#include "kernels/transpose/operations.hpp"
+
+namespace ws::transpose {
+
+// One side of a tile: its loops, innermost first.
+struct SidePlan {
+  static constexpr size_t kMostLoops = 3;
+  size_t loops = 0;
+  std::array<Loop, kMostLoops> loop{};  // of the last one, the steps of a whole tile
+  int64_t length = 1;                   // elements of a whole tile
+  // The last loop, where it is cut: how many steps it has, and which loop walks over its parts.
+  int64_t steps = 0;
+  int cut = -1;
+
+  const Loop& last() const { return loop[loops - 1]; }
+};
+
+struct TilePlan {
+  SidePlan columns;  // along x
+  SidePlan rows;     // along y
+  int64_t run = 1;   // elements that lie side by side in both tensors, at each place of a tile
+  size_t loops = 0;  // over tiles, the fastest first
+  std::array<Loop, kMaxRank> loop{};
+  int64_t tiles = 0;  // 0: one loop is the fastest in both tensors, or nothing is to do
+};
+
+// How large sides may be. They are cut at multiples of `piece` steps of their first loops.
+struct TileShape {
+  int64_t columns;          // wanted
+  int64_t longest_columns;  // where rows are few
+  int64_t longest_rows;
+  int64_t places;  // of the tile
+  int64_t piece = 1;
+};
+TilePlan plan_tiles(const Permutation& call, const TileShape& shape);
+
+// Tiles whose rows, in both tensors, are pieces of 16 bytes: 16 KiB.
+// Not yet measured. Rows of x are 128 to 512 bytes long, those of y 128 or 256.
+struct WideShape {
+  int rows;
+  int columns;
+
+  static constexpr WideShape of(int element_bytes) {
+    const int rows = element_bytes == 8 ? 32 : element_bytes == 4 ? 64 : 128;
+    return {rows, 16384 / element_bytes / rows};
+  }
+};
+TileShape wide_shape(int element_bytes);
+
+// Tiles of any elements: not yet measured, what eight blocks of an SM have room for.
+inline constexpr int64_t kNarrowBytes = 16384;
+inline constexpr int64_t kLongestSide = 512;
+TileShape narrow_shape(const Permutation& call);
+
+}  // namespace ws::transpose

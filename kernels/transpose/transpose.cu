@@ -1,0 +1,83 @@
+// The transpose family: its operations, its rungs in teaching order, and which to prefer.
+#include "kernels/transpose/04_diagonal_2d.cuh"
+#include "kernels/transpose/09_merged_write.cuh"
+#include "kernels/transpose/plan.hpp"
+
+namespace ws::transpose {
+
+extern const Rung kSwizzled;
+extern const Rung kTma;
+extern const Rung kCute;
+extern const Rung kAnyLayout;
+extern const Rung kRows;
+extern const Rung kTiles;
+extern const Rung kWideTiles;
+
+namespace {
+
+constexpr Operation kOperations[] = {operation_of<Transpose>(), operation_of<Permute>()};
+
+constexpr const Rung* kRungs[] = {
+    &kCol2row,       &kRow2col,       &kCol2row2d,     &kRow2col2d,   &kDiagonal2d,
+    &kCol2rowX4,     &kRow2colX4,     &kCol2row2dX4,   &kRow2col2dX4, &kSharedCol2row,
+    &kSharedRow2col, &kPaddedCol2row, &kPaddedRow2col, &kMergedWrite, &kSwizzled,
+    &kTma,           &kCute,          &kAnyLayout,     &kRows,        &kTiles,
+    &kWideTiles,
+};
+
+// Not yet measured, all of these.
+constexpr int64_t kSectorBytes = 32;
+constexpr int64_t kWindowBytes = 2048;
+constexpr double kFullEnough = 0.5;
+
+// Whether the innermost dimensions of y are a small stretch of x: in y's order all of a line that
+// comes for one element is used while the L1 has it.
+bool stays_in_a_window(const Permutation& call) {
+  int64_t elements = 1;
+  int64_t reach = 1;
+  for (size_t i = call.rank; i-- > 0;) {
+    elements *= call.loops[i].extent;
+    reach += (call.loops[i].extent - 1) * std::abs(call.loops[i].strides[kX]);
+    if (reach * call.element_bytes > kWindowBytes) return false;
+    if (reach == elements && reach * call.element_bytes >= kSectorBytes) return true;
+  }
+  return true;
+}
+
+// How full tiles are.
+double fill_of(const Permutation& call, int64_t tiles, const WideShape& shape) {
+  return static_cast<double>(call.elements()) /
+         (static_cast<double>(tiles) * shape.rows * shape.columns);
+}
+
+}  // namespace
+
+std::span<const Rung* const> best_for(const Permutation& call) {
+  static constexpr const Rung* kStay[] = {&kRows, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kNear[] = {&kAnyLayout};
+  static constexpr const Rung* kMatrices[] = {&kTma, &kSwizzled, &kWideTiles, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kWide[] = {&kWideTiles, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kThin[] = {&kTiles, &kAnyLayout};
+  if (call.rank <= 1 || call.run() * call.element_bytes >= kSectorBytes) return kStay;
+  if (stays_in_a_window(call)) return kNear;
+  const WideShape shape = WideShape::of(call.element_bytes);
+  Matrices m;
+  if (as_matrices(call, m)) {
+    const int64_t tiles =
+        m.batch * divide_up(m.rows, shape.rows) * divide_up(m.columns, shape.columns);
+    if (fill_of(call, tiles, shape) >= kFullEnough) return kMatrices;
+  }
+  const TilePlan plan = plan_tiles(call, wide_shape(call.element_bytes));
+  const bool is_full = plan.tiles > 0 && fill_of(call, plan.tiles, shape) >= kFullEnough;
+  return is_full ? std::span<const Rung* const>(kWide) : kThin;
+}
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "transpose",
+    .summary = "Dimensions in another order, written out",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::transpose

@@ -1,0 +1,133 @@
+// A tile on its way through shared memory, turned around in registers: pieces of 16 bytes of rows
+// of x come in, pieces of 16 bytes of rows of y go out.
+//
+// Shared memory is banked by words of 4 bytes. A thread that brings pieces of as many rows as a
+// word has elements can make words of y out of them (thread/transpose.hpp), and stores those one by
+// one; a warp's words, of 8 pieces side by side and 4 such groups of rows, lie in 32 banks because
+// pieces of a row of the tile trade places with the row's number: no padding, so that all rows
+// begin at multiples of 16 bytes and are read in pieces.
+#pragma once
+
+#include "kernels/transpose/plan.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/transpose.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::transpose {
+
+template <class T>
+struct WideTile {
+  static constexpr int kBytes = sizeof(T);
+  static constexpr int kThreads = 256;
+  static constexpr WideShape kShape = WideShape::of(kBytes);
+  static constexpr int kRows = kShape.rows;
+  static constexpr int kColumns = kShape.columns;
+
+  using Word = std::conditional_t<kBytes == 8, uint64_t, uint32_t>;
+  static constexpr int kWordsOfPiece = 16 / static_cast<int>(sizeof(Word));
+  using Piece = Vec<Word, kWordsOfPiece>;
+  static constexpr int kWidth = 16 / kBytes;                       // elements of a piece
+  static constexpr int kGroup = thread::elements_of_word(kBytes);  // rows of x that meet in words
+  static constexpr int kGroups = kRows / kGroup;
+  static constexpr int kPiecesIn = kColumns / kWidth;               // of a row of x
+  static constexpr int kPiecesOut = kRows / kWidth;                 // of a row of y
+  static constexpr int kUnits = kGroups * kPiecesIn / kThreads;     // of a thread, on the way in
+  static constexpr int kStores = kColumns * kPiecesOut / kThreads;  // of a thread, on the way out
+  static_assert(kPiecesIn % 8 == 0 && kPiecesOut % 8 == 0, "eight pieces are all banks");
+  static_assert(kUnits * kThreads == kGroups * kPiecesIn &&
+                kStores * kThreads == kColumns * kPiecesOut);
+
+  using Storage = SharedArray<Word, kColumns * kGroups, 128>;
+
+  // The unit's rows begin at group() * kGroup, its columns at piece() * kWidth: lanes take 8 pieces
+  // of 4 groups.
+  struct Unit {
+    int group;
+    int piece;
+  };
+  __device__ __forceinline__ static Unit unit(int n) {
+    const int number = n * kThreads + thread_index();
+    return {number / 8 % kGroups, number / 8 / kGroups * 8 + number % 8};
+  }
+  // Of a row of y, a column of x: the piece that begins at row x_row().
+  struct Store {
+    int column;
+    int piece;
+    __device__ __forceinline__ int row() const { return piece * kWidth; }
+  };
+  __device__ __forceinline__ static Store place(int n) {
+    const int number = n * kThreads + thread_index();
+    return {number / kPiecesOut, number % kPiecesOut};
+  }
+
+  __device__ __forceinline__ static Piece load(const T* x) {
+    return thread::load<kWordsOfPiece>(reinterpret_cast<const Word*>(x));
+  }
+  __device__ __forceinline__ static void store(T* y, const Piece& piece) {
+    thread::store(reinterpret_cast<Word*>(y), piece);
+  }
+
+  // Where piece `piece` of the row that is column `column` lies, in words.
+  __device__ __forceinline__ static int at(int column, int piece) {
+    return column * kGroups + (piece ^ (column / kWidth % 8)) * kWordsOfPiece;
+  }
+  // The pieces of a unit's rows, as words of y's rows.
+  __device__ __forceinline__ static void put(Storage& tile, Unit unit,
+                                             const Piece (&rows)[kGroup]) {
+    const int within = unit.group % kWordsOfPiece;
+#pragma unroll
+    for (int i = 0; i < kWordsOfPiece; ++i) {
+      Word square[kGroup];
+#pragma unroll
+      for (int row = 0; row < kGroup; ++row) square[row] = rows[row][i];
+      thread::transpose_square<kBytes>(square);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        const int column = unit.piece * kWidth + i * kGroup + j;
+        tile[at(column, unit.group / kWordsOfPiece) + within] = square[j];
+      }
+    }
+  }
+  __device__ __forceinline__ static Piece take(Storage& tile, Store place) {
+    return tile.template load<kWordsOfPiece>(at(place.column, place.piece));
+  }
+};
+
+// Turns around the part of a tile that exists, its first rows and columns: whole pieces of both.
+// x_at(row, column) and y_at(column, row) say where a piece lies.
+template <class T, class XAt, class YAt>
+__device__ __forceinline__ void transpose_tile(typename WideTile<T>::Storage& storage, int64_t rows,
+                                               int64_t columns, const XAt& x_at, const YAt& y_at) {
+  using Tile = WideTile<T>;
+  const auto is_inside = [&](typename Tile::Unit unit) {
+    return unit.group * Tile::kGroup < rows && unit.piece * Tile::kWidth < columns;
+  };
+  // All loads before the first store: they are what is in flight.
+  typename Tile::Piece pieces[Tile::kUnits][Tile::kGroup];
+#pragma unroll
+  for (int n = 0; n < Tile::kUnits; ++n) {
+    const auto unit = Tile::unit(n);
+    if (!is_inside(unit)) continue;
+#pragma unroll
+    for (int i = 0; i < Tile::kGroup; ++i) {
+      pieces[n][i] = Tile::load(x_at(unit.group * Tile::kGroup + i, unit.piece * Tile::kWidth));
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < Tile::kUnits; ++n) {
+    if (is_inside(Tile::unit(n))) Tile::put(storage, Tile::unit(n), pieces[n]);
+  }
+  ptx::barrier_sync();
+#pragma unroll
+  for (int n = 0; n < Tile::kStores; ++n) {
+    const auto to = Tile::place(n);
+    if (to.column < columns && to.row() < rows) {
+      Tile::store(y_at(to.column, to.row()), Tile::take(storage, to));
+    }
+  }
+}
+
+}  // namespace ws::transpose
+#endif
