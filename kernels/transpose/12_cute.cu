@@ -1,13 +1,11 @@
 // Idea: the same in CuTe's words, NVIDIA's C++ of layouts: a transpose is a copy between two
-// tensors
-//   over one memory whose layouts name its coordinates the other way round.
+//   tensors over one memory whose layouts name its coordinates the other way round.
 // From swizzled: tiles, a swizzled layout and 16-byte loads by tiled copies; no index is computed
-// by
-//   hand. The corner is turned by the view of the tile that is written: element by element.
-// Traffic: every byte once, 16 bytes a read, 64 elements of a row of y a warp's store.
+//   by hand. The corner is turned by the view of the tile that is written: element by element.
+// Traffic: every byte once, 16 bytes a read, 32 elements of a row of y a warp's store.
 // Limits: one dense matrix of f32 or 16-bit elements, columns in pieces of 16 bytes. Needs the
-// headers
-//   of CUTLASS, which CMake looks for (CUTLASS_INCLUDE), and a GPU.
+//   headers of CUTLASS, which CMake looks for (CUTLASS_INCLUDE), and a GPU.
+// Long: both copies are told by layouts, which stand above them.
 #include "kernels/transpose/tiles.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"

@@ -4,7 +4,7 @@
 //   found once a block and looked up; elements that stay together (a pixel's 3) move together.
 // Traffic: every byte once, in pieces as long as the dimensions permit, an element an access.
 // Limits: elements that stay together fit a tile; not where one loop is the fastest in both
-// tensors.
+//   tensors.
 #include "catalogue/row_layout.hpp"
 #include "kernels/transpose/tile_walk.hpp"
 #include "warpsmith/launch.hpp"

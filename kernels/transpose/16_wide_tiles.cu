@@ -4,8 +4,7 @@
 //   swizzled. Where a dimension has 32 elements the tile takes two or four steps of the next.
 // Traffic: every byte once, in pieces of 16 bytes to 512.
 // Limits: the fast dimensions of both tensors side by side, in whole pieces of 16 bytes; all else
-// at
-//   multiples of as many.
+//   at multiples of as many.
 #include "catalogue/row_layout.hpp"
 #include "kernels/transpose/tile_walk.hpp"
 #include "kernels/transpose/wide_tile.hpp"

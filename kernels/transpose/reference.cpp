@@ -64,9 +64,11 @@ Cases Transpose::cases() {
       of({16, 32}, kEveryDType),
       of({20, 37}),
       of({2, 32, 48}),
+      along(of({2, 3, 32}, kEveryDType), 0, 1),
   };
   static const std::vector<Case> kVerify = {
       of({64, 32}, kEveryDType),
+      along(of({5, 6, 64}, kEveryDType), 0, 1),
       along(of({}, kF32), 0, -1),
       along(of({7}, kF32), 0, 0),
       along(of({5, 8}, kF32), 1, 1),
@@ -102,7 +104,7 @@ Cases Transpose::cases() {
 Cases Permute::cases() {
   static const std::vector<Case> kSmoke = {
       in_order({2, 0, 1}, of({4, 8, 16}, kEveryDType)),
-      in_order({0, 2, 1, 3}, of({2, 3, 5, 16})),
+      in_order({0, 2, 1, 3}, of({2, 3, 5, 16}, kEveryDType)),
       in_order({3, 2, 1, 0}, of({4, 3, 5, 6})),
       in_order({1, 0}, of({64, 32})),
   };
@@ -111,7 +113,7 @@ Cases Permute::cases() {
       in_order({}, of({}, kF32)),
       in_order({0, 1, 2}, of({5, 7, 9})),
       in_order({-1, 0, 1}, of({3, 5, 7}, kF32, 1)),
-      in_order({0, 2, 1, 3}, of({3, 10, 7, 24})),
+      in_order({0, 2, 1, 3}, of({3, 10, 7, 24}, kEveryDType)),
       in_order({1, 0, 2}, of({40, 30, 3})),
       in_order({1, 0, 2}, of({33, 20, 6}, kOneOfEach, 1)),
       in_order({3, 2, 1, 0}, of({16, 6, 10, 32})),

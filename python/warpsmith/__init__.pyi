@@ -737,6 +737,15 @@ def multi_tensor_adamw(
 ) -> _Array:
     """A step of AdamW of many tensors in one launch, told by a table of where they lie."""
 
+def permute(
+    input: _Array,
+    dims: builtins.int | Sequence[builtins.int],
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Dimensions in another order, as a contiguous copy (torch's is a view)."""
+
 def prod(
     input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
@@ -1044,6 +1053,16 @@ def topk(
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> tuple[_Array, _Array]:
     """The k largest or smallest elements along a dimension, and their places."""
+
+def transpose(
+    input: _Array,
+    dim0: builtins.int = -2,
+    dim1: builtins.int = -1,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Two dimensions trade places, as a contiguous copy (torch's is a view)."""
 
 def vector_norm(
     input: _Array,
