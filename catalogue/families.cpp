@@ -68,6 +68,9 @@ extern const Family kFamily;
 namespace optimizer {
 extern const Family kFamily;
 }
+namespace spmv {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
@@ -92,6 +95,7 @@ std::span<const Family* const> families() {
       &topk::kFamily,
       &transpose::kFamily,
       &optimizer::kFamily,
+      &spmv::kFamily,
   };
   return kFamilies;
 }

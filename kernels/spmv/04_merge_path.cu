@@ -1,0 +1,322 @@
+// Idea: rows and entries are merged into one list, entries and the ends of rows, which is cut into
+//   tiles of one length, whatever the rows are; what a tile has of a row that others share is left
+//   in the workspace, and a second launch adds those parts up in their order.
+// From lanes_per_row: no block has more to do than another; values and columns come 16 bytes a
+//   thread, whichever row they belong to, and products wait in shared memory.
+// Traffic: values, columns and rows' ends once; x as its columns ask for it; 16 to 24 bytes a tile.
+// Limits: fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based parallel sparse
+//   matrix-vector multiplication", 2016.
+// Long: two kernels, of the tiles and of what they share.
+#include "kernels/spmv/csr.hpp"
+#include "warpsmith/block/scan.hpp"
+#include "warpsmith/ptx/atomic_shared.hpp"
+#include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/ptx/grid.hpp"
+#include "warpsmith/ptx/vote.hpp"
+
+namespace ws::spmv {
+namespace {
+
+constexpr int kTileThreads = 256;
+constexpr int kItems = 7;  // of a thread; odd: lanes that walk so far apart meet in few banks
+constexpr int kTile = kTileThreads * kItems;
+
+int64_t tiles_of(const VectorCall& call) { return divide_up(call.rows + call.entries, kTile); }
+
+// A tile's part of the rows that it shares with others. Between the two lie rows of its own.
+template <class S>
+struct Shared {
+  int64_t* rows;  // the first row that ends in the tile; -1: none does
+  S* firsts;      // what the tile has of that row
+  S* rests;       // what it has of the row that is open where it ends
+
+  Shared(void* workspace, int64_t tiles)
+      : rows(static_cast<int64_t*>(workspace)),
+        firsts(reinterpret_cast<S*>(rows + tiles)),
+        rests(firsts + tiles) {}
+  static size_t bytes(int64_t tiles) {
+    return static_cast<size_t>(tiles) * (sizeof(int64_t) + 2 * sizeof(S));
+  }
+};
+
+// What a stretch of the list has of the row that is open at its end, and whether a row ends before.
+template <class S>
+struct Open {
+  S sum;
+  bool begins;
+
+  __device__ __forceinline__ static Open merge(const Open& before, const Open& after) {
+    return after.begins ? after : Open{before.sum + after.sum, before.begins};
+  }
+};
+
+template <class T, class I>
+struct TileKernel {
+  static constexpr int kThreads = kTileThreads;
+  static constexpr int kWidth = 4;
+  static constexpr int kSlots = kTile + 2 * kWidth;
+  using Part = Open<Sum<T>>;
+  using Scan = block::ScanOfWarps<Part, kThreads>;
+  struct Arguments {
+    Csr<T, I> a;
+    Strided<const T> x;
+    Result<T> result;
+    Shared<Sum<T>> parts;
+    bool vectors;  // values and columns begin at multiples of a vector
+  };
+  struct SharedStorage {
+    SharedArray<int64_t, 2> rows;  // that have ended before the tile, and before the next
+    SharedArray<uint32_t, 1> wrong;
+    SharedArray<int, kTile> ends;       // of the tile's rows, counted from its first entry
+    SharedArray<Sum<T>, kSlots> slots;  // products from the front, sums of rows from the back
+    typename Scan::Storage scan;
+  };
+
+  // The tile's rows and entries.
+  struct Tile {
+    int64_t first_row;
+    int64_t first_entry;
+    int rows;
+    int entries;
+    int shift;  // of the products: entries from a multiple of kWidth on lie at multiples of it
+
+    __device__ __forceinline__ static int slot_of_row(int row) { return kSlots - 1 - row; }
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const auto& a = arguments.a;
+    const int64_t begin = block_index() * kTile;
+    const int64_t end = begin + kTile < a.rows + a.entries ? begin + kTile : a.rows + a.entries;
+    for (int64_t row = block_index() * kThreads + thread_index(); row < a.rows;
+         row += grid_blocks() * kThreads) {
+      a.entries_of(row);  // reports what is wrong, also what no tile gets to see
+    }
+    if (thread_index() == 0) shared.wrong[0] = 0;
+    if (warp_index() < 2) {
+      const int64_t row = rows_before(a, warp_index() == 0 ? begin : end);
+      if (lane_index() == 0) shared.rows[warp_index()] = row;
+    }
+    ptx::barrier_sync();
+    const int64_t first_row = shared.rows[0];
+    const int64_t rows = shared.rows[1] - first_row;
+    const int64_t first_entry = begin - first_row;
+    const int64_t entries = end - begin - rows;
+    const bool fits = rows >= 0 && entries >= 0;  // as they do where ends do not fall
+    const Tile tile{first_row, first_entry, static_cast<int>(rows), static_cast<int>(entries),
+                    static_cast<int>(first_entry % kWidth)};
+    if (fits) {
+      load_ends(a, tile, shared);
+      multiply(arguments, tile, shared);
+    }
+    ptx::barrier_sync();
+    const bool is_wrong = !fits || shared.wrong[0] != 0;
+    const Part rest = is_wrong ? Part{0, false} : add_up(tile, shared);
+    ptx::barrier_sync();
+    if (thread_index() == 0) {
+      const auto& parts = arguments.parts;
+      thread::store(parts.rows + block_index(), rest.begins ? tile.first_row : -1);
+      thread::store(parts.rests + block_index(), rest.sum);
+      if (rest.begins) {
+        const Sum<T> first = shared.slots[Tile::slot_of_row(0)];
+        thread::store(parts.firsts + block_index(), first);
+      }
+    }
+    if (is_wrong) return;
+    for (int row = 1 + thread_index(); row < tile.rows; row += kThreads) {
+      arguments.result.store(tile.first_row + row, shared.slots[Tile::slot_of_row(row)]);
+    }
+  }
+
+ private:
+  // How many rows end among the first `items` of the list: row i's end stands behind i others and
+  // crow[i + 1] entries. By a warp, 32 places at a time.
+  __device__ __forceinline__ static int64_t rows_before(const Csr<T, I>& a, int64_t items) {
+    int64_t low = items > a.entries ? items - a.entries : 0;
+    int64_t high = items < a.rows ? items : a.rows;
+    while (low < high) {
+      const int64_t step = divide_up(high - low, kWarpSize);
+      const int64_t row = low + lane_index() * step;
+      const bool is_before = row < high && thread::load(a.crow + row + 1) + row < items;
+      const int before = ptx::count_bits(ptx::vote_sync_ballot(kFullMask, is_before));
+      if (before == 0) return low;
+      const int64_t next = low + before * step;
+      low += (before - 1) * step + 1;
+      high = next < high ? next : high;
+    }
+    return low;
+  }
+
+  // What is wrong has been reported; here it only must be noticed.
+  __device__ __forceinline__ static void load_ends(const Csr<T, I>& a, const Tile& tile,
+                                                   SharedStorage& shared) {
+    for (int row = thread_index(); row < tile.rows; row += kThreads) {
+      const I* const crow = a.crow + tile.first_row + row;
+      const int64_t before = row == 0 ? 0 : thread::load(crow) - tile.first_entry;
+      const int64_t end = thread::load(crow + 1) - tile.first_entry;
+      if (before > end || end > tile.entries) ptx::red_shared_add(shared.wrong.pointer(), 1);
+      shared.ends[row] = static_cast<int>(end);
+    }
+  }
+
+  __device__ __forceinline__ static void multiply(const Arguments& arguments, const Tile& tile,
+                                                  SharedStorage& shared) {
+    const auto& a = arguments.a;
+    const int64_t start = tile.first_entry - tile.shift;
+    for (int at = thread_index() * kWidth; at < tile.shift + tile.entries;
+         at += kThreads * kWidth) {
+      const bool is_whole = arguments.vectors && start + at + kWidth <= a.entries;
+      Vec<T, kWidth> values;
+      Vec<I, kWidth> columns;
+      if (is_whole) {
+        values = thread::load<kWidth>(a.values + start + at);
+        columns = thread::load<kWidth>(a.col + start + at);
+      }
+      Vec<Sum<T>, kWidth> products;
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) {
+        const int64_t j = start + at + e;
+        const bool is_of_tile = at + e >= tile.shift && at + e < tile.shift + tile.entries;
+        if (is_of_tile && !is_whole) {
+          values[e] = thread::load(a.values + j);
+          columns[e] = thread::load(a.col + j);
+        }
+        products[e] = is_of_tile ? a.product(j, values[e], columns[e], arguments.x) : 0;
+      }
+      shared.slots.template store<kWidth>(at, products);
+    }
+  }
+
+  // Each thread walks kItems of the tile's list. Leaves the sums of the tile's rows in their slots;
+  // gives what the tile has of the row that is open at its end.
+  __device__ __forceinline__ static Part add_up(const Tile& tile, SharedStorage& shared) {
+    const int items = tile.rows + tile.entries;
+    const int begin = thread_index() * kItems < items ? thread_index() * kItems : items;
+    int row = 0;
+    for (int high = tile.rows; row < high;) {
+      const int middle = (row + high) / 2;
+      const int end = shared.ends[middle];
+      if (end + middle < begin) {
+        row = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    const int first = row;
+    int entry = begin - row;
+    Sum<T> sum = 0;
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      if (begin + item >= items) break;
+      const int end = row < tile.rows ? shared.ends[row] : items;
+      if (end <= entry) {
+        shared.slots[Tile::slot_of_row(row++)] = sum;
+        sum = 0;
+      } else {
+        sum += shared.slots[tile.shift + entry++];
+      }
+    }
+    const Part none{0, false};
+    const Part up_to = warp::inclusive_scan(Part{sum, row > first}, Part::merge);
+    Scan scan(shared.scan);
+    const auto [before, total] = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge);
+    const Part open = Part::merge(before, warp::shift_up(up_to, none));
+    if (row > first) {
+      const int slot = Tile::slot_of_row(first);
+      const Sum<T> mine = shared.slots[slot];
+      shared.slots[slot] = open.sum + mine;
+    }
+    return total;
+  }
+};
+
+// A thread goes through a share of all tiles twice: first for what it hands on, then, knowing what
+// it is handed, for the rows.
+template <class T>
+struct RowsOfTilesKernel {
+  static constexpr int kThreads = 1024;
+  using Part = Open<Sum<T>>;
+  using Scan = block::ScanOfWarps<Part, kThreads>;
+  struct Arguments {
+    Shared<Sum<T>> parts;
+    Result<T> result;
+    int64_t tiles;
+  };
+  struct SharedStorage {
+    typename Scan::Storage scan;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const auto& [parts, result, tiles] = arguments;
+    ptx::griddepcontrol_wait();
+    const int64_t share = divide_up(tiles, kThreads);
+    const int64_t first = thread_index() * share < tiles ? thread_index() * share : tiles;
+    const int64_t end = first + share < tiles ? first + share : tiles;
+    const Part none{0, false};
+    Part mine = none;
+    for (int64_t tile = first; tile < end; ++tile) {
+      mine = Part::merge(mine, part_of(parts, tile));
+    }
+    const Part up_to = warp::inclusive_scan(mine, Part::merge);
+    Scan scan(shared.scan);
+    const Part before = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge).before;
+    Part open = Part::merge(before, warp::shift_up(up_to, none));
+    for (int64_t tile = first; tile < end; ++tile) {
+      const Part part = part_of(parts, tile);
+      if (part.begins) {
+        result.store(thread::load(parts.rows + tile), open.sum + thread::load(parts.firsts + tile));
+      }
+      open = Part::merge(open, part);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static Part part_of(const Shared<Sum<T>>& parts, int64_t tile) {
+    return {thread::load(parts.rests + tile), thread::load(parts.rows + tile) >= 0};
+  }
+};
+
+struct MergePath {
+  static bool supports(const VectorCall& call, Why& why) {
+    return why.unless(tiles_of(call) < int64_t{1} << 31, "takes fewer than 2^31 tiles, not ",
+                      tiles_of(call));
+  }
+  static Workspace workspace(const VectorCall& call) {
+    Workspace needed;
+    with_type<kValues>(call.dtype,
+                       [&]<class T>() { needed.bytes = Shared<Sum<T>>::bytes(tiles_of(call)); });
+    return needed;
+  }
+  static void run(const VectorCall& call, const Context& context) {
+    with_types(call, [&]<class T, class I>() {
+      const int64_t tiles = tiles_of(call);
+      const Shared<Sum<T>> parts(context.workspace, tiles);
+      const Result<T> result(call);
+      launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads}, context.stream,
+                               {Csr<T, I>(call, "spmv_csr/merge_path"), vector_of<T>(call), result,
+                                parts, has_vectors<T, I>(call)});
+      launch<RowsOfTilesKernel<T>>({.threads = RowsOfTilesKernel<T>::kThreads, .overlaps = true},
+                                   context.stream, {parts, result, tiles});
+    });
+  }
+
+ private:
+  template <class T, class I>
+  static bool has_vectors(const VectorCall& call) {
+    return reinterpret_cast<uintptr_t>(call.values) % alignof(Vec<T, 4>) == 0 &&
+           reinterpret_cast<uintptr_t>(call.col) % alignof(Vec<I, 4>) == 0;
+  }
+};
+
+constexpr Seed kSeeds[] = {{.name = "{}_balanced"}};
+
+}  // namespace
+
+extern const Rung kMergePath;
+const Rung kMergePath = rung_of<MergePath, SpmvCsr>({
+    .name = "merge_path",
+    .from = "lanes_per_row",
+    .idea = "rows and entries as one list, cut into tiles of one length",
+    .seeds = kSeeds,
+});
+
+}  // namespace ws::spmv

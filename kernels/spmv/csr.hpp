@@ -1,0 +1,127 @@
+// A matrix in compressed rows, the vector that it is multiplied with and the one that is written,
+// as kernels see them.
+//
+// What is wrong in the matrix is reported and skipped: a row whose end lies below its beginning or
+// beyond the entries is empty, an entry whose column is none counts as 0. Whatever `crow` and `col`
+// hold, nothing is read or written out of bounds.
+#pragma once
+
+#include "kernels/spmv/operations.hpp"
+#include "warpsmith/device_error.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::spmv {
+
+// What sums of T are added up in.
+template <class T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// f.operator()<T, I>() with the types of values and of indices.
+template <class F>
+void with_types(const Matrix& matrix, F&& f) {
+  with_type<kValues>(matrix.dtype, [&]<class T>() {
+    with_type<kIndices>(matrix.index, [&]<class I>() { f.template operator()<T, I>(); });
+  });
+}
+
+#if WS_DEVICE_CODE
+template <class T>
+__device__ __forceinline__ Sum<T> widen(T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return to_float(value);
+  }
+}
+template <class T>
+__device__ __forceinline__ T narrow(Sum<T> value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return from_float<T>(value);
+  }
+}
+
+template <class T>
+struct Strided {
+  T* data;
+  int64_t step;
+
+  __device__ __forceinline__ T* at(int64_t i) const { return data + i * step; }
+};
+
+struct Entries {
+  int64_t first;
+  int64_t end;
+};
+
+template <class T, class I>
+struct Csr {
+  const T* values;
+  const I* crow;
+  const I* col;
+  int64_t rows;
+  int64_t entries;
+  IndexCheck ends;
+  IndexCheck columns;
+
+  // `rung` is of static storage.
+  Csr(const Matrix& matrix, const char* rung)
+      : values(static_cast<const T*>(matrix.values)),
+        crow(static_cast<const I*>(matrix.crow)),
+        col(static_cast<const I*>(matrix.col)),
+        rows(matrix.rows),
+        entries(matrix.entries),
+        ends(rung, "crow", matrix.entries + 1),
+        columns(rung, "col", matrix.columns) {}
+
+  // The entries of a row. A beginning that is wrong is the end of the row before, which reports it.
+  __device__ __forceinline__ Entries entries_of(int64_t row) const {
+    const int64_t first = thread::load(crow + row);
+    const int64_t end = thread::load(crow + row + 1);
+    const bool begins =
+        row == 0 ? ends.below(1)(first, 0) : static_cast<uint64_t>(first) <= uint64_t(entries);
+    return begins && ends(end, row + 1, first) ? Entries{first, end} : Entries{0, 0};
+  }
+
+  // Entry j times its element of x.
+  __device__ __forceinline__ Sum<T> product(int64_t j, const Strided<const T>& x) const {
+    return product(j, thread::load(values + j), thread::load(col + j), x);
+  }
+  __device__ __forceinline__ Sum<T> product(int64_t j, T value, I column,
+                                            const Strided<const T>& x) const {
+    if (!columns(column, j)) return 0;
+    return widen(value) * widen(thread::load(x.at(column)));
+  }
+};
+
+// Where sums of rows go.
+template <class T>
+struct Result {
+  Strided<T> y;
+  Strided<const T> added;
+  Sum<T> alpha;
+  Sum<T> beta;
+
+  explicit Result(const VectorCall& call)
+      : y{static_cast<T*>(call.y), call.y_step},
+        added{static_cast<const T*>(call.added), call.added_step},
+        alpha(static_cast<Sum<T>>(call.alpha)),
+        beta(static_cast<Sum<T>>(call.beta)) {}
+
+  __device__ __forceinline__ void store(int64_t row, Sum<T> sum) const {
+    Sum<T> result = alpha * sum;
+    if (added.data != nullptr) result += beta * widen(thread::load(added.at(row)));
+    thread::store(y.at(row), narrow<T>(result));
+  }
+};
+#endif
+
+template <class T>
+Strided<const T> vector_of(const VectorCall& call) {
+  return {static_cast<const T*>(call.x), call.x_step};
+}
+
+}  // namespace ws::spmv
