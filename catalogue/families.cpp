@@ -71,6 +71,9 @@ extern const Family kFamily;
 namespace spmv {
 extern const Family kFamily;
 }
+namespace nms {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
@@ -96,6 +99,7 @@ std::span<const Family* const> families() {
       &transpose::kFamily,
       &optimizer::kFamily,
       &spmv::kFamily,
+      &nms::kFamily,
   };
   return kFamilies;
 }

@@ -1,0 +1,37 @@
+// The nms family: its operation, its rungs in teaching order, and which to prefer.
+#include "kernels/nms/01_greedy.cuh"
+#include "kernels/nms/02_pair_mask.cuh"
+#include "kernels/nms/03_tile_sweep.cuh"
+#include "kernels/nms/04_product.cuh"
+#include "kernels/nms/05_sorted_runs.cuh"
+
+namespace ws::nms {
+namespace {
+
+constexpr Operation kOperations[] = {operation_of<NmsIndices>()};
+
+constexpr const Rung* kRungs[] = {
+    &kGreedy, &kPairMask, &kTileSweep, &kProduct, &kSortedRuns,
+};
+
+// Ranks are one launch, runs and their places two and one for each doubling of 4096.
+constexpr int64_t kMostRanked = 4096;
+constexpr const Rung* kFew[] = {&kProduct, &kGreedy};
+constexpr const Rung* kMany[] = {&kSortedRuns, &kGreedy};
+
+}  // namespace
+
+std::span<const Rung* const> NmsIndices::by_worth(const Call& call) {
+  if (call.count <= kMostRanked) return kFew;
+  return kMany;
+}
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "nms",
+    .summary = "Of boxes that overlap, those with the best scores",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::nms
