@@ -96,12 +96,9 @@ kept = order[~suppressed]
 padded = torch.full_like(order, -1)
 padded[:len(kept)] = kept
 return padded, torch.tensor(len(kept), device=boxes.device))";
-  // What its users get is cut at the count; here as many are written as there are boxes.
   static constexpr PythonPeer kPythonPeers[] = {
       {"torchvision",
-       "(lambda kept: (torch.nn.functional.pad(kept, (0, len(boxes) - len(kept)), value=-1), "
-       "torch.tensor(len(kept), device=boxes.device)))"
-       "(torchvision.ops.nms(boxes, scores, iou_threshold)) if classes is None else "
+       "torchvision.ops.nms(boxes, scores, iou_threshold) if classes is None else "
        "refuse('is timed without classes')"},
   };
 

@@ -96,7 +96,6 @@ struct SpmvCsr {
   static constexpr std::string_view kExtentNames[] = {"M", "N", "nnz", "step", "options"};
   static constexpr int kOptionalExtents = 2;
   static constexpr DTypes kDTypes = kValues;
-  // torch's own takes no 16 bits on a CPU.
   static constexpr std::string_view kTorch = R"(
 wide = torch.promote_types(values.dtype, torch.float32)
 rows = torch.searchsorted(crow, torch.arange(len(col), dtype=crow.dtype, device=col.device),
@@ -108,7 +107,7 @@ if added is not None and beta != 0:
     y = y + beta * added.to(wide)
 return y.to(values.dtype))";
   static constexpr PythonPeer kPythonPeers[] = {
-      {"torch",
+      {"torch_sparse",
        "torch.sparse_csr_tensor(crow, col, values, (len(crow) - 1, len(x)), "
        "check_invariants=False).mv(x) if added is None and alpha == 1 else "
        "refuse('timed as a plain product')"},
@@ -169,7 +168,7 @@ products = values[kept, None].to(wide) * b.to(wide)[col[kept].long()]
 c = b.new_zeros(len(crow) - 1, b.shape[1], dtype=wide).index_add(0, rows[kept], products)
 return c.to(values.dtype))";
   static constexpr PythonPeer kPythonPeers[] = {
-      {"torch",
+      {"torch_sparse",
        "torch.sparse_csr_tensor(crow, col, values, (len(crow) - 1, len(b)), "
        "check_invariants=False) @ b"},
   };

@@ -331,15 +331,15 @@ Cases SpmvCsr::cases() {
       vector(1, 40, 300),
       vector(300, 20, 300),
       vector(33, 64, 33 * 4 + 3),
-      vector(70, 64, 70 * 9 + 5, kHasAdded),
+      vector(70, 64, 70 * 9 + 5, kHasAdded, 0, 0, -1, 0),
       vector(65, 100, 65 * 30, kWideIndices),
       vector(9, 300, 9 * 70 + 6, 0, 0, 1),
       vector(100, 50, 1692),
       vector(100, 50, 1691),
       vector(101, 50, 1692, kWideIndices, 0, 2),
-      vector(4000, 50, 4003),
+      vector(2000, 50, 203),
       vector(20, 500, 20 * 300 + 1, kHasAdded, 3, 0, 2, 0.5),
-      vector(300, 500, 300 * 18 + 2, kHasAdded, 0, 0, -1, 0),
+      vector(400, 500, 400 * 16 + 2),
       vector(300, 500, 300 * 9 + 4, kWideIndices, 2, 3),
   };
   // 16 a row; a power law; one row that has nearly all.
