@@ -10,6 +10,8 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.batch_norm`, `group_norm` and `instance_norm` are torch's.
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
+`warpsmith.spmv` and `warpsmith.spmm` take torch's sparse matrices in compressed rows;
+`warpsmith.nms` and `warpsmith.batched_nms` are torchvision's.
 `warpsmith.nn` has torch's modules on these, and `warpsmith.patch` puts them into a model.
 `warpsmith.explain("softmax", x)` says which rung runs a call, and why not each other.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
@@ -93,6 +95,16 @@ if _functions.torch is not None:
         from warpsmith._optimizer import adamw_
 
         __all__ += ["adamw_"]
+
+    if "spmv_csr" in OPERATIONS:
+        from warpsmith._sparse import spmm, spmv
+
+        __all__ += ["spmm", "spmv"]
+
+    if "nms_indices" in OPERATIONS:
+        from warpsmith._nms import batched_nms, nms
+
+        __all__ += ["batched_nms", "nms"]
 
     if {"addmm", "attention", "rms_norm", "swiglu"} <= OPERATIONS.keys():
         from warpsmith import nn

@@ -1,0 +1,112 @@
+"""nms and batched_nms by torchvision's arguments: ties, thresholds on quotients, NaN, strides.
+
+What every rung computes in general is tested where all operations are.
+"""
+
+import math
+
+import pytest
+import torch
+import warpsmith
+from warpsmith._catalogue import OPERATIONS
+
+RUNGS = pytest.mark.parametrize("rung", [r["name"] for r in OPERATIONS["nms_indices"].rungs])
+
+
+def iou(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    low, high = torch.maximum(a[:2], b[:2]), torch.minimum(a[2:], b[2:])
+    sides = (high - low).clamp(min=0)
+    inter = sides[0] * sides[1]
+    areas = [(c[2] - c[0]) * (c[3] - c[1]) for c in (a, b)]
+    return inter / ((areas[0] + areas[1]) - inter)
+
+
+def expected(
+    boxes: torch.Tensor, scores: torch.Tensor, threshold: float, idxs: torch.Tensor | None = None
+) -> list[int]:
+    kept: list[int] = []
+    for i in torch.sort(scores, descending=True, stable=True).indices.tolist():
+        rivals = [j for j in kept if idxs is None or idxs[i] == idxs[j]]
+        if not any((iou(boxes[j], boxes[i]) > threshold).item() for j in rivals):
+            kept.append(i)
+    return kept
+
+
+def detections(count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(count)
+    low = torch.rand(count, 2, generator=generator) * 4
+    boxes = torch.cat((low, low + 0.5 + torch.rand(count, 2, generator=generator)), 1)
+    scores = torch.randint(0, count, (count,), generator=generator) / count
+    return boxes, scores, torch.randint(0, 3, (count,), generator=generator)
+
+
+@RUNGS
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.7])
+def test_as_torchvision(rung: str, threshold: float, device: str) -> None:
+    boxes, scores, idxs = detections(100)
+    moved = [x.to(device) for x in (boxes, scores, idxs)]
+    kept = warpsmith.nms(moved[0], moved[1], threshold, rung=rung)
+    assert kept.dtype == torch.int64
+    assert kept.tolist() == expected(boxes, scores, threshold)
+    kept = warpsmith.batched_nms(*moved, threshold, rung=rung)
+    assert kept.tolist() == expected(boxes, scores, threshold, idxs)
+
+
+@RUNGS
+def test_quotients_on_the_threshold(rung: str, device: str) -> None:
+    """A threshold that is a quotient, and its neighbours: rungs decide as the division does."""
+    boxes, scores, _ = detections(24)
+    quotients = {iou(boxes[i], boxes[j]).item() for i in range(24) for j in range(i)}
+    for quotient in sorted(quotients - {0.0})[::20]:
+        here = torch.tensor(quotient)
+        for to in (-math.inf, quotient, math.inf):
+            threshold = torch.nextafter(here, torch.tensor(to)).item()
+            kept = warpsmith.nms(boxes.to(device), scores.to(device), threshold, rung=rung)
+            assert kept.tolist() == expected(boxes, scores, threshold)
+
+
+@RUNGS
+def test_nan_and_ties(rung: str, device: str) -> None:
+    boxes = torch.tensor([[0.0, 0, 2, 2]]).repeat(6, 1)
+    scores = torch.tensor([0.5, math.nan, 0.5, 0.9, -math.inf, math.nan])
+    assert warpsmith.nms(boxes.to(device), scores.to(device), 0.5, rung=rung).tolist() == [1]
+    boxes[1, 2] = boxes[3, 0] = math.nan
+    assert warpsmith.nms(boxes.to(device), scores.to(device), 0.5, rung=rung).tolist() == [1, 5, 3]
+
+
+def test_indices_are_not_cut(device: str) -> None:
+    boxes, scores, _ = detections(70)
+    kept, count = warpsmith.nms_indices(boxes.to(device), scores.to(device), iou_threshold=0.3)
+    want = expected(boxes, scores, 0.3)
+    assert count.shape == () and count.item() == len(want)
+    assert kept.tolist() == want + [-1] * (70 - len(want))
+
+
+def test_columns_of_a_detectors_output(device: str) -> None:
+    boxes, scores, idxs = detections(80)
+    output = torch.cat((scores[:, None], boxes, torch.zeros(80, 2)), 1).to(device)
+    classes = torch.stack((idxs, idxs), 1).to(device)[:, 0]
+    kept = warpsmith.batched_nms(output[:, 1:5], output[:, 0], classes, 0.4)
+    assert kept.tolist() == expected(boxes, scores, 0.4, idxs)
+
+
+def test_of_nothing(device: str) -> None:
+    assert warpsmith.nms(
+        torch.zeros(0, 4, device=device), torch.zeros(0, device=device), 0.5
+    ).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "threshold", "text"),
+    [
+        (((5, 3), (5,)), 0.5, "boxes of f32"),
+        (((5, 4), (6,)), 0.5, "scores of f32"),
+        (((5, 4), (5, 1)), 0.5, "scores of f32"),
+        (((5, 4), (5,)), 1.5, "from 0 to 1, not 1.5"),
+        (((5, 4), (5,)), -0.1, "from 0 to 1, not -0.1"),
+        (((5, 4), (5,)), math.nan, "from 0 to 1, not nan"),
+    ],
+)
+def test_refused(shapes: tuple[tuple[int, ...], ...], threshold: float, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        warpsmith.nms(*(torch.zeros(shape) for shape in shapes), threshold)

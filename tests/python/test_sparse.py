@@ -1,0 +1,145 @@
+"""Sparse products by torch's arguments: its sparse tensors, gradients, what is refused and raised.
+
+What they compute in general is tested where all operations are.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+import warpsmith
+
+INDICES = pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
+DTYPES = pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str
+)
+
+
+def matrix(
+    dtype: torch.dtype = torch.float32,
+    index: torch.dtype = torch.int32,
+    device: str = "cpu",
+    rows: int = 37,
+    columns: int = 23,
+) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(rows)
+    dense = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    dense[torch.rand(dense.shape, generator=generator) < 0.8] = 0
+    dense[3:6] = 0
+    sparse = dense.to_sparse_csr()
+    crow, col = sparse.crow_indices().to(index), sparse.col_indices().to(index)
+    values = sparse.values().to(dtype)
+    return torch.sparse_csr_tensor(crow, col, values, dense.shape, device=device)
+
+
+def dense_of(a: torch.Tensor) -> torch.Tensor:
+    wide = torch.sparse_csr_tensor(
+        a.crow_indices().cpu(), a.col_indices().cpu(), a.values().double().cpu(), a.shape
+    )
+    return wide.to_dense()
+
+
+def operand(*shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> torch.Tensor:
+    generator = torch.Generator().manual_seed(len(shape))
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype).to(device)
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    allowed = 1e-2 if ours.dtype in (torch.float16, torch.bfloat16) else 1e-5
+    torch.testing.assert_close(ours.cpu(), theirs.to(ours.dtype), rtol=allowed, atol=allowed)
+
+
+@DTYPES
+@INDICES
+def test_torchs_sparse_tensors(dtype: torch.dtype, index: torch.dtype, device: str) -> None:
+    a = matrix(dtype, index, device)
+    x = operand(23, dtype=dtype, device=device)
+    b = operand(23, 8, dtype=dtype, device=device)
+    close(warpsmith.spmv(a, x), dense_of(a) @ x.double().cpu())
+    close(warpsmith.spmm(a, b), dense_of(a) @ b.double().cpu())
+    parts = (a.crow_indices(), a.col_indices(), a.values())
+    assert torch.equal(warpsmith.spmv(*parts, x), warpsmith.spmv(a, x))
+    assert torch.equal(warpsmith.spmm(*parts, b), warpsmith.spmm(a, b))
+
+
+def test_scaled_and_added(device: str) -> None:
+    a = matrix(device=device)
+    x, added = operand(46, device=device)[::2], operand(37, 1, device=device)[:, 0]
+    want = -2 * dense_of(a) @ x.double().cpu() + 0.5 * added.double().cpu()
+    close(warpsmith.spmv(a, x, added=added, alpha=-2.0, beta=0.5), want)
+    added = torch.full((37,), float("nan"), device=device)
+    close(warpsmith.spmv(a, x, added=added, beta=0.0), dense_of(a) @ x.double().cpu())
+
+
+@pytest.mark.parametrize("layout", ["parts", "tensor"])
+def test_gradients(layout: str) -> None:
+    a = matrix(torch.float64, torch.int64)
+    crow, col = a.crow_indices(), a.col_indices()
+
+    def operands(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if layout == "parts":
+            return crow, col, values
+        return (torch.sparse_csr_tensor(crow, col, values, a.shape),)
+
+    values = a.values().clone().requires_grad_()
+    x = operand(23, dtype=torch.float64).requires_grad_()
+    added = operand(37, dtype=torch.float64).requires_grad_()
+    b = operand(23, 4, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda values, x, added: warpsmith.spmv(
+            *operands(values), x, added=added, alpha=1.5, beta=-2.0
+        ),
+        (values, x, added),
+    )
+    assert torch.autograd.gradcheck(
+        lambda values, b: warpsmith.spmm(*operands(values), b), (values, b)
+    )
+
+
+def test_entries_behind_the_last_row_have_no_gradient() -> None:
+    crow = torch.tensor([0, 2, 2, 3], dtype=torch.int32)
+    col = torch.tensor([0, 1, 1, 99, -7], dtype=torch.int32)
+    values = torch.arange(1.0, 6.0).requires_grad_()
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    y = warpsmith.spmv(crow, col, values, x)
+    assert y.tolist() == [8, 0, 9]
+    y.sum().backward()
+    assert values.grad.tolist() == [2, 3, 3, 0, 0]
+    assert x.grad.tolist() == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ((matrix(),), TypeError, "not 1 tensors"),
+        ((matrix(), [1.0]), TypeError, "not list"),
+        ((matrix().to_dense(), operand(23)), ValueError, "layout sparse_csr"),
+        ((matrix(), operand(22)), ValueError, "takes 23 rows"),
+        ((matrix(), operand(23, 2)), ValueError, "of 1 dimensions"),
+        ((matrix(), operand(23, dtype=torch.float64)), ValueError, "one dtype"),
+    ],
+)
+def test_refused(arguments: tuple[Any, ...], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        warpsmith.spmv(*arguments)
+
+
+def test_wrong_columns_are_raised() -> None:
+    a = matrix()
+    col = a.col_indices().clone()
+    col[5] = 23
+    with pytest.raises(ValueError, match=r"index 23 at position 5 of 'col' is outside \[0, 23\)"):
+        warpsmith.spmv(a.crow_indices(), col, a.values(), operand(23))
+        warpsmith.check()
+
+
+def test_nothing_to_do(device: str) -> None:
+    def none(rows: int) -> torch.Tensor:
+        return torch.zeros(rows + 1, dtype=torch.int32, device=device)
+
+    empty = torch.zeros(0, dtype=torch.int32, device=device)
+    values, x = empty.float(), torch.ones(5, device=device)
+    assert warpsmith.spmv(none(0), empty, values, x).shape == (0,)
+    assert warpsmith.spmv(none(3), empty, values, x).tolist() == [0, 0, 0]
+    assert warpsmith.spmv(none(3), empty, values, x[:0]).tolist() == [0, 0, 0]
+    assert warpsmith.spmm(none(3), empty, values, x[:, None]).tolist() == [[0], [0], [0]]
