@@ -56,6 +56,7 @@ struct Quotient {
 // and so is the comparison. What is left are quotients without a product to compare: where `inter`
 // is 0 the quotient is 0 or NaN, where `all` is below 0 it is negative, where it is NaN, NaN; none
 // is above a threshold that is not negative. Where `all` is 0, x / 0 is above, and so is x above 0.
+// `all` is a difference from `inter`: if that is above 0 it is not -0, if infinite not above 0.
 struct Product {
   double middle;
   bool is_met;  // by what lies on the middle

@@ -4,7 +4,8 @@
 // From lanes_per_row: no block has more to do than another; values and columns come 16 bytes a
 //   thread, whichever row they belong to, and products wait in shared memory.
 // Traffic: values, columns and rows' ends once; x as its columns ask for it; 16 to 24 bytes a tile.
-// Limits: fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based parallel sparse
+// Limits: a matrix without gaps, fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based
+// parallel sparse
 //   matrix-vector multiplication", 2016.
 // Long: two kernels, of the tiles and of what they share.
 #include "kernels/spmv/csr.hpp"
@@ -277,8 +278,8 @@ struct RowsOfTilesKernel {
 
 struct MergePath {
   static bool supports(const VectorCall& call, Why& why) {
-    return why.unless(tiles_of(call) < int64_t{1} << 31, "takes fewer than 2^31 tiles, not ",
-                      tiles_of(call));
+    return is_dense(call, why) && why.unless(tiles_of(call) < int64_t{1} << 31,
+                                             "takes fewer than 2^31 tiles, not ", tiles_of(call));
   }
   static Workspace workspace(const VectorCall& call) {
     Workspace needed;

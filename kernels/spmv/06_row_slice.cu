@@ -3,7 +3,8 @@
 // From element: values and columns are read once a slice and not once an element, and nobody asks
 // for them in the loop over the entries.
 // Traffic: values and columns once a slice of 512 bytes of C; a row of B for each entry; C once.
-// Limits: rows of B and C without gaps between elements, of whole and aligned vectors.
+// Limits: a matrix without gaps; rows of B and C without gaps between elements, of whole and
+// aligned vectors.
 #include "kernels/spmv/csr.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
@@ -78,7 +79,8 @@ struct RowSlice {
       return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * bytes % 16 == 0;
     };
     constexpr int64_t kMost = int64_t{1} << 32;
-    return why.unless(call.b_column == 1 && call.c_column == 1,
+    return is_dense(call, why) &&
+           why.unless(call.b_column == 1 && call.c_column == 1,
                       "takes rows of B and C whose elements follow each other") &&
            why.unless(is_aligned(call.b, call.b_row) && is_aligned(call.c, call.c_row) &&
                           is_aligned(nullptr, call.width),

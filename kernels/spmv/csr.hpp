@@ -26,6 +26,13 @@ void with_types(const Matrix& matrix, F&& f) {
   });
 }
 
+// What vectors of entries are read from.
+inline bool is_dense(const Matrix& matrix, Why& why) {
+  return why.unless(matrix.value_step == 1 && matrix.crow_step == 1 && matrix.col_step == 1,
+                    "takes values, crow and col without gaps, not with strides of ",
+                    matrix.value_step, ", ", matrix.crow_step, " and ", matrix.col_step);
+}
+
 #if WS_DEVICE_CODE
 template <class T>
 __device__ __forceinline__ Sum<T> widen(T value) {
@@ -62,6 +69,9 @@ struct Csr {
   const T* values;
   const I* crow;
   const I* col;
+  int64_t value_step;
+  int64_t crow_step;
+  int64_t col_step;
   int64_t rows;
   int64_t entries;
   IndexCheck ends;
@@ -72,6 +82,9 @@ struct Csr {
       : values(static_cast<const T*>(matrix.values)),
         crow(static_cast<const I*>(matrix.crow)),
         col(static_cast<const I*>(matrix.col)),
+        value_step(matrix.value_step),
+        crow_step(matrix.crow_step),
+        col_step(matrix.col_step),
         rows(matrix.rows),
         entries(matrix.entries),
         ends(rung, "crow", matrix.entries + 1),
@@ -79,8 +92,8 @@ struct Csr {
 
   // The entries of a row. A beginning that is wrong is the end of the row before, which reports it.
   __device__ __forceinline__ Entries entries_of(int64_t row) const {
-    const int64_t first = thread::load(crow + row);
-    const int64_t end = thread::load(crow + row + 1);
+    const int64_t first = thread::load(crow + row * crow_step);
+    const int64_t end = thread::load(crow + (row + 1) * crow_step);
     const bool begins =
         row == 0 ? ends.below(1)(first, 0) : static_cast<uint64_t>(first) <= uint64_t(entries);
     return begins && ends(end, row + 1, first) ? Entries{first, end} : Entries{0, 0};
@@ -88,7 +101,7 @@ struct Csr {
 
   // Entry j times its element of x.
   __device__ __forceinline__ Sum<T> product(int64_t j, const Strided<const T>& x) const {
-    return product(j, thread::load(values + j), thread::load(col + j), x);
+    return product(j, thread::load(values + j * value_step), thread::load(col + j * col_step), x);
   }
   __device__ __forceinline__ Sum<T> product(int64_t j, T value, I column,
                                             const Strided<const T>& x) const {

@@ -15,7 +15,7 @@ namespace ws::spmv {
 inline constexpr DTypes kValues = kFloats | DTypes{DType::kF64};
 inline constexpr DTypes kIndices = {DType::kI32, DType::kI64};
 
-// A as both operations have it: its three tensors follow each other without gaps.
+// A as both operations have it.
 struct Matrix {
   DType dtype{};
   DType index{};  // of crow and col
@@ -25,6 +25,9 @@ struct Matrix {
   const void* values = nullptr;
   const void* crow = nullptr;
   const void* col = nullptr;
+  int64_t value_step = 1;
+  int64_t crow_step = 1;
+  int64_t col_step = 1;
 
   double mean_length() const {
     return static_cast<double>(entries) / static_cast<double>(rows < 1 ? 1 : rows);
@@ -53,14 +56,17 @@ struct MatrixCall : Matrix {
 };
 
 // What a case has beyond its extents, a sum of these.
-enum Options : uint8_t { kWideIndices = 1, kHasAdded = 2, kTransposed = 4 };
+enum Options : uint8_t { kWideIndices = 1, kHasAdded = 2, kTransposed = 4, kGaps = 8 };
 
-inline constexpr Parameter kValuesIn = {.name = "values", .doc = "[nnz], one for each entry"};
+inline constexpr Parameter kValuesIn = {.name = "values",
+                                        .doc = "[nnz], one for each entry, any stride"};
 inline constexpr Parameter kCrowIn = {
     .name = "crow",
-    .doc = "[M + 1], i32 or i64, where each row begins: from 0 on, never less than the one before"};
-inline constexpr Parameter kColIn = {.name = "col",
-                                     .doc = "[nnz], dtype of crow, the column of each entry"};
+    .doc =
+        "[M + 1], i32 or i64, any stride, where each row begins: from 0 on, never less than the "
+        "one before"};
+inline constexpr Parameter kColIn = {
+    .name = "col", .doc = "[nnz], dtype of crow, any stride, the column of each entry"};
 
 struct SpmvCsr {
   static constexpr std::string_view kName = "spmv_csr";

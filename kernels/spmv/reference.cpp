@@ -20,6 +20,13 @@ void set_matrix(const Problem& problem, int64_t columns, Matrix& matrix) {
   matrix.values = problem.tensor(kValuesOf).data;
   matrix.crow = problem.tensor(kCrow).data;
   matrix.col = problem.tensor(kCol).data;
+  const auto step = [&](int i) {
+    const Tensor& tensor = problem.tensor(i);
+    return tensor.extent(0) <= 1 ? 1 : tensor.stride(0);
+  };
+  matrix.value_step = step(kValuesOf);
+  matrix.crow_step = step(kCrow);
+  matrix.col_step = step(kCol);
 }
 
 // What both operations ask for of A, and of what it is multiplied with.
@@ -40,8 +47,6 @@ void check(const Problem& problem, int rank) {
     fail(concatenate("one dtype of ", to_string(kValues)));
   if (!kIndices.has(crow.dtype) || col.dtype != crow.dtype) [[unlikely]]
     fail("crow and col of one dtype, i32 or i64");
-  if (!values.contiguous() || !crow.contiguous() || !col.contiguous()) [[unlikely]]
-    fail("values, crow and col without gaps");
   if (crow.extent(0) < 1) [[unlikely]]
     fail("a crow of an element more than there are rows");
   if (values.extent(0) != col.extent(0)) [[unlikely]]
@@ -113,6 +118,8 @@ void make_matrix(const Case& chosen, DType dtype, int64_t options, Problem& prob
   problem.tensor(kValuesOf) = Tensor::dense(dtype, {entries});
   problem.tensor(kCrow) = Tensor::dense(index, {rows + 1});
   problem.tensor(kCol) = Tensor::dense(index, {entries});
+  if ((options & kGaps) == 0) return;
+  for (const int i : {kValuesOf, kCrow, kCol}) problem.tensor(i).strides[0] = 2 + i;
 }
 
 // ---- Cost and tolerance -------------------------------------------------------------------------
@@ -331,6 +338,7 @@ Cases SpmvCsr::cases() {
       vector(1, 40, 300),
       vector(300, 20, 300),
       vector(33, 64, 33 * 4 + 3),
+      vector(33, 64, 33 * 4 + 5, kGaps),
       vector(70, 64, 70 * 9 + 5, kHasAdded, 0, 0, -1, 0),
       vector(65, 100, 65 * 30, kWideIndices),
       vector(9, 300, 9 * 70 + 6, 0, 0, 1),
@@ -367,7 +375,7 @@ Cases SpmmCsr::cases() {
       product(9, 30, 9 * 8 + 3, 256, kWideIndices, 8),
       product(33, 30, 33 * 4 + 4, 264, 0, 16),
       product(6, 70, 6 * 64, 128),
-      product(21, 30, 21 * 5 + 5, 33),
+      product(21, 30, 21 * 5 + 5, 33, kGaps),
       product(10, 30, 63, 16, 0, 1),
       product(10, 30, 63, 16, kTransposed),
   };
