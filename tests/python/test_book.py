@@ -177,6 +177,102 @@ def test_lanes_that_take_no_part_are_not_drawn() -> None:
     assert shapes(_figures.access(access)) == ["lane 0: 4 bytes", "lane 2: 4 bytes"]
 
 
+def boxes(svg: str, **attributes: str) -> list[tuple[float, ...]]:
+    """x, y, width and height of a picture's boxes that have these attributes."""
+    return [
+        tuple(float(box.get(name, "")) for name in ("x", "y", "width", "height"))
+        for box in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}rect")
+        if all(box.get(name.replace("_", "-")) == value for name, value in attributes.items())
+    ]
+
+
+def texts(svg: str) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_rows_of_banks_with_others_between_stand_apart() -> None:
+    access = {"memory": "shared", "bytes": 4, "offsets": [0, 128, 512] + [None] * 29}
+    svg = _figures.access(access)
+    assert sorted({y for _, y, _, _ in boxes(svg)}) == [17, 32, 51]
+    assert [text for text in texts(svg) if text.startswith("byte")] == [
+        "byte 0",
+        "byte 128",
+        "byte 512",
+    ]
+    assert shapes(svg) == ["bank 0: lanes 0", "bank 0: lanes 1", "bank 0: lanes 2"]
+    assert len(boxes(svg, fill=_figures.TWICE)) == 3
+    assert not boxes(svg, fill=_figures.ASKED)
+
+
+def test_a_map_of_banks_marks_the_first_chunk_of_each_row() -> None:
+    swizzle = {"line": [[0, 0], [0, 0], [1, 1]], "place": [[0, 1], [3, 2], [0, 1]]}
+    svg = _figures.swizzle_map("a few", swizzle)
+    assert 'aria-label="a few: a column of chunks takes 2 passes"' in svg
+    assert boxes(svg, stroke_opacity="0.9") == [
+        (74, 17, 55, 17),
+        (74 + 3 * 58, 17, 55, 17),
+        (74, 37, 55, 17),
+    ]
+    assert len(boxes(svg)) == 6
+    found = texts(svg)
+    assert found[:3] == ["banks", "0 to 3", "4 to 7"]
+    assert found[8:10] == ["28 to 31", "row 0, 0"]
+    assert found[-2:] == ["byte 0", "byte 128"]
+    of_one = {"line": [[0], [0]], "place": [[0], [1]]}
+    assert "takes one pass" in _figures.swizzle_map("one", of_one)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_fragment_tells_registers_and_halves(packed: bool) -> None:
+    svg = _figures.fragment({"name": "f", "lane": [[0, 4]] * 2, "place": [[0, 1], [2, 3]]}, packed)
+    there = [(row, column) for row in range(2) for column in range(2)]
+    registers = ["0, low half", "0, high half", "1, low half", "1, high half"]
+    assert shapes(svg) == [
+        f"({row}, {column}): thread {4 * column}, register {register}"
+        for (row, column), register in zip(there, registers if packed else "0123", strict=True)
+    ]
+    legend = ["reg 0", "reg 1", "reg 2", "reg 3"]
+    assert texts(svg)[-3:] == (["4", *legend[:2]] if packed else legend[1:])
+    # The legend goes on in the next line where a fragment is narrow.
+    assert len({y for _, y, width, _ in boxes(svg) if width == 12}) == (2 if packed else 4)
+
+
+def test_a_timeline_has_a_row_for_what_waits_and_what_is_in_flight() -> None:
+    def named(pid: int, tid: int, name: str) -> dict[str, object]:
+        return {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
+
+    def event(phase: str, tid: int, name: str, ts: int, **more: object) -> dict[str, object]:
+        found = {"pid": 1, "ph": phase, "tid": tid, "name": name, "ts": ts, "cat": "wait"}
+        return found | {"args": {}} | more
+
+    events = [
+        named(1, 1, "warp 0"),
+        named(1, 2, "warp 1"),  # waits for what the one before waits for: not shown
+        named(1, 9, "mbarrier 3: full"),
+        named(2, 1, "warp of another block"),
+        *(event("X", tid, "runs", 10, dur=20) for tid in (1, 2)),
+        *(event("X", tid, "wgmma", 30, dur=80, args={"place": "k.cuh:7"}) for tid in (1, 2)),
+        event("X", 9, "phase 0", 10, dur=50, cat="phase"),
+        event("X", 9, "phase 1", 60, dur=50, cat="phase"),
+        *(event("b", 0, "copy", ts, cat="copy") for ts in (10, 20)),
+        *(event("e", 0, "copy", ts, cat="copy") for ts in (60, 110)),
+    ]
+    about = {"rung": "gemm/tile", "problem": "f16 [8]"}
+    svg = _figures.timeline({"traceEvents": events, "otherData": about})
+    assert texts(svg) == [
+        "warp 0", "3: full", "0", "1", "copies in flight (at most 2)", "runs", "waits for products",
+    ]  # fmt: skip
+    assert shapes(svg) == ["runs", "wgmma, k.cuh:7", "phase 0", "phase 1"]
+    wide = 556
+    runs, waits, *phases = boxes(svg)[:4]
+    assert runs == (176, 4, pytest.approx(wide / 5, abs=0.1), 13)
+    assert waits[0] == pytest.approx(176 + wide / 5, abs=0.1)
+    assert [round(width) for _, _, width, _ in phases] == [wide // 2 - 1] * 2
+    copies = boxes(svg, fill=_figures.COLOURS[4], fill_opacity="0.7")
+    assert [tall for _, _, _, tall in copies] == [6.5, 13, 6.5]
+    assert [round(x) for x, _, _, _ in copies] == [176, 176 + 56, 176 + wide // 2]
+
+
 def test_pictures_are_the_same_every_time() -> None:
     assert _figures.access(lanes_at(1024)) == _figures.access(lanes_at(1024))
 
