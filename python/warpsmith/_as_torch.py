@@ -88,8 +88,6 @@ def _other_dim(
         to = None if out is None else out.reshape((1,))
         result = function(**tensors | {name: line}, **keywords | {"out": to})
         return result.reshape(()) if out is None else out
-    if dim in (-1, x.ndim - 1):
-        return function(**tensors, **keywords)
     out = keywords["out"]
     to = None if out is None else out.swapaxes(dim, -1)
     moved = {name: x.swapaxes(dim, -1) for name, x in tensors.items()}

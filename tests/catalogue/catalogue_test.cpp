@@ -14,6 +14,8 @@ namespace ws {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -72,6 +74,15 @@ TEST(Resolve, SuggestsNearNames) {
               HasSubstr("'softmax/warp_per_row'"));
   EXPECT_THAT(error_of([] { resolve("xyzzy_plugh_42"); }), HasSubstr("warpsmith list"));
   EXPECT_THAT(error_of([] { operation_named("gellu"); }), HasSubstr("'gelu'"));
+}
+
+TEST(Resolve, ANameIsNearToWhatItIsAPartOf) {
+  const std::vector<std::string> names = {"softmax/warp_per_row", "gemm/naive", "warp"};
+  EXPECT_THAT(near_names("per_row", names), ElementsAre("softmax/warp_per_row"));
+  EXPECT_THAT(near_names("row", names), ElementsAre("softmax/warp_per_row"));
+  EXPECT_THAT(near_names("ow", names), IsEmpty()) << "two letters are a part of too much";
+  EXPECT_THAT(near_names("warq", names), ElementsAre("warp"));
+  EXPECT_THAT(near_names("w", names), IsEmpty());
 }
 
 TEST(Names, NoneStandsForTwoThings) {
@@ -178,6 +189,12 @@ TEST(Seeds, RungsClaimOnlySeedsOfTheList) {
 }
 
 // A peer answers as a rung does, to its own name and to theirs, with what those fix.
+TEST(Seeds, AreOfTheOperationsThatTheRungComputes) {
+  const Address address = resolve_seed("softmax_f32x4_per_token");
+  EXPECT_THAT(seeds_of(*address.rung, *address.operation), Contains("softmax_f32x4_per_token"));
+  EXPECT_THAT(seeds_of(*address.rung, operation_named("relu")), IsEmpty());
+}
+
 TEST(Seeds, PeersAnswer) {
   const Address peer = resolve("gemm/cublasLt");
   ASSERT_NE(peer.rung, nullptr);
@@ -339,6 +356,20 @@ TEST(Run, ReturnsAtOnceWhereThereIsNothingToWrite) {
   runs = 0;
   run(Plain{}.row(), AnyCall(problem), {});
   EXPECT_EQ(runs, 0);
+}
+
+TEST(Run, RefusesAnotherOperationsRung) {
+  Problem problem = softmax_problem();
+  problem.tensor(0).data = memory;
+  problem.tensor(1) = with_data(Tensor::dense(DType::kF16, {4, 8}), 1024);
+  Plain plain;
+  plain.implementation.operation = "gemm";
+  try {
+    run(plain.row(), AnyCall(problem), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "computes gemm, not softmax");
+  }
 }
 
 TEST(Run, AddsRungAndProblemToErrors) {

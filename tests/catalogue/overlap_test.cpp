@@ -44,6 +44,15 @@ TEST(Overlap, KnowsWhatCallersDo) {
       overlap(at(4096, DType::kF32, {8, 8}, {16, 2}), at(4096 + 4, DType::kF32, {8, 8}, {16, 2})));
   EXPECT_TRUE(
       overlap(at(4096, DType::kF32, {8, 9}, {16, 1}), at(4096 + 32, DType::kF32, {8, 8}, {16, 1})));
+  // Strides that are entangled: the even elements and the odd ones all the same.
+  const auto every_other = [](int64_t element) {
+    return at(4096 + element * 4, DType::kF32, {3, 3}, {6, 4});
+  };
+  for (const int64_t by : {1, 7}) {
+    EXPECT_FALSE(overlap(every_other(0), every_other(by)));
+    EXPECT_FALSE(overlap(every_other(by), every_other(0)));
+    EXPECT_TRUE(overlap(every_other(0), every_other(by - 1)));
+  }
   // Backwards, as NumPy has it; empty; without data.
   EXPECT_TRUE(overlap(whole, at(4096 + 60, DType::kF32, {16}, {-1})));
   EXPECT_FALSE(overlap(whole, at(4096, DType::kF32, {0, 4}, {4, 1})));

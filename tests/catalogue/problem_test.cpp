@@ -163,6 +163,29 @@ TEST(Fill, OfALargeTensorRepeatsAndRowsDiffer) {
   }
 }
 
+TEST(Fill, OfIntegersIsEveryNumberOfItsRange) {
+  const auto range_of = [](DType dtype) {
+    std::vector<int64_t> memory(20'000);
+    const Operation& operation = operation_named("relu");
+    Problem problem;
+    problem.operation = &operation;
+    problem.tensor(0) = Tensor::dense(dtype, {20'000});
+    problem.tensor(0).data = memory.data();
+    fill_normal_input(problem, 0, 3);
+    double least = INFINITY;
+    double most = -INFINITY;
+    for (int64_t i = 0; i < 20'000; ++i) {
+      least = std::min(least, element(problem.tensor(0), i));
+      most = std::max(most, element(problem.tensor(0), i));
+    }
+    return std::pair(least, most);
+  };
+  EXPECT_EQ(range_of(DType::kI32), std::pair(-100.0, 100.0));
+  EXPECT_EQ(range_of(DType::kI8), std::pair(-100.0, 100.0));
+  EXPECT_EQ(range_of(DType::kU8), std::pair(0.0, 100.0));
+  EXPECT_EQ(range_of(DType::kBool), std::pair(0.0, 1.0));
+}
+
 TEST(ParallelFor, CoversEveryIndexOnceAndPassesErrorsOn) {
   std::vector<int> hits(1000);
   parallel_for(1000, 7, [&](int64_t first, int64_t last) {

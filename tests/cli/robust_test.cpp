@@ -142,6 +142,9 @@ TEST(Robust, ALongNameTakesNoTimeAndAShortMessage) {
 TEST(Robust, AMessageKeepsWhatATerminalCanShow) {
   using ws::harness::readable;
   EXPECT_EQ(readable("gr\u00fcn \u2588 'a b'\n  rung: x"), "gr\u00fcn \u2588 'a b'\n  rung: x");
+  EXPECT_EQ(readable("\U0001f680 \u0800 \u00a0"), "\U0001f680 \u0800 \u00a0") << "the shortest";
+  EXPECT_EQ(readable("\U00010000\U0010ffff"), "\U00010000\U0010ffff") << "the longest";
+  EXPECT_EQ(readable("\xf0\x9f\x9a"), "\\xf0\\x9f\\x9a");
   EXPECT_EQ(readable("a\nb\tc\033\177"), "a\\x0ab\\x09c\\x1b\\x7f");
   EXPECT_EQ(readable("\xff\xc3("), "\\xff\\xc3(");
   EXPECT_EQ(readable("\xc2\x9b"

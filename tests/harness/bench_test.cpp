@@ -48,7 +48,15 @@ TEST(Machine, KnowsThePeaksOfItsTable) {
   EXPECT_EQ(peak_flops(h200(), DType::kI8), 2 * 989e12);
   Machine unknown = h200();
   unknown.device = "Somebody's GPU";
-  EXPECT_NEAR(peak_flops(unknown, DType::kBf16), 1.98e9 * 132 * 4096, 1);
+  const double clocks = 1.98e9 * 132;
+  EXPECT_NEAR(peak_flops(unknown, DType::kBf16), clocks * 4096, 1);
+  EXPECT_NEAR(peak_flops(unknown, DType::kE5m2), clocks * 8192, 1);
+  EXPECT_NEAR(peak_flops(unknown, DType::kF32), clocks * 256, 1);
+  unknown.capability = 80;
+  EXPECT_NEAR(peak_flops(unknown, DType::kF16), clocks * 2048, 1);
+  EXPECT_NEAR(peak_flops(unknown, DType::kF32), clocks * 128, 1);
+  unknown.capability = 86;
+  EXPECT_NEAR(peak_flops(unknown, DType::kF16), clocks * 1024, 1);
 }
 
 TEST(Machine, FloorCountsBytesThatMustCrossTheMemory) {
@@ -126,6 +134,17 @@ TEST_F(Loop, WhatThrowsFailsAlone) {
   EXPECT_EQ(contenders[1].reason, "it broke");
   EXPECT_EQ(contenders[2].verdict, Verdict::kSkipped);
   EXPECT_EQ(contenders[3].verdict, Verdict::kFailed) << "only callbacks decline";
+}
+
+TEST_F(Loop, CopiesReadTheDataThatIsTimed) {
+  const Copies copies(sets, 5000);
+  EXPECT_EQ(copies.half(), 2496) << "pieces of 16 bytes";
+  std::vector<std::byte> data(sets[0].buffer(0).bytes());
+  sets[0].buffer(0).download(data);
+  ASSERT_THAT(data, SizeIs(1024));
+  std::vector<std::byte> source(copies.half());
+  runtime::copy(source.data(), copies.source(0), source.size());
+  for (size_t i = 0; i < source.size(); ++i) ASSERT_EQ(source[i], data[i % data.size()]) << i;
 }
 
 TEST(Contenders, ThatDoNotTakeTheProblemSayWhy) {

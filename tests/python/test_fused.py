@@ -6,6 +6,7 @@ import pytest
 import torch
 import warpsmith
 from torch.nn import functional
+from warpsmith import _optimizer
 
 
 @pytest.mark.parametrize("name", ["swiglu", "geglu"])
@@ -119,6 +120,24 @@ def test_adamw_is_torchs(maximize: bool) -> None:
         warpsmith.adamw_(params, grads, means, squares, step, betas=(0.8, 0.95), **keywords)
     for mine, right in zip(params, theirs, strict=True):
         torch.testing.assert_close(mine, right.detach(), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("size", [1, _optimizer.PIECE - 1, _optimizer.PIECE, _optimizer.PIECE + 1])
+def test_adamw_cuts_tensors_into_pieces(size: int) -> None:
+    """As few as hold them, where each begins and how long it is."""
+    starts = [4 << 20, 5 << 20, 6 << 20, 7 << 20]
+    rows = [(*starts, size), (*(start + (1 << 19) for start in starts), 7)]
+    base, elements, table = _optimizer._new_table(rows, torch.float32, torch.device("cpu"))
+    assert base == starts[0]
+    assert elements == (3 << 18) + (1 << 17) + 7
+    whole, rest = divmod(size, _optimizer.PIECE)
+    lengths = [_optimizer.PIECE] * whole + ([rest] if rest else [])
+    pieces = [
+        [(i << 18) + number * _optimizer.PIECE for i in range(4)] + [length]
+        for number, length in enumerate(lengths)
+    ]
+    pieces.append([(i << 18) + (1 << 17) for i in range(4)] + [7])
+    assert table.tolist() == pieces
 
 
 def test_adamw_with_wide_moments_gaps_and_a_scaler() -> None:

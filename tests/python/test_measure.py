@@ -53,6 +53,22 @@ def test_a_peer_is_an_expression_on_the_loops_tensors(
         peer(OPERATIONS["relu"].id, "[]", tensors, 0)
 
 
+def test_a_peer_reaches_as_deep_as_there_are_modules(
+    package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / package / "deep.py").write_text("class Rows:\n    size = len\n")
+    (tmp_path / package / "broken.py").write_text("import a_package_of_nobody\n")
+    values, tensors = arguments()
+    monkeypatch.setitem(SOFTMAX.python_peers, "deep", f"{package}.deep.Rows.size(x)")
+    _measure._Peer("deep")(SOFTMAX.id, values, tensors, 0)
+    monkeypatch.setitem(SOFTMAX.python_peers, "broken", f"{package}.broken.run(x)")
+    with pytest.raises(ModuleNotFoundError, match="a_package_of_nobody"):
+        _measure._Peer("broken")(SOFTMAX.id, values, tensors, 0)
+    monkeypatch.setitem(SOFTMAX.python_peers, "gone", f"{package}.gone.run(x)")
+    with pytest.raises(ValueError, match=r"AttributeError: .*'gone'"):
+        _measure._Peer("gone")(SOFTMAX.id, values, tensors, 0)
+
+
 def test_torch_is_a_peer_of_every_operation() -> None:
     peer = _measure._Peer("torch")
     values, tensors = arguments()

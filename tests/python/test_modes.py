@@ -188,6 +188,18 @@ def test_forward_mode_is_the_transpose_of_backward(operation: Operation) -> None
         assert abs(forward - backward) <= 1e-4 * max(1.0, scale)
 
 
+def test_forward_mode_of_what_wants_no_gradient() -> None:
+    """Tangents alone keep a call from the quick way, which knows of none."""
+    x, t = torch.randn(2, 5).unbind()
+    want = torch.func.jvp(F.gelu, (x,), (t,))[1]
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        found = forward_ad.unpack_dual(warpsmith.gelu(dual))
+        torch.testing.assert_close(found.tangent, want)
+        with pytest.raises(NotImplementedError, match="forward-mode"):
+            warpsmith.gelu(dual, out=torch.empty(5))
+
+
 LINEAR = torch.randn(6, 6)
 SHIFTED = torch.randn(6)
 TRANSFORMED = {
@@ -319,6 +331,7 @@ def test_vmap_of_products_is_bmm() -> None:
         (warpsmith.gemm, 0, (a, b), {}, a @ b, "bmm"),
         (warpsmith.gemm, 0, (a.mT, b.mT), {"layout": "tt"}, a @ b, "bmm"),
         (warpsmith.gemm, (0, None), (a, b[0]), {}, a @ b[0], "gemm"),
+        (warpsmith.gemm, (0, None), (a.mT, b[0].T), {"layout": "tt"}, a @ b[0], "gemm"),
         (warpsmith.gemm, (None, 0), (a[0], b), {}, a[0] @ b, "bmm"),
         (warpsmith.gemm, (2, 1), (a.movedim(0, 2), b.movedim(0, 1)), {}, a @ b, "bmm"),
         (warpsmith.gemv, 0, (a, b[..., 0]), {}, (a @ b[..., :1])[..., 0], "bmm"),

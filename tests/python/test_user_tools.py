@@ -182,6 +182,8 @@ def test_ctrl_c_ends_a_call(call: Callable[[], Any]) -> None:
         assert time.perf_counter() - at[0] < SOON
     x = torch.tensor([-1.0, 2.0])
     assert torch.equal(warpsmith.relu(x), x.relu())  # the emulator goes on
+    with pytest.raises(ValueError, match=r"f32 \[2\]"):  # and the call's end is forgotten
+        warpsmith.gemm(LONG, x)
 
 
 @emulated
@@ -283,6 +285,8 @@ def test_explain_agrees_with_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "warpsmith"):
         warpsmith.relu(x)
         warpsmith.softmax(asked)
+        warpsmith.layer_norm(x)  # weight and bias are left out
+    assert f"layer_norm: {warpsmith.explain('layer_norm', x).rung}" in caplog.messages
     assert f"relu: {warpsmith.explain('relu', x).rung}" in caplog.messages
     assert f"softmax: {warpsmith.explain('softmax', asked).rung}" in caplog.messages
 
