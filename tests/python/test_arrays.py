@@ -162,6 +162,14 @@ def test_numpy_arrays_lie_on_the_cpu() -> None:
     assert (tuple(view.shape), tuple(view.strides)) == ((2, 6), (12, 1))
 
 
+@pytest.mark.parametrize("device", [(DEVICE_CPU, 0), (DEVICE_CUDA, 3)])
+def test_arrays_of_nobody_say_where_they_are(device: tuple[int, int]) -> None:
+    view = _arrays.memory(X.ctypes.data, (2, 32), X.shape, (6, 1), device)
+    adapter = _arrays.adapter_of(OPERATIONS["relu"], [view])
+    assert adapter.view(view) is view
+    assert adapter.device_type(view) == device[0]
+
+
 def test_arrays_of_nobody_need_out() -> None:
     with pytest.raises(TypeError, match=r"takes arrays of one library, got builtins\.list"):
         warpsmith.relu([1.0])

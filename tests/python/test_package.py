@@ -112,3 +112,12 @@ def test_overhead_measures() -> None:
     result = overhead.measure(elements=16, device="cpu", calls=2, turns=1)
     assert {"add", "add out=", "softmax", "softmax out="} <= {row["name"] for row in result["rows"]}
     assert all(row["warpsmith_us"] > 0 and row["torch_us"] > 0 for row in result["rows"])
+
+
+def test_overhead_compares_what_computes_the_same() -> None:
+    torch = pytest.importorskip("torch")
+    from warpsmith import overhead
+
+    for name, calls in overhead._contenders(16, "cpu").items():
+        ours, theirs = (calls[who]().clone() for who in ("warpsmith", "torch"))
+        torch.testing.assert_close(ours, theirs, msg=lambda text, name=name: f"{name}: {text}")
