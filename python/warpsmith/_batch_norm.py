@@ -115,9 +115,9 @@ def group_norm(
     vectors = (weight, bias)
     if torch.is_autocast_enabled(input.device.type):
         input, weight, bias = (None if x is None else x.float() for x in (input, *vectors))
-    count = input.numel() // (max(input.shape[0], 1) * num_groups) if num_groups > 0 else 0
     if num_groups < 1 or not _fit(input, vectors) or input.shape[1] % num_groups:
         _raise_as_torch(torch.nn.functional.group_norm, input.detach(), num_groups, weight, bias)
+    count = input.numel() // (max(input.shape[0], 1) * num_groups)
     if count == 1 and input.shape[0] == 1:
         raise ValueError(
             "Expected more than 1 value per channel when training, got input size "
