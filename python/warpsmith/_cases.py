@@ -5,7 +5,7 @@ Tests and measurements walk these, so that none of them lists operations or shap
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,9 +37,9 @@ class Case:
 
     operation: Operation
     extents: tuple[int, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)  # as the package's function takes them
-    offset: int = 0  # every pointer this many elements past an aligned address
-    padding: int = 0  # elements between rows that tensors do not own
+    attributes: dict[str, Any]  # as the package's function takes them
+    offset: int  # every pointer this many elements past an aligned address
+    padding: int  # elements between rows that tensors do not own
 
     def with_extents(self, *extents: int) -> "Case":
         """The same at another size."""

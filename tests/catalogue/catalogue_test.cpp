@@ -415,8 +415,10 @@ TEST(Families, BrokenRulesAreTold) {
   EXPECT_EQ(defects(), "");
   two.rung.name = "plain";
   EXPECT_THAT(defects(), HasSubstr("two rungs are called 'plain'"));
-  two.rung.name = "Warp-row";
-  EXPECT_THAT(defects(), HasSubstr("not snake_case"));
+  for (const std::string_view name : {"Warp-row", "9rows", "row_", "_row", ""}) {
+    two.rung.name = name;
+    EXPECT_THAT(defects(), HasSubstr("not snake_case")) << name;
+  }
   two.rung.name = "second";
   two.rung.idea = "two\nlines";
   EXPECT_THAT(defects(), HasSubstr("idea: one line"));
@@ -431,6 +433,18 @@ TEST(Families, BrokenRulesAreTold) {
   two.rung.accumulate = DType::kF32;
   two.implementation.dtypes = {};
   EXPECT_THAT(defects(), HasSubstr("takes no dtype of softmax"));
+}
+
+TEST(Families, BrokenRulesOfAttributesAreTold) {
+  Family family = *resolve("softmax").family;
+  Operation operation = family.operations.front();
+  const std::array<Attribute, 2> attributes = {Attribute{.name = "Scale"},
+                                               Attribute{.name = "Scale"}};
+  operation.attributes = attributes;
+  family.operations = {&operation, 1};
+  const std::vector<std::string> defects = defects_of(family);
+  EXPECT_THAT(defects, Contains(HasSubstr("attribute 'Scale' is not snake_case")));
+  EXPECT_THAT(defects, Contains(HasSubstr("two attributes are called 'Scale'")));
 }
 
 // f(operation, case, dtype) for every case of every list.

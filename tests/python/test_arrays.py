@@ -1,5 +1,6 @@
 """Arrays of JAX and CuPy, by stand-ins that answer as those do; test_cuda.py has the real ones."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import warpsmith
 from warpsmith import _arrays
-from warpsmith._catalogue import OPERATIONS
+from warpsmith._catalogue import OPERATIONS, Operation
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
 X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6)
@@ -168,6 +169,23 @@ def test_arrays_of_nobody_say_where_they_are(device: tuple[int, int]) -> None:
     adapter = _arrays.adapter_of(OPERATIONS["relu"], [view])
     assert adapter.view(view) is view
     assert adapter.device_type(view) == device[0]
+
+
+def test_the_log_asks_the_library_that_the_arrays_go_to(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def functions(_: Operation, kind: int) -> Any:
+        asked.append(kind)
+        return SimpleNamespace(choice=lambda *_: "a_rung")
+
+    monkeypatch.setattr(Operation, "functions", functions)
+    view = _arrays.memory(X.ctypes.data, (2, 32), X.shape, (6, 1), (DEVICE_CUDA, 3))
+    with caplog.at_level(logging.DEBUG, "warpsmith"):
+        OPERATIONS["relu"].log_choice(view, None)
+    assert asked == [DEVICE_CUDA]
+    assert "relu: a_rung" in caplog.messages
 
 
 def test_arrays_of_nobody_need_out() -> None:
