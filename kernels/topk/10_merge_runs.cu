@@ -13,7 +13,7 @@ struct WriteKernel {
   static constexpr int kThreads = 256;
   static constexpr int kCount = 4 * kThreads;
   struct Arguments {
-    Batch batch;
+    RowBatch batch;
     RowLayout<kOperands> rows;
     uint32_t flip;
     const uint64_t* keys;
@@ -60,7 +60,7 @@ struct MergeRuns {
         auto* const room = static_cast<uint64_t*>(context.workspace);
         const uint64_t* const keys = sort_rows<T>(call.rows, {first, rows}, flip, room,
                                                   room + most * columns, context.stream);
-        const Batch written{first, columns, divide_up(call.k, WriteKernel<T>::kCount)};
+        const RowBatch written{first, columns, divide_up(call.k, WriteKernel<T>::kCount)};
         launch<WriteKernel<T>>(
             {.blocks = rows * written.blocks, .threads = WriteKernel<T>::kThreads}, context.stream,
             {written, call.rows, flip, keys, call.k});
