@@ -74,6 +74,9 @@ extern const Family kFamily;
 namespace nms {
 extern const Family kFamily;
 }
+namespace embedding {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
@@ -100,6 +103,7 @@ std::span<const Family* const> families() {
       &optimizer::kFamily,
       &spmv::kFamily,
       &nms::kFamily,
+      &embedding::kFamily,
   };
   return kFamilies;
 }

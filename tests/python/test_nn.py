@@ -25,6 +25,9 @@ Shape = tuple[int, ...]
 CASES: list[tuple[str, dict[str, Any], Shape]] = [
     ("Linear", {"in_features": 6, "out_features": 4}, (2, 3, 6)),
     ("Linear", {"in_features": 6, "out_features": 4, "bias": False}, (6,)),
+    ("Embedding", {"num_embeddings": 5, "embedding_dim": 6}, (2, 3)),
+    ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "padding_idx": 1}, (7,)),
+    ("Embedding", {"num_embeddings": 3, "embedding_dim": 8, "scale_grad_by_freq": True}, (9,)),
     ("LayerNorm", {"normalized_shape": 6}, (2, 3, 6)),
     ("LayerNorm", {"normalized_shape": (3, 6), "eps": 0.1}, (2, 3, 6)),
     ("LayerNorm", {"normalized_shape": 6, "bias": False}, (3, 6)),
@@ -68,6 +71,14 @@ def tensor(*shape: int, seed: int = 1) -> torch.Tensor:
     return 1 + 2 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
+def input_of(name: str, arguments: dict[str, Any], shape: Shape, seed: int) -> torch.Tensor:
+    """Numbers, of which a gradient is wanted, or indices."""
+    if name != "Embedding":
+        return tensor(*shape, seed=seed).requires_grad_()
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(arguments["num_embeddings"], shape, generator=generator)
+
+
 def more_inputs(name: str) -> list[torch.Tensor]:
     return [torch.tensor([4, 0, 2, 3])] if name == "CrossEntropyLoss" else []
 
@@ -96,13 +107,14 @@ def test_module(name: str, arguments: dict[str, Any], shape: Shape) -> None:
         results = []
         for module in modules:
             module.train(training)
-            leaf = tensor(*shape, seed=seed).requires_grad_()
-            x = leaf.double() if module is modules[1] else leaf * 1  # no leaf, in place
+            leaf = x = input_of(name, arguments, shape, seed)
+            if leaf.requires_grad:
+                x = leaf.double() if module is modules[1] else leaf * 1  # no leaf, in place
             y = module(x, *more_inputs(name))
             assert (y.data_ptr() == x.data_ptr()) == arguments.get("inplace", False)
             with torch.no_grad():
                 without = module(x.detach().clone(), *more_inputs(name)) if not training else y
-            wanted = [leaf, *module.parameters()]
+            wanted = [t for t in (leaf, *module.parameters()) if t.requires_grad]
             g = torch.linspace(-1, 2, y.numel()).view(y.shape).to(y.dtype)
             results.append((y, without, *torch.autograd.grad(y, wanted, g)))
         assert results[0][0].dtype == torch.float32
@@ -216,6 +228,8 @@ class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = torch.nn.Embedding(7, 6)
+        self.sparse = torch.nn.Embedding(7, 6, sparse=True)
+        self.normed = torch.nn.Embedding(7, 6, max_norm=1.0)
         self.layers = torch.nn.Sequential(
             torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 6), torch.nn.LayerNorm(6)
         )
@@ -246,13 +260,19 @@ def test_patch_and_undo() -> None:
     report = warpsmith.patch(model)
     assert torch.equal(torch.get_rng_state(), random)
     assert [(r.name, r.kind, r.by) for r in report.replaced] == [
+        ("embed", "Embedding", "warpsmith.nn.Embedding"),
         ("layers.0", "Linear", "warpsmith.nn.Linear"),
         ("layers.1", "GELU", "warpsmith.nn.GELU"),
         ("layers.2", "Linear", "warpsmith.nn.Linear"),
         ("layers.3", "LayerNorm", "warpsmith.nn.LayerNorm"),
     ]
     assert [(k.name, k.kind, k.reason) for k in report.kept] == [
-        ("embed", "Embedding", "warpsmith.nn has nothing that stands for it"),
+        ("sparse", "Embedding", "its gradient is sparse, warpsmith.embedding's is dense"),
+        (
+            "normed",
+            "Embedding",
+            "max_norm changes its weight, which warpsmith.embedding does not",
+        ),
         ("scaled", "Scaled", "a subclass of torch.nn.Linear, which may compute something else"),
         ("wide", "Linear", "weight is torch.float64, which no kernel takes"),
         ("complex", "Linear", "weight is torch.complex64, which no kernel takes"),
@@ -262,8 +282,8 @@ def test_patch_and_undo() -> None:
         ("away", "Linear", "weight is on meta; kernels take cpu and cuda"),
     ]
     assert repr(report).splitlines()[:2] == [
-        "replaced: 4",
-        "    2 Linear (layers.0, ...): warpsmith.nn.Linear",
+        "replaced: 5",
+        "    1 Embedding (embed): warpsmith.nn.Embedding",
     ]
     assert repr(model) == text
     assert model.tied is model.layers[0]
@@ -274,6 +294,7 @@ def test_patch_and_undo() -> None:
     assert seen == [1]
     called = operators_called(lambda: model(INDEX))
     assert [name for name in called if "gemm" not in name and "addmm" not in name] == [
+        "warpsmith.embedding.default",
         "warpsmith.gelu.default",
         "warpsmith.layer_norm.default",
     ]
@@ -541,14 +562,14 @@ def test_llama() -> None:
     assert (
         repr(report)
         == """\
-replaced: 23
+replaced: 24
+    1 Embedding (model.embed_tokens): warpsmith.nn.Embedding
    15 Linear (model.layers.0.self_attn.q_proj, ...): warpsmith.nn.Linear
     2 LlamaMLP (model.layers.0.mlp, ...): warpsmith.swiglu between its layers
     5 LlamaRMSNorm (model.layers.0.input_layernorm, ...): warpsmith.rms_norm
     1 attention of LlamaForCausalLM (the model itself): warpsmith.scaled_dot_product_attention; \
 torch's where a gradient is wanted
-kept: 2
-    1 Embedding (model.embed_tokens): warpsmith.nn has nothing that stands for it
+kept: 1
     1 LlamaRotaryEmbedding (model.rotary_emb): warpsmith.nn has nothing that stands for it"""
     )
     assert warpsmith.patch(model).replaced == []
@@ -613,7 +634,7 @@ def test_llama_compiles_whole() -> None:
     (graph,) = graphs
     called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
     layer = ["rms_norm", *3 * ["gemm"], "attention", "gemm", "rms_norm", "gemm", "gemm", "swiglu"]
-    want = [*TINY["layers"] * [*layer, "gemm"], "rms_norm", "gemm"]
+    want = ["embedding", *TINY["layers"] * [*layer, "gemm"], "rms_norm", "gemm"]
     assert [name for name in called if "warpsmith" in name] == [f"warpsmith.{x}" for x in want]
 
 
@@ -624,7 +645,7 @@ def test_benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     monkeypatch.setattr(sys, "argv", ["benchmark", *options])
     benchmark.main()
     table = capsys.readouterr().out.splitlines()
-    assert table[0] == "replaced: 23"
+    assert table[0] == "replaced: 24"
     assert table[-2].split()[0] == "forward"
     assert table[-1].split()[:2] == ["training", "step"]
     monkeypatch.setattr(sys, "argv", ["benchmark", *options, "--json"])

@@ -2,8 +2,8 @@
 
 The modules that are named as torch's are subclasses of those, with their constructors, parameters
 and repr. `ScaledDotProductAttention`, `MLP` and `SwiGLU` are what torch has no module of. There is
-no Embedding and no rotary embedding: the catalogue has no such operation. Nor is there a Dropout:
-its random numbers would not be torch's.
+no rotary embedding: the catalogue has no such operation. Nor is there a Dropout: its random numbers
+would not be torch's.
 """
 
 from warpsmith.nn._modules import (
@@ -14,6 +14,7 @@ from warpsmith.nn._modules import (
     BatchNorm2d,
     BatchNorm3d,
     CrossEntropyLoss,
+    Embedding,
     GroupNorm,
     Hardshrink,
     Hardswish,
@@ -41,6 +42,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "CrossEntropyLoss",
+    "Embedding",
     "GroupNorm",
     "Hardshrink",
     "Hardswish",

@@ -61,6 +61,27 @@ class Linear(Replacement, torch.nn.Linear):
         return super().extra_repr() + more
 
 
+class Embedding(Replacement, torch.nn.Embedding):
+    """torch.nn.Embedding, without max_norm and sparse gradients: warpsmith.embedding."""
+
+    @staticmethod
+    def refusal(module: Any) -> str:
+        if module.max_norm is not None:
+            return "max_norm changes its weight, which warpsmith.embedding does not"
+        return "its gradient is sparse, warpsmith.embedding's is dense" if module.sparse else ""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return warpsmith.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+
 # ---- Normalization ------------------------------------------------------------------------------
 
 

@@ -1,0 +1,54 @@
+// Indices as kernels see them.
+#pragma once
+
+#include "catalogue/dtype.hpp"
+#include "warpsmith/device_error.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::embedding {
+
+#if WS_DEVICE_CODE
+
+// Indices of i64 or i32, at one stride.
+class Indices {
+ public:
+  Indices() = default;
+  // Rows below `limit` are right; `rung` is of static storage.
+  Indices(const void* data, bool wide, int64_t stride, const char* rung, int64_t limit)
+      : data_(data), stride_(stride), is_wide_(wide), check_(rung, "index", limit) {}
+
+  __device__ __forceinline__ int64_t operator[](int64_t i) const { return at_offset(i * stride_); }
+  // The one `offset` elements from the first.
+  __device__ __forceinline__ int64_t at_offset(int64_t offset) const {
+    return is_wide_ ? thread::load(static_cast<const int64_t*>(data_) + offset)
+                    : thread::load(static_cast<const int32_t*>(data_) + offset);
+  }
+  // False where it is no row, which is reported of index `position`.
+  __device__ __forceinline__ bool is_right(int64_t index, int64_t position) const {
+    return check_(index, position);
+  }
+
+ private:
+  const void* data_ = nullptr;
+  int64_t stride_ = 1;
+  bool is_wide_ = true;
+  IndexCheck check_;
+};
+
+namespace detail {
+template <size_t kBytes>
+using WordOf = std::conditional_t<
+    kBytes == 1, uint8_t,
+    std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
+}  // namespace detail
+
+// f.operator()<Word>() with an unsigned integer as large as an element: what is only moved is of no
+// type.
+template <DTypes kSet, class F>
+void with_word(DType dtype, F&& f) {
+  with_type<kSet>(dtype, [&]<class T>() { f.template operator()<detail::WordOf<sizeof(T)>>(); });
+}
+
+#endif
+
+}  // namespace ws::embedding
