@@ -76,7 +76,7 @@ def prologue_of(operation: Operation, this: str) -> list[str]:
         x = operation.inputs[0]
         conditions = []
         for name, default in extras.items():
-            differs = f"{name} {'!=' if type(default) is int else 'is not'} {default!r}"
+            differs = f"{name} {'!=' if type(default) in (int, float) else 'is not'} {default!r}"
             if name in _as_torch.SAME:
                 same = _as_torch.SAME[name].format(x)
                 differs = f"({differs} and not (type({x}) is Tensor and {same}))"
