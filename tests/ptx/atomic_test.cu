@@ -1,6 +1,7 @@
 #include "warpsmith/ptx/atomic.hpp"
 
 #include "tests/run.hpp"
+#include "warpsmith/ptx/atomic_vector.hpp"
 
 namespace ws {
 namespace {
@@ -90,7 +91,62 @@ TEST(Atomic, ManyBlocks) {
   });
 }
 
+struct AddVectors {
+  static constexpr int kThreads = kBlockThreads;
+  struct Arguments {
+    float* f;
+    half* h;
+    bf16* b;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
+    Vec<half, 8> h;
+    Vec<bf16, 8> b;
+    for (int i = 0; i < 8; ++i) {
+      h[i] = half(static_cast<float>(i) / 8);
+      b[i] = bf16(-static_cast<float>(1 << i) / 64);  // so that no sum is rounded
+    }
+    ptx::red_global_add(arguments.f, Vec<float, 4>{{1, -2, 0.5f, 4}});
+    ptx::red_global_add_noftz_x8(arguments.h, h);
+    ptx::red_global_add_noftz_x8(arguments.b, b);
+  }
+};
+
+TEST(Atomic, OfVectors) {
+  test::in_every_order([] {
+    test::Buffer<float> f(5);
+    test::Buffer<half> h(9);
+    test::Buffer<bf16> b(9);
+    test::run<AddVectors>({.blocks = 2, .threads = kBlockThreads}, {f.data(), h.data(), b.data()});
+    constexpr float kThreads = 2 * kBlockThreads;
+    const float wanted[] = {kThreads, -2 * kThreads, kThreads / 2, 4 * kThreads, 0};
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(f[i], wanted[i]) << i;
+    for (size_t i = 0; i < 9; ++i) {
+      const float times = i < 8 ? kThreads : 0;
+      EXPECT_EQ(static_cast<float>(h[i]), times * static_cast<float>(i) / 8) << i;
+      EXPECT_EQ(static_cast<float>(b[i]), -times * static_cast<float>(1 << i) / 64) << i;
+    }
+  });
+}
+
 #ifdef WS_EMULATED
+struct AddUnalignedVector {
+  static constexpr int kThreads = 1;
+  struct Arguments {
+    float* f;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
+    ptx::red_global_add(arguments.f, Vec<float, 4>{{1, 1, 1, 1}});
+  }
+};
+
+TEST(Atomic, VectorsAreAligned) {
+  test::Buffer<float> f(8);
+  test::expect_fault<AddUnalignedVector>(emulator::Fault::kMisaligned, "red.global.add.v4", {},
+                                         {f.data() + 1});
+}
+
 struct AddFloat {
   static constexpr int kThreads = 1;
   struct Arguments {
