@@ -77,6 +77,9 @@ extern const Family kFamily;
 namespace embedding {
 extern const Family kFamily;
 }
+namespace index_add {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
@@ -104,6 +107,7 @@ std::span<const Family* const> families() {
       &spmv::kFamily,
       &nms::kFamily,
       &embedding::kFamily,
+      &index_add::kFamily,
   };
   return kFamilies;
 }

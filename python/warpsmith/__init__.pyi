@@ -427,6 +427,43 @@ def elu_backward(
 ) -> _Array:
     """Gradient of elu."""
 
+def embedding(
+    input: _Array,
+    weight: _Array,
+    padding_idx: builtins.int | None = None,
+    max_norm: Any = None,
+    norm_type: Any = 2.0,
+    scale_grad_by_freq: builtins.bool = False,
+    sparse: Any = False,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Rows of a table by their numbers."""
+
+def embedding_backward(
+    dy: _Array,
+    index: _Array,
+    *,
+    num_weights: builtins.int,
+    padding_idx: builtins.int | None = None,
+    scale_grad_by_freq: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """The gradient of a table of which rows were taken."""
+
+def gather(
+    input: _Array,
+    dim: builtins.int,
+    index: _Array,
+    *,
+    sparse_grad: Any = False,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Elements by their places along a dimension."""
+
 def geglu(
     gate: _Array,
     up: _Array | builtins.float,
@@ -589,6 +626,28 @@ def histc(
     out: _Array | None = None,
 ) -> _Array:
     """How many numbers lie in each of equal parts of a range."""
+
+def index_add(
+    input: _Array,
+    dim: builtins.int,
+    index: _Array,
+    source: _Array,
+    *,
+    alpha: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Rows added to those of a tensor that indices name."""
+
+def index_select(
+    input: _Array,
+    dim: builtins.int,
+    index: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Rows of a tensor by their numbers, along a dimension."""
 
 def int_mm(
     a: _Array,
@@ -880,6 +939,17 @@ def scan_min(
     out: _Array | None = None,
 ) -> _Array:
     """Smallest of all elements up to each."""
+
+def scatter_add(
+    input: _Array,
+    dim: builtins.int,
+    index: _Array,
+    src: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Elements added at their places along a dimension."""
 
 def selective_scan(
     u: _Array,

@@ -1,0 +1,228 @@
+// What kernels of an element a thread share: where elements lie, what their indices are, and where
+// f32 sums of 16-bit tensors go.
+#pragma once
+
+#include "kernels/embedding/indices.hpp"
+#include "kernels/index_add/operations.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/atomic.hpp"
+#include "warpsmith/thread/divide.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::index_add {
+
+using embedding::Indices;
+using embedding::with_word;
+
+// A nest of fewer than 2^31 elements, whose divisions the host prepares.
+template <int kTensors>
+struct QuickNest {
+  static constexpr int64_t kMost = (int64_t{1} << 31) - 4096;
+  int loops = 0;
+  int64_t count = 0;
+  thread::Divider extents[kMaxRank];
+  int64_t strides[kTensors][kMaxRank];
+
+  QuickNest() = default;
+  explicit QuickNest(const Nest<kTensors>& nest) : loops(nest.loops), count(nest.count) {
+    for (int loop = 0; loop < loops && count > 0; ++loop) {
+      const auto at = static_cast<size_t>(loop);
+      extents[loop] = thread::Divider(nest.extents[at]);
+      for (size_t k = 0; k < kTensors; ++k) strides[k][loop] = nest.strides[k][at];
+    }
+  }
+
+  __device__ __forceinline__ void find(int64_t element, int64_t (&at)[kTensors]) const {
+    auto i = static_cast<uint32_t>(element);
+#pragma unroll
+    for (int k = 0; k < kTensors; ++k) at[k] = 0;
+#pragma unroll
+    for (int loop = kMaxRank - 1; loop >= 0; --loop) {
+      if (loop >= loops) continue;
+      const uint32_t outer = loop > 0 ? extents[loop].quotient(i) : 0;
+      const uint32_t step = i - outer * extents[loop].divisor();
+#pragma unroll
+      for (int k = 0; k < kTensors; ++k) at[k] += step * strides[k][loop];
+      i = outer;
+    }
+  }
+};
+
+inline Indices indices_of(const Indexed& call, const char* rung) {
+  return {call.index, call.wide_index, 1, rung, call.rows};
+}
+
+// Blocks for so many elements, each of which walks on where there are more of them.
+inline int64_t walking_blocks(int64_t elements, int of_block) {
+  return std::min(divide_up(elements, int64_t{of_block}), int64_t{1} << 20);
+}
+
+// ---- Reading ----------------------------------------------------------------------------------
+
+// A thread several elements: each[i] = table[index[i]]. Places: a nest of either kind.
+template <class Word, class Places>
+struct TakeKernel {
+  static constexpr int kThreads = 128;
+  static constexpr int kLoads = 4;
+  static constexpr int kTile = kThreads * kLoads;
+  struct Arguments {
+    Indices index;
+    Places places;
+    const Word* table;
+    Word* each;
+    int64_t stride;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    for (int64_t tile = block_index() * kTile; tile < a.places.count;
+         tile += grid_blocks() * kTile) {
+      const int64_t first = tile + thread_index();
+      int64_t at[kLoads][kOperands];
+      int64_t row[kLoads];
+      Word values[kLoads];
+      bool is_there[kLoads];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        is_there[j] = first + j * kThreads < a.places.count;
+        if (!is_there[j]) continue;
+        a.places.find(first + j * kThreads, at[j]);
+        row[j] = a.index.at_offset(at[j][kIndex]);
+      }
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        is_there[j] = is_there[j] && a.index.is_right(row[j], at[j][kPosition]);
+        if (is_there[j]) values[j] = thread::load(a.table + at[j][kTable] + row[j] * a.stride);
+      }
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        if (is_there[j]) thread::store(a.each + at[j][kEach], values[j]);
+      }
+    }
+  }
+};
+
+template <class Word, class Places>
+void take(const Indexed& call, const char* rung, const Context& context) {
+  using Kernel = TakeKernel<Word, Places>;
+  launch<Kernel>(
+      {.blocks = walking_blocks(call.nest.count, Kernel::kTile), .threads = Kernel::kThreads},
+      context.stream,
+      {indices_of(call, rung), Places(call.nest), static_cast<const Word*>(call.table),
+       static_cast<Word*>(call.each), call.table_stride});
+}
+
+// ---- Adding -----------------------------------------------------------------------------------
+
+// f32 sums that atomics add to: y itself, or of 16 bits a dense tensor in the workspace, zero
+// before and after.
+struct Sums {
+  float* data;
+  int64_t stride;   // along the dimension
+  Operand operand;  // where an element's line starts
+
+  Sums(const Adding& call, const Context& context)
+      : data(static_cast<float*>(call.dtype == DType::kF32 ? call.table : context.workspace)),
+        stride(call.dtype == DType::kF32 ? call.table_stride : call.sums_stride),
+        operand(call.dtype == DType::kF32 ? kTable : kSums) {}
+  static Workspace workspace(const Adding& call) {
+    if (call.dtype == DType::kF32) return {};
+    const size_t bytes = static_cast<size_t>(call.whole.count) * sizeof(float);
+    return {.bytes = bytes, .zeroed = bytes};
+  }
+};
+
+// A thread an element: y = x, or x and its sum, which is zero then.
+template <class T>
+struct GiveKernel {
+  static constexpr int kThreads = 256;
+  struct Arguments {
+    Nest<kWholeOperands> places;
+    const T* x;
+    T* y;
+    float* sums;  // null: none
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const int64_t step = grid_blocks() * kThreads;
+    for (int64_t i = block_index() * kThreads + thread_index(); i < a.places.count; i += step) {
+      int64_t at[kWholeOperands];
+      a.places.find(i, at);
+      T value = thread::load(a.x + at[kX]);
+      if (a.sums != nullptr) {
+        value = from_float<T>(to_float(value) + thread::load(a.sums + at[kDense]));
+        thread::store(a.sums + at[kDense], 0.0F);
+      }
+      thread::store(a.y + at[kY], value);
+    }
+  }
+};
+
+template <class T>
+void give(const Adding& call, float* sums, const Context& context) {
+  using Kernel = GiveKernel<T>;
+  launch<Kernel>(
+      {.blocks = walking_blocks(call.whole.count, Kernel::kThreads), .threads = Kernel::kThreads},
+      context.stream,
+      {call.whole, static_cast<const T*>(call.x), static_cast<T*>(call.table), sums});
+}
+
+// y = x, then `add` with the sums, which it adds to; then what they make of y.
+template <class T, class Add>
+void add_up(const Adding& call, const Context& context, const Add& add) {
+  const Sums sums(call, context);
+  constexpr bool kDirect = std::is_same_v<T, float>;
+  if (kDirect && !call.is_in_place()) give<T>(call, nullptr, context);
+  if (call.nest.count > 0) add(sums);
+  if (!kDirect) give<T>(call, sums.data, context);
+}
+
+// A thread an element: sums[index[i]] += alpha * each[i].
+template <class T, class Places>
+struct AddKernel {
+  static constexpr int kThreads = 256;
+  struct Arguments {
+    Indices index;
+    Places places;
+    const T* each;
+    Sums sums;
+    float alpha;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const int64_t step = grid_blocks() * kThreads;
+    for (int64_t i = block_index() * kThreads + thread_index(); i < a.places.count; i += step) {
+      int64_t at[kOperands];
+      a.places.find(i, at);
+      const int64_t row = a.index.at_offset(at[kIndex]);
+      if (!a.index.is_right(row, at[kPosition])) continue;
+      const int64_t line = a.sums.operand == kTable ? at[kTable] : at[kSums];
+      ptx::red_global_add(a.sums.data + line + row * a.sums.stride,
+                          a.alpha * to_float(thread::load(a.each + at[kEach])));
+    }
+  }
+};
+
+template <class Places>
+void add_elements(const Adding& call, const char* rung, const Context& context) {
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    add_up<T>(call, context, [&](const Sums& sums) {
+      using Kernel = AddKernel<T, Places>;
+      launch<Kernel>({.blocks = walking_blocks(call.nest.count, Kernel::kThreads),
+                      .threads = Kernel::kThreads},
+                     context.stream,
+                     {indices_of(call, rung), Places(call.nest), static_cast<const T*>(call.each),
+                      sums, call.alpha});
+    });
+  });
+}
+
+inline bool is_quick(const Indexed& call, Why& why) {
+  return why.unless(call.nest.count < QuickNest<kOperands>::kMost,
+                    "takes fewer than 2^31 elements, not ", call.nest.count);
+}
+
+}  // namespace ws::index_add
+#endif

@@ -1,0 +1,55 @@
+// The index_add family: its operations, its rungs in teaching order, and which to prefer.
+#include "kernels/index_add/01_naive.cuh"
+#include "kernels/index_add/02_generic_atomic.cuh"
+#include "kernels/index_add/03_small_index.cuh"
+#include "kernels/index_add/04_large_index.cuh"
+#include "kernels/index_add/05_vector_atomic.cuh"
+#include "kernels/index_add/06_sorted.cuh"
+#include "kernels/index_add/07_take.cuh"
+#include "kernels/index_add/08_take_quick.cuh"
+#include "kernels/index_add/09_take_vectors.cuh"
+
+namespace ws::index_add {
+namespace {
+
+constexpr Operation kOperations[] = {operation_of<IndexAdd>(), operation_of<IndexSelect>(),
+                                     operation_of<Gather>(), operation_of<ScatterAdd>()};
+
+constexpr const Rung* kRungs[] = {
+    &kNaive,         &kGenericAtomic, &kSmallIndex, &kLargeIndex, &kVectorAtomic, &kPackedAccF16,
+    &kPackedAccBf16, &kSorted,        &kTake,       &kTakeQuick,  &kTakeVectors,
+};
+
+}  // namespace
+
+// Sorted, a thread takes what lies in a row: where rows are single elements, threads along the
+// source are better off.
+std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
+  static constexpr const Rung* kRows[] = {&kSorted, &kLargeIndex, &kGenericAtomic};
+  static constexpr const Rung* kElements[] = {&kLargeIndex, &kGenericAtomic};
+  constexpr int64_t kLeast = 8;
+  if (call.has_lines && call.lines.inner >= kLeast) return kRows;
+  return kElements;
+}
+std::span<const Rung* const> IndexSelect::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kTakeVectors, &kTakeQuick, &kTake};
+  return kByWorth;
+}
+std::span<const Rung* const> Gather::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kTakeQuick, &kTake};
+  return kByWorth;
+}
+std::span<const Rung* const> ScatterAdd::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kLargeIndex, &kGenericAtomic};
+  return kByWorth;
+}
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "index_add",
+    .summary = "what indices along a dimension take from a tensor, and what they add to one",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::index_add

@@ -1,0 +1,265 @@
+// From problems to calls: what fits together, what comes out.
+#include "kernels/index_add/operations.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace ws::index_add {
+namespace {
+
+// A tensor without dimensions is one of a single element.
+Tensor as_line(Tensor tensor) {
+  if (tensor.rank != 0) return tensor;
+  tensor.rank = 1;
+  tensor.shape[0] = 1;
+  tensor.strides[0] = 1;
+  return tensor;
+}
+int dimension(const Problem& problem) {
+  const int rank = as_line(problem.tensor(0)).rank;
+  const int64_t dim = problem.integer("dim");
+  require(dim >= -rank && dim < rank, problem.operation->name, ": dim is ", dim, ", of ",
+          problem.tensor(0));
+  return static_cast<int>(dim < 0 ? dim + rank : dim);
+}
+void check_dtypes(const Problem& problem) {
+  const Tensor& x = problem["x"];
+  const Tensor& index = problem["index"];
+  require(problem.operation->dtypes.has(x.dtype), problem.operation->name, " takes ",
+          to_string(problem.operation->dtypes), ", not ", x);
+  require(index.dtype == DType::kI64 || index.dtype == DType::kI32, problem.operation->name,
+          ": 'index' is ", index, ": i64 or i32 is wanted");
+}
+void check_list(const Problem& problem) {
+  const Tensor& index = problem["index"];
+  require(index.rank <= 1, problem.operation->name, ": 'index' is ", index,
+          ": at most one dimension is wanted");
+}
+// That an index, of the rank of a tensor, is nowhere longer; along `free` it may be.
+void check_within(const Problem& problem, std::string_view name, int free) {
+  const Tensor index = as_line(problem["index"]);
+  const Tensor tensor = as_line(problem[name]);
+  bool fits = index.rank == tensor.rank;
+  for (int d = 0; fits && d < index.rank; ++d) {
+    fits = d == free || index.extent(d) <= tensor.extent(d);
+  }
+  // As torch has it: an index of nothing fits anything.
+  require(fits || index.elements() == 0, problem.operation->name, ": 'index' is ", problem["index"],
+          ", '", name, "' is ", problem[name], ": of one rank, and nowhere longer but along dim");
+}
+
+// Its own shape, dense, at no address.
+Tensor dense_like(const Tensor& tensor) { return Tensor::like(tensor); }
+
+// A tensor as if each element along `dim` was its first, of an index's shape.
+Tensor line_starts(Tensor tensor, const Tensor& shape, int dim) {
+  tensor.shape = shape.shape;
+  tensor.strides[static_cast<size_t>(dim)] = 0;
+  return tensor;
+}
+// A list of indices along `dim` for all that goes along the other dimensions of `shape`.
+Tensor spread(const Tensor& list, const Tensor& shape, int dim) {
+  Tensor tensor = shape;
+  tensor.strides.fill(0);
+  tensor.strides[static_cast<size_t>(dim)] = list.stride(0);
+  return tensor;
+}
+
+// Dimensions in the order of the first tensor's memory; neighbours become one where all agree.
+template <int kTensors>
+Nest<kTensors> nest_of(const std::array<Tensor, kTensors>& tensors) {
+  Nest<kTensors> nest;
+  const Tensor& first = tensors[0];
+  std::array<size_t, kMaxRank> order{};
+  size_t dims = 0;
+  for (int d = 0; d < first.rank; ++d) {
+    nest.count *= first.extent(d);
+    if (first.extent(d) != 1) order[dims++] = static_cast<size_t>(d);
+  }
+  std::stable_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(dims),
+      [&](size_t a, size_t b) { return std::abs(first.strides[a]) > std::abs(first.strides[b]); });
+  for (size_t i = 0; i < dims; ++i) {
+    const size_t d = order[i];
+    const auto last = static_cast<size_t>(nest.loops) - 1;
+    bool merges = nest.loops > 0;
+    for (size_t k = 0; merges && k < kTensors; ++k) {
+      merges = nest.strides[k][last] == tensors[k].strides[d] * first.shape[d];
+    }
+    const size_t to = merges ? last : static_cast<size_t>(nest.loops++);
+    nest.extents[to] = first.shape[d] * (merges ? nest.extents[to] : 1);
+    for (size_t k = 0; k < kTensors; ++k) nest.strides[k][to] = tensors[k].strides[d];
+  }
+  return nest;
+}
+
+// `index` has the shape of the elements; `positions` lies as the index itself is numbered.
+Indexed indexed(const Tensor& each, const Tensor& index, const Tensor& positions,
+                const Tensor& table, int dim) {
+  const auto at = static_cast<size_t>(dim);
+  Indexed call{};
+  call.dtype = table.dtype;
+  call.wide_index = index.dtype == DType::kI64;
+  const Tensor sums = dense_like(table);
+  Tensor elements = each;  // which may have more of them
+  elements.shape = index.shape;
+  elements.rank = index.rank;
+  call.nest = nest_of<kOperands>(
+      {elements, index, positions, line_starts(table, index, dim), line_starts(sums, index, dim)});
+  call.rows = table.extent(dim);
+  call.table_stride = table.strides[at];
+  call.sums_stride = sums.strides[at];
+  call.index = index.data;
+  call.each = each.data;
+  call.table = table.data;
+  return call;
+}
+// Of a list of indices, or of one for each element.
+Indexed by_list(const Tensor& each, const Tensor& list, const Tensor& table, int dim) {
+  Tensor positions = spread(as_line(dense_like(list)), each, dim);
+  Tensor index = spread(as_line(list), each, dim);
+  index.dtype = list.dtype;
+  index.data = list.data;
+  return indexed(each, index, positions, table, dim);
+}
+Indexed by_element(const Tensor& each, const Tensor& index, const Tensor& table, int dim) {
+  return indexed(each, index, dense_like(index), table, dim);
+}
+
+Adding adding(const Indexed& call, const Tensor& y, const Tensor& x, float alpha) {
+  return {call, nest_of<kWholeOperands>({y, x, dense_like(y)}), x.data, alpha};
+}
+
+// The memory of y may be x's, but what is added is read while y is written.
+void check_place(const Problem& problem, std::string_view name) {
+  const Tensor& y = problem["y"];
+  require(y.data == nullptr || y.data != problem[name].data, problem.operation->name,
+          ": 'y' may be the memory of 'x', not that of '", name, "'");
+}
+
+// Without the dimension.
+Tensor without(Tensor tensor, int dim) {
+  for (int d = dim; d + 1 < tensor.rank; ++d) {
+    tensor.shape[static_cast<size_t>(d)] = tensor.extent(d + 1);
+    tensor.strides[static_cast<size_t>(d)] = tensor.stride(d + 1);
+  }
+  --tensor.rank;
+  return tensor;
+}
+
+void add_lines(IndexAdd::Call& call, const Tensor& x, const Tensor& y, const Tensor& source,
+               int dim) {
+  const auto lanes = nest_of<4>(
+      {without(y, dim), without(x, dim), without(source, dim), without(dense_like(y), dim)});
+  call.has_lines = lanes.loops <= 2;
+  if (!call.has_lines) return;
+  embedding::AddSorted& lines = call.lines;
+  constexpr std::array<size_t, 3> kOf = {embedding::kY, embedding::kX, embedding::kSource};
+  const std::array<const Tensor*, 3> tensors = {&y, &x, &source};
+  for (size_t k = 0; k < 3; ++k) {
+    lines.data[kOf[k]] = tensors[k]->data;
+    lines.row_strides[kOf[k]] = tensors[k]->stride(dim);
+    lines.inner_strides[kOf[k]] = 1;
+  }
+  for (size_t loop = 0; static_cast<int>(loop) < lanes.loops; ++loop) {
+    const bool is_inner = static_cast<int>(loop) + 1 == lanes.loops;
+    (is_inner ? lines.inner : lines.outer) = lanes.extents[loop];
+    for (size_t k = 0; k < 3; ++k) {
+      (is_inner ? lines.inner_strides : lines.outer_strides)[kOf[k]] = lanes.strides[k][loop];
+    }
+    call.sums_strides[is_inner ? 1 : 0] = lanes.strides[3][loop];
+  }
+  lines.rows = y.extent(dim);
+  lines.count = source.extent(dim);
+  lines.scale = call.alpha;
+}
+
+}  // namespace
+
+// ---- index_add --------------------------------------------------------------------------------
+
+void IndexAdd::infer(Problem& problem) {
+  check_dtypes(problem);
+  check_list(problem);
+  const Tensor x = as_line(problem["x"]);
+  const Tensor source = as_line(problem["source"]);
+  const int dim = dimension(problem);
+  bool fits = source.dtype == x.dtype && source.rank == x.rank;
+  for (int d = 0; fits && d < x.rank; ++d) {
+    fits = source.extent(d) == (d == dim ? problem["index"].elements() : x.extent(d));
+  }
+  require(fits, "index_add: 'x' is ", problem["x"], ", 'index' is ", problem["index"],
+          ", 'source' is ", problem["source"],
+          ": dtype and shape of x, along dim as long as the index, is wanted");
+  problem["y"] = Tensor::like(problem["x"]);
+}
+IndexAdd::Call IndexAdd::call(const Problem& problem) {
+  check_place(problem, "source");
+  check_place(problem, "index");
+  const int dim = dimension(problem);
+  const Tensor x = as_line(problem["x"]);
+  const Tensor y = as_line(problem["y"]);
+  const Tensor source = as_line(problem["source"]);
+  Call call{adding(by_list(source, problem["index"], y, dim), y, x,
+                   static_cast<float>(problem.number("alpha"))),
+            as_line(problem["index"]).stride(0),
+            false,
+            {},
+            {}};
+  add_lines(call, x, y, source, dim);
+  return call;
+}
+
+// ---- index_select -----------------------------------------------------------------------------
+
+void IndexSelect::infer(Problem& problem) {
+  check_dtypes(problem);
+  check_list(problem);
+  const int dim = dimension(problem);
+  Tensor y = as_line(problem["x"]);
+  y.shape[static_cast<size_t>(dim)] = problem["index"].elements();
+  require(problem["x"].rank > 0 || problem["index"].elements() == 1, "index_select: 'x' is ",
+          problem["x"], ", 'index' is ", problem["index"],
+          ": of a tensor without dimensions one index is taken");
+  problem["y"] =
+      problem["x"].rank == 0 ? Tensor::like(problem["x"]) : Tensor::dense(y.dtype, y.extents());
+}
+IndexSelect::Call IndexSelect::call(const Problem& problem) {
+  return {
+      by_list(as_line(problem["y"]), problem["index"], as_line(problem["x"]), dimension(problem))};
+}
+
+// ---- gather -----------------------------------------------------------------------------------
+
+void Gather::infer(Problem& problem) {
+  check_dtypes(problem);
+  check_within(problem, "x", dimension(problem));
+  problem["y"] = Tensor::like(problem["index"], problem["x"].dtype);
+}
+Gather::Call Gather::call(const Problem& problem) {
+  return {by_element(as_line(problem["y"]), as_line(problem["index"]), as_line(problem["x"]),
+                     dimension(problem))};
+}
+
+// ---- scatter_add ------------------------------------------------------------------------------
+
+void ScatterAdd::infer(Problem& problem) {
+  check_dtypes(problem);
+  const int dim = dimension(problem);
+  check_within(problem, "x", dim);
+  check_within(problem, "src", -1);
+  require(problem["src"].dtype == problem["x"].dtype, "scatter_add: 'x' is ", problem["x"],
+          ", 'src' is ", problem["src"], ": one dtype is wanted");
+  problem["y"] = Tensor::like(problem["x"]);
+}
+ScatterAdd::Call ScatterAdd::call(const Problem& problem) {
+  check_place(problem, "src");
+  check_place(problem, "index");
+  const Tensor x = as_line(problem["x"]);
+  const Tensor y = as_line(problem["y"]);
+  return {
+      adding(by_element(as_line(problem["src"]), as_line(problem["index"]), y, dimension(problem)),
+             y, x, 1)};
+}
+
+}  // namespace ws::index_add

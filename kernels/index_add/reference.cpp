@@ -1,0 +1,302 @@
+// What indices take and add, on the host in double precision, and what rungs are checked on.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "catalogue/fill.hpp"
+#include "kernels/index_add/operations.hpp"
+
+namespace ws::index_add {
+namespace {
+
+int dim_of(const Problem& problem) {
+  const int rank = std::max(problem.tensor(0).rank, 1);
+  const auto dim = static_cast<int>(problem.integer("dim"));
+  return dim < 0 ? dim + rank : dim;
+}
+int64_t extent_of(const Tensor& tensor, int dim) {
+  return tensor.rank == 0 ? 1 : tensor.extent(dim);
+}
+// Elements behind one of a dimension.
+int64_t inner_of(const Tensor& tensor, int dim) {
+  int64_t inner = 1;
+  for (int d = dim + 1; d < tensor.rank; ++d) inner *= tensor.extent(d);
+  return inner;
+}
+
+// ---- Cases ------------------------------------------------------------------------------------
+
+// Extents: indices, inner, rows, outer, layout; attributes: dim, then alpha.
+constexpr std::array<Value, kMaxAttributes> along(int64_t dim, Value alpha = {}) {
+  return {dim, alpha};
+}
+// Along the first of two dimensions, the last of two, the middle one of three.
+constexpr Case kSmoke[] = {
+    {.extents = {40, 16, 9}, .attributes = along(0)},
+    {.extents = {25, 1, 7, 6, kNarrowIndex}, .attributes = along(-1)},
+    {.extents = {12, 8, 5, 3, kStridedIndex}, .attributes = along(1)},
+    {.extents = {150, 5, 2}, .offset = 1, .attributes = along(0)},
+    {.extents = {9, 6, 4, 3, kTransposed}, .attributes = along(1)},
+};
+constexpr Case kVerify[] = {
+    {.extents = {0, 8, 3}, .attributes = along(0)},
+    {.extents = {1, 1, 1}, .attributes = along(0)},
+    {.extents = {64, 8, 1}, .attributes = along(0)},
+    {.extents = {65, 4, 1}, .attributes = along(0)},
+    {.extents = {130, 264, 2, 0, kNarrowIndex}, .attributes = along(0)},
+    {.extents = {1500, 2, 7}, .attributes = along(-2)},
+    {.extents = {30, 40, 50}, .offset = 1, .attributes = along(0)},
+    {.extents = {30, 40, 50}, .padding = 8, .attributes = along(0)},
+    {.extents = {30, 40, 20, 3}, .padding = 3, .attributes = along(1)},
+    {.extents = {300, 1, 20, 5}, .attributes = along(1)},
+    {.extents = {20, 24, 11, 4, kTransposed | kNarrowIndex}, .attributes = along(1)},
+    {.extents = {20, 24, 11, 2, kStridedIndex}, .attributes = along(1)},
+};
+constexpr Case kBench[] = {
+    {.extents = {16384, 4096, 128256}, .attributes = along(0)},
+    {.extents = {16384, 4096, 32}, .attributes = along(0)},
+    {.extents = {1 << 20, 64, 1 << 16}, .attributes = along(0)},
+    {.extents = {4096, 1, 4096, 4096}, .attributes = along(1)},
+};
+// With alpha.
+template <size_t kCount>
+constexpr std::array<Case, kCount + 1> with_alpha(const Case (&cases)[kCount]) {
+  std::array<Case, kCount + 1> all{};
+  std::copy_n(cases, kCount, all.begin());
+  all[kCount] = {.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)};
+  return all;
+}
+constexpr auto kAddSmoke = with_alpha(kSmoke);
+
+struct Chosen {
+  int64_t count, inner, rows, outer;
+  int layout;
+  int64_t padding;
+
+  explicit Chosen(const Case& chosen)
+      : count(chosen.extents[0]),
+        inner(chosen.extents[1]),
+        rows(chosen.extents[2]),
+        outer(std::max<int64_t>(chosen.extents[3], 1)),
+        layout(static_cast<int>(chosen.extents[4])),
+        padding(chosen.padding) {}
+
+  // [outer, along, inner], without the outer or the inner dimension where the dimension is said to
+  // be the first or the last; transposed with the outer one innermost.
+  Tensor tensor(DType dtype, int64_t along, int64_t dim) const {
+    std::vector<int64_t> shape;
+    if (dim != 0 && dim != -2) shape.push_back(outer);
+    shape.push_back(along);
+    if (dim != -1) shape.push_back(inner);
+    Tensor tensor = Tensor::dense(dtype, shape);
+    const auto last = static_cast<size_t>(tensor.rank - 1);
+    if ((layout & kTransposed) != 0 && tensor.rank == 3) {
+      tensor.strides = {1, outer * inner, outer};
+    } else if (padding > 0 && tensor.rank > 1) {
+      tensor.strides[last - 1] += padding;
+      if (tensor.rank == 3) tensor.strides[0] = tensor.strides[1] * along;
+    }
+    return tensor;
+  }
+  DType index_type() const { return (layout & kNarrowIndex) != 0 ? DType::kI32 : DType::kI64; }
+  Tensor strided(Tensor index) const {
+    if ((layout & kStridedIndex) != 0) {
+      for (size_t d = 0; static_cast<int>(d) < index.rank; ++d) index.strides[d] *= 3;
+    }
+    return index;
+  }
+  Tensor list() const { return strided(Tensor::dense(index_type(), {count})); }
+  Tensor elements(int64_t dim) const {
+    return strided(Tensor::like(tensor(index_type(), count, dim)));
+  }
+};
+
+Tolerance sum_tolerance(DType dtype, int64_t terms) {
+  const double size = std::sqrt(static_cast<double>(terms) + 1);
+  const double rounding = dtype == DType::kF32 ? 0 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;
+  return {.worst = 1.01 * rounding + 1e-5 + 0x1p-22 * size,
+          .floor = dtype == DType::kF32 ? size : 1};
+}
+
+// index(item) for each item, an element of the table that expected[written] has from
+// slice.first on: x + alpha * what is added there.
+template <class IndexOf>
+void add_reference(const Problem& problem, std::string_view source_name, double alpha, Slice slice,
+                   double* y, const IndexOf& index_of) {
+  const Tensor& x = problem["x"];
+  const Tensor& source = problem[source_name];
+  const Tensor& index = problem["index"];
+  const int dim = dim_of(problem);
+  const int64_t rows = extent_of(x, dim);
+  const int64_t inner = inner_of(x, dim);
+  for (int64_t e = slice.first * inner; e < slice.last * inner; ++e) {
+    *y++ = element(x, e);
+  }
+  y -= (slice.last - slice.first) * inner;
+  const bool is_list = index.rank != source.rank || source_name == "source";
+  // The elements that have an index, by their coordinates.
+  const Tensor& shape = is_list ? source : index;
+  std::array<int64_t, kMaxRank> at{};
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    int64_t rest = i;
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      at[static_cast<size_t>(d)] = rest % shape.extent(d);
+      rest /= shape.extent(d);
+    }
+    int64_t target = 0;
+    int64_t from = 0;
+    for (int d = 0; d < shape.rank; ++d) {
+      const int64_t own = at[static_cast<size_t>(d)];
+      target = target * (d == dim ? rows : x.extent(d)) + (d == dim ? index_of(i, own) : own);
+      from = from * source.extent(d) + own;
+    }
+    if (target < slice.first * inner || target >= slice.last * inner) continue;
+    y[target - slice.first * inner] += alpha * element(source, from);
+  }
+}
+
+// Of elements that are taken: where element i of y is in x.
+template <class IndexOf>
+void take_reference(const Problem& problem, Slice slice, double* y, const IndexOf& index_of) {
+  const Tensor& x = problem["x"];
+  const Tensor& shape = problem["y"];
+  const int dim = dim_of(problem);
+  const int64_t inner = inner_of(shape, dim);
+  std::array<int64_t, kMaxRank> at{};
+  for (int64_t i = slice.first * inner; i < slice.last * inner; ++i) {
+    int64_t rest = i;
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      at[static_cast<size_t>(d)] = rest % shape.extent(d);
+      rest /= shape.extent(d);
+    }
+    int64_t from = 0;
+    for (int d = 0; d < shape.rank; ++d) {
+      const int64_t own = at[static_cast<size_t>(d)];
+      from = from * x.extent(d) + (d == dim ? index_of(i, own) : own);
+    }
+    *y++ = element(x, from);
+  }
+}
+
+int64_t index_at(const Problem& problem, int64_t i) {
+  return static_cast<int64_t>(element(problem["index"], i));
+}
+
+// Elements times 2, of which those that are read by index may be fewer.
+Cost take_cost(const Problem& problem) {
+  const Tensor& y = problem["y"];
+  const auto size = static_cast<double>(size_of(y.dtype));
+  const auto taken = static_cast<double>(std::min(y.elements(), problem["x"].elements()));
+  return {.bytes = static_cast<double>(problem["index"].elements()) *
+                       static_cast<double>(size_of(problem["index"].dtype)) +
+                   size * (static_cast<double>(y.elements()) + taken),
+          .at_most = true};
+}
+Cost add_cost(const Problem& problem, std::string_view source) {
+  return {.bytes = least_traffic(problem),
+          .flops = static_cast<double>(problem[source].elements())};
+}
+
+}  // namespace
+
+void AlongDimension::fill(const Problem& problem, int index, uint64_t seed) {
+  if (index != problem.operation->index_of("index")) {
+    return fill_normal_input(problem, index, seed);
+  }
+  const auto rows = static_cast<double>(extent_of(problem["x"], dim_of(problem)));
+  fill_with(problem.tensor(index), [&](int64_t i) {
+    return std::floor(random_uniform(seed, static_cast<uint64_t>(i)) * rows);
+  });
+}
+
+// A row is what lies behind an index.
+int64_t AlongDimension::items(const Problem& problem, const Parameter& /*output*/) {
+  const Tensor& y = problem["y"];
+  const int64_t inner = inner_of(y, dim_of(problem));
+  return inner == 0 ? 0 : y.elements() / inner;
+}
+
+// ---- index_add --------------------------------------------------------------------------------
+
+void IndexAdd::make(const Case& chosen, DType dtype, Problem& problem) {
+  const Chosen c(chosen);
+  const int64_t dim = problem.integer("dim");
+  problem["x"] = problem["y"] = c.tensor(dtype, c.rows, dim);
+  problem["source"] = c.tensor(dtype, c.count, dim);
+  problem["index"] = c.list();
+}
+Cases IndexAdd::cases() { return {.smoke = kAddSmoke, .verify = kVerify, .bench = kBench}; }
+Cost IndexAdd::cost(const Problem& problem) { return add_cost(problem, "source"); }
+Tolerance IndexAdd::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return sum_tolerance(problem.dtype(), problem["index"].elements());
+}
+// Each addition rounds a sum that grows like a random walk.
+Tolerance IndexAdd::tolerance_in(const Problem& problem, const Parameter& /*output*/,
+                                 DType accumulate) {
+  const auto terms = static_cast<double>(problem["index"].elements());
+  const double rounding = accumulate == DType::kF16 ? 0x1p-11 : 0x1p-8;
+  return {.worst = 2 * rounding * std::sqrt(terms + 1), .floor = std::sqrt(terms + 1)};
+}
+void IndexAdd::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+  add_reference(problem, "source", static_cast<float>(problem.number("alpha")), slice, expected[3],
+                [&](int64_t /*i*/, int64_t own) { return index_at(problem, own); });
+}
+
+// ---- index_select -----------------------------------------------------------------------------
+
+void IndexSelect::make(const Case& chosen, DType dtype, Problem& problem) {
+  const Chosen c(chosen);
+  const int64_t dim = problem.integer("dim");
+  problem["x"] = c.tensor(dtype, c.rows, dim);
+  problem["y"] = c.tensor(dtype, c.count, dim);
+  problem["index"] = c.list();
+}
+Cases IndexSelect::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
+Cost IndexSelect::cost(const Problem& problem) { return take_cost(problem); }
+Tolerance IndexSelect::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
+  return {};
+}
+void IndexSelect::reference(const Problem& problem, Slice slice,
+                            std::span<double* const> expected) {
+  take_reference(problem, slice, expected[2],
+                 [&](int64_t /*i*/, int64_t own) { return index_at(problem, own); });
+}
+
+// ---- gather -----------------------------------------------------------------------------------
+
+void Gather::make(const Case& chosen, DType dtype, Problem& problem) {
+  const Chosen c(chosen);
+  const int64_t dim = problem.integer("dim");
+  problem["x"] = c.tensor(dtype, c.rows, dim);
+  problem["index"] = c.elements(dim);
+  problem["y"] = Tensor::like(problem["index"], dtype);
+}
+Cases Gather::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
+Cost Gather::cost(const Problem& problem) { return take_cost(problem); }
+Tolerance Gather::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) { return {}; }
+void Gather::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+  take_reference(problem, slice, expected[2],
+                 [&](int64_t i, int64_t /*own*/) { return index_at(problem, i); });
+}
+
+// ---- scatter_add ------------------------------------------------------------------------------
+
+void ScatterAdd::make(const Case& chosen, DType dtype, Problem& problem) {
+  const Chosen c(chosen);
+  const int64_t dim = problem.integer("dim");
+  problem["x"] = problem["y"] = c.tensor(dtype, c.rows, dim);
+  problem["src"] = c.tensor(dtype, c.count, dim);
+  problem["index"] = c.elements(dim);
+}
+Cases ScatterAdd::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
+Cost ScatterAdd::cost(const Problem& problem) { return add_cost(problem, "src"); }
+Tolerance ScatterAdd::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return sum_tolerance(problem.dtype(), extent_of(problem["src"], dim_of(problem)));
+}
+void ScatterAdd::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+  add_reference(problem, "src", 1, slice, expected[3],
+                [&](int64_t i, int64_t /*own*/) { return index_at(problem, i); });
+}
+
+}  // namespace ws::index_add
