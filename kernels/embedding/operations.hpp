@@ -114,9 +114,18 @@ struct EmbeddingBackward : OfTable {
   static constexpr std::string_view kSummary = "the gradient of a table of which rows were taken";
   static constexpr std::string_view kSource = "torch.nn.functional.embedding";
   static constexpr std::string_view kFormula = "dweight[v, :] = sum(dy[i, :] : index[i] = v)";
-  static constexpr std::string_view kTorch =
-      "torch.ops.aten.embedding_dense_backward(dy, index, num_weights, "
-      "-1 if padding_idx is None else padding_idx % num_weights, scale_grad_by_freq)";
+  // The function that torch's users reach; its own gradient forgets scale_grad_by_freq.
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"torch",
+       "torch.ops.aten.embedding_dense_backward(dy, index, num_weights, "
+       "-1 if padding_idx is None else padding_idx % num_weights, scale_grad_by_freq)"}};
+  static constexpr std::string_view kTorch = R"(
+padding = -1 if padding_idx is None else padding_idx % num_weights
+dweight = torch.ops.aten.embedding_dense_backward(dy, index, num_weights, padding, False)
+if scale_grad_by_freq:
+    counts = torch.bincount(index.flatten(), minlength=num_weights)
+    dweight = dweight / counts.clamp(min=1)[:, None]
+return dweight)";
   static constexpr std::string_view kGradient = R"(
 rows = ops.embedding(g, index)
 if padding_idx is not None:
