@@ -80,6 +80,9 @@ extern const Family kFamily;
 namespace index_add {
 extern const Family kFamily;
 }
+namespace rope {
+extern const Family kFamily;
+}
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
@@ -108,6 +111,7 @@ std::span<const Family* const> families() {
       &nms::kFamily,
       &embedding::kFamily,
       &index_add::kFamily,
+      &rope::kFamily,
   };
   return kFamilies;
 }

@@ -1,9 +1,8 @@
 """torch.nn's modules on the kernels of the catalogue, and `patch`, which puts them into a model.
 
 The modules that are named as torch's are subclasses of those, with their constructors, parameters
-and repr. `ScaledDotProductAttention`, `MLP` and `SwiGLU` are what torch has no module of. There is
-no rotary embedding: the catalogue has no such operation. Nor is there a Dropout: its random numbers
-would not be torch's.
+and repr. `ScaledDotProductAttention`, `MLP`, `SwiGLU` and `RotaryEmbedding` are what torch has no
+module of. There is no Dropout: its random numbers would not be torch's.
 """
 
 from warpsmith.nn._modules import (
@@ -26,6 +25,7 @@ from warpsmith.nn._modules import (
     LogSoftmax,
     ReLU,
     RMSNorm,
+    RotaryEmbedding,
     ScaledDotProductAttention,
     Sigmoid,
     SiLU,
@@ -57,6 +57,7 @@ __all__ = [
     "RMSNorm",
     "ReLU",
     "Replaced",
+    "RotaryEmbedding",
     "ScaledDotProductAttention",
     "SiLU",
     "Sigmoid",

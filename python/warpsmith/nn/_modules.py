@@ -429,3 +429,52 @@ class SwiGLU(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return self.down_proj(self.gate_up_proj(input))
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """Turns queries and keys by their positions, in one launch: warpsmith.rope_qk without tables.
+
+    Angles are right at any position, so that there is nothing to keep and no longest sequence.
+
+    Args:
+        rotary_dim: Of a head's columns the first so many turn; all of them where left out.
+        base: Pair i turns by base^(-i / pairs) a position.
+        interleaved: Pairs of neighbours; else of a head's halves, as Llama has them.
+        heads_first: Tensors are [B, H, S, D]; else [B, S, H, D].
+    """
+
+    def __init__(
+        self,
+        rotary_dim: int | None = None,
+        *,
+        base: float = 10000.0,
+        interleaved: bool = False,
+        heads_first: bool = True,
+    ) -> None:
+        super().__init__()
+        self.rotary_dim = rotary_dim
+        self.base = base
+        self.interleaved = interleaved
+        self.heads_first = heads_first
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        how: dict[str, Any] = {
+            "rotary_dim": self.rotary_dim,
+            "base": self.base,
+            "interleaved": self.interleaved,
+            "heads_first": self.heads_first,
+        }
+        if key is None:
+            return warpsmith.rope(query, None, None, positions, **how)
+        return warpsmith.rope_qk(query, key, None, None, positions, **how)
+
+    def extra_repr(self) -> str:
+        return (
+            f"rotary_dim={self.rotary_dim}, base={self.base}, interleaved={self.interleaved}, "
+            f"heads_first={self.heads_first}"
+        )

@@ -1,0 +1,31 @@
+// Idea: 16 bytes an access in both halves of a head: a thread's first vector lies in the one, its
+// second at the same place in the other, and they turn each other.
+// From tables: eight times fewer accesses of 16 bits, and a pair's halves are both at hand. What a
+// warp reads at once are stretches of half a head.
+// Traffic: each element once; a head of 16 bits reads as many bytes of tables in f32, from the L2.
+// Limits: heads, and rows of tables, that are whole vectors of 16 bytes and aligned to them.
+#include "kernels/rope/heads.hpp"
+
+namespace ws::rope {
+namespace {
+
+struct Halves {
+  static bool supports(const Call& call, Why& why) {
+    return heads_supported(call, why) && why.unless(call.has_tables, "takes tables");
+  }
+  static void run(const RopeCall& call, const Context& context) {
+    launch_tables<1>(call, "rope/halves", context);
+  }
+};
+
+}  // namespace
+
+extern const Rung kHalves;
+const Rung kHalves = rung_of<Halves, Rope>({
+    .name = "halves",
+    .from = "tables",
+    .idea = "16 bytes an access in both halves of a head",
+    .file = "06_halves.cu",
+});
+
+}  // namespace ws::rope
