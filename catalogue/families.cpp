@@ -65,7 +65,16 @@ extern const Family kFamily;
 namespace transpose {
 extern const Family kFamily;
 }
-namespace optimizer {
+namespace embedding {
+extern const Family kFamily;
+}
+namespace index_add {
+extern const Family kFamily;
+}
+namespace rope {
+extern const Family kFamily;
+}
+namespace upsample {
 extern const Family kFamily;
 }
 namespace spmv {
@@ -74,13 +83,7 @@ extern const Family kFamily;
 namespace nms {
 extern const Family kFamily;
 }
-namespace embedding {
-extern const Family kFamily;
-}
-namespace index_add {
-extern const Family kFamily;
-}
-namespace rope {
+namespace optimizer {
 extern const Family kFamily;
 }
 
@@ -106,12 +109,13 @@ std::span<const Family* const> families() {
       &histogram::kFamily,
       &topk::kFamily,
       &transpose::kFamily,
-      &optimizer::kFamily,
-      &spmv::kFamily,
-      &nms::kFamily,
       &embedding::kFamily,
       &index_add::kFamily,
       &rope::kFamily,
+      &upsample::kFamily,
+      &spmv::kFamily,
+      &nms::kFamily,
+      &optimizer::kFamily,
   };
   return kFamilies;
 }

@@ -9,6 +9,7 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.cross_entropy` is torch's, `warpsmith.linear_cross_entropy` never holds all logits.
 `warpsmith.batch_norm`, `group_norm` and `instance_norm` are torch's.
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
+`warpsmith.interpolate` is torch's, of images by their nearest pixels.
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
 `warpsmith.spmv` and `warpsmith.spmm` take torch's sparse matrices in compressed rows;
 `warpsmith.nms` and `warpsmith.batched_nms` are torchvision's.
@@ -90,6 +91,11 @@ if _functions.torch is not None:
         bincount, histogram = _histogram.bincount, _histogram.histogram
         histc = _histogram.histc
         __all__ += ["bincount", "histogram"]
+
+    if "upsample_nearest2d" in OPERATIONS:
+        from warpsmith._interpolate import interpolate
+
+        __all__ += ["interpolate"]
 
     if "multi_tensor_adamw" in OPERATIONS:
         from warpsmith._optimizer import adamw_

@@ -23,6 +23,7 @@ from warpsmith._explore import report as report
 from warpsmith._explore import results as results
 from warpsmith._histogram import bincount as bincount
 from warpsmith._histogram import histogram as histogram
+from warpsmith._interpolate import interpolate as interpolate
 from warpsmith._libraries import build_info as build_info
 from warpsmith._linear import linear as linear
 from warpsmith._matmul import grouped_mm as grouped_mm
@@ -863,6 +864,39 @@ def rms_norm_quantized(
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> Any:
     """Rms_norm of x, or of x + residual, in e4m3 with a scale: given, or found for each row."""
+
+def rope(
+    x: _Array,
+    cos: _Array | None = None,
+    sin: _Array | None = None,
+    positions: _Array | None = None,
+    *,
+    interleaved: builtins.bool = False,
+    inverse: builtins.bool = False,
+    heads_first: builtins.bool = False,
+    rotary_dim: builtins.int | None = None,
+    base: builtins.float = 10000.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Rotary position embedding."""
+
+def rope_qk(
+    q: _Array,
+    k: _Array,
+    cos: _Array | None = None,
+    sin: _Array | None = None,
+    positions: _Array | None = None,
+    *,
+    interleaved: builtins.bool = False,
+    inverse: builtins.bool = False,
+    heads_first: builtins.bool = False,
+    rotary_dim: builtins.int | None = None,
+    base: builtins.float = 10000.0,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> tuple[_Array, _Array]:
+    """Rotary position embedding of queries and keys in one launch."""
 
 def scale_mask_softmax(
     x: _Array,

@@ -1,0 +1,39 @@
+// What rungs share: contiguous images, and the sum that a gradient is.
+#pragma once
+
+#include "kernels/upsample/operations.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::upsample {
+
+// ---- Which rungs take a call --------------------------------------------------------------------
+
+// Planes one after the other, rows and columns in order.
+template <class OperationCall>
+bool is_dense(const OperationCall& call, Why& why) {
+  const auto follows = [&](const Strides& s, int64_t rows, int64_t columns) {
+    return (columns == 1 || s.column == 1) && (rows == 1 || s.row == columns) &&
+           (call.channels == 1 || s.channel == rows * columns) &&
+           (call.images == 1 || s.image == call.channels * rows * columns);
+  };
+  const Strides& small = OperationCall::kIsForward ? call.in_strides : call.out_strides;
+  const Strides& large = OperationCall::kIsForward ? call.out_strides : call.in_strides;
+  return why.unless(follows(small, call.rows.from, call.columns.from) &&
+                        follows(large, call.rows.to, call.columns.to),
+                    "takes contiguous planes");
+}
+// Channels side by side.
+inline bool has_channels_inside(const Call& call, Why& why) {
+  return why.unless(call.in_strides.channel == 1 && call.out_strides.channel == 1,
+                    "takes channels that lie side by side");
+}
+inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+inline int64_t width_of(const Call& call) { return 16 / static_cast<int64_t>(size_of(call.dtype)); }
+// So that a thread's number fits the divisions.
+inline bool is_counted(int64_t threads, Why& why) {
+  return why.unless(threads < (int64_t{1} << 31), "takes up to 2^31 accesses, not ", threads);
+}
+
+}  // namespace ws::upsample

@@ -1,0 +1,41 @@
+// The upsample family: its one table of rungs, in teaching order.
+#include "kernels/upsample/01_naive.cuh"
+#include "kernels/upsample/02_twice.cuh"
+#include "kernels/upsample/03_row_vectors.cuh"
+#include "kernels/upsample/04_backward_naive.cuh"
+#include "kernels/upsample/05_backward_twice.cuh"
+#include "kernels/upsample/06_any_layout.cuh"
+#include "kernels/upsample/07_channels.cuh"
+
+namespace ws::upsample {
+namespace {
+
+constexpr Operation kOperations[] = {operation_of<UpsampleNearest2d>(),
+                                     operation_of<UpsampleNearest2dBackward>()};
+
+constexpr const Rung* kRungs[] = {
+    &kNaive, &kTwice, &kRowVectors, &kBackwardNaive, &kBackwardTwice, &kAnyLayout, &kChannels,
+};
+
+}  // namespace
+
+std::span<const Rung* const> UpsampleNearest2d::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kTwice, &kChannels, &kRowVectors, &kNaive,
+                                             &kAnyLayout};
+  return kByWorth;
+}
+std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kBackwardTwice, &kChannels, &kBackwardNaive,
+                                             &kAnyLayout};
+  return kByWorth;
+}
+
+extern const Family kFamily;
+const Family kFamily = {
+    .name = "upsample",
+    .summary = "images of another size by their nearest pixels, and the gradient",
+    .operations = kOperations,
+    .rungs = kRungs,
+};
+
+}  // namespace ws::upsample

@@ -1,0 +1,89 @@
+"""torch's interpolate on the kernels of the catalogue: images by their nearest pixels."""
+
+from collections.abc import Sequence
+
+import torch
+
+import warpsmith
+from warpsmith._matmul import _check_tensors, _raise_as_torch
+
+_MODES = ("nearest", "nearest-exact")
+
+
+def interpolate(
+    input: torch.Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> torch.Tensor:
+    """torch.nn.functional.interpolate of images, nearest and nearest-exact.
+
+    Args:
+        input: [N, C, H, W], f32, f16 or bf16. Contiguous and channels_last are fastest.
+        size: Rows and columns of the result, or one number for both.
+        scale_factor: By how much there are more of them; not with size.
+        mode: "nearest" or "nearest-exact".
+        align_corners: None: only modes that are not here have it.
+        recompute_scale_factor: Pixels go by the ratio of the sizes, not by scale_factor.
+        antialias: False: only modes that are not here have it.
+
+    Returns:
+        dtype and memory format of input.
+
+    Raises:
+        ValueError: a mode, a dtype or a number of dimensions that no kernel takes; and, as torch
+            raises it, what does not go together.
+        TypeError: what is no torch tensor.
+    """
+    name = "interpolate"
+    _check_tensors(name, input=input)
+    if mode not in _MODES:
+        raise ValueError(f"{name} has the modes {' and '.join(_MODES)}, not {mode!r}")
+    if input.dim() != 4:
+        raise ValueError(f"{name} takes images [N, C, H, W], not {list(input.shape)}")
+    told = [size is not None, scale_factor is not None]
+    pair = _pair(size if scale_factor is None else scale_factor)
+    wrong_size = size is not None and not all(isinstance(one, int) and one > 0 for one in pair)
+    recomputes_size = bool(recompute_scale_factor) and size is not None
+    if (
+        sum(told) != 1
+        or len(pair) != 2
+        or wrong_size
+        or recomputes_size
+        or align_corners is not None
+        or antialias
+    ):
+        _raise_as_torch(
+            torch.nn.functional.interpolate,
+            input.detach(),
+            size,
+            scale_factor,
+            mode,
+            align_corners,
+            recompute_scale_factor,
+            antialias,
+        )
+    height, width = pair
+    if scale_factor is not None:
+        height, width = (int(n * by) for n, by in zip(input.shape[2:], pair, strict=True))
+    scales = (None, None) if size is not None or recompute_scale_factor else map(float, pair)
+    scale_height, scale_width = scales
+    # Channels that lie inside stay inside.
+    inside = input.is_contiguous(memory_format=torch.channels_last) and not input.is_contiguous()
+    result = warpsmith.upsample_nearest2d(
+        input.permute(0, 2, 3, 1) if inside else input,
+        height=height,
+        width=width,
+        scale_height=scale_height,
+        scale_width=scale_width,
+        exact=mode == "nearest-exact",
+        channels_last=inside,
+    )
+    return result.permute(0, 3, 1, 2) if inside else result
+
+
+def _pair(value: object) -> tuple[object, ...]:
+    return tuple(value) if isinstance(value, Sequence) else (value, value)

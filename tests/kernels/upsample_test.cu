@@ -1,0 +1,53 @@
+// What `verify` cannot ask of upsample: which pixels copy one, for every size; calls that are
+// refused.
+#include <gmock/gmock.h>
+
+#include "catalogue/catalogue.hpp"
+#include "kernels/upsample/operations.hpp"
+#include "tests/kernels/refused.hpp"
+
+namespace ws::upsample {
+namespace {
+
+using testing::HasSubstr;
+
+// What first_of and end_of guess and put right is what source says.
+TEST(Upsample, RangesOfCopiesAreWhatSourcesSay) {
+  const auto check = [](const Axis& axis) {
+    int64_t next = 0;
+    for (int64_t i = 0; i < axis.from; ++i) {
+      ASSERT_EQ(axis.first_of(i), next) << axis.from << " to " << axis.to << " by " << axis.step;
+      while (next < axis.to && axis.source(next) == i) ++next;
+      ASSERT_EQ(axis.end_of(i), next) << axis.from << " to " << axis.to << " by " << axis.step;
+    }
+    ASSERT_EQ(next, axis.to);
+  };
+  for (int64_t from = 1; from < 40; ++from) {
+    for (int64_t to = 1; to < 90; ++to) {
+      for (const float shift : {0.0F, 0.5F}) {
+        check({from, to, static_cast<float>(from) / static_cast<float>(to), shift});
+        for (const float step : {0.1F, 1 / 1.7F, 1.0F, 2.5F}) check({from, to, step, shift});
+      }
+    }
+  }
+}
+
+TEST(Upsample, BadCallsAreRefusedWithTheirNumbers) {
+  Problem good;
+  good.operation = &operation_named("upsample_nearest2d");
+  good["x"] = Tensor::dense(DType::kF16, {1, 2, 3, 4});
+  test::set(good, "height", 6);
+  test::set(good, "width", 8);
+  const auto told = [&](const auto& change) { return test::told(good, change); };
+  EXPECT_EQ(told([](Problem&) {}), "accepted");
+  EXPECT_THAT(told([](Problem& p) { p["x"] = Tensor::dense(DType::kF16, {2, 3, 4}); }),
+              HasSubstr("of 4 dimensions, got f16 [2, 3, 4]"));
+  EXPECT_THAT(told([](Problem& p) { p["x"] = Tensor::dense(DType::kF16, {1, 2, 0, 4}); }),
+              HasSubstr("not 6 x 8 of f16 [1, 2, 0, 4]"));
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "height", 0); }), HasSubstr("not 0 x 8"));
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "scale_width", -2.0); }),
+              HasSubstr("scale_width is from 2^-30 to 2^30, not -2"));
+}
+
+}  // namespace
+}  // namespace ws::upsample
