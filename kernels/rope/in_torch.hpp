@@ -22,7 +22,8 @@ def turned(x):
         c, s = angle.cos().to(h.dtype), angle.sin().to(h.dtype)
     else:
         pairs = cos.shape[-1]
-        c, s = (torch.take_along_dim(seen(t.to(h.dtype), t.dim() > 2), at, 2) for t in (cos, sin))
+        tables = (seen(t.detach().to(h.dtype), t.dim() > 2) for t in (cos, sin))
+        c, s = (torch.take_along_dim(t, at, 2) for t in tables)
     s = -s if inverse else s
     a, b = (h[..., 0:2 * pairs:2], h[..., 1:2 * pairs:2]) if interleaved else (
         h[..., :pairs], h[..., pairs:2 * pairs])
@@ -43,8 +44,6 @@ inline constexpr std::string_view kRopeQkInTorch = kJoined<kTurnedInTorch, kBoth
 inline constexpr std::string_view kBackInTorch = R"(
 how = dict(interleaved=interleaved, inverse=not inverse, heads_first=heads_first,
            rotary_dim=rotary_dim, base=base)
-if cos is not None and (cos.requires_grad or sin.requires_grad):
-    refuse("rope has no gradient of its tables")
 )";
 inline constexpr std::string_view kOneGradient = R"(
 return ops.rope(g, cos, sin, positions, **how), None, None, None
