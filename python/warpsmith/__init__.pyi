@@ -31,7 +31,11 @@ from warpsmith._matmul import matmul as matmul
 from warpsmith._matmul import mm as mm
 from warpsmith._measure import bench as bench
 from warpsmith._measure import verify as verify
+from warpsmith._nms import batched_nms as batched_nms
+from warpsmith._nms import nms as nms
 from warpsmith._optimizer import adamw_ as adamw_
+from warpsmith._sparse import spmm as spmm
+from warpsmith._sparse import spmv as spmv
 from warpsmith.nn._patch import patch as patch
 from warpsmith.nn._patch import unpatch as unpatch
 
@@ -797,6 +801,17 @@ def multi_tensor_adamw(
 ) -> _Array:
     """A step of AdamW of many tensors in one launch, told by a table of where they lie."""
 
+def nms_indices(
+    boxes: _Array,
+    scores: _Array,
+    classes: _Array | None = None,
+    *,
+    iou_threshold: builtins.float,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> tuple[_Array, _Array]:
+    """Of boxes that overlap, the one with the best score: their indices and how many."""
+
 def permute(
     input: _Array,
     dims: builtins.int | Sequence[builtins.int],
@@ -1077,6 +1092,31 @@ def sort(
 ) -> tuple[_Array, _Array]:
     """The elements along a dimension in order, and their places before."""
 
+def spmm_csr(
+    values: _Array,
+    crow: _Array,
+    col: _Array,
+    b: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sparse matrix in compressed rows times a dense matrix, accumulated in f32 or f64."""
+
+def spmv_csr(
+    values: _Array,
+    crow: _Array,
+    col: _Array,
+    x: _Array,
+    added: _Array | None = None,
+    *,
+    alpha: builtins.float = 1.0,
+    beta: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sparse matrix in compressed rows times a vector, accumulated in f32 or f64."""
+
 def sum(
     input: _Array,
     dim: builtins.int | Sequence[builtins.int] | None = None,
@@ -1167,6 +1207,34 @@ def transpose(
     out: _Array | None = None,
 ) -> _Array:
     """Two dimensions trade places, as a contiguous copy (torch's is a view)."""
+
+def upsample_nearest2d(
+    x: _Array,
+    *,
+    height: builtins.int,
+    width: builtins.int,
+    scale_height: builtins.float | None = None,
+    scale_width: builtins.float | None = None,
+    exact: builtins.bool = False,
+    channels_last: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Images of another size, each pixel the nearest one."""
+
+def upsample_nearest2d_backward(
+    grad: _Array,
+    *,
+    height: builtins.int,
+    width: builtins.int,
+    scale_height: builtins.float | None = None,
+    scale_width: builtins.float | None = None,
+    exact: builtins.bool = False,
+    channels_last: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of upsample_nearest2d: each pixel the sum of those of its copies."""
 
 def vector_norm(
     input: _Array,
