@@ -74,6 +74,16 @@ Problem problem_of(const Operation& operation, const Case& chosen, DType dtype) 
   return AnyCall(make_problem(operation, chosen, dtype)).problem();
 }
 
+// Of a case, what a kernel of one's own is told; nothing where that alone is no problem, as of a
+// permutation of more dimensions than there are extents that every call has.
+std::optional<Problem> plain_problem(const Operation& operation, const Case& chosen, DType dtype) {
+  try {
+    return problem_of(operation, stripped(operation, chosen), dtype);
+  } catch (const InvalidArgument&) {
+    return {};
+  }
+}
+
 Case square(const Operation& operation) {
   Case chosen;
   copy_required(operation, operation.cases().smoke.front(), chosen);
@@ -134,13 +144,16 @@ std::string Signature::text() const {
 }
 
 Reason Signature::why_not(const Case& chosen) const {
-  const Case plain_case = stripped(operation_, chosen);
+  const std::optional<Problem> plain = plain_problem(operation_, chosen, dtype_);
+  if (!plain) {
+    return fmt::format("a kernel of one's own is told {}",
+                       fmt::join(operation_.extent_names.first(wanted_extents(operation_)), ", "));
+  }
   for (size_t i = 0; i < wanted_extents(operation_); ++i) {
     if (chosen.extents[i] < 1) return "a kernel of one's own is called with something to do";
   }
   if (chosen.offset != 0 || chosen.padding != 0) return "its tensors are dense and aligned";
   const Problem problem = problem_of(operation_, chosen, dtype_);
-  const Problem plain = problem_of(operation_, plain_case, dtype_);
   for (size_t i = 0; i < operation_.parameters.size(); ++i) {
     const Tensor& tensor = problem.tensors[i];
     const std::string_view name = operation_.parameters[i].name;
@@ -150,7 +163,7 @@ Reason Signature::why_not(const Case& chosen) const {
     }
     if (!tensor.exists()) continue;
     if (!tensor.contiguous()) return fmt::format("'{}' is dense", name);
-    if (plain.tensors[i].exists() && !tensor.same_shape(plain.tensors[i])) {
+    if (plain->tensors[i].exists() && !tensor.same_shape(plain->tensors[i])) {
       return fmt::format(
           "'{}' has the extents {}", name,
           fmt::join(operation_.extent_names.first(wanted_extents(operation_)), ", "));

@@ -258,6 +258,7 @@ constexpr auto kNeighboursHeadsFirst = settings(true, false, true);
 constexpr Case kSmoke[] = {
     {.extents = {2, 3, 2, 16}},
     {.extents = {1, 5, 3, 16}, .attributes = kNeighboursBack},
+    {.extents = {2, 4, 3, 32, 0, kTables}, .attributes = kNeighbours},
     {.extents = {2, 3, 3, 32, 8, kTables | kPositionsIn}, .attributes = kNeighbours},
     {.extents = {2, 9, 5, 32, 0, kTables | kNarrowTables}, .attributes = kHeadsFirst},
     {.extents = {1, 3, 2, 11, 3, kPositionsIn | kNarrowPositions | kNoBatch}},
