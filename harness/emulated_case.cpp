@@ -38,8 +38,8 @@ Case emulated_case(const Operation& operation, std::span<const Case> cases, cons
 
 Case square_case(const Target& target, DType dtype) {
   constexpr CaseLimits kSmall{.flops = 5e6, .bytes = 2e5};
-  // 128 of five or six extents may be days, of four a gigabyte.
-  constexpr double kMostFlops = 1e9;
+  // 128 of five or six extents may be days, of four half a minute or a gigabyte.
+  constexpr double kMostFlops = 1e8;
   constexpr double kMostBytes = 1e8;
   const Operation& operation = *target.operation;
   const Case listed = emulated_case(operation, {&target, 1}, dtype, kSmall);
