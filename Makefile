@@ -13,6 +13,7 @@ NVCC := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) $
 GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
 UNITED := OFF
+KERNELS := ON
 WHEELS := cpu $(if $(NVCC),cuda)
 SEED := $(or $(SEED),$(shell date +%s))
 TIME ?= 300
@@ -62,7 +63,7 @@ lint-all:  ## The same, with clang-tidy on everything
 	@$(MAKE) configure/emulated
 	@tools/lint --all
 
-sanitize: setup  ## Run the C++ tests (no verify shapes) under AddressSanitizer and UndefinedBehaviorSanitizer
+sanitize: setup  ## Run the C++ tests (no verify shapes) under ASan and UBSan; KERNELS=OFF: not those of kernels
 	@$(MAKE) build/ci
 	@echo "sanitize: C++ tests"
 	@$(CTEST) --preset ci
@@ -99,12 +100,14 @@ clean:  ## Remove what was built; .venv stays
 
 # UNITED=ON compiles the host's units in groups, as builds from nothing do: sooner done, later again after a change.
 UNITE = $(if $(filter ON,$(UNITED)),-DWS_UNITED=ON)
+# KERNELS=OFF sanitizes the host's code only, as CI does: half of the time.
+SANITIZE = $(if $(filter ciOFF,$*$(KERNELS)),-DWS_SANITIZE_KERNELS=OFF)
 
 # Configured once; Ninja notices itself when a CMake file changes.
 PRESETS := emulated ci cuda cuda-check release
 .PHONY: $(PRESETS:%=configure/%) $(PRESETS:%=build/%)
 $(PRESETS:%=configure/%): configure/%:
-	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE); }
+	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE) $(SANITIZE); }
 
 $(PRESETS:%=build/%): build/%: configure/%
 	@echo "build: $*"
