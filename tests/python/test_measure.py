@@ -58,6 +58,7 @@ def test_a_peer_reaches_as_deep_as_there_are_modules(
 ) -> None:
     (tmp_path / package / "deep.py").write_text("class Rows:\n    size = len\n")
     (tmp_path / package / "broken.py").write_text("import a_package_of_nobody\n")
+    importlib.invalidate_caches()
     values, tensors = arguments()
     monkeypatch.setitem(SOFTMAX.python_peers, "deep", f"{package}.deep.Rows.size(x)")
     _measure._Peer("deep")(SOFTMAX.id, values, tensors, 0)

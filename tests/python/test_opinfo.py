@@ -154,4 +154,4 @@ def test_every_function_of_torch_s_name_has_samples() -> None:
     """But those that torch has no samples of."""
     spaces = (torch, torch.nn.functional, torch.special)
     shared = {name for name in warpsmith.__all__ if any(hasattr(s, name) for s in spaces)}
-    assert shared - set(COUNTERPARTS) == {"grouped_mm", "scaled_mm"}
+    assert shared - set(COUNTERPARTS) == {"grouped_mm", "scaled_mm", "spmm"}
