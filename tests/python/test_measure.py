@@ -18,7 +18,7 @@ SOFTMAX = OPERATIONS["softmax"]
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A package of which `inner.calls` tells what was called."""
     folder = tmp_path / "a_peer_of_tests"
     folder.mkdir()
@@ -26,7 +26,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (folder / "__init__.py").write_text("from a_peer_of_tests.inner import run as inner\n")
     (folder / "inner.py").write_text("calls = []\ndef run(x, scale):\n    calls.append((x, scale))")
     monkeypatch.syspath_prepend(tmp_path)
-    return folder.name
+    yield folder.name
+    for name in [name for name in sys.modules if name.partition(".")[0] == folder.name]:
+        del sys.modules[name]  # the next test's is another
 
 
 def arguments() -> tuple[str, list[object]]:
@@ -58,7 +60,6 @@ def test_a_peer_reaches_as_deep_as_there_are_modules(
 ) -> None:
     (tmp_path / package / "deep.py").write_text("class Rows:\n    size = len\n")
     (tmp_path / package / "broken.py").write_text("import a_package_of_nobody\n")
-    importlib.invalidate_caches()
     values, tensors = arguments()
     monkeypatch.setitem(SOFTMAX.python_peers, "deep", f"{package}.deep.Rows.size(x)")
     _measure._Peer("deep")(SOFTMAX.id, values, tensors, 0)
