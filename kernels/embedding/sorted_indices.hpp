@@ -7,6 +7,7 @@
 
 #include "kernels/embedding/add_sorted.hpp"
 #include "warpsmith/stream.hpp"
+#include "warpsmith/thread/search.hpp"
 
 namespace ws::embedding {
 
@@ -66,18 +67,7 @@ class SortedIndices {
   }
   // How many places come before those of a row.
   __device__ __forceinline__ int64_t start_of(int64_t row) const {
-    const uint64_t first = key_of(row, 0);
-    int64_t low = 0;
-    int64_t high = count_;
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (thread::load(keys_ + middle) > first) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    return thread::count_larger(keys_, count_, key_of(row, 0));
   }
 
  private:

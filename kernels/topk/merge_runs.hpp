@@ -8,6 +8,7 @@
 #include "warpsmith/launch.hpp"
 #include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/search.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::topk {
@@ -49,27 +50,12 @@ struct MergeKernel {
       for (int way = 0; way < a.ways; ++way) {
         const int64_t other = first + way * a.run;
         if (other != mine && other < columns) {
-          place += larger(from + other, columns - other < a.run ? columns - other : a.run, key);
+          const int64_t count = columns - other < a.run ? columns - other : a.run;
+          place += thread::count_larger(from + other, count, key);
         }
       }
       thread::store(to + place, key);
     }
-  }
-
- private:
-  // How many of a run are larger: between `low` and `high`.
-  static __device__ __forceinline__ int64_t larger(const uint64_t* run, int64_t high,
-                                                   uint64_t key) {
-    int64_t low = 0;
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (thread::load(run + middle) > key) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
   }
 };
 

@@ -129,9 +129,6 @@ struct Transpose : Rearranging<Transpose> {
   static constexpr std::string_view kSource = "torch.transpose";
   static constexpr std::string_view kFormula = "y[..., j, ..., i, ...] = x[..., i, ..., j, ...]";
   static constexpr std::string_view kTorch = "torch.transpose(x, dim0, dim1).contiguous()";
-  static constexpr PythonPeer kPythonPeers[] = {
-      {"torch", "torch.transpose(x, dim0, dim1).contiguous()"},
-  };
   static constexpr std::string_view kGradient = "(ops.transpose(g, dim0=dim0, dim1=dim1),)";
   static constexpr std::string_view kSeedPrefix = "mat_transpose";
   static constexpr Parameter kParameters[] = {
@@ -164,9 +161,6 @@ struct Permute : Rearranging<Permute> {
   static constexpr std::string_view kFormula =
       "y[i[dims[0]], i[dims[1]], ...] = x[i[0], i[1], ...]";
   static constexpr std::string_view kTorch = "torch.permute(x, dims).contiguous()";
-  static constexpr PythonPeer kPythonPeers[] = {
-      {"torch", "torch.permute(x, dims).contiguous()"},
-  };
   static constexpr std::string_view kGradient =
       "(ops.permute(g, dims=[[d % x.ndim for d in dims].index(i) for i in range(x.ndim)]),)";
   static constexpr Parameter kParameters[] = {
