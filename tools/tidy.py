@@ -148,9 +148,10 @@ def compilations(database: list[dict], build: Path) -> dict[str, dict]:
 
 
 def command_of(entry: dict, text: Path) -> str:
-    """The entry's command, for another text."""
+    """The entry's command, for another text: C++ also where its name ends in .cu, as clang would
+    otherwise take what CMake united for CUDA."""
     command = re.sub(r" -o \S+", "", entry["command"])
-    return command.replace(entry["file"], str(text))
+    return command.replace(entry["file"], f"-x c++ {text}")
 
 
 def grouped(units: list[str], entries: dict[str, dict]) -> list[tuple[str, ...]]:

@@ -43,7 +43,7 @@ def test_each_unit_is_compiled_in_one_way(tmp_path, monkeypatch):
     found = tidy.compilations([entry(unit), entry(unit, "-O1"), entry(united)], build)
     assert found == {"cli/main.cpp": entry(unit), "harness/bench.cpp": entry(united)}
     command = tidy.command_of(found["harness/bench.cpp"], tmp_path / "harness" / "bench.cpp")
-    assert command == f"c++ -O2 -c {tmp_path}/harness/bench.cpp"
+    assert command == f"c++ -O2 -c -x c++ {tmp_path}/harness/bench.cpp"
 
 
 def test_groups_are_of_one_folder_and_command():
