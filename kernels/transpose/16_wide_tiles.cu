@@ -25,8 +25,8 @@ struct WideTilesKernel {
   };
   struct SharedStorage {
     typename Tile::Storage tile;
-    SideOffsets<Tile::kColumns> columns;
-    SideOffsets<Tile::kRows> rows;
+    SideOffsets<T, Tile::kColumns> columns;
+    SideOffsets<T, Tile::kRows> rows;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
@@ -38,8 +38,12 @@ struct WideTilesKernel {
     T* y = a.y + part.first.y;
     transpose_tile<T>(
         shared.tile, part.rows, part.columns,
-        [&](int row, int column) { return x + shared.rows.x[row] + shared.columns.x[column]; },
-        [&](int column, int row) { return y + shared.columns.y[column] + shared.rows.y[row]; });
+        [&](int row, int column) {
+          return beyond(x, shared.rows.x[row] + shared.columns.x[column]);
+        },
+        [&](int column, int row) {
+          return beyond(y, shared.columns.y[column] + shared.rows.y[row]);
+        });
   }
 };
 

@@ -117,12 +117,14 @@ TileShape wide_shape(int element_bytes) {
 }
 
 TileShape narrow_shape(const Permutation& call) {
-  const int64_t places = std::max<int64_t>(kNarrowBytes / call.element_bytes / call.run(), 1);
+  const auto places_of = [&](int64_t elements) {
+    return std::max<int64_t>(elements / call.run(), 1);
+  };
   const int64_t lines = std::max<int64_t>(64, 128 / call.element_bytes);  // of 128 bytes or more
-  return {.columns = std::min(std::max<int64_t>(lines / call.run(), 1), places),
-          .longest_columns = kLongestSide,
-          .longest_rows = kLongestSide,
-          .places = places};
+  return {.columns = places_of(lines),
+          .longest_columns = places_of(kLongestSide),
+          .longest_rows = places_of(kLongestSide),
+          .places = places_of(kNarrowBytes / call.element_bytes)};
 }
 
 TilePlan plan_tiles(const Permutation& call, const TileShape& shape) {

@@ -41,8 +41,8 @@ struct TileShape {
 };
 TilePlan plan_tiles(const Permutation& call, const TileShape& shape);
 
-// Tiles whose rows, in both tensors, are pieces of 16 bytes: 16 KiB.
-// Not yet measured. Rows of x are 128 to 512 bytes long, those of y 128 or 256.
+// Tiles whose rows, in both tensors, are pieces of 16 bytes: 16 KiB. Rows of x are 128 to 512 bytes
+// long, those of y 128 or 256.
 struct WideShape {
   int rows;
   int columns;
@@ -54,9 +54,10 @@ struct WideShape {
 };
 TileShape wide_shape(int element_bytes);
 
-// Tiles of any elements: not yet measured, what eight blocks of an SM have room for.
+// Tiles of any elements: what eight blocks of an SM have room for, with offsets of sides of up to
+// so many elements.
 inline constexpr int64_t kNarrowBytes = 16384;
-inline constexpr int64_t kLongestSide = 512;
+inline constexpr int64_t kLongestSide = 256;
 TileShape narrow_shape(const Permutation& call);
 
 }  // namespace ws::transpose

@@ -96,21 +96,31 @@ struct TilePart {
   }
 };
 
-// Where the elements of a side are, found once a block.
-template <int kMost>
+// Where the elements of a side are, in bytes, found once a block.
+template <class T, int kMost>
 struct SideOffsets {
   SharedArray<int64_t, kMost> x;
   SharedArray<int64_t, kMost> y;
 
   template <int kThreads>
   __device__ __forceinline__ void fill(const Side& side) {
+    constexpr int64_t kBytes = sizeof(T);
     for (int i = thread_index(); i < side.length; i += kThreads) {
       const Offsets at = side.walk.at(static_cast<uint32_t>(i), [](int, int) {});
-      x[i] = at.x;
-      y[i] = at.y;
+      x[i] = at.x * kBytes;
+      y[i] = at.y * kBytes;
     }
   }
 };
+
+template <class T>
+__device__ __forceinline__ const T* beyond(const T* from, int64_t bytes) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(from) + bytes);
+}
+template <class T>
+__device__ __forceinline__ T* beyond(T* from, int64_t bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<char*>(from) + bytes);
+}
 
 }  // namespace ws::transpose
 #endif

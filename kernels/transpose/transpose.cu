@@ -12,6 +12,7 @@ extern const Rung kAnyLayout;
 extern const Rung kRows;
 extern const Rung kTiles;
 extern const Rung kWideTiles;
+extern const Rung kInterleave;
 
 namespace {
 
@@ -22,7 +23,7 @@ constexpr const Rung* kRungs[] = {
     &kCol2rowX4,     &kRow2colX4,     &kCol2row2dX4,   &kRow2col2dX4, &kSharedCol2row,
     &kSharedRow2col, &kPaddedCol2row, &kPaddedRow2col, &kMergedWrite, &kSwizzled,
     &kTma,           &kCute,          &kAnyLayout,     &kRows,        &kTiles,
-    &kWideTiles,
+    &kWideTiles,     &kInterleave,
 };
 
 // Not yet measured, all of these.
@@ -55,9 +56,9 @@ double fill_of(const Permutation& call, int64_t tiles, const WideShape& shape) {
 std::span<const Rung* const> best_for(const Permutation& call) {
   static constexpr const Rung* kStay[] = {&kRows, &kTiles, &kAnyLayout};
   static constexpr const Rung* kNear[] = {&kAnyLayout};
-  static constexpr const Rung* kMatrices[] = {&kTma, &kSwizzled, &kWideTiles, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kMatrices[] = {&kSwizzled, &kWideTiles, &kTiles, &kAnyLayout};
   static constexpr const Rung* kWide[] = {&kWideTiles, &kTiles, &kAnyLayout};
-  static constexpr const Rung* kThin[] = {&kTiles, &kAnyLayout};
+  static constexpr const Rung* kThin[] = {&kInterleave, &kTiles, &kAnyLayout};
   if (call.rank <= 1 || call.run() * call.element_bytes >= kSectorBytes) return kStay;
   if (stays_in_a_window(call)) return kNear;
   const WideShape shape = WideShape::of(call.element_bytes);
