@@ -1,6 +1,6 @@
 // Idea: as many lanes a row as its mean length asks for, 1 to 32: a warp has several short rows.
-// From vector: no lane without an entry, where rows are of one length; two entries a lane, so that
-// two loads of x are under way.
+// From vector: no lane without an entry, where rows are of one length; two to four entries a lane,
+//   whose loads of x are under way at once.
 // Traffic: that of vector.
 // Limits: none. All rows get the same lanes: where lengths differ the long ones are waited for.
 #pragma once
@@ -14,6 +14,7 @@ namespace ws::spmv {
 template <class T, class I>
 struct LanesPerRowKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kBatch = 4;
   struct Arguments {
     Csr<T, I> a;
     Strided<const T> x;
@@ -29,7 +30,21 @@ struct LanesPerRowKernel {
     const bool has_row = row < a.rows;  // all lanes stay for the shuffles
     const auto [first, end] = has_row ? a.entries_of(row) : Entries{0, 0};
     Sum<T> sum = 0;
-    for (int64_t j = first + lane; j < end; j += lanes) sum += a.product(j, x);
+    for (int64_t j = first + lane; j < end; j += kBatch * lanes) {
+      Vec<T, kBatch> values;
+      Vec<I, kBatch> columns;
+      bool known[kBatch];
+#pragma unroll
+      for (int e = 0; e < kBatch; ++e) {
+        known[e] = j + e * lanes < end;
+        if (!known[e]) continue;
+        values[e] = thread::load(a.values + (j + e * lanes) * a.value_step);
+        columns[e] = thread::load(a.col + (j + e * lanes) * a.col_step);
+      }
+      const auto products = a.products(j, lanes, values, columns, known, x);
+#pragma unroll
+      for (int e = 0; e < kBatch; ++e) sum += products[e];
+    }
     for (int distance = lanes / 2; distance > 0; distance /= 2) {
       sum += warp::shuffle_xor(sum, distance);
     }
@@ -39,7 +54,7 @@ struct LanesPerRowKernel {
 #endif
 
 struct LanesPerRow {
-  // Two entries a lane.
+  // Two to four entries a lane.
   static int lanes(const VectorCall& call) {
     const double mean = call.mean_length();
     int lanes = 1;

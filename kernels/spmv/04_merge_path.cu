@@ -3,11 +3,10 @@
 //   in the workspace, and a second launch adds those parts up in their order.
 // From lanes_per_row: no block has more to do than another; values and columns come 16 bytes a
 //   thread, whichever row they belong to, and products wait in shared memory.
-// Traffic: values, columns and rows' ends once; x as its columns ask for it; 16 to 24 bytes a tile.
+// Traffic: values, columns and rows' ends once; x as its columns ask for it; 24 to 32 bytes a tile.
 // Limits: a matrix without gaps, fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based
-// parallel sparse
-//   matrix-vector multiplication", 2016.
-// Long: two kernels, of the tiles and of what they share.
+//   parallel sparse matrix-vector multiplication", 2016.
+// Long: three kernels, of where tiles begin, of the tiles and of what they share.
 #include "kernels/spmv/csr.hpp"
 #include "warpsmith/block/scan.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
@@ -24,19 +23,23 @@ constexpr int kTile = kTileThreads * kItems;
 
 int64_t tiles_of(const VectorCall& call) { return divide_up(call.rows + call.entries, kTile); }
 
-// A tile's part of the rows that it shares with others. Between the two lie rows of its own.
+// Where tiles begin, and each one's part of the rows that it shares with others. Between the two
+// lie rows of its own.
 template <class S>
 struct Shared {
-  int64_t* rows;  // the first row that ends in the tile; -1: none does
-  S* firsts;      // what the tile has of that row
-  S* rests;       // what it has of the row that is open where it ends
+  int64_t* starts;  // rows that have ended before a tile, and before the end
+  int64_t* rows;    // the first row that ends in the tile; -1: none does
+  S* firsts;        // what the tile has of that row
+  S* rests;         // what it has of the row that is open where it ends
 
   Shared(void* workspace, int64_t tiles)
-      : rows(static_cast<int64_t*>(workspace)),
+      : starts(static_cast<int64_t*>(workspace)),
+        rows(starts + tiles + 1),
         firsts(reinterpret_cast<S*>(rows + tiles)),
         rests(firsts + tiles) {}
   static size_t bytes(int64_t tiles) {
-    return static_cast<size_t>(tiles) * (sizeof(int64_t) + 2 * sizeof(S));
+    return static_cast<size_t>(tiles + 1) * sizeof(int64_t) +
+           static_cast<size_t>(tiles) * (sizeof(int64_t) + 2 * sizeof(S));
   }
 };
 
@@ -51,9 +54,51 @@ struct Open {
   }
 };
 
+// A warp for each tile, and one for the end of the last.
+template <class I>
+struct StartsKernel {
+  static constexpr int kThreads = 256;
+  struct Arguments {
+    const I* crow;
+    int64_t rows;
+    int64_t entries;
+    int64_t* starts;
+    int64_t tiles;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const int64_t tile = block_index() * (kThreads / kWarpSize) + warp_index();
+    if (tile > a.tiles) return;
+    const int64_t all = a.rows + a.entries;
+    const int64_t row = rows_before(a, tile * kTile < all ? tile * kTile : all);
+    if (lane_index() == 0) thread::store(a.starts + tile, row);
+  }
+
+ private:
+  // How many rows end among the first `items` of the list: row i's end stands behind i others and
+  // crow[i + 1] entries. By a warp, 32 places at a time.
+  __device__ __forceinline__ static int64_t rows_before(const Arguments& a, int64_t items) {
+    int64_t low = items > a.entries ? items - a.entries : 0;
+    int64_t high = items < a.rows ? items : a.rows;
+    while (low < high) {
+      const int64_t step = divide_up(high - low, kWarpSize);
+      const int64_t row = low + lane_index() * step;
+      const bool is_before = row < high && thread::load(a.crow + row + 1) + row < items;
+      const int before = ptx::count_bits(ptx::vote_sync_ballot(kFullMask, is_before));
+      if (before == 0) return low;
+      const int64_t next = low + before * step;
+      low += (before - 1) * step + 1;
+      high = next < high ? next : high;
+    }
+    return low;
+  }
+};
+
 template <class T, class I>
 struct TileKernel {
   static constexpr int kThreads = kTileThreads;
+  static constexpr int kMinBlocks = std::is_same_v<T, double> ? 4 : 5;
   static constexpr int kWidth = 4;
   static constexpr int kSlots = kTile + 2 * kWidth;
   using Part = Open<Sum<T>>;
@@ -66,7 +111,6 @@ struct TileKernel {
     bool vectors;  // values and columns begin at multiples of a vector
   };
   struct SharedStorage {
-    SharedArray<int64_t, 2> rows;  // that have ended before the tile, and before the next
     SharedArray<uint32_t, 1> wrong;
     SharedArray<int, kTile> ends;       // of the tile's rows, counted from its first entry
     SharedArray<Sum<T>, kSlots> slots;  // products from the front, sums of rows from the back
@@ -86,6 +130,7 @@ struct TileKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const auto& a = arguments.a;
+    ptx::griddepcontrol_wait();
     const int64_t begin = block_index() * kTile;
     const int64_t end = begin + kTile < a.rows + a.entries ? begin + kTile : a.rows + a.entries;
     for (int64_t row = block_index() * kThreads + thread_index(); row < a.rows;
@@ -93,13 +138,9 @@ struct TileKernel {
       a.entries_of(row);  // reports what is wrong, also what no tile gets to see
     }
     if (thread_index() == 0) shared.wrong[0] = 0;
-    if (warp_index() < 2) {
-      const int64_t row = rows_before(a, warp_index() == 0 ? begin : end);
-      if (lane_index() == 0) shared.rows[warp_index()] = row;
-    }
+    const int64_t first_row = thread::load(arguments.parts.starts + block_index());
+    const int64_t rows = thread::load(arguments.parts.starts + block_index() + 1) - first_row;
     ptx::barrier_sync();
-    const int64_t first_row = shared.rows[0];
-    const int64_t rows = shared.rows[1] - first_row;
     const int64_t first_entry = begin - first_row;
     const int64_t entries = end - begin - rows;
     const bool fits = rows >= 0 && entries >= 0;  // as they do where ends do not fall
@@ -129,24 +170,6 @@ struct TileKernel {
   }
 
  private:
-  // How many rows end among the first `items` of the list: row i's end stands behind i others and
-  // crow[i + 1] entries. By a warp, 32 places at a time.
-  __device__ __forceinline__ static int64_t rows_before(const Csr<T, I>& a, int64_t items) {
-    int64_t low = items > a.entries ? items - a.entries : 0;
-    int64_t high = items < a.rows ? items : a.rows;
-    while (low < high) {
-      const int64_t step = divide_up(high - low, kWarpSize);
-      const int64_t row = low + lane_index() * step;
-      const bool is_before = row < high && thread::load(a.crow + row + 1) + row < items;
-      const int before = ptx::count_bits(ptx::vote_sync_ballot(kFullMask, is_before));
-      if (before == 0) return low;
-      const int64_t next = low + before * step;
-      low += (before - 1) * step + 1;
-      high = next < high ? next : high;
-    }
-    return low;
-  }
-
   // What is wrong has been reported; here it only must be noticed.
   __device__ __forceinline__ static void load_ends(const Csr<T, I>& a, const Tile& tile,
                                                    SharedStorage& shared) {
@@ -172,17 +195,16 @@ struct TileKernel {
         values = thread::load<kWidth>(a.values + start + at);
         columns = thread::load<kWidth>(a.col + start + at);
       }
-      Vec<Sum<T>, kWidth> products;
+      bool known[kWidth];
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
-        const int64_t j = start + at + e;
-        const bool is_of_tile = at + e >= tile.shift && at + e < tile.shift + tile.entries;
-        if (is_of_tile && !is_whole) {
-          values[e] = thread::load(a.values + j);
-          columns[e] = thread::load(a.col + j);
+        known[e] = at + e >= tile.shift && at + e < tile.shift + tile.entries;
+        if (known[e] && !is_whole) {
+          values[e] = thread::load(a.values + start + at + e);
+          columns[e] = thread::load(a.col + start + at + e);
         }
-        products[e] = is_of_tile ? a.product(j, values[e], columns[e], arguments.x) : 0;
       }
+      const auto products = a.products(start + at, 1, values, columns, known, arguments.x);
       shared.slots.template store<kWidth>(at, products);
     }
   }
@@ -254,6 +276,7 @@ struct RowsOfTilesKernel {
     const int64_t end = first + share < tiles ? first + share : tiles;
     const Part none{0, false};
     Part mine = none;
+#pragma unroll 4
     for (int64_t tile = first; tile < end; ++tile) {
       mine = Part::merge(mine, part_of(parts, tile));
     }
@@ -292,7 +315,14 @@ struct MergePath {
       const int64_t tiles = tiles_of(call);
       const Shared<Sum<T>> parts(context.workspace, tiles);
       const Result<T> result(call);
-      launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads}, context.stream,
+      using Starts = StartsKernel<I>;
+      launch<Starts>(
+          {.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize),
+           .threads = Starts::kThreads},
+          context.stream,
+          {static_cast<const I*>(call.crow), call.rows, call.entries, parts.starts, tiles});
+      launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads, .overlaps = true},
+                               context.stream,
                                {Csr<T, I>(call, "spmv_csr/merge_path"), vector_of<T>(call), result,
                                 parts, has_vectors<T, I>(call)});
       launch<RowsOfTilesKernel<T>>({.threads = RowsOfTilesKernel<T>::kThreads, .overlaps = true},

@@ -74,6 +74,7 @@ struct Csr {
   int64_t col_step;
   int64_t rows;
   int64_t entries;
+  int64_t width;  // columns of the matrix
   IndexCheck ends;
   IndexCheck columns;
 
@@ -87,6 +88,7 @@ struct Csr {
         col_step(matrix.col_step),
         rows(matrix.rows),
         entries(matrix.entries),
+        width(matrix.columns),
         ends(rung, "crow", matrix.entries + 1),
         columns(rung, "col", matrix.columns) {}
 
@@ -107,6 +109,36 @@ struct Csr {
                                             const Strided<const T>& x) const {
     if (!columns(column, j)) return 0;
     return widen(value) * widen(thread::load(x.at(column)));
+  }
+
+  // The same of entries j, j + step, ... that are `known`, 0 of others. Columns are checked without
+  // a branch, so that all loads of x are under way before the first product; what is wrong is
+  // reported after them.
+  template <int kCount>
+  __device__ __forceinline__ Vec<Sum<T>, kCount> products(int64_t j, int64_t step,
+                                                          const Vec<T, kCount>& of,
+                                                          const Vec<I, kCount>& at,
+                                                          const bool (&known)[kCount],
+                                                          const Strided<const T>& x) const {
+    Vec<T, kCount> found;
+    bool good[kCount];
+    int wrong = -1;
+    I wrong_column = 0;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      const bool exists = static_cast<uint64_t>(int64_t{at[e]}) < static_cast<uint64_t>(width);
+      good[e] = known[e] && exists;
+      if (known[e] && !exists) {
+        wrong = e;
+        wrong_column = at[e];
+      }
+      if (good[e]) found[e] = thread::load(x.at(at[e]));
+    }
+    Vec<Sum<T>, kCount> result;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) result[e] = good[e] ? widen(of[e]) * widen(found[e]) : 0;
+    if (wrong >= 0) columns(wrong_column, j + wrong * step);
+    return result;
   }
 };
 
