@@ -28,15 +28,13 @@ struct SwizzledKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const Matrices& m = a.matrices;
-    const auto block = static_cast<uint32_t>(block_index());
-    const uint32_t line = block / a.tiles.across;
-    const uint32_t matrix = line / a.tiles.down;
-    const int64_t first_row = int64_t{line % a.tiles.down} * Tile::kRows;
-    const int64_t first_column = int64_t{block % a.tiles.across} * Tile::kColumns;
+    const auto tile = a.tiles.in_order_of_y(static_cast<uint32_t>(block_index()));
+    const int64_t first_row = int64_t{tile.row} * Tile::kRows;
+    const int64_t first_column = int64_t{tile.column} * Tile::kColumns;
     const int64_t rows = m.rows - first_row;  // that are left, the tile's and more
     const int64_t columns = m.columns - first_column;
-    const T* x = a.x + matrix * m.x_batch + first_row * m.x_pitch + first_column;
-    T* y = a.y + matrix * m.y_batch + first_column * m.y_pitch + first_row;
+    const T* x = a.x + tile.matrix * m.x_batch + first_row * m.x_pitch + first_column;
+    T* y = a.y + tile.matrix * m.y_batch + first_column * m.y_pitch + first_row;
     transpose_tile<T>(
         shared.tile, rows, columns,
         [&](int row, int column) { return x + row * m.x_pitch + column; },

@@ -60,23 +60,21 @@ struct TmaKernel {
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const auto block = static_cast<uint32_t>(block_index());
-    const uint32_t line = block / a.tiles.across;
-    const uint32_t matrix = line / a.tiles.down;
-    const int first_column = static_cast<int>(block % a.tiles.across) * kColumns;
-    const int first_row = static_cast<int>(line % a.tiles.down) * kRows;
+    const auto tile = a.tiles.in_order_of_y(static_cast<uint32_t>(block_index()));
+    const int first_column = static_cast<int>(tile.column) * kColumns;
+    const int first_row = static_cast<int>(tile.row) * kRows;
     if (thread_index() == 0) {
       ptx::mbarrier_init(shared.landed, 1);
       ptx::fence_mbarrier_init();
       ptx::mbarrier_arrive_expect_tx(shared.landed, kRows * kRowBytes);
       ptx::tensor_load_3d(shared.tile.pointer(), a.x, shared.landed, first_column, first_row,
-                          static_cast<int>(matrix));
+                          static_cast<int>(tile.matrix));
     }
     ptx::barrier_sync();
     ptx::mbarrier_wait_parity(shared.landed, 0);
 
     const Matrices& m = a.matrices;
-    T* y = a.y + matrix * m.y_batch + first_column * m.y_pitch + first_row;
+    T* y = a.y + tile.matrix * m.y_batch + first_column * m.y_pitch + first_row;
 #pragma unroll
     for (int n = 0; n < kUnits; ++n) {
       const Unit from = unit(n);

@@ -32,12 +32,7 @@ class Planner {
       for (size_t i = 1; i < plan_.columns.loops; ++i) taken_[at_[kX][i]] = false;
       draft(plan_.columns, kX, first_column, room);
     }
-    plan_.tiles = 1;
-    walk_over(plan_.columns);
-    walk_over(plan_.rows);
-    for (size_t i = rank_; i-- > 0;) {
-      if (!taken_[i]) add_loop(call_.loops[i]);
-    }
+    walk_over_tiles();
     return plan_;
   }
 
@@ -85,16 +80,34 @@ class Planner {
     side.length *= loop.extent;
   }
 
-  void walk_over(SidePlan& side) {
-    if (side.steps == 0) return;
-    side.cut = static_cast<int>(plan_.loops);
-    const Loop& part = side.last();
-    add_loop({divide_up(side.steps, part.extent),
-              {part.strides[kX] * part.extent, part.strides[kY] * part.extent}});
-  }
-  void add_loop(const Loop& loop) {
-    plan_.loop[plan_.loops++] = loop;
-    plan_.tiles *= loop.extent;
+  // Tiles in y's order: what neighbours write lies side by side.
+  void walk_over_tiles() {
+    struct Step {
+      Loop loop;
+      SidePlan* side;
+    };
+    std::array<Step, kMaxRank> steps{};
+    size_t count = 0;
+    for (SidePlan* side : {&plan_.columns, &plan_.rows}) {
+      if (side->steps == 0) continue;
+      const Loop& part = side->last();
+      steps[count++] = {{divide_up(side->steps, part.extent),
+                         {part.strides[kX] * part.extent, part.strides[kY] * part.extent}},
+                        side};
+    }
+    for (size_t i = rank_; i-- > 0;) {
+      if (!taken_[i]) steps[count++] = {call_.loops[i], nullptr};
+    }
+    std::stable_sort(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(count),
+                     [](const Step& a, const Step& b) {
+                       return std::abs(a.loop.strides[kY]) < std::abs(b.loop.strides[kY]);
+                     });
+    plan_.tiles = 1;
+    for (size_t i = 0; i < count; ++i) {
+      if (steps[i].side != nullptr) steps[i].side->cut = static_cast<int>(i);
+      plan_.loop[plan_.loops++] = steps[i].loop;
+      plan_.tiles *= steps[i].loop.extent;
+    }
   }
 
   const Permutation& call_;

@@ -104,12 +104,12 @@ __device__ __forceinline__ void transpose_tile(typename WideTile<T>::Storage& st
   const auto is_inside = [&](typename Tile::Unit unit) {
     return unit.group * Tile::kGroup < rows && unit.piece * Tile::kWidth < columns;
   };
-  // All loads before the first store: they are what is in flight.
+  // All loads before the first store: they are what is in flight. Where there is nothing the first
+  // rows are loaded again: of a load under a condition the compiler makes a copy, and waits for it.
   typename Tile::Piece pieces[Tile::kUnits][Tile::kGroup];
 #pragma unroll
   for (int n = 0; n < Tile::kUnits; ++n) {
-    const auto unit = Tile::unit(n);
-    if (!is_inside(unit)) continue;
+    const auto unit = is_inside(Tile::unit(n)) ? Tile::unit(n) : typename Tile::Unit{0, 0};
 #pragma unroll
     for (int i = 0; i < Tile::kGroup; ++i) {
       pieces[n][i] = Tile::load(x_at(unit.group * Tile::kGroup + i, unit.piece * Tile::kWidth));
