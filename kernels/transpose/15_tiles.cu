@@ -6,8 +6,7 @@
 // Traffic: every byte once, in pieces as long as the dimensions permit, an element an access.
 // Limits: elements that stay together fit a side; not where one loop is the fastest in both
 //   tensors.
-#include <bit>
-
+// Long: whole batches have code of their own, without a condition for each access.
 #include "catalogue/row_layout.hpp"
 #include "kernels/transpose/tile_walk.hpp"
 #include "warpsmith/launch.hpp"
@@ -22,11 +21,11 @@ constexpr int kThreads = 1 << kLog2Threads;
 
 // How threads stand on lines of so many elements: 2^n side by side on each.
 struct Formation {
-  int log2_across;
+  int log2_across = 0;
 
-  explicit Formation(int64_t length)
-      : log2_across(
-            std::bit_width(static_cast<uint64_t>(std::min<int64_t>(length, kThreads)) - 1)) {}
+  explicit Formation(int64_t length) {
+    while (log2_across < kLog2Threads && (int64_t{1} << log2_across) < length) ++log2_across;
+  }
   __device__ __forceinline__ int across() const { return 1 << log2_across; }
   __device__ __forceinline__ int down() const { return kThreads >> log2_across; }
   // Lines of a thread, of so many.

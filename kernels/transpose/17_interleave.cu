@@ -5,6 +5,7 @@
 // Traffic: every byte once, in pieces of 8 KiB and more.
 // Limits: 2 to 8 columns of x that lie side by side, row after row, or as many rows of y; lines of
 //   whole words, matrices of whole pieces of 16 bytes.
+// Long: both ways, from pieces to lines and from lines to pieces.
 #include "catalogue/row_layout.hpp"
 #include "kernels/transpose/operations.hpp"
 #include "warpsmith/launch.hpp"
