@@ -8,6 +8,23 @@
 
 namespace ws::upsample {
 
+// Sources of an axis whose numbers are whole in f32: five instructions, none of 64 bits. What is
+// not below 0 is cut as it is floored.
+struct ShortAxis {
+  static constexpr int64_t kMost = int64_t{1} << 24;
+
+  float step;
+  float shift;
+  float last;
+
+  explicit ShortAxis(const Axis& axis)
+      : step(axis.step), shift(axis.shift), last(static_cast<float>(axis.from - 1)) {}
+
+  __host__ __device__ int source(int i) const {
+    return static_cast<int>(::fminf((static_cast<float>(i) + shift) * step, last));
+  }
+};
+
 // ---- Which rungs take a call --------------------------------------------------------------------
 
 // Planes one after the other, rows and columns in order.
@@ -34,6 +51,14 @@ inline int64_t width_of(const Call& call) { return 16 / static_cast<int64_t>(siz
 // So that a thread's number fits the divisions.
 inline bool is_counted(int64_t threads, Why& why) {
   return why.unless(threads < (int64_t{1} << 31), "takes up to 2^31 accesses, not ", threads);
+}
+// So that ShortAxis has its columns, and its rows.
+inline bool is_short(const Call& call, Why& why) {
+  const auto fits = [](const Axis& axis) {
+    return axis.from <= ShortAxis::kMost && axis.to <= ShortAxis::kMost;
+  };
+  return why.unless(fits(call.rows) && fits(call.columns), "takes up to ", ShortAxis::kMost,
+                    " rows and columns");
 }
 
 }  // namespace ws::upsample

@@ -261,6 +261,8 @@ constexpr Case kVerify[] = {
     {.extents = {1, 16, 3, 4}, .padding = 8, .attributes = to(7, 5, false, true)},
     {.extents = {1, 2, 6, 5}, .attributes = scaled(15, 12, 2.6, true)},
     {.extents = {1, 1, 8, 8}, .attributes = scaled(3, 3, 0.4, false)},
+    {.extents = {1, 16, 9, 9}, .attributes = to(18, 17, false, true)},
+    {.extents = {1, 4104, 1, 1}, .attributes = to(1, 2, false, true)},
 };
 constexpr Case kBench[] = {
     {.extents = {8, 64, 256, 256}, .attributes = to(512, 512)},
@@ -286,6 +288,14 @@ constexpr Case kBackwardVerify[] = {
     {.extents = {1, 16, 7, 5}, .padding = 8, .attributes = to(3, 4, false, true)},
     {.extents = {1, 2, 15, 12}, .attributes = scaled(6, 5, 2.6, true)},
     {.extents = {1, 1, 3, 3}, .attributes = scaled(8, 8, 0.4, false)},
+    {.extents = {3, 2, 26, 8}, .attributes = to(13, 5)},
+    {.extents = {1, 1, 21, 48}, .attributes = to(7, 3, true)},
+    {.extents = {1, 1, 7, 1536}, .attributes = to(3, 264)},
+    {.extents = {1, 1, 2, 8}, .attributes = to(1, 4096)},
+    {.extents = {1, 1, 1, 4104}, .attributes = to(1, 2)},
+    {.extents = {1, 16, 18, 34}, .attributes = to(17, 17, false, true)},
+    {.extents = {1, 8, 15, 10}, .attributes = to(3, 3, true, true)},
+    {.extents = {1, 4104, 1, 2}, .attributes = to(1, 1, false, true)},
 };
 constexpr Case kBackwardBench[] = {
     {.extents = {8, 64, 512, 512}, .attributes = to(256, 256)},

@@ -6,6 +6,7 @@
 #include "kernels/upsample/05_backward_twice.cuh"
 #include "kernels/upsample/06_any_layout.cuh"
 #include "kernels/upsample/07_channels.cuh"
+#include "kernels/upsample/08_backward_bands.cuh"
 
 namespace ws::upsample {
 namespace {
@@ -14,7 +15,8 @@ constexpr Operation kOperations[] = {operation_of<UpsampleNearest2d>(),
                                      operation_of<UpsampleNearest2dBackward>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive, &kTwice, &kRowVectors, &kBackwardNaive, &kBackwardTwice, &kAnyLayout, &kChannels,
+    &kNaive,         &kTwice,     &kRowVectors, &kBackwardNaive,
+    &kBackwardTwice, &kAnyLayout, &kChannels,   &kBackwardBands,
 };
 
 }  // namespace
@@ -25,8 +27,8 @@ std::span<const Rung* const> UpsampleNearest2d::by_worth(const Call& /*call*/) {
   return kByWorth;
 }
 std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kBackwardTwice, &kChannels, &kBackwardNaive,
-                                             &kAnyLayout};
+  static constexpr const Rung* kByWorth[] = {&kBackwardTwice, &kChannels, &kBackwardBands,
+                                             &kBackwardNaive, &kAnyLayout};
   return kByWorth;
 }
 

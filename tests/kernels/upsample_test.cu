@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "catalogue/catalogue.hpp"
+#include "kernels/upsample/images.hpp"
 #include "kernels/upsample/operations.hpp"
 #include "tests/kernels/refused.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What first_of and end_of guess and put right is what source says.
+// What first_of and end_of guess and put right is what source says, and ShortAxis.
 TEST(Upsample, RangesOfCopiesAreWhatSourcesSay) {
   const auto check = [](const Axis& axis) {
     int64_t next = 0;
@@ -21,12 +22,28 @@ TEST(Upsample, RangesOfCopiesAreWhatSourcesSay) {
       ASSERT_EQ(axis.end_of(i), next) << axis.from << " to " << axis.to << " by " << axis.step;
     }
     ASSERT_EQ(next, axis.to);
+    const ShortAxis in_short(axis);
+    for (int64_t i = 0; i < axis.to; ++i) {
+      ASSERT_EQ(in_short.source(static_cast<int>(i)), axis.source(i)) << axis.step << " " << i;
+    }
   };
   for (int64_t from = 1; from < 40; ++from) {
     for (int64_t to = 1; to < 90; ++to) {
       for (const float shift : {0.0F, 0.5F}) {
         check({from, to, static_cast<float>(from) / static_cast<float>(to), shift});
         for (const float step : {0.1F, 1 / 1.7F, 1.0F, 2.5F}) check({from, to, step, shift});
+      }
+    }
+  }
+}
+
+// The last columns that f32 has in steps of one, and far more than are copied.
+TEST(Upsample, ShortAxesAreRightToTheirEnd) {
+  for (const int64_t from : {ShortAxis::kMost, ShortAxis::kMost - 1, int64_t{3}}) {
+    for (const float step : {0.3F, 1.0F, 0x1p30F}) {
+      const Axis axis{from, ShortAxis::kMost, step, 0.5F};
+      for (int64_t i = ShortAxis::kMost - 9; i < ShortAxis::kMost; ++i) {
+        ASSERT_EQ(ShortAxis(axis).source(static_cast<int>(i)), axis.source(i)) << from << " " << i;
       }
     }
   }
