@@ -1,63 +1,123 @@
-// Idea: channels that lie side by side are copied, or added up, 16 bytes a thread: a pixel's source
-// is found once for four or eight of them.
-// From any_layout: whole accesses, and three prepared divisions instead of three of 64 bits.
-// Traffic: each element once; a pixel that is copied is read again by each copy, from the L2.
+// Idea: channels that lie side by side are copied, or added up, 16 bytes a thread; what a pixel is
+// made of is found once, by one thread of the block.
+// From any_layout: whole accesses. Ranges of copies cost hundreds of instructions, more than the
+// time of 16 bytes of each copy; they stay in shared memory for all channels of their pixel.
+// Traffic: each element once, two or four accesses in flight a thread; a pixel that is copied is
+// read again by each copy, from the L2.
 // Limits: channels inside, in whole vectors, all of it aligned to 16 bytes.
+// Long: copies and their sum share the table of pixels.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/upsample/06_any_layout.cuh"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
 
 namespace ws::upsample {
 
+// Where a pixel of the result lies, and the first that it is made of, which follow in rows and
+// columns.
+struct Pixel {
+  int64_t to;
+  int64_t from;
+  int64_t rows;
+  int64_t columns;
+};
+
 template <class T, bool kIsForward>
 struct ChannelsKernel {
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = 256;
   static constexpr int kWidth = 16 / sizeof(T);
+  static constexpr int kEach = kIsForward ? 2 : 1;  // pixels of a thread at once
+  static constexpr int kFlight = 4;                 // gradients of a pixel at once
   struct Arguments {
     Call call;
-    int64_t threads;
+    int64_t pixels;
+    int64_t pixels_a_block;   // up to kThreads
     thread::Divider vectors;  // of a pixel
     thread::Divider columns;  // of the result
     thread::Divider rows;
   };
-  struct SharedStorage {};
+  struct SharedStorage {
+    SharedArray<Pixel, kThreads> pixels;
+  };
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const int64_t i = block_index() * kThreads + thread_index();
-    if (i >= a.threads) return;
-    auto rest = static_cast<uint32_t>(i);
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int64_t first = block_index() * a.pixels_a_block;
+    const auto count = static_cast<int>(std::min(a.pixels_a_block, a.pixels - first));
+    if (thread_index() < count) {
+      shared.pixels[thread_index()] = find(a, static_cast<uint32_t>(first + thread_index()));
+    }
+    ptx::barrier_sync();
+
+    const uint32_t vectors = count * a.vectors.divisor();
+    for (uint32_t at = thread_index(); at < vectors; at += kEach * kThreads) {
+      Vec<T, kWidth> values[kEach];
+      T* to[kEach];
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        const uint32_t i = at + e * kThreads;
+        if (i >= vectors) break;
+        const uint32_t number = a.vectors.quotient(i);
+        const int64_t channel = int64_t{i - number * a.vectors.divisor()} * kWidth;
+        const Pixel pixel = shared.pixels[number];
+        to[e] = static_cast<T*>(a.call.out) + pixel.to + channel;
+        const T* from = static_cast<const T*>(a.call.in) + pixel.from + channel;
+        values[e] = kIsForward ? thread::load<kWidth>(from) : sum(a.call.in_strides, pixel, from);
+      }
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        if (at + e * kThreads < vectors) thread::store(to[e], values[e]);
+      }
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ Pixel find(const Arguments& a, uint32_t i) {
     const auto take = [&](const thread::Divider& extent) {
-      const uint32_t whole = extent.quotient(rest);
-      const uint32_t found = rest - whole * extent.divisor();
-      rest = whole;
+      const uint32_t whole = extent.quotient(i);
+      const uint32_t found = i - whole * extent.divisor();
+      i = whole;
       return static_cast<int64_t>(found);
     };
     const Call& call = a.call;
-    const int64_t channel = take(a.vectors) * kWidth;
     const int64_t column = take(a.columns);
     const int64_t row = take(a.rows);
-    T* to = static_cast<T*>(call.out) + offset(call.out_strides, rest, channel, row, column);
-    const T* from = static_cast<const T*>(call.in) + offset(call.in_strides, rest, channel, 0, 0);
-    const auto at = [&](int64_t k, int64_t l) {
-      return from + k * call.in_strides.row + l * call.in_strides.column;
-    };
+    const int64_t to = offset(call.out_strides, i, 0, row, column);
+    const auto from = [&](int64_t k, int64_t l) { return offset(call.in_strides, i, 0, k, l); };
     if constexpr (kIsForward) {
-      const T* x = at(call.rows.source(row), call.columns.source(column));
-      thread::store(to, thread::load<kWidth>(x));
+      return {to, from(call.rows.source(row), call.columns.source(column)), 1, 1};
     } else {
-      const int64_t first = call.columns.first_of(column);
-      const int64_t last = call.columns.end_of(column);
-      const int64_t last_row = call.rows.end_of(row);
-      Vec<float, kWidth> sums{};
-      for (int64_t k = call.rows.first_of(row); k < last_row; ++k) {
-        for (int64_t l = first; l < last; ++l) {
-          const Vec<float, kWidth> grad = thread::convert<float>(thread::load<kWidth>(at(k, l)));
-#pragma unroll
-          for (int c = 0; c < kWidth; ++c) sums[c] += grad[c];
-        }
-      }
-      thread::store(to, thread::convert<T>(sums));
+      const int64_t k = call.rows.first_of(row);
+      const int64_t l = call.columns.first_of(column);
+      return {to, from(k, l), call.rows.end_of(row) - k, call.columns.end_of(column) - l};
     }
+  }
+  // In order of rows; several gradients are asked for before the first is needed.
+  static __device__ __forceinline__ Vec<T, kWidth> sum(const Strides& s, const Pixel& pixel,
+                                                       const T* from) {
+    Vec<float, kWidth> sums{};
+    const int64_t back = s.row - pixel.columns * s.column;
+    int64_t column = 0;
+    for (int64_t left = pixel.rows * pixel.columns; left > 0; left -= kFlight) {
+      Vec<T, kWidth> grad[kFlight];
+#pragma unroll
+      for (int k = 0; k < kFlight; ++k) {
+        if (k < left) grad[k] = thread::load<kWidth>(from);
+        const bool at_end = ++column == pixel.columns;
+        if (at_end) column = 0;
+        from += s.column + (at_end ? back : 0);
+      }
+#pragma unroll
+      for (int k = 0; k < kFlight; ++k) {
+        if (k >= left) break;
+        const Vec<float, kWidth> added = thread::convert<float>(grad[k]);
+#pragma unroll
+        for (int c = 0; c < kWidth; ++c) sums[c] += added[c];
+      }
+    }
+    return thread::convert<T>(sums);
   }
 };
 
@@ -73,17 +133,20 @@ struct Channels {
                           is_whole(call.out, call.out_strides),
                       "takes pixels of whole vectors of ", width,
                       " channels, aligned to 16 bytes") &&
-           is_counted(threads_of(call), why);
+           is_counted(pixels_of(call), why) && is_counted(call.channels / width, why);
   }
   template <class OperationCall>
   static void run(const OperationCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       constexpr bool kIsForward = OperationCall::kIsForward;
       using Kernel = ChannelsKernel<T, kIsForward>;
-      const int64_t threads = threads_of(call);
-      launch<Kernel>({.blocks = divide_up(threads, Kernel::kThreads), .threads = Kernel::kThreads},
+      constexpr int64_t kVectors = 4 * Kernel::kThreads;  // of a block, where pixels are small
+      const int64_t pixels = pixels_of(call);
+      const int64_t vectors = call.channels / Kernel::kWidth;
+      const int64_t of_block = std::clamp<int64_t>(kVectors / vectors, 1, Kernel::kThreads);
+      launch<Kernel>({.blocks = divide_up(pixels, of_block), .threads = Kernel::kThreads},
                      context.stream,
-                     {call, threads, thread::Divider(call.channels / Kernel::kWidth),
+                     {call, pixels, of_block, thread::Divider(vectors),
                       thread::Divider(kIsForward ? call.columns.to : call.columns.from),
                       thread::Divider(kIsForward ? call.rows.to : call.rows.from)});
     });
@@ -91,10 +154,9 @@ struct Channels {
 
  private:
   template <class OperationCall>
-  static int64_t threads_of(const OperationCall& call) {
-    const int64_t pixels = OperationCall::kIsForward ? call.rows.to * call.columns.to
-                                                     : call.rows.from * call.columns.from;
-    return call.images * pixels * (call.channels / width_of(call));
+  static int64_t pixels_of(const OperationCall& call) {
+    return call.images * (OperationCall::kIsForward ? call.rows.to * call.columns.to
+                                                    : call.rows.from * call.columns.from);
   }
 };
 
