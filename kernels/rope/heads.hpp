@@ -6,7 +6,8 @@
 // turn each other; where they are of neighbours each turns in itself, by pairs / 2 further on.
 //
 // A block takes a tile: some positions, and at each of them some heads. Its threads go first along
-// a vector's place in the head, then along what lies side by side in memory, heads or positions.
+// a vector's place in the head, then along what lies side by side in memory, heads or positions. It
+// has as many threads as leave no warp partly idle, where that can be.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +84,7 @@ struct HeadPair {
 // kMost heads a thread.
 template <class T, class Source, bool kInterleaved, int kMost>
 struct HeadsKernel {
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = 256;  // at most
   static constexpr int kWidth = 16 / sizeof(T);
   struct Arguments {
     Heads<T> queries;
@@ -96,7 +97,8 @@ struct HeadsKernel {
     int columns;
     int pairs;
     bool inverse;
-    bool heads_inside;           // tiles go along the heads first
+    bool heads_inside;  // tiles go along the heads first
+    uint32_t tile_positions;
     thread::Divider vectors;     // of half a head
     thread::Divider side_heads;  // of a tile, from thread to thread
     thread::Divider inside;      // tiles along what is inside
@@ -117,13 +119,11 @@ struct HeadsKernel {
     const auto vector = static_cast<int>(thread - row * a.vectors.divisor());
     const uint32_t side = a.side_heads.divisor();
     const uint32_t row_position = a.side_heads.quotient(row);
-    // Rows of the block that are whole: of heads side by side, at some positions.
-    const uint32_t tile_positions = a.side_heads.quotient(a.vectors.quotient(kThreads));
     const int64_t token =
-        static_cast<int64_t>(a.heads_inside ? second : first) * tile_positions + row_position;
+        static_cast<int64_t>(a.heads_inside ? second : first) * a.tile_positions + row_position;
     const uint32_t head =
         (a.heads_inside ? first : second) * side * kMost + (row - row_position * side);
-    if (row_position >= tile_positions || token >= a.tokens || head >= a.heads) return;
+    if (row_position >= a.tile_positions || token >= a.tokens || head >= a.heads) return;
 
     const int at = vector * kWidth;
     Vec<T, kWidth> low[kMost];
@@ -198,16 +198,18 @@ struct HeadsKernel {
   }
 };
 
+// Threads of a block, about: small blocks end soon, and come in the order of addresses.
+inline constexpr int64_t kTileThreads = 128;
+
 // Whether everything lies in whole vectors of 16 bytes, and a block holds half a head.
 inline bool heads_supported(const Call& call, Why& why) {
-  constexpr int64_t kThreads = 128;
   const auto size = static_cast<int64_t>(size_of(call.dtype));
   const int64_t width = 16 / size;
   if (!why.unless(call.pairs % width == 0 && call.columns % width == 0,
                   "takes columns in whole vectors of ", width, ", and pairs: not ", call.columns,
                   " and ", call.pairs) ||
-      !why.unless(call.pairs / width <= kThreads, "takes up to ", kThreads * width, " pairs, not ",
-                  call.pairs)) {
+      !why.unless(call.pairs / width <= kTileThreads, "takes up to ", kTileThreads * width,
+                  " pairs, not ", call.pairs)) {
     return false;
   }
   const auto fits = [&](const void* data, const Strides& s, int64_t elements) {
@@ -229,31 +231,57 @@ inline bool heads_supported(const Call& call, Why& why) {
                     "takes fewer positions and heads");
 }
 
+inline bool tables_shared(const Call& call, Why& why) {
+  return why.unless(call.cos.strides.head == 0 && call.sin.strides.head == 0,
+                    "takes tables that all heads share");
+}
+
 // How a call's heads and positions are cut into tiles.
 struct Tiles {
   int64_t side_heads;
+  int64_t positions;  // of a tile
+  int64_t threads;
   int64_t along_heads;
   int64_t along_positions;
   bool heads_inside;
 
-  Tiles(const Call& call, int64_t rows, int64_t most) {
+  // `vectors` threads a head, each with up to `most` heads.
+  Tiles(const Call& call, int64_t vectors, int64_t most) {
     const Strides& s = call.tensors[call.tensors[0].heads > 0 ? 0 : 1].from;
+    const int64_t rows = kTileThreads / vectors;
     heads_inside = call.positions <= 1 || s.head < s.position;
     // All heads in as few tiles as it takes, each of the same size; else positions side by side.
     along_heads = divide_up(call.heads(), most * (heads_inside ? rows : 1));
     side_heads = heads_inside ? divide_up(call.heads(), most * along_heads) : 1;
-    along_positions = divide_up(call.positions, rows / side_heads);
+    positions = std::min(call.positions, positions_of(side_heads * vectors));
+    threads = round_up(positions * side_heads * vectors, int64_t{kWarpSize});
+    along_positions = divide_up(call.positions, positions);
   }
   int64_t blocks(const Call& call) const { return call.batches * along_heads * along_positions; }
+
+ private:
+  // More than a block's worth where that leaves fewer lanes idle: 40 heads of 128 halves are 80
+  // threads a position, of which two make five whole warps.
+  static int64_t positions_of(int64_t threads) {
+    const auto idle = [&](int64_t count) {
+      return round_up(count * threads, int64_t{kWarpSize}) - count * threads;
+    };
+    int64_t best = kTileThreads / threads;
+    for (int64_t count = best + 1; count * threads <= 2 * kTileThreads; ++count) {
+      if (idle(count) * best < idle(best) * count) best = count;
+    }
+    return best;
+  }
 };
 
 template <class T, class Source, bool kInterleaved, int kMost>
 void launch_heads(const Call& call, const char* rung, const Context& context) {
   using Kernel = HeadsKernel<T, Source, kInterleaved, kMost>;
   const int64_t vectors = call.pairs / Kernel::kWidth;
-  const Tiles tiles(call, Kernel::kThreads / vectors, kMost);
+  static_assert(Kernel::kThreads == 2 * kTileThreads);
+  const Tiles tiles(call, vectors, kMost);
   launch<Kernel>(
-      {.blocks = tiles.blocks(call), .threads = Kernel::kThreads}, context.stream,
+      {.blocks = tiles.blocks(call), .threads = static_cast<int>(tiles.threads)}, context.stream,
       {.queries = Heads<T>(call.tensors[0]),
        .keys = Heads<T>(call.tensors[1]),
        .source = Source(call),
@@ -265,6 +293,7 @@ void launch_heads(const Call& call, const char* rung, const Context& context) {
        .pairs = static_cast<int>(call.pairs),
        .inverse = call.inverse,
        .heads_inside = tiles.heads_inside,
+       .tile_positions = static_cast<uint32_t>(tiles.positions),
        .vectors = thread::Divider(vectors),
        .side_heads = thread::Divider(tiles.side_heads),
        .inside = thread::Divider(tiles.heads_inside ? tiles.along_heads : tiles.along_positions),

@@ -308,6 +308,8 @@ constexpr Case kQkVerify[] = {
     {.extents = {2, 4, 3, 2, 16, 0, kTables | kSwapped}, .padding = 8},
     {.extents = {2, 4, 3, 2, 16, 0, kTables}, .offset = 1},
     {.extents = {1, 21, 3, 2, 48, 16, kPositionsIn}, .attributes = kHeadsFirst},
+    {.extents = {1, 3, 33, 4, 128, 0, kTables}},
+    {.extents = {1, 27, 9, 3, 48, 0, kTables}},
 };
 constexpr Case kQkBench[] = {
     {.extents = {4, 8192, 32, 8, 128, 0, kTables}},
