@@ -12,8 +12,7 @@ namespace {
 struct SharedRow {
   static bool supports(const Call& call, Why& why) {
     return heads_supported(call, why) && why.unless(call.has_tables, "takes tables") &&
-           why.unless(call.cos.strides.head == 0 && call.sin.strides.head == 0,
-                      "takes tables that all heads share");
+           tables_shared(call, why);
   }
   template <class OperationCall>
   static void run(const OperationCall& call, const Context& context) {
