@@ -29,6 +29,9 @@ extern const Family kFamily;
 namespace gemv {
 extern const Family kFamily;
 }
+namespace quantized {
+extern const Family kFamily;
+}
 namespace norm {
 extern const Family kFamily;
 }
@@ -97,6 +100,7 @@ std::span<const Family* const> families() {
       &grouped_gemm::kFamily,
       &scaled_gemm::kFamily,
       &gemv::kFamily,
+      &quantized::kFamily,
       &norm::kFamily,
       &batch_norm::kFamily,
       &reduce::kFamily,

@@ -389,6 +389,19 @@ def delta_rule(
 ) -> Any:
     """Linear attention whose step corrects what the state says of its key (DeltaNet, gated)."""
 
+def dequantize_blockwise(
+    weight: _Array,
+    scales: _Array,
+    zeros: _Array | None = None,
+    *,
+    format: Literal["int8", "int4", "nf4"] = "int8",
+    group_size: builtins.int = 64,
+    out_dtype: Literal["bfloat16", "float16", "float32"] | Any = "bfloat16",
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """The numbers that codes and scales stand for."""
+
 def dot(
     input: _Array,
     tensor: _Array,
@@ -831,6 +844,31 @@ def prod(
     out: _Array | None = None,
 ) -> _Array:
     """Product over a dimension, or of all."""
+
+def quantize_blockwise(
+    x: _Array,
+    *,
+    format: Literal["int8", "int4", "nf4"] = "int8",
+    group_size: builtins.int = 64,
+    zero_point: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> Any:
+    """A weight as codes of 8 or 4 bits, with a scale for each group of columns."""
+
+def quantized_linear(
+    x: _Array,
+    weight: _Array,
+    scales: _Array,
+    zeros: _Array | None = None,
+    bias: _Array | None = None,
+    *,
+    format: Literal["int8", "int4", "nf4"] = "int8",
+    group_size: builtins.int = 64,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Few rows times a weight of 8 or 4 bits, summed in f32."""
 
 def relu(
     input: _Array,

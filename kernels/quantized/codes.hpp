@@ -1,0 +1,138 @@
+// What rungs share: where a weight's codes lie, and codes as numbers.
+#pragma once
+
+#include <bit>
+#include <utility>
+
+#include "kernels/quantized/operations.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/row/cut.hpp"
+#include "warpsmith/row/packed.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/math.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::quantized {
+
+// ---- Which rungs take a call --------------------------------------------------------------------
+
+inline bool is_aligned(const void* data, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+// Columns side by side, rows that start at multiples of `bytes`.
+inline bool has_aligned_rows(const Matrix& matrix, int64_t element_bytes, int64_t bytes) {
+  return matrix.column == 1 && is_aligned(matrix.data, bytes) &&
+         matrix.row * element_bytes % bytes == 0;
+}
+
+// Runs of `columns`, which do not straddle groups, as accesses of `bytes` of codes.
+inline bool codes_are_runs(const Weight& w, int64_t columns, int64_t bytes, Why& why) {
+  return why.unless(has_aligned_rows(w.codes, 1, bytes), "reads ", bytes,
+                    " bytes of codes at a time: rows have to start at multiples of that") &&
+         why.unless(w.columns % columns == 0 && w.group % columns == 0, "takes whole runs of ",
+                    columns, " columns, not K = ", w.columns, " in groups of ", w.group) &&
+         why.unless(w.columns < (int64_t{1} << 31), "takes fewer than 2^31 columns, not ",
+                    w.columns);
+}
+
+// f.operator()<kFormat>().
+template <class F>
+void with_format(Format format, F&& f) {
+  switch (format) {
+    case Format::kInt8: return f.template operator()<Format::kInt8>();
+    case Format::kInt4: return f.template operator()<Format::kInt4>();
+    case Format::kNf4: return f.template operator()<Format::kNf4>();
+  }
+}
+
+}  // namespace ws::quantized
+
+#if WS_DEVICE_CODE
+namespace ws::quantized {
+
+// ---- One code -----------------------------------------------------------------------------------
+
+// An entry of nf4's table, which a kernel cannot index: by 15 selects.
+template <int... kCodes>
+__device__ __forceinline__ float nf4_level(int code, std::integer_sequence<int, kCodes...>) {
+  float level = 0;
+  const auto choose = [&]<int kCode>() {
+    constexpr float kLevel = kNf4Levels[kCode];
+    if (code == kCode) level = kLevel;
+  };
+  (choose.template operator()<kCodes>(), ...);
+  return level;
+}
+__device__ __forceinline__ float nf4_level(int code) {
+  return nf4_level(code, std::make_integer_sequence<int, 16>{});
+}
+
+__device__ __forceinline__ float scale_at(const Weight& w, int64_t n, int64_t group) {
+  return thread::load(w.scales.as<const float>() + n * w.scales.row + group * w.scales.column);
+}
+// The code of 0, in int4.
+__device__ __forceinline__ float zero_at(const Weight& w, int64_t n, int64_t group) {
+  if (w.zeros.data == nullptr) return 8;
+  const uint8_t zero =
+      thread::load(w.zeros.as<const uint8_t>() + n * w.zeros.row + group * w.zeros.column);
+  return static_cast<float>(zero & 15);
+}
+__device__ __forceinline__ float level_at(const Weight& w, int64_t n, int64_t k, float zero) {
+  const uint8_t* row = w.codes.as<const uint8_t>() + n * w.codes.row;
+  if (w.format == Format::kInt8) {
+    return static_cast<float>(static_cast<int8_t>(thread::load(row + k * w.codes.column)));
+  }
+  const int byte = thread::load(row + k / 2 * w.codes.column);
+  const int code = k % 2 == 0 ? byte >> 4 : byte & 15;
+  return w.format == Format::kNf4 ? nf4_level(code) : static_cast<float>(code) - zero;
+}
+
+// ---- Words of codes -----------------------------------------------------------------------------
+
+// nf4's table where lanes may look up what they like: 16 entries are in 16 banks.
+using Table = SharedArray<float, 16>;
+
+// By all threads of a block, before a barrier.
+__device__ __forceinline__ void fill_table(Table& table) {
+  if (thread_index() < 16) table[thread_index()] = nf4_level(thread_index());
+}
+
+// The levels of a word's codes. A number below 2^23 in the last bits of 2^23 as a float needs no
+// conversion, which an SM does 16 of in a clock: it takes a subtraction, which it does 128 of.
+template <Format kFormat>
+struct Levels {
+  static constexpr int kOfWord = 32 / bits_of(kFormat);
+  static constexpr uint32_t kMagic = 0x4B000000;  // 2^23
+  static constexpr float kMagicNumber = 0x1p23F;
+
+  float values[kOfWord];
+
+  __device__ __forceinline__ Levels(uint32_t word, float zero, Table& table) {
+    if constexpr (kFormat == Format::kInt8) {
+      const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
+#pragma unroll
+      for (int i = 0; i < kOfWord; ++i) {
+        const uint32_t bits = ptx::permute_bytes(moved, kMagic, 0x7440U + static_cast<uint32_t>(i));
+        values[i] = std::bit_cast<float>(bits) - (kMagicNumber + 128);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kOfWord; ++i) {
+        const uint32_t code = word >> (4 * (i ^ 1)) & 15;  // the upper half of a byte first
+        if constexpr (kFormat == Format::kNf4) {
+          values[i] = table[code];
+        } else {
+          values[i] = std::bit_cast<float>(code | kMagic) - (kMagicNumber + zero);
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ float operator[](int i) const { return values[i]; }
+};
+
+}  // namespace ws::quantized
+#endif

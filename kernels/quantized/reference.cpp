@@ -1,0 +1,526 @@
+// Quantised weights on the host: what a call is, what it should give, what rungs are checked on.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "catalogue/fill.hpp"
+#include "kernels/quantized/operations.hpp"
+#include "warpsmith/thread/divide.hpp"
+
+namespace ws::quantized {
+namespace {
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+constexpr int64_t kMostGroup = int64_t{1} << 31;
+
+Format format_of(const Problem& problem) {
+  if (!problem.attribute("format").is_absent()) return problem.choice<Format>("format");
+  return problem["weight"].dtype == DType::kU8 ? Format::kNf4 : Format::kInt8;
+}
+
+DType codes_of(Format format) { return format == Format::kInt8 ? DType::kI8 : DType::kU8; }
+int64_t code_columns(Format format, int64_t columns) { return columns * bits_of(format) / 8; }
+
+int64_t groups_of(const Problem& problem, int64_t columns) {
+  return divide_up(columns, problem.integer("group_size"));
+}
+
+Matrix matrix_of(const Tensor& tensor) {
+  if (!tensor.exists()) return {};
+  return {.data = tensor.data, .row = tensor.stride(0), .column = tensor.stride(1)};
+}
+
+// Columns of the weight, from its codes.
+int64_t columns_of(const Problem& problem) {
+  return problem["weight"].extent(1) * 8 / bits_of(format_of(problem));
+}
+
+Weight weight_of(const Problem& problem) {
+  const int64_t columns = columns_of(problem);
+  return {.format = format_of(problem),
+          .rows = problem["weight"].extent(0),
+          .columns = columns,
+          .group = problem.integer("group_size"),
+          .groups = groups_of(problem, columns),
+          .codes = matrix_of(problem["weight"]),
+          .scales = matrix_of(problem["scales"]),
+          .zeros = matrix_of(problem["zeros"])};
+}
+
+void check_group(const Problem& problem) {
+  const int64_t group = problem.integer("group_size");
+  require(group >= 16 && group <= kMostGroup && group % 16 == 0, problem.operation->name,
+          ": group_size is a multiple of 16 up to ", kMostGroup, ", not ", group);
+}
+
+// Codes, scales and zeros that a call brings.
+void check_weight(const Problem& problem) {
+  check_group(problem);
+  const std::string_view name = problem.operation->name;
+  const Format format = format_of(problem);
+  const std::string_view format_name = kFormats[static_cast<size_t>(format)];
+  const Tensor& weight = problem["weight"];
+  const Tensor& scales = problem["scales"];
+  const Tensor& zeros = problem["zeros"];
+  require(weight.rank == 2 && weight.dtype == codes_of(format), name, ": codes of ", format_name,
+          " are a matrix of ", to_string(codes_of(format)), ", not ", weight);
+  const int64_t groups = groups_of(problem, columns_of(problem));
+  const auto is_of_groups = [&](const Tensor& tensor, DType dtype) {
+    return tensor.rank == 2 && tensor.dtype == dtype && tensor.extent(0) == weight.extent(0) &&
+           tensor.extent(1) == groups;
+  };
+  require(is_of_groups(scales, DType::kF32), name, ": scales of ", weight, " are f32 [",
+          weight.extent(0), ", ", groups, "], not ", scales);
+  if (!zeros.exists()) return;
+  require(format == Format::kInt4, name, ": int4 has zeros, ", format_name, " has none");
+  require(is_of_groups(zeros, DType::kU8), name, ": zeros of ", weight, " are u8 [",
+          weight.extent(0), ", ", groups, "], not ", zeros);
+}
+
+// ---- What codes stand for -----------------------------------------------------------------------
+
+// The code of column k, as its bits.
+int code_of(const Weight& w, int64_t n, int64_t k) {
+  const auto* codes = w.codes.as<const uint8_t>() + n * w.codes.row;
+  if (w.format == Format::kInt8) return codes[k * w.codes.column];
+  const int byte = codes[k / 2 * w.codes.column];
+  return k % 2 == 0 ? byte >> 4 : byte & 15;
+}
+
+float level_of(const Weight& w, int64_t n, int64_t k) {
+  const int code = code_of(w, n, k);
+  switch (w.format) {
+    case Format::kInt8: return static_cast<float>(static_cast<int8_t>(code));
+    case Format::kNf4: return kNf4Levels[code];
+    default: break;
+  }
+  if (w.zeros.data == nullptr) return static_cast<float>(code - 8);
+  const int zero = w.zeros.as<const uint8_t>()[n * w.zeros.row + k / w.group * w.zeros.column] & 15;
+  return static_cast<float>(code - zero);
+}
+
+float scale_of(const Weight& w, int64_t n, int64_t k) {
+  return w.scales.as<const float>()[n * w.scales.row + k / w.group * w.scales.column];
+}
+
+// ---- Cases --------------------------------------------------------------------------------------
+
+Tensor matrix(DType dtype, int64_t rows, int64_t columns, int64_t padding, bool transposed) {
+  Tensor tensor = Tensor::dense(dtype, {rows, columns});
+  tensor.strides[0] += padding;
+  if (transposed) tensor.strides = {1, rows + padding};
+  return tensor;
+}
+
+void make_weight(Problem& problem, int64_t n, int64_t k, int64_t options, int64_t padding,
+                 bool transposed) {
+  const Format format = format_of(problem);
+  const int64_t groups = groups_of(problem, k);
+  problem["weight"] = matrix(codes_of(format), n, code_columns(format, k), padding, transposed);
+  problem["scales"] = Tensor::dense(DType::kF32, {n, groups});
+  if ((options & kZeros) != 0) problem["zeros"] = Tensor::dense(DType::kU8, {n, groups});
+}
+
+// All codes; scales so that weights are about 1 in size.
+void fill_weight(const Problem& problem, int index, uint64_t seed) {
+  const Format format = format_of(problem);
+  const std::string_view name = problem.operation->parameters[static_cast<size_t>(index)].name;
+  const Tensor& tensor = problem.tensor(index);
+  const auto uniform = [=](int64_t i) { return random_uniform(seed, static_cast<uint64_t>(i)); };
+  if (name == "weight") {
+    const double least = format == Format::kInt8 ? -128 : 0;
+    fill_with(tensor, [=](int64_t i) { return std::floor(least + 256 * uniform(i)); });
+  } else if (name == "scales") {
+    const double size = format == Format::kInt8 ? 74 : format == Format::kInt4 ? 4.6 : 0.54;
+    fill_with(tensor, [=](int64_t i) { return (0.5 + uniform(i)) / size; });
+  } else if (name == "zeros") {
+    fill_with(tensor, [=](int64_t i) { return std::floor(16 * uniform(i)); });
+  } else {
+    fill_normal_input(problem, index, seed);
+  }
+}
+
+constexpr std::array<Value, kMaxAttributes> attributes(Format format, int group, Value last = {}) {
+  std::array<Value, kMaxAttributes> all{};
+  all[0] = Value::choice(static_cast<int>(format));
+  all[1] = group;
+  all[2] = last;
+  return all;
+}
+
+using enum Format;
+
+}  // namespace
+
+// ---- quantize_blockwise -------------------------------------------------------------------------
+
+void QuantizeBlockwise::infer(Problem& problem) {
+  const Tensor& x = problem["x"];
+  const Format format = format_of(problem);
+  const bool zero_point = problem.flag("zero_point");
+  require(kDTypes.has(x.dtype) && x.rank == 2, kName, " takes a matrix of ", to_string(kDTypes),
+          ", not ", x);
+  check_group(problem);
+  require(!zero_point || format == kInt4, kName, ": int4 has a zero_point, ",
+          kFormats[static_cast<size_t>(format)], " has none");
+  require(bits_of(format) == 8 || x.extent(1) % 2 == 0, kName,
+          " packs two codes to a byte: columns are even, not ", x);
+  const int64_t rows = x.extent(0);
+  const int64_t groups = groups_of(problem, x.extent(1));
+  problem["weight"] = Tensor::dense(codes_of(format), {rows, code_columns(format, x.extent(1))});
+  problem["scales"] = Tensor::dense(DType::kF32, {rows, groups});
+  problem["zeros"] = zero_point ? Tensor::dense(DType::kU8, {rows, groups}) : Tensor{};
+}
+
+QuantizeCall QuantizeBlockwise::call(const Problem& problem) {
+  QuantizeCall call;
+  call.dtype = problem["x"].dtype;
+  call.weight = weight_of(problem);
+  call.values = matrix_of(problem["x"]);
+  return call;
+}
+
+void QuantizeBlockwise::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto& e = chosen.extents;
+  problem["x"] = matrix(dtype, e[0], e[1], chosen.padding, (e[2] & kTransposed) != 0);
+}
+
+// A range, a division and a rounding of each element.
+Cost QuantizeBlockwise::cost(const Problem& problem) {
+  return {.bytes = least_traffic(problem),
+          .flops = 4 * static_cast<double>(problem["x"].elements())};
+}
+
+// Every division is of f32 and rounded once: there is one right answer.
+Tolerance QuantizeBlockwise::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
+  return {};
+}
+
+int64_t QuantizeBlockwise::items(const Problem& problem, const Parameter& /*output*/) {
+  return problem["x"].extent(0);
+}
+
+namespace {
+
+struct Quantized {
+  float scale = 0;
+  int zero = 0;
+  std::vector<int> codes;
+};
+
+int nearest_code(float value, int least, int largest) {
+  if (std::isnan(value)) return least;
+  const double rounded = std::nearbyint(static_cast<double>(value));
+  return static_cast<int>(std::clamp<double>(rounded, least, largest));
+}
+
+Quantized quantized(Format format, bool zero_point, const std::vector<float>& group) {
+  float low = 0;
+  float high = 0;
+  bool has_nan = false;
+  for (const float v : group) {
+    low = std::min(low, v);
+    high = std::max(high, v);
+    has_nan = has_nan || std::isnan(v);
+  }
+  if (has_nan) low = high = std::nanf("");
+  const float most = std::max(-low, high);
+  Quantized result;
+  result.scale = zero_point                ? (high - low) / 15
+                 : format == Format::kInt8 ? most / 127
+                 : format == Format::kInt4 ? most / 7
+                                           : most;
+  const auto divided = [&](float v) { return result.scale == 0 ? 0 : v / result.scale; };
+  if (zero_point) result.zero = nearest_code(divided(-low), 0, 15);
+  for (const float v : group) {
+    const float d = divided(v);
+    int code = 0;
+    if (format == Format::kInt8) {
+      code = nearest_code(d, -127, 127);
+    } else if (format == Format::kNf4) {
+      while (code < 15 && d > (kNf4Levels[code] + kNf4Levels[code + 1]) / 2) ++code;
+    } else if (zero_point) {
+      code = nearest_code(std::nearbyint(d) + static_cast<float>(result.zero), 0, 15);
+    } else {
+      code = nearest_code(d, -7, 7) + 8;
+    }
+    result.codes.push_back(code);
+  }
+  return result;
+}
+
+}  // namespace
+
+void QuantizeBlockwise::reference(const Problem& problem, Slice slice,
+                                  std::span<double* const> expected) {
+  const Weight w = weight_of(problem);
+  const bool zero_point = problem.flag("zero_point");
+  double* codes = expected[1];
+  double* scales = expected[2];
+  double* zeros = expected[3];
+  for (int64_t n = slice.first; n < slice.last; ++n) {
+    for (int64_t first = 0; first < w.columns; first += w.group) {
+      std::vector<float> group;
+      for (int64_t k = first; k < std::min(first + w.group, w.columns); ++k) {
+        group.push_back(static_cast<float>(element(problem["x"], n * w.columns + k)));
+      }
+      const Quantized result = quantized(w.format, zero_point, group);
+      *scales++ = static_cast<double>(result.scale);
+      if (zero_point) *zeros++ = result.zero;
+      for (size_t i = 0; i < group.size(); i += 8 / static_cast<size_t>(bits_of(w.format))) {
+        *codes++ = w.format == kInt8 ? result.codes[i] : result.codes[i] * 16 + result.codes[i + 1];
+      }
+    }
+  }
+}
+
+// ---- dequantize_blockwise -----------------------------------------------------------------------
+
+void DequantizeBlockwise::infer(Problem& problem) {
+  static constexpr DType kTypes[] = {DType::kBf16, DType::kF16, DType::kF32};
+  check_weight(problem);
+  problem["w"] = Tensor::dense(kTypes[problem.choice<size_t>("out_dtype")],
+                               {problem["weight"].extent(0), columns_of(problem)});
+}
+
+DequantizeCall DequantizeBlockwise::call(const Problem& problem) {
+  DequantizeCall call;
+  call.dtype = problem["w"].dtype;
+  call.weight = weight_of(problem);
+  call.values = matrix_of(problem["w"]);
+  return call;
+}
+
+void DequantizeBlockwise::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto& e = chosen.extents;
+  problem["weight"].dtype = dtype;  // which says the format where the case does not
+  make_weight(problem, e[0], e[1], e[2], chosen.padding, (e[2] & kTransposed) != 0);
+}
+
+Cost DequantizeBlockwise::cost(const Problem& problem) {
+  return {.bytes = least_traffic(problem), .flops = static_cast<double>(problem["w"].elements())};
+}
+
+// A product of f32, rounded once more.
+Tolerance DequantizeBlockwise::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
+  return {};
+}
+
+int64_t DequantizeBlockwise::items(const Problem& problem, const Parameter& /*output*/) {
+  return problem["weight"].extent(0);
+}
+
+void DequantizeBlockwise::reference(const Problem& problem, Slice slice,
+                                    std::span<double* const> expected) {
+  const Weight w = weight_of(problem);
+  double* to = expected[3];
+  for (int64_t n = slice.first; n < slice.last; ++n) {
+    for (int64_t k = 0; k < w.columns; ++k) {
+      const float product = level_of(w, n, k) * scale_of(w, n, k);
+      *to++ = round_to(problem["w"].dtype, static_cast<double>(product));
+    }
+  }
+}
+
+void DequantizeBlockwise::fill(const Problem& problem, int index, uint64_t seed) {
+  fill_weight(problem, index, seed);
+}
+
+// ---- quantized_linear ---------------------------------------------------------------------------
+
+void QuantizedLinear::infer(Problem& problem) {
+  const Tensor& x = problem["x"];
+  const Tensor& bias = problem["bias"];
+  require(kDTypes.has(x.dtype) && x.rank == 2, kName, " takes an x [M, K] of ", to_string(kDTypes),
+          ", not ", x);
+  check_weight(problem);
+  const int64_t rows = problem["weight"].extent(0);
+  require(x.extent(1) == columns_of(problem), kName, ": a weight of ", columns_of(problem),
+          " columns, ", problem["weight"], ", does not go with x, ", x);
+  require(!bias.exists() || (bias.rank == 1 && bias.extent(0) == rows && bias.dtype == x.dtype),
+          kName, ": bias is ", to_string(x.dtype), " [", rows, "], not ", bias);
+  problem["y"] = Tensor::dense(x.dtype, {x.extent(0), rows});
+}
+
+LinearCall QuantizedLinear::call(const Problem& problem) {
+  const Tensor& bias = problem["bias"];
+  return {.dtype = problem.dtype(),
+          .m = problem["x"].extent(0),
+          .weight = weight_of(problem),
+          .x = matrix_of(problem["x"]),
+          .y = matrix_of(problem["y"]),
+          .bias = bias.exists() ? bias.data : nullptr,
+          .bias_step = bias.exists() ? bias.stride(0) : 0};
+}
+
+void QuantizedLinear::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto& e = chosen.extents;
+  problem["x"] = matrix(dtype, e[0], e[2], chosen.padding, (e[3] & kTransposed) != 0);
+  make_weight(problem, e[1], e[2], e[3], chosen.padding, false);
+  if ((e[3] & kBias) != 0) problem["bias"] = Tensor::dense(dtype, {e[1]});
+}
+
+Cost QuantizedLinear::cost(const Problem& problem) {
+  const Weight w = weight_of(problem);
+  return {.bytes = least_traffic(problem),
+          .flops = 2 * static_cast<double>(problem["x"].extent(0)) * static_cast<double>(w.rows) *
+                   static_cast<double>(w.columns)};
+}
+
+// As gemv's: sums of K products of numbers of size 1, rounded once; the tensor core cuts bits off.
+// It takes levels of nf4 rounded to the dtype of x, which is one more rounding.
+Tolerance QuantizedLinear::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  const auto k = static_cast<double>(columns_of(problem));
+  const DType dtype = problem.dtype();
+  const double unit = dtype == DType::kBf16  ? std::ldexp(1.0, -8)
+                      : dtype == DType::kF16 ? std::ldexp(1.0, -11)
+                                             : std::ldexp(1.0, -24);
+  const double rounding = format_of(problem) == kNf4 ? 2 * unit : unit;
+  const double cut = dtype == DType::kF32 ? 0 : k / 128;
+  const double accumulation = std::ldexp(1.0, -23) * (4 + std::sqrt(k) + cut);
+  const bool has_many = problem["y"].elements() >= 64;
+  return {.relative = has_many ? rounding + accumulation : 0,
+          .worst = 1.01 * rounding + 8 * accumulation,
+          .floor = std::sqrt(k) + std::ldexp(1.0, -14)};
+}
+
+int64_t QuantizedLinear::items(const Problem& problem, const Parameter& /*output*/) {
+  return problem["x"].extent(0);
+}
+
+void QuantizedLinear::reference(const Problem& problem, Slice slice,
+                                std::span<double* const> expected) {
+  const Weight w = weight_of(problem);
+  const Tensor& bias = problem["bias"];
+  double* const y = expected[5];
+  std::vector<double> row(static_cast<size_t>(w.columns));
+  for (int64_t n = 0; n < w.rows; ++n) {
+    for (int64_t k = 0; k < w.columns; ++k) {
+      row[static_cast<size_t>(k)] =
+          static_cast<double>(level_of(w, n, k)) * static_cast<double>(scale_of(w, n, k));
+    }
+    for (int64_t m = slice.first; m < slice.last; ++m) {
+      double sum = bias.exists() ? element(bias, n) : 0;
+      for (int64_t k = 0; k < w.columns; ++k) {
+        sum += element(problem["x"], m * w.columns + k) * row[static_cast<size_t>(k)];
+      }
+      y[(m - slice.first) * w.rows + n] = sum;
+    }
+  }
+}
+
+void QuantizedLinear::fill(const Problem& problem, int index, uint64_t seed) {
+  fill_weight(problem, index, seed);
+}
+
+// ---- Cases --------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr DTypes kBytes = {DType::kI8};
+constexpr DTypes kPairs = {DType::kU8};
+
+// N, K, options. Groups of a warp's vectors and others, a last group that has fewer, rows apart.
+constexpr Case kQuantizeSmoke[] = {
+    {.extents = {3, 128}, .attributes = attributes(kInt8, 64)},
+    {.extents = {3, 128}, .attributes = attributes(kNf4, 64)},
+    {.extents = {2, 64}, .attributes = attributes(kInt4, 32)},
+    {.extents = {5, 70, kTransposed}, .attributes = attributes(kInt4, 16, true)},
+};
+constexpr Case kQuantizeVerify[] = {
+    {.extents = {0, 64}, .attributes = attributes(kInt8, 64)},
+    {.extents = {2, 0}, .attributes = attributes(kNf4, 64)},
+    {.extents = {1, 1}, .attributes = attributes(kInt8, 16)},
+    {.extents = {33, 96}, .attributes = attributes(kInt4, 32, true)},
+    {.extents = {2, 1024}, .attributes = attributes(kNf4, 256)},
+    {.extents = {2, 1024}, .attributes = attributes(kInt8, 1024)},
+    {.extents = {3, 160}, .padding = 8, .attributes = attributes(kInt8, 32)},
+    {.extents = {3, 128}, .offset = 1, .attributes = attributes(kInt4, 64)},
+    {.extents = {4, 100}, .padding = 3, .attributes = attributes(kNf4, 48)},
+};
+constexpr Case kQuantizeBench[] = {
+    {.extents = {8192, 8192}, .attributes = attributes(kInt8, 64)},
+    {.extents = {8192, 8192}, .attributes = attributes(kInt4, 128, true)},
+    {.extents = {8192, 8192}, .attributes = attributes(kNf4, 64)},
+};
+
+// 0: bfloat16, 1: float16, 2: float32.
+constexpr Value to(int output) { return Value::choice(output); }
+constexpr Case kDequantizeSmoke[] = {
+    {.extents = {3, 128}, .attributes = attributes(kInt8, 64, to(1)), .dtypes = kBytes},
+    {.extents = {3, 128}, .attributes = attributes(kNf4, 64, to(0)), .dtypes = kPairs},
+    {.extents = {2, 64, kZeros}, .attributes = attributes(kInt4, 32, to(2)), .dtypes = kPairs},
+    {.extents = {5, 70, kTransposed}, .attributes = attributes(kInt4, 16, to(1)), .dtypes = kPairs},
+    {.extents = {5, 37, kTransposed}, .attributes = attributes(kInt8, 16, to(0)), .dtypes = kBytes},
+};
+constexpr Case kDequantizeVerify[] = {
+    {.extents = {0, 64}, .attributes = attributes(kInt8, 64, to(0)), .dtypes = kBytes},
+    {.extents = {2, 0}, .attributes = attributes(kNf4, 64, to(0)), .dtypes = kPairs},
+    {.extents = {1, 1}, .attributes = attributes(kInt8, 16, to(2)), .dtypes = kBytes},
+    {.extents = {33, 96, kZeros}, .attributes = attributes(kInt4, 48, to(0)), .dtypes = kPairs},
+    {.extents = {2, 1000}, .attributes = attributes(kNf4, 512, to(2)), .dtypes = kPairs},
+    {.extents = {9, 136},
+     .padding = 8,
+     .attributes = attributes(kInt8, 64, to(2)),
+     .dtypes = kBytes},
+    {.extents = {3, 128},
+     .offset = 1,
+     .attributes = attributes(kInt4, 64, to(1)),
+     .dtypes = kPairs},
+    {.extents = {3, 128},
+     .padding = 3,
+     .attributes = attributes(kInt8, 64, to(1)),
+     .dtypes = kBytes},
+};
+constexpr Case kDequantizeBench[] = {
+    {.extents = {8192, 8192}, .attributes = attributes(kInt8, 64, to(0)), .dtypes = kBytes},
+    {.extents = {8192, 8192, kZeros},
+     .attributes = attributes(kInt4, 128, to(0)),
+     .dtypes = kPairs},
+    {.extents = {8192, 8192}, .attributes = attributes(kNf4, 64, to(0)), .dtypes = kPairs},
+};
+
+// M, N, K, options. Around a fragment's 8 rows of x and 16 of the weight, the warps of a block,
+// a warp's vectors and groups; rows apart, rows that start anywhere, K of no whole vectors.
+constexpr Case kLinearSmoke[] = {
+    {.extents = {1, 5, 128}, .attributes = attributes(kInt8, 64)},
+    {.extents = {3, 17, 192, kBias}, .attributes = attributes(kNf4, 64)},
+    {.extents = {2, 9, 256, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {2, 3, 70, kZeros | kTransposed}, .attributes = attributes(kInt4, 16)},
+    {.extents = {9, 4, 96, kBias}, .attributes = attributes(kInt8, 32)},
+};
+constexpr Case kLinearVerify[] = {
+    {.extents = {0, 4, 64}, .attributes = attributes(kInt8, 64)},
+    {.extents = {2, 0, 64}, .attributes = attributes(kInt8, 64)},
+    {.extents = {2, 3, 0, kBias}, .attributes = attributes(kNf4, 64)},
+    {.extents = {1, 1, 1}, .attributes = attributes(kInt8, 16)},
+    {.extents = {8, 16, 2112}, .attributes = attributes(kInt4, 64)},
+    {.extents = {17, 33, 320, kBias}, .attributes = attributes(kNf4, 64)},
+    {.extents = {5, 40, 1088}, .padding = 16, .attributes = attributes(kInt8, 544)},
+    {.extents = {16, 15, 4160, kZeros | kBias}, .attributes = attributes(kInt4, 8192)},
+    {.extents = {1, 20, 544}, .attributes = attributes(kInt4, 32)},
+    {.extents = {3, 7, 128}, .offset = 1, .attributes = attributes(kNf4, 64)},
+    {.extents = {3, 7, 100, kTransposed}, .attributes = attributes(kInt8, 48)},
+};
+constexpr Case kLinearBench[] = {
+    {.extents = {1, 4096, 4096}, .attributes = attributes(kInt8, 64)},
+    {.extents = {1, 4096, 4096, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {1, 4096, 4096}, .attributes = attributes(kNf4, 64)},
+    {.extents = {1, 28672, 8192}, .attributes = attributes(kInt8, 64)},
+    {.extents = {1, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {1, 28672, 8192}, .attributes = attributes(kNf4, 64)},
+    {.extents = {8, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {16, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {16, 28672, 8192}, .attributes = attributes(kNf4, 64)},
+};
+
+}  // namespace
+
+Cases QuantizeBlockwise::cases() { return {kQuantizeSmoke, kQuantizeVerify, kQuantizeBench}; }
+Cases DequantizeBlockwise::cases() {
+  return {kDequantizeSmoke, kDequantizeVerify, kDequantizeBench};
+}
+Cases QuantizedLinear::cases() { return {kLinearSmoke, kLinearVerify, kLinearBench}; }
+
+}  // namespace ws::quantized
