@@ -27,7 +27,7 @@ struct NaiveKernel {
       y = to_float(thread::load(static_cast<const T*>(a.bias) + n * a.bias_step));
     }
     for (int64_t group = 0; group < w.groups; ++group) {
-      const float zero = zero_at(w, n, group);
+      const int zero = zero_at(w, n, group);
       const int64_t first = group * w.group;
       const int64_t last = first + w.group < w.columns ? first + w.group : w.columns;
       float sum = 0;

@@ -65,7 +65,7 @@ struct WarpPerRowKernel {
         if (vector >= vectors) break;
         const int64_t group = a.vectors.quotient(static_cast<uint32_t>(vector));
         const float scale = scale_at(w, n, group);
-        const float zero = kFormat == Format::kInt4 ? zero_at(w, n, group) : 0;
+        const int zero = kFormat == Format::kInt4 ? zero_at(w, n, group) : 0;
         float dots[kRows] = {};
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
@@ -121,6 +121,8 @@ struct WarpPerRow {
   }
 };
 
+constexpr Seed kWarpPerRowSeeds[] = {{.name = "int8/nf4 dequantize gemv"}};
+
 }  // namespace
 
 extern const Rung kWarpPerRow;
@@ -128,6 +130,7 @@ const Rung kWarpPerRow = rung_of<WarpPerRow, QuantizedLinear>({
     .name = "warp_per_row",
     .from = "naive",
     .idea = "a warp a row of the weight, 16 bytes of codes a load, made numbers once for four rows",
+    .seeds = kWarpPerRowSeeds,
 });
 
 }  // namespace ws::quantized

@@ -8,8 +8,8 @@
 // Long: pairs of codes by format and dtype.
 #include "kernels/quantized/codes.hpp"
 #include "warpsmith/ptx/half.hpp"
+#include "warpsmith/ptx/logic.hpp"
 #include "warpsmith/ptx/mma.hpp"
-#include "warpsmith/row/load.hpp"
 
 namespace ws::quantized {
 namespace {
@@ -20,7 +20,7 @@ struct Pairs {
   static constexpr int kCount = Levels<kFormat>::kOfWord / 2;
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Pairs(uint32_t word, float zero, Table& table) {
+  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& table) {
     const Levels<kFormat> levels(word, zero, table);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -34,9 +34,6 @@ struct Pairs {
   __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
 };
 
-__device__ __forceinline__ uint32_t halves_of(float value) {
-  return ptx::cvt_rn_f16x2_f32(value, value);
-}
 constexpr uint32_t kOnes = 0x3C003C00;        // 1 as halves
 constexpr uint32_t kSixteenths = 0x2C002C00;  // 1 / 16
 constexpr uint32_t kThousands = 0x64006400;   // 1024, whose last bit is 1
@@ -47,14 +44,15 @@ struct Pairs<half, Format::kInt4> {
   static constexpr int kCount = 4;
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Pairs(uint32_t word, float zero, Table& /*table*/) {
-    const uint32_t lower_minus = halves_of(-(1024 + zero));
-    const uint32_t upper_minus = halves_of(-(64 + zero));
+  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/) {
+    const uint32_t both = static_cast<uint32_t>(zero) * 0x00010001U;
+    const uint32_t lower_minus = 0xE400E400U + both;       // -(1024 + zero)
+    const uint32_t upper_minus = 0xD400D400U + both * 16;  // -(64 + zero), whose last bit is 1 / 16
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       const uint32_t bytes = i == 0 ? word : word >> 8;
-      const uint32_t lower = (bytes & 0x000F000FU) | kThousands;
-      const uint32_t upper = (bytes & 0x00F000F0U) | kThousands;
+      const uint32_t lower = ptx::and_or(bytes, 0x000F000FU, kThousands);
+      const uint32_t upper = ptx::and_or(bytes, 0x00F000F0U, kThousands);
       pairs[i] = ptx::fma_rn_f16x2(lower, kOnes, lower_minus);
       pairs[i + 1] = ptx::fma_rn_f16x2(upper, kSixteenths, upper_minus);
     }
@@ -75,11 +73,11 @@ struct Pairs<half, Format::kInt8> {
   static constexpr int kCount = 2;
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Pairs(uint32_t word, float /*zero*/, Table& /*table*/) {
+  __device__ __forceinline__ Pairs(uint32_t word, int /*zero*/, Table& /*table*/) {
     const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
-    const uint32_t minus = halves_of(-(1024 + 128));
-    pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, minus);
-    pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, minus);
+    constexpr uint32_t kMinus = 0xE480E480;     // -(1024 + 128)
+    pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, kMinus);
+    pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, kMinus);
   }
   __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
 };
@@ -97,9 +95,9 @@ struct TensorCoreKernel {
   static constexpr int kRun = kWords * kOfWord;  // codes of a load
   static constexpr int kChain = 4 * kRun;        // columns that are summed before they are scaled
   using Of = Pairs<T, kFormat>;
-  using Words = row::Packed<uint32_t, kWords>;
+  using Words = Vec<uint32_t, kWords>;
   struct Arguments : LinearCall {
-    int64_t tiles;           // of rows of the weight
+    thread::Divider tiles;   // of rows of the weight
     thread::Divider chains;  // of a group
   };
   struct SharedStorage {
@@ -112,8 +110,10 @@ struct TensorCoreKernel {
       fill_table(shared.table);
       ptx::barrier_sync();
     }
-    const int64_t first_n = block_index() % a.tiles * kRows;
-    const int64_t first_m = block_index() / a.tiles * kColumns;
+    const auto block = static_cast<uint32_t>(block_index());
+    const uint32_t row_tile = a.tiles.quotient(block);  // of x
+    const int64_t first_n = int64_t{block - row_tile * a.tiles.divisor()} * kRows;
+    const int64_t first_m = int64_t{row_tile} * kColumns;
     float sums[kTiles][4] = {};
     multiply(shared.table, a, first_n, first_m, sums);
 
@@ -140,16 +140,24 @@ struct TensorCoreKernel {
     const int chains = static_cast<int>(w.columns / kChain);
     const int group = lane_index() / 4;
     const int place = lane_index() % 4;
-    int64_t n[2];
     const uint32_t* codes[2];
+    const float* scales[2];
+    const uint8_t* zeros[2];
 #pragma unroll
-    for (int half_tile = 0; half_tile < 2; ++half_tile) {
-      const int64_t row = first_n + group + half_tile * 8;
-      n[half_tile] = row < w.rows ? row : w.rows - 1;
-      const uint8_t* from = w.codes.as<const uint8_t>() + n[half_tile] * w.codes.row;
-      codes[half_tile] = reinterpret_cast<const uint32_t*>(from) + place * kWords;
+    for (int h = 0; h < 2; ++h) {
+      const int64_t row = first_n + group + h * 8;
+      const int64_t n = row < w.rows ? row : w.rows - 1;
+      const uint8_t* from = w.codes.as<const uint8_t>() + n * w.codes.row;
+      codes[h] = reinterpret_cast<const uint32_t*>(from) + place * kWords;
+      scales[h] = w.scales.as<const float>() + n * w.scales.row;
+      zeros[h] = w.zeros.as<const uint8_t>() + n * w.zeros.row;
     }
-    const T* x = a.x.template as<const T>() + (first_m + group) * a.x.row + place * kRun;
+    const T* x[kTiles];
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int64_t m = first_m + tile * 8 + group;
+      x[tile] = a.x.template as<const T>() + (m < a.m ? m : a.m - 1) * a.x.row + place * kRun;
+    }
 
     for (int chain = warp_index() * kLoads; chain < chains; chain += kWarps * kLoads) {
       Words words[kLoads][2];
@@ -157,38 +165,37 @@ struct TensorCoreKernel {
       for (int i = 0; i < kLoads; ++i) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          words[i][h] =
-              row::load_or_zeros<kWords>(codes[h] + (chain + i) * 4 * kWords, chain + i < chains);
+          const uint32_t* from = codes[h] + int64_t{chain} * 4 * kWords;
+          if (chain + i < chains) words[i][h] = thread::load<kWords>(from + i * 4 * kWords);
         }
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         if (chain + i >= chains) break;
-        const int64_t of = a.chains.quotient(static_cast<uint32_t>(chain + i));
-        float zeros[2] = {};
-        if constexpr (kFormat == Format::kInt4) {
-          zeros[0] = zero_at(w, n[0], of);
-          zeros[1] = zero_at(w, n[1], of);
+        const uint32_t of = a.chains.quotient(static_cast<uint32_t>(chain + i));
+        int zero[2] = {8, 8};
+        if (kFormat == Format::kInt4 && w.zeros.data != nullptr) {
+          zero[0] = thread::load(zeros[0] + of) & 15;
+          zero[1] = thread::load(zeros[1] + of) & 15;
         }
         float partial[kTiles][4] = {};
 #pragma unroll
         for (int word = 0; word < kWords; ++word) {
-          const Of upper(words[i][0].words[word], zeros[0], table);
-          const Of lower(words[i][1].words[word], zeros[1], table);
+          const Of upper(words[i][0][word], zero[0], table);
+          const Of lower(words[i][1][word], zero[1], table);
 #pragma unroll
           for (int tile = 0; tile < kTiles; ++tile) {
+            const T* from = x[tile] + int64_t{chain} * kChain;
             add_products(partial[tile], upper, lower,
-                         row::load_or_zeros<kOfWord>(
-                             x + tile * 8 * a.x.row + (chain + i) * kChain + word * kOfWord,
-                             first_m + tile * 8 + group < a.m));
+                         row::Packed<T, kOfWord>::load(from + i * kChain + word * kOfWord));
           }
         }
-        const float scales[2] = {scale_at(w, n[0], of), scale_at(w, n[1], of)};
+        const float scale[2] = {thread::load(scales[0] + of), thread::load(scales[1] + of)};
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            sums[tile][e] = thread::fma(scales[e / 2], partial[tile][e], sums[tile][e]);
+            sums[tile][e] = thread::fma(scale[e / 2], partial[tile][e], sums[tile][e]);
           }
         }
       }
@@ -229,6 +236,10 @@ struct TensorCoreKernel {
 struct TensorCore {
   static bool supports(const LinearCall& call, Why& why) {
     return codes_are_runs(call.weight, 256 / bits_of(call.weight.format), 8, why) &&
+           why.unless((call.weight.groups <= 1 || call.weight.scales.column == 1) &&
+                          (call.weight.groups <= 1 || call.weight.zeros.data == nullptr ||
+                           call.weight.zeros.column == 1),
+                      "takes scales and zeros of a row that lie side by side") &&
            why.unless(has_aligned_rows(call.x, 2, 16),
                       "reads 16 bytes of x at a time: rows have to start at multiples of that");
   }
@@ -250,7 +261,8 @@ struct TensorCore {
     const int64_t tiles = divide_up(call.weight.rows, Kernel::kRows);
     launch<Kernel>(
         {.blocks = tiles * divide_up(call.m, Kernel::kColumns), .threads = Kernel::kThreads},
-        context.stream, {call, tiles, thread::Divider(call.weight.group / Kernel::kChain)});
+        context.stream,
+        {call, thread::Divider(tiles), thread::Divider(call.weight.group / Kernel::kChain)});
   }
 };
 

@@ -8,6 +8,7 @@
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/ptx/logic.hpp"
 #include "warpsmith/row/cut.hpp"
 #include "warpsmith/row/packed.hpp"
 #include "warpsmith/shared.hpp"
@@ -75,20 +76,20 @@ __device__ __forceinline__ float scale_at(const Weight& w, int64_t n, int64_t gr
   return thread::load(w.scales.as<const float>() + n * w.scales.row + group * w.scales.column);
 }
 // The code of 0, in int4.
-__device__ __forceinline__ float zero_at(const Weight& w, int64_t n, int64_t group) {
+__device__ __forceinline__ int zero_at(const Weight& w, int64_t n, int64_t group) {
   if (w.zeros.data == nullptr) return 8;
   const uint8_t zero =
       thread::load(w.zeros.as<const uint8_t>() + n * w.zeros.row + group * w.zeros.column);
-  return static_cast<float>(zero & 15);
+  return zero & 15;
 }
-__device__ __forceinline__ float level_at(const Weight& w, int64_t n, int64_t k, float zero) {
+__device__ __forceinline__ float level_at(const Weight& w, int64_t n, int64_t k, int zero) {
   const uint8_t* row = w.codes.as<const uint8_t>() + n * w.codes.row;
   if (w.format == Format::kInt8) {
     return static_cast<float>(static_cast<int8_t>(thread::load(row + k * w.codes.column)));
   }
   const int byte = thread::load(row + k / 2 * w.codes.column);
   const int code = k % 2 == 0 ? byte >> 4 : byte & 15;
-  return w.format == Format::kNf4 ? nf4_level(code) : static_cast<float>(code) - zero;
+  return w.format == Format::kNf4 ? nf4_level(code) : static_cast<float>(code - zero);
 }
 
 // ---- Words of codes -----------------------------------------------------------------------------
@@ -102,35 +103,41 @@ __device__ __forceinline__ void fill_table(Table& table) {
 }
 
 // The levels of a word's codes. A number below 2^23 in the last bits of 2^23 as a float needs no
-// conversion, which an SM does 16 of in a clock: it takes a subtraction, which it does 128 of.
+// conversion, which an SM does 16 of in a clock: it takes an addition, which it does 128 of.
 template <Format kFormat>
 struct Levels {
   static constexpr int kOfWord = 32 / bits_of(kFormat);
   static constexpr uint32_t kMagic = 0x4B000000;  // 2^23
-  static constexpr float kMagicNumber = 0x1p23F;
 
   float values[kOfWord];
 
-  __device__ __forceinline__ Levels(uint32_t word, float zero, Table& table) {
+  __device__ __forceinline__ Levels(uint32_t word, [[maybe_unused]] int zero,
+                                    [[maybe_unused]] Table& table) {
     if constexpr (kFormat == Format::kInt8) {
       const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
 #pragma unroll
       for (int i = 0; i < kOfWord; ++i) {
         const uint32_t bits = ptx::permute_bytes(moved, kMagic, 0x7440U + static_cast<uint32_t>(i));
-        values[i] = std::bit_cast<float>(bits) - (kMagicNumber + 128);
+        values[i] = std::bit_cast<float>(bits) - (0x1p23F + 128);
       }
+    } else if constexpr (kFormat == Format::kNf4) {
+#pragma unroll
+      for (int i = 0; i < kOfWord; ++i) values[place_of(i)] = table[word >> (4 * i) & 15];
     } else {
+      // Four nibbles without a shift: the one i places up is 16^i times as much.
+      constexpr float kWeights[] = {1, 0x1p-4F, 0x1p-8F, 0x1p-12F};
 #pragma unroll
       for (int i = 0; i < kOfWord; ++i) {
-        const uint32_t code = word >> (4 * (i ^ 1)) & 15;  // the upper half of a byte first
-        if constexpr (kFormat == Format::kNf4) {
-          values[i] = table[code];
-        } else {
-          values[i] = std::bit_cast<float>(code | kMagic) - (kMagicNumber + zero);
-        }
+        const uint32_t nibbles = i < 4 ? word : word >> 16;
+        const uint32_t bits = ptx::and_or(nibbles, 15U << (4 * (i % 4)), kMagic);
+        const float weight = kWeights[i % 4];
+        values[place_of(i)] = thread::fma(std::bit_cast<float>(bits), weight,
+                                          -(0x1p23F * weight + static_cast<float>(zero)));
       }
     }
   }
+  // Of the i-th nibble from below: the upper half of a byte is first.
+  static constexpr int place_of(int i) { return i ^ 1; }
   __device__ __forceinline__ float operator[](int i) const { return values[i]; }
 };
 

@@ -11,6 +11,7 @@
 
 #include "catalogue/joined.hpp"
 #include "catalogue/row.hpp"
+#include "warpsmith/device.hpp"
 
 namespace ws::quantized {
 
@@ -51,7 +52,7 @@ struct Matrix {
   int64_t column = 0;
 
   template <class T>
-  T* as() const {
+  __host__ __device__ T* as() const {
     return static_cast<T*>(data);
   }
 };
@@ -195,8 +196,8 @@ n, k = x.shape
 groups = torch.nn.functional.pad(x.float(), (0, -k % group_size)).reshape(
     n, -(-k // group_size), group_size)
 zero = groups.new_zeros(groups.shape[:2])
-low = torch.minimum(groups.amin(-1), zero) if k else zero
-high = torch.maximum(groups.amax(-1), zero) if k else zero
+low = torch.minimum(groups.amin(-1), zero)
+high = torch.maximum(groups.amax(-1), zero)
 most = torch.maximum(-low, high)
 def nearest(values, least, largest):
     return values.round().nan_to_num(nan=least).clamp(least, largest)
@@ -218,7 +219,7 @@ elif zero_point:
 else:
     scale = most / 7
     codes = nearest(divide(groups, scale[..., None]), -7, 7) + 8
-codes = codes.reshape(n, -1)[:, :k] if k else codes.reshape(n, 0)
+codes = codes.flatten(1)[:, :k]
 if format == 'int8':
     return codes.to(torch.int8), scale, zeros
 codes = codes.to(torch.uint8)

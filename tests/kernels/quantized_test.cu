@@ -1,0 +1,120 @@
+// What `verify` cannot ask of quantized: known codes, numbers that are none, calls that are
+// refused.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "catalogue/catalogue.hpp"
+#include "kernels/quantized/operations.hpp"
+#include "tests/kernels/refused.hpp"
+#include "tests/kernels/tensor_of.hpp"
+#include "tests/run.hpp"
+
+namespace ws::quantized {
+namespace {
+
+using test::Buffer;
+using test::tensor_of;
+using testing::HasSubstr;
+
+struct Quantized {
+  std::vector<uint8_t> codes;
+  float scale;
+};
+
+// A row of one group in codes of 4 bits, by a rung.
+Quantized quantized(const std::string& rung, Format format, const std::vector<float>& row) {
+  const auto columns = static_cast<int64_t>(row.size());
+  Buffer<float> x(row);
+  Buffer<uint8_t> codes(row.size() / 2);
+  Buffer<float> scales(1);
+  Problem problem;
+  problem.operation = &operation_named("quantize_blockwise");
+  test::set(problem, "format", Value::choice(static_cast<int>(format)));
+  test::set(problem, "group_size", columns);
+  problem["x"] = tensor_of(x, {1, columns});
+  problem["weight"] = tensor_of(codes, {1, columns / 2});
+  problem["scales"] = tensor_of(scales, {1, 1});
+  ws::run(*resolve("quantized/" + rung).rung, AnyCall(problem), {});
+  runtime::synchronize_device();
+  return {.codes = {codes.begin(), codes.end()}, .scale = scales[0]};
+}
+
+constexpr const char* kRungs[] = {"quantize_naive", "quantize_lanes"};
+
+TEST(Quantized, LevelsOfNf4AreTheirOwnCodes) {
+  const std::vector<float> levels(std::begin(kNf4Levels), std::end(kNf4Levels));
+  for (const char* rung : kRungs) {
+    const Quantized result = quantized(rung, Format::kNf4, levels);
+    EXPECT_EQ(result.scale, 1) << rung;
+    for (size_t i = 0; i < 8; ++i) {
+      EXPECT_EQ(result.codes[i], (2 * i) << 4 | (2 * i + 1)) << rung << ": the first is above";
+    }
+  }
+}
+
+TEST(Quantized, TiesGoToEvenCodesAndToTheLowerLevel) {
+  std::vector<float> row(16, 0);
+  row[0] = 7;  // the scale is 1
+  row[1] = 0.5F;
+  row[2] = 1.5F;
+  row[3] = -2.5F;
+  for (const char* rung : kRungs) {
+    const Quantized result = quantized(rung, Format::kInt4, row);
+    EXPECT_EQ(result.codes[0], 15 << 4 | 8) << rung;
+    EXPECT_EQ(result.codes[1], 10 << 4 | 6) << rung;
+  }
+  row = std::vector<float>(16, (kNf4Levels[7] + kNf4Levels[8]) / 2);
+  row[0] = 1;
+  for (const char* rung : kRungs) {
+    EXPECT_EQ(quantized(rung, Format::kNf4, row).codes[1], 7 << 4 | 7) << rung;
+  }
+}
+
+TEST(Quantized, ScalesTellOfZerosAndOfWhatIsNoNumber) {
+  for (const char* rung : kRungs) {
+    EXPECT_EQ(quantized(rung, Format::kInt4, std::vector<float>(16, 0)).codes[0], 8 << 4 | 8);
+    std::vector<float> row(16, 1);
+    row[5] = INFINITY;
+    EXPECT_EQ(quantized(rung, Format::kNf4, row).scale, INFINITY) << rung;
+    row[9] = NAN;
+    EXPECT_TRUE(std::isnan(quantized(rung, Format::kNf4, row).scale)) << rung;
+  }
+}
+
+TEST(Quantized, BadCallsAreRefusedWithTheirNumbers) {
+  Problem good;
+  good.operation = &operation_named("quantized_linear");
+  good["x"] = Tensor::dense(DType::kF16, {2, 64});
+  good["weight"] = Tensor::dense(DType::kU8, {3, 32});
+  good["scales"] = Tensor::dense(DType::kF32, {3, 1});
+  const auto told = [&](const auto& change) { return test::told(good, change); };
+  EXPECT_EQ(told([](Problem&) {}), "accepted");
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "group_size", 24); }),
+              HasSubstr("a multiple of 16 up to 2147483648, not 24"));
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "format", Value::choice(0)); }),
+              HasSubstr("codes of int8 are a matrix of i8, not u8 [3, 32]"));
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "group_size", 32); }),
+              HasSubstr("f32 [3, 2], not f32 [3, 1]"));
+  EXPECT_THAT(told([](Problem& p) {
+                p["zeros"] = Tensor::dense(DType::kU8, {3, 1});
+              }),
+              HasSubstr("nf4 has none"));
+  EXPECT_THAT(told([](Problem& p) {
+                p["x"] = Tensor::dense(DType::kF16, {2, 62});
+              }),
+              HasSubstr("a weight of 64 columns, u8 [3, 32], does not go with x, f16 [2, 62]"));
+  EXPECT_THAT(told([](Problem& p) { p["bias"] = Tensor::dense(DType::kF32, {3}); }),
+              HasSubstr("bias is f16 [3], not f32 [3]"));
+
+  Problem quantize;
+  quantize.operation = &operation_named("quantize_blockwise");
+  quantize["x"] = Tensor::dense(DType::kF32, {3, 7});
+  EXPECT_THAT(test::told(quantize, [](Problem& p) { test::set(p, "format", Value::choice(1)); }),
+              HasSubstr("columns are even, not f32 [3, 7]"));
+  EXPECT_THAT(test::told(quantize, [](Problem& p) { test::set(p, "zero_point", true); }),
+              HasSubstr("int8 has none"));
+}
+
+}  // namespace
+}  // namespace ws::quantized

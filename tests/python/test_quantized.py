@@ -1,0 +1,69 @@
+"""Quantised weights beside torch's arithmetic: what is lost, what comes back, gradients, layers."""
+
+import pytest
+import torch
+import warpsmith
+
+FORMATS = [("int8", False), ("int4", False), ("int4", True), ("nf4", False)]
+
+
+def _weight(format: str, zero_point: bool, n: int = 24, k: int = 192) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(3)
+    w = torch.randn(n, k)
+    made = warpsmith.quantize_blockwise(w, format=format, group_size=64, zero_point=zero_point)
+    return (w, *made, *([] if zero_point else [None]))
+
+
+@pytest.mark.parametrize(("format", "zero_point"), FORMATS)
+def test_what_comes_back_is_within_half_a_step(format: str, zero_point: bool) -> None:
+    w, codes, scales, zeros = _weight(format, zero_point)
+    back = warpsmith.dequantize_blockwise(
+        codes, scales, zeros, format=format, group_size=64, out_dtype="float32"
+    )
+    # Of nf4 the widest step, between its two lowest levels; zeros are rounded too.
+    steps = {"int8": 0.5, "int4": 1.0 if zero_point else 0.5, "nf4": 0.16}[format]
+    allowed = steps * scales.repeat_interleave(64, 1) * (1 + 1e-5)
+    assert ((back - w).abs() <= allowed).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("format", "zero_point"), FORMATS)
+def test_linear_is_that_of_what_comes_back(
+    format: str, zero_point: bool, dtype: torch.dtype
+) -> None:
+    _, codes, scales, zeros = _weight(format, zero_point)
+    bias = torch.randn(24).to(dtype)
+    back = warpsmith.dequantize_blockwise(
+        codes, scales, zeros, format=format, group_size=64, out_dtype="float32"
+    )
+    for rows in (1, 9):
+        x = torch.randn(rows, 192).to(dtype)
+        y = warpsmith.quantized_linear(x, codes, scales, zeros, bias, format=format)
+        expected = torch.nn.functional.linear(x.float(), back, bias.float())
+        tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[dtype]
+        torch.testing.assert_close(y.float(), expected, rtol=tolerance, atol=14 * tolerance)
+
+
+def test_gradients_are_those_of_the_product() -> None:
+    _, codes, scales, zeros = _weight("int4", True)
+    x = torch.randn(3, 192, requires_grad=True)
+    bias = torch.randn(24, requires_grad=True)
+    scales.requires_grad_()
+    y = warpsmith.quantized_linear(x, codes, scales, zeros, bias, format="int4")
+    levels = torch.stack((codes >> 4, codes & 15), -1).flatten(1).float()
+    levels = levels - zeros.repeat_interleave(64, 1)
+    w = levels * scales.repeat_interleave(64, 1)
+    expected = torch.nn.functional.linear(x, w, bias)
+    g = torch.randn_like(y)
+    inputs = (x, scales, bias)
+    for ours, theirs in zip(
+        torch.autograd.grad(y, inputs, g), torch.autograd.grad(expected, inputs, g), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_format_is_told_by_the_codes() -> None:
+    for format in ("int8", "nf4"):
+        _, codes, scales, _ = _weight(format, False)
+        told = warpsmith.dequantize_blockwise(codes, scales, format=format)
+        assert torch.equal(warpsmith.dequantize_blockwise(codes, scales), told)
