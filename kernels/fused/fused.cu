@@ -9,6 +9,8 @@
 #include "kernels/fused/10_dropout_any_layout.cuh"
 #include "kernels/fused/11_norm_naive.cuh"
 #include "kernels/fused/12_norm_any_layout.cuh"
+#include "kernels/fused/14_qkv_naive.cuh"
+#include "kernels/fused/15_qkv_vector.cuh"
 
 namespace ws::fused {
 
@@ -27,12 +29,13 @@ constexpr Operation kOperations[] = {
     operation_of<Dropout>(),
     operation_of<BiasResidualLayerNorm>(),
     operation_of<RmsNormQuantized>(),
+    operation_of<QkvBiasTranspose>(),
 };
 
 constexpr const Rung* kRungs[] = {
     &kNaive,       &kGateNaive,     &kGateBackwardNaive, &kAnyLayout,      &kVector,
     &kCompactRows, &kDropoutNaive,  &kDropoutFour,       &kDropoutCompact, &kDropoutAnyLayout,
-    &kNormNaive,   &kNormAnyLayout, &kNormInRegisters,
+    &kNormNaive,   &kNormAnyLayout, &kNormInRegisters,   &kQkvNaive,       &kQkvVector,
 };
 
 }  // namespace
@@ -55,6 +58,11 @@ std::span<const Rung* const> FusedNorm<kCentred>::by_worth(const Call& /*call*/)
 }
 template std::span<const Rung* const> FusedNorm<true>::by_worth(const Call& call);
 template std::span<const Rung* const> FusedNorm<false>::by_worth(const Call& call);
+
+std::span<const Rung* const> QkvBiasTranspose::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kQkvVector, &kQkvNaive};
+  return kByWorth;
+}
 
 extern const Family kFamily;
 const Family kFamily = {

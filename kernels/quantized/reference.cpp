@@ -455,6 +455,7 @@ constexpr Case kDequantizeSmoke[] = {
     {.extents = {5, 37, kTransposed}, .attributes = attributes(kInt8, 16, to(0)), .dtypes = kBytes},
 };
 constexpr Case kDequantizeVerify[] = {
+    {.extents = {7, 72}, .attributes = attributes(kNf4, 16, to(1)), .dtypes = kPairs},
     {.extents = {0, 64}, .attributes = attributes(kInt8, 64, to(0)), .dtypes = kBytes},
     {.extents = {2, 0}, .attributes = attributes(kNf4, 64, to(0)), .dtypes = kPairs},
     {.extents = {1, 1}, .attributes = attributes(kInt8, 16, to(2)), .dtypes = kBytes},

@@ -845,6 +845,15 @@ def prod(
 ) -> _Array:
     """Product over a dimension, or of all."""
 
+def qkv_bias_transpose(
+    qkv: _Array,
+    bias: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> tuple[_Array, _Array, _Array]:
+    """Queries, keys and values by heads, of one projection and its bias."""
+
 def quantize_blockwise(
     x: _Array,
     *,

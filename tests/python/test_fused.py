@@ -188,3 +188,19 @@ def test_adamw_moves_versions() -> None:
     before = lists[0][0]._version
     warpsmith.adamw_(*lists, 1)
     assert lists[0][0]._version > before
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_qkv_is_taken_apart_and_put_together(dtype: torch.dtype) -> None:
+    """And the gradient of one part alone."""
+    torch.manual_seed(4)
+    qkv = torch.randn(2, 5, 3, 4, 16, dtype=dtype, requires_grad=True)
+    bias = torch.randn(3, 4, 16, dtype=dtype, requires_grad=True)
+    parts = warpsmith.qkv_bias_transpose(qkv, bias)
+    theirs = (qkv + bias).permute(2, 0, 3, 1, 4)
+    for ours, right in zip(parts, theirs, strict=True):
+        torch.testing.assert_close(ours, right)
+    g = torch.randn_like(parts[1])
+    got = torch.autograd.grad(parts[1], (qkv, bias), g)
+    for ours, right in zip(got, torch.autograd.grad(theirs[1], (qkv, bias), g), strict=True):
+        torch.testing.assert_close(ours, right)
