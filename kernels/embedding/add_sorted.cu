@@ -84,22 +84,29 @@ struct AddPiecesKernel {
     }
     thread::Tile<float, kWidth> sum{};
     int found = 0;
-    for (int64_t p = at; found % kAtOnce == 0 && found < kPiece; p += kAtOnce) {
-      const int before = found;
+    const int64_t end = a.sorted.piece_end(at);
+    bool goes_on = true;
+    for (int64_t p = at; goes_on && p < end; p += kAtOnce) {
+      // Keys at once, then vectors at once: neither waits for one of its own.
+      SortedIndices::Source sources[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) sources[j] = a.sorted.source_at(p + j < end ? p + j : p);
       Vec<T, kWidth> values[kAtOnce];
+      bool known[kAtOnce];
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
-        if (!a.sorted.is_of(piece.row, p + j)) continue;
-        values[j] = thread::load<kWidth>(a.vectors.at(kSource, a.sorted.position_at(p + j), lane));
-        ++found;
+        known[j] = p + j < end && sources[j].row == piece.row;
+        if (!known[j]) continue;
+        values[j] = thread::load<kWidth>(a.vectors.at(kSource, sources[j].position, lane));
       }
-      if (found == before) break;
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
-        if (before + j >= found) break;
+        if (!known[j]) break;
+        ++found;
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) sum[i] += to_float(values[j][i]);
       }
+      goes_on = known[kAtOnce - 1];
     }
     if (piece.is_alone) {
       const float scale = a.by_count ? a.scale / static_cast<float>(found) : a.scale;
@@ -136,7 +143,7 @@ struct JoinPiecesKernel {
     if (start < 0) return;
     const int64_t row = a.sorted.row_at(start);
     thread::Tile<float, kWidth> sum{};
-    for (int64_t p = start; a.sorted.is_of(row, p); p += kPiece) {
+    for (int64_t p = start; a.sorted.is_of(row, p); p = SortedIndices::next_piece(p)) {
       const int64_t slot = 2 * (p / kPiece) + (p == start ? 1 : 0);
       const auto piece = thread::load<kWidth>(a.sums + (slot * a.vectors.of_row + lane) * kWidth);
 #pragma unroll

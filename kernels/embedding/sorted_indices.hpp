@@ -29,7 +29,9 @@ class SortedIndices {
     return ~(static_cast<uint64_t>(row) << 32 | static_cast<uint64_t>(position));
   }
 
-  // What begins at a place of the order: all sources of a row, or a piece of them.
+  // What begins at a place of the order: all sources of a row, or a piece of them. Rows are cut
+  // where a multiple of kPiece places ends, so that a place knows by its neighbour whether a piece
+  // begins.
   struct Piece {
     int64_t row = kNoRow;  // that of none: nothing does
     bool is_first = false;
@@ -37,29 +39,39 @@ class SortedIndices {
   };
   __device__ __forceinline__ Piece piece_at(int64_t at) const {
     const int64_t row = row_at(at);
-    if (row == kNoRow) return {};
-    int64_t start = at;
-    if (at > 0 && row_at(at - 1) == row) {
-      if (at < kPiece || row_at(at - kPiece) != row) return {};
-      start = start_of(row);
-      if ((at - start) % kPiece != 0) return {};
-    }
-    return {row, start == at, !is_of(row, start + kPiece)};
+    const bool is_first = at == 0 || row_at(at - 1) != row;
+    if (row == kNoRow || !(is_first || at % kPiece == 0)) return {};
+    return {row, is_first, is_first && !is_of(row, next_piece(at))};
+  }
+  // Where a piece that begins at a place ends at the latest.
+  __device__ __forceinline__ int64_t piece_end(int64_t at) const {
+    const int64_t end = next_piece(at);
+    return end < count_ ? end : count_;
+  }
+  static __device__ __forceinline__ int64_t next_piece(int64_t at) {
+    return (at / kPiece + 1) * kPiece;
   }
   // The place where a row of several pieces starts that has its first one in the `block`-th kPiece
   // places; -1: there is none.
   __device__ __forceinline__ int64_t start_of_pieces(int64_t block) const {
-    const int64_t next = (block + 1) * kPiece;
+    const int64_t first = block * kPiece;
+    const int64_t next = first + kPiece;
     if (next >= count_ || row_at(next) == kNoRow) return -1;
-    const int64_t start = start_of(row_at(next));
-    return start >= block * kPiece && is_of(row_at(next), start + kPiece) ? start : -1;
+    const int64_t row = row_at(next);
+    const bool begins_here = row_at(next - 1) == row && (first == 0 || row_at(first - 1) != row);
+    return begins_here ? start_of(row) : -1;
   }
 
   __device__ __forceinline__ int64_t row_at(int64_t at) const {
     return static_cast<int64_t>(~thread::load(keys_ + at) >> 32);
   }
-  __device__ __forceinline__ int64_t position_at(int64_t at) const {
-    return static_cast<int64_t>(static_cast<uint32_t>(~thread::load(keys_ + at)));
+  struct Source {
+    int64_t row;
+    int64_t position;
+  };
+  __device__ __forceinline__ Source source_at(int64_t at) const {
+    const uint64_t key = ~thread::load(keys_ + at);
+    return {static_cast<int64_t>(key >> 32), static_cast<int64_t>(static_cast<uint32_t>(key))};
   }
   // Whether there is a place `at`, of that row.
   __device__ __forceinline__ bool is_of(int64_t row, int64_t at) const {

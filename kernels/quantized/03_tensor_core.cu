@@ -31,7 +31,7 @@ struct Pairs {
       }
     }
   }
-  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
 };
 
 constexpr uint32_t kOnes = 0x3C003C00;        // 1 as halves
@@ -79,17 +79,18 @@ struct Pairs<half, Format::kInt8> {
     pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, kMinus);
     pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, kMinus);
   }
-  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
 };
 
 // kTiles: of 8 rows of x.
 template <class T, Format kFormat, int kTiles>
 struct TensorCoreKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 2;
   static constexpr int kWarps = kThreads / kWarpSize;  // share out K
   static constexpr int kRows = 16;                     // of the weight
   static constexpr int kColumns = 8 * kTiles;          // rows of x, columns of the product
-  static constexpr int kLoads = 4;                     // of each of a lane's two rows, in flight
+  static constexpr int kLoads = kTiles == 1 ? 4 : 2;   // of each of a lane's two rows, in flight
   static constexpr int kWords = 2;                     // of a load
   static constexpr int kOfWord = Levels<kFormat>::kOfWord;
   static constexpr int kRun = kWords * kOfWord;  // codes of a load
@@ -152,6 +153,7 @@ struct TensorCoreKernel {
       scales[h] = w.scales.as<const float>() + n * w.scales.row;
       zeros[h] = w.zeros.as<const uint8_t>() + n * w.zeros.row;
     }
+    const bool has_zeros = kFormat == Format::kInt4 && w.zeros.data != nullptr;
     const T* x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -160,42 +162,42 @@ struct TensorCoreKernel {
     }
 
     for (int chain = warp_index() * kLoads; chain < chains; chain += kWarps * kLoads) {
+      // All that is waited for at once. Beyond the end the last ones come again, for nothing: a
+      // branch would let the next loads wait for these.
       Words words[kLoads][2];
+      float scale[kLoads][2];
+      int zero[kLoads][2];
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
+        const int at = chain + i < chains ? chain + i : chains - 1;
+        const uint32_t of = a.chains.quotient(static_cast<uint32_t>(at));
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const uint32_t* from = codes[h] + int64_t{chain} * 4 * kWords;
-          if (chain + i < chains) words[i][h] = thread::load<kWords>(from + i * 4 * kWords);
+          words[i][h] = thread::load<kWords>(codes[h] + int64_t{at} * 4 * kWords);
+          scale[i][h] = thread::load(scales[h] + of);
+          zero[i][h] = has_zeros ? thread::load(zeros[h] + of) & 15 : 8;
         }
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        if (chain + i >= chains) break;
-        const uint32_t of = a.chains.quotient(static_cast<uint32_t>(chain + i));
-        int zero[2] = {8, 8};
-        if (kFormat == Format::kInt4 && w.zeros.data != nullptr) {
-          zero[0] = thread::load(zeros[0] + of) & 15;
-          zero[1] = thread::load(zeros[1] + of) & 15;
-        }
+        const int at = chain + i < chains ? chain + i : chains - 1;
         float partial[kTiles][4] = {};
 #pragma unroll
         for (int word = 0; word < kWords; ++word) {
-          const Of upper(words[i][0][word], zero[0], table);
-          const Of lower(words[i][1][word], zero[1], table);
+          const Of upper(words[i][0][word], zero[i][0], table);
+          const Of lower(words[i][1][word], zero[i][1], table);
 #pragma unroll
           for (int tile = 0; tile < kTiles; ++tile) {
-            const T* from = x[tile] + int64_t{chain} * kChain;
-            add_products(partial[tile], upper, lower,
-                         row::Packed<T, kOfWord>::load(from + i * kChain + word * kOfWord));
+            const T* from = x[tile] + int64_t{at} * kChain + word * kOfWord;
+            add_products(partial[tile], upper, lower, row::Packed<T, kOfWord>::load(from));
           }
         }
-        const float scale[2] = {thread::load(scales[0] + of), thread::load(scales[1] + of)};
+        if (chain + i >= chains) continue;
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            sums[tile][e] = thread::fma(scale[e / 2], partial[tile][e], sums[tile][e]);
+            sums[tile][e] = thread::fma(scale[i][e / 2], partial[tile][e], sums[tile][e]);
           }
         }
       }

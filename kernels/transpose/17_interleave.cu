@@ -18,6 +18,8 @@ namespace ws::transpose {
 namespace {
 
 constexpr int kMostLines = 8;
+constexpr int kThreads = 256;
+constexpr int kTileBytes = 16384;
 
 // A batch of groups of a few lines: element i of line n lies at planar[n * pitch + i] of the one
 // tensor, and at interleaved[i * lines + n] of the other.
@@ -53,22 +55,27 @@ struct Lines {
            reinterpret_cast<intptr_t>(planar) % (word * call.element_bytes) == 0 &&
            reinterpret_cast<intptr_t>(interleaved) % 16 == 0;
   }
+
+  // How many elements of each line a tile has: whole words of all threads.
+  int64_t width(int element_bytes) const {
+    const int64_t round = kThreads * thread::elements_of_word(element_bytes);
+    return kTileBytes / element_bytes / lines / round * round;
+  }
+  // Of a group of lines.
+  int64_t tiles(int element_bytes) const { return divide_up(length, width(element_bytes)); }
 };
 
 template <class T, bool kApart>
 struct InterleaveKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = transpose::kThreads;
   static constexpr int kMinBlocks = 5;
-  static constexpr int kBatch = sizeof(T) == 8 ? 4 : 8;  // words of a thread on their way
-  static constexpr int kPieces = 4;                      // of 16 bytes
+  static constexpr int kBatch = sizeof(T) == 8 ? 4 : 8;       // words of a thread on their way
+  static constexpr int kPieces = kTileBytes / 16 / kThreads;  // of 16 bytes
   static constexpr int kOfWord = thread::elements_of_word(sizeof(T));
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kWordsOfPiece = 16 / static_cast<int>(sizeof(Word));
   static constexpr int kRound = kThreads * kOfWord;  // elements of a line, a word for each thread
-  static constexpr int kElements = kThreads * kPieces * 16 / static_cast<int>(sizeof(T));
-
-  // How many elements of each line a tile has: whole rounds.
-  static int64_t width_of(int lines) { return kElements / lines / kRound * kRound; }
+  static constexpr int kElements = kTileBytes / static_cast<int>(sizeof(T));
 
   struct Arguments {
     const T* x;
@@ -178,7 +185,9 @@ struct Interleave {
            why.unless(lines.is_whole(call),
                       "takes lines in whole words of 4 bytes and matrices in pieces of 16, not ",
                       lines.lines, " lines of ", lines.length, " elements of ", call.element_bytes,
-                      " bytes");
+                      " bytes") &&
+           why.unless(lines.batch * lines.tiles(call.element_bytes) <= kMostBlocks, "takes up to ",
+                      kMostBlocks, " tiles, not those of ", lines.batch, " matrices");
   }
   static void run(const Permutation& call, const Context& context) {
     const Lines lines(call);
@@ -191,8 +200,8 @@ struct Interleave {
  private:
   template <class Kernel, class T>
   static void run_as(const Permutation& call, const Lines& lines, Stream stream) {
-    const int64_t width = Kernel::width_of(lines.lines);
-    const int64_t tiles = divide_up(lines.length, width);
+    const int64_t width = lines.width(call.element_bytes);
+    const int64_t tiles = lines.tiles(call.element_bytes);
     launch<Kernel>({.blocks = lines.batch * tiles, .threads = Kernel::kThreads}, stream,
                    {static_cast<const T*>(call.x), static_cast<T*>(call.y), lines.lines,
                     static_cast<int>(width), lines.length, lines.pitch, lines.planar_batch,
