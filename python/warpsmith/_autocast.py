@@ -59,12 +59,16 @@ def _layout(tensor: Any) -> dict[str, Any] | None:
     return {"size": size, "stride": stride, "dtype": tensor.dtype, "device": tensor.device}
 
 
-def to(dtype: torch.dtype | None, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs, those of f32, f16 and bf16 in a dtype; None leaves all as they are."""
+def to(dtype: torch.dtype | None, inputs: Sequence[Any], left: int = -1) -> list[Any]:
+    """The inputs, those of f32, f16 and bf16 in a dtype, but for the one that is left as it is;
+    None leaves all."""
     if dtype is None:
         return list(inputs)
     narrow = (torch.float32, torch.float16, torch.bfloat16)
-    return [x.to(dtype) if x is not None and x.dtype in narrow else x for x in inputs]
+    return [
+        x.to(dtype) if x is not None and i != left and x.dtype in narrow else x
+        for i, x in enumerate(inputs)
+    ]
 
 
 class Rule:
@@ -75,7 +79,7 @@ class Rule:
         self._operator = operator
         self._device = device
         self._off = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, DEVICES[device]))
-        self._known: dict[Any, torch.dtype | None] = {}
+        self._known: dict[Any, tuple[torch.dtype | None, int]] = {}  # what to() is to do
 
     def __call__(self, inputs: Sequence[Any], attributes: dict[str, Any], rung: Any) -> Any:
         """The operator's results for inputs as they are cast."""
@@ -83,22 +87,24 @@ class Rule:
         dtypes = [None if x is None else x.dtype for x in inputs]
         key = (narrow, *dtypes, *map(str, attributes.values()))
         if key not in self._known:
-            self._known[key] = self.dtype(inputs, attributes, narrow)
-        cast = to(self._known[key], inputs)
+            self._known[key] = self.casts(inputs, attributes, narrow)
+        dtype, left = self._known[key]
+        cast = to(dtype, inputs, left)
         with torch._C._ExcludeDispatchKeyGuard(self._off):
             return self._operator(*cast, **attributes, rung=rung)
 
-    def dtype(
+    def casts(
         self, inputs: Sequence[Any], attributes: dict[str, Any], narrow: torch.dtype
-    ) -> torch.dtype | None:
-        """What inputs are cast to; None where torch's version says nothing."""
+    ) -> tuple[torch.dtype | None, int]:
+        """What inputs are cast to, None where torch's version says nothing, and the one that is
+        not: scales of a quantized weight are f32."""
         layouts = [_layout(x) for x in inputs]
         with ThreadPoolExecutor(1) as thread:  # where no mode and no transform is active
             return thread.submit(self._ask, layouts, attributes, narrow).result()
 
     def _ask(
         self, layouts: Sequence[Any], attributes: dict[str, Any], narrow: torch.dtype
-    ) -> torch.dtype | None:
+    ) -> tuple[torch.dtype | None, int]:
         with FakeTensorMode():
             fakes = [None if one is None else torch.empty_strided(**one) for one in layouts]
             torch.set_autocast_dtype(self._device, narrow)
@@ -106,11 +112,13 @@ class Rule:
             wanted = _result_dtype(torch_version(self._operation), fakes, attributes)
             torch.set_autocast_enabled(self._device, False)
             if wanted is None:
-                return None
-            for dtype in (None, narrow, torch.float32):
-                if _result_dtype(self._operator, to(dtype, fakes), attributes) == wanted:
-                    return dtype
-        return None
+                return None, -1
+            for left in range(-1, len(fakes)):
+                for dtype in (None, narrow, torch.float32):
+                    cast = to(dtype, fakes, left)
+                    if _result_dtype(self._operator, cast, attributes) == wanted:
+                        return dtype, left
+        return None, -1
 
 
 def _result_dtype(

@@ -177,7 +177,7 @@ def test_forward_mode_is_the_transpose_of_backward(operation: Operation) -> None
             found = [pair for pair in found if pair.tangent is not None]
         assert found
         weights = [random_like(primal) for primal, _ in found]
-        terms = [(t * w).sum() for (_, t), w in zip(found, weights, strict=True)]
+        terms = [(t.double() * w.double()).sum() for (_, t), w in zip(found, weights, strict=True)]
         forward = sum(float(term.detach()) for term in terms)
         back = torch.autograd.grad(
             [primal for primal, _ in found], floats_of(inputs), weights, allow_unused=True
@@ -185,7 +185,8 @@ def test_forward_mode_is_the_transpose_of_backward(operation: Operation) -> None
         products = [g * t for g, t in zip(back, floats_of(tangents), strict=True) if g is not None]
         backward = sum(float(product.sum()) for product in products)
         scale = sum(float(product.abs().sum()) for product in products)
-        assert abs(forward - backward) <= 1e-4 * max(1.0, scale)
+        rounding = max(torch.finfo(tangent.dtype).eps for _, tangent in found) / 4
+        assert abs(forward - backward) <= max(1e-4, rounding) * max(1.0, scale)
 
 
 def test_forward_mode_of_what_wants_no_gradient() -> None:
@@ -416,7 +417,7 @@ def test_autocast_on_a_gpu(name: str) -> None:
         inputs = _autocast.to(dtype, call.inputs)
         with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
             fakes = [None if x is None else mode.from_tensor(x).to("cuda") for x in inputs]
-        cast = rule.dtype(fakes, call.attributes, torch.float16) or dtype
+        cast = rule.casts(fakes, call.attributes, torch.float16)[0] or dtype
         assert cast == (dtype if want is LEFT else want)
 
 
