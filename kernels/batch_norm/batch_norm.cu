@@ -32,8 +32,12 @@ constexpr const Rung* kRungs[] = {
 
 namespace {
 // Measured on an H200: a block a set is the fastest where sets are three an SM and more; fewer are
-// cut over the grid.
-constexpr int64_t kSetsForBlocks = 384;
+// cut over the grid, if they are worth its three launches (that was not measured).
+bool takes_blocks(const Layout& layout) {
+  constexpr int64_t kSets = 384;
+  constexpr int64_t kElements = 32768;
+  return layout.sets >= kSets || layout.count <= kElements;
+}
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
@@ -41,8 +45,7 @@ std::span<const Rung* const> Forward::by_worth(const Call& call) {
                                           &kChannelsLast, &kAnyLayout};
   static constexpr const Rung* kFew[] = {&kTwoPassGrid, &kChannelsLastOnChip, &kChannelsLast,
                                          &kAnyLayout};
-  if (call.layout.sets >= kSetsForBlocks) return kMany;
-  return kFew;
+  return takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
   static constexpr const Rung* kGroups[] = {&kBackwardGroups, &kBackwardAnyLayout};
@@ -51,8 +54,7 @@ std::span<const Rung* const> Backward::by_worth(const Call& call) {
   static constexpr const Rung* kFew[] = {&kBackwardTwoPass, &kBackwardChannelsLast,
                                          &kBackwardAnyLayout};
   if (call.groups) return kGroups;
-  if (call.layout.sets >= kSetsForBlocks) return kMany;
-  return kFew;
+  return takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
 }
 
 extern const Family kFamily;

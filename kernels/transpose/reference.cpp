@@ -65,9 +65,11 @@ Cases Transpose::cases() {
       of({20, 37}),
       of({2, 32, 48}),
       along(of({2, 3, 32}, kEveryDType), 0, 1),
+      of({64, 3}, kEveryDType),
   };
   static const std::vector<Case> kVerify = {
       of({64, 32}, kEveryDType),
+      of({3, 80}, kEveryDType),
       along(of({5, 6, 64}, kEveryDType), 0, 1),
       along(of({}, kF32), 0, -1),
       along(of({7}, kF32), 0, 0),
@@ -112,9 +114,11 @@ Cases Permute::cases() {
       in_order({0, 2, 1, 3}, of({2, 3, 5, 16}, kEveryDType)),
       in_order({3, 2, 1, 0}, of({4, 3, 5, 6})),
       in_order({1, 0}, of({64, 32})),
+      in_order({2, 0, 1}, of({8, 8, 3}, kEveryDType)),
   };
   static const std::vector<Case> kVerify = {
       in_order({1, 0}, of({64, 48}, kEveryDType)),
+      in_order({0, 3, 1, 2}, of({2, 4, 12, 3}, kEveryDType)),
       in_order({}, of({}, kF32)),
       in_order({0, 1, 2}, of({5, 7, 9})),
       in_order({-1, 0, 1}, of({3, 5, 7}, kF32, 1)),
