@@ -14,6 +14,31 @@ __device__ __forceinline__ int64_t offset(const Strides& s, int64_t image, int64
   return image * s.image + channel * s.channel + row * s.row + column * s.column;
 }
 
+struct Spot {
+  int64_t image;
+  int64_t channel;
+  int64_t row;
+  int64_t column;
+};
+// Of a number in the result, whose neighbours are channels or columns.
+__device__ __forceinline__ Spot spot_of(int64_t number, const Call& a, int64_t rows,
+                                        int64_t columns) {
+  const auto take = [&](int64_t extent) {
+    const int64_t whole = number / extent;
+    const int64_t found = number - whole * extent;
+    number = whole;
+    return found;
+  };
+  const bool channels_inside = a.out_strides.channel < a.out_strides.column;
+  Spot spot{};
+  if (channels_inside) spot.channel = take(a.channels);
+  spot.column = take(columns);
+  spot.row = take(rows);
+  if (!channels_inside) spot.channel = take(a.channels);
+  spot.image = number;
+  return spot;
+}
+
 template <class T, bool kIsForward>
 struct AnyLayoutKernel {
   static constexpr int kThreads = 256;
@@ -23,27 +48,16 @@ struct AnyLayoutKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const int64_t rows = kIsForward ? a.rows.to : a.rows.from;
     const int64_t columns = kIsForward ? a.columns.to : a.columns.from;
-    int64_t rest = block_index() * kThreads + thread_index();
-    if (rest >= a.planes() * rows * columns) return;
-    const auto take = [&](int64_t extent) {
-      const int64_t whole = rest / extent;
-      const int64_t found = rest - whole * extent;
-      rest = whole;
-      return found;
-    };
-    const bool channels_inside = a.out_strides.channel < a.out_strides.column;
-    int64_t channel = channels_inside ? take(a.channels) : 0;
-    const int64_t column = take(columns);
-    const int64_t row = take(rows);
-    if (!channels_inside) channel = take(a.channels);
-
-    T* to = static_cast<T*>(a.out) + offset(a.out_strides, rest, channel, row, column);
+    const int64_t number = block_index() * kThreads + thread_index();
+    if (number >= a.planes() * rows * columns) return;
+    const auto [image, channel, row, column] = spot_of(number, a, rows, columns);
+    T* to = static_cast<T*>(a.out) + offset(a.out_strides, image, channel, row, column);
     if constexpr (kIsForward) {
       const int64_t from =
-          offset(a.in_strides, rest, channel, a.rows.source(row), a.columns.source(column));
+          offset(a.in_strides, image, channel, a.rows.source(row), a.columns.source(column));
       thread::store(to, thread::load(static_cast<const T*>(a.in) + from));
     } else {
-      const T* grad = static_cast<const T*>(a.in) + offset(a.in_strides, rest, channel, 0, 0);
+      const T* grad = static_cast<const T*>(a.in) + offset(a.in_strides, image, channel, 0, 0);
       const int64_t first = a.columns.first_of(column);
       const int64_t last = a.columns.end_of(column);
       const int64_t last_row = a.rows.end_of(row);

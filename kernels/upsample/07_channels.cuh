@@ -17,20 +17,67 @@
 namespace ws::upsample {
 
 // Where a pixel of the result lies, and the first that it is made of, which follow in rows and
-// columns.
-struct Pixel {
+// columns: what it copies, or its copies.
+template <bool kIsForward>
+struct Copies {
+  static constexpr int kEach = kIsForward ? 2 : 1;  // pixels of a thread at once
+  static constexpr int kFlight = 4;                 // gradients of a pixel at once
+
   int64_t to;
   int64_t from;
   int64_t rows;
   int64_t columns;
+
+  static __device__ __forceinline__ Copies find(const Call& call, int64_t image, int row,
+                                                int column) {
+    const int64_t to = offset(call.out_strides, image, 0, row, column);
+    const auto from = [&](int64_t k, int64_t l) { return offset(call.in_strides, image, 0, k, l); };
+    if constexpr (kIsForward) {
+      return {to, from(call.rows.source(row), call.columns.source(column)), 1, 1};
+    } else {
+      const int64_t k = call.rows.first_of(row);
+      const int64_t l = call.columns.first_of(column);
+      return {to, from(k, l), call.rows.end_of(row) - k, call.columns.end_of(column) - l};
+    }
+  }
+  template <int kWidth, class T>
+  __device__ __forceinline__ Vec<T, kWidth> load(const Call& call, const T* x) const {
+    return kIsForward ? thread::load<kWidth>(x) : sum<kWidth>(call.in_strides, x);
+  }
+
+ private:
+  // In order of rows; several gradients are asked for before the first is needed.
+  template <int kWidth, class T>
+  __device__ __forceinline__ Vec<T, kWidth> sum(const Strides& s, const T* x) const {
+    Vec<float, kWidth> sums{};
+    const int64_t back = s.row - columns * s.column;
+    int64_t column = 0;
+    for (int64_t left = rows * columns; left > 0; left -= kFlight) {
+      Vec<T, kWidth> grad[kFlight];
+#pragma unroll
+      for (int k = 0; k < kFlight; ++k) {
+        if (k < left) grad[k] = thread::load<kWidth>(x);
+        const bool at_end = ++column == columns;
+        if (at_end) column = 0;
+        x += s.column + (at_end ? back : 0);
+      }
+#pragma unroll
+      for (int k = 0; k < kFlight; ++k) {
+        if (k >= left) break;
+        const Vec<float, kWidth> added = thread::convert<float>(grad[k]);
+#pragma unroll
+        for (int c = 0; c < kWidth; ++c) sums[c] += added[c];
+      }
+    }
+    return thread::convert<T>(sums);
+  }
 };
 
-template <class T, bool kIsForward>
+template <class T, class Pixel>
 struct ChannelsKernel {
   static constexpr int kThreads = 256;
   static constexpr int kWidth = 16 / sizeof(T);
-  static constexpr int kEach = kIsForward ? 2 : 1;  // pixels of a thread at once
-  static constexpr int kFlight = 4;                 // gradients of a pixel at once
+  static constexpr int kEach = Pixel::kEach;
   struct Arguments {
     Call call;
     int64_t pixels;
@@ -64,7 +111,7 @@ struct ChannelsKernel {
         const Pixel pixel = shared.pixels[number];
         to[e] = static_cast<T*>(a.call.out) + pixel.to + channel;
         const T* from = static_cast<const T*>(a.call.in) + pixel.from + channel;
-        values[e] = kIsForward ? thread::load<kWidth>(from) : sum(a.call.in_strides, pixel, from);
+        values[e] = pixel.template load<kWidth>(a.call, from);
       }
 #pragma unroll
       for (int e = 0; e < kEach; ++e) {
@@ -79,49 +126,16 @@ struct ChannelsKernel {
       const uint32_t whole = extent.quotient(i);
       const uint32_t found = i - whole * extent.divisor();
       i = whole;
-      return static_cast<int64_t>(found);
+      return static_cast<int>(found);
     };
-    const Call& call = a.call;
-    const int64_t column = take(a.columns);
-    const int64_t row = take(a.rows);
-    const int64_t to = offset(call.out_strides, i, 0, row, column);
-    const auto from = [&](int64_t k, int64_t l) { return offset(call.in_strides, i, 0, k, l); };
-    if constexpr (kIsForward) {
-      return {to, from(call.rows.source(row), call.columns.source(column)), 1, 1};
-    } else {
-      const int64_t k = call.rows.first_of(row);
-      const int64_t l = call.columns.first_of(column);
-      return {to, from(k, l), call.rows.end_of(row) - k, call.columns.end_of(column) - l};
-    }
-  }
-  // In order of rows; several gradients are asked for before the first is needed.
-  static __device__ __forceinline__ Vec<T, kWidth> sum(const Strides& s, const Pixel& pixel,
-                                                       const T* from) {
-    Vec<float, kWidth> sums{};
-    const int64_t back = s.row - pixel.columns * s.column;
-    int64_t column = 0;
-    for (int64_t left = pixel.rows * pixel.columns; left > 0; left -= kFlight) {
-      Vec<T, kWidth> grad[kFlight];
-#pragma unroll
-      for (int k = 0; k < kFlight; ++k) {
-        if (k < left) grad[k] = thread::load<kWidth>(from);
-        const bool at_end = ++column == pixel.columns;
-        if (at_end) column = 0;
-        from += s.column + (at_end ? back : 0);
-      }
-#pragma unroll
-      for (int k = 0; k < kFlight; ++k) {
-        if (k >= left) break;
-        const Vec<float, kWidth> added = thread::convert<float>(grad[k]);
-#pragma unroll
-        for (int c = 0; c < kWidth; ++c) sums[c] += added[c];
-      }
-    }
-    return thread::convert<T>(sums);
+    const int column = take(a.columns);
+    const int row = take(a.rows);
+    return Pixel::find(a.call, i, row, column);
   }
 };
 
-struct Channels {
+template <template <bool kIsForward> class Pixel>
+struct ChannelsOf {
   template <class OperationCall>
   static bool supports(const OperationCall& call, Why& why) {
     const int64_t width = width_of(call);
@@ -139,7 +153,7 @@ struct Channels {
   static void run(const OperationCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       constexpr bool kIsForward = OperationCall::kIsForward;
-      using Kernel = ChannelsKernel<T, kIsForward>;
+      using Kernel = ChannelsKernel<T, Pixel<kIsForward>>;
       constexpr int64_t kVectors = 4 * Kernel::kThreads;  // of a block, where pixels are small
       const int64_t pixels = pixels_of(call);
       const int64_t vectors = call.channels / Kernel::kWidth;
@@ -160,10 +174,11 @@ struct Channels {
   }
 };
 
-inline constexpr Rung kChannels = rung_of<Channels, UpsampleNearest2d, UpsampleNearest2dBackward>({
-    .name = "channels",
-    .from = "any_layout",
-    .idea = "channels that lie side by side, 16 bytes a thread",
-});
+inline constexpr Rung kChannels =
+    rung_of<ChannelsOf<Copies>, UpsampleNearest2d, UpsampleNearest2dBackward>({
+        .name = "channels",
+        .from = "any_layout",
+        .idea = "channels that lie side by side, 16 bytes a thread",
+    });
 
 }  // namespace ws::upsample

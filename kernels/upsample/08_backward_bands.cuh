@@ -126,15 +126,7 @@ struct BackwardBandsKernel {
 
 struct BackwardBands {
   static bool supports(const BackwardCall& call, Why& why) {
-    constexpr int64_t kMost = BackwardBandsKernel<float>::kMostColumns;
-    const int64_t width = width_of(call);
-    return is_dense(call, why) &&
-           why.unless(call.columns.from <= kMost && call.columns.to <= kMost, "takes up to ", kMost,
-                      " columns, not ", call.columns.from, " and ", call.columns.to) &&
-           why.unless(call.columns.to % width == 0 && is_aligned(call.in),
-                      "reads whole vectors of ", width, " columns, aligned to 16 bytes, not ",
-                      call.columns.to) &&
-           is_counted(call.planes() * std::max(call.rows.from, call.rows.to), why);
+    return fits_bands(call, BackwardBandsKernel<float>::kMostColumns, why);
   }
   static void run(const BackwardCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {

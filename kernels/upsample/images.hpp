@@ -1,6 +1,8 @@
 // What rungs share: contiguous images, and the sum that a gradient is.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/upsample/operations.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/thread/divide.hpp"
@@ -59,6 +61,16 @@ inline bool is_short(const Call& call, Why& why) {
   };
   return why.unless(fits(call.rows) && fits(call.columns), "takes up to ", ShortAxis::kMost,
                     " rows and columns");
+}
+// So that a block has the columns of bands, and reads those of grad in vectors.
+inline bool fits_bands(const BackwardCall& call, int64_t most, Why& why) {
+  const int64_t width = width_of(call);
+  return is_dense(call, why) &&
+         why.unless(call.columns.from <= most && call.columns.to <= most, "takes up to ", most,
+                    " columns, not ", call.columns.from, " and ", call.columns.to) &&
+         why.unless(call.columns.to % width == 0 && is_aligned(call.in), "reads whole vectors of ",
+                    width, " columns, aligned to 16 bytes, not ", call.columns.to) &&
+         is_counted(call.planes() * std::max(call.rows.from, call.rows.to), why);
 }
 
 }  // namespace ws::upsample

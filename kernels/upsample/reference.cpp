@@ -14,6 +14,9 @@ constexpr int64_t kMostPixels = int64_t{1} << 31;
 constexpr double kLeastScale = 0x1p-30;
 
 bool is_forward(const Problem& problem) { return problem.operation->index_of("y") >= 0; }
+bool is_bilinear(const Problem& problem) {
+  return problem.operation->attributes.data() == kBilinearAttributes.data();
+}
 
 // Where a tensor has its channels; rows and columns are the other two behind the images.
 int channel_dim(const Problem& problem) { return problem.flag("channels_last") ? 3 : 1; }
@@ -28,12 +31,16 @@ Strides strides_of(const Problem& problem, const Tensor& tensor) {
 }
 
 Axis axis_of(const Problem& problem, std::string_view scale, int64_t from, int64_t to) {
+  if (is_bilinear(problem) && problem.flag("align_corners")) {
+    const float step = to > 1 ? static_cast<float>(from - 1) / static_cast<float>(to - 1) : 0.0F;
+    return {.from = from, .to = to, .step = step, .shift = 0};
+  }
   const Value& told = problem.attribute(scale);
   return {.from = from,
           .to = to,
           .step = told.is_absent() ? static_cast<float>(from) / static_cast<float>(to)
                                    : static_cast<float>(1 / told.as_float()),
-          .shift = problem.flag("exact") ? 0.5F : 0.0F};
+          .shift = is_bilinear(problem) || problem.flag("exact") ? 0.5F : 0.0F};
 }
 
 template <class OperationCall>
@@ -109,11 +116,12 @@ void Common::infer(Problem& problem) {
   const int row = row_dim(problem);
   const int64_t height = problem.integer("height");
   const int64_t width = problem.integer("width");
-  const auto is_size = [](int64_t size) { return size >= 1 && size <= kMostPixels; };
+  const int64_t most = is_bilinear(problem) ? LinearAxis::kMost : kMostPixels;
+  const auto is_size = [&](int64_t size) { return size >= 1 && size <= most; };
   if (!is_size(height) || !is_size(width) || !is_size(in.extent(row)) ||
       !is_size(in.extent(row + 1))) [[unlikely]] {
-    throw InvalidArgument(concatenate(name, ": sizes are from 1 to ", kMostPixels, ", not ", height,
-                                      " x ", width, " of ", in));
+    throw InvalidArgument(concatenate(name, ": sizes are from 1 to ", most, ", not ", height, " x ",
+                                      width, " of ", in));
   }
   for (const std::string_view scale : {"scale_height", "scale_width"}) {
     const Value& told = problem.attribute(scale);
@@ -160,8 +168,11 @@ Cost Common::cost(const Problem& problem) {
     return problem.tensor(1).extent(d) < problem.tensor(0).extent(d);
   };
   const bool skips = is_forward(problem) && (shrinks(row) || shrinks(row + 1));
+  // An element of y, or of its gradient: four products and as many sums, one sum, or a copy.
+  const Tensor& y = problem.tensor(is_forward(problem) ? 1 : 0);
+  const double flops = is_bilinear(problem) ? 8 : is_forward(problem) ? 0 : 1;
   return {.bytes = least_traffic(problem),
-          .flops = is_forward(problem) ? 0 : static_cast<double>(problem.tensor(0).elements()),
+          .flops = flops * static_cast<double>(y.elements()),
           .at_most = skips};
 }
 
@@ -174,17 +185,45 @@ BackwardCall UpsampleNearest2dBackward::call(const Problem& problem) {
   return call_of<BackwardCall>(problem);
 }
 
+ForwardCall UpsampleBilinear2d::call(const Problem& problem) {
+  return call_of<ForwardCall>(problem);
+}
+BackwardCall UpsampleBilinear2dBackward::call(const Problem& problem) {
+  return call_of<BackwardCall>(problem);
+}
+
+namespace {
+
+// A sum in f32, rounded once. Errors of one in order grow as its terms do, from some hundred on.
+Tolerance of_sums(DType dtype, double terms = 1) {
+  const double growth = std::max(1.0, terms / 64);
+  switch (dtype) {
+    case DType::kF16: return {.relative = 5.2e-4, .worst = 5.2e-4, .floor = 2e-2 * growth};
+    case DType::kBf16: return {.relative = 4e-3, .worst = 4e-3, .floor = 2e-2 * growth};
+    default: return {.relative = 1e-6 * growth, .worst = 4e-6, .floor = growth};
+  }
+}
+
+}  // namespace
+
 // A copy is what it copies.
 Tolerance UpsampleNearest2d::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
   return {};
 }
 Tolerance UpsampleNearest2dBackward::tolerance(const Problem& problem,
                                                const Parameter& /*output*/) {
-  switch (problem.dtype()) {
-    case DType::kF16: return {.relative = 5.2e-4, .worst = 5.2e-4, .floor = 2e-2};
-    case DType::kBf16: return {.relative = 4e-3, .worst = 4e-3, .floor = 2e-2};
-    default: return {.relative = 1e-6, .worst = 4e-6, .floor = 1};
-  }
+  return of_sums(problem.dtype());
+}
+// Weights come from the same f32 sources as the rungs', so that only sums differ.
+Tolerance UpsampleBilinear2d::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return of_sums(problem.dtype());
+}
+Tolerance UpsampleBilinear2dBackward::tolerance(const Problem& problem,
+                                                const Parameter& /*output*/) {
+  const auto elements = [&](std::string_view name) {
+    return static_cast<double>(problem[name].elements());
+  };
+  return of_sums(problem.dtype(), elements("grad") / std::max(1.0, elements("dx")));
 }
 
 void UpsampleNearest2d::reference(const Problem& problem, Slice slice,
@@ -220,11 +259,70 @@ void UpsampleNearest2dBackward::reference(const Problem& problem, Slice slice,
   }
 }
 
+namespace {
+
+// How much of a pixel there is in an element of y, along an axis.
+double part_of(const LinearAxis& axis, int64_t i, int64_t pixel) {
+  const double source = axis.source(static_cast<int>(i));
+  return std::max(0.0, 1 - std::abs(source - static_cast<double>(pixel)));
+}
+
+}  // namespace
+
+void UpsampleBilinear2d::reference(const Problem& problem, Slice slice,
+                                   std::span<double* const> expected) {
+  const ForwardCall call = UpsampleBilinear2d::call(problem);
+  const LinearAxis rows(call.rows);
+  const LinearAxis columns(call.columns);
+  const Places from(problem, problem["x"]);
+  const Places to(problem, problem["y"]);
+  for (int64_t i = slice.first; i < slice.last; ++i) {
+    const Places::Place wanted = to.at(i);
+    const auto row = static_cast<int64_t>(rows.source(static_cast<int>(wanted.row)));
+    const auto column = static_cast<int64_t>(columns.source(static_cast<int>(wanted.column)));
+    Places::Place place = wanted;
+    double sum = 0;
+    for (place.row = row; place.row <= std::min(row + 1, call.rows.from - 1); ++place.row) {
+      for (place.column = column; place.column <= std::min(column + 1, call.columns.from - 1);
+           ++place.column) {
+        sum += part_of(rows, wanted.row, place.row) *
+               part_of(columns, wanted.column, place.column) *
+               element(problem["x"], from.index(place));
+      }
+    }
+    expected[1][i - slice.first] = sum;
+  }
+}
+
+void UpsampleBilinear2dBackward::reference(const Problem& problem, Slice slice,
+                                           std::span<double* const> expected) {
+  const BackwardCall call = UpsampleBilinear2dBackward::call(problem);
+  const LinearAxis rows(call.rows);
+  const LinearAxis columns(call.columns);
+  const Places from(problem, problem["grad"]);
+  const Places to(problem, problem["dx"]);
+  for (int64_t i = slice.first; i < slice.last; ++i) {
+    const Places::Place wanted = to.at(i);
+    Places::Place place = wanted;
+    double sum = 0;
+    for (place.row = 0; place.row < call.rows.to; ++place.row) {
+      const double of_row = part_of(rows, place.row, wanted.row);
+      if (of_row == 0) continue;
+      for (place.column = 0; place.column < call.columns.to; ++place.column) {
+        const double of_column = part_of(columns, place.column, wanted.column);
+        if (of_column == 0) continue;
+        sum += of_row * of_column * element(problem["grad"], from.index(place));
+      }
+    }
+    expected[1][i - slice.first] = sum;
+  }
+}
+
 // ---- Cases --------------------------------------------------------------------------------------
 
 namespace {
 
-// {height, width, scale_height, scale_width, exact, channels_last}
+// {height, width, scale_height, scale_width, exact or align_corners, channels_last}
 constexpr std::array<Value, kMaxAttributes> to(int height, int width, bool exact = false,
                                                bool channels_last = false) {
   std::array<Value, kMaxAttributes> all{};
@@ -303,8 +401,61 @@ constexpr Case kBackwardBench[] = {
     {.extents = {8, 64, 512, 512}, .attributes = to(256, 256, false, true)},
 };
 
+// Around strips of eight rows and vectors of columns; one row or column to or from many.
+constexpr Case kBilinearSmoke[] = {
+    {.extents = {1, 2, 3, 8}, .attributes = to(6, 16)},
+    {.extents = {2, 1, 5, 7}, .attributes = to(9, 16, true)},
+    {.extents = {1, 16, 3, 5}, .attributes = to(8, 9, false, true)},
+    {.extents = {1, 3, 4, 5, 1}, .attributes = to(3, 11)},
+    {.extents = {1, 2, 5, 4}, .attributes = scaled(8, 8, 1.7, false)},
+};
+constexpr Case kBilinearVerify[] = {
+    {.extents = {0, 2, 3, 4}, .attributes = to(6, 8)},
+    {.extents = {1, 1, 1, 1}, .attributes = to(1, 1)},
+    {.extents = {1, 1, 1, 1}, .attributes = to(3, 8, true)},
+    {.extents = {2, 2, 17, 20}, .attributes = to(34, 40, true)},
+    {.extents = {1, 2, 9, 33}, .attributes = to(4, 24)},
+    {.extents = {1, 1, 40, 24}, .attributes = to(3, 8)},
+    {.extents = {1, 2, 7, 9}, .attributes = to(1, 8, true)},
+    {.extents = {2, 24, 3, 3}, .attributes = to(6, 6, true, true)},
+    {.extents = {1, 2, 3, 8}, .offset = 1, .attributes = to(6, 16)},
+    {.extents = {1, 16, 3, 4}, .padding = 8, .attributes = to(7, 5, false, true)},
+    {.extents = {1, 2, 6, 5}, .attributes = scaled(15, 16, 2.6, false)},
+    {.extents = {1, 1, 8, 8}, .attributes = scaled(3, 8, 0.4, false)},
+    {.extents = {1, 1, 8, 16}, .attributes = to(8, 16)},
+};
+constexpr Case kBilinearBackwardSmoke[] = {
+    {.extents = {1, 2, 6, 16}, .attributes = to(3, 8)},
+    {.extents = {2, 1, 9, 16}, .attributes = to(5, 7, true)},
+    {.extents = {1, 16, 8, 9}, .attributes = to(3, 5, false, true)},
+    {.extents = {1, 3, 3, 11, 1}, .attributes = to(4, 5)},
+    {.extents = {1, 2, 8, 8}, .attributes = scaled(5, 4, 1.7, false)},
+};
+constexpr Case kBilinearBackwardVerify[] = {
+    {.extents = {0, 2, 6, 8}, .attributes = to(3, 4)},
+    {.extents = {1, 1, 1, 1}, .attributes = to(1, 1)},
+    {.extents = {1, 1, 3, 8}, .attributes = to(1, 1, true)},
+    {.extents = {2, 2, 34, 40}, .attributes = to(17, 20, true)},
+    {.extents = {1, 2, 4, 24}, .attributes = to(9, 33)},
+    {.extents = {1, 1, 3, 8}, .attributes = to(40, 24)},
+    {.extents = {1, 2, 1, 8}, .attributes = to(7, 9, true)},
+    {.extents = {2, 24, 6, 6}, .attributes = to(3, 3, true, true)},
+    {.extents = {1, 2, 6, 16}, .offset = 1, .attributes = to(3, 8)},
+    {.extents = {1, 16, 7, 5}, .padding = 8, .attributes = to(3, 4, false, true)},
+    {.extents = {1, 2, 15, 16}, .attributes = scaled(6, 5, 2.6, false)},
+    {.extents = {1, 1, 3, 8}, .attributes = scaled(8, 8, 0.4, false)},
+    {.extents = {1, 1, 21, 48}, .attributes = to(7, 3)},
+    {.extents = {1, 1, 5, 1536}, .attributes = to(3, 264)},
+    {.extents = {1, 1, 2, 8}, .attributes = to(1, 4096)},
+    {.extents = {1, 1, 1, 4104}, .attributes = to(1, 2)},
+};
+
 }  // namespace
 
+Cases UpsampleBilinear2d::cases() { return {kBilinearSmoke, kBilinearVerify, kBench}; }
+Cases UpsampleBilinear2dBackward::cases() {
+  return {kBilinearBackwardSmoke, kBilinearBackwardVerify, kBackwardBench};
+}
 Cases UpsampleNearest2d::cases() { return {kSmoke, kVerify, kBench}; }
 Cases UpsampleNearest2dBackward::cases() {
   return {kBackwardSmoke, kBackwardVerify, kBackwardBench};

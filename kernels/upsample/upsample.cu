@@ -7,16 +7,31 @@
 #include "kernels/upsample/06_any_layout.cuh"
 #include "kernels/upsample/07_channels.cuh"
 #include "kernels/upsample/08_backward_bands.cuh"
+#include "kernels/upsample/09_bilinear_naive.cuh"
+#include "kernels/upsample/10_bilinear_rows.cuh"
+#include "kernels/upsample/11_bilinear_backward_bands.cuh"
+#include "kernels/upsample/12_bilinear_channels.cuh"
 
 namespace ws::upsample {
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<UpsampleNearest2d>(),
-                                     operation_of<UpsampleNearest2dBackward>()};
+constexpr Operation kOperations[] = {
+    operation_of<UpsampleNearest2d>(), operation_of<UpsampleNearest2dBackward>(),
+    operation_of<UpsampleBilinear2d>(), operation_of<UpsampleBilinear2dBackward>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kTwice,     &kRowVectors, &kBackwardNaive,
-    &kBackwardTwice, &kAnyLayout, &kChannels,   &kBackwardBands,
+    &kNaive,
+    &kTwice,
+    &kRowVectors,
+    &kBackwardNaive,
+    &kBackwardTwice,
+    &kAnyLayout,
+    &kChannels,
+    &kBackwardBands,
+    &kBilinearNaive,
+    &kBilinearRows,
+    &kBilinearBackwardBands,
+    &kBilinearChannels,
 };
 
 }  // namespace
@@ -31,11 +46,20 @@ std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& /*c
                                              &kBackwardNaive, &kAnyLayout};
   return kByWorth;
 }
+std::span<const Rung* const> UpsampleBilinear2d::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kBilinearChannels, &kBilinearRows, &kBilinearNaive};
+  return kByWorth;
+}
+std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kBilinearChannels, &kBilinearBackwardBands,
+                                             &kBilinearNaive};
+  return kByWorth;
+}
 
 extern const Family kFamily;
 const Family kFamily = {
     .name = "upsample",
-    .summary = "images of another size by their nearest pixels, and the gradient",
+    .summary = "images of another size by their nearest pixels or between them, and gradients",
     .operations = kOperations,
     .rungs = kRungs,
 };

@@ -9,7 +9,7 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.cross_entropy` is torch's, `warpsmith.linear_cross_entropy` never holds all logits.
 `warpsmith.batch_norm`, `group_norm` and `instance_norm` are torch's.
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
-`warpsmith.interpolate` is torch's, of images by their nearest pixels.
+`warpsmith.interpolate` is torch's, of images by their nearest pixels or bilinear.
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
 `warpsmith.spmv` and `warpsmith.spmm` take torch's sparse matrices in compressed rows;
 `warpsmith.nms` and `warpsmith.batched_nms` are torchvision's.

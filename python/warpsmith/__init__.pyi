@@ -1255,6 +1255,34 @@ def transpose(
 ) -> _Array:
     """Two dimensions trade places, as a contiguous copy (torch's is a view)."""
 
+def upsample_bilinear2d(
+    x: _Array,
+    *,
+    height: builtins.int,
+    width: builtins.int,
+    scale_height: builtins.float | None = None,
+    scale_width: builtins.float | None = None,
+    align_corners: builtins.bool = False,
+    channels_last: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Images of another size, each pixel between the four around it."""
+
+def upsample_bilinear2d_backward(
+    grad: _Array,
+    *,
+    height: builtins.int,
+    width: builtins.int,
+    scale_height: builtins.float | None = None,
+    scale_width: builtins.float | None = None,
+    align_corners: builtins.bool = False,
+    channels_last: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Gradient of upsample_bilinear2d: each pixel the weighted sum of what it is a part of."""
+
 def upsample_nearest2d(
     x: _Array,
     *,

@@ -1,4 +1,4 @@
-"""torch's interpolate on the kernels of the catalogue: images by their nearest pixels."""
+"""torch's interpolate on the kernels of the catalogue: images by nearest pixels or bilinear."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import torch
 import warpsmith
 from warpsmith._matmul import _check_tensors, _raise_as_torch
 
-_MODES = ("nearest", "nearest-exact")
+_MODES = ("nearest", "nearest-exact", "bilinear")
 
 
 def interpolate(
@@ -19,16 +19,16 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> torch.Tensor:
-    """torch.nn.functional.interpolate of images, nearest and nearest-exact.
+    """torch.nn.functional.interpolate of images: nearest, nearest-exact and bilinear.
 
     Args:
         input: [N, C, H, W], f32, f16 or bf16. Contiguous and channels_last are fastest.
         size: Rows and columns of the result, or one number for both.
         scale_factor: By how much there are more of them; not with size.
-        mode: "nearest" or "nearest-exact".
-        align_corners: None: only modes that are not here have it.
+        mode: "nearest", "nearest-exact" or "bilinear".
+        align_corners: Of bilinear: the corners' centres stay where they are.
         recompute_scale_factor: Pixels go by the ratio of the sizes, not by scale_factor.
-        antialias: False: only modes that are not here have it.
+        antialias: False: no kernel has it.
 
     Returns:
         dtype and memory format of input.
@@ -41,7 +41,10 @@ def interpolate(
     name = "interpolate"
     _check_tensors(name, input=input)
     if mode not in _MODES:
-        raise ValueError(f"{name} has the modes {' and '.join(_MODES)}, not {mode!r}")
+        raise ValueError(f"{name} has the modes {', '.join(_MODES)}, not {mode!r}")
+    bilinear = mode == "bilinear"
+    if bilinear and antialias:
+        raise ValueError(f"{name}: antialias is False here, not {antialias}")
     if input.dim() != 4:
         raise ValueError(f"{name} takes images [N, C, H, W], not {list(input.shape)}")
     told = [size is not None, scale_factor is not None]
@@ -53,7 +56,7 @@ def interpolate(
         or len(pair) != 2
         or wrong_size
         or recomputes_size
-        or align_corners is not None
+        or (align_corners is not None and not bilinear)
         or antialias
     ):
         _raise_as_torch(
@@ -73,14 +76,16 @@ def interpolate(
     scale_height, scale_width = scales
     # Channels that lie inside stay inside.
     inside = input.is_contiguous(memory_format=torch.channels_last) and not input.is_contiguous()
-    result = warpsmith.upsample_nearest2d(
+    resample = warpsmith.upsample_bilinear2d if bilinear else warpsmith.upsample_nearest2d
+    how = {"align_corners": bool(align_corners)} if bilinear else {"exact": mode == "nearest-exact"}
+    result = resample(
         input.permute(0, 2, 3, 1) if inside else input,
         height=height,
         width=width,
         scale_height=scale_height,
         scale_width=scale_width,
-        exact=mode == "nearest-exact",
         channels_last=inside,
+        **how,
     )
     return result.permute(0, 3, 1, 2) if inside else result
 

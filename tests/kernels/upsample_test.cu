@@ -49,6 +49,45 @@ TEST(Upsample, ShortAxesAreRightToTheirEnd) {
   }
 }
 
+// Of no pixel is an element lost that torch's formula makes it a part of.
+TEST(Upsample, RangesOfPartsAreWhatSourcesSay) {
+  const auto check = [](const Axis& axis) {
+    const LinearAxis linear(axis);
+    for (int pixel = 0; pixel < linear.from; ++pixel) {
+      int next = linear.first_with(pixel);
+      for (int i = 0; i < linear.to; ++i) {
+        const int before = LinearAxis::before(linear.source(i));
+        if (pixel != before && pixel != before + 1) continue;
+        ASSERT_EQ(i, next) << axis.from << " to " << axis.to << " by " << axis.step;
+        ++next;
+      }
+      ASSERT_EQ(linear.end_with(pixel), next) << axis.from << " to " << axis.to;
+    }
+  };
+  for (int64_t from = 1; from < 20; ++from) {
+    for (int64_t to = 1; to < 50; ++to) {
+      const float corners = to > 1 ? static_cast<float>(from - 1) / static_cast<float>(to - 1) : 0;
+      check({from, to, corners, 0});
+      check({from, to, static_cast<float>(from) / static_cast<float>(to), 0.5F});
+      for (const float step : {0.1F, 1 / 1.7F, 2.5F}) check({from, to, step, 0.5F});
+    }
+  }
+}
+
+// The last numbers that f32 has: no guess goes astray, every source is a pixel.
+TEST(Upsample, LinearAxesAreRightToTheirEnd) {
+  for (const float step : {1.0F, 0.3F, 0x1p30F}) {
+    const LinearAxis linear(Axis{LinearAxis::kMost, LinearAxis::kMost, step, 0.5F});
+    for (int i = linear.to - 9; i < linear.to; ++i) {
+      ASSERT_LT(LinearAxis::before(linear.source(i)), linear.from);
+      ASSERT_LT(linear.after(linear.source(i)), linear.from);
+    }
+    const int pixel = LinearAxis::before(linear.source(linear.to - 1));
+    ASSERT_EQ(linear.end_with(pixel), linear.to) << step;
+    ASSERT_LT(linear.first_with(pixel), linear.to) << step;
+  }
+}
+
 TEST(Upsample, BadCallsAreRefusedWithTheirNumbers) {
   Problem good;
   good.operation = &operation_named("upsample_nearest2d");
@@ -64,6 +103,10 @@ TEST(Upsample, BadCallsAreRefusedWithTheirNumbers) {
   EXPECT_THAT(told([](Problem& p) { test::set(p, "height", 0); }), HasSubstr("not 0 x 8"));
   EXPECT_THAT(told([](Problem& p) { test::set(p, "scale_width", -2.0); }),
               HasSubstr("scale_width is from 2^-30 to 2^30, not -2"));
+  good.operation = &operation_named("upsample_bilinear2d");
+  EXPECT_EQ(told([](Problem&) {}), "accepted");
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "height", (1 << 24) + 1); }),
+              HasSubstr("sizes are from 1 to 16777216, not 16777217 x 8"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""torch's interpolate, nearest and nearest-exact: pixels, gradients, memory formats, refusals."""
+"""torch's interpolate, nearest and bilinear: pixels, gradients, memory formats, refusals."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ HOW = [
 @pytest.mark.parametrize("how", HOW, ids=str)
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
 @pytest.mark.parametrize("inside", [False, True])
-def test_is_torchs(how: dict, mode: str, inside: bool) -> None:
+def test_nearest_is_torchs(how: dict, mode: str, inside: bool) -> None:
     x = images(2, 4, 5, 6)
     x = x.to(memory_format=torch.channels_last) if inside else x
     x.requires_grad_()
@@ -34,6 +34,44 @@ def test_is_torchs(how: dict, mode: str, inside: bool) -> None:
     assert ours.stride() == theirs.stride()
     g = images(*ours.shape)
     assert_close(torch.autograd.grad(ours, x, g)[0], torch.autograd.grad(theirs, x, g)[0])
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_bilinear_is_torchs(how: dict, corners: bool, inside: bool) -> None:
+    x = images(2, 4, 5, 6)
+    x = x.to(memory_format=torch.channels_last) if inside else x
+    x.requires_grad_()
+    how = {**how, "mode": "bilinear", "align_corners": corners}
+    ours = warpsmith.interpolate(x, **how)
+    theirs = functional.interpolate(x, **how)
+    assert_close(ours, theirs)
+    assert ours.stride() == theirs.stride()
+    g = images(*ours.shape).requires_grad_()
+    of_ours, of_theirs = (
+        torch.autograd.grad(y, x, g, create_graph=True)[0] for y in (ours, theirs)
+    )
+    assert_close(of_ours, of_theirs)
+    u = images(*x.shape)
+    assert_close(torch.autograd.grad(of_ours, g, u)[0], torch.autograd.grad(of_theirs, g, u)[0])
+
+
+def test_every_size_is_bilinear_as_torchs() -> None:
+    x = images(1, 1, 1, 13)
+    for width in range(1, 60):
+        for corners in (False, True):
+            how = {"size": (1, width), "mode": "bilinear", "align_corners": corners}
+            assert_close(warpsmith.interpolate(x, **how), functional.interpolate(x, **how))
+
+
+def test_what_is_not_finite_goes_where_torch_lets_it() -> None:
+    x = images(1, 1, 4, 8)
+    x[0, 0, 1, 2] = torch.inf
+    for corners in (False, True):
+        how = {"size": (7, 16), "mode": "bilinear", "align_corners": corners}
+        ours, theirs = warpsmith.interpolate(x, **how), functional.interpolate(x, **how)
+        assert torch.equal(ours.isfinite(), theirs.isfinite())
 
 
 def test_every_size_has_torchs_pixels() -> None:
@@ -47,8 +85,10 @@ def test_every_size_has_torchs_pixels() -> None:
 
 
 def test_what_is_not_here_is_refused() -> None:
-    with pytest.raises(ValueError, match="not 'bilinear'"):
-        warpsmith.interpolate(images(1, 1, 2, 2), 4, mode="bilinear")
+    with pytest.raises(ValueError, match="not 'bicubic'"):
+        warpsmith.interpolate(images(1, 1, 2, 2), 4, mode="bicubic")
+    with pytest.raises(ValueError, match="antialias is False here, not True"):
+        warpsmith.interpolate(images(1, 1, 2, 2), 4, mode="bilinear", antialias=True)
     with pytest.raises(ValueError, match=r"not \[1, 2, 3\]"):
         warpsmith.interpolate(images(1, 2, 3), 4)
     for how in ({}, {"size": 4, "scale_factor": 2}, {"size": 4, "align_corners": True}):

@@ -64,7 +64,7 @@ REFUSED: dict[str, dict[str, int]] = {
         "takes input": 56,
         "unexpected keyword argument 'options'": 160,
     },
-    "interpolate": {"has the modes nearest and nearest-exact, not": 224, "takes images": 60},
+    "interpolate": {"has the modes nearest, nearest-exact, bilinear, not": 176, "takes images": 60},
     "scaled_dot_product_attention": {"dropout_p is 0, not 0.5": 24},
 }
 # Counts of 16-bit numbers are those of the same numbers in f32: torch's own are of 16 bits.
