@@ -423,6 +423,8 @@ constexpr Case kBilinearVerify[] = {
     {.extents = {1, 2, 6, 5}, .attributes = scaled(15, 16, 2.6, false)},
     {.extents = {1, 1, 8, 8}, .attributes = scaled(3, 8, 0.4, false)},
     {.extents = {1, 1, 8, 16}, .attributes = to(8, 16)},
+    {.extents = {1, 16, 9, 9}, .attributes = to(18, 17, true, true)},
+    {.extents = {1, 4104, 1, 1}, .attributes = to(1, 2, false, true)},
 };
 constexpr Case kBilinearBackwardSmoke[] = {
     {.extents = {1, 2, 6, 16}, .attributes = to(3, 8)},
@@ -448,6 +450,9 @@ constexpr Case kBilinearBackwardVerify[] = {
     {.extents = {1, 1, 5, 1536}, .attributes = to(3, 264)},
     {.extents = {1, 1, 2, 8}, .attributes = to(1, 4096)},
     {.extents = {1, 1, 1, 4104}, .attributes = to(1, 2)},
+    {.extents = {1, 16, 18, 17}, .attributes = to(9, 9, true, true)},
+    {.extents = {1, 8, 15, 10}, .attributes = to(3, 3, false, true)},
+    {.extents = {1, 4104, 1, 2}, .attributes = to(1, 1, false, true)},
 };
 
 }  // namespace
