@@ -450,7 +450,7 @@ constexpr Case kBilinearBackwardVerify[] = {
     {.extents = {1, 1, 5, 1536}, .attributes = to(3, 264)},
     {.extents = {1, 1, 2, 8}, .attributes = to(1, 4096)},
     {.extents = {1, 1, 1, 4104}, .attributes = to(1, 2)},
-    {.extents = {1, 16, 18, 17}, .attributes = to(9, 9, true, true)},
+    {.extents = {1, 16, 18, 34}, .attributes = to(17, 17, true, true)},
     {.extents = {1, 8, 15, 10}, .attributes = to(3, 3, false, true)},
     {.extents = {1, 4104, 1, 2}, .attributes = to(1, 1, false, true)},
 };
