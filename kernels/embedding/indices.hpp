@@ -13,9 +13,10 @@ namespace ws::embedding {
 class Indices {
  public:
   Indices() = default;
-  // Rows below `limit` are right; `rung` is of static storage.
-  Indices(const void* data, bool wide, int64_t stride, const char* rung, int64_t limit)
-      : data_(data), stride_(stride), is_wide_(wide), check_(rung, "index", limit) {}
+  // Rows below `limit` are right; `rung` and the tensor's name are of static storage.
+  Indices(const void* data, bool wide, int64_t stride, const char* rung, int64_t limit,
+          const char* tensor = "index")
+      : data_(data), stride_(stride), is_wide_(wide), check_(rung, tensor, limit), limit_(limit) {}
 
   __device__ __forceinline__ int64_t operator[](int64_t i) const { return at_offset(i * stride_); }
   // The one `offset` elements from the first.
@@ -23,16 +24,24 @@ class Indices {
     return is_wide_ ? thread::load(static_cast<const int64_t*>(data_) + offset)
                     : thread::load(static_cast<const int32_t*>(data_) + offset);
   }
+  __device__ __forceinline__ int64_t stride() const { return stride_; }
   // False where it is no row, which is reported of index `position`.
   __device__ __forceinline__ bool is_right(int64_t index, int64_t position) const {
     return check_(index, position);
   }
+  // The same, which tells nobody.
+  __device__ __forceinline__ bool exists(int64_t index) const {
+    return static_cast<uint64_t>(index) < static_cast<uint64_t>(limit_);
+  }
+  // For who has other limits.
+  __device__ __forceinline__ const IndexCheck& check() const { return check_; }
 
  private:
   const void* data_ = nullptr;
   int64_t stride_ = 1;
   bool is_wide_ = true;
   IndexCheck check_;
+  int64_t limit_ = 0;
 };
 
 namespace detail {

@@ -82,6 +82,17 @@ constexpr Case kGradientBench[] = {
     {.extents = {65536, 768}, .attributes = table(50304)},
 };
 
+Case bags(int64_t count, int64_t indices, int64_t columns, int64_t rows, int64_t options,
+          BagMode mode, bool has_last = false, Value padding = Value::absent()) {
+  return {.extents = {count, indices, columns, rows, options},
+          .attributes = {Value::choice(static_cast<int>(mode)), has_last, padding}};
+}
+Case shifted(Case chosen, int64_t padding = 0) {
+  chosen.offset = 1;
+  chosen.padding = padding;
+  return chosen;
+}
+
 struct Layout {
   int64_t outer;
   int64_t step;
@@ -116,6 +127,25 @@ Tolerance sum_tolerance(DType dtype, int64_t terms) {
           .floor = dtype == DType::kF32 ? size : 1};
 }
 
+// ---- Costs ------------------------------------------------------------------------------------
+
+// Bytes of `rows` rows of the table, and all of every other tensor.
+double bytes_of_lookup(const Problem& problem, int64_t rows) {
+  const Tensor& weight = problem["weight"];
+  Problem others = problem;
+  others["weight"] = Tensor{};
+  return least_traffic(others) + static_cast<double>(rows) * static_cast<double>(weight.extent(1)) *
+                                     static_cast<double>(size_of(weight.dtype));
+}
+int64_t most_rows_read(const Problem& problem) {
+  return std::min(problem["index"].elements(), problem["weight"].extent(0));
+}
+int64_t rows_read(const Problem& problem) {
+  std::set<int64_t> rows;
+  for (int64_t i = 0; i < problem["index"].elements(); ++i) rows.insert(index_at(problem, i));
+  return static_cast<int64_t>(rows.size());
+}
+
 }  // namespace
 
 void OfTable::fill(const Problem& problem, int index, uint64_t seed) {
@@ -141,27 +171,11 @@ void Embedding::make(const Case& chosen, DType dtype, Problem& problem) {
 }
 Cases Embedding::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
 
-// Rows that are read `rows` times in all.
 Cost Embedding::cost(const Problem& problem) {
-  const Tensor& weight = problem["weight"];
-  const auto of_row =
-      static_cast<double>(weight.extent(1)) * static_cast<double>(size_of(weight.dtype));
-  const auto count = static_cast<double>(problem["index"].elements());
-  const auto rows = static_cast<double>(weight.extent(0));
-  return {.bytes = count * static_cast<double>(size_of(problem["index"].dtype)) +
-                   (count + std::min(count, rows)) * of_row,
-          .at_most = true};
+  return {.bytes = bytes_of_lookup(problem, most_rows_read(problem)), .at_most = true};
 }
 Cost Embedding::cost_of_data(const Problem& problem) {
-  const Tensor& weight = problem["weight"];
-  const int64_t count = problem["index"].elements();
-  std::set<int64_t> rows;
-  for (int64_t i = 0; i < count; ++i) rows.insert(index_at(problem, i));
-  const auto of_row =
-      static_cast<double>(weight.extent(1)) * static_cast<double>(size_of(weight.dtype));
-  return {.bytes =
-              static_cast<double>(count) * static_cast<double>(size_of(problem["index"].dtype)) +
-              static_cast<double>(count + static_cast<int64_t>(rows.size())) * of_row};
+  return {.bytes = bytes_of_lookup(problem, rows_read(problem))};
 }
 Tolerance Embedding::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
   return {};
@@ -223,6 +237,135 @@ void EmbeddingBackward::reference(const Problem& problem, Slice slice,
   for (size_t r = 0; r < rows; ++r) {
     double* sum = sums + static_cast<int64_t>(r) * columns;
     for (int64_t c = 0; c < columns && counts[r] > 0; ++c) sum[c] /= counts[r];
+  }
+}
+
+// ---- embedding_bag ----------------------------------------------------------------------------
+
+// Bags of no, one and two thirds of what three have together.
+void EmbeddingBag::fill(const Problem& problem, int index, uint64_t seed) {
+  const Tensor& tensor = problem.tensor(index);
+  if (index == problem.operation->index_of("index")) return OfTable::fill(problem, index, seed);
+  if (index != problem.operation->index_of("offsets")) return fill_normal(tensor, seed);
+  const int64_t entries = problem["index"].elements();
+  const int64_t bags = problem["y"].extent(0);
+  fill_with(tensor, [&](int64_t i) {
+    const int64_t share = i - i % 3 + i % 3 / 2;
+    return static_cast<double>(i == bags ? entries : entries * share / std::max<int64_t>(bags, 1));
+  });
+}
+
+void EmbeddingBag::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto [count, indices, columns, rows, options] =
+      std::tuple{chosen.extents[0], chosen.extents[1], chosen.extents[2], chosen.extents[3],
+                 chosen.extents[4]};
+  const DType index = (options & kNarrowIndices) != 0 ? DType::kI32 : DType::kI64;
+  const int64_t step = (options & kGaps) != 0 ? 2 : 1;
+  const auto matrix = [&](DType of, int64_t high, int64_t wide) {
+    Tensor tensor = Tensor::dense(of, {high, wide});
+    tensor.strides = {(wide + chosen.padding) * step, step};
+    if ((options & kTransposed) != 0) tensor.strides = {step, (high + chosen.padding) * step};
+    return tensor;
+  };
+  problem["weight"] = matrix(dtype, rows, columns);
+  problem["y"] = matrix(dtype, count, columns);
+  const auto entries_of = [&](DType of) {
+    if ((options & kOfOneLength) != 0) return matrix(of, count, indices / std::max(count, 1L));
+    Tensor tensor = Tensor::dense(of, {indices});
+    tensor.strides[0] = step;
+    return tensor;
+  };
+  problem["index"] = entries_of(index);
+  if ((options & kHasFactors) != 0) problem["per_sample_weights"] = entries_of(dtype);
+  if ((options & kOfOneLength) != 0) return;
+  problem["offsets"] =
+      Tensor::dense(index, {count + (problem.flag("include_last_offset") ? 1 : 0)});
+  problem["offsets"].strides[0] = step;
+}
+
+Cases EmbeddingBag::cases() {
+  using enum BagMode;
+  // Each mode; bags of none, of one, of more than a batch; whole vectors and not.
+  static const std::array kSmoke = {
+      bags(7, 40, 16, 5, 0, kMean, false, 1),
+      bags(5, 30, 9, 11, kNarrowIndices | kHasFactors, kSum, true),
+      bags(6, 24, 8, 9, kOfOneLength, kMax),
+      shifted(bags(4, 20, 5, 7, kOfOneLength | kHasFactors | kGaps | kTransposed, kSum)),
+  };
+  static const std::array kVerify = {
+      bags(0, 0, 8, 4, 0, kSum),
+      bags(0, 0, 8, 4, 0, kSum, true),
+      bags(3, 0, 8, 4, 0, kMax),
+      bags(3, 9, 0, 4, 0, kMean),
+      bags(3, 0, 8, 0, kOfOneLength, kMean),
+      bags(1, 1, 1, 1, 0, kMean),
+      bags(1, 130, 8, 40, 0, kSum),
+      bags(4, 12, 8, 1, 0, kMean, false, -1),
+      bags(33, 100, 24, 30, kNarrowIndices, kMax, true, 3),
+      bags(20, 100, 264, 30, kHasFactors, kSum, false, 29),
+      bags(40, 160, 8, 30, kOfOneLength, kMean, false, 0),
+      shifted(bags(12, 60, 16, 30, 0, kSum), 8),
+      shifted(bags(12, 60, 16, 30, kNarrowIndices, kMax), 3),
+      bags(12, 60, 16, 30, kGaps | kHasFactors, kSum, true),
+      bags(12, 60, 16, 30, kTransposed | kOfOneLength, kMax, false, 2),
+  };
+  // Recommenders: a million rows of 128 and of 64; bags of one length; some words of a sentence.
+  static const std::array kBench = {
+      bags(65536, 65536 * 20, 128, 1 << 20, 0, kSum),
+      bags(65536, 65536 * 20, 64, 1 << 20, kNarrowIndices | kHasFactors, kSum),
+      bags(16384, 16384 * 8, 1024, 50304, kOfOneLength, kMean),
+      bags(65536, 65536 * 20, 128, 1 << 20, 0, kMax),
+  };
+  return {kSmoke, kVerify, kBench};
+}
+
+Cost EmbeddingBag::cost(const Problem& problem) {
+  return {.bytes = bytes_of_lookup(problem, most_rows_read(problem)),
+          .flops = static_cast<double>(problem["index"].elements()) *
+                   static_cast<double>(problem["weight"].extent(1)),
+          .at_most = true};
+}
+Cost EmbeddingBag::cost_of_data(const Problem& problem) {
+  Cost cost = EmbeddingBag::cost(problem);
+  cost.bytes = bytes_of_lookup(problem, rows_read(problem));
+  cost.at_most = false;
+  return cost;
+}
+Tolerance EmbeddingBag::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  if (problem.choice<BagMode>("mode") == BagMode::kMax) return {};
+  return sum_tolerance(problem.dtype(), problem["index"].elements());
+}
+int64_t EmbeddingBag::items(const Problem& problem, const Parameter& /*output*/) {
+  return problem["y"].extent(0);
+}
+void EmbeddingBag::reference(const Problem& problem, Slice slice,
+                             std::span<double* const> expected) {
+  const Tensor& weight = problem["weight"];
+  const Tensor& index = problem["index"];
+  const Tensor& offsets = problem["offsets"];
+  const Tensor& factors = problem["per_sample_weights"];
+  const auto mode = problem.choice<BagMode>("mode");
+  const int64_t columns = weight.extent(1);
+  const int64_t ignored = ignored_of(problem, weight.extent(0));
+  const auto start_of = [&](int64_t bag) {
+    if (!offsets.exists()) return bag * index.extent(1);
+    return bag < offsets.extent(0) ? static_cast<int64_t>(element(offsets, bag)) : index.elements();
+  };
+  double* y = expected[4];
+  std::fill_n(y, (slice.last - slice.first) * columns, 0.0);
+  for (int64_t bag = slice.first; bag < slice.last; ++bag, y += columns) {
+    double count = 0;
+    for (int64_t i = start_of(bag); i < start_of(bag + 1); ++i) {
+      const int64_t row = index_at(problem, i);
+      if (row == ignored) continue;
+      const double factor = factors.exists() ? element(factors, i) : 1;
+      for (int64_t c = 0; c < columns; ++c) {
+        const double value = factor * element(weight, row * columns + c);
+        y[c] = mode != BagMode::kMax ? y[c] + value : count == 0 ? value : std::max(y[c], value);
+      }
+      ++count;
+    }
+    for (int64_t c = 0; c < columns && mode == BagMode::kMean && count > 0; ++c) y[c] /= count;
   }
 }
 

@@ -471,6 +471,24 @@ def embedding_backward(
 ) -> _Array:
     """The gradient of a table of which rows were taken."""
 
+def embedding_bag(
+    input: _Array,
+    weight: _Array,
+    offsets: _Array | None = None,
+    max_norm: Any = None,
+    norm_type: Any = 2,
+    scale_grad_by_freq: builtins.bool = False,
+    mode: Literal["sum", "mean", "max"] = "mean",
+    sparse: Any = False,
+    per_sample_weights: _Array | None = None,
+    include_last_offset: builtins.bool = False,
+    padding_idx: builtins.int | None = None,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sums, means or maxima of a table's rows, of a bag of indices each."""
+
 def gather(
     input: _Array,
     dim: builtins.int,

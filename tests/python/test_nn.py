@@ -28,6 +28,8 @@ CASES: list[tuple[str, dict[str, Any], Shape]] = [
     ("Embedding", {"num_embeddings": 5, "embedding_dim": 6}, (2, 3)),
     ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "padding_idx": 1}, (7,)),
     ("Embedding", {"num_embeddings": 3, "embedding_dim": 8, "scale_grad_by_freq": True}, (9,)),
+    ("EmbeddingBag", {"num_embeddings": 5, "embedding_dim": 6, "padding_idx": 1}, (4, 3)),
+    ("EmbeddingBag", {"num_embeddings": 3, "embedding_dim": 8, "mode": "max"}, (3, 4)),
     ("LayerNorm", {"normalized_shape": 6}, (2, 3, 6)),
     ("LayerNorm", {"normalized_shape": (3, 6), "eps": 0.1}, (2, 3, 6)),
     ("LayerNorm", {"normalized_shape": 6, "bias": False}, (3, 6)),
@@ -73,7 +75,7 @@ def tensor(*shape: int, seed: int = 1) -> torch.Tensor:
 
 def input_of(name: str, arguments: dict[str, Any], shape: Shape, seed: int) -> torch.Tensor:
     """Numbers, of which a gradient is wanted, or indices."""
-    if name != "Embedding":
+    if not name.startswith("Embedding"):
         return tensor(*shape, seed=seed).requires_grad_()
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(arguments["num_embeddings"], shape, generator=generator)

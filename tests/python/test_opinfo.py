@@ -46,6 +46,7 @@ REFUSED: dict[str, dict[str, int]] = {
     "topk": {WHOLE: 14},
     "sort": {WHOLE: 40},
     "embedding": {"max_norm is None here": 6, "sparse is False here": 2},
+    "embedding_bag": {"max_norm is None here": 18, "sparse is False here": 6},
     "index_add": {WHOLE: 9},
     "gather": {"'index' is u8": 6},
     "scatter_add": {WHOLE: 7},
@@ -71,7 +72,10 @@ REFUSED: dict[str, dict[str, int]] = {
 WIDER = ("histc",)
 # torch's sample has the weight first.
 AS_SAMPLED = {
-    "embedding": lambda weight, index, **options: warpsmith.embedding(index, weight, **options)
+    "embedding": lambda weight, index, **options: warpsmith.embedding(index, weight, **options),
+    "embedding_bag": lambda weight, index, **options: warpsmith.embedding_bag(
+        index, weight, **options
+    ),
 }
 # How large the result is depends on the data, which a fake has not.
 DATA_DEPENDENT = ("bincount",)

@@ -61,14 +61,18 @@ class Linear(Replacement, torch.nn.Linear):
         return super().extra_repr() + more
 
 
+def _refusal_of_table(module: Any, function: str) -> str:
+    if module.max_norm is not None:
+        return f"max_norm changes its weight, which warpsmith.{function} does not"
+    return f"its gradient is sparse, warpsmith.{function}'s is dense" if module.sparse else ""
+
+
 class Embedding(Replacement, torch.nn.Embedding):
     """torch.nn.Embedding, without max_norm and sparse gradients: warpsmith.embedding."""
 
     @staticmethod
     def refusal(module: Any) -> str:
-        if module.max_norm is not None:
-            return "max_norm changes its weight, which warpsmith.embedding does not"
-        return "its gradient is sparse, warpsmith.embedding's is dense" if module.sparse else ""
+        return _refusal_of_table(module, "embedding")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return warpsmith.embedding(
@@ -79,6 +83,34 @@ class Embedding(Replacement, torch.nn.Embedding):
             self.norm_type,
             self.scale_grad_by_freq,
             self.sparse,
+        )
+
+
+class EmbeddingBag(Replacement, torch.nn.EmbeddingBag):
+    """torch.nn.EmbeddingBag, without max_norm and sparse gradients: warpsmith.embedding_bag."""
+
+    @staticmethod
+    def refusal(module: Any) -> str:
+        return _refusal_of_table(module, "embedding_bag")
+
+    def forward(
+        self,
+        input: torch.Tensor,
+        offsets: torch.Tensor | None = None,
+        per_sample_weights: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        return warpsmith.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
         )
 
 
