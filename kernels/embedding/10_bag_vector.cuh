@@ -16,6 +16,7 @@ namespace ws::embedding {
 template <class T>
 struct BagVectorKernel {
   static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = 8;
   static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
   struct Arguments {
     Bags<T> bags;

@@ -29,10 +29,19 @@ DTYPE_NAMES = {getattr(torch, d.torch): d.torch for d in DTYPES.values()}
 # ---- Schemas ------------------------------------------------------------------------------------
 
 
-def _schema_of(attribute: Attribute) -> str:
+def name_in_out(attribute: str) -> str:
+    """An attribute's name in `NAME_out`.
+
+    torch.compile hands what that operator gets by name to functions of its own, one of whose
+    parameters is `mode`.
+    """
+    return "mode_" if attribute == "mode" else attribute
+
+
+def _schema_of(attribute: Attribute, name: str) -> str:
     default = attribute.default
     optional = "?" if default is None and not attribute.required else ""
-    text = f"{_SCHEMA_TYPES[attribute.kind]}{optional} {attribute.name}"
+    text = f"{_SCHEMA_TYPES[attribute.kind]}{optional} {name}"
     if attribute.required:
         return text
     if isinstance(default, str):
@@ -53,12 +62,15 @@ def _schemas(operation: Operation) -> tuple[str, str]:
             tensors.append(f"{text}=None")
         else:
             tensors.append(text)
-    keywords = ["*", *map(_schema_of, operation.attributes), "str? rung=None"]
+    keywords, keywords_of_out = (
+        ["*", *(_schema_of(a, name_of(a.name)) for a in operation.attributes), "str? rung=None"]
+        for name_of in (str, name_in_out)
+    )
     results = ", ".join("Tensor" for _ in outputs)
     results = results if len(outputs) == 1 else f"({results})"
     return (
         f"{operation.name}({', '.join(tensors + keywords)}) -> {results}",
-        f"{operation.name}_out({', '.join(tensors + keywords + outputs)}) -> ()",
+        f"{operation.name}_out({', '.join(tensors + keywords_of_out + outputs)}) -> ()",
     )
 
 
@@ -317,7 +329,11 @@ def _define(operation: Operation) -> None:
     ) -> tuple[list[Any], list[Any], str | None]:
         """Inputs, attributes' values and rung; torch leaves defaults away."""
         inputs = [*arguments, *(None for _ in range(count - len(arguments)))]
-        return inputs, [keywords.get(n, defaults[n]) for n in names], keywords.get("rung")
+        values = [
+            keywords.get(name, keywords.get(name_in_out(name), default))
+            for name, default in defaults.items()
+        ]
+        return inputs, values, keywords.get("rung")
 
     def returned(outs: Sequence[torch.Tensor | None], first: torch.Tensor) -> Any:
         """What the functional operator gives."""
@@ -512,8 +528,9 @@ def call(
     outs = _functions.outputs_of(operation, out, wanted)
     _check(operation, [*inputs, *outs])
     _refuse_gradients(operation, [*inputs, *outs])
-    names = dict(zip(operation.outputs, outs, strict=True))
-    getattr(torch.ops.warpsmith, f"{operation.name}_out")(*inputs, **keywords, rung=rung, **names)
+    named = {name_in_out(name): value for name, value in keywords.items()}
+    named |= dict(zip(operation.outputs, outs, strict=True))
+    getattr(torch.ops.warpsmith, f"{operation.name}_out")(*inputs, rung=rung, **named)
     return out
 
 
@@ -539,8 +556,16 @@ sys.modules[_TRACED.__name__] = _TRACED
 
 def trace_as_operator(operation: Operation, function: Callable[..., Any], parameters: str) -> None:
     """Has torch.compile see the operator where the package's function is called."""
-    keywords = [f"{a.name}={a.name}" for a in operation.attributes]
-    arguments = ", ".join([*operation.inputs, *keywords, "rung=rung"])
+    arguments, arguments_of_out = (
+        ", ".join(
+            [
+                *operation.inputs,
+                *(f"{name_of(a.name)}={a.name}" for a in operation.attributes),
+                "rung=rung",
+            ]
+        )
+        for name_of in (str, name_in_out)
+    )
     called = f"operators.{operation.name}({arguments})"
     parts = [_expressions.is_there(p) for p in operation.parameters if not p.is_read]
     wanted = f"({''.join(f'{part}, ' for part in parts)})"
@@ -551,7 +576,7 @@ def trace_as_operator(operation: Operation, function: Callable[..., Any], parame
     elif len(outputs) == 1:
         body = f"""    if out is None:
         return {called}
-    operators.{operation.name}_out({arguments}, {outputs[0]}=out)
+    operators.{operation.name}_out({arguments_of_out}, {outputs[0]}=out)
     return out
 """
     else:
@@ -563,7 +588,7 @@ def trace_as_operator(operation: Operation, function: Callable[..., Any], parame
         body = f"""    if out is None:
         return {results}
     outs = outputs_of(operations[{operation.name!r}], out, {wanted})
-    operators.{operation.name}_out({arguments}, {written})
+    operators.{operation.name}_out({arguments_of_out}, {written})
     return out
 """
     this = f"functions[{operation.name!r}]"
