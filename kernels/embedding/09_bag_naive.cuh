@@ -35,7 +35,7 @@ struct BagNaiveKernel {
       if (!bags.index.is_right(row, i) || row == bags.ignored) continue;
       const float value = to_float(thread::load(bags.weight + row * columns + column));
       if (bags.mode != BagMode::kMax) {
-        total += bags.factor_at(bag, i) * value;
+        total += (bags.factors == nullptr ? 1 : to_float(thread::load(bags.factors + i))) * value;
       } else if (count == 0 || value > total) {
         total = value;
       }

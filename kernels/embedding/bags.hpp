@@ -62,13 +62,8 @@ struct Bags {
                                                           : BagEntries{0, 0};
   }
 
-  __device__ __forceinline__ int64_t index_at(int64_t bag, int64_t entry) const {
-    return index.at_offset(bag * index_of_bag + entry * index.stride());
-  }
-  __device__ __forceinline__ float factor_at(int64_t bag, int64_t entry) const {
-    if (factors == nullptr) return 1;
-    return to_float(
-        thread::load(factors + bag * factor_strides.of_bag + entry * factor_strides.step));
+  __device__ __forceinline__ const T* factor_of(int64_t bag, int64_t entry) const {
+    return factors + bag * factor_strides.of_bag + entry * factor_strides.step;
   }
 
   // `kWidth` columns of a bag from `column` on. Indices of a batch are checked without a branch, so
@@ -80,13 +75,17 @@ struct Bags {
     Vec<float, kWidth> totals{};
     int64_t count = 0;
     for (int64_t start = first; start < end; start += kBatch) {
-      int64_t row[kBatch];
+      int64_t at[kBatch];
+      T factor[kBatch];
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        row[j] = start + j < end ? index_at(bag, start + j) : 0;
+        const int64_t entry = start + j < end ? start + j : start;  // what follows is not used
+        at[j] = bag * index_of_bag + entry * index.stride();
+        if (factors != nullptr) factor[j] = thread::load(factor_of(bag, entry));
       }
+      int64_t row[kBatch];
+      index.read(at, row);
       Vec<T, kWidth> values[kBatch];
-      float factor[kBatch];
       bool counts[kBatch];
       int wrong = -1;
       int64_t wrong_row = 0;
@@ -99,10 +98,7 @@ struct Bags {
           wrong_row = row[j];
         }
         counts[j] = is_known && exists && row[j] != ignored;
-        if (counts[j]) {
-          values[j] = thread::load<kWidth>(from + row[j] * strides[0]);
-          factor[j] = factor_at(bag, start + j);
-        }
+        if (counts[j]) values[j] = thread::load<kWidth>(from + row[j] * strides[0]);
       }
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
@@ -114,8 +110,9 @@ struct Bags {
             if (count == 0 || value > totals[e]) totals[e] = value;
           }
         } else {
+          const float scale = factors == nullptr ? 1.0F : to_float(factor[j]);
 #pragma unroll
-          for (int e = 0; e < kWidth; ++e) totals[e] += factor[j] * to_float(values[j][e]);
+          for (int e = 0; e < kWidth; ++e) totals[e] += scale * to_float(values[j][e]);
         }
         ++count;
       }

@@ -24,6 +24,22 @@ class Indices {
     return is_wide_ ? thread::load(static_cast<const int64_t*>(data_) + offset)
                     : thread::load(static_cast<const int32_t*>(data_) + offset);
   }
+  // Those at several offsets: all loads are under way before the first is used.
+  template <int kCount>
+  __device__ __forceinline__ void read(const int64_t (&offset)[kCount],
+                                       int64_t (&index)[kCount]) const {
+    if (is_wide_) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        index[j] = thread::load(static_cast<const int64_t*>(data_) + offset[j]);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        index[j] = thread::load(static_cast<const int32_t*>(data_) + offset[j]);
+      }
+    }
+  }
   __device__ __forceinline__ int64_t stride() const { return stride_; }
   // False where it is no row, which is reported of index `position`.
   __device__ __forceinline__ bool is_right(int64_t index, int64_t position) const {
