@@ -61,10 +61,8 @@ constexpr Case in_order(const Dims& dims, Case one) {
 // strides, nothing at all.
 Cases Transpose::cases() {
   static const std::vector<Case> kSmoke = {
-      of({16, 32}, kEveryDType),
-      of({20, 37}),
-      of({2, 32, 48}),
-      along(of({2, 3, 32}, kEveryDType), 0, 1),
+      of({16, 32}, kEveryDType), of({20, 37}),
+      of({2, 32, 48}),           along(of({2, 3, 32}, kEveryDType), 0, 1),
       of({64, 3}, kEveryDType),
   };
   static const std::vector<Case> kVerify = {
