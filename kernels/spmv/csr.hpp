@@ -103,10 +103,8 @@ struct Csr {
 
   // Entry j times its element of x.
   __device__ __forceinline__ Sum<T> product(int64_t j, const Strided<const T>& x) const {
-    return product(j, thread::load(values + j * value_step), thread::load(col + j * col_step), x);
-  }
-  __device__ __forceinline__ Sum<T> product(int64_t j, T value, I column,
-                                            const Strided<const T>& x) const {
+    const T value = thread::load(values + j * value_step);
+    const I column = thread::load(col + j * col_step);
     if (!columns(column, j)) return 0;
     return widen(value) * widen(thread::load(x.at(column)));
   }
