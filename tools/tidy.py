@@ -148,10 +148,11 @@ def compilations(database: list[dict], build: Path) -> dict[str, dict]:
 
 
 def command_of(entry: dict, text: Path) -> str:
-    """The entry's command, for another text: C++ also where its name ends in .cu, as clang would
-    otherwise take what CMake united for CUDA."""
+    """The entry's command, for another text. One whose name ends in .cu is C++: clang would take
+    what CMake united for CUDA."""
     command = re.sub(r" -o \S+", "", entry["command"])
-    return command.replace(entry["file"], f"-x c++ {text}")
+    language = "-x c++ " if text.suffix == ".cu" else ""
+    return command.replace(entry["file"], f"{language}{text}")
 
 
 def grouped(units: list[str], entries: dict[str, dict]) -> list[tuple[str, ...]]:
@@ -159,7 +160,7 @@ def grouped(units: list[str], entries: dict[str, dict]) -> list[tuple[str, ...]]
     alike: dict[tuple[str, str, str], list[str]] = {}
     for unit in units:
         name = Path(unit)
-        command = command_of(entries[unit], Path("UNIT"))
+        command = command_of(entries[unit], Path("UNIT").with_suffix(name.suffix))
         alike.setdefault((str(name.parent), name.suffix, command), []).append(unit)
     groups = []
     for members in alike.values():

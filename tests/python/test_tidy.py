@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import pytest
 import tidy
 
 
@@ -43,7 +44,14 @@ def test_each_unit_is_compiled_in_one_way(tmp_path, monkeypatch):
     found = tidy.compilations([entry(unit), entry(unit, "-O1"), entry(united)], build)
     assert found == {"cli/main.cpp": entry(unit), "harness/bench.cpp": entry(united)}
     command = tidy.command_of(found["harness/bench.cpp"], tmp_path / "harness" / "bench.cpp")
-    assert command == f"c++ -O2 -c -x c++ {tmp_path}/harness/bench.cpp"
+    assert command == f"c++ -O2 -c {tmp_path}/harness/bench.cpp"
+
+
+@pytest.mark.parametrize(("suffix", "language"), [(".c", ""), (".cpp", ""), (".cu", "-x c++ ")])
+def test_a_unit_is_in_its_own_language(suffix, language):
+    unit = Path("/a/1").with_suffix(suffix)
+    command = tidy.command_of(entry(unit), unit)
+    assert command == f"c++ -O2 -c {language}{unit}"
 
 
 def test_groups_are_of_one_folder_and_command():
