@@ -33,6 +33,7 @@ void add_compare(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_plot(CLI::App& app, int& exit_code);
 void add_learn(CLI::App& app, int& exit_code);
+void add_microbench(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 

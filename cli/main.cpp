@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   ws::cli::add_report(app, exit_code);
   ws::cli::add_plot(app, exit_code);
   ws::cli::add_learn(app, exit_code);
+  ws::cli::add_microbench(app, exit_code);
   ws::cli::add_doctor(app, exit_code);
   ws::cli::add_run(app, exit_code);
   try {

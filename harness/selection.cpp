@@ -173,6 +173,8 @@ Address address_of(const std::string& name) {
   } catch (const InvalidArgument&) {
     for (const SeedRow& seed : seed_rows()) {
       if (seed.name != name || !seed.rung.empty()) continue;
+      require(seed.verb.empty(), "'", name, "' is no rung: `warpsmith ", seed.verb,
+              "` answers to it");
       throw InvalidArgument(
           concatenate("'", name, "' is a ", seed.family,
                       " kernel of the public collections that no rung answers to yet; ",

@@ -24,7 +24,7 @@ IN_THE_LIBRARY = [
     (r"\bf?printf\s*\(", "printf: return it, or throw ws::Error"),
     (r"\bexit\s*\(", "exit: throw ws::Error"),
 ]
-LIBRARY = ("include/", "kernels/", "catalogue/", "harness/", "report/")
+LIBRARY = ("include/", "kernels/", "catalogue/", "harness/", "microbench/", "report/")
 
 # `[.]` keeps this file from naming what it forbids.
 IN_ANY_FILE = [
@@ -52,6 +52,7 @@ LAYERS = [
     ("catalogue/", r"(harness|report|kernels/(?!\w+/families)|cli|python)/"),
     ("kernels/", r"(harness|report|cli|python|tests)/"),
     ("harness/", r"(report|kernels|cli|python|tests|emulator)/"),
+    ("microbench/", r"(report|kernels|cli|python|tests|emulator)/"),
     ("report/", r"(kernels|cli|python|tests|emulator)/"),
     ("cli/", r"(kernels|python|tests|emulator)/"),
     ("python/", r"(kernels|cli|tests|emulator)/"),
@@ -67,7 +68,7 @@ IN_KERNELS = [
         "a function of <bit>: nvcc folds it in device code; call one of warpsmith/ptx/bits.hpp",
     ),
 ]
-KERNELS = ("kernels/", "include/warpsmith/")
+KERNELS = ("kernels/", "microbench/", "include/warpsmith/")
 IN_A_TABLE = [
     (r"\b__device__\b|\blaunch<", "F.cu is the family's table: kernels stand in their rungs"),
 ]

@@ -44,6 +44,30 @@ TEST(Cli, HelpNamesTheVerbsAndExitCodes) {
   EXPECT_THAT(help.out, HasSubstr("Exit codes: 0"));
 }
 
+TEST(Cli, MicrobenchRunsTheProbesNamed) {
+  const Outcome two = warpsmith({"microbench", "shared_latency", "fma_rate", "--json"});
+  EXPECT_EQ(two.code, 0) << two.err;
+  const Json rows = Json::parse(two.out).at("microbench");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("name"), "shared_latency");
+  EXPECT_EQ(rows[0].at("ran"), true);
+  EXPECT_TRUE(rows[0].at("value").is_null());  // a clock in the emulator says nothing
+  EXPECT_EQ(rows[1].at("known"), 128);
+  const Outcome table = warpsmith({"microbench"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_LE(longest_line(table.out), 100U);
+  EXPECT_THAT(warpsmith({"microbench", "--list"}).out, HasSubstr("dram_read_rate"));
+}
+
+TEST(Cli, MicrobenchRefusesOtherNames) {
+  const Outcome wrong = warpsmith({"microbench", "shared_latancy"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean 'shared_latency'?"));
+  const Outcome seed = warpsmith({"show", "memory_latency_and_bandwidth_microbenchmarks"});
+  EXPECT_EQ(seed.code, 2);
+  EXPECT_THAT(seed.err, HasSubstr("`warpsmith microbench` answers to it"));
+}
+
 TEST(Cli, BadUsageIsTwo) {
   EXPECT_EQ(warpsmith({}).code, 2);
   EXPECT_EQ(warpsmith({"frobnicate"}).code, 2);

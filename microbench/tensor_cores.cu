@@ -1,0 +1,120 @@
+// Tensor cores: products of ones, whose sums count them.
+#include <array>
+
+#include "microbench/steps.hpp"
+#include "warpsmith/ptx/fence.hpp"
+#include "warpsmith/ptx/mma.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/tile/operand_stage.hpp"
+
+namespace ws::microbench {
+namespace rate_of {
+
+constexpr uint32_t kTwoOnes = 0x3F803F80;  // of bf16
+
+// Warps with kChains accumulators each.
+template <int kOfBlock, int kChains>
+struct Mma {
+  static constexpr int kThreads = kOfBlock;
+  static constexpr int kDepth = 16;  // what a step adds to each sum
+  static constexpr double kFlop = 2.0 * 16 * 8 * kDepth * kChains * (kThreads / kWarpSize);
+  using Input = Nothing;
+  using Shared = Nothing;
+  __device__ Mma(Shared&, const Input&) {}
+  __device__ void next() {
+    constexpr uint32_t kA[4] = {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes};
+    constexpr uint32_t kB[2] = {kTwoOnes, kTwoOnes};
+#pragma unroll
+    for (float (&sum)[4] : sums) ptx::mma_m16n8k16<bf16>(sum, kA, kB, sum);
+  }
+  __device__ uint64_t state() const { return static_cast<uint64_t>(sums[kChains - 1][3]); }
+  float sums[kChains][4] = {};
+};
+
+// Two warpgroups, each with a product of 64 x 256 by a swizzle row of K in flight while the other's
+// is waited for.
+template <class T>
+struct Wgmma {
+  static constexpr int kThreads = 256;
+  static constexpr Arch kArch = Arch::kSm90a;
+  static constexpr int kN = 256;
+  static constexpr int kDepth = 128 / static_cast<int>(sizeof(T));
+  static constexpr double kFlop = 2.0 * 128 * kN * kDepth;
+  using StageA = tile::OperandStage<T, ptx::Major::kK, 64, kDepth, 1>;
+  using StageB = tile::OperandStage<T, ptx::Major::kK, kN, kDepth, 1>;
+  using Input = Nothing;
+  struct Shared {
+    SharedArray<T, StageA::kElements, 1024> a;
+    SharedArray<T, StageB::kElements, 1024> b;
+  };
+  __device__ Wgmma(Shared& shared, const Input&)
+      : a(StageA::descriptor(shared.a.pointer())), b(StageB::descriptor(shared.b.pointer())) {
+    for (int i = thread_index(); i < shared.a.size(); i += kThreads) shared.a[i] = T(1.0f);
+    for (int i = thread_index(); i < shared.b.size(); i += kThreads) shared.b[i] = T(1.0f);
+#pragma unroll
+    for (float& sum : sums) sum = 0;
+    ptx::fence_proxy_async();
+  }
+  __device__ void next() {
+    ptx::wgmma_fence(sums);
+#pragma unroll
+    for (int k = 0; k < kDepth; k += StageA::kStep) {
+      ptx::wgmma_32_bytes<kN, T, T, ptx::Major::kK, ptx::Major::kK>(sums, StageA::advance(a, 0, k),
+                                                                    StageB::advance(b, 0, k), true);
+    }
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<0>(sums);
+  }
+  __device__ uint64_t state() const { return static_cast<uint64_t>(sums[kN / 2 - 1]); }
+  uint64_t a, b;
+  float sums[kN / 2];
+};
+
+}  // namespace rate_of
+
+namespace {
+
+// Of a clock of a multiprocessor, f16 with sums of f32: what makes up the peaks of the data sheets
+// (A100 312 TFLOP/s of 108 at 1.41 GHz, H100 989 of 132 at 1.83 GHz); 0: not known here.
+double flop_of_clock(const harness::Machine& machine) {
+  return machine.capability == 80 ? 2048 : machine.capability == 90 ? 4096 : 0;
+}
+
+template <class Step>
+std::optional<double> clocks(int64_t blocks, int timed) {
+  const Steps steps{.first = 8, .timed = timed};
+  return clocks_of_step<Step>({}, blocks, steps,
+                              static_cast<uint64_t>(Step::kDepth * steps.here().all()));
+}
+
+Finding mma_latency(const harness::Machine&) { return {clocks<rate_of::Mma<32, 1>>(1, 1024)}; }
+
+template <class Step>
+Finding rate(const harness::Machine& machine, double known) {
+  const std::optional<double> of_step = clocks<Step>(blocks_of<Step>(machine), 128);
+  return {of_step ? std::optional(Step::kFlop / *of_step) : std::nullopt, known};
+}
+
+Finding mma_rate(const harness::Machine& machine) {
+  return rate<rate_of::Mma<512, 4>>(machine, flop_of_clock(machine));
+}
+Finding wgmma_rate(const harness::Machine& machine) {
+  return rate<rate_of::Wgmma<bf16>>(machine, flop_of_clock(machine));
+}
+Finding wgmma_fp8_rate(const harness::Machine& machine) {
+  return rate<rate_of::Wgmma<e4m3>>(machine, 2 * flop_of_clock(machine));
+}
+
+constexpr std::array kTensorCores = {
+    Probe{"mma_latency", "an mma.sync m16n8k16 of bf16", "clocks", Arch::kSm80, mma_latency},
+    Probe{"mma_rate", "mma.sync of bf16, sums of f32", "FLOP/clock/SM", Arch::kSm80, mma_rate},
+    Probe{"wgmma_rate", "wgmma of bf16, sums of f32", "FLOP/clock/SM", Arch::kSm90a, wgmma_rate},
+    Probe{"wgmma_fp8_rate", "wgmma of e4m3, sums of f32", "FLOP/clock/SM", Arch::kSm90a,
+          wgmma_fp8_rate},
+};
+
+}  // namespace
+
+std::span<const Probe> tensor_cores() { return kTensorCores; }
+
+}  // namespace ws::microbench
