@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -81,21 +82,41 @@ struct Found {
   }
 };
 
+// Rungs beside each other on a problem: its tensors may be gigabytes, and are allocated once.
+void add_problem(Found& found, const std::vector<harness::Target>& targets, const Case& chosen,
+                 DType dtype, const harness::Limits& limits) {
+  const Operation& operation = *targets.front().operation;
+  const auto unless_refused = [&](const auto& add) {
+    try {
+      add();
+    } catch (const InvalidArgument& error) {
+      found.skipped.push_back(error.message());
+    }
+  };
+  unless_refused([&] {
+    harness::check_memory(make_problem(operation, chosen, dtype), chosen.offset, limits);
+    const harness::UntouchedCall call(operation, chosen, dtype);
+    for (const harness::Target& target : targets) {
+      unless_refused([&] {
+        found.add(target, dtype, call.problem().describe(), call.resources_of(*target.rung));
+      });
+    }
+  });
+}
+
 Found find_resources(const harness::Selection& selection) {
   Found found;
-  for (const harness::Target& target : harness::targets_of(selection.names)) {
-    const std::vector<Case> cases =
-        selection.of(*target.operation, target.operation->cases().bench.first(1));
-    for (const DType dtype : selection.chosen(target.dtypes)) {
+  const std::vector<harness::Target> targets = harness::targets_of(selection.names);
+  for (const Operation* operation : harness::operations_of(targets)) {
+    const std::vector<Case> cases = selection.of(*operation, operation->cases().bench.first(1));
+    for (const DType dtype : selection.chosen(operation->dtypes)) {
+      std::vector<harness::Target> takers;
+      std::ranges::copy_if(targets, std::back_inserter(takers), [&](const harness::Target& target) {
+        return target.operation == operation && target.dtypes.has(dtype);
+      });
+      if (takers.empty()) continue;
       for (const Case& chosen : cases) {
-        try {
-          const AnyCall call(make_problem(*target.operation, chosen, dtype));
-          check_memory(call.problem(), chosen.offset, selection.limits);
-          found.add(target, dtype, call.problem().describe(),
-                    harness::resources_of(*target.rung, *target.operation, chosen, dtype));
-        } catch (const InvalidArgument& error) {
-          found.skipped.push_back(error.message());
-        }
+        add_problem(found, takers, chosen, dtype, selection.limits);
       }
     }
   }

@@ -13,7 +13,7 @@ class Collector : public LaunchObserver {
   std::vector<KernelFacts> launches;
 };
 
-KernelResources resources_of(const KernelFacts& facts) {
+KernelResources used_by(const KernelFacts& facts) {
   const runtime::KernelUsage usage =
       runtime::usage_of(facts.entry, facts.grid.threads, facts.shared_bytes);
   KernelResources resources;
@@ -32,28 +32,33 @@ KernelResources resources_of(const KernelFacts& facts) {
 
 }  // namespace
 
-std::vector<KernelResources> resources_of(const Rung& rung, const Operation& operation,
-                                          const Case& chosen, DType dtype) {
-  AnyCall call(make_problem(operation, chosen, dtype));
-  // Untouched memory at the right addresses: nothing runs, but hosts look at alignments.
-  std::vector<DeviceBuffer> buffers;
+UntouchedCall::UntouchedCall(const Operation& operation, const Case& chosen, DType dtype)
+    : call_(make_problem(operation, chosen, dtype)) {
   for (size_t i = 0; i < operation.parameters.size(); ++i) {
-    const Tensor& tensor = call.problem().tensors[i];
+    const Tensor& tensor = problem().tensors[i];
     if (!tensor.exists()) continue;
     const size_t offset = static_cast<size_t>(chosen.offset) * size_of(tensor.dtype);
-    buffers.emplace_back(footprint(tensor), offset);
-    call.move(static_cast<int>(i), buffers.back().data());
+    buffers_.emplace_back(footprint(tensor), offset);
+    call_.move(static_cast<int>(i), buffers_.back().data());
   }
-  call.remake();
-  const Reason reason = why_not(rung, call, runtime::capability());
-  require(reason.empty(), operation.name, "/", rung.name, " does not take ",
-          call.problem().describe(), ": ", reason);
-  const DeviceBuffer workspace(workspace_of(rung, call).bytes);
+  call_.remake();
+}
+
+std::vector<KernelResources> UntouchedCall::resources_of(const Rung& rung) const {
+  const Reason reason = why_not(rung, call_, runtime::capability());
+  require(reason.empty(), problem().operation->name, "/", rung.name, " does not take ",
+          problem().describe(), ": ", reason);
+  const DeviceBuffer workspace(workspace_of(rung, call_).bytes);
   Collector collector;
-  run(rung, call, {nullptr, workspace.data()});
+  run(rung, call_, {nullptr, workspace.data()});
   std::vector<KernelResources> all;
-  for (const KernelFacts& facts : collector.launches) all.push_back(resources_of(facts));
+  for (const KernelFacts& facts : collector.launches) all.push_back(used_by(facts));
   return all;
+}
+
+std::vector<KernelResources> resources_of(const Rung& rung, const Operation& operation,
+                                          const Case& chosen, DType dtype) {
+  return UntouchedCall(operation, chosen, dtype).resources_of(rung);
 }
 
 Json to_json(const KernelResources& resources) {

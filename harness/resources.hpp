@@ -18,7 +18,20 @@ struct KernelResources {
   double occupancy = -1;  // threads resident of the most an SM holds
 };
 
-// The launches of one call. Throws where the rung does not take the problem.
+// A problem whose tensors lie at the right addresses and hold nothing: hosts look at alignments.
+class UntouchedCall {
+ public:
+  UntouchedCall(const Operation& operation, const Case& chosen, DType dtype);
+  const Problem& problem() const { return call_.problem(); }
+  // A rung's launches. Throws where it does not take the problem.
+  std::vector<KernelResources> resources_of(const Rung& rung) const;
+
+ private:
+  AnyCall call_;
+  std::vector<DeviceBuffer> buffers_;
+};
+
+// The launches of one rung.
 std::vector<KernelResources> resources_of(const Rung& rung, const Operation& operation,
                                           const Case& chosen, DType dtype);
 
