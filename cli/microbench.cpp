@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "cli/command.hpp"
 #include "harness/machine.hpp"
@@ -12,7 +13,7 @@
 namespace ws::cli {
 namespace {
 
-using microbench::Finding;
+using microbench::Measurement;
 using microbench::Probe;
 
 struct MicrobenchArguments {
@@ -20,7 +21,7 @@ struct MicrobenchArguments {
   bool as_json = false;
 };
 
-bool contains(const std::vector<std::string>& names, std::string_view name) {
+bool is_among(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
@@ -30,14 +31,14 @@ std::vector<Probe> chosen_probes(const std::vector<std::string>& names) {
   std::vector<std::string> known;
   for (const Probe& probe : all) known.emplace_back(probe.name);
   for (const std::string& name : names) {
-    if (contains(known, name)) continue;
+    if (is_among(known, name)) continue;
     const std::vector<std::string> near = near_names(name, known);
     throw InvalidArgument(
         fmt::format("there is no probe '{}'{}; `warpsmith microbench --list` shows them", name,
                     near.empty() ? "" : fmt::format("; did you mean '{}'?", near.front())));
   }
   if (!names.empty()) {
-    std::erase_if(all, [&](const Probe& probe) { return !contains(names, probe.name); });
+    std::erase_if(all, [&](const Probe& probe) { return !is_among(names, probe.name); });
   }
   return all;
 }
@@ -51,8 +52,14 @@ int list_probes(const std::vector<Probe>& probes) {
   return kOk;
 }
 
-std::string figure(double value) {
-  return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+// Three digits; "-" of what nobody knows.
+std::string digits(const std::optional<double>& value) {
+  if (!value) return "-";
+  return *value < 100 ? fmt::format("{:.3g}", *value) : fmt::format("{:.0f}", *value);
+}
+
+std::optional<double> percent(const Measurement& m) {
+  return m.value && m.known ? std::optional(100 * *m.value / *m.known) : std::nullopt;
 }
 
 int run_microbench(const MicrobenchArguments& arguments) {
@@ -65,18 +72,18 @@ int run_microbench(const MicrobenchArguments& arguments) {
     const std::string name(probe.name);
     progress.show(name);
     const bool runs = runs_on(probe.arch, machine.capability);
-    const Finding found = runs ? microbench::measure(probe, machine) : Finding{};
-    const double of_known = found.value && found.known > 0 ? 100 * *found.value / found.known : 0;
-    table.add({name, found.value ? figure(*found.value) : "-",
-               found.known > 0 ? figure(found.known) : "-",
-               of_known > 0 ? fmt::format("{:.1f}", of_known) : "-", std::string(probe.unit),
+    const Measurement m = runs ? microbench::measure(probe, machine) : Measurement{};
+    table.add({name, digits(m.value), digits(m.known), digits(percent(m)), std::string(probe.unit),
                runs ? std::string(probe.what) : fmt::format("needs {}", to_string(probe.arch))});
+    const auto json = [](const std::optional<double>& value) {
+      return value ? harness::number(*value) : Json(nullptr);
+    };
     rows.push_back({{"name", name},
                     {"what", probe.what},
                     {"unit", probe.unit},
                     {"ran", runs},
-                    {"value", found.value ? harness::number(*found.value) : Json(nullptr)},
-                    {"known", found.known > 0 ? harness::number(found.known) : Json(nullptr)}});
+                    {"value", json(m.value)},
+                    {"known", json(m.known)}});
   }
   progress.clear();
   if (arguments.as_json) {

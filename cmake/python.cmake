@@ -66,6 +66,17 @@ if(SKBUILD)
   if(TARGET warpsmith)
     add_dependencies(python_libraries warpsmith)
     install(TARGETS warpsmith RUNTIME DESTINATION warpsmith/_emulated COMPONENT python)
+    # What its `run`, `try` and `learn` build programs with: cuda_file/build.cpp.
+    set(run_library ${PROJECT_BINARY_DIR}/run/libwarpsmith_cuda_file.a)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/run)
+    add_custom_command(OUTPUT ${run_library} DEPENDS warpsmith_cuda_file VERBATIM
+      COMMAND ${CMAKE_STRIP} --strip-debug -o ${run_library} $<TARGET_FILE:warpsmith_cuda_file>)
+    add_custom_target(run_library DEPENDS ${run_library})
+    add_dependencies(python_libraries run_library)
+    install(DIRECTORY cuda_file/include DESTINATION warpsmith/_emulated/run COMPONENT python)
+    install(DIRECTORY include/warpsmith emulator DESTINATION warpsmith/_emulated/run/include COMPONENT python
+            FILES_MATCHING PATTERN *.hpp PATTERN *.inc)
+    install(FILES ${run_library} $<TARGET_FILE:Boost::context> DESTINATION warpsmith/_emulated/run COMPONENT python)
     list(APPEND cuda_targets warpsmith)
   endif()
 

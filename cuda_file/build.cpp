@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <sstream>
 
@@ -28,10 +29,33 @@ void write_file(const fs::path& path, const std::string& text) {
 
 // ---- What the compiler is called with ----------------------------------------------------------
 
+struct Toolchain {
+  std::string compiler;
+  std::vector<fs::path> headers;  // in the first cuda_runtime.h; then warpsmith/ and what it needs
+  std::vector<std::string> libraries;
+};
+
+// A warpsmith that was installed has headers and libraries beside it, in run/, and takes this
+// machine's g++; one in a build folder has what that build was made with.
+const Toolchain& toolchain() {
+  static const Toolchain kFound = [] {
+    const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "run";
+    if (!fs::is_directory(beside)) {
+      const fs::path root = WS_SOURCE_FOLDER;
+      return Toolchain{WS_COMPILER,
+                       {root / "cuda_file" / "include", root / "include", root},
+                       {WS_PROGRAM_LIBRARIES}};
+    }
+    return Toolchain{"g++",
+                     {beside / "include"},
+                     {beside / "libwarpsmith_cuda_file.a", beside / "libboost_context.a"}};
+  }();
+  return kFound;
+}
+
 std::vector<std::string> compile_command() {
-  const fs::path root = WS_SOURCE_FOLDER;
-  return {
-      WS_COMPILER,
+  std::vector<std::string> command = {
+      toolchain().compiler,
       "-std=gnu++20",
       "-g",
       "-pthread",
@@ -57,10 +81,9 @@ std::vector<std::string> compile_command() {
       "-w",
       "-fdiagnostics-color=never",
       "-fmax-errors=20",
-      "-I" + (root / "cuda_file" / "include").string(),
-      "-I" + root.string(),
-      "-I" + (root / "include").string(),
   };
+  for (const fs::path& folder : toolchain().headers) command.push_back("-I" + folder.string());
+  return command;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -82,7 +105,7 @@ fs::path cache_folder() {
 // The folder with warpsmith_cuda/first.hpp precompiled for this command; made when it is missing or
 // older than what it consists of. Empty where that does not work: all compiles without, slower.
 fs::path precompiled(const std::vector<std::string>& command) {
-  const fs::path headers = fs::path(WS_SOURCE_FOLDER) / "cuda_file" / "include";
+  const fs::path& headers = toolchain().headers.front();
   // Of the folder that it is called in the command names the path, and nothing else.
   std::string known = joined(command);
   std::error_code error;
@@ -91,7 +114,7 @@ fs::path precompiled(const std::vector<std::string>& command) {
     known += fmt::format("{} {}\n", entry.path().string(),
                          entry.last_write_time().time_since_epoch().count());
   }
-  const auto stamp = fs::last_write_time(WS_COMPILER, error);
+  const auto stamp = fs::last_write_time(toolchain().compiler, error);
   if (!error) known += std::to_string(stamp.time_since_epoch().count());
   fs::path folder = cache_folder() / fmt::format("cuda-{:016x}", std::hash<std::string>()(known));
   const fs::path header = folder / "warpsmith_cuda" / "first.hpp";
@@ -199,9 +222,11 @@ Built build(const fs::path& source, const BuildOptions& options) {
                    {"-I" + fs::absolute(source).parent_path().string(), "-c",
                     (folder / rewritten.files.front().name).string(), "-o", object.string()});
     // Linked without -fsanitize=thread: who takes the calls is ours.
-    commands = {std::move(compile),
-                {WS_COMPILER, "-pthread", "-o", program.string(), object.string(),
-                 WS_PROGRAM_LIBRARIES, "-lbacktrace"}};
+    std::vector<std::string> link = {toolchain().compiler, "-pthread", "-o", program.string(),
+                                     object.string()};
+    std::ranges::copy(toolchain().libraries, std::back_inserter(link));
+    link.emplace_back("-lbacktrace");
+    commands = {std::move(compile), std::move(link)};
   }
   for (const std::string& in : options.include_folders) commands.front().push_back("-I" + in);
   for (const std::string& definition : options.definitions) {

@@ -226,7 +226,7 @@ std::vector<size_t> ring_of(size_t nodes) {
 
 // A walk over `nodes` that lie `spacing` bytes apart. What `steps.first` visits is in the caches
 // when the clock starts; `flushed` leaves nothing else there.
-Finding walk(size_t nodes, size_t spacing, const Steps& asked, bool flushed) {
+Measurement walk(size_t nodes, size_t spacing, const Steps& asked, bool flushed) {
   if (runtime::kEmulated) nodes = std::min<size_t>(nodes, 64);
   const Steps steps = asked.here();
   harness::DeviceBuffer buffer(nodes * spacing);
@@ -252,7 +252,7 @@ Finding walk(size_t nodes, size_t spacing, const Steps& asked, bool flushed) {
 
 // A step that begins the same wherever it runs.
 template <class Step, uint64_t (*kState)(int64_t steps)>
-Finding latency(const harness::Machine&) {
+Measurement latency(const harness::Machine&) {
   const Steps steps;
   return {clocks_of_step<Step>({}, cluster_of<Step>(), steps, kState(steps.here().all()))};
 }
@@ -265,28 +265,28 @@ uint64_t word(int64_t steps) {
 uint64_t fixed_point(int64_t) { return 6412; }
 uint64_t sum(int64_t steps) { return fibonacci(steps); }
 
-Finding fma(const harness::Machine&) {
+Measurement fma(const harness::Machine&) {
   const Steps steps;
   return {clocks_of_step<latency_of::Fma>({1, 1}, 1, steps, count(steps.here().all()))};
 }
 
-Finding l1(const harness::Machine&) {
+Measurement l1(const harness::Machine&) {
   constexpr size_t kNodes = 512;  // 16 KB
   return walk(kNodes, 32, {.first = kNodes}, false);
 }
 
-Finding l2(const harness::Machine&) {
+Measurement l2(const harness::Machine&) {
   constexpr size_t kNodes = 1 << 16;  // 8 MB, of which an L1 holds little
   return walk(kNodes, 128, {.first = kNodes}, false);
 }
 
-Finding dram(const harness::Machine&) {
+Measurement dram(const harness::Machine&) {
   constexpr Steps kSteps{.first = 2048, .timed = 2048};        // the first find the pages
   const size_t nodes = static_cast<size_t>(kSteps.all()) + 1;  // none is met again
   return walk(nodes, 32 * 1024 + 128, kSteps, true);
 }
 
-Finding global_atomic(const harness::Machine&) {
+Measurement global_atomic(const harness::Machine&) {
   const Steps steps;
   const uint32_t one = 1;
   harness::DeviceBuffer word(sizeof(one));

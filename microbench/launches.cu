@@ -62,7 +62,7 @@ std::optional<double> host_microseconds(const Call& call) {
   return times[kLaunches / 2];
 }
 
-Finding call(const harness::Machine&) {
+Measurement call(const harness::Machine&) {
   Counter counter;
   counter.launch_one();
   runtime::synchronize();
@@ -71,7 +71,7 @@ Finding call(const harness::Machine&) {
   return {time};
 }
 
-Finding round_trip(const harness::Machine&) {
+Measurement round_trip(const harness::Machine&) {
   Counter counter;
   const auto time = host_microseconds([&] {
     counter.launch_one();
@@ -82,7 +82,7 @@ Finding round_trip(const harness::Machine&) {
 }
 
 // Kernels wait for each other in the stream; a kernel before them lets the host enqueue them all.
-Finding apart(const harness::Machine&) {
+Measurement apart(const harness::Machine&) {
   Counter counter;
   const auto some = [&](int launches) {
     return microseconds([&, launches] {

@@ -132,22 +132,27 @@ std::optional<double> giga(double number, const std::optional<double>& microseco
   return microseconds ? std::optional(number / *microseconds * 1e-3) : std::nullopt;
 }
 
-Finding dram_read(const harness::Machine& machine) {
+// GB/s; none of a device whose data sheet is not known.
+std::optional<double> sheet(const harness::Machine& machine) {
+  return machine.memory_rate > 0 ? std::optional(machine.memory_rate * 1e-9) : std::nullopt;
+}
+
+Measurement dram_read(const harness::Machine& machine) {
   const Filled memory(large());
   const auto time = microseconds([&] { memory.read(); });
   memory.check();
-  return {giga(static_cast<double>(memory.bytes()), time), machine.memory_rate * 1e-9};
+  return {giga(static_cast<double>(memory.bytes()), time), sheet(machine)};
 }
 
-Finding dram_write(const harness::Machine& machine) {
+Measurement dram_write(const harness::Machine& machine) {
   const Filled memory(large());
   const auto time = microseconds([&] { memory.write(); });
   memory.read();
   memory.check();
-  return {giga(static_cast<double>(memory.bytes()), time), machine.memory_rate * 1e-9};
+  return {giga(static_cast<double>(memory.bytes()), time), sheet(machine)};
 }
 
-Finding dram_copy(const harness::Machine& machine) {
+Measurement dram_copy(const harness::Machine& machine) {
   const int64_t half = large() / 2 / kTile * kTile;
   const Filled from(half);
   const Filled to(half);
@@ -157,11 +162,11 @@ Finding dram_copy(const harness::Machine& machine) {
       microseconds([&] { harness::launch_copy(to.data(), from.data(), from.bytes(), nullptr); });
   to.read();
   to.check();
-  return {giga(2 * static_cast<double>(from.bytes()), time), machine.memory_rate * 1e-9};
+  return {giga(2 * static_cast<double>(from.bytes()), time), sheet(machine)};
 }
 
 // Every block reads all of a quarter of the L2's size, from another place on: an L1 has it not.
-Finding l2_read(const harness::Machine& machine) {
+Measurement l2_read(const harness::Machine& machine) {
   const size_t bytes = runtime::kEmulated ? 0 : machine.l2_bytes / 4;
   const int64_t vectors =
       std::max<int64_t>(2, static_cast<int64_t>(bytes / sizeof(Words)) / kTile) * kTile;
@@ -173,7 +178,7 @@ Finding l2_read(const harness::Machine& machine) {
 }
 
 template <int kStride>
-Finding atomics(const harness::Machine& machine) {
+Measurement atomics(const harness::Machine& machine) {
   constexpr int kThreads = AddKernel::kThreads;
   const int64_t blocks = runtime::kEmulated ? 2 : int64_t{8} * machine.multiprocessors;
   const int times = runtime::kEmulated ? 2 : 64;

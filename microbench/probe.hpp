@@ -11,9 +11,9 @@
 
 namespace ws::microbench {
 
-struct Finding {
-  std::optional<double> value;  // none in the emulator, whose clock says nothing of a device
-  double known = 0;  // what the device's data sheet or CUDA's guide has for it; 0: nothing
+struct Measurement {
+  std::optional<double> value;    // none in the emulator, whose clock says nothing of a device
+  std::optional<double> known{};  // what the device's data sheet or CUDA's guide has for it
 };
 
 struct Probe {
@@ -21,12 +21,12 @@ struct Probe {
   std::string_view what;  // of whatever `unit` counts
   std::string_view unit;  // "clocks"
   Arch arch = Arch::kSm80;
-  Finding (*run)(const harness::Machine& machine) = nullptr;
+  Measurement (*run)(const harness::Machine& machine) = nullptr;
 };
 
 // Runs the probe's kernels, compares what they computed with what they must (throws Error that
 // names both), and measures them.
-Finding measure(const Probe& probe, const harness::Machine& machine);
+Measurement measure(const Probe& probe, const harness::Machine& machine);
 
 std::span<const Probe> latencies();  // a unit of microbench/ each
 std::span<const Probe> rates();

@@ -3,7 +3,7 @@
 
 namespace ws::microbench {
 
-Finding measure(const Probe& probe, const harness::Machine& machine) {
+Measurement measure(const Probe& probe, const harness::Machine& machine) {
   try {
     return probe.run(machine);
   } catch (Error& error) {

@@ -156,10 +156,10 @@ using rate_of::kVectors;
 
 // ---- Probes ------------------------------------------------------------------------------------
 
-// What CUDA C++ Programming Guide, "Arithmetic Instructions", has for a clock of a multiprocessor;
-// 0: nothing of this device.
-double fma_of_clock(const harness::Machine& machine) {
-  return machine.capability == 80 ? 64 : machine.capability <= 90 ? 128 : 0;
+// What CUDA C++ Programming Guide, "Arithmetic Instructions", has for a clock of a multiprocessor.
+std::optional<double> fma_of_clock(const harness::Machine& machine) {
+  if (machine.capability > 90) return std::nullopt;  // newer than this table
+  return machine.capability == 80 ? 64 : 128;
 }
 constexpr double kSpecialOfClock = 16;
 constexpr double kShuffleOfClock = 32;
@@ -167,27 +167,27 @@ constexpr double kSharedOfClock = 128;  // bytes: 32 banks of 4
 
 // So many of its unit in a clock, where a step has `of_step`.
 template <class Step>
-Finding rate(const harness::Machine& machine, const typename Step::Input& input, double of_step,
-             double known, const Steps& steps, uint64_t state) {
+Measurement rate(const harness::Machine& machine, const typename Step::Input& input, double of_step,
+                 std::optional<double> known, const Steps& steps, uint64_t state) {
   const std::optional<double> clocks =
       clocks_of_step<Step>(input, blocks_of<Step>(machine), steps, state);
   return {clocks ? std::optional(of_step / *clocks) : std::nullopt, known};
 }
 
-Finding fma(const harness::Machine& machine) {
+Measurement fma(const harness::Machine& machine) {
   const Steps steps;
   const auto state = static_cast<uint64_t>(rate_of::Fma::kChains * steps.here().all());
   return rate<rate_of::Fma>(machine, {1, 1}, kAll * rate_of::Fma::kChains, fma_of_clock(machine),
                             steps, state);
 }
 
-Finding exponential(const harness::Machine& machine) {
+Measurement exponential(const harness::Machine& machine) {
   constexpr uint64_t kFourTimes = 2565;  // 0.6412
   return rate<rate_of::Exponential>(machine, {}, kAll * rate_of::Exponential::kChains,
                                     kSpecialOfClock, {}, kFourTimes);
 }
 
-Finding shuffle(const harness::Machine& machine) {
+Measurement shuffle(const harness::Machine& machine) {
   const Steps steps;
   const auto state = static_cast<uint64_t>(steps.here().all() % kWarpSize);
   return rate<rate_of::Shuffle>(machine, {}, kAll, kShuffleOfClock, steps, state);
@@ -198,25 +198,27 @@ uint64_t vector_after(const Steps& steps) {
 }
 
 template <class Step>
-Finding loads(const harness::Machine& machine, const typename Step::Input& input, double known) {
+Measurement loads(const harness::Machine& machine, const typename Step::Input& input,
+                  std::optional<double> known) {
   const Steps steps{.first = 8, .timed = 1032};
   return rate<Step>(machine, input, 16 * kAll, known, steps, vector_after(steps));
 }
 
-Finding shared_load(const harness::Machine& machine) {
+Measurement shared_load(const harness::Machine& machine) {
   return loads<rate_of::SharedLoad>(machine, {}, kSharedOfClock);
 }
-Finding cluster_load(const harness::Machine& machine) {
-  return loads<rate_of::ClusterLoad>(machine, {}, 0);
+Measurement cluster_load(const harness::Machine& machine) {
+  return loads<rate_of::ClusterLoad>(machine, {}, std::nullopt);
 }
-Finding l1(const harness::Machine& machine) {
+Measurement l1(const harness::Machine& machine) {
   const harness::DeviceBuffer vectors(static_cast<size_t>(blocks_of<rate_of::L1Load>(machine)) *
                                       kVectors * sizeof(rate_of::Words));
-  return loads<rate_of::L1Load>(machine, {reinterpret_cast<uint32_t*>(vectors.data())}, 0);
+  return loads<rate_of::L1Load>(machine, {reinterpret_cast<uint32_t*>(vectors.data())},
+                                std::nullopt);
 }
 
 template <int kStride>
-Finding shared_atomic(const harness::Machine& machine) {
+Measurement shared_atomic(const harness::Machine& machine) {
   const Steps steps;
   const int64_t at_a_word = kStride == 0 ? kAll : 1;
   return rate<rate_of::SharedAtomic<kStride>>(

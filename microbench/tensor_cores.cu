@@ -75,9 +75,13 @@ struct Wgmma {
 namespace {
 
 // Of a clock of a multiprocessor, f16 with sums of f32: what makes up the peaks of the data sheets
-// (A100 312 TFLOP/s of 108 at 1.41 GHz, H100 989 of 132 at 1.83 GHz); 0: not known here.
-double flop_of_clock(const harness::Machine& machine) {
-  return machine.capability == 80 ? 2048 : machine.capability == 90 ? 4096 : 0;
+// (A100 312 TFLOP/s of 108 at 1.41 GHz, H100 989 of 132 at 1.83 GHz).
+std::optional<double> flop_of_clock(const harness::Machine& machine) {
+  switch (machine.capability) {
+    case 80: return 2048;
+    case 90: return 4096;
+    default: return std::nullopt;
+  }
 }
 
 template <class Step>
@@ -87,22 +91,22 @@ std::optional<double> clocks(int64_t blocks, int timed) {
                               static_cast<uint64_t>(Step::kDepth * steps.here().all()));
 }
 
-Finding mma_latency(const harness::Machine&) { return {clocks<rate_of::Mma<32, 1>>(1, 1024)}; }
+Measurement mma_latency(const harness::Machine&) { return {clocks<rate_of::Mma<32, 1>>(1, 1024)}; }
 
 template <class Step>
-Finding rate(const harness::Machine& machine, double known) {
+Measurement rate(const harness::Machine& machine, std::optional<double> known) {
   const std::optional<double> of_step = clocks<Step>(blocks_of<Step>(machine), 128);
   return {of_step ? std::optional(Step::kFlop / *of_step) : std::nullopt, known};
 }
 
-Finding mma_rate(const harness::Machine& machine) {
+Measurement mma_rate(const harness::Machine& machine) {
   return rate<rate_of::Mma<512, 4>>(machine, flop_of_clock(machine));
 }
-Finding wgmma_rate(const harness::Machine& machine) {
+Measurement wgmma_rate(const harness::Machine& machine) {
   return rate<rate_of::Wgmma<bf16>>(machine, flop_of_clock(machine));
 }
-Finding wgmma_fp8_rate(const harness::Machine& machine) {
-  return rate<rate_of::Wgmma<e4m3>>(machine, 2 * flop_of_clock(machine));
+Measurement wgmma_fp8_rate(const harness::Machine& machine) {
+  return rate<rate_of::Wgmma<e4m3>>(machine, 2 * flop_of_clock(machine).value());
 }
 
 constexpr std::array kTensorCores = {

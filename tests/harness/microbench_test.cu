@@ -60,7 +60,7 @@ TEST(Microbench, AStepThatIsMissingIsTold) {
 
 TEST(Microbench, FailuresNameTheProbe) {
   const Probe probe{"broken", "nothing", "clocks", Arch::kSm80,
-                    [](const harness::Machine&) -> Finding { throw Error("it broke"); }};
+                    [](const harness::Machine&) -> Measurement { throw Error("it broke"); }};
   try {
     measure(probe, harness::machine());
     FAIL() << "it did not";

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -379,6 +380,35 @@ def test_the_wheel_has_the_script() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, function = scripts["warpsmith"].partition(":")
     assert callable(getattr(importlib.import_module(module), function))
+
+
+def installed_program() -> Path | None:
+    """The program of a package that is installed, with what it builds programs of its own with."""
+    found = _libraries.program()
+    return found if found is not None and (found.parent / "run").is_dir() else None
+
+
+@pytest.mark.skipif(installed_program() is None, reason="the program is not an installed one")
+def test_an_installed_program_runs_cuda_files_with_what_lies_beside_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    installed = installed_program()
+    program = tmp_path / "warpsmith"
+    shutil.copy(installed, program)  # a link would lead back
+    shutil.copytree(installed.parent / "run", tmp_path / "run")
+
+    def run() -> subprocess.CompletedProcess[str]:
+        file = ROOT / "tests" / "cuda_file" / "programs" / "own_headers.cu"
+        return subprocess.run([program, "run", file], capture_output=True, text=True, timeout=120)
+
+    right = run()
+    assert right.returncode == 0, right.stderr
+    header = tmp_path / "run" / "include" / "cuda_runtime.h"
+    header.write_text("#error it is this one\n")
+    wrong = run()
+    assert wrong.returncode != 0
+    assert "it is this one" in wrong.stdout + wrong.stderr
 
 
 @needs_program
