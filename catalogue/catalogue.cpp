@@ -190,6 +190,7 @@ std::vector<std::string> seeds_of(const Rung& rung, const Operation& operation) 
 }
 
 Address resolve_seed(std::string_view text) {
+  text = text.substr(0, text.find(" ("));  // the list's remark: " (bitsandbytes)"
   Address found;
   for (const Family* family : families()) {
     for (const Operation& operation : family->operations) {

@@ -65,7 +65,7 @@ struct WarpPerRowKernel {
         if (vector >= vectors) break;
         const int64_t group = a.vectors.quotient(static_cast<uint32_t>(vector));
         const float scale = scale_at(w, n, group);
-        const int zero = kFormat == Format::kInt4 ? zero_at(w, n, group) : 0;
+        const int zero = has_zeros(kFormat) ? zero_at(w, n, group) : 0;
         float dots[kRows] = {};
 #pragma unroll
         for (int word = 0; word < 4; ++word) {

@@ -7,6 +7,7 @@
 // Limits: f16, bf16; K and groups of whole 64 codes of 4 bits, or 32 of 8; aligned rows.
 // Long: pairs of codes by format and dtype.
 #include "kernels/quantized/codes.hpp"
+#include "warpsmith/ptx/convert_e4m3x2.hpp"
 #include "warpsmith/ptx/half.hpp"
 #include "warpsmith/ptx/logic.hpp"
 #include "warpsmith/ptx/mma.hpp"
@@ -31,7 +32,7 @@ struct Pairs {
       }
     }
   }
-  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
 };
 
 constexpr uint32_t kOnes = 0x3C003C00;        // 1 as halves
@@ -73,13 +74,27 @@ struct Pairs<half, Format::kInt8> {
   static constexpr int kCount = 2;
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Pairs(uint32_t word, int /*zero*/, Table& /*table*/) {
+  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/) {
     const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
-    constexpr uint32_t kMinus = 0xE480E480;     // -(1024 + 128)
-    pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, kMinus);
-    pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, kMinus);
+    // -(1024 + 128 + zero), whose last bit is 1
+    const uint32_t minus = static_cast<uint32_t>(0xE480 + zero) * 0x00010001U;
+    pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, minus);
+    pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, minus);
   }
-  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
+};
+
+// An e4m3 is a half.
+template <>
+struct Pairs<half, Format::kFp8> {
+  static constexpr int kCount = 2;
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ Pairs(uint32_t word, int /*zero*/, Table& /*table*/) {
+    pairs[0] = ptx::cvt_rn_f16x2_e4m3x2(word);
+    pairs[1] = ptx::cvt_rn_f16x2_e4m3x2(word >> 16);
+  }
+  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
 };
 
 // kTiles: of 8 rows of x.
@@ -153,7 +168,7 @@ struct TensorCoreKernel {
       scales[h] = w.scales.as<const float>() + n * w.scales.row;
       zeros[h] = w.zeros.as<const uint8_t>() + n * w.zeros.row;
     }
-    const bool has_zeros = kFormat == Format::kInt4 && w.zeros.data != nullptr;
+    const bool zeros_are_there = has_zeros(kFormat) && w.zeros.data != nullptr;
     const T* x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -175,7 +190,8 @@ struct TensorCoreKernel {
         for (int h = 0; h < 2; ++h) {
           words[i][h] = thread::load<kWords>(codes[h] + int64_t{at} * 4 * kWords);
           scale[i][h] = thread::load(scales[h] + of);
-          zero[i][h] = has_zeros ? thread::load(zeros[h] + of) & 15 : 8;
+          zero[i][h] =
+              zeros_are_there ? zero_of(kFormat, thread::load(zeros[h] + of)) : middle_of(kFormat);
         }
       }
 #pragma unroll

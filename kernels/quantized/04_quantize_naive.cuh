@@ -31,7 +31,7 @@ struct QuantizeNaiveKernel {
     const Encoder encoder(w.format, w.zeros.data != nullptr, range);
     store_group(w, n, group, encoder);
     uint8_t* codes = w.codes.as<uint8_t>() + n * w.codes.row;
-    if (w.format == Format::kInt8) {
+    if (bits_of(w.format) == 8) {
       for (int64_t k = first; k < last; ++k) {
         thread::store(codes + k * w.codes.column, static_cast<uint8_t>(encoder.code(x(k))));
       }

@@ -48,7 +48,7 @@ struct QuantizeLanesKernel {
                                                      const row::Packed<T, kRun>& x) {
     const auto code = [&](int e) { return static_cast<uint32_t>(encoder.code(x[e])) & 0xFF; };
     uint8_t* codes = w.codes.as<uint8_t>() + n * w.codes.row;
-    if (w.format == Format::kInt8) {
+    if (bits_of(w.format) == 8) {
       Vec<uint32_t, 2> words{};
 #pragma unroll
       for (int e = 0; e < kRun; ++e) words[e / 4] |= code(e) << (e % 4 * 8);

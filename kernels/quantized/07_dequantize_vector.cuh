@@ -39,7 +39,7 @@ struct DequantizeVectorKernel {
         reinterpret_cast<const uint32_t*>(w.codes.as<const uint8_t>() + n * w.codes.row);
     const Vec<uint32_t, kWords> words = thread::load<kWords>(codes + run * kWords);
     const float scale = scale_at(w, n, group);
-    const int zero = kFormat == Format::kInt4 ? zero_at(w, n, group) : 0;
+    const int zero = has_zeros(kFormat) ? zero_at(w, n, group) : 0;
     Vec<float, kWidth> values;
 #pragma unroll
     for (int word = 0; word < kWords; ++word) {

@@ -8,6 +8,7 @@
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/ptx/convert_e4m3x2.hpp"
 #include "warpsmith/ptx/logic.hpp"
 #include "warpsmith/row/cut.hpp"
 #include "warpsmith/row/packed.hpp"
@@ -47,6 +48,7 @@ void with_format(Format format, F&& f) {
     case Format::kInt8: return f.template operator()<Format::kInt8>();
     case Format::kInt4: return f.template operator()<Format::kInt4>();
     case Format::kNf4: return f.template operator()<Format::kNf4>();
+    case Format::kFp8: return f.template operator()<Format::kFp8>();
   }
 }
 
@@ -75,17 +77,18 @@ __device__ __forceinline__ float nf4_level(int code) {
 __device__ __forceinline__ float scale_at(const Weight& w, int64_t n, int64_t group) {
   return thread::load(w.scales.as<const float>() + n * w.scales.row + group * w.scales.column);
 }
-// The code of 0, in int4.
+// The code of 0, in a format of whole numbers.
 __device__ __forceinline__ int zero_at(const Weight& w, int64_t n, int64_t group) {
-  if (w.zeros.data == nullptr) return 8;
-  const uint8_t zero =
-      thread::load(w.zeros.as<const uint8_t>() + n * w.zeros.row + group * w.zeros.column);
-  return zero & 15;
+  if (w.zeros.data == nullptr) return middle_of(w.format);
+  return zero_of(w.format, thread::load(w.zeros.as<const uint8_t>() + n * w.zeros.row +
+                                        group * w.zeros.column));
 }
 __device__ __forceinline__ float level_at(const Weight& w, int64_t n, int64_t k, int zero) {
   const uint8_t* row = w.codes.as<const uint8_t>() + n * w.codes.row;
-  if (w.format == Format::kInt8) {
-    return static_cast<float>(static_cast<int8_t>(thread::load(row + k * w.codes.column)));
+  if (bits_of(w.format) == 8) {
+    const uint8_t code = thread::load(row + k * w.codes.column);
+    if (w.format == Format::kFp8) return ptx::cvt_f32_e4m3(code);
+    return static_cast<float>(static_cast<int8_t>(code) - zero);
   }
   const int byte = thread::load(row + k / 2 * w.codes.column);
   const int code = k % 2 == 0 ? byte >> 4 : byte & 15;
@@ -118,7 +121,14 @@ struct Levels {
 #pragma unroll
       for (int i = 0; i < kOfWord; ++i) {
         const uint32_t bits = ptx::permute_bytes(moved, kMagic, 0x7440U + static_cast<uint32_t>(i));
-        values[i] = std::bit_cast<float>(bits) - (0x1p23F + 128);
+        values[i] = std::bit_cast<float>(bits) - (0x1p23F + 128 + static_cast<float>(zero));
+      }
+    } else if constexpr (kFormat == Format::kFp8) {
+#pragma unroll
+      for (int i = 0; i < kOfWord; i += 2) {
+        const uint32_t pair = ptx::cvt_rn_f16x2_e4m3x2(word >> (8 * i));
+        values[i] = ptx::cvt_f32_f16(static_cast<uint16_t>(pair));
+        values[i + 1] = ptx::cvt_f32_f16(static_cast<uint16_t>(pair >> 16));
       }
     } else if constexpr (kFormat == Format::kNf4) {
 #pragma unroll

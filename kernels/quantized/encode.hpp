@@ -42,6 +42,17 @@ __device__ __forceinline__ float whole(float x, float least, float largest) {
   return thread::min(thread::max(::rintf(x), least), largest);
 }
 
+// The level of a group's largest magnitude, where there are no zeros.
+__device__ __forceinline__ float largest_of(Format format) {
+  switch (format) {
+    case Format::kInt8: return 127;
+    case Format::kInt4: return 7;
+    case Format::kNf4: return 1;
+    case Format::kFp8: return kLargestE4m3;
+  }
+  return 1;
+}
+
 // How numbers of a group become codes. Divided, not multiplied by what 1 / scale is rounded to: a
 // code is the nearest by the scale that is stored.
 struct Encoder {
@@ -54,19 +65,27 @@ struct Encoder {
       : format(format), has_zero(has_zero) {
     const float most = range.high > -range.low ? range.high : -range.low;
     if (has_zero) {
-      scale = (range.high - range.low) / 15;
-      zero = whole(divided(-range.low), 0, 15);
+      const int steps = steps_of(format);
+      scale = (range.high - range.low) / static_cast<float>(steps);
+      zero = whole(divided(-range.low), 0, static_cast<float>(steps)) +
+             static_cast<float>(least_of(format));
     } else {
-      scale = format == Format::kInt8 ? most / 127 : format == Format::kInt4 ? most / 7 : most;
+      scale = most / largest_of(format);
     }
   }
 
+  // As its bits: the lower eight, or the lower four.
   __device__ __forceinline__ int code(float x) const {
     const float d = divided(x);
-    if (format == Format::kInt8) return static_cast<int>(whole(d, -127, 127));
+    if (format == Format::kFp8) return ptx::cvt_rn_satfinite_e4m3x2_f32(d, 0);
     if (format == Format::kNf4) return nf4_code(d, std::make_integer_sequence<int, 15>{});
-    if (has_zero) return static_cast<int>(whole(::rintf(d) + zero, 0, 15));
-    return static_cast<int>(whole(d, -7, 7)) + 8;
+    if (has_zero) {
+      const int least = least_of(format);
+      return static_cast<int>(whole(::rintf(d) + zero, static_cast<float>(least),
+                                    static_cast<float>(least + steps_of(format))));
+    }
+    const float largest = largest_of(format);
+    return static_cast<int>(whole(d, -largest, largest)) + middle_of(format);
   }
 
  private:
@@ -79,7 +98,7 @@ __device__ __forceinline__ void store_group(const Weight& w, int64_t n, int64_t 
   thread::store(w.scales.as<float>() + n * w.scales.row + group * w.scales.column, encoder.scale);
   if (!encoder.has_zero) return;
   thread::store(w.zeros.as<uint8_t>() + n * w.zeros.row + group * w.zeros.column,
-                static_cast<uint8_t>(encoder.zero));
+                static_cast<uint8_t>(static_cast<int>(encoder.zero)));
 }
 
 }  // namespace ws::quantized

@@ -4,9 +4,9 @@
 //   dequantize_blockwise   w[n, k] = level(code[n, k]) * scale[n, k / group_size]
 //   quantized_linear       y = x w^T + bias, w made of codes on its way into the product
 //
-// A code's level is, by its format: int8, itself; int4, itself less its group's zero, which is 8
-// where there are no zeros; nf4, its entry in QLoRA's table of 16. Codes of 4 bits are two to a
-// byte, the first of them in the upper half, as bitsandbytes packs them.
+// A code's level is, by its format: int8 and int4, itself less its group's zero, which is 0 and 8
+// where there are no zeros; nf4, its entry in QLoRA's table of 16; fp8, the e4m3 that it is. Codes
+// of 4 bits are two to a byte, the first of them in the upper half, as bitsandbytes packs them.
 #pragma once
 
 #include "catalogue/joined.hpp"
@@ -17,10 +17,32 @@ namespace ws::quantized {
 
 // ---- Formats ------------------------------------------------------------------------------------
 
-enum class Format : uint8_t { kInt8, kInt4, kNf4 };
-inline constexpr std::string_view kFormats[] = {"int8", "int4", "nf4"};
+enum class Format : uint8_t { kInt8, kInt4, kNf4, kFp8 };
+inline constexpr std::string_view kFormats[] = {"int8", "int4", "nf4", "fp8"};
 
-constexpr int bits_of(Format format) { return format == Format::kInt8 ? 8 : 4; }
+__host__ __device__ constexpr int bits_of(Format format) {
+  return format == Format::kInt8 || format == Format::kFp8 ? 8 : 4;
+}
+
+// Of formats that may have zeros: codes are whole numbers, the least and so many steps more.
+__host__ __device__ constexpr bool has_zeros(Format format) {
+  return format == Format::kInt8 || format == Format::kInt4;
+}
+__host__ __device__ constexpr int least_of(Format format) {
+  return format == Format::kInt8 ? -128 : 0;
+}
+__host__ __device__ constexpr int steps_of(Format format) {
+  return format == Format::kInt8 ? 255 : 15;
+}
+// The code of 0 where there are no zeros, and as a byte of zeros tells it.
+__host__ __device__ constexpr int middle_of(Format format) {
+  return format == Format::kInt4 ? 8 : 0;
+}
+__host__ __device__ constexpr int zero_of(Format format, uint8_t byte) {
+  return format == Format::kInt8 ? static_cast<int8_t>(byte) : byte & 15;
+}
+
+inline constexpr float kLargestE4m3 = 448;
 
 // Quantiles of a normal distribution, 0 among them, stretched to [-1, 1]: Dettmers et al., 2023,
 // appendix E.
@@ -57,7 +79,7 @@ struct Matrix {
   }
 };
 
-// A quantised weight [rows, columns]. Its codes are i8, or two to a u8.
+// A quantised weight [rows, columns]. Its codes are i8, e4m3, or two to a u8.
 struct Weight {
   Format format;
   int64_t rows;
@@ -66,7 +88,7 @@ struct Weight {
   int64_t groups;  // of a row
   Matrix codes;
   Matrix scales;  // f32
-  Matrix zeros;   // u8, the lower four bits of which count; no data: none
+  Matrix zeros;   // i8, or u8, the lower four bits of which count; no data: none
 };
 
 // `values` is what is quantised, or what comes back, of `dtype`.
@@ -98,21 +120,22 @@ inline constexpr Attribute kFormatAttribute = {
     .kind = Value::Kind::kChoice,
     .standard = Value::absent(),
     .choices = kFormats,
-    .doc = "of codes; left out, int8 of i8 and nf4 of u8"};
+    .doc = "of codes; left out, int8 of i8, nf4 of u8 and fp8 of e4m3"};
 inline constexpr Attribute kGroupAttribute = {
     .name = "group_size",
     .kind = Value::Kind::kInt,
     .standard = 64,
     .doc = "columns that share a scale, a multiple of 16"};
 inline constexpr Parameter kWeightIn = {
-    .name = "weight", .doc = "codes [N, K] of i8; of 4 bits [N, K / 2] of u8, two to a byte"};
+    .name = "weight",
+    .doc = "codes [N, K] of i8 or e4m3; of 4 bits [N, K / 2] of u8, two to a byte"};
 inline constexpr Parameter kScalesIn = {.name = "scales", .doc = "f32 [N, ceil(K / group_size)]"};
 inline constexpr Parameter kZerosIn = {
     .name = "zeros",
     .optional = true,
     .doc =
-        "u8, shape of scales: the codes of 0, in the lower four bits; of int4 alone, 8 where "
-        "left out"};
+        "shape of scales: the codes of 0. Of int4 u8, its lower four bits, 8 where left out; of "
+        "int8 i8, 0 where left out"};
 
 // What a case has beside the rest; a sum.
 enum Options : uint8_t {
@@ -129,17 +152,17 @@ table = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
          0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0]
 )";
 inline constexpr std::string_view kLevelsInTorch = R"(
-if weight.dtype == torch.int8:
-    levels = weight.float()
+if weight.dtype != torch.uint8:
+    levels = weight.detach().float()
 else:
     codes = torch.stack((weight >> 4, weight & 15), -1).flatten(1)
     if format != 'int4':
         levels = torch.tensor(table, dtype=torch.float32, device=weight.device)[codes.int()]
     else:
-        levels = codes.float() - 8
-        if zeros is not None:
-            spread = (zeros & 15).repeat_interleave(group_size, 1)[:, :codes.shape[1]]
-            levels = codes.float() - spread.float()
+        levels = codes.float() - (8 if zeros is None else 0)
+if zeros is not None:
+    zero = (zeros if format == 'int8' else zeros & 15).float()
+    levels = levels - zero.repeat_interleave(group_size, 1)[:, :levels.shape[1]]
 scale = scales.repeat_interleave(group_size, 1)[:, :levels.shape[1]]
 )";
 // The gradient of scales is that of the weight, `d`, times levels, added up over groups.
@@ -163,9 +186,10 @@ struct QuantizeBlockwise {
       {.name = "x", .doc = "[N, K], f32, f16 or bf16, any strides; of 4 bits K is even"},
       {.name = "weight",
        .role = Parameter::Role::kOut,
-       .doc = "codes [N, K] of i8; of 4 bits [N, K / 2] of u8, two to a byte",
-       .shape = "(x.shape[0], x.shape[1] if format == 'int8' else x.shape[1] // 2)",
-       .torch_dtype = "torch.int8 if format == 'int8' else torch.uint8"},
+       .doc = "codes [N, K] of i8 or e4m3; of 4 bits [N, K / 2] of u8, two to a byte",
+       .shape = "(x.shape[0], x.shape[1] if '8' in format else x.shape[1] // 2)",
+       .torch_dtype = "torch.int8 if format == 'int8' else torch.float8_e4m3fn if format == 'fp8' "
+                      "else torch.uint8"},
       {.name = "scales",
        .role = Parameter::Role::kOut,
        .doc = "f32 [N, ceil(K / group_size)]",
@@ -174,20 +198,20 @@ struct QuantizeBlockwise {
       {.name = "zeros",
        .role = Parameter::Role::kOut,
        .optional = true,
-       .doc = "u8, shape of scales: the codes of 0; where zero_point is set",
+       .doc = "shape of scales: the codes of 0, u8 of int4, i8 of int8; where zero_point is set",
        .shape = "(x.shape[0], (x.shape[1] + group_size - 1) // group_size) if zero_point else None",
-       .torch_dtype = "torch.uint8"}};
+       .torch_dtype = "torch.int8 if format == 'int8' else torch.uint8"}};
   static constexpr Attribute kAttributes[] = {
       {.name = "format",
        .kind = Value::Kind::kChoice,
        .standard = Value::choice(0),
        .choices = kFormats,
-       .doc = "of codes: int8, int4 or nf4"},
+       .doc = "of codes: int8, int4, nf4 or fp8"},
       kGroupAttribute,
       {.name = "zero_point",
        .kind = Value::Kind::kBool,
        .standard = false,
-       .doc = "of int4: codes from the least to the largest of a group, not around 0"}};
+       .doc = "of int8, int4: codes from the least to the largest of a group, not around 0"}};
   static constexpr std::string_view kExtentNames[] = {"N", "K", "options"};
   static constexpr int kOptionalExtents = 1;
   static constexpr DTypes kDTypes = kFloats;
@@ -203,25 +227,29 @@ def nearest(values, least, largest):
     return values.round().nan_to_num(nan=least).clamp(least, largest)
 divide = lambda values, scale: torch.where(scale == 0, 0.0, values / scale)
 zeros = None
-if format == 'int8':
+if zero_point:
+    least, steps = (-128, 255) if format == 'int8' else (0, 15)
+    scale = (high - low) / steps
+    zeros = nearest(divide(-low, scale), 0, steps) + least
+    codes = divide(groups, scale[..., None]).round() + zeros[..., None]
+    codes = nearest(codes, least, least + steps)
+    zeros = zeros.to(torch.int8 if format == 'int8' else torch.uint8)
+elif format == 'int8':
     scale = most / 127
     codes = nearest(divide(groups, scale[..., None]), -127, 127)
 elif format == 'nf4':
     scale = most
     table = torch.tensor(table, dtype=torch.float32, device=x.device)
     codes = (divide(groups, scale[..., None])[..., None] > (table[1:] + table[:-1]) / 2).sum(-1)
-elif zero_point:
-    scale = (high - low) / 15
-    zeros = nearest(divide(-low, scale), 0, 15)
-    codes = divide(groups, scale[..., None]).round() + zeros[..., None]
-    codes = nearest(codes, 0, 15)
-    zeros = zeros.to(torch.uint8)
+elif format == 'fp8':
+    scale = most / 448
+    codes = divide(groups, scale[..., None]).clamp(-448, 448)
 else:
     scale = most / 7
     codes = nearest(divide(groups, scale[..., None]), -7, 7) + 8
 codes = codes.flatten(1)[:, :k]
-if format == 'int8':
-    return codes.to(torch.int8), scale, zeros
+if '8' in format:
+    return codes.to(torch.int8 if format == 'int8' else torch.float8_e4m3fn), scale, zeros
 codes = codes.to(torch.uint8)
 return codes[:, ::2] << 4 | codes[:, 1::2], scale, zeros
 )";
@@ -254,7 +282,7 @@ struct DequantizeBlockwise {
       {.name = "w",
        .role = Parameter::Role::kOut,
        .doc = "[N, K] of out_dtype",
-       .shape = "(weight.shape[0], weight.shape[1] if weight.dtype == torch.int8 else 2 * "
+       .shape = "(weight.shape[0], 2 * weight.shape[1] if weight.dtype == torch.uint8 else "
                 "weight.shape[1])",
        .torch_dtype = "getattr(torch, out_dtype)"}};
   static constexpr Attribute kAttributes[] = {kFormatAttribute,
@@ -266,7 +294,7 @@ struct DequantizeBlockwise {
                                                .doc = "of w"}};
   static constexpr std::string_view kExtentNames[] = {"N", "K", "options"};
   static constexpr int kOptionalExtents = 1;
-  static constexpr DTypes kDTypes = {DType::kI8, DType::kU8};
+  static constexpr DTypes kDTypes = {DType::kI8, DType::kU8, DType::kE4m3};
   static constexpr std::string_view kResult =
       "return (levels * scale.float()).to(getattr(torch, out_dtype))\n";
   static constexpr std::string_view kTorch = kJoined<kTableInTorch, kLevelsInTorch, kResult>;

@@ -5,6 +5,7 @@
 
 #include "catalogue/fill.hpp"
 #include "kernels/quantized/operations.hpp"
+#include "warpsmith/ptx/convert.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::quantized {
@@ -16,10 +17,17 @@ constexpr int64_t kMostGroup = int64_t{1} << 31;
 
 Format format_of(const Problem& problem) {
   if (!problem.attribute("format").is_absent()) return problem.choice<Format>("format");
-  return problem["weight"].dtype == DType::kU8 ? Format::kNf4 : Format::kInt8;
+  switch (problem["weight"].dtype) {
+    case DType::kU8: return Format::kNf4;
+    case DType::kE4m3: return Format::kFp8;
+    default: return Format::kInt8;
+  }
 }
 
-DType codes_of(Format format) { return format == Format::kInt8 ? DType::kI8 : DType::kU8; }
+DType codes_of(Format format) {
+  return format == Format::kInt8 ? DType::kI8 : format == Format::kFp8 ? DType::kE4m3 : DType::kU8;
+}
+DType zeros_of(Format format) { return format == Format::kInt8 ? DType::kI8 : DType::kU8; }
 int64_t code_columns(Format format, int64_t columns) { return columns * bits_of(format) / 8; }
 
 int64_t groups_of(const Problem& problem, int64_t columns) {
@@ -73,9 +81,9 @@ void check_weight(const Problem& problem) {
   require(is_of_groups(scales, DType::kF32), name, ": scales of ", weight, " are f32 [",
           weight.extent(0), ", ", groups, "], not ", scales);
   if (!zeros.exists()) return;
-  require(format == Format::kInt4, name, ": int4 has zeros, ", format_name, " has none");
-  require(is_of_groups(zeros, DType::kU8), name, ": zeros of ", weight, " are u8 [",
-          weight.extent(0), ", ", groups, "], not ", zeros);
+  require(has_zeros(format), name, ": int8 and int4 have zeros, ", format_name, " has none");
+  require(is_of_groups(zeros, zeros_of(format)), name, ": zeros of ", weight, " are ",
+          to_string(zeros_of(format)), " [", weight.extent(0), ", ", groups, "], not ", zeros);
 }
 
 // ---- What codes stand for -----------------------------------------------------------------------
@@ -83,21 +91,19 @@ void check_weight(const Problem& problem) {
 // The code of column k, as its bits.
 int code_of(const Weight& w, int64_t n, int64_t k) {
   const auto* codes = w.codes.as<const uint8_t>() + n * w.codes.row;
-  if (w.format == Format::kInt8) return codes[k * w.codes.column];
+  if (bits_of(w.format) == 8) return codes[k * w.codes.column];
   const int byte = codes[k / 2 * w.codes.column];
   return k % 2 == 0 ? byte >> 4 : byte & 15;
 }
 
 float level_of(const Weight& w, int64_t n, int64_t k) {
   const int code = code_of(w, n, k);
-  switch (w.format) {
-    case Format::kInt8: return static_cast<float>(static_cast<int8_t>(code));
-    case Format::kNf4: return kNf4Levels[code];
-    default: break;
-  }
-  if (w.zeros.data == nullptr) return static_cast<float>(code - 8);
-  const int zero = w.zeros.as<const uint8_t>()[n * w.zeros.row + k / w.group * w.zeros.column] & 15;
-  return static_cast<float>(code - zero);
+  if (w.format == Format::kNf4) return kNf4Levels[code];
+  if (w.format == Format::kFp8) return ptx::cvt_f32_e4m3(static_cast<uint8_t>(code));
+  const int whole = w.format == Format::kInt8 ? static_cast<int8_t>(code) : code;
+  if (w.zeros.data == nullptr) return static_cast<float>(whole - middle_of(w.format));
+  const auto* zeros = w.zeros.as<const uint8_t>() + n * w.zeros.row;
+  return static_cast<float>(whole - zero_of(w.format, zeros[k / w.group * w.zeros.column]));
 }
 
 float scale_of(const Weight& w, int64_t n, int64_t k) {
@@ -119,7 +125,24 @@ void make_weight(Problem& problem, int64_t n, int64_t k, int64_t options, int64_
   const int64_t groups = groups_of(problem, k);
   problem["weight"] = matrix(codes_of(format), n, code_columns(format, k), padding, transposed);
   problem["scales"] = Tensor::dense(DType::kF32, {n, groups});
-  if ((options & kZeros) != 0) problem["zeros"] = Tensor::dense(DType::kU8, {n, groups});
+  if ((options & kZeros) != 0) problem["zeros"] = Tensor::dense(zeros_of(format), {n, groups});
+}
+
+// Every e4m3 that is a number.
+double e4m3_of(double uniform) {
+  const auto code = static_cast<uint8_t>(256 * uniform);
+  return static_cast<double>(ptx::cvt_f32_e4m3((code & 0x7F) == 0x7F ? 0 : code));
+}
+
+// What makes levels, all codes being as likely, about 1 in size.
+double size_of_levels(Format format) {
+  switch (format) {
+    case Format::kInt8: return 74;
+    case Format::kInt4: return 4.6;
+    case Format::kNf4: return 0.54;
+    case Format::kFp8: return 99;
+  }
+  return 1;
 }
 
 // All codes; scales so that weights are about 1 in size.
@@ -128,14 +151,16 @@ void fill_weight(const Problem& problem, int index, uint64_t seed) {
   const std::string_view name = problem.operation->parameters[static_cast<size_t>(index)].name;
   const Tensor& tensor = problem.tensor(index);
   const auto uniform = [=](int64_t i) { return random_uniform(seed, static_cast<uint64_t>(i)); };
-  if (name == "weight") {
-    const double least = format == Format::kInt8 ? -128 : 0;
-    fill_with(tensor, [=](int64_t i) { return std::floor(least + 256 * uniform(i)); });
+  if (name == "weight" && format == Format::kFp8) {
+    fill_with(tensor, [=](int64_t i) { return e4m3_of(uniform(i)); });
+  } else if (name == "weight") {
+    fill_with(tensor, [=](int64_t i) { return std::floor(least_of(format) + 256 * uniform(i)); });
   } else if (name == "scales") {
-    const double size = format == Format::kInt8 ? 74 : format == Format::kInt4 ? 4.6 : 0.54;
-    fill_with(tensor, [=](int64_t i) { return (0.5 + uniform(i)) / size; });
+    fill_with(tensor, [=](int64_t i) { return (0.5 + uniform(i)) / size_of_levels(format); });
   } else if (name == "zeros") {
-    fill_with(tensor, [=](int64_t i) { return std::floor(16 * uniform(i)); });
+    fill_with(tensor, [=](int64_t i) {
+      return least_of(format) + std::floor((steps_of(format) + 1) * uniform(i));
+    });
   } else {
     fill_normal_input(problem, index, seed);
   }
@@ -162,7 +187,7 @@ void QuantizeBlockwise::infer(Problem& problem) {
   require(kDTypes.has(x.dtype) && x.rank == 2, kName, " takes a matrix of ", to_string(kDTypes),
           ", not ", x);
   check_group(problem);
-  require(!zero_point || format == kInt4, kName, ": int4 has a zero_point, ",
+  require(!zero_point || has_zeros(format), kName, ": int8 and int4 have a zero_point, ",
           kFormats[static_cast<size_t>(format)], " has none");
   require(bits_of(format) == 8 || x.extent(1) % 2 == 0, kName,
           " packs two codes to a byte: columns are even, not ", x);
@@ -170,7 +195,7 @@ void QuantizeBlockwise::infer(Problem& problem) {
   const int64_t groups = groups_of(problem, x.extent(1));
   problem["weight"] = Tensor::dense(codes_of(format), {rows, code_columns(format, x.extent(1))});
   problem["scales"] = Tensor::dense(DType::kF32, {rows, groups});
-  problem["zeros"] = zero_point ? Tensor::dense(DType::kU8, {rows, groups}) : Tensor{};
+  problem["zeros"] = zero_point ? Tensor::dense(zeros_of(format), {rows, groups}) : Tensor{};
 }
 
 QuantizeCall QuantizeBlockwise::call(const Problem& problem) {
@@ -206,13 +231,41 @@ namespace {
 struct Quantized {
   float scale = 0;
   int zero = 0;
-  std::vector<int> codes;
+  std::vector<double> codes;  // an e4m3 as a number, others as their bits
 };
 
 int nearest_code(float value, int least, int largest) {
   if (std::isnan(value)) return least;
   const double rounded = std::nearbyint(static_cast<double>(value));
   return static_cast<int>(std::clamp<double>(rounded, least, largest));
+}
+
+float scale_of(Format format, bool zero_point, float low, float high) {
+  if (zero_point) return (high - low) / static_cast<float>(steps_of(format));
+  const float most = std::max(-low, high);
+  switch (format) {
+    case Format::kInt8: return most / 127;
+    case Format::kInt4: return most / 7;
+    case Format::kFp8: return most / kLargestE4m3;
+    case Format::kNf4: break;
+  }
+  return most;
+}
+
+// Of d, a number in scales.
+double coded(Format format, bool zero_point, int zero, float d) {
+  if (format == Format::kFp8) return round_to(DType::kE4m3, static_cast<double>(d));
+  if (format == Format::kNf4) {
+    int code = 0;
+    while (code < 15 && d > (kNf4Levels[code] + kNf4Levels[code + 1]) / 2) ++code;
+    return code;
+  }
+  if (zero_point) {
+    const int least = least_of(format);
+    return nearest_code(std::nearbyint(d) + static_cast<float>(zero), least,
+                        least + steps_of(format));
+  }
+  return format == Format::kInt8 ? nearest_code(d, -127, 127) : nearest_code(d, -7, 7) + 8;
 }
 
 Quantized quantized(Format format, bool zero_point, const std::vector<float>& group) {
@@ -225,27 +278,14 @@ Quantized quantized(Format format, bool zero_point, const std::vector<float>& gr
     has_nan = has_nan || std::isnan(v);
   }
   if (has_nan) low = high = std::nanf("");
-  const float most = std::max(-low, high);
   Quantized result;
-  result.scale = zero_point                ? (high - low) / 15
-                 : format == Format::kInt8 ? most / 127
-                 : format == Format::kInt4 ? most / 7
-                                           : most;
+  result.scale = scale_of(format, zero_point, low, high);
   const auto divided = [&](float v) { return result.scale == 0 ? 0 : v / result.scale; };
-  if (zero_point) result.zero = nearest_code(divided(-low), 0, 15);
+  if (zero_point) {
+    result.zero = nearest_code(divided(-low), 0, steps_of(format)) + least_of(format);
+  }
   for (const float v : group) {
-    const float d = divided(v);
-    int code = 0;
-    if (format == Format::kInt8) {
-      code = nearest_code(d, -127, 127);
-    } else if (format == Format::kNf4) {
-      while (code < 15 && d > (kNf4Levels[code] + kNf4Levels[code + 1]) / 2) ++code;
-    } else if (zero_point) {
-      code = nearest_code(std::nearbyint(d) + static_cast<float>(result.zero), 0, 15);
-    } else {
-      code = nearest_code(d, -7, 7) + 8;
-    }
-    result.codes.push_back(code);
+    result.codes.push_back(coded(format, zero_point, result.zero, divided(v)));
   }
   return result;
 }
@@ -269,7 +309,8 @@ void QuantizeBlockwise::reference(const Problem& problem, Slice slice,
       *scales++ = static_cast<double>(result.scale);
       if (zero_point) *zeros++ = result.zero;
       for (size_t i = 0; i < group.size(); i += 8 / static_cast<size_t>(bits_of(w.format))) {
-        *codes++ = w.format == kInt8 ? result.codes[i] : result.codes[i] * 16 + result.codes[i + 1];
+        *codes++ =
+            bits_of(w.format) == 8 ? result.codes[i] : result.codes[i] * 16 + result.codes[i + 1];
       }
     }
   }
@@ -420,19 +461,24 @@ namespace {
 
 constexpr DTypes kBytes = {DType::kI8};
 constexpr DTypes kPairs = {DType::kU8};
+constexpr DTypes kE4m3s = {DType::kE4m3};
 
 // N, K, options. Groups of a warp's vectors and others, a last group that has fewer, rows apart.
 constexpr Case kQuantizeSmoke[] = {
     {.extents = {3, 128}, .attributes = attributes(kInt8, 64)},
     {.extents = {3, 128}, .attributes = attributes(kNf4, 64)},
     {.extents = {2, 64}, .attributes = attributes(kInt4, 32)},
+    {.extents = {2, 128}, .attributes = attributes(kFp8, 64)},
     {.extents = {5, 70, kTransposed}, .attributes = attributes(kInt4, 16, true)},
+    {.extents = {3, 37, kTransposed}, .attributes = attributes(kFp8, 16)},
 };
 constexpr Case kQuantizeVerify[] = {
     {.extents = {0, 64}, .attributes = attributes(kInt8, 64)},
     {.extents = {2, 0}, .attributes = attributes(kNf4, 64)},
     {.extents = {1, 1}, .attributes = attributes(kInt8, 16)},
     {.extents = {33, 96}, .attributes = attributes(kInt4, 32, true)},
+    {.extents = {3, 96}, .attributes = attributes(kInt8, 32, true)},
+    {.extents = {9, 256}, .attributes = attributes(kFp8, 128)},
     {.extents = {2, 1024}, .attributes = attributes(kNf4, 256)},
     {.extents = {2, 1024}, .attributes = attributes(kInt8, 1024)},
     {.extents = {3, 160}, .padding = 8, .attributes = attributes(kInt8, 32)},
@@ -443,6 +489,7 @@ constexpr Case kQuantizeBench[] = {
     {.extents = {8192, 8192}, .attributes = attributes(kInt8, 64)},
     {.extents = {8192, 8192}, .attributes = attributes(kInt4, 128, true)},
     {.extents = {8192, 8192}, .attributes = attributes(kNf4, 64)},
+    {.extents = {8192, 8192}, .attributes = attributes(kFp8, 128)},
 };
 
 // 0: bfloat16, 1: float16, 2: float32.
@@ -451,6 +498,8 @@ constexpr Case kDequantizeSmoke[] = {
     {.extents = {3, 128}, .attributes = attributes(kInt8, 64, to(1)), .dtypes = kBytes},
     {.extents = {3, 128}, .attributes = attributes(kNf4, 64, to(0)), .dtypes = kPairs},
     {.extents = {2, 64, kZeros}, .attributes = attributes(kInt4, 32, to(2)), .dtypes = kPairs},
+    {.extents = {2, 128}, .attributes = attributes(kFp8, 64, to(1)), .dtypes = kE4m3s},
+    {.extents = {2, 64, kZeros}, .attributes = attributes(kInt8, 32, to(2)), .dtypes = kBytes},
     {.extents = {5, 70, kTransposed}, .attributes = attributes(kInt4, 16, to(1)), .dtypes = kPairs},
     {.extents = {5, 37, kTransposed}, .attributes = attributes(kInt8, 16, to(0)), .dtypes = kBytes},
 };
@@ -461,6 +510,8 @@ constexpr Case kDequantizeVerify[] = {
     {.extents = {1, 1}, .attributes = attributes(kInt8, 16, to(2)), .dtypes = kBytes},
     {.extents = {33, 96, kZeros}, .attributes = attributes(kInt4, 48, to(0)), .dtypes = kPairs},
     {.extents = {2, 1000}, .attributes = attributes(kNf4, 512, to(2)), .dtypes = kPairs},
+    {.extents = {5, 72}, .attributes = attributes(kFp8, 16, to(2)), .dtypes = kE4m3s},
+    {.extents = {5, 37, kTransposed}, .attributes = attributes(kFp8, 32, to(0)), .dtypes = kE4m3s},
     {.extents = {9, 136},
      .padding = 8,
      .attributes = attributes(kInt8, 64, to(2)),
@@ -480,6 +531,7 @@ constexpr Case kDequantizeBench[] = {
      .attributes = attributes(kInt4, 128, to(0)),
      .dtypes = kPairs},
     {.extents = {8192, 8192}, .attributes = attributes(kNf4, 64, to(0)), .dtypes = kPairs},
+    {.extents = {8192, 8192}, .attributes = attributes(kFp8, 128, to(0)), .dtypes = kE4m3s},
 };
 
 // M, N, K, options. Around a fragment's 8 rows of x and 16 of the weight, the warps of a block,
@@ -488,6 +540,7 @@ constexpr Case kLinearSmoke[] = {
     {.extents = {1, 5, 128}, .attributes = attributes(kInt8, 64)},
     {.extents = {3, 17, 192, kBias}, .attributes = attributes(kNf4, 64)},
     {.extents = {2, 9, 256, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {2, 5, 128, kBias}, .attributes = attributes(kFp8, 64)},
     {.extents = {2, 3, 70, kZeros | kTransposed}, .attributes = attributes(kInt4, 16)},
     {.extents = {9, 4, 96, kBias}, .attributes = attributes(kInt8, 32)},
 };
@@ -501,6 +554,9 @@ constexpr Case kLinearVerify[] = {
     {.extents = {5, 40, 1088}, .padding = 16, .attributes = attributes(kInt8, 544)},
     {.extents = {16, 15, 4160, kZeros | kBias}, .attributes = attributes(kInt4, 8192)},
     {.extents = {1, 20, 544}, .attributes = attributes(kInt4, 32)},
+    {.extents = {9, 17, 160, kZeros}, .attributes = attributes(kInt8, 32)},
+    {.extents = {9, 17, 1088}, .attributes = attributes(kFp8, 64)},
+    {.extents = {3, 7, 37, kTransposed}, .attributes = attributes(kFp8, 16)},
     {.extents = {3, 7, 128}, .offset = 1, .attributes = attributes(kNf4, 64)},
     {.extents = {3, 7, 100, kTransposed}, .attributes = attributes(kInt8, 48)},
 };
@@ -511,6 +567,7 @@ constexpr Case kLinearBench[] = {
     {.extents = {1, 28672, 8192}, .attributes = attributes(kInt8, 64)},
     {.extents = {1, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
     {.extents = {1, 28672, 8192}, .attributes = attributes(kNf4, 64)},
+    {.extents = {1, 28672, 8192}, .attributes = attributes(kFp8, 128)},
     {.extents = {8, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
     {.extents = {16, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
     {.extents = {16, 28672, 8192}, .attributes = attributes(kNf4, 64)},

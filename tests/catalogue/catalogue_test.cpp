@@ -182,6 +182,13 @@ TEST(Seeds, OfCompleteFamiliesResolve) {
   }
 }
 
+TEST(Seeds, MayHaveTheRemarkOfTheList) {
+  const Address address = resolve("int8/nf4 dequantize gemv (bitsandbytes)");
+  ASSERT_NE(address.rung, nullptr);
+  EXPECT_EQ(address.rung, resolve("int8/nf4 dequantize gemv").rung);
+  EXPECT_EQ(address.operation->name, "quantized_linear");
+}
+
 TEST(Seeds, RungsClaimOnlySeedsOfTheList) {
   std::set<std::string> known;
   for (const SeedLine& seed : seed_lines()) known.insert(seed.name);

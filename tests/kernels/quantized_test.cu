@@ -22,18 +22,20 @@ struct Quantized {
   float scale;
 };
 
-// A row of one group in codes of 4 bits, by a rung.
+// A row of one group in codes, by a rung.
 Quantized quantized(const std::string& rung, Format format, const std::vector<float>& row) {
   const auto columns = static_cast<int64_t>(row.size());
   Buffer<float> x(row);
-  Buffer<uint8_t> codes(row.size() / 2);
+  const int64_t bytes = columns * bits_of(format) / 8;
+  Buffer<uint8_t> codes(static_cast<size_t>(bytes));
   Buffer<float> scales(1);
   Problem problem;
   problem.operation = &operation_named("quantize_blockwise");
   test::set(problem, "format", Value::choice(static_cast<int>(format)));
   test::set(problem, "group_size", columns);
   problem["x"] = tensor_of(x, {1, columns});
-  problem["weight"] = tensor_of(codes, {1, columns / 2});
+  problem["weight"] = tensor_of(codes, {1, bytes});
+  if (format == Format::kFp8) problem["weight"].dtype = DType::kE4m3;
   problem["scales"] = tensor_of(scales, {1, 1});
   ws::run(*resolve("quantized/" + rung).rung, AnyCall(problem), {});
   runtime::synchronize_device();
@@ -71,6 +73,58 @@ TEST(Quantized, TiesGoToEvenCodesAndToTheLowerLevel) {
   }
 }
 
+TEST(Quantized, Fp8IsRoundedToEvenAndNeverBeyondTheLargest) {
+  std::vector<float> row(16, 0);
+  row[0] = -448;  // the scale is 1
+  row[1] = 17;    // between 16 and 18
+  row[2] = 19;    // between 18 and 20
+  row[3] = 0x1p-10F;
+  row[4] = 3 * 0x1p-10F;
+  row[5] = 0x1p-9F;
+  for (const char* rung : kRungs) {
+    const Quantized result = quantized(rung, Format::kFp8, row);
+    EXPECT_EQ(result.scale, 1) << rung;
+    const std::vector<uint8_t> first(result.codes.begin(), result.codes.begin() + 6);
+    EXPECT_THAT(first, testing::ElementsAre(0xFE, 0x58, 0x5A, 0, 2, 1)) << rung;
+    // A scale that is rounded down, below f32's least normal number: the largest are beyond 448.
+    const std::vector<float> small(16, 1.4F * 448 * 0x1p-149F);
+    EXPECT_EQ(quantized(rung, Format::kFp8, small).codes[0], 0x7E) << rung;
+  }
+}
+
+TEST(Quantized, Fp8KeepsNan) {
+  std::vector<float> row(16, 1);
+  row[9] = NAN;
+  for (const char* rung : kRungs) {
+    const Quantized result = quantized(rung, Format::kFp8, row);
+    EXPECT_TRUE(std::isnan(result.scale)) << rung;
+    EXPECT_EQ(result.codes[9] & 0x7F, 0x7F) << rung;
+  }
+}
+
+// In every rung an e4m3 that is no number reaches its own row of the weight alone.
+TEST(Quantized, Fp8ThatIsNoNumberIsNone) {
+  Buffer<half> x(std::vector<half>(64, half(1)));
+  std::vector<uint8_t> bits(128, 0x38);  // 1
+  bits[70] = 0xFF;
+  Buffer<uint8_t> codes(bits);
+  Buffer<float> scales(std::vector<float>(2, 0.5F));
+  for (const char* rung : {"naive", "warp_per_row", "tensor_core"}) {
+    Buffer<half> y(2);
+    Problem problem;
+    problem.operation = &operation_named("quantized_linear");
+    problem["x"] = tensor_of(x, {1, 64});
+    problem["weight"] = tensor_of(codes, {2, 64});
+    problem["weight"].dtype = DType::kE4m3;
+    problem["scales"] = tensor_of(scales, {2, 1});
+    problem["y"] = tensor_of(y, {1, 2});
+    ws::run(*resolve(concatenate("quantized/", rung)).rung, AnyCall(problem), {});
+    runtime::synchronize_device();
+    EXPECT_EQ(to_float(y[0]), 32) << rung;
+    EXPECT_TRUE(std::isnan(to_float(y[1]))) << rung;
+  }
+}
+
 TEST(Quantized, ScalesTellOfZerosAndOfWhatIsNoNumber) {
   for (const char* rung : kRungs) {
     EXPECT_EQ(quantized(rung, Format::kInt4, std::vector<float>(16, 0)).codes[0], 8 << 4 | 8);
@@ -96,9 +150,22 @@ TEST(Quantized, BadCallsAreRefusedWithTheirNumbers) {
               HasSubstr("codes of int8 are a matrix of i8, not u8 [3, 32]"));
   EXPECT_THAT(told([](Problem& p) { test::set(p, "group_size", 32); }),
               HasSubstr("f32 [3, 2], not f32 [3, 1]"));
-  EXPECT_THAT(told([](Problem& p) { p["zeros"] = Tensor::dense(DType::kU8, {3, 1}); }),
+  EXPECT_THAT(told([](Problem& p) {
+                p["zeros"] = Tensor::dense(DType::kU8, {3, 1});
+              }),
               HasSubstr("nf4 has none"));
-  EXPECT_THAT(told([](Problem& p) { p["x"] = Tensor::dense(DType::kF16, {2, 62}); }),
+  EXPECT_THAT(told([](Problem& p) {
+                p["weight"] = Tensor::dense(DType::kE5m2, {3, 32});
+              }),
+              HasSubstr("not e5m2 [3, 32]"));
+  EXPECT_THAT(told([](Problem& p) {
+                p["weight"] = Tensor::dense(DType::kI8, {3, 64});
+                p["zeros"] = Tensor::dense(DType::kU8, {3, 1});
+              }),
+              HasSubstr("are i8 [3, 1], not u8 [3, 1]"));
+  EXPECT_THAT(told([](Problem& p) {
+                p["x"] = Tensor::dense(DType::kF16, {2, 62});
+              }),
               HasSubstr("a weight of 64 columns, u8 [3, 32], does not go with x, f16 [2, 62]"));
   EXPECT_THAT(told([](Problem& p) { p["bias"] = Tensor::dense(DType::kF32, {3}); }),
               HasSubstr("bias is f16 [3], not f32 [3]"));
@@ -108,8 +175,12 @@ TEST(Quantized, BadCallsAreRefusedWithTheirNumbers) {
   quantize["x"] = Tensor::dense(DType::kF32, {3, 7});
   EXPECT_THAT(test::told(quantize, [](Problem& p) { test::set(p, "format", Value::choice(1)); }),
               HasSubstr("columns are even, not f32 [3, 7]"));
-  EXPECT_THAT(test::told(quantize, [](Problem& p) { test::set(p, "zero_point", true); }),
-              HasSubstr("int8 has none"));
+  EXPECT_THAT(test::told(quantize,
+                         [](Problem& p) {
+                           test::set(p, "format", Value::choice(3));
+                           test::set(p, "zero_point", true);
+                         }),
+              HasSubstr("int8 and int4 have a zero_point, fp8 has none"));
 }
 
 }  // namespace

@@ -4,7 +4,14 @@ import pytest
 import torch
 import warpsmith
 
-FORMATS = [("int8", False), ("int4", False), ("int4", True), ("nf4", False)]
+FORMATS = [
+    ("int8", False),
+    ("int8", True),
+    ("int4", False),
+    ("int4", True),
+    ("nf4", False),
+    ("fp8", False),
+]
 
 
 def _weight(format: str, zero_point: bool, n: int = 24, k: int = 192) -> tuple[torch.Tensor, ...]:
@@ -20,8 +27,9 @@ def test_what_comes_back_is_within_half_a_step(format: str, zero_point: bool) ->
     back = warpsmith.dequantize_blockwise(
         codes, scales, zeros, format=format, group_size=64, out_dtype="float32"
     )
-    # Of nf4 the widest step, between its two lowest levels; zeros are rounded too.
-    steps = {"int8": 0.5, "int4": 1.0 if zero_point else 0.5, "nf4": 0.16}[format]
+    # Of nf4 the widest step, between its two lowest levels, and of fp8, at 448; zeros are rounded
+    # too.
+    steps = {"int8": 0.5, "int4": 0.5, "nf4": 0.16, "fp8": 16.0}[format] * (1 + zero_point)
     allowed = steps * scales.repeat_interleave(64, 1) * (1 + 1e-5)
     assert ((back - w).abs() <= allowed).all()
 
@@ -44,14 +52,18 @@ def test_linear_is_that_of_what_comes_back(
         torch.testing.assert_close(y.float(), expected, rtol=tolerance, atol=14 * tolerance)
 
 
-def test_gradients_are_those_of_the_product() -> None:
-    _, codes, scales, zeros = _weight("int4", True)
+@pytest.mark.parametrize(("format", "zero_point"), [("int4", True), ("int8", True), ("fp8", False)])
+def test_gradients_are_those_of_the_product(format: str, zero_point: bool) -> None:
+    _, codes, scales, zeros = _weight(format, zero_point)
     x = torch.randn(3, 192, requires_grad=True)
     bias = torch.randn(24, requires_grad=True)
     scales.requires_grad_()
-    y = warpsmith.quantized_linear(x, codes, scales, zeros, bias, format="int4")
-    levels = torch.stack((codes >> 4, codes & 15), -1).flatten(1).float()
-    levels = levels - zeros.repeat_interleave(64, 1)
+    y = warpsmith.quantized_linear(x, codes, scales, zeros, bias, format=format)
+    if format == "int4":
+        codes = torch.stack((codes >> 4, codes & 15), -1).flatten(1)
+    levels = codes.float()
+    if zeros is not None:
+        levels = levels - zeros.repeat_interleave(64, 1)
     w = levels * scales.repeat_interleave(64, 1)
     expected = torch.nn.functional.linear(x, w, bias)
     g = torch.randn_like(y)
@@ -63,7 +75,16 @@ def test_gradients_are_those_of_the_product() -> None:
 
 
 def test_format_is_told_by_the_codes() -> None:
-    for format in ("int8", "nf4"):
+    for format in ("int8", "nf4", "fp8"):
         _, codes, scales, _ = _weight(format, False)
         told = warpsmith.dequantize_blockwise(codes, scales, format=format)
         assert torch.equal(warpsmith.dequantize_blockwise(codes, scales), told)
+
+
+def test_fp8_is_what_torch_makes_of_it() -> None:
+    w, codes, scales, _ = _weight("fp8", False)
+    assert codes.dtype == torch.float8_e4m3fn
+    groups = w.unflatten(1, (-1, 64))
+    assert torch.equal(scales, groups.abs().amax(-1) / 448)
+    wanted = (groups / scales[..., None]).flatten(1).to(torch.float8_e4m3fn)
+    assert torch.equal(codes.view(torch.uint8), wanted.view(torch.uint8))
