@@ -13,7 +13,8 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
 `warpsmith.spmv` and `warpsmith.spmm` take torch's sparse matrices in compressed rows;
 `warpsmith.nms` and `warpsmith.batched_nms` are torchvision's.
-`warpsmith.nn` has torch's modules on these, and `warpsmith.patch` puts them into a model.
+`warpsmith.nn` has torch's modules on these, and `warpsmith.patch` puts them into a model, whose
+linear layers `warpsmith.quantize` makes ones of 8 or 4 bits.
 `warpsmith.explain("softmax", x)` says which rung runs a call, and why not each other.
 `warpsmith.ladder("softmax")` climbs a ladder, `warpsmith.profile("softmax/online")` looks at a rung
 line by line, `warpsmith.results(FILE)` reads what was measured: tables and pictures in a notebook.
@@ -112,11 +113,11 @@ if _functions.torch is not None:
 
         __all__ += ["batched_nms", "nms"]
 
-    if {"addmm", "attention", "rms_norm", "swiglu"} <= OPERATIONS.keys():
+    if {"addmm", "attention", "quantized_linear", "rms_norm", "swiglu"} <= OPERATIONS.keys():
         from warpsmith import nn
 
-        patch, unpatch = nn.patch, nn.unpatch
-        __all__ += ["patch", "unpatch"]
+        patch, unpatch, quantize = nn.patch, nn.unpatch, nn.quantize
+        __all__ += ["patch", "quantize", "unpatch"]
 
 # `from warpsmith import *` hides no builtin: warpsmith.list goes by its full name.
 __all__ = [name for name in __all__ if not hasattr(_builtins, name)]

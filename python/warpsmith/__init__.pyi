@@ -38,6 +38,7 @@ from warpsmith._sparse import spmm as spmm
 from warpsmith._sparse import spmv as spmv
 from warpsmith.nn._patch import patch as patch
 from warpsmith.nn._patch import unpatch as unpatch
+from warpsmith.nn._quantize import quantize as quantize
 
 # torch's, NumPy's, CuPy's or JAX's: what a call makes is of the library that it is given.
 _Array = TypeVar("_Array")

@@ -4,6 +4,7 @@ import copy
 import inspect
 import json
 import os
+import pathlib
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -673,3 +674,154 @@ def test_benchmark_refuses(
         benchmark.main()
     assert refused.value.code == 2
     assert "at least 1, not 0" in capsys.readouterr().err
+
+
+# ---- Weights of few bits ------------------------------------------------------------------------
+
+CODES = [
+    ("nf4", {}, 0.15),
+    ("int4", {"zero_point": True}, 0.15),
+    ("fp8", {"group": 32}, 0.05),
+    ("int8", {}, 0.02),
+]
+each_codes = pytest.mark.parametrize(("codes", "how", "lost"), CODES, ids=[c[0] for c in CODES])
+
+
+@each_codes
+def test_quantized_linear(codes: str, how: dict[str, Any], lost: float) -> None:
+    linear = torch.nn.Linear(96, 8).eval()
+    layer = nn.QuantizedLinear.from_linear(linear, codes, **how)
+    assert not layer.training
+    group, more = how.get("group", 64), ", zero_point=True" if "zero_point" in how else ""
+    assert repr(layer) == (
+        "QuantizedLinear(in_features=96, out_features=8, bias=True, "
+        f"codes={codes}, group={group}{more})"
+    )
+    weight = layer.dequantize()
+    assert (weight - linear.weight).norm() < lost * linear.weight.norm()
+    few, many = tensor(2, 3, 96), tensor(65, 96)
+    for x in (few, few[0, 0], many, few[:0]):
+        assert_close(layer(x), F.linear(x, weight, linear.bias))
+    leaf = few.clone().requires_grad_()
+    layer(leaf).sum().backward()
+    assert_close(leaf.grad, weight.sum(0).expand(few.shape))
+    assert_close(layer.bias.grad, torch.full((8,), 6.0))
+    assert linear.bias.grad is None
+
+
+@each_codes
+def test_state_of_quantized_linear(
+    codes: str, how: dict[str, Any], lost: float, tmp_path: pathlib.Path
+) -> None:
+    layer = nn.QuantizedLinear.from_linear(torch.nn.Linear(96, 8), codes, **how)
+    x = tensor(3, 96)
+    names = ["bias", "weight_codes", "weight_scales"] + ["weight_zeros"] * ("zero_point" in how)
+    assert list(layer.state_dict()) == names
+    other = nn.QuantizedLinear(96, 8, codes=codes, **how)
+    assert not other.dequantize().any()
+    other.load_state_dict(layer.state_dict())
+    torch.save(layer, tmp_path / "layer.pt")
+    loaded = torch.load(tmp_path / "layer.pt", weights_only=False)
+    for copied in (other, copy.deepcopy(layer), loaded):
+        assert torch.equal(copied(x), layer(x))
+    with pytest.raises(RuntimeError, match=r"Missing key.*weight_codes"):
+        layer.load_state_dict(torch.nn.Linear(96, 8).state_dict())
+    # Of another dtype is what is no part of the format.
+    narrow = copy.deepcopy(layer).to(torch.bfloat16)
+    assert narrow.bias.dtype == torch.bfloat16
+    for name, buffer in narrow.named_buffers():
+        assert buffer.dtype == layer.get_buffer(name).dtype
+        assert torch.equal(buffer, layer.get_buffer(name))
+    assert narrow(x.bfloat16()).dtype == torch.bfloat16
+    assert {b.device.type for b in nn.QuantizedLinear(96, 8, device="meta").buffers()} == {"meta"}
+
+
+@each_codes
+def test_quantized_linear_in_graphs(codes: str, how: dict[str, Any], lost: float) -> None:
+    layer = nn.QuantizedLinear.from_linear(torch.nn.Linear(96, 8), codes, **how)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for rows in (3, 65):
+        x = tensor(rows, 96)
+        assert_close(compiled(x), layer(x))
+    inputs = (tensor(3, 96), *layer.buffers())
+    if codes != "fp8":  # of which torch cannot tell whether it was changed
+        torch.library.opcheck(
+            torch.ops.warpsmith.quantized_linear.default,
+            (*inputs, *[None] * (5 - len(inputs))),
+            {"format": codes, "group_size": layer.group},
+        )
+
+
+@on_one_thread
+@each_codes
+def test_quantize_a_llama(codes: str, how: dict[str, Any], lost: float) -> None:
+    """Its logits are those of the weights that codes stand for, and near what they were."""
+    model, tokens = llama(), sentences()[:1]
+    rounded = copy.deepcopy(model)
+    report = warpsmith.quantize(model, codes, **how, keep=["lm_head"])
+    layers = 7 * TINY["layers"]
+    assert (
+        repr(report)
+        == f"""\
+replaced: {layers}
+{layers:5} Linear (model.layers.0.self_attn.q_proj, ...): warpsmith.nn.QuantizedLinear, {codes}
+kept: 1
+    1 Linear (lm_head): it is named in keep"""
+    )
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.QuantizedLinear):
+            rounded.get_submodule(name).weight.data = layer.dequantize()
+    with torch.no_grad():
+        before, found = llama()(tokens).logits, model(tokens).logits
+        assert_close(found, rounded(tokens).logits)
+    assert (found - before).norm() < 2 * lost * before.norm()
+
+
+def test_quantize_keeps_what_it_must() -> None:
+    class Wordy(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = torch.nn.Embedding(8, 16)
+            self.head = torch.nn.Linear(16, 8, bias=False)
+            self.head.weight = self.embed.weight
+            self.up = torch.nn.Linear(16, 8)
+            self.tied = self.up
+            self.active = nn.Linear(16, 8, activation="gelu")
+            self.scaled = Scaled(16, 8)
+            self.odd = torch.nn.Linear(15, 8)
+            self.wide = torch.nn.Linear(16, 8, dtype=torch.float64)
+            self.block = torch.nn.Sequential(torch.nn.Linear(16, 8))
+
+    model = Wordy()
+    seen: list[Any] = []
+    model.up.register_forward_hook(lambda *_: seen.append(1))
+    bias = model.up.bias
+    patched = warpsmith.patch(model)
+    report = warpsmith.quantize(model, group=16, keep=["block"])
+    assert [r.name for r in report.replaced] == ["up"]
+    assert [(k.name, k.reason) for k in report.kept] == [
+        ("head", "its weight is another module's, too"),
+        ("active", "computes gelu in the kernel of its product"),
+        ("scaled", "a subclass of torch.nn.Linear, which may compute something else"),
+        ("odd", "its 15 columns are no pairs of codes of 4 bits"),
+        ("wide", "weight is torch.float64, which no kernel takes"),
+        ("block.0", "it is named in keep"),
+    ]
+    assert model.tied is model.up
+    assert model.up.bias is bias
+    want = F.linear(torch.ones(16), model.up.dequantize(), bias)
+    assert_close(model.up(torch.ones(16)), want)
+    assert seen == [1]
+    # Neither undoing nor patching once more takes it for something else.
+    patched.undo()
+    again = warpsmith.patch(warpsmith.unpatch(model))
+    assert type(model.up) is nn.QuantizedLinear
+    assert not any(kept.name == "up" for kept in again.kept)
+    kinds = [type(m) for m in model.modules()]
+    for refused in ({"codes": "nf3"}, {"group": 8}, {"zero_point": True}):
+        with pytest.raises(ValueError, match=r"'nf3'|multiple of 16|has none"):
+            warpsmith.quantize(model, **refused)
+    assert [type(m) for m in model.modules()] == kinds
+    with pytest.raises(TypeError, match="not a Tensor"):
+        warpsmith.quantize(tensor(2, 2))

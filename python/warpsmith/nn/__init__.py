@@ -1,8 +1,9 @@
 """torch.nn's modules on the kernels of the catalogue, and `patch`, which puts them into a model.
 
 The modules that are named as torch's are subclasses of those, with their constructors, parameters
-and repr. `ScaledDotProductAttention`, `MLP`, `SwiGLU` and `RotaryEmbedding` are what torch has no
-module of. There is no Dropout: its random numbers would not be torch's.
+and repr. `ScaledDotProductAttention`, `MLP`, `SwiGLU`, `QuantizedLinear` and `RotaryEmbedding` are
+what torch has no module of; `quantize` makes a model's linear layers such of few bits. There is no
+Dropout: its random numbers would not be torch's.
 """
 
 from warpsmith.nn._modules import (
@@ -24,6 +25,7 @@ from warpsmith.nn._modules import (
     LayerNorm,
     Linear,
     LogSoftmax,
+    QuantizedLinear,
     ReLU,
     RMSNorm,
     RotaryEmbedding,
@@ -34,6 +36,7 @@ from warpsmith.nn._modules import (
     SwiGLU,
 )
 from warpsmith.nn._patch import Kept, Patched, Replaced, patch, unpatch
+from warpsmith.nn._quantize import Quantized, quantize
 
 __all__ = [
     "ELU",
@@ -56,6 +59,8 @@ __all__ = [
     "Linear",
     "LogSoftmax",
     "Patched",
+    "Quantized",
+    "QuantizedLinear",
     "RMSNorm",
     "ReLU",
     "Replaced",
@@ -66,5 +71,6 @@ __all__ = [
     "Softmax",
     "SwiGLU",
     "patch",
+    "quantize",
     "unpatch",
 ]

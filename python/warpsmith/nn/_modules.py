@@ -5,6 +5,7 @@ repr are inherited. What no kernel takes its function refuses; only attention, w
 of its own, goes to torch's function where one is wanted.
 """
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -461,6 +462,148 @@ class SwiGLU(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return self.down_proj(self.gate_up_proj(input))
+
+
+class QuantizedLinear(torch.nn.Module):
+    """A linear layer whose weight is codes of 8 or 4 bits: warpsmith.quantized_linear.
+
+    Codes, scales and zeros are buffers, which `to` moves and leaves their dtypes: they are the
+    format. The gradient reaches input and bias. An input of many rows is multiplied by the weight
+    in full, which is made of the codes for that.
+
+    Args:
+        in_features: Columns of the input; of 4 bits even.
+        out_features: Columns of the result.
+        bias: Whether there is one.
+        codes: "nf4", "int4", "fp8" or "int8".
+        group: How many columns share a scale, a multiple of 16.
+        zero_point: Of "int4" and "int8": from the least to the largest, not around 0.
+        device: Of buffers and bias.
+        dtype: Of the bias.
+    """
+
+    _BUFFERS = ("weight_codes", "weight_scales", "weight_zeros")
+    _ROWS = 64  # more of them than what codes save: quantized_linear reads codes for each 16
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        codes: str = "nf4",
+        group: int = 64,
+        zero_point: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.codes = codes
+        self.group = group
+        self.zero_point = zero_point
+        if device is None:
+            device = torch.get_default_device()
+        rows = self._quantized(torch.empty(0, in_features, device="cpu"))  # none, of their columns
+        for name, of in zip(self._BUFFERS, rows, strict=True):
+            shape = None if of is None else (out_features, of.shape[1])
+            self.register_buffer(name, None if of is None else of.new_zeros(shape, device=device))
+        start = torch.zeros(out_features, device=device, dtype=dtype) if bias else None
+        self.bias = None if start is None else torch.nn.Parameter(start)
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: torch.nn.Linear,
+        codes: str = "nf4",
+        group: int = 64,
+        *,
+        zero_point: bool = False,
+    ) -> "QuantizedLinear":
+        """A layer of the codes of another's weight, with a copy of its bias.
+
+        Args:
+            linear: The other, which stays as it is.
+            codes: "nf4", "int4", "fp8" or "int8".
+            group: How many columns share a scale.
+            zero_point: Of "int4" and "int8".
+
+        Returns:
+            A layer on the device of the other.
+        """
+        made = cls(
+            linear.in_features,
+            linear.out_features,
+            False,
+            codes=codes,
+            group=group,
+            zero_point=zero_point,
+            device="meta",
+        )
+        weight = made._quantized(linear.weight.detach())
+        made._buffers.update(zip(cls._BUFFERS, weight, strict=True))
+        made.bias = copy.deepcopy(linear.bias)
+        made.train(linear.training)
+        return made
+
+    def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """The weight that codes and scales stand for.
+
+        Args:
+            dtype: f32, f16 or bf16.
+
+        Returns:
+            [out_features, in_features].
+        """
+        return warpsmith.dequantize_blockwise(
+            self.weight_codes,
+            self.weight_scales,
+            self.weight_zeros,
+            format=self.codes,
+            group_size=self.group,
+            out_dtype=dtype,
+        )
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        rows = input.flatten(0, -2) if input.dim() > 1 else input[None]
+        if rows.shape[0] > self._ROWS:
+            return warpsmith.linear(input, self.dequantize(input.dtype), self.bias)
+        y = warpsmith.quantized_linear(
+            rows,
+            self.weight_codes,
+            self.weight_scales,
+            self.weight_zeros,
+            self.bias,
+            format=self.codes,
+            group_size=self.group,
+        )
+        return y.view(*input.shape[:-1], self.out_features)
+
+    def extra_repr(self) -> str:
+        more = ", zero_point=True" if self.zero_point else ""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}, codes={self.codes}, group={self.group}{more}"
+        )
+
+    def _quantized(self, weight: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Codes, scales and zeros, None without."""
+        made = warpsmith.quantize_blockwise(
+            weight, format=self.codes, group_size=self.group, zero_point=self.zero_point
+        )
+        return made if self.zero_point else (*made, None)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        """Moves buffers, whose dtypes stay: to(torch.bfloat16) is meant for the rest."""
+        buffers = {id(buffer) for buffer in self._buffers.values()}
+
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            result = fn(tensor)
+            is_cast = id(tensor) in buffers and result.dtype != tensor.dtype
+            return tensor.to(result.device) if is_cast else result
+
+        return super()._apply(moved, recurse)
 
 
 class RotaryEmbedding(torch.nn.Module):

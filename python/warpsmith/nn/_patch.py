@@ -51,8 +51,8 @@ class Kept:
     reason: str
 
 
-class Patched:
-    """What `patch` did to a model; print it.
+class Changed:
+    """What was done to a model; print it.
 
     Attributes:
         replaced: What is ours now, in the order of the model.
@@ -62,16 +62,6 @@ class Patched:
     def __init__(self) -> None:
         self.replaced: list[Replaced] = []
         self.kept: list[Kept] = []
-        self._classes: list[tuple[torch.nn.Module, type]] = []
-        self._models: list[Any] = []
-
-    def undo(self) -> None:
-        """Gives every module its class back, and a model of transformers its attention."""
-        for module, kind in self._classes:
-            module.__class__ = kind
-        for model in self._models:
-            _transformers().restore(model)
-        self._classes, self._models = [], []
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -82,6 +72,27 @@ class Patched:
                 *_lines((k.name, k.kind, k.reason) for k in self.kept),
             ]
         )
+
+
+class Patched(Changed):
+    """What `patch` did to a model; print it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._classes: list[tuple[torch.nn.Module, type]] = []
+        self._models: list[Any] = []
+
+    def undo(self) -> None:
+        """Gives every module its class back, and a model of transformers its attention.
+
+        Layers that were quantized since then stay so.
+        """
+        for module, kind in self._classes:
+            if not isinstance(module, _modules.QuantizedLinear):
+                module.__class__ = kind
+        for model in self._models:
+            _transformers().restore(model)
+        self._classes, self._models = [], []
 
     def _replace(self, name: str, module: torch.nn.Module, by: type) -> None:
         kind = type(module)
@@ -129,7 +140,7 @@ def patch(model: torch.nn.Module) -> Patched:
     Raises:
         TypeError: what is no module.
     """
-    _check_module("patch", model)
+    check_module("patch", model)
     done = Patched()
     absorbed: set[int] = set()
     for name, module in list(model.named_modules()):
@@ -162,7 +173,7 @@ def unpatch(model: torch.nn.Module) -> torch.nn.Module:
     Raises:
         TypeError: what is no module.
     """
-    _check_module("unpatch", model)
+    check_module("unpatch", model)
     for module in model.modules():
         is_more = isinstance(module, _modules.Linear) and module.activation != "none"
         if isinstance(module, Replacement) and not is_more:
@@ -177,7 +188,7 @@ for _function in (patch, unpatch):
 del _function
 
 
-def _check_module(name: str, model: Any) -> None:
+def check_module(name: str, model: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{name}: takes a torch.nn.Module, not a {type(model).__name__}")
 
@@ -185,11 +196,11 @@ def _check_module(name: str, model: Any) -> None:
 def _replacement_of(module: torch.nn.Module) -> type | str:
     """The class that a module can get; or why none, "" where nobody would ask."""
     kind = type(module)
-    if isinstance(module, Replacement):
+    if isinstance(module, Replacement) or kind.__module__ == _modules.__name__:
         return ""
     found = MODULES.get(kind) or _similar.replacement_of(module)
     if isinstance(found, type):
-        return _unfit(module) or found.refusal(module) or found
+        return unfit(module) or found.refusal(module) or found
     if found:
         return found
     base = next((base.__name__ for base in kind.__mro__ if base in MODULES), None)
@@ -199,7 +210,7 @@ def _replacement_of(module: torch.nn.Module) -> type | str:
     return "" if is_made_of_others else "warpsmith.nn has nothing that stands for it"
 
 
-def _unfit(module: torch.nn.Module) -> str:
+def unfit(module: torch.nn.Module) -> str:
     """Why a module cannot be computed by kernels, whatever its class."""
     if "forward" in vars(module):
         return "its forward is not that of its class"
