@@ -31,9 +31,11 @@ __device__ __forceinline__ Box box_of(const Call& call, int64_t i) {
 }
 
 // Larger is earlier: no two boxes have the same.
-__device__ __forceinline__ uint64_t key_of(const Call& call, int64_t i) {
-  const float score = thread::load(call.scores + i * call.score_stride);
+__device__ __forceinline__ uint64_t key_of(float score, int64_t i) {
   return topk::Key<uint64_t>::of(topk::Worth<float>::of(score, 0), i);
+}
+__device__ __forceinline__ uint64_t key_of(const Call& call, int64_t i) {
+  return key_of(thread::load(call.scores + i * call.score_stride), i);
 }
 #endif
 

@@ -4,14 +4,16 @@
 #include "kernels/nms/03_tile_sweep.cuh"
 #include "kernels/nms/04_product.cuh"
 #include "kernels/nms/05_sorted_runs.cuh"
+#include "kernels/nms/06_soft_greedy.cuh"
+#include "kernels/nms/07_soft_resident.cuh"
 
 namespace ws::nms {
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<NmsIndices>()};
+constexpr Operation kOperations[] = {operation_of<NmsIndices>(), operation_of<SoftNms>()};
 
 constexpr const Rung* kRungs[] = {
-    &kGreedy, &kPairMask, &kTileSweep, &kProduct, &kSortedRuns,
+    &kGreedy, &kPairMask, &kTileSweep, &kProduct, &kSortedRuns, &kSoftGreedy, &kSoftResident,
 };
 
 // Ranks are one launch, runs and their places two and one for each doubling of 4096.
@@ -24,6 +26,11 @@ constexpr const Rung* kMany[] = {&kSortedRuns, &kGreedy};
 std::span<const Rung* const> NmsIndices::by_worth(const Call& call) {
   if (call.count <= kMostRanked) return kFew;
   return kMany;
+}
+
+std::span<const Rung* const> SoftNms::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kSoftResident, &kSoftGreedy};
+  return kByWorth;
 }
 
 extern const Family kFamily;

@@ -1127,6 +1127,19 @@ def silu_backward(
 ) -> _Array:
     """Gradient of swish."""
 
+def soft_nms(
+    boxes: _Array,
+    scores: _Array,
+    *,
+    iou_threshold: builtins.float = 0.3,
+    sigma: builtins.float = 0.5,
+    score_threshold: builtins.float = 0.001,
+    method: Literal["linear", "gaussian"] = "linear",
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> tuple[_Array, _Array, _Array]:
+    """Boxes by their scores, which each that is taken lowers for those that it overlaps."""
+
 def softmax(
     input: _Array,
     dim: Any = -1,

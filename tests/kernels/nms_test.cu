@@ -1,12 +1,13 @@
 // What `verify` cannot ask of the suppression: the comparison without a division, at and around the
-// middle between two floats, and chains of boxes that each suppress the next.
+// middle between two floats, chains of boxes that each suppress the next, and the exponential that
+// soft_nms is defined by.
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <random>
 
 #include "catalogue/catalogue.hpp"
-#include "kernels/nms/boxes.hpp"
+#include "kernels/nms/decay.hpp"
 #include "tests/kernels/refused.hpp"
 #include "tests/kernels/tensor_of.hpp"
 #include "tests/run.hpp"
@@ -113,6 +114,7 @@ TEST(Nms, ChainsAreFollowedToTheirEnd) {
     test::set(problem, "iou_threshold", 0.1);
     const AnyCall call(problem);
     for (const Rung* rung : family_of(*problem.operation).rungs) {
+      if (rung->of(*problem.operation) == nullptr) continue;
       SCOPED_TRACE(rung->name);
       test::Buffer<std::byte> workspace(workspace_of(*rung, call).bytes + 1);
       ws::run(*rung, call, {.workspace = workspace.data()});
@@ -135,6 +137,88 @@ TEST(Nms, BestIsChosenByCount) {
   EXPECT_EQ(best_of(1000), "product");
   EXPECT_EQ(best_of(32768), "sorted_runs");
   EXPECT_EQ(best_of(200000), "greedy");
+}
+
+// Every exponent, and what becomes subnormal and 0.
+TEST(SoftNms, TheExponentialIsWithinAnUlp) {
+  EXPECT_EQ(exp_of(0), 1);
+  EXPECT_EQ(exp_of(-0.0F), 1);
+  EXPECT_EQ(exp_of(-INFINITY), 0);
+  EXPECT_EQ(exp_of(-1e-12F), 1);
+  for (float x = -105; x < 0; x += 0x1.3p-9F) {
+    const double exact = std::exp(static_cast<double>(x));
+    const double ulp = std::exp2(std::max(std::ilogb(exact), -126) - 23);
+    ASSERT_LE(std::abs(static_cast<double>(exp_of(x)) - exact), ulp) << x;
+  }
+}
+
+struct Soft {
+  std::vector<float> decayed;
+  std::vector<int64_t> kept;
+  int64_t count;
+};
+
+Soft soft_nms(const Rung& rung, const std::vector<float>& of_boxes, const std::vector<float>& of,
+              Method method, double least) {
+  const auto n = static_cast<int64_t>(of.size());
+  test::Buffer<float> boxes(of_boxes);
+  test::Buffer<float> scores(of);
+  test::Buffer<float> decayed(of.size());
+  test::Buffer<int64_t> kept(of.size());
+  test::Buffer<int64_t> count(1);
+  Problem problem;
+  problem.operation = &operation_named("soft_nms");
+  problem["boxes"] = test::tensor_of(boxes, {n, 4});
+  problem["scores"] = test::tensor_of(scores, {n});
+  problem["decayed"] = test::tensor_of(decayed, {n});
+  problem["kept"] = test::tensor_of(kept, {n});
+  problem["count"] = test::tensor_of(count, {});
+  test::set(problem, "method", Value::choice(static_cast<int>(method)));
+  test::set(problem, "score_threshold", least);
+  const AnyCall call(problem);
+  test::Buffer<std::byte> workspace(workspace_of(rung, call).bytes + 1);
+  ws::run(rung, call, {.workspace = workspace.data()});
+  runtime::synchronize_device();
+  return {{decayed.begin(), decayed.end()}, {kept.begin(), kept.end()}, count[0]};
+}
+
+// By hand: box 1 overlaps box 0 by a half, box 2 is box 0 again, box 3 is nowhere near.
+TEST(SoftNms, AnExampleByHand) {
+  const std::vector<float> boxes = {0, 0, 2, 2, 0, 0, 2, 1, 0, 0, 2, 2, 9, 9, 10, 10};
+  const std::vector<float> scores = {0.8F, 0.6F, 0.8F, 0.5F};
+  for (const Rung* rung : family_of(operation_named("soft_nms")).rungs) {
+    if (rung->of(operation_named("soft_nms")) == nullptr) continue;
+    SCOPED_TRACE(rung->name);
+    const Soft linear = soft_nms(*rung, boxes, scores, Method::kLinear, 0.1);
+    EXPECT_THAT(linear.decayed, testing::ElementsAre(0.8F, 0.6F * 0.5F, 0, 0.5F));
+    EXPECT_THAT(linear.kept, testing::ElementsAre(0, 3, 1, -1));
+    EXPECT_EQ(linear.count, 3);
+    // 0.8 and 0.6 times e^(-iou^2 / 0.5): once, and of box 1, which comes last, twice.
+    const Soft gaussian = soft_nms(*rung, boxes, scores, Method::kGaussian, 0.2);
+    EXPECT_THAT(gaussian.kept, testing::ElementsAre(0, 3, 1, -1));
+    EXPECT_NEAR(gaussian.decayed[1], 0.6 * std::exp(-0.5), 1e-7);
+    EXPECT_NEAR(gaussian.decayed[2], 0.8 * std::exp(-2.0) * std::exp(-0.5), 1e-7);
+  }
+}
+
+TEST(SoftNms, BadCallsAreRefusedWithTheirNumbers) {
+  Problem good;
+  good.operation = &operation_named("soft_nms");
+  good["boxes"] = Tensor::dense(DType::kF32, {5, 4});
+  good["scores"] = Tensor::dense(DType::kF32, {5});
+  const auto told = [&](const auto& change) { return test::told(good, change); };
+  using testing::HasSubstr;
+  EXPECT_EQ(told([](Problem&) {}), "accepted");
+  EXPECT_THAT(told([](Problem& p) { p["scores"] = Tensor::dense(DType::kF32, {6}); }),
+              HasSubstr("soft_nms takes scores of f32 [5], not f32 [6]"));
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "iou_threshold", 1.5); }),
+              HasSubstr("from 0 to 1, not 1.5"));
+  for (const double sigma : {0.0, -1.0, 1e-60, 1e60}) {
+    EXPECT_THAT(told([&](Problem& p) { test::set(p, "sigma", sigma); }),
+                HasSubstr("a sigma that is above 0 and finite in f32"));
+  }
+  EXPECT_THAT(told([](Problem& p) { test::set(p, "score_threshold", 1e60); }),
+              HasSubstr("a score_threshold that is finite in f32, not 1e+60"));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-"""nms and batched_nms by torchvision's arguments: ties, thresholds on quotients, NaN, strides.
+"""nms and batched_nms by torchvision's arguments: ties, thresholds on quotients, NaN, strides; and
+soft_nms as its paper has it.
 
 What every rung computes in general is tested where all operations are.
 """
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -110,3 +112,75 @@ def test_of_nothing(device: str) -> None:
 def test_refused(shapes: tuple[tuple[int, ...], ...], threshold: float, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         warpsmith.nms(*(torch.zeros(shape) for shape in shapes), threshold)
+
+
+# ---- soft_nms -----------------------------------------------------------------------------------
+
+SOFT_RUNGS = pytest.mark.parametrize("rung", [r["name"] for r in OPERATIONS["soft_nms"].rungs])
+
+
+def softened(
+    boxes: torch.Tensor, scores: torch.Tensor, least: float, factor: Callable[[float], float]
+) -> tuple[list[float], list[int]]:
+    """Scores as they become and who is kept, in double precision, as the paper's figure 2."""
+    decayed, left, kept = scores.double().tolist(), list(range(len(scores))), []
+    while left:
+        best = max(left, key=lambda i: (decayed[i], -i))
+        if decayed[best] < least:
+            break
+        left.remove(best)
+        kept.append(best)
+        for i in left:
+            decayed[i] *= factor(iou(boxes[best], boxes[i]).item())
+    return decayed, kept
+
+
+@SOFT_RUNGS
+@pytest.mark.parametrize("method", ["linear", "gaussian"])
+def test_soft_nms(rung: str, method: str, device: str) -> None:
+    boxes, _, _ = detections(40)
+    scores = torch.rand(40, generator=torch.Generator().manual_seed(1))
+    how = {"iou_threshold": 0.2, "sigma": 0.3, "score_threshold": 0.05, "method": method}
+    factor = {
+        "linear": lambda x: 1 - x if x > 0.2 else 1.0,
+        "gaussian": lambda x: math.exp(-x * x / 0.3),
+    }[method]
+    wanted, order = softened(boxes, scores, 0.05, factor)
+    decayed, kept, count = warpsmith.soft_nms(boxes.to(device), scores.to(device), rung=rung, **how)
+    assert 10 < count.item() == len(order) < 40
+    assert kept.tolist() == order + [-1] * (40 - len(order))
+    torch.testing.assert_close(decayed.cpu(), torch.tensor(wanted), rtol=1e-5, atol=1e-7)
+    assert decayed[kept[: len(order)]].diff().le(0).all()  # of the kept they fall
+    # Columns of a detector's output are the same.
+    output = torch.cat((scores[:, None], boxes), 1).to(device)
+    again = warpsmith.soft_nms(output[:, 1:], output[:, 0], rung=rung, **how)
+    for mine, right in zip(again, (decayed, kept, count), strict=True):
+        assert torch.equal(mine, right)
+
+
+@SOFT_RUNGS
+def test_soft_nms_of_nan_and_ties(rung: str, device: str) -> None:
+    boxes = torch.tensor([[0.0, 0, 2, 2]]).repeat(6, 1)
+    scores = torch.tensor([0.5, math.nan, 0.5, 0.9, -math.inf, 0.5])
+    boxes[3:, :2] = boxes[3:, :2] + 5  # inside out: an overlap of 0
+    decayed, kept, count = warpsmith.soft_nms(boxes.to(device), scores.to(device), rung=rung)
+    assert kept.tolist() == [1, 3, 5, -1, -1, -1]
+    assert count.item() == 3
+    assert decayed[[0, 2]].tolist() == [0, 0]
+    boxes[1, 2] = math.nan  # which lowers nothing
+    _, kept, _ = warpsmith.soft_nms(boxes.to(device), scores.to(device), rung=rung)
+    assert kept.tolist() == [1, 3, 0, 5, -1, -1]
+
+
+def test_soft_nms_refuses() -> None:
+    boxes, scores, _ = detections(4)
+    for how, text in [
+        ({"iou_threshold": 1.5}, "from 0 to 1, not 1.5"),
+        ({"sigma": 0.0}, "above 0 and finite in f32, not 0"),
+        ({"score_threshold": math.inf}, "finite in f32, not inf"),
+        ({"method": "hard"}, "'linear', 'gaussian', not 'hard'"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            warpsmith.soft_nms(boxes, scores, **how)
+    with pytest.raises(ValueError, match="scores of f32"):
+        warpsmith.soft_nms(boxes, scores[:3])
