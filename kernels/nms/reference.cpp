@@ -383,18 +383,18 @@ Cases NmsIndices::cases() {
 Cases SoftNms::cases() {
   using enum Method;
   static const std::array kSmoke = {
-      soft(40, kLinear, 0.3, 0.1),
+      Case{.extents = {40}},
       soft(90, kGaussian, 0.5, 0.2, kStrided),
   };
   // Around the 256 and the 1024 of a block, and several boxes a thread; all are taken, and none;
   // the ends of the threshold's range, and a sigma of which all that is overlapped ends at 0.
   static const std::array kVerify = {
-      soft(0, kLinear, 0.3, 0.001),     soft(1, kGaussian, 0.5, 0.001),
-      soft(2, kLinear, 0.0, 2),         soft(64, kGaussian, 0.01, 0),
-      soft(70, kLinear, 0.5, -1),       soft(255, kLinear, 0.0, 0.8),
-      soft(256, kGaussian, 1e-5, 0.9),  soft(257, kLinear, 1.0, 0.9, kStrided),
-      soft(1023, kGaussian, 0.5, 0.98), soft(1025, kLinear, 0.3, 0.98),
-      soft(2100, kGaussian, 2, 0.99),
+      soft(0, kLinear, 0.3, 0.001),           Case{.extents = {33}},
+      soft(1, kGaussian, 0.5, 0.001),         soft(2, kLinear, 0.0, 2),
+      soft(64, kGaussian, 0.01, 0),           soft(70, kLinear, 0.5, -1),
+      soft(255, kLinear, 0.0, 0.8),           soft(256, kGaussian, 1e-5, 0.9),
+      soft(257, kLinear, 1.0, 0.9, kStrided), soft(1023, kGaussian, 0.5, 0.98),
+      soft(1025, kLinear, 0.3, 0.98),         soft(2100, kGaussian, 2, 0.99),
   };
   static const std::array kBench = {
       soft(1000, kLinear, 0.3, 0.001),
