@@ -1,6 +1,7 @@
 """warpsmith.nn's modules are torch's, and warpsmith.patch puts them into a model."""
 
 import copy
+import functools
 import inspect
 import json
 import os
@@ -565,11 +566,12 @@ def test_llama() -> None:
     assert (
         repr(report)
         == """\
-replaced: 24
+replaced: 26
     1 Embedding (model.embed_tokens): warpsmith.nn.Embedding
    15 Linear (model.layers.0.self_attn.q_proj, ...): warpsmith.nn.Linear
     2 LlamaMLP (model.layers.0.mlp, ...): warpsmith.swiglu between its layers
     5 LlamaRMSNorm (model.layers.0.input_layernorm, ...): warpsmith.rms_norm
+    2 LlamaAttention (model.layers.0.self_attn, ...): itself, warpsmith.rope_qk in it
     1 attention of LlamaForCausalLM (the model itself): warpsmith.scaled_dot_product_attention; \
 torch's where a gradient is wanted
 kept: 1
@@ -599,6 +601,81 @@ def test_llama_that_takes_no_attention_of_ours() -> None:
     assert kept.kind == "attention of LlamaForCausalLM"
     assert kept.reason == "its attn_implementation is eager, not sdpa"
     assert warpsmith.unpatch(model).config._attn_implementation == "eager"
+
+
+def small(name: str) -> Any:
+    """A model of transformers of one layer, with random weights."""
+    import transformers
+
+    kind = {"Gemma3": "Gemma3Text"}.get(name, name)
+    config = getattr(transformers, f"{kind}Config")(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=64,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    torch.manual_seed(0)
+    return getattr(transformers, f"{name}ForCausalLM")(config).eval()
+
+
+# Phi turns a part of each head.
+@pytest.mark.parametrize("name", ["Qwen2", "Phi"])
+def test_rotary_embedding(name: str) -> None:
+    model, tokens = small(name), sentences() % 64
+    (attention,) = (m for m in model.modules() if type(m).__name__ == f"{name}Attention")
+    kind, file = type(attention), sys.modules[type(attention).__module__]
+    function, forward = file.apply_rotary_pos_emb, kind.forward
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        want = model(tokens).logits
+        report = warpsmith.patch(model)
+        assert "itself, warpsmith.rope_qk in it" in [r.by for r in report.replaced]
+        assert_close(model(tokens).logits, want)
+        for one, times in ((model, 1), (pickle.loads(pickle.dumps(model)), 1), (other, 0)):
+            called = operators_called(functools.partial(one, tokens))
+            assert called.count("warpsmith.rope_qk.default") == times
+        # Of another dtype than the tables theirs is called: what it gives is of both.
+        ours = type(attention).forward.__globals__["apply_rotary_pos_emb"]
+        q, tables = tensor(1, 2, 3, 8).bfloat16(), tensor(2, 1, 3, 4).repeat(1, 1, 1, 2)
+        for found, wanted in zip(ours(q, q, *tables), function(q, q, *tables), strict=True):
+            assert found.dtype == torch.float32
+            assert torch.equal(found, wanted)
+    assert file.apply_rotary_pos_emb is function
+    assert kind.forward is forward
+    assert warpsmith.patch(model).replaced == []
+    report.undo()
+    assert type(attention) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("Cohere", "computes something else"), ("Gemma3", "not known to be twice the same half")],
+)
+def test_rotary_embedding_of_another_kind(name: str, reason: str) -> None:
+    """Of pairs of neighbours; and one that wants to know of which layer."""
+    model = small(name)
+    kept = [k.reason for k in warpsmith.patch(model).kept if k.kind == f"{name}Attention"]
+    assert len(kept) == 1
+    assert reason in kept[0]
+
+
+def test_rotary_embedding_asks_what_it_turns() -> None:
+    """Tables of two halves, a forward of a module's own, attention that is no class's function."""
+    model = small("Qwen2")
+    rotary, attention = model.model.rotary_emb, model.model.layers[0].self_attn
+    rotary.forward = lambda x, positions: torch.randn(2, 1, positions.shape[1], 8).unbind()
+    kept = [k for k in warpsmith.patch(model).kept if k.kind == "Qwen2Attention"]
+    assert [k.name for k in kept] == ["model.layers.0.self_attn"]
+    assert "not known" in kept[0].reason
+    del rotary.forward
+    attention.forward = attention.forward
+    kept = [k for k in warpsmith.patch(model).kept if k.kind == "Qwen2Attention"]
+    assert [k.reason for k in kept] == ["its forward is not that of its class"]
 
 
 @on_one_thread
@@ -636,7 +713,8 @@ def test_llama_compiles_whole() -> None:
         assert_close(compiled(tokens).logits, model(tokens).logits)
     (graph,) = graphs
     called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-    layer = ["rms_norm", *3 * ["gemm"], "attention", "gemm", "rms_norm", "gemm", "gemm", "swiglu"]
+    layer = ["rms_norm", *3 * ["gemm"], "rope_qk", "attention", "gemm"]
+    layer += ["rms_norm", "gemm", "gemm", "swiglu"]
     want = ["embedding", *TINY["layers"] * [*layer, "gemm"], "rms_norm", "gemm"]
     assert [name for name in called if "warpsmith" in name] == [f"warpsmith.{x}" for x in want]
 
@@ -648,7 +726,7 @@ def test_benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     monkeypatch.setattr(sys, "argv", ["benchmark", *options])
     benchmark.main()
     table = capsys.readouterr().out.splitlines()
-    assert table[0] == "replaced: 24"
+    assert table[0] == "replaced: 26"
     assert table[-2].split()[0] == "forward"
     assert table[-1].split()[:2] == ["training", "step"]
     monkeypatch.setattr(sys, "argv", ["benchmark", *options, "--json"])

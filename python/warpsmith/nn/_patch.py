@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from warpsmith.nn import _modules, _similar
+from warpsmith.nn import _modules, _rotary, _similar
 from warpsmith.nn._modules import Replacement
 
 MODULES: dict[type, type] = {
@@ -129,7 +129,8 @@ def patch(model: torch.nn.Module) -> Patched:
     torch's modules become those of warpsmith.nn that are named as they are. So do RMS norms and
     gated MLPs of others, transformers' among them, that compute the same on a probe. A model of
     transformers whose attention is torch's ("sdpa") takes ours from its registry, and torch's where
-    a gradient is wanted. Functions that a model calls by itself stay what they are.
+    a gradient is wanted; what it turns by apply_rotary_pos_emb our rope_qk turns. Functions that a
+    model calls by itself stay what they are.
 
     Args:
         model: Any module; one that is compiled is compiled anew in its next call.
@@ -153,6 +154,7 @@ def patch(model: torch.nn.Module) -> Patched:
             done.kept.append(Kept(name, type(module).__name__, found))
         absorbed.update(map(id, _similar.absorbed_by(module)))
     for name, attending in _models_of_transformers(model):
+        _patch_rotary(done, name, attending)
         if attending.config._attn_implementation != _transformers().NAME:
             done._set_attention(name, attending)
     return done
@@ -181,6 +183,16 @@ def unpatch(model: torch.nn.Module) -> torch.nn.Module:
     for _, attending in _models_of_transformers(model):
         _transformers().restore(attending)
     return model
+
+
+def _patch_rotary(done: Patched, name: str, model: Any) -> None:
+    for inner, module in list(model.named_modules()):
+        full = f"{name}.{inner}".strip(".")
+        found = _rotary.replacement_of(module, model)
+        if isinstance(found, type):
+            done._replace(full, module, found)
+        elif found:
+            done.kept.append(Kept(full, type(module).__name__, found))
 
 
 for _function in (patch, unpatch):

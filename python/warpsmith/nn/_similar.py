@@ -19,21 +19,27 @@ _PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 _PROBED = 4  # features of a projection where a probe has its own
 
 
-class _Like(Replacement):
+class Like(Replacement):
     """Bases of classes that are made for another's class, which a pickle does not find by name."""
+
+    @staticmethod
+    def members(theirs: Any) -> dict[str, Any]:
+        """What a class has beside ours and theirs."""
+        return {}
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _blank, type(self).__bases__, self.__getstate__()
 
 
 @cache
-def _class_like(ours: type, theirs: type) -> type:
+def class_like(ours: type[Like], theirs: type) -> type:
     """A subclass of both that has the name of theirs."""
-    return type(theirs.__name__, (ours, theirs), {"__module__": theirs.__module__})
+    members = {"__module__": theirs.__module__, **ours.members(theirs)}
+    return type(theirs.__name__, (ours, theirs), members)
 
 
-def _blank(ours: type, theirs: type) -> torch.nn.Module:
-    kind = _class_like(ours, theirs)
+def _blank(ours: type[Like], theirs: type) -> torch.nn.Module:
+    kind = class_like(ours, theirs)
     return kind.__new__(kind)
 
 
@@ -41,12 +47,12 @@ def replacement_of(module: torch.nn.Module) -> type | str | None:
     """The class that a module can get; why none, where it only looks so; None: looks otherwise."""
     if _looks_like_rms_norm(module):
         if _computes(module, _rms_norm, _rows_for_norm):
-            return _class_like(RmsNormLike, type(module))
+            return class_like(RmsNormLike, type(module))
         return "has weight and eps as an RMS norm has, but computes something else"
     if _looks_like_gated_mlp(module):
         for ours in (SwigluMlp, GegluMlp, GegluTanhMlp):
             if _computes(module, partial(_gated_mlp, ours.activation), _rows_for_mlp):
-                return _class_like(ours, type(module))
+                return class_like(ours, type(module))
         return "has gate_proj, up_proj and down_proj, but no gate of silu or gelu between them"
     return None
 
@@ -61,7 +67,7 @@ def absorbed_by(module: torch.nn.Module) -> list[torch.nn.Module]:
 # ---- RMS norms ----------------------------------------------------------------------------------
 
 
-class RmsNormLike(_Like):
+class RmsNormLike(Like):
     """y = x / sqrt(mean(x^2) + eps) * weight, in the dtype of both together."""
 
     computed_by = "warpsmith.rms_norm"
@@ -100,7 +106,7 @@ def _rms_norm(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 # ---- Gated MLPs ---------------------------------------------------------------------------------
 
 
-class _GatedMlp(_Like):
+class _GatedMlp(Like):
     """down_proj(activation(gate_proj(x)) * up_proj(x)), activation and product in one kernel."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
