@@ -2,7 +2,7 @@
 """Makes the source distribution and wheels in dist/, and tries the one for CPUs as its user would.
 
 Usage: tools/wheels.py build [cpu] [cuda]     cuda: needs nvcc; both libraries, for every GPU target
-       tools/wheels.py check                  installs dist's wheel for CPUs, calls softmax, runs a CUDA file
+       tools/wheels.py check                  installs dist's wheel for CPUs, calls softmax, runs a file
 
 The wheels are built from the source distribution, and tagged with the oldest manylinux that has all
 that their libraries ask of glibc; that depends on the glibc of this machine. Two wheels of one
@@ -135,7 +135,7 @@ def say(file: Path) -> None:
 
 
 def check() -> None:
-    """Installs dist's wheel for CPUs, with what it needs from the registry, calls softmax, runs a CUDA file."""
+    """Installs dist's wheel for CPUs, and what it needs; calls softmax and runs a CUDA file."""
     (made,) = DIST.glob(f"*-{BUILD_TAGS['cpu']}-*.whl")
     fresh = ROOT / "build" / "wheel-check"
     run("uv", "venv", "--clear", "--python", sys.executable, fresh)
