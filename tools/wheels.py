@@ -2,7 +2,7 @@
 """Makes the source distribution and wheels in dist/, and tries the one for CPUs as its user would.
 
 Usage: tools/wheels.py build [cpu] [cuda]     cuda: needs nvcc; both libraries, for every GPU target
-       tools/wheels.py check                  installs dist's wheel for CPUs, calls softmax, runs a file
+       tools/wheels.py check                  installs dist's wheel for CPUs and tries it
 
 The wheels are built from the source distribution, and tagged with the oldest manylinux that has all
 that their libraries ask of glibc; that depends on the glibc of this machine. Two wheels of one
