@@ -177,15 +177,7 @@ struct Common {
   static int64_t items(const Problem& problem, const Parameter& output);
 };
 
-// ---- Operations ---------------------------------------------------------------------------------
-
-struct UpsampleNearest2d : Common {
-  static constexpr auto& kAttributes = kNearestAttributes;
-  static constexpr std::string_view kName = "upsample_nearest2d";
-  static constexpr std::string_view kSummary = "images of another size, each pixel the nearest one";
-  static constexpr std::string_view kFormula =
-      "y[n, c, i, j] = x[n, c, min(floor(i / scale_height), H - 1), min(floor(j / scale_width), W "
-      "- 1)]";
+struct Forward : Common {
   static constexpr Parameter kParameters[] = {
       {.name = "x",
        .doc = "[N, C, H, W], channels_last [N, H, W, C]: f32, f16 or bf16, any strides"},
@@ -194,6 +186,31 @@ struct UpsampleNearest2d : Common {
        .doc = "dtype of x, height and width for those of x",
        .shape = "(x.shape[0], height, width, x.shape[3]) if channels_last else (x.shape[0], "
                 "x.shape[1], height, width)"}};
+  using Call = ForwardCall;
+};
+struct Backward : Common {
+  static constexpr Parameter kParameters[] = {
+      {.name = "grad",
+       .doc =
+           "of the forward's result: [N, C, H, W], channels_last [N, H, W, C]: f32, f16 or bf16, "
+           "any strides"},
+      {.name = "dx",
+       .role = Parameter::Role::kOut,
+       .doc = "dtype of grad, height and width, those of the forward's x, for those of grad",
+       .shape = "(grad.shape[0], height, width, grad.shape[3]) if channels_last else "
+                "(grad.shape[0], grad.shape[1], height, width)"}};
+  using Call = BackwardCall;
+};
+
+// ---- Operations ---------------------------------------------------------------------------------
+
+struct UpsampleNearest2d : Forward {
+  static constexpr auto& kAttributes = kNearestAttributes;
+  static constexpr std::string_view kName = "upsample_nearest2d";
+  static constexpr std::string_view kSummary = "images of another size, each pixel the nearest one";
+  static constexpr std::string_view kFormula =
+      "y[n, c, i, j] = x[n, c, min(floor(i / scale_height), H - 1), min(floor(j / scale_width), W "
+      "- 1)]";
   static constexpr std::string_view kTorch = R"(
 name = "_upsample_nearest_exact2d" if exact else "upsample_nearest2d"
 t = x.permute(0, 3, 1, 2) if channels_last else x
@@ -205,7 +222,6 @@ return (ops.upsample_nearest2d_backward(
     g, height=h, width=w, scale_height=scale_height, scale_width=scale_width, exact=exact,
     channels_last=channels_last),))";
 
-  using Call = ForwardCall;
   static Call call(const Problem& problem);
   static Cases cases();
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
@@ -213,23 +229,13 @@ return (ops.upsample_nearest2d_backward(
   static std::span<const Rung* const> by_worth(const Call& call);  // upsample.cu
 };
 
-struct UpsampleNearest2dBackward : Common {
+struct UpsampleNearest2dBackward : Backward {
   static constexpr auto& kAttributes = kNearestAttributes;
   static constexpr std::string_view kName = "upsample_nearest2d_backward";
   static constexpr std::string_view kSummary =
       "gradient of upsample_nearest2d: each pixel the sum of those of its copies";
   static constexpr std::string_view kFormula =
       "dx[n, c, i, j] = sum of grad[n, c, k, l] over source(k) = i, source(l) = j";
-  static constexpr Parameter kParameters[] = {
-      {.name = "grad",
-       .doc =
-           "of the forward's result: [N, C, H, W], channels_last [N, H, W, C]: f32, f16 or bf16, "
-           "any strides"},
-      {.name = "dx",
-       .role = Parameter::Role::kOut,
-       .doc = "dtype of grad, height and width, those of the forward's x, for those of grad",
-       .shape = "(grad.shape[0], height, width, grad.shape[3]) if channels_last else "
-                "(grad.shape[0], grad.shape[1], height, width)"}};
   static constexpr std::string_view kTorch = R"(
 name = "_upsample_nearest_exact2d_backward" if exact else "upsample_nearest2d_backward"
 t = grad.permute(0, 3, 1, 2) if channels_last else grad
@@ -242,7 +248,6 @@ return (ops.upsample_nearest2d(
     g, height=h, width=w, scale_height=scale_height, scale_width=scale_width, exact=exact,
     channels_last=channels_last),))";
 
-  using Call = BackwardCall;
   static Call call(const Problem& problem);
   static Cases cases();
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
@@ -250,7 +255,7 @@ return (ops.upsample_nearest2d(
   static std::span<const Rung* const> by_worth(const Call& call);
 };
 
-struct UpsampleBilinear2d : Common {
+struct UpsampleBilinear2d : Forward {
   static constexpr auto& kAttributes = kBilinearAttributes;
   static constexpr std::string_view kName = "upsample_bilinear2d";
   static constexpr std::string_view kSummary =
@@ -259,14 +264,6 @@ struct UpsampleBilinear2d : Common {
       "y[n, c, i, j] = sum of x[n, c, k, l] * max(0, 1 - |source(i) - k|) * max(0, 1 - |source(j) "
       "- "
       "l|)";
-  static constexpr Parameter kParameters[] = {
-      {.name = "x",
-       .doc = "[N, C, H, W], channels_last [N, H, W, C]: f32, f16 or bf16, any strides"},
-      {.name = "y",
-       .role = Parameter::Role::kOut,
-       .doc = "dtype of x, height and width for those of x",
-       .shape = "(x.shape[0], height, width, x.shape[3]) if channels_last else (x.shape[0], "
-                "x.shape[1], height, width)"}};
   static constexpr std::string_view kTorch = R"(
 t = x.permute(0, 3, 1, 2) if channels_last else x
 y = torch.ops.aten.upsample_bilinear2d(
@@ -278,7 +275,6 @@ return (ops.upsample_bilinear2d_backward(
     g, height=h, width=w, scale_height=scale_height, scale_width=scale_width,
     align_corners=align_corners, channels_last=channels_last),))";
 
-  using Call = ForwardCall;
   static Call call(const Problem& problem);
   static Cases cases();
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
@@ -286,7 +282,7 @@ return (ops.upsample_bilinear2d_backward(
   static std::span<const Rung* const> by_worth(const Call& call);  // upsample.cu
 };
 
-struct UpsampleBilinear2dBackward : Common {
+struct UpsampleBilinear2dBackward : Backward {
   static constexpr auto& kAttributes = kBilinearAttributes;
   static constexpr std::string_view kName = "upsample_bilinear2d_backward";
   static constexpr std::string_view kSummary =
@@ -294,16 +290,6 @@ struct UpsampleBilinear2dBackward : Common {
   static constexpr std::string_view kFormula =
       "dx[n, c, i, j] = sum of grad[n, c, k, l] * max(0, 1 - |source(k) - i|) * max(0, 1 - "
       "|source(l) - j|)";
-  static constexpr Parameter kParameters[] = {
-      {.name = "grad",
-       .doc =
-           "of the forward's result: [N, C, H, W], channels_last [N, H, W, C]: f32, f16 or bf16, "
-           "any strides"},
-      {.name = "dx",
-       .role = Parameter::Role::kOut,
-       .doc = "dtype of grad, height and width, those of the forward's x, for those of grad",
-       .shape = "(grad.shape[0], height, width, grad.shape[3]) if channels_last else "
-                "(grad.shape[0], grad.shape[1], height, width)"}};
   static constexpr std::string_view kTorch = R"(
 t = grad.permute(0, 3, 1, 2) if channels_last else grad
 y = torch.ops.aten.upsample_bilinear2d_backward(
@@ -315,7 +301,6 @@ return (ops.upsample_bilinear2d(
     g, height=h, width=w, scale_height=scale_height, scale_width=scale_width,
     align_corners=align_corners, channels_last=channels_last),))";
 
-  using Call = BackwardCall;
   static Call call(const Problem& problem);
   static Cases cases();
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
