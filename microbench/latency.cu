@@ -34,14 +34,14 @@ struct Fma {
   float x = 0;
 };
 
-// x = 2^-x, which ends at 0.6412 wherever it begins.
+// x = 2^-x, which ends at 0.64119 wherever it begins.
 struct Exponential {
   static constexpr int kThreads = 32;
   using Input = Nothing;
   using Shared = Nothing;
   __device__ Exponential(Shared&, const Input&) {}
   __device__ void next() { x = ptx::ex2_approx_ftz_f32(-x); }
-  __device__ uint64_t state() const { return static_cast<uint64_t>(x * 1e4f + 0.5f); }
+  __device__ uint64_t state() const { return static_cast<uint64_t>(x * 1e4f); }
   float x = 0;
 };
 
@@ -233,7 +233,7 @@ Measurement walk(size_t nodes, size_t spacing, const Steps& asked, bool flushed)
   const std::vector<size_t> next = ring_of(nodes);
   std::vector<std::byte> bytes(nodes * spacing);
   for (size_t i = 0; i < nodes; ++i) {
-    const std::byte* address = buffer.data() + next[i] * spacing;
+    const auto address = reinterpret_cast<uint64_t>(buffer.data() + next[i] * spacing);
     std::memcpy(bytes.data() + i * spacing, &address, sizeof(address));
   }
   buffer.upload(bytes);
@@ -262,7 +262,7 @@ uint64_t lane(int64_t steps) { return static_cast<uint64_t>(steps % kWarpSize); 
 uint64_t word(int64_t steps) {
   return static_cast<uint64_t>(steps * latency_of::kStride % latency_of::kWords);
 }
-uint64_t fixed_point(int64_t) { return 6412; }
+uint64_t fixed_point(int64_t) { return 6411; }
 uint64_t sum(int64_t steps) { return fibonacci(steps); }
 
 Measurement fma(const harness::Machine&) {

@@ -17,7 +17,8 @@ template <int kOfBlock, int kChains>
 struct Mma {
   static constexpr int kThreads = kOfBlock;
   static constexpr int kDepth = 16;  // what a step adds to each sum
-  static constexpr double kFlop = 2.0 * 16 * 8 * kDepth * kChains * (kThreads / kWarpSize);
+  static constexpr int kWarps = kThreads / kWarpSize;
+  static constexpr double kFlop = 2.0 * 16 * 8 * kDepth * kChains * kWarps;
   using Input = Nothing;
   using Shared = Nothing;
   __device__ Mma(Shared&, const Input&) {}
@@ -76,10 +77,10 @@ namespace {
 
 // Of a clock of a multiprocessor, f16 with sums of f32: what makes up the peaks of the data sheets
 // (A100 312 TFLOP/s of 108 at 1.41 GHz, H100 989 of 132 at 1.83 GHz).
-std::optional<double> flop_of_clock(const harness::Machine& machine) {
+std::optional<double> flop_of_clock(const harness::Machine& machine, double factor = 1) {
   switch (machine.capability) {
-    case 80: return 2048;
-    case 90: return 4096;
+    case 80: return factor * 2048;
+    case 90: return factor * 4096;
     default: return std::nullopt;
   }
 }
@@ -106,7 +107,7 @@ Measurement wgmma_rate(const harness::Machine& machine) {
   return rate<rate_of::Wgmma<bf16>>(machine, flop_of_clock(machine));
 }
 Measurement wgmma_fp8_rate(const harness::Machine& machine) {
-  return rate<rate_of::Wgmma<e4m3>>(machine, 2 * flop_of_clock(machine).value());
+  return rate<rate_of::Wgmma<e4m3>>(machine, flop_of_clock(machine, 2));
 }
 
 constexpr std::array kTensorCores = {

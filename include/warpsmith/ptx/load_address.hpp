@@ -21,13 +21,13 @@ __device__ __forceinline__ uint32_t ld_shared_address(uint32_t address WS_AND_PL
 // The address at `address`, both of global memory: a multiple of 8.
 __device__ __forceinline__ const std::byte* ld_global_address(
     const std::byte* address WS_AND_PLACE) {
-  const std::byte* loaded = nullptr;
+  uint64_t loaded = 0;
 #ifdef WS_EMULATED
   ld_global<Cache::kDefault, sizeof(loaded)>(&loaded, address, place);
 #else
   asm volatile("ld.global.b64 %0, [%1];" : "=l"(loaded) : "l"(address));
 #endif
-  return loaded;
+  return reinterpret_cast<const std::byte*>(loaded);
 }
 
 }  // namespace ws::ptx
