@@ -748,14 +748,16 @@ void store_strong(void* global, const void* registers, size_t bytes,
   me.looks = 0;
   count(Count::kGlobalStores);
   count(Count::kGlobalStoreBytes, bytes);
-  if (bytes == 4) {
-    uint32_t value = 0;
-    std::memcpy(&value, registers, 4);
-    __atomic_store_n(static_cast<uint32_t*>(global), value, __ATOMIC_RELEASE);
+  const auto put = [&]<class Word>(Word value) {
+    std::memcpy(&value, registers, sizeof(Word));
+    __atomic_store_n(static_cast<Word*>(global), value, __ATOMIC_RELEASE);
+  };
+  if (bytes == 2) {
+    put(uint16_t{});
+  } else if (bytes == 4) {
+    put(uint32_t{});
   } else {
-    uint64_t value = 0;
-    std::memcpy(&value, registers, 8);
-    __atomic_store_n(static_cast<uint64_t*>(global), value, __ATOMIC_RELEASE);
+    put(uint64_t{});
   }
 }
 

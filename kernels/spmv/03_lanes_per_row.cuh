@@ -41,7 +41,8 @@ struct LanesPerRowKernel {
         values[e] = thread::load(a.values + (j + e * lanes) * a.value_step);
         columns[e] = thread::load(a.col + (j + e * lanes) * a.col_step);
       }
-      const auto products = a.products(j, lanes, values, columns, known, x);
+      const auto position = [&](int e) { return j + e * lanes; };
+      const auto products = a.columns.products(values, columns, known, x, position);
 #pragma unroll
       for (int e = 0; e < kBatch; ++e) sum += products[e];
     }

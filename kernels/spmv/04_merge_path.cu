@@ -6,9 +6,9 @@
 // Traffic: values, columns and rows' ends once; x as its columns ask for it; 24 to 32 bytes a tile.
 // Limits: a matrix without gaps, fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based
 //   parallel sparse matrix-vector multiplication", 2016.
-// Long: three kernels, of where tiles begin, of the tiles and of what they share.
+// Long: two kernels, of where tiles begin and of the tiles.
 #include "kernels/spmv/csr.hpp"
-#include "warpsmith/block/scan.hpp"
+#include "kernels/spmv/rows_of_tiles.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
 #include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/grid.hpp"
@@ -22,37 +22,6 @@ constexpr int kItems = 7;  // of a thread; odd: lanes that walk so far apart mee
 constexpr int kTile = kTileThreads * kItems;
 
 int64_t tiles_of(const VectorCall& call) { return divide_up(call.rows + call.entries, kTile); }
-
-// Where tiles begin, and each one's part of the rows that it shares with others. Between the two
-// lie rows of its own.
-template <class S>
-struct Shared {
-  int64_t* starts;  // rows that have ended before a tile, and before the end
-  int64_t* rows;    // the first row that ends in the tile; -1: none does
-  S* firsts;        // what the tile has of that row
-  S* rests;         // what it has of the row that is open where it ends
-
-  Shared(void* workspace, int64_t tiles)
-      : starts(static_cast<int64_t*>(workspace)),
-        rows(starts + tiles + 1),
-        firsts(reinterpret_cast<S*>(rows + tiles)),
-        rests(firsts + tiles) {}
-  static size_t bytes(int64_t tiles) {
-    return static_cast<size_t>(tiles + 1) * sizeof(int64_t) +
-           static_cast<size_t>(tiles) * (sizeof(int64_t) + 2 * sizeof(S));
-  }
-};
-
-// What a stretch of the list has of the row that is open at its end, and whether a row ends before.
-template <class S>
-struct Open {
-  S sum;
-  bool begins;
-
-  __device__ __forceinline__ static Open merge(const Open& before, const Open& after) {
-    return after.begins ? after : Open{before.sum + after.sum, before.begins};
-  }
-};
 
 // A warp for each tile, and one for the end of the last.
 template <class I>
@@ -107,7 +76,8 @@ struct TileKernel {
     Csr<T, I> a;
     Strided<const T> x;
     Result<T> result;
-    Shared<Sum<T>> parts;
+    const int64_t* starts;  // rows that have ended before a tile, and before the end
+    PartsOfTiles<Sum<T>> parts;
     bool vectors;  // values and columns begin at multiples of a vector
   };
   struct SharedStorage {
@@ -138,8 +108,8 @@ struct TileKernel {
       a.entries_of(row);  // reports what is wrong, also what no tile gets to see
     }
     if (thread_index() == 0) shared.wrong[0] = 0;
-    const int64_t first_row = thread::load(arguments.parts.starts + block_index());
-    const int64_t rows = thread::load(arguments.parts.starts + block_index() + 1) - first_row;
+    const int64_t first_row = thread::load(arguments.starts + block_index());
+    const int64_t rows = thread::load(arguments.starts + block_index() + 1) - first_row;
     ptx::barrier_sync();
     const int64_t first_entry = begin - first_row;
     const int64_t entries = end - begin - rows;
@@ -155,13 +125,9 @@ struct TileKernel {
     const Part rest = is_wrong ? Part{0, false} : add_up(tile, shared);
     ptx::barrier_sync();
     if (thread_index() == 0) {
-      const auto& parts = arguments.parts;
-      thread::store(parts.rows + block_index(), rest.begins ? tile.first_row : -1);
-      thread::store(parts.rests + block_index(), rest.sum);
-      if (rest.begins) {
-        const Sum<T> first = shared.slots[Tile::slot_of_row(0)];
-        thread::store(parts.firsts + block_index(), first);
-      }
+      Sum<T> first = 0;
+      if (rest.begins) first = shared.slots[Tile::slot_of_row(0)];
+      arguments.parts.store(block_index(), rest.begins ? tile.first_row : -1, first, rest.sum);
     }
     if (is_wrong) return;
     for (int row = 1 + thread_index(); row < tile.rows; row += kThreads) {
@@ -188,23 +154,17 @@ struct TileKernel {
     const int64_t start = tile.first_entry - tile.shift;
     for (int at = thread_index() * kWidth; at < tile.shift + tile.entries;
          at += kThreads * kWidth) {
-      const bool is_whole = arguments.vectors && start + at + kWidth <= a.entries;
-      Vec<T, kWidth> values;
-      Vec<I, kWidth> columns;
-      if (is_whole) {
-        values = thread::load<kWidth>(a.values + start + at);
-        columns = thread::load<kWidth>(a.col + start + at);
-      }
+      const int64_t first = start + at;
       bool known[kWidth];
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
         known[e] = at + e >= tile.shift && at + e < tile.shift + tile.entries;
-        if (known[e] && !is_whole) {
-          values[e] = thread::load(a.values + start + at + e);
-          columns[e] = thread::load(a.col + start + at + e);
-        }
       }
-      const auto products = a.products(start + at, 1, values, columns, known, arguments.x);
+      const bool at_once = arguments.vectors && first + kWidth <= a.entries;
+      const auto values = load_known<kWidth>(a.values + first, 1, at_once, known);
+      const auto columns = load_known<kWidth>(a.col + first, 1, at_once, known);
+      const auto products =
+          a.columns.products(values, columns, known, arguments.x, [&](int e) { return first + e; });
       shared.slots.template store<kWidth>(at, products);
     }
   }
@@ -252,89 +212,38 @@ struct TileKernel {
   }
 };
 
-// A thread goes through a share of all tiles twice: first for what it hands on, then, knowing what
-// it is handed, for the rows.
-template <class T>
-struct RowsOfTilesKernel {
-  static constexpr int kThreads = 1024;
-  using Part = Open<Sum<T>>;
-  using Scan = block::ScanOfWarps<Part, kThreads>;
-  struct Arguments {
-    Shared<Sum<T>> parts;
-    Result<T> result;
-    int64_t tiles;
-  };
-  struct SharedStorage {
-    typename Scan::Storage scan;
-  };
-
-  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
-    const auto& [parts, result, tiles] = arguments;
-    ptx::griddepcontrol_wait();
-    const int64_t share = divide_up(tiles, kThreads);
-    const int64_t first = thread_index() * share < tiles ? thread_index() * share : tiles;
-    const int64_t end = first + share < tiles ? first + share : tiles;
-    const Part none{0, false};
-    Part mine = none;
-#pragma unroll 4
-    for (int64_t tile = first; tile < end; ++tile) {
-      mine = Part::merge(mine, part_of(parts, tile));
-    }
-    const Part up_to = warp::inclusive_scan(mine, Part::merge);
-    Scan scan(shared.scan);
-    const Part before = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge).before;
-    Part open = Part::merge(before, warp::shift_up(up_to, none));
-    for (int64_t tile = first; tile < end; ++tile) {
-      const Part part = part_of(parts, tile);
-      if (part.begins) {
-        result.store(thread::load(parts.rows + tile), open.sum + thread::load(parts.firsts + tile));
-      }
-      open = Part::merge(open, part);
-    }
-  }
-
- private:
-  __device__ __forceinline__ static Part part_of(const Shared<Sum<T>>& parts, int64_t tile) {
-    return {thread::load(parts.rests + tile), thread::load(parts.rows + tile) >= 0};
-  }
-};
-
 struct MergePath {
   static bool supports(const VectorCall& call, Why& why) {
     return is_dense(call, why) && why.unless(tiles_of(call) < int64_t{1} << 31,
                                              "takes fewer than 2^31 tiles, not ", tiles_of(call));
   }
   static Workspace workspace(const VectorCall& call) {
-    Workspace needed;
-    with_type<kValues>(call.dtype,
-                       [&]<class T>() { needed.bytes = Shared<Sum<T>>::bytes(tiles_of(call)); });
-    return needed;
+    const auto starts = static_cast<size_t>(tiles_of(call) + 1) * sizeof(int64_t);
+    return {.bytes = starts + bytes_of_parts(call.dtype, tiles_of(call))};
   }
   static void run(const VectorCall& call, const Context& context) {
     with_types(call, [&]<class T, class I>() {
       const int64_t tiles = tiles_of(call);
-      const Shared<Sum<T>> parts(context.workspace, tiles);
+      auto* starts = static_cast<int64_t*>(context.workspace);
+      const PartsOfTiles<Sum<T>> parts(starts + tiles + 1, tiles);
       const Result<T> result(call);
       using Starts = StartsKernel<I>;
-      launch<Starts>(
-          {.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize),
-           .threads = Starts::kThreads},
-          context.stream,
-          {static_cast<const I*>(call.crow), call.rows, call.entries, parts.starts, tiles});
+      launch<Starts>({.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize),
+                      .threads = Starts::kThreads},
+                     context.stream,
+                     {static_cast<const I*>(call.crow), call.rows, call.entries, starts, tiles});
       launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads, .overlaps = true},
                                context.stream,
                                {Csr<T, I>(call, "spmv_csr/merge_path"), vector_of<T>(call), result,
-                                parts, has_vectors<T, I>(call)});
-      launch<RowsOfTilesKernel<T>>({.threads = RowsOfTilesKernel<T>::kThreads, .overlaps = true},
-                                   context.stream, {parts, result, tiles});
+                                starts, parts, has_vectors<T, I>(call)});
+      add_up_rows_of_tiles<T>(parts, result, call.rows, tiles, context.stream);
     });
   }
 
  private:
   template <class T, class I>
   static bool has_vectors(const VectorCall& call) {
-    return reinterpret_cast<uintptr_t>(call.values) % alignof(Vec<T, 4>) == 0 &&
-           reinterpret_cast<uintptr_t>(call.col) % alignof(Vec<I, 4>) == 0;
+    return begins_at_vector<T, 4>(call.values) && begins_at_vector<I, 4>(call.col);
   }
 };
 

@@ -1,10 +1,11 @@
-// What sparse products compute, in double precision; their shapes, inputs, cost and tolerance, and
-// the problems to verify and to time.
+// What sparse products of compressed rows compute, in double precision; their shapes, inputs, cost
+// and tolerance, and the problems to verify and to time. Of other formats: formats_reference.cpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "kernels/spmv/operations.hpp"
+#include "catalogue/fill.hpp"
+#include "kernels/spmv/reference.hpp"
 
 namespace ws::spmv {
 namespace {
@@ -20,13 +21,9 @@ void set_matrix(const Problem& problem, int64_t columns, Matrix& matrix) {
   matrix.values = problem.tensor(kValuesOf).data;
   matrix.crow = problem.tensor(kCrow).data;
   matrix.col = problem.tensor(kCol).data;
-  const auto step = [&](int i) {
-    const Tensor& tensor = problem.tensor(i);
-    return tensor.extent(0) <= 1 ? 1 : tensor.stride(0);
-  };
-  matrix.value_step = step(kValuesOf);
-  matrix.crow_step = step(kCrow);
-  matrix.col_step = step(kCol);
+  matrix.value_step = step_of(problem.tensor(kValuesOf));
+  matrix.crow_step = step_of(problem.tensor(kCrow));
+  matrix.col_step = step_of(problem.tensor(kCol));
 }
 
 // What both operations ask for of A, and of what it is multiplied with.
@@ -54,6 +51,53 @@ void check(const Problem& problem, int rank) {
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
+
+void fill_operand(const Problem& problem, int index, uint64_t seed) {
+  const Tensor& tensor = problem.tensor(index);
+  if (index == kCrow) {
+    fill_starts(tensor, problem.tensor(kCol).extent(0));
+  } else if (index == kCol) {
+    const auto columns = static_cast<double>(problem.tensor(kX).extent(0));
+    fill_with(tensor, [&](int64_t j) {
+      return std::floor(random_uniform(seed, static_cast<uint64_t>(j)) * columns);
+    });
+  } else {
+    fill_normal(tensor, seed);
+  }
+}
+
+void make_matrix(const Case& chosen, DType dtype, int64_t options, Problem& problem) {
+  const auto [rows, columns, entries, unused1, unused2, unused3, unused4, unused5] = chosen.extents;
+  const DType index = (options & kWideIndices) != 0 ? DType::kI64 : DType::kI32;
+  problem.tensor(kValuesOf) = Tensor::dense(dtype, {entries});
+  problem.tensor(kCrow) = Tensor::dense(index, {rows + 1});
+  problem.tensor(kCol) = Tensor::dense(index, {entries});
+  if ((options & kGaps) == 0) return;
+  for (const int i : {kValuesOf, kCrow, kCol}) problem.tensor(i).strides[0] = 2 + i;
+}
+
+// ---- References ---------------------------------------------------------------------------------
+
+// f(column, value) of each entry of a row, which are right.
+template <class F>
+void for_entries(const Problem& problem, int64_t row, const F& f) {
+  const Tensor& crow = problem.tensor(kCrow);
+  const auto end = static_cast<int64_t>(element(crow, row + 1));
+  for (auto j = static_cast<int64_t>(element(crow, row)); j < end; ++j) {
+    f(static_cast<int64_t>(element(problem.tensor(kCol), j)),
+      element(problem.tensor(kValuesOf), j));
+  }
+}
+
+int64_t longest_row_of(const Problem& problem) {
+  return longest_row(problem.tensor(kCrow).extent(0) - 1, problem.tensor(kCol).extent(0));
+}
+
+}  // namespace
+
+// ---- What formats share -------------------------------------------------------------------------
+
+int64_t step_of(const Tensor& vector) { return vector.extent(0) <= 1 ? 1 : vector.stride(0); }
 
 // Where rows begin. How long they are is told by the remainder of entries and rows, so that a
 // problem's shape says it all: 0 rows of one length, 1 a row that has all but a few, 2 lengths by a
@@ -95,110 +139,92 @@ int64_t longest_row(int64_t rows, int64_t entries) {
   return longest;
 }
 
-void fill_operand(const Problem& problem, int index, uint64_t seed) {
-  const Tensor& tensor = problem.tensor(index);
-  if (index == kCrow) {
-    const std::vector<int64_t> starts =
-        starts_of(tensor.extent(0) - 1, problem.tensor(kCol).extent(0));
-    fill_with(tensor,
-              [&](int64_t i) { return static_cast<double>(starts[static_cast<size_t>(i)]); });
-  } else if (index == kCol) {
-    const auto columns = static_cast<double>(problem.tensor(kX).extent(0));
-    fill_with(tensor, [&](int64_t j) {
-      return std::floor(random_uniform(seed, static_cast<uint64_t>(j)) * columns);
-    });
-  } else {
-    fill_normal(tensor, seed);
+void fill_starts(const Tensor& crow, int64_t entries) {
+  const std::vector<int64_t> starts = starts_of(crow.extent(0) - 1, entries);
+  fill_with(crow, [&](int64_t i) { return static_cast<double>(starts[static_cast<size_t>(i)]); });
+}
+
+void set_vectors(const Problem& problem, Vectors& vectors) {
+  const Tensor& x = problem["x"];
+  const Tensor& added = problem["added"];
+  const Tensor& y = problem["y"];
+  vectors.alpha = problem.number("alpha");
+  vectors.beta = problem.number("beta");
+  vectors.x = x.data;
+  vectors.x_step = x.stride(0);
+  if (added.exists() && vectors.beta != 0) {
+    vectors.added = added.data;
+    vectors.added_step = added.stride(0);
+  }
+  vectors.y = y.data;
+  vectors.y_step = y.stride(0);
+}
+
+void make_vectors(Problem& problem, DType dtype, int64_t columns, int64_t rows, bool has_added,
+                  int64_t step) {
+  problem["x"] = Tensor::dense(dtype, {columns});
+  if (has_added) problem["added"] = Tensor::dense(dtype, {rows});
+  problem["y"] = Tensor::dense(dtype, {rows});
+  for (const char* const name : {"x", "added", "y"}) {
+    if (problem[name].exists()) problem[name].strides[0] = std::max<int64_t>(step, 1);
   }
 }
 
-void make_matrix(const Case& chosen, DType dtype, int64_t options, Problem& problem) {
-  const auto [rows, columns, entries, unused1, unused2, unused3, unused4, unused5] = chosen.extents;
-  const DType index = (options & kWideIndices) != 0 ? DType::kI64 : DType::kI32;
-  problem.tensor(kValuesOf) = Tensor::dense(dtype, {entries});
-  problem.tensor(kCrow) = Tensor::dense(index, {rows + 1});
-  problem.tensor(kCol) = Tensor::dense(index, {entries});
-  if ((options & kGaps) == 0) return;
-  for (const int i : {kValuesOf, kCrow, kCol}) problem.tensor(i).strides[0] = 2 + i;
+void infer_result(Problem& problem, int64_t rows) {
+  const Tensor& added = problem["added"];
+  require(!added.exists() ||
+              (added.rank == 1 && added.extent(0) == rows && added.dtype == problem.dtype()),
+          problem.operation->name, " takes an 'added' of ", rows, " elements of ",
+          to_string(problem.dtype()), ", not ", added);
+  problem["y"] = Tensor::dense(problem.dtype(), {rows});
 }
 
-// ---- Cost and tolerance -------------------------------------------------------------------------
+double completed(const Problem& problem, int64_t row, double sum) {
+  const Tensor& added = problem["added"];
+  const double beta = problem.number("beta");
+  sum *= problem.number("alpha");
+  return added.exists() && beta != 0 ? sum + beta * element(added, row) : sum;
+}
 
 // Outputs are sums of n products of standard normal numbers, n the longest row's length: of that
 // size their errors are told. They are rounded once; the sum before that errs by its last bits.
-Tolerance tolerance_of_sums(const Problem& problem, double scale, double added) {
-  const DType dtype = problem.dtype();
-  const auto n = static_cast<double>(
-      longest_row(problem.tensor(kCrow).extent(0) - 1, problem.tensor(kCol).extent(0)));
+Tolerance tolerance_of_sums(DType dtype, int64_t n, double scale, double added) {
+  const double root = std::sqrt(static_cast<double>(n));
   const bool is_wide = dtype == DType::kF64;
   const double rounding = std::ldexp(1.0, dtype == DType::kBf16  ? -8
                                           : dtype == DType::kF16 ? -11
                                           : is_wide              ? -53
                                                                  : -24);
-  const double accumulation = std::ldexp(1.0, is_wide ? -52 : -23) * (4 + std::sqrt(n));
+  const double accumulation = std::ldexp(1.0, is_wide ? -52 : -23) * (4 + root);
   return {.worst = 1.01 * rounding + 8 * accumulation,
-          .floor = scale * std::sqrt(n) + added + std::ldexp(1.0, -14)};
+          .floor = scale * root + added + std::ldexp(1.0, -14)};
 }
 
-// ---- References ---------------------------------------------------------------------------------
-
-// f(column, value) of each entry of a row, which are right.
-template <class F>
-void for_entries(const Problem& problem, int64_t row, const F& f) {
-  const Tensor& crow = problem.tensor(kCrow);
-  const auto end = static_cast<int64_t>(element(crow, row + 1));
-  for (auto j = static_cast<int64_t>(element(crow, row)); j < end; ++j) {
-    f(static_cast<int64_t>(element(problem.tensor(kCol), j)),
-      element(problem.tensor(kValuesOf), j));
-  }
+Tolerance tolerance_of_result(const Problem& problem, int64_t n) {
+  const bool adds = problem["added"].exists();
+  return tolerance_of_sums(problem.dtype(), n, std::abs(problem.number("alpha")),
+                           adds ? std::abs(problem.number("beta")) : 0);
 }
-
-}  // namespace
 
 // ---- spmv_csr -----------------------------------------------------------------------------------
 
 VectorCall SpmvCsr::call(const Problem& problem) {
-  const Tensor& x = problem.tensor(kX);
-  const Tensor& added = problem.tensor(kAddedOrOut);
-  const Tensor& y = problem.tensor(kOut);
   VectorCall call;
-  set_matrix(problem, x.extent(0), call);
-  call.alpha = problem.number("alpha");
-  call.beta = problem.number("beta");
-  call.x = x.data;
-  call.x_step = x.stride(0);
-  if (added.exists() && call.beta != 0) {
-    call.added = added.data;
-    call.added_step = added.stride(0);
-  }
-  call.y = y.data;
-  call.y_step = y.stride(0);
+  set_matrix(problem, problem.tensor(kX).extent(0), call);
+  set_vectors(problem, call);
   return call;
 }
 
 void SpmvCsr::infer(Problem& problem) {
   check(problem, 1);
-  const Tensor& values = problem.tensor(kValuesOf);
-  const Tensor& added = problem.tensor(kAddedOrOut);
-  const int64_t rows = problem.tensor(kCrow).extent(0) - 1;
-  require(!added.exists() ||
-              (added.rank == 1 && added.extent(0) == rows && added.dtype == values.dtype),
-          "spmv_csr takes an 'added' of ", rows, " elements of ", to_string(values.dtype), ", not ",
-          added);
-  problem.tensor(kOut) = Tensor::dense(values.dtype, {rows});
+  infer_result(problem, problem.tensor(kCrow).extent(0) - 1);
 }
 
 void SpmvCsr::make(const Case& chosen, DType dtype, Problem& problem) {
-  const int64_t rows = chosen.extents[0];
-  const int64_t step = std::max<int64_t>(chosen.extents[3], 1);
   const int64_t options = chosen.extents[4];
   make_matrix(chosen, dtype, options, problem);
-  problem.tensor(kX) = Tensor::dense(dtype, {chosen.extents[1]});
-  if ((options & kHasAdded) != 0) problem.tensor(kAddedOrOut) = Tensor::dense(dtype, {rows});
-  problem.tensor(kOut) = Tensor::dense(dtype, {rows});
-  for (const int i : {kX, kAddedOrOut, kOut}) {
-    if (problem.tensor(i).exists()) problem.tensor(i).strides[0] = step;
-  }
+  make_vectors(problem, dtype, chosen.extents[1], chosen.extents[0], (options & kHasAdded) != 0,
+               chosen.extents[3]);
 }
 
 Cost SpmvCsr::cost(const Problem& problem) {
@@ -207,9 +233,7 @@ Cost SpmvCsr::cost(const Problem& problem) {
 }
 
 Tolerance SpmvCsr::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  const bool adds = problem.tensor(kAddedOrOut).exists();
-  return tolerance_of_sums(problem, std::abs(problem.number("alpha")),
-                           adds ? std::abs(problem.number("beta")) : 0);
+  return tolerance_of_result(problem, longest_row_of(problem));
 }
 
 int64_t SpmvCsr::items(const Problem& problem, const Parameter& /*output*/) {
@@ -222,17 +246,12 @@ void SpmvCsr::fill(const Problem& problem, int index, uint64_t seed) {
 
 // Slices are rows.
 void SpmvCsr::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
-  const Tensor& added = problem.tensor(kAddedOrOut);
-  const double alpha = problem.number("alpha");
-  const double beta = problem.number("beta");
   for (int64_t row = slice.first; row < slice.last; ++row) {
     double sum = 0;
     for_entries(problem, row, [&](int64_t column, double value) {
       sum += value * element(problem.tensor(kX), column);
     });
-    sum *= alpha;
-    if (added.exists() && beta != 0) sum += beta * element(added, row);
-    expected[kOut][row - slice.first] = sum;
+    expected[kOut][row - slice.first] = completed(problem, row, sum);
   }
 }
 
@@ -282,7 +301,7 @@ Cost SpmmCsr::cost(const Problem& problem) {
 }
 
 Tolerance SpmmCsr::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return tolerance_of_sums(problem, 1, 0);
+  return tolerance_of_sums(problem.dtype(), longest_row_of(problem), 1, 0);
 }
 
 int64_t SpmmCsr::items(const Problem& problem, const Parameter& /*output*/) {

@@ -3,18 +3,26 @@
 #include "kernels/spmv/02_vector.cuh"
 #include "kernels/spmv/03_lanes_per_row.cuh"
 #include "kernels/spmv/05_element.cuh"
+#include "kernels/spmv/07_coo_atomic.cuh"
+#include "kernels/spmv/10_ell_thread.cuh"
+#include "kernels/spmv/13_bsr_thread.cuh"
 
 namespace ws::spmv {
 
 // Rungs of units of their own.
 extern const Rung kMergePath, kRowSlice;
+extern const Rung kCooSegments, kCooSort, kEllColumns, kEllLanes, kBsrWarp;
 
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<SpmvCsr>(), operation_of<SpmmCsr>()};
+constexpr Operation kOperations[] = {
+    operation_of<SpmvCsr>(), operation_of<SpmvCoo>(), operation_of<SpmvEll>(),
+    operation_of<SpmvBsr>(), operation_of<SpmmCsr>(),
+};
 
 constexpr const Rung* kRungs[] = {
-    &kScalar, &kVector, &kLanesPerRow, &kMergePath, &kElement, &kRowSlice,
+    &kScalar,      &kVector,  &kLanesPerRow, &kMergePath,  &kElement,  &kRowSlice,  &kCooAtomic,
+    &kCooSegments, &kCooSort, &kEllThread,   &kEllColumns, &kEllLanes, &kBsrThread, &kBsrWarp,
 };
 
 // Two launches and a search pay where there is a tile for each multiprocessor.
@@ -22,6 +30,11 @@ constexpr int64_t kLeastMerged = int64_t{1} << 18;
 constexpr const Rung* kLarge[] = {&kMergePath, &kLanesPerRow, &kScalar};
 constexpr const Rung* kSmall[] = {&kLanesPerRow, &kScalar};
 constexpr const Rung* kProducts[] = {&kRowSlice, &kElement};
+// The same bits in every run come before speed; a sort for what is not ordered.
+constexpr const Rung* kCoordinates[] = {&kCooSegments, &kCooSort, &kCooAtomic};
+constexpr const Rung* kSlots[] = {&kEllColumns, &kEllLanes, &kEllThread};
+constexpr const Rung* kFewRows[] = {&kEllLanes, &kEllThread};
+constexpr const Rung* kBlocks[] = {&kBsrWarp, &kBsrThread};
 
 }  // namespace
 
@@ -29,6 +42,13 @@ std::span<const Rung* const> SpmvCsr::by_worth(const Call& call) {
   if (call.rows + call.entries >= kLeastMerged) return kLarge;
   return kSmall;
 }
+std::span<const Rung* const> SpmvCoo::by_worth(const Call& /*call*/) { return kCoordinates; }
+std::span<const Rung* const> SpmvEll::by_worth(const Call& call) {
+  // Of a single row, or a few, rows are next to each other whatever their strides say.
+  if (call.rows < kWarpSize) return kFewRows;
+  return kSlots;
+}
+std::span<const Rung* const> SpmvBsr::by_worth(const Call& /*call*/) { return kBlocks; }
 std::span<const Rung* const> SpmmCsr::by_worth(const Call& /*call*/) { return kProducts; }
 
 extern const Family kFamily;

@@ -1182,6 +1182,36 @@ def spmm_csr(
 ) -> _Array:
     """Sparse matrix in compressed rows times a dense matrix, accumulated in f32 or f64."""
 
+def spmv_bsr(
+    values: _Array,
+    crow: _Array,
+    col: _Array,
+    x: _Array,
+    added: _Array | None = None,
+    *,
+    alpha: builtins.float = 1.0,
+    beta: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sparse matrix of dense blocks in compressed rows times a vector, accumulated in f32 or f64."""
+
+def spmv_coo(
+    values: _Array,
+    row: _Array,
+    col: _Array,
+    x: _Array,
+    added: _Array | None = None,
+    *,
+    rows: builtins.int,
+    ordered: builtins.bool = False,
+    alpha: builtins.float = 1.0,
+    beta: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sparse matrix in coordinates times a vector, accumulated in f32 or f64."""
+
 def spmv_csr(
     values: _Array,
     crow: _Array,
@@ -1195,6 +1225,19 @@ def spmv_csr(
     out: _Array | None = None,
 ) -> _Array:
     """Sparse matrix in compressed rows times a vector, accumulated in f32 or f64."""
+
+def spmv_ell(
+    values: _Array,
+    col: _Array,
+    x: _Array,
+    added: _Array | None = None,
+    *,
+    alpha: builtins.float = 1.0,
+    beta: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sparse matrix of as many slots in each row times a vector, accumulated in f32 or f64."""
 
 def sum(
     input: _Array,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <list>
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/fill.hpp"
@@ -163,6 +164,221 @@ TEST(Spmv, RowsMeetTilesInEveryWay) {
     }
     instance.expect_margins();
   }
+}
+
+// A call of any format on f32, with memory; NaN around y. Values count from -2 on, x from 1 on.
+class Product {
+ public:
+  static constexpr int64_t kAround = 64;
+
+  Product(const Operation& operation, const std::vector<int64_t>& values_shape,
+          const std::vector<std::vector<int32_t>>& indices, int64_t columns, int64_t rows,
+          std::initializer_list<Value> attributes = {})
+      : values_(product(values_shape)),
+        x_(static_cast<size_t>(columns)),
+        y_(static_cast<size_t>(rows + 2 * kAround)) {
+    for (size_t j = 0; j < values_.size(); ++j) values_[j] = static_cast<float>(j % 7) - 2;
+    for (size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(i % 5) + 1;
+    problem_ = make_problem(operation, operation.cases().smoke[0], DType::kF32);
+    std::ranges::copy(attributes, problem_.attributes.begin());
+    problem_["values"] = Tensor::dense(DType::kF32, values_shape);
+    problem_["values"].data = values_.data();
+    for (size_t i = 0; i < indices.size(); ++i) {
+      indices_.emplace_back(indices[i]);
+      const auto size = static_cast<int64_t>(indices[i].size());
+      Tensor& tensor = problem_.tensor(static_cast<int>(i) + 1);
+      tensor = values_shape.size() == 2 ? Tensor::dense(DType::kI32, values_shape)
+                                        : Tensor::dense(DType::kI32, {size});
+      tensor.data = indices_.back().data();
+    }
+    problem_["x"] = test::tensor_of(x_, {columns});
+    problem_["y"] = test::tensor_of(y_, {rows});
+    problem_["y"].data = y();
+  }
+
+  float* y() { return y_.data() + kAround; }
+
+  void run(const Rung& rung) {
+    const AnyCall call(problem_);
+    std::ranges::fill(y_, NAN);
+    test::Buffer<std::byte> workspace(workspace_of(rung, call).bytes + 1);
+    std::ranges::fill(workspace, std::byte{0});
+    ws::run(rung, call, {.workspace = workspace.data()});
+    runtime::synchronize_device();
+  }
+  // What it reports, or nothing.
+  std::string told_by(const Rung& rung) {
+    try {
+      run(rung);
+      return take_device_error().value_or("");
+    } catch (const InvalidArgument& error) {  // in the emulator by the call itself
+      return error.what();
+    }
+  }
+  void expect_margins() {
+    for (int64_t i = 0; i < kAround; ++i) {
+      ASSERT_TRUE(std::isnan(y()[-1 - i])) << i;
+      ASSERT_TRUE(std::isnan(y()[problem_["y"].extent(0) + i])) << i;
+    }
+  }
+  template <class F>
+  void for_each_rung(const F& f) {
+    const AnyCall call(problem_);
+    for (const Rung* rung : family_of(*problem_.operation).rungs) {
+      if (!takes(*rung, call, runtime::capability())) continue;
+      SCOPED_TRACE(rung->name);
+      f(*rung);
+      expect_margins();
+    }
+  }
+
+ private:
+  static size_t product(const std::vector<int64_t>& shape) {
+    int64_t all = 1;
+    for (const int64_t extent : shape) all *= extent;
+    return static_cast<size_t>(all);
+  }
+
+  test::Buffer<float> values_;
+  std::list<test::Buffer<int32_t>> indices_;
+  test::Buffer<float> x_;
+  test::Buffer<float> y_;
+  Problem problem_;
+};
+
+Product by_coordinates(const std::vector<int32_t>& row, const std::vector<int32_t>& col,
+                       int64_t columns, int64_t rows, bool ordered) {
+  return {
+      operation_named("spmv_coo"),  {static_cast<int64_t>(row.size())}, {row, col}, columns, rows,
+      {Value(rows), Value(ordered)}};
+}
+
+TEST(SpmvFormats, WrongIndicesAreToldAndWriteNothingElsewhere) {
+  const auto expect = [](Product product, const char* words) {
+    product.for_each_rung(
+        [&](const Rung& rung) { EXPECT_THAT(product.told_by(rung), HasSubstr(words)); });
+  };
+  const std::vector<int32_t> col = {0, 1, 2, 3, 4, 0};
+  for (const bool ordered : {false, true}) {
+    expect(by_coordinates({0, 0, 1, 7, 2, 2}, col, 5, 3, ordered),
+           "index 7 at position 3 of 'row' is outside [");
+    expect(by_coordinates({-1, 0, 1, 1, 2, 2}, col, 5, 3, ordered),
+           "index -1 at position 0 of 'row' is outside [0, 3)");
+    expect(by_coordinates({0, 0, 1, 1, 2, 2}, {0, 1, 2, 3, 5, 0}, 5, 3, ordered),
+           "index 5 at position 4 of 'col' is outside [0, 5)");
+  }
+  const Operation& slots = operation_named("spmv_ell");
+  expect({slots, {2, 3}, {{0, -1, 5, 0, 1, 2}}, 5, 2},
+         "index 5 at position 2 of 'col' is outside [0, 5)");
+  expect({slots, {2, 3}, {{0, -1, 4, 0, -2, 2}}, 5, 2},
+         "index -2 at position 4 of 'col' is outside [0, 5)");
+  const Operation& blocks = operation_named("spmv_bsr");
+  expect({blocks, {3, 2, 2}, {{0, 1, 3}, {0, 2, 1}}, 4, 4},
+         "index 2 at position 1 of 'col' is outside [0, 2)");
+  expect({blocks, {3, 2, 2}, {{0, 4, 3}, {0, 1, 1}}, 4, 4},
+         "index 4 at position 1 of 'crow' is outside [0, 4)");
+  expect({blocks, {3, 2, 2}, {{0, 2, 1}, {0, 1, 1}}, 4, 4},
+         "index 1 at position 2 of 'crow' is outside [2, 4)");
+}
+
+TEST(SpmvFormats, RowsThatFallAreToldByWhoAsksForOrder) {
+  std::vector<int32_t> row = {0, 0, 2, 1, 2};
+  const std::vector<int32_t> col = {0, 1, 2, 3, 4};
+  Product product = by_coordinates(row, col, 5, 3, true);
+  EXPECT_THAT(product.told_by(*rung_named(family_of(by_vector()), "coo_segments")),
+              HasSubstr("index 1 at position 3 of 'row' is outside [2, 3)"));
+  product.expect_margins();
+  Product unordered = by_coordinates(row, col, 5, 3, false);
+  unordered.for_each_rung([&](const Rung& rung) {
+    EXPECT_EQ(unordered.told_by(rung), "");
+    EXPECT_EQ(unordered.y()[0], -2 * 1 + -1 * 2);
+    EXPECT_EQ(unordered.y()[1], 1 * 4);
+    EXPECT_EQ(unordered.y()[2], 0 * 3 + 2 * 5);
+  });
+}
+
+// Rows that change between lanes, warps and tiles, or nowhere, in many places or none; behind an
+// order that is as wrong as it can be memory is as it was. Sums are exact.
+TEST(SpmvFormats, SegmentsMeetThreadsWarpsAndTilesInEveryWay) {
+  constexpr int64_t kTile = 2048;
+  for (const int64_t entries : {kTile - 1, kTile, kTile + 1, 3 * kTile + 5}) {
+    for (const int64_t length :
+         {int64_t{1}, int64_t{3}, int64_t{4}, int64_t{128}, int64_t{129}, kTile, entries}) {
+      std::vector<int32_t> row(static_cast<size_t>(entries));
+      std::vector<int32_t> col(row.size());
+      // Every other row has no entry.
+      for (size_t j = 0; j < row.size(); ++j) {
+        row[j] = static_cast<int32_t>(2 * (static_cast<int64_t>(j) / length) + 1);
+        col[j] = static_cast<int32_t>(j % 5);
+      }
+      const int64_t rows = row.back() + 2;
+      std::vector<float> want(static_cast<size_t>(rows), 0);
+      for (size_t j = 0; j < row.size(); ++j) {
+        want[static_cast<size_t>(row[j])] +=
+            (static_cast<float>(j % 7) - 2) * static_cast<float>(j % 5 + 1);
+      }
+      Product product = by_coordinates(row, col, 5, rows, true);
+      product.run(*rung_named(family_of(by_vector()), "coo_segments"));
+      for (size_t i = 0; i < want.size(); ++i) {
+        ASSERT_EQ(product.y()[i], want[i]) << i << " of " << entries << " by " << length;
+      }
+      product.expect_margins();
+    }
+  }
+  std::vector<int32_t> row(3 * kTile);
+  for (size_t j = 0; j < row.size(); ++j) {
+    row[j] = static_cast<int32_t>(random_bits(3, j) % 300) - 100;
+  }
+  const std::vector<int32_t> col(row.size(), 1);
+  Product product = by_coordinates(row, col, 5, 100, true);
+  product.for_each_rung([&](const Rung& rung) {
+    EXPECT_THAT(product.told_by(rung), HasSubstr("of 'row' is outside ["));
+  });
+}
+
+TEST(SpmvFormats, BestIsChosenByLayoutAndOrder) {
+  const auto best_of = [](const char* operation, const Case& chosen) {
+    return best(AnyCall(make_problem(operation_named(operation), chosen, DType::kF32)), 90).name;
+  };
+  const Value rows(1000);
+  EXPECT_EQ(best_of("spmv_coo", {.extents = {1000, 9000}, .attributes = {rows, true}}),
+            "coo_segments");
+  EXPECT_EQ(best_of("spmv_coo", {.extents = {1000, 9000}, .attributes = {rows}}), "coo_sort");
+  EXPECT_EQ(best_of("spmv_coo", {.extents = {1000, int64_t{5} << 30}, .attributes = {rows}}),
+            "coo_atomic");
+  EXPECT_EQ(best_of("spmv_ell", {.extents = {1000, 1000, 9}}), "ell_lanes");
+  EXPECT_EQ(best_of("spmv_ell", {.extents = {1000, 1000, 9, 1, kTransposed}}), "ell_columns");
+  EXPECT_EQ(best_of("spmv_ell", {.extents = {1, 1000, 900}}), "ell_lanes");
+  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 4, 4}}), "bsr_warp");
+}
+
+TEST(SpmvFormats, ShapesMustFit) {
+  const auto of = [](const char* operation, auto&& change) {
+    const Operation& row = operation_named(operation);
+    return test::told(make_problem(row, row.cases().smoke[0], DType::kF16), change);
+  };
+  EXPECT_THAT(of("spmv_coo", [](Problem& p) { p["row"].dtype = DType::kI64; }),
+              HasSubstr("row and col of one dtype"));
+  EXPECT_THAT(of("spmv_coo", [](Problem& p) { p["col"].shape[0] = 3; }),
+              HasSubstr("a value, a row and a column for each entry"));
+  EXPECT_THAT(of("spmv_coo", [](Problem& p) { p.attributes[0] = Value(-1); }),
+              HasSubstr("a matrix of -1 rows"));
+  EXPECT_THAT(of("spmv_ell", [](Problem& p) { p["col"].shape[1] = 3; }),
+              HasSubstr("as many of one as of the other"));
+  EXPECT_THAT(of("spmv_ell", [](Problem& p) { p["x"].rank = 2; }), HasSubstr("a vector x"));
+  EXPECT_THAT(of("spmv_bsr", [](Problem& p) { p["x"].shape[0] -= 1; }),
+              HasSubstr("an x of whole columns of blocks"));
+  EXPECT_THAT(of("spmv_bsr", [](Problem& p) { p["values"].shape[1] = 0; }),
+              HasSubstr("blocks of an element or more"));
+  EXPECT_THAT(of("spmv_bsr", [](Problem& p) { p["col"].shape[0] = 3; }),
+              HasSubstr("a column for each block"));
+  EXPECT_THAT(of("spmv_bsr",
+                 [](Problem& p) {
+                   p["values"] = Tensor::dense(DType::kF16, {0, int64_t{1} << 43, 4});
+                   p["crow"].shape[0] = 100;
+                   p["col"].shape[0] = 0;
+                 }),
+              HasSubstr("fewer than 2^47 rows"));
 }
 
 TEST(Spmv, BestIsChosenBySize) {

@@ -1,6 +1,7 @@
 #include "warpsmith/ptx/atomic.hpp"
 
 #include "tests/run.hpp"
+#include "warpsmith/ptx/atomic_double.hpp"
 #include "warpsmith/ptx/atomic_vector.hpp"
 
 namespace ws {
@@ -126,6 +127,25 @@ TEST(Atomic, OfVectors) {
       EXPECT_EQ(static_cast<float>(h[i]), times * static_cast<float>(i) / 8) << i;
       EXPECT_EQ(static_cast<float>(b[i]), -times * static_cast<float>(1 << i) / 64) << i;
     }
+  });
+}
+
+struct AddDouble {
+  static constexpr int kThreads = kBlockThreads;
+  struct Arguments {
+    double* sum;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
+    ptx::red_global_add(arguments.sum, 1 + 0x1p-40);
+  }
+};
+
+TEST(Atomic, OfDouble) {
+  test::in_every_order([] {
+    test::Buffer<double> sum(1);
+    test::run<AddDouble>({.blocks = kBlocks, .threads = kBlockThreads}, {sum.data()});
+    EXPECT_EQ(sum[0], kTotal * (1 + 0x1p-40));
   });
 }
 

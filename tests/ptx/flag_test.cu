@@ -3,6 +3,7 @@
 
 #include "tests/run.hpp"
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/store_relaxed.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws {
@@ -70,6 +71,38 @@ TEST(Flag, PassesOnWhatTheWriterDid) {
     test_relay<uint64_t, true>();
     test_relay<uint64_t, false>();
     test_relay<float, false>();
+  });
+}
+
+// All threads of all blocks store to one place.
+template <class T>
+struct StoreToOne {
+  static constexpr int kThreads = 64;
+  struct Arguments {
+    T* one;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    ptx::st_global_relaxed(a.one, T(static_cast<float>(block_index() * kThreads + thread_index())));
+  }
+};
+
+template <class T>
+void test_one_stands() {
+  test::Buffer<T> one(2);
+  one[0] = one[1] = T(-1.0f);
+  test::run<StoreToOne<T>>({.blocks = 4, .threads = 64}, {one.data()});
+  EXPECT_GE(static_cast<float>(one[0]), 0);
+  EXPECT_LT(static_cast<float>(one[0]), 256);
+  EXPECT_EQ(static_cast<float>(one[1]), -1);
+}
+
+TEST(Flag, RelaxedStoresToOnePlaceDoNotRace) {
+  test::in_every_order([] {
+    test_one_stands<half>();
+    test_one_stands<bf16>();
+    test_one_stands<float>();
+    test_one_stands<double>();
   });
 }
 

@@ -3,6 +3,7 @@
 What they compute in general is tested where all operations are.
 """
 
+import re
 from typing import Any
 
 import pytest
@@ -62,6 +63,72 @@ def test_torchs_sparse_tensors(dtype: torch.dtype, index: torch.dtype, device: s
     assert torch.equal(warpsmith.spmm(*parts, b), warpsmith.spmm(a, b))
 
 
+LAYOUTS = pytest.mark.parametrize("layout", ["coalesced", "any order", "blocks", "slots"])
+
+
+def as_layout(a: torch.Tensor, layout: str) -> tuple[torch.Tensor, ...]:
+    """A matrix in compressed rows as what `spmv` takes before x; gradients reach its values."""
+    if layout == "blocks":
+        return (a.to_dense().to_sparse_bsr((3, 2)),)
+    dense = a.to_dense()
+    if layout == "slots":
+        columns = torch.arange(dense.shape[1], device=a.device).expand(dense.shape)
+        return torch.where(dense == 0, -1, columns), dense
+    coo = dense.to_sparse_coo()
+    if layout == "coalesced":
+        return (coo,)
+    # Each entry in two halves, the last one first.
+    indices, values = coo.indices().flip(1), coo.values().flip(0) / 2
+    return (torch.sparse_coo_tensor(indices.repeat(1, 2), values.repeat(2), coo.shape),)
+
+
+@DTYPES
+@LAYOUTS
+def test_other_layouts(dtype: torch.dtype, layout: str, device: str) -> None:
+    a = matrix(dtype, rows=36, columns=24, device=device)
+    x = operand(24, dtype=dtype, device=device)
+    parts = as_layout(a, layout)
+    want = dense_of(a) @ x.double().cpu()
+    close(warpsmith.spmv(*parts, x), want)
+    added = operand(36, dtype=dtype, device=device)
+    ours = warpsmith.spmv(*parts, x, added=added, alpha=-2.0, beta=0.5)
+    close(ours, -2 * want + 0.5 * added.double().cpu())
+    assert torch.equal(ours, warpsmith.spmv(*parts, x, added=added, alpha=-2.0, beta=0.5))
+
+
+def test_blocks_by_their_tensors(device: str) -> None:
+    a = matrix(rows=36, columns=24, device=device).to_dense().to_sparse_bsr((4, 8))
+    x = operand(24, device=device)
+    parts = (a.crow_indices(), a.col_indices(), a.values())
+    assert torch.equal(warpsmith.spmv(*parts, x), warpsmith.spmv(a, x))
+
+
+@LAYOUTS
+def test_gradients_of_other_layouts(layout: str) -> None:
+    a = matrix(torch.float64, torch.int64, rows=12, columns=8)
+    parts = as_layout(a, layout)
+    values = parts[-1]
+    x = operand(8, dtype=torch.float64).requires_grad_()
+    added = operand(12, dtype=torch.float64).requires_grad_()
+    if layout == "slots":
+        numbers = values.clone()
+    else:
+        numbers = (values.values() if layout == "blocks" else values._values()).clone()
+    numbers.requires_grad_()
+
+    def product(numbers: torch.Tensor, x: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+        if layout == "slots":
+            sparse = (parts[0], numbers)
+        elif layout == "blocks":
+            indices = (values.crow_indices(), values.col_indices())
+            sparse = (torch.sparse_bsr_tensor(*indices, numbers, a.shape),)
+        else:
+            sparse = (torch.sparse_coo_tensor(values._indices(), numbers, a.shape),)
+        return warpsmith.spmv(*sparse, x, added=added, alpha=1.5, beta=-2.0)
+
+    assert torch.autograd.gradcheck(product, (numbers, x, added))
+
+
 def test_scaled_and_added(device: str) -> None:
     a = matrix(device=device)
     x, added = operand(46, device=device)[::2], operand(37, 1, device=device)[:, 0]
@@ -112,6 +179,17 @@ def test_entries_behind_the_last_row_have_no_gradient() -> None:
     ("arguments", "error", "text"),
     [
         ((matrix(),), TypeError, "not 1 tensors"),
+        ((torch.eye(4).to_sparse_csc(), operand(4)), ValueError, "sparse_csr or sparse_bsr"),
+        ((matrix().to_dense().to_sparse_coo(), operand(22)), ValueError, "takes 23 rows"),
+        ((matrix().to_dense().to_sparse_coo(), operand(23, 2)), ValueError, "of 1 dimensions"),
+        ((torch.eye(4).to_sparse(1), operand(4)), ValueError, "1 sparse and 1 dense"),
+        ((torch.eye(4), torch.eye(4), operand(4)), ValueError, "col, i32 or i64"),
+        ((torch.eye(4).int(), operand(4, 3), operand(4)), ValueError, "as many of one"),
+        (
+            (torch.zeros(2).int(), torch.zeros(2).int(), operand(2, 2, 3), operand(4)),
+            ValueError,
+            "whole columns",
+        ),
         ((matrix(), [1.0]), TypeError, "not list"),
         ((matrix().to_dense(), operand(23)), ValueError, "layout sparse_csr"),
         ((matrix(), operand(22)), ValueError, "takes 23 rows"),
@@ -130,6 +208,28 @@ def test_wrong_columns_are_raised() -> None:
     col[5] = 23
     with pytest.raises(ValueError, match=r"index 23 at position 5 of 'col' is outside \[0, 23\)"):
         warpsmith.spmv(a.crow_indices(), col, a.values(), operand(23))
+        warpsmith.check()
+
+
+@pytest.mark.parametrize(
+    ("row", "ordered", "told"),
+    [
+        ([0, 2, 1], True, "index 1 at position 2 of 'row' is outside [2, 3)"),
+        ([0, 3, 1], True, "index 3 at position 1 of 'row' is outside [0, 3)"),
+        ([0, 3, 1], False, "index 3 at position 1 of 'row' is outside [0, 3)"),
+    ],
+)
+def test_wrong_rows_are_raised(row: list[int], ordered: bool, told: str) -> None:
+    col, values, x = torch.tensor([0, 1, 2]), torch.ones(3), torch.ones(5)
+    with pytest.raises(ValueError, match=re.escape(told)):
+        warpsmith.spmv_coo(values, torch.tensor(row), col, x, rows=3, ordered=ordered)
+        warpsmith.check()
+
+
+def test_padding_is_minus_one() -> None:
+    values, x = torch.ones(1, 3), torch.ones(5)
+    with pytest.raises(ValueError, match=r"index -2 at position 1 of 'col' is outside \[0, 5\)"):
+        warpsmith.spmv(torch.tensor([[-1, -2, 0]]), values, x)
         warpsmith.check()
 
 

@@ -1,0 +1,191 @@
+// What kernels of every format share: sums, the vectors, and entries that say by their columns
+// which element of x they are multiplied with.
+#pragma once
+
+#include "kernels/spmv/operations.hpp"
+#include "warpsmith/device_error.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/store_relaxed.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
+
+namespace ws::spmv {
+
+// What sums of T are added up in.
+template <class T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+inline size_t size_of_sum(DType dtype) {
+  return dtype == DType::kF64 ? sizeof(double) : sizeof(float);
+}
+
+// f.operator()<T, I>() with the types of values and of indices.
+template <class Call, class F>
+void with_types(const Call& call, F&& f) {
+  with_type<kValues>(call.dtype, [&]<class T>() {
+    with_type<kIndices>(call.index, [&]<class I>() { f.template operator()<T, I>(); });
+  });
+}
+
+// Whether kCount elements can be read at once from where the tensor begins.
+template <class T, int kCount>
+bool begins_at_vector(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % alignof(Vec<T, kCount>) == 0;
+}
+
+#if WS_DEVICE_CODE
+template <class T>
+__device__ __forceinline__ Sum<T> widen(T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return to_float(value);
+  }
+}
+template <class T>
+__device__ __forceinline__ T narrow(Sum<T> value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return from_float<T>(value);
+  }
+}
+
+template <class T>
+struct Strided {
+  T* data;
+  int64_t step;
+
+  __device__ __forceinline__ T* at(int64_t i) const { return data + i * step; }
+};
+
+// The elements `step` apart of which it is `known` that they are there; one access where all are
+// and `at_once` says that they lie so.
+template <int kCount, class T>
+__device__ __forceinline__ Vec<T, kCount> load_known(const T* data, int64_t step, bool at_once,
+                                                     const bool (&known)[kCount]) {
+  Vec<T, kCount> elements;
+  if (at_once) elements = thread::load<kCount>(data);
+#pragma unroll
+  for (int e = 0; e < kCount; ++e) {
+    if (known[e] && !at_once) elements[e] = thread::load(data + e * step);
+  }
+  return elements;
+}
+
+// The matrix' columns, as entries name them. One that is none is reported, and its entry counts as
+// 0.
+template <class T, class I>
+class Columns {
+ public:
+  // `rung` is of static storage.
+  Columns(int64_t count, const char* rung) : count_(count), check_(rung, "col", count) {}
+
+  // False where it is none, which is reported; `position` is its place in `col`.
+  __device__ __forceinline__ bool operator()(int64_t column, int64_t position) const {
+    return check_(column, position);
+  }
+  __device__ __forceinline__ Sum<T> product(T value, I column, int64_t position,
+                                            const Strided<const T>& x) const {
+    if (!(*this)(column, position)) return 0;
+    return widen(value) * widen(thread::load(x.at(column)));
+  }
+
+  // Which of several columns exist. Told without a branch, so that loads by all of them are under
+  // way at once; what is wrong is reported after those.
+  template <int kCount>
+  struct Found {
+    bool good[kCount];
+    int wrong = -1;
+    I wrong_column = 0;
+  };
+  template <int kCount>
+  __device__ __forceinline__ Found<kCount> find(const Vec<I, kCount>& at,
+                                                const bool (&known)[kCount]) const {
+    Found<kCount> found;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      found.good[e] = known[e] && exists(at[e]);
+      if (known[e] && !found.good[e]) {
+        found.wrong = e;
+        found.wrong_column = at[e];
+      }
+    }
+    return found;
+  }
+  // position(e) is that of the e-th column.
+  template <int kCount, class Position>
+  __device__ __forceinline__ void report(const Found<kCount>& found,
+                                         const Position& position) const {
+    if (found.wrong >= 0) (*this)(found.wrong_column, position(found.wrong));
+  }
+
+  // The products of entries that are `known`, 0 of others.
+  template <int kCount, class Position>
+  __device__ __forceinline__ Vec<Sum<T>, kCount> products(const Vec<T, kCount>& of,
+                                                          const Vec<I, kCount>& at,
+                                                          const bool (&known)[kCount],
+                                                          const Strided<const T>& x,
+                                                          const Position& position) const {
+    const Found<kCount> found = find(at, known);
+    Vec<T, kCount> factors;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      if (found.good[e]) factors[e] = thread::load(x.at(at[e]));
+    }
+    Vec<Sum<T>, kCount> result;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      result[e] = found.good[e] ? widen(of[e]) * widen(factors[e]) : 0;
+    }
+    report(found, position);
+    return result;
+  }
+
+ private:
+  __device__ __forceinline__ bool exists(int64_t column) const {
+    return static_cast<uint64_t>(column) < static_cast<uint64_t>(count_);
+  }
+
+  int64_t count_;
+  IndexCheck check_;
+};
+
+// Where sums of rows go.
+template <class T>
+class Result {
+ public:
+  explicit Result(const Vectors& call)
+      : y{static_cast<T*>(call.y), call.y_step},
+        added{static_cast<const T*>(call.added), call.added_step},
+        alpha(static_cast<Sum<T>>(call.alpha)),
+        beta(static_cast<Sum<T>>(call.beta)) {}
+
+  __device__ __forceinline__ void store(int64_t row, Sum<T> sum) const {
+    thread::store(y.at(row), completed(row, sum));
+  }
+  // The same where a wrong matrix may have several threads store a row: one of them stands.
+  __device__ __forceinline__ void store_relaxed(int64_t row, Sum<T> sum) const {
+    ptx::st_global_relaxed(y.at(row), completed(row, sum));
+  }
+
+ private:
+  __device__ __forceinline__ T completed(int64_t row, Sum<T> sum) const {
+    Sum<T> result = alpha * sum;
+    if (added.data != nullptr) result += beta * widen(thread::load(added.at(row)));
+    return narrow<T>(result);
+  }
+
+  Strided<T> y;
+  Strided<const T> added;
+  Sum<T> alpha;
+  Sum<T> beta;
+};
+
+template <class T>
+Strided<const T> vector_of(const Vectors& call) {
+  return {static_cast<const T*>(call.x), call.x_step};
+}
+#endif
+
+}  // namespace ws::spmv

@@ -1,0 +1,105 @@
+// Rows that several tiles have a part of: what each leaves of them, and a launch that adds the
+// parts up in their order, the same in every run.
+#pragma once
+
+#include "kernels/spmv/elements.hpp"
+#include "warpsmith/block/scan.hpp"
+#include "warpsmith/ptx/grid.hpp"
+
+namespace ws::spmv {
+
+// Of so many tiles, in the workspace.
+inline size_t bytes_of_parts(DType dtype, int64_t tiles) {
+  return static_cast<size_t>(tiles) * (sizeof(int64_t) + 2 * size_of_sum(dtype));
+}
+
+#if WS_DEVICE_CODE
+// Each tile's part of the rows that it shares with others. Between the two lie rows of its own.
+template <class S>
+struct PartsOfTiles {
+  int64_t* rows;  // the first row that ends in the tile; -1: none does
+  S* firsts;      // what the tile has of that row
+  S* rests;       // what it has of the row that is open where it ends
+
+  PartsOfTiles(void* memory, int64_t tiles)
+      : rows(static_cast<int64_t*>(memory)),
+        firsts(reinterpret_cast<S*>(rows + tiles)),
+        rests(firsts + tiles) {}
+
+  __device__ __forceinline__ void store(int64_t tile, int64_t row, S first, S rest) const {
+    thread::store(rows + tile, row);
+    thread::store(firsts + tile, first);
+    thread::store(rests + tile, rest);
+  }
+};
+
+// What a stretch of the list has of the row that is open at its end, and whether a row ends before.
+template <class S>
+struct Open {
+  S sum;
+  bool begins;
+
+  __device__ __forceinline__ static Open merge(const Open& before, const Open& after) {
+    return after.begins ? after : Open{before.sum + after.sum, before.begins};
+  }
+};
+
+// A thread goes through a share of all tiles twice: first for what it hands on, then, knowing what
+// it is handed, for the rows.
+template <class T>
+struct RowsOfTilesKernel {
+  static constexpr int kThreads = 1024;
+  using Part = Open<Sum<T>>;
+  using Scan = block::ScanOfWarps<Part, kThreads>;
+  struct Arguments {
+    PartsOfTiles<Sum<T>> parts;
+    Result<T> result;
+    int64_t rows;  // one from here on is none, and is not stored
+    int64_t tiles;
+  };
+  struct SharedStorage {
+    typename Scan::Storage scan;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const auto& [parts, result, rows, tiles] = arguments;
+    ptx::griddepcontrol_wait();
+    const int64_t share = divide_up(tiles, kThreads);
+    const int64_t first = thread_index() * share < tiles ? thread_index() * share : tiles;
+    const int64_t end = first + share < tiles ? first + share : tiles;
+    const Part none{0, false};
+    Part mine = none;
+#pragma unroll 4
+    for (int64_t tile = first; tile < end; ++tile) {
+      mine = Part::merge(mine, part_of(parts, tile));
+    }
+    const Part up_to = warp::inclusive_scan(mine, Part::merge);
+    Scan scan(shared.scan);
+    const Part before = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge).before;
+    Part open = Part::merge(before, warp::shift_up(up_to, none));
+    for (int64_t tile = first; tile < end; ++tile) {
+      const Part part = part_of(parts, tile);
+      const int64_t row = thread::load(parts.rows + tile);
+      if (part.begins && row < rows) {
+        result.store_relaxed(row, open.sum + thread::load(parts.firsts + tile));
+      }
+      open = Part::merge(open, part);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static Part part_of(const PartsOfTiles<Sum<T>>& parts, int64_t tile) {
+    return {thread::load(parts.rests + tile), thread::load(parts.rows + tile) >= 0};
+  }
+};
+
+// Begins while the launch of the tiles ends.
+template <class T>
+void add_up_rows_of_tiles(const PartsOfTiles<Sum<T>>& parts, const Result<T>& result, int64_t rows,
+                          int64_t tiles, Stream stream) {
+  launch<RowsOfTilesKernel<T>>({.threads = RowsOfTilesKernel<T>::kThreads, .overlaps = true},
+                               stream, {parts, result, rows, tiles});
+}
+#endif
+
+}  // namespace ws::spmv
