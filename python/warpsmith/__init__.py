@@ -11,7 +11,7 @@ products as torch's do; `warpsmith.linear` is a layer with its activation. Atten
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
 `warpsmith.interpolate` is torch's, of images by their nearest pixels or bilinear.
 `warpsmith.adamw_` is a step of AdamW of many tensors in one launch.
-`warpsmith.spmv` and `warpsmith.spmm` take torch's sparse matrices in compressed rows;
+`warpsmith.spmv` and `warpsmith.spmm` take torch's sparse matrices;
 `warpsmith.nms` and `warpsmith.batched_nms` are torchvision's.
 `warpsmith.nn` has torch's modules on these, and `warpsmith.patch` puts them into a model, whose
 linear layers `warpsmith.quantize` makes ones of 8 or 4 bits.
