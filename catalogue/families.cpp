@@ -5,6 +5,9 @@
 
 namespace ws {
 
+namespace lessons {
+extern const Family kFamily;
+}
 namespace elementwise {
 extern const Family kFamily;
 }
@@ -92,6 +95,7 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr std::array kFamilies = {
+      &lessons::kFamily,
       &elementwise::kFamily,
       &fused::kFamily,
       &softmax::kFamily,

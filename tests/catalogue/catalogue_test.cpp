@@ -136,7 +136,7 @@ std::vector<SeedLine> seed_lines() {
 TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::testing::Ge(300U))); }
 
 TEST(Seeds, OfCompleteFamiliesResolve) {
-  constexpr std::array<std::string_view, 16> kComplete = {"softmax",
+  constexpr std::array<std::string_view, 17> kComplete = {"softmax",
                                                           "norm",
                                                           "reduce",
                                                           "dot",
@@ -151,6 +151,7 @@ TEST(Seeds, OfCompleteFamiliesResolve) {
                                                           "upsample_nearest2d",
                                                           "spmv",
                                                           "nms",
+                                                          "lessons",
                                                           "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
     const bool is_one_of_attention =
