@@ -196,6 +196,15 @@ def attention_varlen(
 ) -> tuple[_Array, _Array]:
     """Attention within sequences of their own lengths, packed; keys and values may lie in pages."""
 
+def bank_conflicts(
+    x: _Array,
+    *,
+    rounds: builtins.int = 31,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Tiles of 32 x 32 transposed again and again in shared memory: lanes that meet in a bank."""
+
 def batch_norm_backward(
     grad: _Array,
     x: _Array,
@@ -289,6 +298,14 @@ def bmm(
     out: _Array | None = None,
 ) -> _Array:
     """Matrix products of a batch, accumulated in f32."""
+
+def coalescing(
+    x: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """A copy: which lanes ask for which bytes together."""
 
 def count_between(
     x: _Array,
@@ -844,6 +861,14 @@ def nms_indices(
 ) -> tuple[_Array, _Array]:
     """Of boxes that overlap, the one with the best score: their indices and how many."""
 
+def occupancy(
+    x: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """A copy: how much must be in flight to fill a bus."""
+
 def permute(
     input: _Array,
     dims: builtins.int | Sequence[builtins.int],
@@ -1330,6 +1355,15 @@ def transpose(
 ) -> _Array:
     """Two dimensions trade places, as a contiguous copy (torch's is a view)."""
 
+def unrolling(
+    x: _Array,
+    *,
+    terms: builtins.int = 65536,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """A long sum in a thread's registers: loops, and chains of additions that wait for each other."""
+
 def upsample_bilinear2d(
     x: _Array,
     *,
@@ -1397,6 +1431,15 @@ def vector_norm(
     out: _Array | None = None,
 ) -> _Array:
     """Norm over dimensions, of order 1, 2 or infinity."""
+
+def warp_divergence(
+    x: _Array,
+    *,
+    degree: builtins.int = 256,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """A polynomial of the even elements, another of the odd ones: lanes that want another branch."""
 
 def wkv(
     k: _Array,
