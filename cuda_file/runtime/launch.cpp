@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <memory>
 
 #include "cuda_file/include/warpsmith_cuda/api.hpp"
 #include "cuda_file/runtime/frame.hpp"
 #include "cuda_file/runtime/kernels.hpp"
 #include "cuda_file/runtime/memory.hpp"
 #include "cuda_file/runtime/process.hpp"
+#include "cuda_file/runtime/streams.hpp"
 #include "emulator/scheduler.hpp"
 #include "warpsmith/arch.hpp"
 
@@ -89,26 +92,8 @@ LaunchReport report_of(const Frame& of) {
   return report;
 }
 
-}  // namespace
-
-KernelFacts& facts_of(const void* entry) {
-  const std::lock_guard lock(kernels_mutex);
-  return kernels()[entry];
-}
-
-Frame* running_frame() { return running; }
-
-int launch(const KernelCall& kernel, const LaunchExtents& asked, std::source_location place) {
-  if (emulator::running()) {
-    end_with("not supported", "a kernel launches a kernel (dynamic parallelism)", place);
-  }
-  const KernelFacts facts = kernel.entry != nullptr ? facts_of(kernel.entry) : KernelFacts{};
-  const LaunchExtents& extents = asked;
-  const Refusal refused = refusal(extents, facts);
-  if (refused.error != cudaSuccess) {
-    remember_error(refused.error, refused.why, place);
-    return refused.error;
-  }
+cudaError_t run(const KernelCall& kernel, const LaunchExtents& extents,
+                std::source_location place) {
   static std::atomic<uint32_t> launches = 0;
   Frame of{.kernel = kernel, .extents = extents, .place = place, .number = ++launches};
   of.static_limit = std::min(kStaticShared + kRoomForRooms,
@@ -145,6 +130,39 @@ int launch(const KernelCall& kernel, const LaunchExtents& asked, std::source_loc
     if (counts[i] > 0) report.counts[emulator::to_string(count)] = counts[i];
   }
   add_launch(report);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+KernelFacts& facts_of(const void* entry) {
+  const std::lock_guard lock(kernels_mutex);
+  return kernels()[entry];
+}
+
+Frame* running_frame() { return running; }
+
+int launch(const KernelCall& kernel, const LaunchExtents& extents, std::source_location place) {
+  if (emulator::running()) {
+    end_with("not supported", "a kernel launches a kernel (dynamic parallelism)", place);
+  }
+  const KernelFacts facts = kernel.entry != nullptr ? facts_of(kernel.entry) : KernelFacts{};
+  const Refusal refused = refusal(extents, facts);
+  if (refused.error != cudaSuccess) {
+    remember_error(refused.error, refused.why, place);
+    return refused.error;
+  }
+  const Recording recording = recording_of(extents.stream, kernel.name, place);
+  if (recording.status != cudaSuccess) return recording.status;
+  if (recording.stream == nullptr) return run(kernel, extents, place);
+  // A copy of its arguments, as aligned as any of them.
+  const auto words = (kernel.bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
+  const auto arguments = std::make_shared<std::max_align_t[]>(words);
+  std::memcpy(arguments.get(), kernel.object, kernel.bytes);
+  record(*recording.stream, [kernel = kernel, arguments, extents, place]() mutable {
+    kernel.object = arguments.get();
+    return run(kernel, extents, place);
+  });
   return cudaSuccess;
 }
 

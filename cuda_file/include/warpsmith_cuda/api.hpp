@@ -6,40 +6,51 @@
 // NOLINTBEGIN
 // ---- Errors ------------------------------------------------------------------------------------
 
-#define WS_CUDA_ERRORS(X)                                                                        \
-  X(Success, 0, "no error")                                                                      \
-  X(ErrorInvalidValue, 1, "invalid argument")                                                    \
-  X(ErrorMemoryAllocation, 2, "out of memory")                                                   \
-  X(ErrorInitializationError, 3, "initialization error")                                         \
-  X(ErrorCudartUnloading, 4, "driver shutting down")                                             \
-  X(ErrorInvalidConfiguration, 9, "invalid configuration argument")                              \
-  X(ErrorInvalidPitchValue, 12, "invalid pitch argument")                                        \
-  X(ErrorInvalidSymbol, 13, "invalid device symbol")                                             \
-  X(ErrorInvalidDevicePointer, 17, "invalid device pointer")                                     \
-  X(ErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                        \
-  X(ErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version") \
-  X(ErrorMissingConfiguration, 52, "__global__ function call is not configured")                 \
-  X(ErrorInvalidDeviceFunction, 98, "invalid device function")                                   \
-  X(ErrorNoDevice, 100, "no CUDA-capable device is detected")                                    \
-  X(ErrorInvalidDevice, 101, "invalid device ordinal")                                           \
-  X(ErrorInvalidResourceHandle, 400, "invalid resource handle")                                  \
-  X(ErrorNotReady, 600, "device not ready")                                                      \
-  X(ErrorIllegalAddress, 700, "an illegal memory access was encountered")                        \
-  X(ErrorLaunchOutOfResources, 701, "too many resources requested for launch")                   \
-  X(ErrorLaunchTimeout, 702, "the launch timed out and was terminated")                          \
-  X(ErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                        \
-  X(ErrorPeerAccessNotEnabled, 705, "peer access has not been enabled")                          \
-  X(ErrorAssert, 710, "device-side assert triggered")                                            \
-  X(ErrorHostMemoryAlreadyRegistered, 712,                                                       \
-    "part or all of the requested memory range is already mapped")                               \
-  X(ErrorHostMemoryNotRegistered, 713,                                                           \
-    "pointer does not correspond to a registered memory region")                                 \
-  X(ErrorMisalignedAddress, 716, "misaligned address")                                           \
-  X(ErrorLaunchFailure, 719, "unspecified launch failure")                                       \
-  X(ErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                \
-  X(ErrorNotPermitted, 800, "operation not permitted")                                           \
-  X(ErrorNotSupported, 801, "operation not supported")                                           \
-  X(ErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")      \
+#define WS_CUDA_ERRORS(X)                                                                          \
+  X(Success, 0, "no error")                                                                        \
+  X(ErrorInvalidValue, 1, "invalid argument")                                                      \
+  X(ErrorMemoryAllocation, 2, "out of memory")                                                     \
+  X(ErrorInitializationError, 3, "initialization error")                                           \
+  X(ErrorCudartUnloading, 4, "driver shutting down")                                               \
+  X(ErrorInvalidConfiguration, 9, "invalid configuration argument")                                \
+  X(ErrorInvalidPitchValue, 12, "invalid pitch argument")                                          \
+  X(ErrorInvalidSymbol, 13, "invalid device symbol")                                               \
+  X(ErrorInvalidDevicePointer, 17, "invalid device pointer")                                       \
+  X(ErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                          \
+  X(ErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version")   \
+  X(ErrorMissingConfiguration, 52, "__global__ function call is not configured")                   \
+  X(ErrorInvalidDeviceFunction, 98, "invalid device function")                                     \
+  X(ErrorNoDevice, 100, "no CUDA-capable device is detected")                                      \
+  X(ErrorInvalidDevice, 101, "invalid device ordinal")                                             \
+  X(ErrorInvalidResourceHandle, 400, "invalid resource handle")                                    \
+  X(ErrorIllegalState, 401, "the operation cannot be performed in the present state")              \
+  X(ErrorNotReady, 600, "device not ready")                                                        \
+  X(ErrorIllegalAddress, 700, "an illegal memory access was encountered")                          \
+  X(ErrorLaunchOutOfResources, 701, "too many resources requested for launch")                     \
+  X(ErrorLaunchTimeout, 702, "the launch timed out and was terminated")                            \
+  X(ErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")                          \
+  X(ErrorPeerAccessNotEnabled, 705, "peer access has not been enabled")                            \
+  X(ErrorAssert, 710, "device-side assert triggered")                                              \
+  X(ErrorHostMemoryAlreadyRegistered, 712,                                                         \
+    "part or all of the requested memory range is already mapped")                                 \
+  X(ErrorHostMemoryNotRegistered, 713,                                                             \
+    "pointer does not correspond to a registered memory region")                                   \
+  X(ErrorMisalignedAddress, 716, "misaligned address")                                             \
+  X(ErrorLaunchFailure, 719, "unspecified launch failure")                                         \
+  X(ErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")                  \
+  X(ErrorNotPermitted, 800, "operation not permitted")                                             \
+  X(ErrorNotSupported, 801, "operation not supported")                                             \
+  X(ErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")        \
+  X(ErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture") \
+  X(ErrorStreamCaptureMerge, 902,                                                                  \
+    "operation would result in a merge of separate capture sequences")                             \
+  X(ErrorStreamCaptureUnmatched, 903, "capture was not ended in the same stream as it began")      \
+  X(ErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")                         \
+  X(ErrorStreamCaptureIsolation, 905, "dependency created on uncaptured work in another stream")   \
+  X(ErrorStreamCaptureImplicit, 906,                                                               \
+    "operation would make the legacy stream depend on a capturing blocking stream")                \
+  X(ErrorCapturedEvent, 907,                                                                       \
+    "operation not permitted on an event last recorded in a capturing stream")                     \
   X(ErrorUnknown, 999, "unknown error")
 
 enum cudaError : unsigned {
@@ -175,8 +186,8 @@ cudaError_t cudaSetDevice(int device, WS_CUDA_PLACE);
 cudaError_t cudaSetDeviceFlags(unsigned flags);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device, WS_CUDA_PLACE);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device, WS_CUDA_PLACE);
-cudaError_t cudaDeviceSynchronize();
-cudaError_t cudaThreadSynchronize();
+cudaError_t cudaDeviceSynchronize(WS_CUDA_PLACE);
+cudaError_t cudaThreadSynchronize(WS_CUDA_PLACE);
 cudaError_t cudaDeviceReset();
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value);
 cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit);
@@ -247,6 +258,10 @@ cudaError_t allocate(void** pointer, size_t bytes, MemoryKind kind, const char* 
                      std::source_location place);
 cudaError_t copy_symbol(const void* symbol, size_t symbol_bytes, size_t offset, void* memory,
                         size_t bytes, bool to_symbol, std::source_location place);
+cudaError_t copy_symbol_in(cudaStream_t stream, const void* symbol, size_t symbol_bytes,
+                           size_t offset, void* memory, size_t bytes, bool to_symbol,
+                           std::source_location place);
+void refuse_memory_node(cudaStream_t stream, const char* function, std::source_location place);
 }  // namespace ws::cuda_file
 
 template <class T>
@@ -255,7 +270,8 @@ cudaError_t cudaMalloc(T** pointer, size_t bytes, WS_CUDA_PLACE) {
                                  ws::cuda_file::MemoryKind::kDevice, "cudaMalloc", place);
 }
 template <class T>
-cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t, WS_CUDA_PLACE) {
+cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, WS_CUDA_PLACE) {
+  ws::cuda_file::refuse_memory_node(stream, "cudaMallocAsync", place);
   return ws::cuda_file::allocate(reinterpret_cast<void**>(pointer), bytes,
                                  ws::cuda_file::MemoryKind::kDevice, "cudaMallocAsync", place);
 }
@@ -295,9 +311,26 @@ cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned flags, WS_
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer);
-cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, int device);
+// A device by its number, as CUDA 12 and older have it, or a place, as CUDA 13 does.
+enum cudaMemLocationType {
+  cudaMemLocationTypeInvalid = 0,
+  cudaMemLocationTypeDevice = 1,
+  cudaMemLocationTypeHost = 2,
+  cudaMemLocationTypeHostNuma = 3,
+  cudaMemLocationTypeHostNumaCurrent = 4,
+};
+struct cudaMemLocation {
+  cudaMemLocationType type;
+  int id;
+};
+cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, int device,
+                          WS_CUDA_PLACE);
+cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice,
+                          cudaMemLocation location, WS_CUDA_PLACE);
 cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, int device,
-                                 cudaStream_t stream = nullptr);
+                                 cudaStream_t stream = nullptr, WS_CUDA_PLACE);
+cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, cudaMemLocation location,
+                                 unsigned flags, cudaStream_t stream = nullptr, WS_CUDA_PLACE);
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                        WS_CUDA_PLACE);
@@ -325,9 +358,9 @@ cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, 
 template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, size_t bytes,
                                     size_t offset = 0, cudaMemcpyKind = cudaMemcpyHostToDevice,
-                                    cudaStream_t = nullptr, WS_CUDA_PLACE) {
-  return ws::cuda_file::copy_symbol(&symbol, sizeof(T), offset, const_cast<void*>(from), bytes,
-                                    true, place);
+                                    cudaStream_t stream = nullptr, WS_CUDA_PLACE) {
+  return ws::cuda_file::copy_symbol_in(stream, &symbol, sizeof(T), offset, const_cast<void*>(from),
+                                       bytes, true, place);
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
@@ -337,8 +370,8 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0,
                                       cudaMemcpyKind = cudaMemcpyDeviceToHost,
-                                      cudaStream_t = nullptr, WS_CUDA_PLACE) {
-  return ws::cuda_file::copy_symbol(&symbol, sizeof(T), offset, to, bytes, false, place);
+                                      cudaStream_t stream = nullptr, WS_CUDA_PLACE) {
+  return ws::cuda_file::copy_symbol_in(stream, &symbol, sizeof(T), offset, to, bytes, false, place);
 }
 template <class P, class T>
 cudaError_t cudaGetSymbolAddress(P** pointer, const T& symbol) {
@@ -375,10 +408,11 @@ cudaError_t cudaStreamQuery(cudaStream_t stream, WS_CUDA_PLACE);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0,
                                 WS_CUDA_PLACE);
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                                  unsigned flags);
+                                  unsigned flags, WS_CUDA_PLACE);
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, size_t bytes = 0,
                                      unsigned flags = 0);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
+                               WS_CUDA_PLACE);
 cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
@@ -388,6 +422,41 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event, WS_CUDA_PLACE);
 cudaError_t cudaEventQuery(cudaEvent_t event, WS_CUDA_PLACE);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end,
                                  WS_CUDA_PLACE);
+
+// ---- Graphs: what a stream has recorded --------------------------------------------------------
+
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+typedef CUgraph_st* cudaGraph_t;
+typedef CUgraphNode_st* cudaGraphNode_t;
+typedef CUgraphExec_st* cudaGraphExec_t;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2,
+};
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, WS_CUDA_PLACE);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, WS_CUDA_PLACE);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count);
+// As CUDA 12 has it and CUDA 11 had it.
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph,
+                                 unsigned long long flags = 0, WS_CUDA_PLACE);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, cudaGraphNode_t* error,
+                                 char* log, size_t log_bytes, WS_CUDA_PLACE);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t graph,
+                                          unsigned long long flags, WS_CUDA_PLACE);
+cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream, WS_CUDA_PLACE);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 // ---- Kernels -----------------------------------------------------------------------------------
 
