@@ -1,6 +1,7 @@
-// Every file in programs/ must run and end with 0 in every order of threads; every one in bugs/
-// must be told off as its first lines say: "// expect: KIND at LINE: TEXT" (line 0: any), beside
-// "// order: random", which leaves that one order, and "// time: SECONDS".
+// Every file in programs/ and in examples/lessons/ must run and end with 0 in every order of
+// threads; every one in bugs/ must be told off as its first lines say: "// expect: KIND at LINE:
+// TEXT" (line 0: any), beside "// order: random", which leaves that one order, and "// time:
+// SECONDS".
 #include "cuda_file/cuda_file.hpp"
 
 #include <gmock/gmock.h>
@@ -95,14 +96,14 @@ class FileTest : public testing::Test {
 };
 
 const bool registered = [] {
-  for (const std::string folder : {"programs", "bugs"}) {
+  for (const fs::path folder : {"programs", "bugs", "../../examples/lessons"}) {
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(kFolder / folder)) {
       if (entry.path().extension() == ".cu") files.push_back(entry.path());
     }
     std::ranges::sort(files);
     for (const fs::path& file : files) {
-      testing::RegisterTest(folder.c_str(), file.stem().c_str(), nullptr, nullptr, __FILE__,
+      testing::RegisterTest(folder.stem().c_str(), file.stem().c_str(), nullptr, nullptr, __FILE__,
                             __LINE__, [file]() -> FileTest* { return new FileTest(file); });
     }
   }
