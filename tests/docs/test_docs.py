@@ -1,4 +1,4 @@
-"""Every code block of README.md and docs/*.md is compiled, run, or says why not.
+"""Every code block of README.md, docs/*.md and the lessons is compiled, run, or says why not.
 
 What a block is stands behind its language, where readers do not see it:
 
@@ -32,7 +32,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "emulated"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LESSONS = ROOT / "kernels" / "lessons" / "README.md"  # whose figures readers reproduce
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), LESSONS]
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARKS = {"run", "norun", "sub", "compile", "of", "file", "insert", "after", "output"}
 
@@ -46,7 +47,7 @@ class Block:
     marks: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.page.name}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
