@@ -32,6 +32,7 @@ Shown find_rung(const std::string& name) {
   if (address.rung == nullptr) {
     std::string rungs;
     for (const Rung* rung : address.family->rungs) {
+      if (address.operation != nullptr && rung->of(*address.operation) == nullptr) continue;
       rungs.append(rungs.empty() ? "" : ", ").append(rung->name);
     }
     throw InvalidArgument(fmt::format("show wants a rung, {} has: {}", name, rungs));

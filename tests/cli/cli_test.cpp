@@ -243,6 +243,14 @@ TEST(Cli, ShowTellsIdeaAndDifference) {
   EXPECT_EQ(json["worst"]["lines"][0]["operation"], "ld.global");
 }
 
+TEST(Cli, ShowOfAnOperationNamesItsRungs) {
+  const Outcome operation = warpsmith({"show", "merge_attn_states"});
+  EXPECT_EQ(operation.code, 2);
+  EXPECT_THAT(operation.err, AllOf(HasSubstr("show wants a rung, merge_attn_states has: merge_"),
+                                   Not(HasSubstr("mma_split_q"))));
+  EXPECT_THAT(warpsmith({"show", "attention"}).err, HasSubstr("mma_split_q"));
+}
+
 TEST(Cli, ShowTellsWhichLibraryANameIs) {
   const Outcome show = warpsmith({"show", "sgemm_cublas_tf32"});
   EXPECT_EQ(show.code, 0) << show.err;
