@@ -71,10 +71,7 @@ struct BankConflicts : Lesson {
       {.name = "y", .role = Parameter::Role::kOut, .doc = "as x"},
   };
   static constexpr Attribute kAttributes[] = {
-      {.name = "rounds",
-       .kind = Value::Kind::kInt,
-       .standard = Value(int64_t{31}),
-       .doc = "of transposing, from 0 on"},
+      {.name = "rounds", .kind = Value::Kind::kInt, .doc = "of transposing, from 0 on"},
   };
   static constexpr std::string_view kExtentNames[] = {"tiles"};
   static constexpr int kTile = 32;  // rows and columns
@@ -99,10 +96,7 @@ for _ in range(degree):
     y = y * (sign * x) + 1
 return y)";
   static constexpr Attribute kAttributes[] = {
-      {.name = "degree",
-       .kind = Value::Kind::kInt,
-       .standard = Value(int64_t{256}),
-       .doc = "of the polynomials, from 0 on"},
+      {.name = "degree", .kind = Value::Kind::kInt, .doc = "of the polynomials, from 0 on"},
   };
 
   static Call call(const Problem& problem);
@@ -125,10 +119,7 @@ z = x.double()
 period = sum((1 + k) * z**k for k in range(8))
 return (period * (1 - z**terms) / (1 - z**8)).float())";
   static constexpr Attribute kAttributes[] = {
-      {.name = "terms",
-       .kind = Value::Kind::kInt,
-       .standard = Value(int64_t{65536}),
-       .doc = "a multiple of 8, from 8 on"},
+      {.name = "terms", .kind = Value::Kind::kInt, .doc = "a multiple of 8, from 8 on"},
   };
   static constexpr int kPeriod = 8;  // of the coefficients
 

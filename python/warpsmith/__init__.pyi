@@ -199,7 +199,7 @@ def attention_varlen(
 def bank_conflicts(
     x: _Array,
     *,
-    rounds: builtins.int = 31,
+    rounds: builtins.int,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -1358,7 +1358,7 @@ def transpose(
 def unrolling(
     x: _Array,
     *,
-    terms: builtins.int = 65536,
+    terms: builtins.int,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -1435,7 +1435,7 @@ def vector_norm(
 def warp_divergence(
     x: _Array,
     *,
-    degree: builtins.int = 256,
+    degree: builtins.int,
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
