@@ -32,7 +32,7 @@ struct Pairs {
       }
     }
   }
-  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
 };
 
 constexpr uint32_t kOnes = 0x3C003C00;        // 1 as halves
@@ -81,7 +81,7 @@ struct Pairs<half, Format::kInt8> {
     pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, minus);
     pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, minus);
   }
-  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
 };
 
 // An e4m3 is a half.
@@ -94,7 +94,7 @@ struct Pairs<half, Format::kFp8> {
     pairs[0] = ptx::cvt_rn_f16x2_e4m3x2(word);
     pairs[1] = ptx::cvt_rn_f16x2_e4m3x2(word >> 16);
   }
-  __device__ __forceinline__ static void order(uint32_t (&/*x*/)[kCount]) {}
+  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
 };
 
 // kTiles: of 8 rows of x.

@@ -156,30 +156,30 @@ template <class T>
 class Result {
  public:
   explicit Result(const Vectors& call)
-      : y{static_cast<T*>(call.y), call.y_step},
-        added{static_cast<const T*>(call.added), call.added_step},
-        alpha(static_cast<Sum<T>>(call.alpha)),
-        beta(static_cast<Sum<T>>(call.beta)) {}
+      : y_{static_cast<T*>(call.y), call.y_step},
+        added_{static_cast<const T*>(call.added), call.added_step},
+        alpha_(static_cast<Sum<T>>(call.alpha)),
+        beta_(static_cast<Sum<T>>(call.beta)) {}
 
   __device__ __forceinline__ void store(int64_t row, Sum<T> sum) const {
-    thread::store(y.at(row), completed(row, sum));
+    thread::store(y_.at(row), completed(row, sum));
   }
   // The same where a wrong matrix may have several threads store a row: one of them stands.
   __device__ __forceinline__ void store_relaxed(int64_t row, Sum<T> sum) const {
-    ptx::st_global_relaxed(y.at(row), completed(row, sum));
+    ptx::st_global_relaxed(y_.at(row), completed(row, sum));
   }
 
  private:
   __device__ __forceinline__ T completed(int64_t row, Sum<T> sum) const {
-    Sum<T> result = alpha * sum;
-    if (added.data != nullptr) result += beta * widen(thread::load(added.at(row)));
+    Sum<T> result = alpha_ * sum;
+    if (added_.data != nullptr) result += beta_ * widen(thread::load(added_.at(row)));
     return narrow<T>(result);
   }
 
-  Strided<T> y;
-  Strided<const T> added;
-  Sum<T> alpha;
-  Sum<T> beta;
+  Strided<T> y_;
+  Strided<const T> added_;
+  Sum<T> alpha_;
+  Sum<T> beta_;
 };
 
 template <class T>

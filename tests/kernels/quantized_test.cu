@@ -150,22 +150,16 @@ TEST(Quantized, BadCallsAreRefusedWithTheirNumbers) {
               HasSubstr("codes of int8 are a matrix of i8, not u8 [3, 32]"));
   EXPECT_THAT(told([](Problem& p) { test::set(p, "group_size", 32); }),
               HasSubstr("f32 [3, 2], not f32 [3, 1]"));
-  EXPECT_THAT(told([](Problem& p) {
-                p["zeros"] = Tensor::dense(DType::kU8, {3, 1});
-              }),
+  EXPECT_THAT(told([](Problem& p) { p["zeros"] = Tensor::dense(DType::kU8, {3, 1}); }),
               HasSubstr("nf4 has none"));
-  EXPECT_THAT(told([](Problem& p) {
-                p["weight"] = Tensor::dense(DType::kE5m2, {3, 32});
-              }),
+  EXPECT_THAT(told([](Problem& p) { p["weight"] = Tensor::dense(DType::kE5m2, {3, 32}); }),
               HasSubstr("not e5m2 [3, 32]"));
   EXPECT_THAT(told([](Problem& p) {
                 p["weight"] = Tensor::dense(DType::kI8, {3, 64});
                 p["zeros"] = Tensor::dense(DType::kU8, {3, 1});
               }),
               HasSubstr("are i8 [3, 1], not u8 [3, 1]"));
-  EXPECT_THAT(told([](Problem& p) {
-                p["x"] = Tensor::dense(DType::kF16, {2, 62});
-              }),
+  EXPECT_THAT(told([](Problem& p) { p["x"] = Tensor::dense(DType::kF16, {2, 62}); }),
               HasSubstr("a weight of 64 columns, u8 [3, 32], does not go with x, f16 [2, 62]"));
   EXPECT_THAT(told([](Problem& p) { p["bias"] = Tensor::dense(DType::kF32, {3}); }),
               HasSubstr("bias is f16 [3], not f32 [3]"));
