@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "catalogue/fill.hpp"
-#include "kernels/nms/decay.hpp"
+#include "kernels/nms/exponential.hpp"
+#include "kernels/nms/operations.hpp"
 
 namespace ws::nms {
 namespace {
