@@ -39,15 +39,31 @@ function(may_need_sm_90 file result)
   set(${result} ${known} PARENT_SCOPE)
 endfunction()
 
-# The targets kernels_sm_80 and kernels_sm_90a. A unit that has kernels of Hopper may have others, so both are of it.
-function(check_kernels)
-  set(hoppers "")
+# Of these units those that may have such a kernel. Sets `result`.
+function(that_need_sm_90 result)
+  set(found "")
   foreach(unit IN LISTS ARGN)
-    may_need_sm_90(${unit} hopper)
-    if(hopper)
-      list(APPEND hoppers ${unit})
+    may_need_sm_90(${unit} needed)
+    if(needed)
+      list(APPEND found ${unit})
     endif()
   endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+# Units of warpsmith_core, for one target.
+function(units_for name target)
+  add_library(${name} OBJECT ${ARGN})
+  set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES ${target})
+  target_link_libraries(${name} PRIVATE fmt::fmt-header-only nlohmann_json::nlohmann_json)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} include)
+  target_sources(warpsmith_core PRIVATE $<TARGET_OBJECTS:${name}>)
+  each_kernel_once(${name})
+endfunction()
+
+# The targets kernels_sm_80 and kernels_sm_90a. A unit that has kernels of Hopper may have others, so both are of it.
+function(check_kernels)
+  that_need_sm_90(hoppers ${ARGN})
   foreach(target 80 90a)
     set(units ${ARGN})
     if(target STREQUAL 90a)

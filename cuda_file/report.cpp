@@ -24,7 +24,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaunchReport, kernel, file, line, launches, g
 namespace {
 
 // "3" of a line, "(3, 1)" of a plane: what is 0 and could not be otherwise is not said.
-std::string text_of(const Extent3& at) {
+std::string place_text(const Extent3& at) {
   if (at[2] != 0) return fmt::format("({}, {}, {})", at[0], at[1], at[2]);
   if (at[1] != 0) return fmt::format("({}, {})", at[0], at[1]);
   return fmt::format("{}", at[0]);
@@ -39,8 +39,8 @@ std::string FaultReport::text() const {
   std::string who;
   if (!kernel.empty()) who = kernel;
   if (block && thread) {
-    who += fmt::format("{}block {}, thread {}", who.empty() ? "" : ", ", text_of(*block),
-                       text_of(*thread));
+    who += fmt::format("{}block {}, thread {}", who.empty() ? "" : ", ", place_text(*block),
+                       place_text(*thread));
   }
   if (!who.empty()) result += "\n  in:     " + who;
   if (!launch.empty()) result += "\n  launch: " + launch;

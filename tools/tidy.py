@@ -5,8 +5,9 @@ Usage: tools/tidy.py [--all] [--jobs N] [--build FOLDER]
 
 A change is what differs from where the branch left origin's main (or main), with what is not
 committed; on that very commit, what the commits of its last day changed, so that all of a landing
-is looked at. A unit is reached if it, or a file that it includes, has changed: by the dependencies
-that Ninja recorded in FOLDER, or where it has none, as a textual search of includes finds them. All
+is looked at. That is every unit that has changed, and of those that include a header that has, as
+few as include all such: what clang-tidy says of a header it says of it in any. Which files a unit
+includes Ninja recorded in FOLDER; where it has not, a textual search of includes finds them. All
 units are checked with --all, where git has no such commit (a shallow or a young clone), and where
 the checks themselves have changed.
 
@@ -105,15 +106,20 @@ def searched_includes(unit: str, root: Path = ROOT) -> set[str]:
 
 
 def reached(units: list[str], changed: set[str], includes: dict[str, set[str]]) -> list[str]:
-    """The units that have changed, or that include what has."""
-    chosen = []
+    """The units that have changed, and as few others as include every header that has."""
+    made_of = {}  # of what has changed
     for unit in units:
-        made_of = includes.get(unit)
-        if made_of is None or unit in changed:  # no object yet, or an old one
-            made_of = searched_includes(unit)
-        if made_of & changed:
-            chosen.append(unit)
-    return chosen
+        files = includes.get(unit)
+        if files is None or unit in changed:  # no object yet, or an old one
+            files = searched_includes(unit, ROOT)
+        made_of[unit] = files & changed
+    chosen = {unit for unit in units if unit in changed}
+    seen = set().union(*(made_of[unit] for unit in chosen))
+    while unseen := set().union(*made_of.values()) - seen:
+        most = max(units, key=lambda unit: len(made_of[unit] & unseen))
+        chosen.add(most)
+        seen |= made_of[most]
+    return [unit for unit in units if unit in chosen]
 
 
 @dataclass(frozen=True)

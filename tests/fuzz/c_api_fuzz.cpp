@@ -124,7 +124,10 @@ ws_value value_of(Chance& chance) {
 std::string options_of(Chance& chance, const std::vector<Row>& rows) {
   static const std::vector<std::string> kWhole = {"null", "[]", "1", "\"x\"", "{", "", "{}x"};
   if (chance.one_in(6)) return chance.of(kWhole);
-  Json options = {{"time", 0.01}, {"names", {chance.of(rows).name}}};
+  // One rung on small shapes: verified whole, an operation may take minutes.
+  const Row& row = chance.of(rows);
+  const std::string name = row.name + "/" + chance.of(row.rungs);
+  Json options = {{"time", 0.01}, {"names", {name}}, {"cases", "smoke"}};
   static const std::vector<std::string> kKeys = {"names",      "dtypes",        "cases",  "shapes",
                                                  "seed",       "time",          "memory", "offset",
                                                  "attributes", "no_such_option"};

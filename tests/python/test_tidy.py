@@ -22,12 +22,24 @@ def test_searched_includes(tmp_path):
 
 def test_reached():
     includes = {
-        "harness/bench.cpp": {"harness/bench.cpp", "harness/bench.hpp"},
         "cli/main.cpp": {"cli/main.cpp"},
+        "harness/bench.cpp": {"harness/bench.cpp", "harness/bench.hpp"},
+        "harness/case.cpp": {"harness/case.cpp", "harness/bench.hpp", "harness/case.hpp"},
     }
     units = list(includes)
+    both = {"harness/bench.hpp", "harness/case.hpp"}
     assert tidy.reached(units, {"harness/bench.hpp"}, includes) == ["harness/bench.cpp"]
+    assert tidy.reached(units, both, includes) == ["harness/case.cpp"]
     assert tidy.reached(units, {"README.md"}, includes) == []
+
+
+def test_a_unit_that_has_changed_is_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+    (tmp_path / "a.hpp").write_text("")
+    for name in ("a.cpp", "b.cpp", "c.cpp"):
+        (tmp_path / name).write_text('#include "a.hpp"\n')
+    units = ["a.cpp", "b.cpp", "c.cpp"]
+    assert tidy.reached(units, {"a.hpp", "b.cpp", "c.cpp"}, {}) == ["b.cpp", "c.cpp"]
 
 
 def entry(file: Path, flags: str = "-O2") -> dict:
