@@ -3,9 +3,9 @@
 
 Usage: tools/ci_budget.py [STEP=SECONDS ...]     the steps, as .ci/run timed them
 
-A family's seconds are those of its objects in each build (.ninja_log), of the C++ and Python tests
-named after its operations, and of clang-tidy on its files; as `cores` of them run side by side, a
-second of one job is 1/cores second of CI. What belongs to no family is the house's. Nothing is
+A family's seconds are those of its objects in each build (.ninja_log; of units compiled at once each
+has its part), of the C++ and Python tests named after its operations, and of clang-tidy on its
+files; as `cores` of them run side by side, a second of one job is 1/cores second of CI. What belongs to no family is the house's. Nothing is
 known of what was not run, and an object out of ccache costs nothing: figures are true from nothing.
 """
 
@@ -82,14 +82,21 @@ def read_catalogue(root: Path, program: Path) -> Catalogue:
     return catalogue
 
 
-def objects(log: Path) -> dict[str, float]:
-    """Seconds by object of a build, as it was last made."""
+def objects(log: Path, united: Path = ROOT / "build" / "united") -> dict[str, float]:
+    """Seconds by object of a build, as it was last made; units compiled at once have equal parts."""
     seconds: dict[str, float] = {}
-    if log.exists():
-        for line in log.read_text().splitlines():
-            parts = line.split("\t")
-            if len(parts) == 5 and parts[3].endswith((".o", ".cubin")):
-                seconds[parts[3]] = (int(parts[1]) - int(parts[0])) / 1000
+    for line in log.read_text().splitlines() if log.exists() else []:
+        parts = line.split("\t")
+        if len(parts) != 5 or not parts[3].endswith((".o", ".cubin")):
+            continue
+        took = (int(parts[1]) - int(parts[0])) / 1000
+        folder, is_united, name = parts[3].partition("build/united/")
+        text = united / name.removesuffix(".o")
+        units = re.findall(r'"(.+)"', text.read_text()) if is_united and text.exists() else []
+        for unit in units:
+            seconds[f"{folder}{unit}.o"] = took / len(units)
+        if not units:
+            seconds[parts[3]] = took
     return seconds
 
 

@@ -139,23 +139,23 @@ class Verdict:
     text: str
 
 
-def compilations(database: list[dict], build: Path) -> dict[str, dict]:
+def compilations(database: list[dict]) -> dict[str, dict]:
     """By unit of this repository, the first way in which it is compiled, alone or united."""
     found: dict[str, dict] = {}
     for entry in database:
         path = Path(entry["file"])
         paths = [path]
-        if path.is_relative_to(build) and path.name.startswith("unity_"):
-            paths = [Path(name) for name in UNITED.findall(path.read_text())]
+        if path.parent == ROOT / "build" / "united":  # CMakeLists.txt: unite
+            paths = [ROOT / name for name in UNITED.findall(path.read_text())]
         for path in paths:
-            if path.is_relative_to(ROOT) and not path.is_relative_to(build):
+            if path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / "build"):
                 found.setdefault(str(path.relative_to(ROOT)), entry)
     return found
 
 
 def command_of(entry: dict, text: Path) -> str:
     """The entry's command, for another text. One whose name ends in .cu is C++: clang would take
-    what CMake united for CUDA."""
+    what was united for CUDA."""
     command = re.sub(r" -o \S+", "", entry["command"])
     language = "-x c++ " if text.suffix == ".cu" else ""
     return command.replace(entry["file"], f"{language}{text}")
@@ -263,7 +263,7 @@ def main() -> int:
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     database = json.loads((build / "compile_commands.json").read_text())
-    entries = compilations(database, build)
+    entries = compilations(database)
     units = sorted(entries)
     changed = None if arguments.all else changed_files()
     chosen = units

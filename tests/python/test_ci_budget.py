@@ -105,3 +105,15 @@ def test_a_family_over_its_budget(build):
         excesses = ci_budget.over_budget(CATALOGUE, costs, build, {})
         found = [excess.fails for excess in excesses if excess.what == "family norm"]
         assert found == ([] if fails is None else [fails])
+
+
+def test_units_that_were_compiled_at_once(tmp_path):
+    (tmp_path / "kernels_0.cpp").write_text(
+        '#include "kernels/norm/a.cu"\n#include "harness/b.cu"\n'
+    )
+    log = tmp_path / ".ninja_log"
+    log.write_text("1000\t5000\t0\tCMakeFiles/core.dir/build/united/kernels_0.cpp.o\tabc\n")
+    assert ci_budget.objects(log, tmp_path) == {
+        "CMakeFiles/core.dir/kernels/norm/a.cu.o": 2,
+        "CMakeFiles/core.dir/harness/b.cu.o": 2,
+    }

@@ -48,12 +48,11 @@ def entry(file: Path, flags: str = "-O2") -> dict:
 
 def test_each_unit_is_compiled_in_one_way(tmp_path, monkeypatch):
     monkeypatch.setattr(tidy, "ROOT", tmp_path)
-    build = tmp_path / "build"
-    build.mkdir()
-    united = build / "unity_harness_0_cxx.cxx"
-    united.write_text(f'/* of CMake */\n\n#include "{tmp_path}/harness/bench.cpp"\n')
+    united = tmp_path / "build" / "united" / "harness_0.cpp"
+    united.parent.mkdir(parents=True)
+    united.write_text('#include "harness/bench.cpp"\n')
     unit = tmp_path / "cli" / "main.cpp"
-    found = tidy.compilations([entry(unit), entry(unit, "-O1"), entry(united)], build)
+    found = tidy.compilations([entry(unit), entry(unit, "-O1"), entry(united)])
     assert found == {"cli/main.cpp": entry(unit), "harness/bench.cpp": entry(united)}
     command = tidy.command_of(found["harness/bench.cpp"], tmp_path / "harness" / "bench.cpp")
     assert command == f"c++ -O2 -c {tmp_path}/harness/bench.cpp"
