@@ -8,6 +8,8 @@
 #include "kernels/attention/22_wide_heads.cuh"
 #include "kernels/attention/23_merge_naive.cuh"
 #include "kernels/attention/24_merge_vector.cuh"
+#include "kernels/attention/26_backward_naive.cuh"
+#include "kernels/attention/27_backward_any.cuh"
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
@@ -29,9 +31,9 @@ extern const Rung kWgmmaE4m3;
 
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<Attention>(), operation_of<AttentionVarlen>(),
-                                     operation_of<ScaledAttention>(),
-                                     operation_of<MergeAttnStates>()};
+constexpr Operation kOperations[] = {
+    operation_of<Attention>(), operation_of<AttentionVarlen>(), operation_of<ScaledAttention>(),
+    operation_of<MergeAttnStates>(), operation_of<AttentionBackward>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,
@@ -81,6 +83,8 @@ constexpr const Rung* kRungs[] = {
     &kMergeNaive,
     &kMergeVector,
     &kWgmmaE4m3,
+    &kBackwardNaive,
+    &kBackwardAny,
 };
 
 }  // namespace
@@ -98,6 +102,11 @@ std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
 
 std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kWgmmaE4m3, &kAny};
+  return kOrder;
+}
+
+std::span<const Rung* const> AttentionBackward::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kBackwardAny};
   return kOrder;
 }
 

@@ -10,11 +10,14 @@ namespace ws::attention {
 inline constexpr std::string_view kAttendInTorch = R"(
 import math
 
-def attend(q, k, v, bias, slopes):
-    group = q.shape[1] // k.shape[1] if k.shape[1] else 1
-    wide = lambda x: x.double() if x.dtype == torch.float64 else x.float()
-    every = lambda x: wide(x.repeat_interleave(group, 1))
-    scores = wide(q) @ every(k).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+def wide(x):
+    return x.double() if x.dtype == torch.float64 else x.float()
+
+def every(x, q):
+    return wide(x.repeat_interleave(q.shape[1] // x.shape[1] if x.shape[1] else 1, 1))
+
+def scores_of(q, k, bias, slopes):
+    scores = wide(q) @ every(k, q).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     if bias is not None and bias.dtype == torch.bool:
@@ -30,13 +33,62 @@ def attend(q, k, v, bias, slopes):
         hidden |= key > over + (0 if causal else window_right)
     if window_left >= 0:
         hidden |= key < over - window_left
-    scores = scores.masked_fill(hidden, -math.inf)
+    return scores.masked_fill(hidden, -math.inf)
+
+def attend(q, k, v, bias, slopes):
+    scores = scores_of(q, k, bias, slopes)
     lse = torch.logsumexp(scores, -1)
     if sinks is not None:
         lse = torch.logaddexp(lse, sinks[:, None])
     weights = torch.exp(scores - lse[..., None].clamp_min(torch.finfo(scores.dtype).min))
-    return (weights @ every(v)).to(q.dtype), lse
+    return (weights @ every(v, q)).to(q.dtype), lse
 
+)";
+
+// The gradients; after kAttendInTorch. Under a softcap that of a score is what the score was before
+// anything was added to it.
+inline constexpr std::string_view kAttendBackwardInTorch = R"(
+factor = q.shape[-1] ** -0.5 if scale is None else scale
+scores = scores_of(q, k, bias, alibi_slopes)
+hidden = torch.isinf(lse)[..., None]
+weights = torch.exp(scores - lse[..., None]).masked_fill(hidden, 0)
+delta = (wide(dout) * wide(o)).sum(-1)
+if dlse is not None:
+    delta = delta - dlse
+ds = weights * (wide(dout) @ every(v, q).mT - delta[..., None])
+dproducts = ds * factor
+if softcap:
+    dproducts = dproducts / torch.cosh(wide(q) @ every(k, q).mT * factor / softcap) ** 2
+
+def own(x, like):
+    if like.shape[1] == 0:
+        return torch.zeros_like(like)
+    return x.unflatten(1, (like.shape[1], -1)).sum(2).to(like.dtype)
+
+return ((dproducts @ every(k, q)).to(q.dtype), own(dproducts.mT @ wide(q), k),
+        own(weights.mT @ wide(dout), v), *([ds] if score_gradient else []))
+)";
+
+// What autograd makes of them. Of one number for all queries of a head the gradient is a sum.
+inline constexpr std::string_view kAttentionGradient = R"(
+biased = bias is not None and bias.dtype != torch.bool and bias.requires_grad
+sloped = alibi_slopes is not None and alibi_slopes.requires_grad
+dout = torch.zeros_like(out) if g_out is None else g_out
+dq, dk, dv, ds = ops.attention_backward(
+    q, k, v, dout, out, lse, bias, alibi_slopes, g_lse, causal=causal, window_left=window_left,
+    window_right=window_right, scale=scale, softcap=softcap, score_gradient=biased or sloped)
+dbias = sum_to(ds, bias.shape).to(bias.dtype) if biased else None
+dslopes = dsinks = None
+if sloped:
+    over = torch.arange(q.shape[2], device=q.device)[:, None] + k.shape[2] - q.shape[2]
+    distance = (over - torch.arange(k.shape[2], device=q.device)).abs()
+    dslopes = sum_to(-(ds * distance).sum((-1, -2)), alibi_slopes.shape)
+if sinks is not None and sinks.requires_grad:
+    delta = (dout.float() * out.float()).sum(-1)
+    if g_lse is not None:
+        delta = delta - g_lse
+    dsinks = -(torch.exp(sinks[:, None] - lse) * delta).sum((0, 2))
+return dq, dk, dv, dbias, dslopes, dsinks
 )";
 
 // Of 8 bits with scales; after kAttendInTorch.

@@ -1,6 +1,7 @@
 // Attention: what each query gathers of the values, weighed by how well it meets their keys.
 //
-//   attention          q, k, v of [batch, heads, rows, head dim], any strides
+//   attention          q, k, v of [batch, heads, rows, head dim], any strides; its gradients are
+//                      attention_backward's (backward.hpp)
 //   attention_varlen   sequences of their own lengths, one behind the other; keys may lie in pages
 //   scaled_attention   q, k and v of 8 bits, each head with a scale
 //
@@ -216,6 +217,7 @@ struct Attention {
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::string_view kCallInTorch = "return attend(q, k, v, bias, alibi_slopes)\n";
   static constexpr std::string_view kTorch = kJoined<kAttendInTorch, kCallInTorch>;
+  static constexpr std::string_view kGradient = kAttentionGradient;
   static constexpr PythonPeer kPythonPeers[] = {
       {"torch", kTorchUsers}, {"cudnn", kCudnn}, {"torch_flash", kFlash}, {"fa4", kFlash4}};
 

@@ -49,21 +49,28 @@ inline bool has_plain_scores(const Call& call, Why& why) {
                                                   "takes no window but a causal one");
 }
 
+// Of one matrix after the other.
+inline bool is_dense(const char* name, const Call& call, const Heads& heads, int64_t rows,
+                     int64_t columns, Why& why) {
+  return why.unless((columns <= 1 || heads.column == 1) && (rows <= 1 || heads.row == columns) &&
+                        (call.heads <= 1 || heads.head == rows * columns) &&
+                        (call.batch <= 1 || heads.batch == call.heads * rows * columns),
+                    "needs a dense ", name);
+}
+inline bool is_dense(const char* name, const Call& call, const Heads& heads, int64_t rows,
+                     Why& why) {
+  return is_dense(name, call, heads, rows, call.head_dim, why);
+}
+
 inline bool is_plain(const Call& call, Why& why) {
-  const auto is_dense = [&](const char* name, const Heads& heads, int64_t rows, int64_t columns) {
-    return why.unless((columns <= 1 || heads.column == 1) && (rows <= 1 || heads.row == columns) &&
-                          (call.heads <= 1 || heads.head == rows * columns) &&
-                          (call.batch <= 1 || heads.batch == call.heads * rows * columns),
-                      "needs a dense ", name);
-  };
   return has_plain_scores(call, why) &&
          why.unless(call.heads == call.kv_heads, "needs a head of keys for each of q") &&
          why.unless(call.head_dim == call.value_dim, "needs Dv = D") &&
-         is_dense("q", call.q, call.queries, call.head_dim) &&
-         is_dense("k", call.k, call.keys, call.head_dim) &&
-         is_dense("v", call.v, call.keys, call.head_dim) &&
-         is_dense("out", call.out, call.queries, call.head_dim) &&
-         is_dense("lse", call.lse, call.queries, 1);
+         is_dense("q", call, call.q, call.queries, why) &&
+         is_dense("k", call, call.k, call.keys, why) &&
+         is_dense("v", call, call.v, call.keys, why) &&
+         is_dense("out", call, call.out, call.queries, why) &&
+         is_dense("lse", call, call.lse, call.queries, 1, why);
 }
 
 }  // namespace ws::attention

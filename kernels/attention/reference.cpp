@@ -15,33 +15,15 @@ enum Place { kBias = 3, kSlopes, kSinksAt, kOut, kLse };
 Attention::Call Attention::call(const Problem& problem) {
   Call call;
   set_dense(problem, problem.tensor(kOut), problem.tensor(kLse), call);
-  set_softcap(problem, call);
-  const Tensor& bias = problem.tensor(kBias);
-  if (bias.exists()) {
-    Tensor scores = Tensor::dense(bias.dtype, {call.batch, call.heads, call.queries, call.keys});
-    call.bias = {true, bias.dtype, heads_of(broadcast(bias, scores))};
-  }
-  call.slopes = per_head(problem.tensor(kSlopes));
+  set_scores(problem, problem.tensor(kBias), problem.tensor(kSlopes), call);
   call.sinks = per_head(problem.tensor(kSinksAt));
   return call;
 }
 
 void Attention::infer(Problem& problem) {
-  check_attributes(problem);
-  check_softcap(problem);
   check_dense(problem, kFloats);
+  check_scores(problem);
   const Tensor& q = problem.tensor(kQ);
-  const Tensor& k = problem.tensor(kK);
-  const Tensor& bias = problem.tensor(kBias);
-  if (bias.exists()) {
-    const Tensor scores =
-        Tensor::dense(bias.dtype, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
-    const DTypes taken = DTypes{q.dtype, DType::kF32, DType::kBool};
-    if (!taken.has(bias.dtype) || !broadcast(bias, scores).exists()) [[unlikely]]
-      fail(problem, "takes a bias of ", to_string(taken), " that broadcasts to ", scores, ", got ",
-           bias);
-  }
-  check_per_head(problem, "alibi_slopes", q.extent(0), q.extent(1), true);
   check_per_head(problem, "sinks", q.extent(0), q.extent(1), false);
   problem.tensor(kOut) =
       Tensor::dense(q.dtype, {q.extent(0), q.extent(1), q.extent(2), problem.tensor(kV).extent(3)});

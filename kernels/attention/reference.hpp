@@ -129,34 +129,48 @@ struct Formula {
     return to_float(heads.as<const T>()[offset]);
   }
 
+  static int64_t over(const Query& query) { return query.row + query.keys - query.queries; }
+
+  bool sees(const Query& query, int64_t j) const {
+    const Window& window = call.window;
+    return (window.right < 0 || j <= over(query) + window.right) &&
+           (window.left < 0 || j >= over(query) - window.left);
+  }
+
+  // scale * <q, k>, of key `row` of a batch.
+  double product(const Query& query, int64_t batch, int64_t row) const {
+    const int64_t from = call.q.batch * query.batch + call.q.head * query.head +
+                         call.q.row * (query.first_query + query.row);
+    const int64_t to =
+        call.k.batch * batch + call.k.head * (query.head / call.group()) + call.k.row * row;
+    double sum = 0;
+    for (int64_t d = 0; d < call.head_dim; ++d) {
+      sum += at(call.q, from + d * call.q.column) * at(call.k, to + d * call.k.column);
+    }
+    return sum * call.scale;
+  }
+
+  // What becomes of that, of key j of the query's sequence.
+  double score(const Query& query, int64_t j, double product) const {
+    double score = call.softcap > 0 ? call.softcap * std::tanh(product / call.softcap) : product;
+    score += bias(query, j);
+    if (call.slopes.exists) {
+      const float slope =
+          call.slopes.data[call.slopes.batch * query.batch + call.slopes.head * query.head];
+      score -= slope * std::abs(static_cast<double>(over(query) - j));
+    }
+    return score;
+  }
+
   // The scores of a query, -infinity where it sees nothing. place(j): which batch and row of k and
   // v key j is.
   template <class Place>
   std::vector<double> scores(const Query& query, const Place& place) const {
-    const int64_t kv_head = query.head / call.group();
     std::vector<double> scores(static_cast<size_t>(query.keys), -kInf);
-    const int64_t over = query.row + query.keys - query.queries;
-    const Window& window = call.window;
-    const int64_t from = call.q.batch * query.batch + call.q.head * query.head +
-                         call.q.row * (query.first_query + query.row);
     for (int64_t j = 0; j < query.keys; ++j) {
-      if (window.right >= 0 && j > over + window.right) continue;
-      if (window.left >= 0 && j < over - window.left) continue;
+      if (!sees(query, j)) continue;
       const auto [batch, row] = place(j);
-      const int64_t to = call.k.batch * batch + call.k.head * kv_head + call.k.row * row;
-      double sum = 0;
-      for (int64_t d = 0; d < call.head_dim; ++d) {
-        sum += at(call.q, from + d * call.q.column) * at(call.k, to + d * call.k.column);
-      }
-      double score = sum * call.scale;
-      if (call.softcap > 0) score = call.softcap * std::tanh(score / call.softcap);
-      score += bias(query, j);
-      if (call.slopes.exists) {
-        const float slope =
-            call.slopes.data[call.slopes.batch * query.batch + call.slopes.head * query.head];
-        score -= slope * std::abs(static_cast<double>(over - j));
-      }
-      scores[static_cast<size_t>(j)] = score;
+      scores[static_cast<size_t>(j)] = score(query, j, product(query, batch, row));
     }
     return scores;
   }
@@ -312,6 +326,33 @@ inline void check_dense(const Problem& problem, DTypes dtypes) {
     fail(problem, "takes one batch, got ", q, " and ", k);
 }
 
+// What stands between <q, k> and a softmax, sinks aside.
+inline void set_scores(const Problem& problem, const Tensor& bias, const Tensor& slopes,
+                       Call& call) {
+  set_softcap(problem, call);
+  call.slopes = per_head(slopes);
+  if (!bias.exists()) return;
+  const Tensor scores =
+      Tensor::dense(bias.dtype, {call.batch, call.heads, call.queries, call.keys});
+  call.bias = {true, bias.dtype, heads_of(broadcast(bias, scores))};
+}
+
+inline void check_scores(const Problem& problem) {
+  check_attributes(problem);
+  check_softcap(problem);
+  const Tensor& q = problem.tensor(kQ);
+  const Tensor& bias = problem["bias"];
+  if (bias.exists()) {
+    const Tensor scores = Tensor::dense(
+        bias.dtype, {q.extent(0), q.extent(1), q.extent(2), problem.tensor(kK).extent(2)});
+    const DTypes taken = DTypes{q.dtype, DType::kF32, DType::kBool};
+    if (!taken.has(bias.dtype) || !broadcast(bias, scores).exists()) [[unlikely]]
+      fail(problem, "takes a bias of ", to_string(taken), " that broadcasts to ", scores, ", got ",
+           bias);
+  }
+  check_per_head(problem, "alibi_slopes", q.extent(0), q.extent(1), true);
+}
+
 // q, k and v of a case; returns out. Extents: B, H, Sq, Sk, D, Hk, Dv.
 inline Tensor make_dense(Problem& problem, const Case& chosen, DType dtype, DType out_dtype,
                          bool rows_first) {
@@ -341,13 +382,18 @@ inline double* expected_of(double* output, int64_t at, int64_t numbers) {
 }
 
 // Query `item` of all heads, one head after the other.
+inline Query dense_query_at(const Call& call, int64_t item) {
+  return {item / (call.heads * call.queries),
+          item / call.queries % call.heads,
+          item % call.queries,
+          0,
+          call.queries,
+          call.keys};
+}
 template <class T>
 void dense_query(const Formula<T>& formula, int64_t item, double* out, double* lse) {
-  const Call& call = formula.call;
-  const int64_t batch = item / (call.heads * call.queries);
-  const Query query{
-      batch, item / call.queries % call.heads, item % call.queries, 0, call.queries, call.keys};
-  const auto place = [&](int64_t j) { return KeyPlace{batch, j}; };
+  const Query query = dense_query_at(formula.call, item);
+  const auto place = [&](int64_t j) { return KeyPlace{query.batch, j}; };
   if (out != nullptr) formula.out(query, place, out);
   if (lse != nullptr) *lse = formula.lse(query, formula.scores(query, place));
 }

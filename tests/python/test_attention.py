@@ -12,6 +12,7 @@ import torch
 import warpsmith
 from conftest import assert_close
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from warpsmith._expressions import torch_function
 
 F = torch.nn.functional
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -487,16 +488,101 @@ def test_opcheck_of_rows_before_heads(device: str) -> None:
     torch.library.opcheck(torch.ops.warpsmith.attention.default, (*given,), {"causal": True})
 
 
-def test_no_gradient_yet() -> None:
-    q, k, v = [x.requires_grad_() for x in qkv(*[(1, 4, 2, 8)] * 3)]
-    for out in (
-        warpsmith.scaled_dot_product_attention(q, k, v),
-        warpsmith.flash_attn_func(q, k, v),
-        warpsmith.attention(q, k, v)[0],
-    ):  # fmt: skip
-        assert out.requires_grad
-        with pytest.raises(NotImplementedError, match="attention has no gradient"):
-            out.sum().backward()
+# ---- Gradients ----------------------------------------------------------------------------------
+
+EXTRAS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal": {"causal": True},
+    "window": {"window_left": 3, "window_right": 1},
+    "scaled": {"scale": 0.3, "softcap": 2.0},
+    "bias": {"bias": (2, 1, 6, 9)},
+    "bias of all": {"bias": (9,), "causal": True},
+    "slopes": {"alibi_slopes": (4,), "causal": True},
+    "slopes of each batch": {"alibi_slopes": (2, 4)},
+    "sinks": {"sinks": (4,), "causal": True},
+}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("of_lse", [False, True])
+def test_gradient(extra: str, of_lse: bool, device: str) -> None:
+    given = dict(zip("qkv", qkv((2, 4, 6, 8), (2, 2, 9, 8), (2, 2, 9, 12)), strict=True))
+    attributes = dict(EXTRAS[extra])
+    for at, name in enumerate(("bias", "alibi_slopes", "sinks")):
+        if name in attributes:
+            given[name] = tensor(attributes.pop(name), 7 + at).abs() / 2
+
+    def gradients(function: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        inputs = {name: x.requires_grad_() for name, x in inputs.items()}
+        out, lse = function(**inputs, **attributes)
+        loss = (out * tensor(out.shape, 3).to(out)).sum()
+        if of_lse:
+            loss = loss + (lse * tensor(lse.shape, 4).to(lse)).sum()
+        return torch.autograd.grad(loss, list(inputs.values()))
+
+    every = {"bias": None, "alibi_slopes": None, "sinks": None}
+    want = gradients(
+        lambda **x: torch_function("attention")(**every | x),
+        {name: wide(x) for name, x in given.items()},
+    )
+    ours = gradients(warpsmith.attention, {name: x.to(device) for name, x in given.items()})
+    for name, mine, right in zip(given, ours, want, strict=True):
+        torch.testing.assert_close(mine.cpu().double(), right, rtol=2e-5, atol=2e-5, msg=name)
+
+
+def test_gradient_of_a_query_that_sees_nothing(device: str) -> None:
+    q, k, v = [x.requires_grad_() for x in qkv((1, 1, 5, 8), *[(1, 1, 2, 8)] * 2, device=device)]
+    out, _ = warpsmith.attention(q, k, v, causal=True)
+    out.sum().backward()
+    assert torch.equal(q.grad[:, :, :3], torch.zeros_like(q.grad[:, :, :3]))
+    for x in (q, k, v):
+        assert x.grad.isfinite().all()
+
+
+@dtypes
+@pytest.mark.parametrize("name", ["sdpa", "flash", "attention"])
+def test_gradient_by_each_function(name: str, dtype: Any, device: str) -> None:
+    def loss(function: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        inputs = [x.detach().requires_grad_() for x in inputs]
+        out = function(*inputs)
+        return list(torch.autograd.grad(out, inputs, tensor(out.shape, 3).to(out)))
+
+    given = qkv(*[(2, 6, 4, 8)] * 3, dtype=dtype, device=device)
+    right = {
+        "sdpa": lambda *x: torchs(*x, is_causal=True),
+        "flash": lambda *x: torchs(*[y.transpose(1, 2) for y in x],
+                                   is_causal=True).transpose(1, 2),
+        "attention": lambda *x: torchs(*[y.transpose(1, 2) for y in x]),
+    }  # fmt: skip
+    want = loss(right[name], [wide(x) for x in given])
+    for mine, true in zip(loss(traced(name), given), want, strict=True):
+        assert mine.dtype == dtype
+        assert_close(mine.cpu(), true.to(dtype))
+
+
+def test_gradients_lie_as_their_tensors_do(device: str) -> None:
+    q, k, v = [x.transpose(1, 2) for x in qkv(*[(2, 5, 4, 8)] * 3, device=device)]
+    out, lse = warpsmith.attention(q, k, v)
+    gradients = warpsmith.attention_backward(q, k, v, torch.ones_like(out), out, lse)
+    assert [x.stride() for x in gradients[:3]] == [x.stride() for x in (q, k, v)]
+    assert gradients[3] is None
+
+
+def test_what_attention_backward_does_not_take() -> None:
+    q, k, v = qkv(*[(1, 2, 4, 8)] * 3)
+    out, lse = warpsmith.attention(q, k, v)
+    with pytest.raises(ValueError, match=r"takes dout of f32 \[1, 2, 4, 8\], got f32 \[2, 4, 8\]"):
+        warpsmith.attention_backward(q, k, v, out[0], out, lse)
+    with pytest.raises(ValueError, match=r"takes lse of f32 \[1, 2, 4\], got f16"):
+        warpsmith.attention_backward(q, k, v, out, out, lse.half())
+
+
+def test_packed_sequences_have_no_gradient_yet() -> None:
+    q, k, v = [x.requires_grad_() for x in qkv(*[(9, 2, 8)] * 3)]
+    starts = starts_of(LENGTHS_Q), starts_of(LENGTHS_K)
+    out = warpsmith.flash_attn_varlen_func(q, k, v, *starts, 5, 4)
+    with pytest.raises(NotImplementedError, match="attention_varlen has no gradient"):
+        out.sum().backward()
 
 
 @pytest.mark.cuda

@@ -1,8 +1,8 @@
 """torch's modules, their forward on the kernels of the catalogue.
 
 Each class has the name of torch's that it is a subclass of: constructor, parameters, state_dict and
-repr are inherited. What no kernel takes its function refuses; only attention, which has no gradient
-of its own, goes to torch's function where one is wanted.
+repr are inherited. What no kernel takes its function refuses; only attention, whose gradient does
+not use tensor cores yet, goes to torch's function where one is wanted.
 """
 
 import copy
@@ -350,10 +350,10 @@ class Sigmoid(Replacement, torch.nn.Sigmoid):
 
 
 class ScaledDotProductAttention(torch.nn.Module):
-    """warpsmith.scaled_dot_product_attention, and torch's where that has no gradient.
+    """warpsmith.scaled_dot_product_attention, and torch's where a gradient is wanted.
 
-    torch's function computes a call of which a gradient is wanted, and one that drops out; ours all
-    others.
+    torch's function computes a call of which a gradient is wanted, which is faster, and one that
+    drops out; ours all others.
 
     Args:
         dropout_p: In training: how likely a weight is dropped.
