@@ -23,31 +23,36 @@ constexpr int kTile = kTileThreads * kItems;
 
 int64_t tiles_of(const VectorCall& call) { return divide_up(call.rows + call.entries, kTile); }
 
-// A warp for each tile, and one for the end of the last.
-template <class I>
+// A warp for each tile, and one for the end of the last. Reports what is wrong of the rows' ends,
+// also what no tile gets to see.
+template <class T, class I>
 struct StartsKernel {
   static constexpr int kThreads = 256;
   struct Arguments {
-    const I* crow;
-    int64_t rows;
-    int64_t entries;
+    Csr<T, I> a;
     int64_t* starts;
     int64_t tiles;
   };
   struct SharedStorage {};
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
+    const auto& [a, starts, tiles] = arguments;
     const int64_t tile = block_index() * (kThreads / kWarpSize) + warp_index();
-    if (tile > a.tiles) return;
-    const int64_t all = a.rows + a.entries;
-    const int64_t row = rows_before(a, tile * kTile < all ? tile * kTile : all);
-    if (lane_index() == 0) thread::store(a.starts + tile, row);
+    if (tile <= tiles) {
+      const int64_t all = a.rows + a.entries;
+      const int64_t row = rows_before(a, tile * kTile < all ? tile * kTile : all);
+      if (lane_index() == 0) thread::store(starts + tile, row);
+    }
+    for (int64_t row = block_index() * kThreads + thread_index(); row < a.rows;
+         row += grid_blocks() * kThreads) {
+      a.entries_of(row);
+    }
   }
 
  private:
   // How many rows end among the first `items` of the list: row i's end stands behind i others and
   // crow[i + 1] entries. By a warp, 32 places at a time.
-  __device__ __forceinline__ static int64_t rows_before(const Arguments& a, int64_t items) {
+  __device__ __forceinline__ static int64_t rows_before(const Csr<T, I>& a, int64_t items) {
     int64_t low = items > a.entries ? items - a.entries : 0;
     int64_t high = items < a.rows ? items : a.rows;
     while (low < high) {
@@ -67,7 +72,7 @@ struct StartsKernel {
 template <class T, class I>
 struct TileKernel {
   static constexpr int kThreads = kTileThreads;
-  static constexpr int kMinBlocks = std::is_same_v<T, double> ? 4 : 5;
+  static constexpr int kMinBlocks = 4;
   static constexpr int kWidth = 4;
   static constexpr int kSlots = kTile + 2 * kWidth;
   using Part = Open<Sum<T>>;
@@ -103,10 +108,6 @@ struct TileKernel {
     ptx::griddepcontrol_wait();
     const int64_t begin = block_index() * kTile;
     const int64_t end = begin + kTile < a.rows + a.entries ? begin + kTile : a.rows + a.entries;
-    for (int64_t row = block_index() * kThreads + thread_index(); row < a.rows;
-         row += grid_blocks() * kThreads) {
-      a.entries_of(row);  // reports what is wrong, also what no tile gets to see
-    }
     if (thread_index() == 0) shared.wrong[0] = 0;
     const int64_t first_row = thread::load(arguments.starts + block_index());
     const int64_t rows = thread::load(arguments.starts + block_index() + 1) - first_row;
@@ -117,8 +118,9 @@ struct TileKernel {
     const Tile tile{first_row, first_entry, static_cast<int>(rows), static_cast<int>(entries),
                     static_cast<int>(first_entry % kWidth)};
     if (fits) {
+      const Loaded loaded = load(arguments, tile);
       load_ends(a, tile, shared);
-      multiply(arguments, tile, shared);
+      multiply(arguments, tile, loaded, shared);
     }
     ptx::barrier_sync();
     const bool is_wrong = !fits || shared.wrong[0] != 0;
@@ -148,24 +150,65 @@ struct TileKernel {
     }
   }
 
-  __device__ __forceinline__ static void multiply(const Arguments& arguments, const Tile& tile,
-                                                  SharedStorage& shared) {
+  // A thread's entries of the tile: kWidth side by side, kRounds times. All are asked for before
+  // the first is used: values and columns, then what columns ask for.
+  static constexpr int kRounds = divide_up(kSlots, (kThreads * kWidth));
+  static constexpr int kMine = kRounds * kWidth;
+  struct Loaded {
+    Vec<T, kMine> values;
+    Vec<I, kMine> columns;
+    bool known[kMine];
+  };
+  // Where the thread's entries e, e + 1, ... of a round lie, counted from the tile's first slot.
+  __device__ __forceinline__ static int slot_of(int e) {
+    return (e / kWidth * kThreads + thread_index()) * kWidth + e % kWidth;
+  }
+
+  // Whether the thread has entries in a round.
+  __device__ __forceinline__ static bool reaches(const Tile& tile, int round) {
+    return slot_of(round * kWidth) < tile.shift + tile.entries;
+  }
+
+  __device__ __forceinline__ static Loaded load(const Arguments& arguments, const Tile& tile) {
     const auto& a = arguments.a;
     const int64_t start = tile.first_entry - tile.shift;
-    for (int at = thread_index() * kWidth; at < tile.shift + tile.entries;
-         at += kThreads * kWidth) {
-      const int64_t first = start + at;
+    Loaded loaded;
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      const int64_t first = start + slot_of(round * kWidth);
       bool known[kWidth];
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
-        known[e] = at + e >= tile.shift && at + e < tile.shift + tile.entries;
+        const int at = slot_of(round * kWidth + e);
+        known[e] = at >= tile.shift && at < tile.shift + tile.entries;
       }
-      const bool at_once = arguments.vectors && first + kWidth <= a.entries;
+      const bool at_once = arguments.vectors && reaches(tile, round) && first + kWidth <= a.entries;
       const auto values = load_known<kWidth>(a.values + first, 1, at_once, known);
       const auto columns = load_known<kWidth>(a.col + first, 1, at_once, known);
-      const auto products =
-          a.columns.products(values, columns, known, arguments.x, [&](int e) { return first + e; });
-      shared.slots.template store<kWidth>(at, products);
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) {
+        loaded.values[round * kWidth + e] = values[e];
+        loaded.columns[round * kWidth + e] = columns[e];
+        loaded.known[round * kWidth + e] = known[e];
+      }
+    }
+    return loaded;
+  }
+
+  __device__ __forceinline__ static void multiply(const Arguments& arguments, const Tile& tile,
+                                                  const Loaded& loaded, SharedStorage& shared) {
+    const int64_t start = tile.first_entry - tile.shift;
+    const auto products =
+        arguments.a.columns.products(loaded.values, loaded.columns, loaded.known, arguments.x,
+                                     [&](int e) { return start + slot_of(e); });
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      if (!reaches(tile, round)) break;
+      const int first = round * kWidth;
+      Vec<Sum<T>, kWidth> of_round;
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) of_round[e] = products[first + e];
+      shared.slots.template store<kWidth>(slot_of(first), of_round);
     }
   }
 
@@ -227,15 +270,14 @@ struct MergePath {
       auto* starts = static_cast<int64_t*>(context.workspace);
       const PartsOfTiles<Sum<T>> parts(starts + tiles + 1, tiles);
       const Result<T> result(call);
-      using Starts = StartsKernel<I>;
+      const Csr<T, I> a(call, "spmv_csr/merge_path");
+      using Starts = StartsKernel<T, I>;
       launch<Starts>({.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize),
                       .threads = Starts::kThreads},
-                     context.stream,
-                     {static_cast<const I*>(call.crow), call.rows, call.entries, starts, tiles});
-      launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads, .overlaps = true},
-                               context.stream,
-                               {Csr<T, I>(call, "spmv_csr/merge_path"), vector_of<T>(call), result,
-                                starts, parts, has_vectors<T, I>(call)});
+                     context.stream, {a, starts, tiles});
+      launch<TileKernel<T, I>>(
+          {.blocks = tiles, .threads = kTileThreads, .overlaps = true}, context.stream,
+          {a, vector_of<T>(call), result, starts, parts, has_vectors<T, I>(call)});
       add_up_rows_of_tiles<T>(parts, result, call.rows, tiles, context.stream);
     });
   }
