@@ -6,96 +6,11 @@
 //   it has loaded, and x in the order in which their bits come. Four lanes read a sector of 32.
 // Limits: f16, bf16; K and groups of whole 64 codes of 4 bits, or 32 of 8; aligned rows.
 // Long: pairs of codes by format and dtype.
-#include "kernels/quantized/codes.hpp"
-#include "warpsmith/ptx/convert_e4m3x2.hpp"
-#include "warpsmith/ptx/half.hpp"
-#include "warpsmith/ptx/logic.hpp"
+#include "kernels/quantized/pairs.hpp"
 #include "warpsmith/ptx/mma.hpp"
 
 namespace ws::quantized {
 namespace {
-
-// A word's levels as pairs of T, in any order, and words of x in the same one.
-template <class T, Format kFormat>
-struct Pairs {
-  static constexpr int kCount = Levels<kFormat>::kOfWord / 2;
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& table) {
-    const Levels<kFormat> levels(word, zero, table);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if constexpr (std::is_same_v<T, half>) {
-        pairs[i] = ptx::cvt_rn_f16x2_f32(levels[2 * i], levels[2 * i + 1]);
-      } else {
-        pairs[i] = ptx::cvt_rn_bf16x2_f32(levels[2 * i], levels[2 * i + 1]);
-      }
-    }
-  }
-  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
-};
-
-constexpr uint32_t kOnes = 0x3C003C00;        // 1 as halves
-constexpr uint32_t kSixteenths = 0x2C002C00;  // 1 / 16
-constexpr uint32_t kThousands = 0x64006400;   // 1024, whose last bit is 1
-
-// The lower nibbles of bytes 0 and 2 are q below 1024's, the upper ones 16 q: no shifts.
-template <>
-struct Pairs<half, Format::kInt4> {
-  static constexpr int kCount = 4;
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/) {
-    const uint32_t both = static_cast<uint32_t>(zero) * 0x00010001U;
-    const uint32_t lower_minus = 0xE400E400U + both;       // -(1024 + zero)
-    const uint32_t upper_minus = 0xD400D400U + both * 16;  // -(64 + zero), whose last bit is 1 / 16
-#pragma unroll
-    for (int i = 0; i < kCount; i += 2) {
-      const uint32_t bytes = i == 0 ? word : word >> 8;
-      const uint32_t lower = ptx::and_or(bytes, 0x000F000FU, kThousands);
-      const uint32_t upper = ptx::and_or(bytes, 0x00F000F0U, kThousands);
-      pairs[i] = ptx::fma_rn_f16x2(lower, kOnes, lower_minus);
-      pairs[i + 1] = ptx::fma_rn_f16x2(upper, kSixteenths, upper_minus);
-    }
-  }
-  // Codes 1 and 5, 0 and 4, 3 and 7, 2 and 6.
-  __device__ __forceinline__ static void order(uint32_t (&x)[kCount]) {
-    const uint32_t in_order[kCount] = {x[0], x[1], x[2], x[3]};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      x[2 * i] = ptx::permute_bytes(in_order[i], in_order[i + 2], 0x7632);
-      x[2 * i + 1] = ptx::permute_bytes(in_order[i], in_order[i + 2], 0x5410);
-    }
-  }
-};
-
-template <>
-struct Pairs<half, Format::kInt8> {
-  static constexpr int kCount = 2;
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/) {
-    const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
-    // -(1024 + 128 + zero), whose last bit is 1
-    const uint32_t minus = static_cast<uint32_t>(0xE480 + zero) * 0x00010001U;
-    pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, minus);
-    pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, minus);
-  }
-  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
-};
-
-// An e4m3 is a half.
-template <>
-struct Pairs<half, Format::kFp8> {
-  static constexpr int kCount = 2;
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Pairs(uint32_t word, int /*zero*/, Table& /*table*/) {
-    pairs[0] = ptx::cvt_rn_f16x2_e4m3x2(word);
-    pairs[1] = ptx::cvt_rn_f16x2_e4m3x2(word >> 16);
-  }
-  __device__ __forceinline__ static void order(uint32_t (& /*x*/)[kCount]) {}
-};
 
 // kTiles: of 8 rows of x.
 template <class T, Format kFormat, int kTiles>
@@ -254,10 +169,7 @@ struct TensorCoreKernel {
 struct TensorCore {
   static bool supports(const LinearCall& call, Why& why) {
     return codes_are_runs(call.weight, 256 / bits_of(call.weight.format), 8, why) &&
-           why.unless((call.weight.groups <= 1 || call.weight.scales.column == 1) &&
-                          (call.weight.groups <= 1 || call.weight.zeros.data == nullptr ||
-                           call.weight.zeros.column == 1),
-                      "takes scales and zeros of a row that lie side by side") &&
+           takes_groups_side_by_side(call.weight, why) &&
            why.unless(has_aligned_rows(call.x, 2, 16),
                       "reads 16 bytes of x at a time: rows have to start at multiples of that");
   }

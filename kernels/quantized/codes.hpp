@@ -41,15 +41,23 @@ inline bool codes_are_runs(const Weight& w, int64_t columns, int64_t bytes, Why&
                     w.columns);
 }
 
+// A row's scales, and its zeros, follow each other.
+inline bool takes_groups_side_by_side(const Weight& w, Why& why) {
+  return why.unless(
+      w.groups <= 1 || (w.scales.column == 1 && (w.zeros.data == nullptr || w.zeros.column == 1)),
+      "takes scales and zeros of a row that lie side by side");
+}
+
 // f.operator()<kFormat>().
 template <class F>
-void with_format(Format format, F&& f) {
+decltype(auto) with_format(Format format, F&& f) {
   switch (format) {
     case Format::kInt8: return f.template operator()<Format::kInt8>();
     case Format::kInt4: return f.template operator()<Format::kInt4>();
     case Format::kNf4: return f.template operator()<Format::kNf4>();
-    case Format::kFp8: return f.template operator()<Format::kFp8>();
+    case Format::kFp8: break;
   }
+  return f.template operator()<Format::kFp8>();
 }
 
 }  // namespace ws::quantized

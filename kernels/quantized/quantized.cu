@@ -9,6 +9,7 @@ namespace ws::quantized {
 
 extern const Rung kWarpPerRow;
 extern const Rung kTensorCore;
+extern const Rung kCodeRing;
 
 namespace {
 
@@ -17,14 +18,14 @@ constexpr Operation kOperations[] = {operation_of<QuantizedLinear>(),
                                      operation_of<DequantizeBlockwise>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kWarpPerRow,      &kTensorCore,       &kQuantizeNaive,
-    &kQuantizeLanes, &kDequantizeNaive, &kDequantizeVector,
+    &kNaive,         &kWarpPerRow,    &kTensorCore,      &kCodeRing,
+    &kQuantizeNaive, &kQuantizeLanes, &kDequantizeNaive, &kDequantizeVector,
 };
 
 }  // namespace
 
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kTensorCore, &kWarpPerRow, &kNaive};
+  static constexpr const Rung* kByWorth[] = {&kCodeRing, &kTensorCore, &kWarpPerRow, &kNaive};
   return kByWorth;
 }
 std::span<const Rung* const> QuantizeBlockwise::by_worth(const Call& /*call*/) {

@@ -1,0 +1,486 @@
+// Idea: codes are on their way long before they are needed: each warp copies 2 KB of them at a time
+//   into a ring of its own in shared memory, and goes on copying from one tile of rows into the
+//   next. Tensor cores take codes as they are, as halves below 2^-14, and take off their zeros.
+// From tensor_core: three copies of a warp in flight whatever its registers hold; x is read once,
+//   in the order in which codes come; no fma for a code, no permutation of x.
+// Traffic: codes, scales and zeros once; x once a block, from then on from shared memory.
+// Limits: those of tensor_core, up to 8 rows of x, which have to fit beside the ring, rows of codes
+//   at multiples of 16 bytes.
+// Long: pairs of codes by format and dtype.
+#include <algorithm>
+
+#include "kernels/quantized/pairs.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/cp_async.hpp"
+#include "warpsmith/ptx/mma.hpp"
+
+namespace ws::quantized {
+namespace {
+
+// What codes become, so that the sum over K of (pairs + offsets) x is, times kUnit, that of levels
+// times x. The i-th is code place_of(i) of its word. The pairs of a word lie in kPlanes, each of
+// which has a sum of its own; that of the second counts a sixteenth.
+//
+// Here levels themselves, by Pairs: nothing is added.
+template <class T, Format kFormat>
+struct Planes : Pairs<T, kFormat> {
+  using Tables = Table;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kPlanes = 1;
+  static constexpr float kUnit = 1;
+  __host__ __device__ static constexpr int place_of(int i) { return i; }
+
+  using Pairs<T, kFormat>::Pairs;
+  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
+  __host__ __device__ static constexpr uint32_t kept(int zero) {
+    return static_cast<uint32_t>(zero);
+  }
+};
+
+constexpr uint32_t kMinusZeros = 0x80008000;  // -0 as halves
+
+// A number below 1024 in a half's last bits *is* that number, times 2^-24.
+template <>
+struct Planes<half, Format::kInt4> {
+  using Tables = Table;
+  static constexpr bool kHasOffset = true;
+  static constexpr int kPlanes = 2;
+  static constexpr int kCount = 4;
+  static constexpr float kUnit = 0x1p24F;
+  __host__ __device__ static constexpr int place_of(int i) {
+    return i % 2 * 4 + i / 2 % 2 * 2 + (i < 4 ? 1 : 0);  // 1, 5, 3, 7, 0, 4, 2, 6
+  }
+
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Table& /*table*/)
+      : pairs{word & 0x000F000FU, (word >> 8) & 0x000F000FU, word & 0x00F000F0U,
+              (word >> 8) & 0x00F000F0U} {}
+  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
+  __host__ __device__ static constexpr uint32_t kept(int zero) {
+    return kMinusZeros | static_cast<uint32_t>(zero) * 0x00010001U;
+  }
+  __device__ __forceinline__ static uint32_t offset(uint32_t kept, int plane) {
+    return plane == 0 ? kept : ptx::and_or(kept << 4, 0x00F000F0U, kMinusZeros);
+  }
+};
+
+template <>
+struct Planes<half, Format::kInt8> {
+  using Tables = Table;
+  static constexpr bool kHasOffset = true;
+  static constexpr int kPlanes = 1;
+  static constexpr int kCount = 2;
+  static constexpr float kUnit = 0x1p24F;
+  __host__ __device__ static constexpr int place_of(int i) { return i; }
+
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Table& /*table*/) {
+    const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
+    pairs[0] = ptx::permute_bytes(moved, 0, 0x4140);
+    pairs[1] = ptx::permute_bytes(moved, 0, 0x4342);
+  }
+  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
+  __host__ __device__ static constexpr uint32_t kept(int zero) {
+    return kMinusZeros | static_cast<uint32_t>(zero + 128) * 0x00010001U;
+  }
+  __device__ __forceinline__ static uint32_t offset(uint32_t kept, int /*plane*/) { return kept; }
+};
+
+// Bf16's last bits are whole numbers above 128.
+template <>
+struct Planes<bf16, Format::kInt4> {
+  using Tables = Table;
+  static constexpr bool kHasOffset = true;
+  static constexpr int kPlanes = 1;
+  static constexpr int kCount = 4;
+  static constexpr float kUnit = 1;
+  __host__ __device__ static constexpr int place_of(int i) {
+    return i % 2 * 4 + i / 2 % 2 * 2 + (i < 4 ? 1 : 0);  // 1, 5, 3, 7, 0, 4, 2, 6
+  }
+
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Table& /*table*/)
+      : pairs{above(word), above(word >> 8), above(word >> 4), above(word >> 12)} {}
+  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
+  __host__ __device__ static constexpr uint32_t kept(int zero) {
+    return 0xC300C300U | static_cast<uint32_t>(zero) * 0x00010001U;  // -(128 + zero)
+  }
+  __device__ __forceinline__ static uint32_t offset(uint32_t kept, int /*plane*/) { return kept; }
+
+ private:
+  __device__ __forceinline__ static uint32_t above(uint32_t word) {
+    return ptx::and_or(word, 0x000F000FU, 0x43004300U);
+  }
+};
+
+// A byte's pair is looked up. Lane i's table has bank i to itself.
+template <class T>
+struct Planes<T, Format::kNf4> {
+  struct Tables {
+    Table levels;
+    SharedArray<uint32_t, 256 * kWarpSize> pairs;
+  };
+  static constexpr bool kHasOffset = false;
+  static constexpr int kPlanes = 1;
+  static constexpr int kCount = 4;
+  static constexpr float kUnit = 1;
+  __host__ __device__ static constexpr int place_of(int i) { return i; }
+
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& tables) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      pairs[i] = tables.pairs[(word >> (8 * i) & 255) * kWarpSize + lane_index()];
+    }
+  }
+  // By all threads, before a barrier; has one of its own.
+  __device__ __forceinline__ static void fill(Tables& tables) {
+    fill_table(tables.levels);
+    ptx::barrier_sync();
+    for (int byte = warp_index(); byte < 256; byte += block_threads() / kWarpSize) {
+      const float first = tables.levels[byte >> 4];
+      const float second = tables.levels[byte & 15];
+      tables.pairs[byte * kWarpSize + lane_index()] = std::is_same_v<T, half>
+                                                          ? ptx::cvt_rn_f16x2_f32(first, second)
+                                                          : ptx::cvt_rn_bf16x2_f32(first, second);
+    }
+  }
+  __host__ __device__ static constexpr uint32_t kept(int /*zero*/) { return 0; }
+};
+
+template <class T, Format kFormat>
+struct CodeRingKernel {
+  using Of = Planes<T, kFormat>;
+  static constexpr int kMostWarps = 16;  // share out K
+  static constexpr int kThreads = kMostWarps * kWarpSize;
+  static constexpr int kRows = 16;  // of the weight, a tile
+  static constexpr int kColumns = 8;
+  static constexpr int kWords = 2;  // of a lane, from each of its two rows
+  static constexpr int kOfWord = Levels<kFormat>::kOfWord;
+  static constexpr int kRun = kWords * kOfWord;  // codes of these
+  static constexpr int kChain = 4 * kRun;        // columns that are summed before they are scaled
+  // Of x, 8 elements: what a lane needs for one word of 8 codes or two of 4.
+  static constexpr int kPieces = kRun / 8;
+  static constexpr bool kZeros = has_zeros(kFormat);
+
+  // A stage: 128 bytes of each row, apart so that eight rows' 32 bytes are in all banks; then a
+  // scale for each row and chain, and what is kept of its zero.
+  static constexpr int kStages = 3;
+  static constexpr int kChains = 4;
+  static constexpr int kRowWords = 32;
+  static constexpr int kPitch = kRowWords + 8;
+  static constexpr int kScales = kRows * kPitch;
+  static constexpr int kZerosAt = kScales + kChains * kRows;
+  static constexpr int kStageWords = kZerosAt + (kZeros ? kChains * kRows : 0);
+
+  struct Arguments : LinearCall {
+    thread::Divider chains_of_group;
+    thread::Divider rows_of_x;
+  };
+  struct SharedStorage {
+    typename Of::Tables tables;
+    SharedArray<float, 2 * kMostWarps * kColumns * kRows> sums;
+  };
+
+  static int64_t stages_of(const Weight& w) { return divide_up(w.columns, kChains * kChain); }
+  static int64_t bytes_of_x(const LinearCall& call) {
+    return stages_of(call.weight) * kChains * kChain * call.m * int64_t{sizeof(T)};
+  }
+  static int64_t bytes_of_ring(int warps) {
+    return int64_t{warps} * kStages * kStageWords * int64_t{sizeof(uint32_t)};
+  }
+  // As many as have shared memory; 0: none.
+  static int warps_of(const LinearCall& call) {
+    for (int warps = kMostWarps; warps >= 4; warps /= 2) {
+      const auto bytes =
+          static_cast<int64_t>(sizeof(SharedStorage)) + bytes_of_x(call) + bytes_of_ring(warps);
+      if (bytes <= device_facts().shared_bytes) return warps;
+    }
+    return 0;
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int warps = block_threads() / kWarpSize;
+    const auto stages = static_cast<int>(divide_up(a.weight.columns, kChains * kChain));
+    const auto pieces = static_cast<int>(stages * kChains * kPieces * a.m * 4);
+    const auto all = dynamic_shared<uint32_t>(shared, pieces * 4 + warps * kStages * kStageWords);
+    const SharedSpan<uint32_t> x(all.pointer(), pieces * 4);
+    const SharedSpan<uint32_t> ring(all.pointer(pieces * 4 + warp_index() * kStages * kStageWords),
+                                    kStages * kStageWords);
+
+    Filler filler(a, ring, stages);
+#pragma unroll
+    for (int i = 0; i < kStages - 1; ++i) filler.next();
+    Of::fill(shared.tables);
+    order(a, x, pieces);
+    ptx::barrier_sync();
+
+    const auto m = static_cast<int>(a.m);
+    const int64_t tiles = divide_up(a.weight.rows, kRows);
+    int slot = 0;
+    int parity = 0;
+    for (int64_t tile = block_index(); tile < tiles; tile += grid_blocks(), parity ^= 1) {
+      float sums[4] = {};
+      for (int stage = warp_index(); stage < stages; stage += warps) {
+        ptx::cp_async_wait_group<kStages - 2>();
+        ptx::syncwarp();  // all lanes' copies have landed, and none reads the slot that is filled
+        filler.next();
+        multiply(shared, a, x, ring, slot, stage, sums);
+        slot = slot + 1 == kStages ? 0 : slot + 1;
+      }
+      const int row = lane_index() / 4;
+      const int first = (parity * kMostWarps + warp_index()) * kColumns;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int column = lane_index() % 4 * 2 + i % 2;
+        if (column < m) shared.sums[(first + column) * kRows + row + i / 2 * 8] = sums[i];
+      }
+      ptx::barrier_sync();
+      if (thread_index() < kRows * m) write(shared, a, tile, parity, warps);
+    }
+    ptx::cp_async_wait_group<0>();
+  }
+
+ private:
+  // Fills a warp's ring: walks its stages of all of the block's tiles, ahead of their use.
+  class Filler {
+   public:
+    __device__ __forceinline__ Filler(const Arguments& a, const SharedSpan<uint32_t>& ring,
+                                      int stages)
+        : a_(a),
+          ring_(ring),
+          stages_(stages),
+          stage_(warp_index()),
+          tile_(block_index()),
+          has_zeros_(kZeros && a.weight.zeros.data != nullptr) {}
+
+    __device__ __forceinline__ void next() {
+      const Weight& w = a_.weight;
+      keep_zeros();
+      if (stage_ < stages_ && tile_ * kRows < w.rows) {
+        const int64_t row_bytes = w.columns / kOfWord * 4;
+        const int64_t byte = int64_t{stage_} * kRowWords * 4 + lane_index() % 8 * 16;
+        const bool exists = byte < row_bytes;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int row = i * 4 + lane_index() / 8;
+          const uint8_t* from = w.codes.template as<const uint8_t>() + row_at(row) * w.codes.row;
+          ptx::cp_async<16>(
+              ring_.pointer(slot_ * kStageWords + row * kPitch + lane_index() % 8 * 4),
+              exists ? from + byte : from, exists ? 16 : 0);
+        }
+        const int row = lane_index() / 2;
+        const float* scales = w.scales.template as<const float>() + row_at(row) * w.scales.row;
+        const uint8_t* zeros = w.zeros.template as<const uint8_t>() + row_at(row) * w.zeros.row;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int place = lane_index() % 2 * 2 + i;
+          // Chains that are not there have codes and x of 0, and need some scale that is.
+          const auto chains = static_cast<int>(w.columns / kChain);
+          const int chain = stage_ * kChains + place;
+          const uint32_t group = a_.chains_of_group.quotient(
+              static_cast<uint32_t>(chain < chains ? chain : chains - 1));
+          ptx::cp_async<4>(ring_.pointer(slot_ * kStageWords + kScales + place * kRows + row),
+                           scales + group);
+          if (has_zeros_) zeros_[i] = thread::load(zeros + group);
+        }
+        filled_ = slot_;
+        slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
+        stage_ += block_threads() / kWarpSize;
+        if (stage_ >= stages_) {
+          stage_ = warp_index();
+          tile_ += grid_blocks();
+        }
+      }
+      ptx::cp_async_commit_group();
+    }
+
+   private:
+    __device__ __forceinline__ int64_t row_at(int row) const {
+      const int64_t n = tile_ * kRows + row;
+      return n < a_.weight.rows ? n : a_.weight.rows - 1;
+    }
+    // Those of the stage before, which have come meanwhile.
+    __device__ __forceinline__ void keep_zeros() {
+      if constexpr (kZeros) {
+        if (!has_zeros_ || filled_ < 0) return;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int place = lane_index() % 2 * 2 + i;
+          ring_[filled_ * kStageWords + kZerosAt + place * kRows + lane_index() / 2] =
+              Of::kept(zero_of(kFormat, zeros_[i]));
+        }
+        filled_ = -1;
+      }
+    }
+
+    const Arguments& a_;
+    SharedSpan<uint32_t> ring_;
+    int stages_;
+    int stage_;        // the next one,
+    int64_t tile_;     // of this tile,
+    int slot_ = 0;     // into this slot
+    int filled_ = -1;  // the slot that still has no zeros
+    bool has_zeros_;
+    uint8_t zeros_[2] = {};
+  };
+
+  // x as pieces: of a chain, of a row of x, of the lanes of a group of four; in the order of codes.
+  // Columns beyond K are 0.
+  static __device__ __forceinline__ void order(const Arguments& a, const SharedSpan<uint32_t>& x,
+                                               int pieces) {
+    for (int at = thread_index(); at < pieces; at += block_threads()) {
+      const int lane = at % 4;
+      const auto rest = static_cast<uint32_t>(at / 4);
+      const uint32_t part = a.rows_of_x.quotient(rest);
+      const auto row = static_cast<int64_t>(rest - part * a.rows_of_x.divisor());
+      const int64_t column =
+          int64_t{part / kPieces} * kChain + lane * kRun + int64_t{part % kPieces} * 8;
+      Vec<uint32_t, 4> words = {};
+      if (column < a.weight.columns) {
+        const T* from = a.x.template as<const T>() + row * a.x.row + column;
+        words = thread::load<4>(reinterpret_cast<const uint32_t*>(from));
+      }
+      Vec<uint32_t, 4> ordered;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        ordered[i] = element(words, 2 * i) | element(words, 2 * i + 1) << 16;
+      }
+      x.template store<4>(int64_t{at} * 4, ordered);
+    }
+  }
+  // Of the eight, the bits of the i-th in order.
+  static __device__ __forceinline__ uint32_t element(const Vec<uint32_t, 4>& words, int i) {
+    const int at = i / kOfWord * kOfWord + Of::place_of(i % kOfWord);
+    return words[at / 2] >> (at % 2 * 16) & 0xFFFF;
+  }
+
+  static __device__ __forceinline__ void multiply(SharedStorage& shared, const Arguments& a,
+                                                  const SharedSpan<uint32_t>& x,
+                                                  const SharedSpan<uint32_t>& ring, int slot,
+                                                  int stage, float (&sums)[4]) {
+    const int group = lane_index() / 4;
+    const int place = lane_index() % 4;
+    const auto m = static_cast<int>(a.m);
+    const int from = slot * kStageWords;
+    const bool zeros_are_there = kZeros && a.weight.zeros.data != nullptr;
+#pragma unroll
+    for (int chain = 0; chain < kChains; ++chain) {
+      Vec<uint32_t, kWords> words[2];
+      float scale[2];
+      uint32_t kept[2] = {Of::kept(middle_of(kFormat)), Of::kept(middle_of(kFormat))};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = group + h * 8;
+        words[h] = ring.template load<kWords>(from + row * kPitch + (chain * 4 + place) * kWords);
+        const uint32_t bits = ring[from + kScales + chain * kRows + row];
+        scale[h] = std::bit_cast<float>(bits);
+        if (zeros_are_there) kept[h] = ring[from + kZerosAt + chain * kRows + row];
+      }
+      float partial[Of::kPlanes][4] = {};
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const int part = (stage * kChains + chain) * kPieces + piece;
+        const auto of_x =
+            x.template load<4>(int64_t{(part * m + (group < m ? group : m - 1)) * 4 + place} * 4);
+#pragma unroll
+        for (int i = 0; i < kWords / kPieces; ++i) {
+          const int word = piece * (kWords / kPieces) + i;
+          const Of upper(words[0][word], static_cast<int>(kept[0]), shared.tables);
+          const Of lower(words[1][word], static_cast<int>(kept[1]), shared.tables);
+#pragma unroll
+          for (int p = 0; p < Of::kCount; p += 2) {
+            const int plane = Of::kPlanes * p / Of::kCount;
+            const uint32_t codes[4] = {upper.pairs[p], lower.pairs[p], upper.pairs[p + 1],
+                                       lower.pairs[p + 1]};
+            const int at = i * Of::kCount + p;
+            const uint32_t both[2] = {of_x[at], of_x[at + 1]};
+            ptx::mma_m16n8k16<T>(partial[plane], codes, both, partial[plane]);
+            if constexpr (Of::kHasOffset) {
+              const uint32_t of_rows[2] = {Of::offset(kept[0], plane), Of::offset(kept[1], plane)};
+              const uint32_t offsets[4] = {of_rows[0], of_rows[1], of_rows[0], of_rows[1]};
+              ptx::mma_m16n8k16<T>(partial[plane], offsets, both, partial[plane]);
+            }
+          }
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float sum = partial[0][e];
+        if constexpr (Of::kPlanes == 2) sum = thread::fma(partial[1][e], 0x1p-4F, sum);
+        sums[e] = thread::fma(scale[e / 2], sum, sums[e]);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void write(SharedStorage& shared, const Arguments& a,
+                                               int64_t tile, int parity, int warps) {
+    const int64_t n = tile * kRows + thread_index() % kRows;
+    const int64_t row_of_x = thread_index() / kRows;
+    if (n >= a.weight.rows) return;
+    float sum = 0;
+    for (int warp = 0; warp < warps; ++warp) {
+      sum += shared.sums[(parity * kMostWarps + warp) * kColumns * kRows + thread_index()];
+    }
+    sum *= Of::kUnit;
+    if (a.bias != nullptr) {
+      sum += to_float(thread::load(static_cast<const T*>(a.bias) + n * a.bias_step));
+    }
+    thread::store(a.y.template as<T>() + row_of_x * a.y.row + n * a.y.column, from_float<T>(sum));
+  }
+};
+
+struct CodeRing {
+  static bool supports(const LinearCall& call, Why& why) {
+    if (!why.unless(call.m <= 8, "takes up to 8 rows of x, not ", call.m) ||
+        !codes_are_runs(call.weight, 256 / bits_of(call.weight.format), 16, why) ||
+        !takes_groups_side_by_side(call.weight, why) ||
+        !why.unless(has_aligned_rows(call.x, 2, 16),
+                    "reads 16 bytes of x at a time: rows have to start at multiples of that")) {
+      return false;
+    }
+    return with_kernel(call, [&]<class Kernel>() {
+      return why.unless(Kernel::warps_of(call) > 0, "has no room for x of ",
+                        Kernel::bytes_of_x(call), " bytes in shared memory");
+    });
+  }
+  static void run(const LinearCall& call, const Context& context) {
+    with_kernel(call, [&]<class Kernel>() {
+      const int warps = Kernel::warps_of(call);
+      const int64_t tiles = divide_up(call.weight.rows, Kernel::kRows);
+      launch<Kernel>(
+          {.blocks = std::min<int64_t>(tiles, device_facts().multiprocessors),
+           .threads = warps * kWarpSize,
+           .dynamic_shared =
+               static_cast<size_t>(Kernel::bytes_of_x(call) + Kernel::bytes_of_ring(warps))},
+          context.stream,
+          {call, thread::Divider(call.weight.group / Kernel::kChain), thread::Divider(call.m)});
+      return true;
+    });
+  }
+
+ private:
+  template <class F>
+  static bool with_kernel(const LinearCall& call, const F& f) {
+    return with_type<kHalves>(call.dtype, [&]<class T>() {
+      return with_format(call.weight.format, [&]<Format kFormat>() {
+        return f.template operator()<CodeRingKernel<T, kFormat>>();
+      });
+    });
+  }
+};
+
+}  // namespace
+
+extern const Rung kCodeRing;
+const Rung kCodeRing = rung_of<CodeRing, kHalves, QuantizedLinear>({
+    .name = "code_ring",
+    .from = "tensor_core",
+    .idea = "codes through a ring in shared memory, into tensor cores as they are",
+});
+
+}  // namespace ws::quantized
