@@ -23,6 +23,7 @@ namespace latency_of {
 
 struct Fma {
   static constexpr int kThreads = 32;
+  static constexpr int kUnrolled = 32;
   struct Input {
     float factor, summand;
   };

@@ -17,6 +17,7 @@ constexpr int kAll = 1024;  // threads: more than latency needs
 struct Fma {
   static constexpr int kThreads = kAll;
   static constexpr int kChains = 8;
+  static constexpr int kUnrolled = 32;
   struct Input {
     float factor, summand;
   };
@@ -222,7 +223,8 @@ Measurement shared_atomic(const harness::Machine& machine) {
   const Steps steps;
   const int64_t at_a_word = kStride == 0 ? kAll : 1;
   return rate<rate_of::SharedAtomic<kStride>>(
-      machine, {}, kAll, 0, steps, static_cast<uint64_t>(at_a_word * steps.here().all()));
+      machine, {}, kAll, std::nullopt, steps,
+      static_cast<uint64_t>(at_a_word * steps.here().all()));
 }
 
 constexpr std::array kRates = {

@@ -6,6 +6,9 @@
 //   static constexpr int kThreads;         // of a block
 //   static constexpr Arch kArch;           // optional, kSm80
 //   static constexpr int kCluster;         // optional, 1: blocks of a cluster
+//   static constexpr int kUnrolled;        // optional, 8: steps of a turn of the loop, whose
+//   counter
+//                                          // and branch take some clocks too
 //   struct Input { ... };                  // of the launch
 //   struct Shared { ... };                 // its shared memory
 //   __device__ Step(Shared&, const Input&);
@@ -46,10 +49,20 @@ consteval int cluster_of() {
 }
 
 template <class Step>
+consteval int unrolled_of() {
+  constexpr int kFew = 8;  // as few as the emulator makes
+  if constexpr (!runtime::kEmulated && requires { Step::kUnrolled; }) {
+    return Step::kUnrolled;
+  } else {
+    return kFew;
+  }
+}
+
+template <class Step>
 struct StepsKernel {
   static constexpr int kThreads = Step::kThreads;
   static constexpr Arch kArch = detail::arch_of<Step>();
-  static constexpr int kUnrolled = 8;
+  static constexpr int kUnrolled = unrolled_of<Step>();
   struct Arguments {
     typename Step::Input input;
     int first;  // steps before those that are timed; both multiples of kUnrolled

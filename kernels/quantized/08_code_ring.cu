@@ -423,8 +423,10 @@ struct CodeRingKernel {
     const int64_t row_of_x = thread_index() / kRows;
     if (n >= a.weight.rows) return;
     float sum = 0;
-    for (int warp = 0; warp < warps; ++warp) {
-      sum += shared.sums[(parity * kMostWarps + warp) * kColumns * kRows + thread_index()];
+#pragma unroll
+    for (int warp = 0; warp < kMostWarps; ++warp) {  // all are asked for at once
+      const int at = (parity * kMostWarps + warp) * kColumns * kRows + thread_index();
+      if (warp < warps) sum += shared.sums[at];
     }
     sum *= Of::kUnit;
     if (a.bias != nullptr) {

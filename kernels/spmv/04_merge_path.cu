@@ -84,6 +84,7 @@ struct TileKernel {
     const int64_t* starts;  // rows that have ended before a tile, and before the end
     PartsOfTiles<Sum<T>> parts;
     bool vectors;  // values and columns begin at multiples of a vector
+    bool near;     // so they do, and x is within 2^31 elements, and not empty
   };
   struct SharedStorage {
     SharedArray<uint32_t, 1> wrong;
@@ -118,9 +119,12 @@ struct TileKernel {
     const Tile tile{first_row, first_entry, static_cast<int>(rows), static_cast<int>(entries),
                     static_cast<int>(first_entry % kWidth)};
     if (fits) {
-      const Loaded loaded = load(arguments, tile);
-      load_ends(a, tile, shared);
-      multiply(arguments, tile, loaded, shared);
+      const int64_t last = first_entry - tile.shift + kRounds * kThreads * kWidth;
+      if (arguments.near && last <= a.entries) {
+        multiply_at_once(arguments, tile, shared);
+      } else {
+        multiply_in_rounds(arguments, tile, shared);
+      }
     }
     ptx::barrier_sync();
     const bool is_wrong = !fits || shared.wrong[0] != 0;
@@ -150,65 +154,71 @@ struct TileKernel {
     }
   }
 
-  // A thread's entries of the tile: kWidth side by side, kRounds times. All are asked for before
-  // the first is used: values and columns, then what columns ask for.
+  // A thread's entries of the tile: kWidth side by side, kRounds times. Where entry e of these
+  // lies, counted from the tile's first slot.
   static constexpr int kRounds = divide_up(kSlots, (kThreads * kWidth));
-  static constexpr int kMine = kRounds * kWidth;
-  struct Loaded {
-    Vec<T, kMine> values;
-    Vec<I, kMine> columns;
-    bool known[kMine];
-  };
-  // Where the thread's entries e, e + 1, ... of a round lie, counted from the tile's first slot.
   __device__ __forceinline__ static int slot_of(int e) {
     return (e / kWidth * kThreads + thread_index()) * kWidth + e % kWidth;
   }
-
+  __device__ __forceinline__ static bool is_known(const Tile& tile, int e) {
+    return slot_of(e) >= tile.shift && slot_of(e) < tile.shift + tile.entries;
+  }
   // Whether the thread has entries in a round.
   __device__ __forceinline__ static bool reaches(const Tile& tile, int round) {
     return slot_of(round * kWidth) < tile.shift + tile.entries;
   }
 
-  __device__ __forceinline__ static Loaded load(const Arguments& arguments, const Tile& tile) {
+  // All of it is asked for before the first is used, of other tiles' entries too: what those give
+  // nobody reads.
+  __device__ __forceinline__ static void multiply_at_once(const Arguments& arguments,
+                                                          const Tile& tile, SharedStorage& shared) {
     const auto& a = arguments.a;
     const int64_t start = tile.first_entry - tile.shift;
-    Loaded loaded;
+    constexpr int kMine = kRounds * kWidth;
+    Vec<T, kMine> values;
+    Vec<I, kMine> columns;
 #pragma unroll
-    for (int round = 0; round < kRounds; ++round) {
-      const int64_t first = start + slot_of(round * kWidth);
-      bool known[kWidth];
-#pragma unroll
-      for (int e = 0; e < kWidth; ++e) {
-        const int at = slot_of(round * kWidth + e);
-        known[e] = at >= tile.shift && at < tile.shift + tile.entries;
-      }
-      const bool at_once = arguments.vectors && reaches(tile, round) && first + kWidth <= a.entries;
-      const auto values = load_known<kWidth>(a.values + first, 1, at_once, known);
-      const auto columns = load_known<kWidth>(a.col + first, 1, at_once, known);
+    for (int first = 0; first < kMine; first += kWidth) {
+      const auto of_round = thread::load<kWidth>(a.values + start + slot_of(first));
+      const auto at = thread::load<kWidth>(a.col + start + slot_of(first));
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
-        loaded.values[round * kWidth + e] = values[e];
-        loaded.columns[round * kWidth + e] = columns[e];
-        loaded.known[round * kWidth + e] = known[e];
+        values[first + e] = of_round[e];
+        columns[first + e] = at[e];
       }
     }
-    return loaded;
-  }
-
-  __device__ __forceinline__ static void multiply(const Arguments& arguments, const Tile& tile,
-                                                  const Loaded& loaded, SharedStorage& shared) {
-    const int64_t start = tile.first_entry - tile.shift;
-    const auto products =
-        arguments.a.columns.products(loaded.values, loaded.columns, loaded.known, arguments.x,
-                                     [&](int e) { return start + slot_of(e); });
+    load_ends(a, tile, shared);
+    const auto products = a.columns.products_of_all(
+        values, columns, [&](int e) { return is_known(tile, e); }, arguments.x,
+        [&](int e) { return start + slot_of(e); });
 #pragma unroll
-    for (int round = 0; round < kRounds; ++round) {
-      if (!reaches(tile, round)) break;
-      const int first = round * kWidth;
+    for (int first = 0; first < kMine; first += kWidth) {
+      if (!reaches(tile, first / kWidth)) break;
       Vec<Sum<T>, kWidth> of_round;
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) of_round[e] = products[first + e];
       shared.slots.template store<kWidth>(slot_of(first), of_round);
+    }
+  }
+
+  __device__ __forceinline__ static void multiply_in_rounds(const Arguments& arguments,
+                                                            const Tile& tile,
+                                                            SharedStorage& shared) {
+    const auto& a = arguments.a;
+    const int64_t start = tile.first_entry - tile.shift;
+    load_ends(a, tile, shared);
+    for (int round = 0; reaches(tile, round); ++round) {
+      const int at = slot_of(round * kWidth);
+      const int64_t first = start + at;
+      bool known[kWidth];
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) known[e] = is_known(tile, round * kWidth + e);
+      const bool at_once = arguments.vectors && first + kWidth <= a.entries;
+      const auto values = load_known<kWidth>(a.values + first, 1, at_once, known);
+      const auto columns = load_known<kWidth>(a.col + first, 1, at_once, known);
+      const auto products =
+          a.columns.products(values, columns, known, arguments.x, [&](int e) { return first + e; });
+      shared.slots.template store<kWidth>(at, products);
     }
   }
 
@@ -275,9 +285,10 @@ struct MergePath {
       launch<Starts>({.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize),
                       .threads = Starts::kThreads},
                      context.stream, {a, starts, tiles});
-      launch<TileKernel<T, I>>(
-          {.blocks = tiles, .threads = kTileThreads, .overlaps = true}, context.stream,
-          {a, vector_of<T>(call), result, starts, parts, has_vectors<T, I>(call)});
+      launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads, .overlaps = true},
+                               context.stream,
+                               {a, vector_of<T>(call), result, starts, parts,
+                                has_vectors<T, I>(call), has_vectors<T, I>(call) && is_near(call)});
       add_up_rows_of_tiles<T>(parts, result, call.rows, tiles, context.stream);
     });
   }
@@ -286,6 +297,11 @@ struct MergePath {
   template <class T, class I>
   static bool has_vectors(const VectorCall& call) {
     return begins_at_vector<T, 4>(call.values) && begins_at_vector<I, 4>(call.col);
+  }
+  static bool is_near(const VectorCall& call) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    return call.columns > 0 && call.columns < kMost && call.x_step >= 0 && call.x_step < kMost &&
+           call.columns * call.x_step < kMost;
   }
 };
 

@@ -57,6 +57,8 @@ struct Strided {
   int64_t step;
 
   __device__ __forceinline__ T* at(int64_t i) const { return data + i * step; }
+  // Of fewer than 2^31 elements, and as many between their ends: by 32 bits.
+  __device__ __forceinline__ T* near(int i) const { return data + i * static_cast<int>(step); }
 };
 
 // The elements `step` apart of which it is `known` that they are there; one access where all are
@@ -139,6 +141,37 @@ class Columns {
       result[e] = found.good[e] ? widen(of[e]) * widen(factors[e]) : 0;
     }
     report(found, position);
+    return result;
+  }
+
+  // The same of entries that are all there, `known` or not, where at least one column exists and x
+  // is `near`: no load is under a condition, for which the compiler would let the next one wait.
+  template <int kCount, class Known, class Position>
+  __device__ __forceinline__ Vec<Sum<T>, kCount> products_of_all(const Vec<T, kCount>& of,
+                                                                 const Vec<I, kCount>& at,
+                                                                 const Known& known,
+                                                                 const Strided<const T>& x,
+                                                                 const Position& position) const {
+    bool good[kCount];
+    bool all_good = true;
+    Vec<T, kCount> factors;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      good[e] = exists(at[e]);
+      all_good = all_good && good[e];
+      factors[e] = thread::load(x.near(good[e] ? static_cast<int>(at[e]) : 0));
+    }
+    Vec<Sum<T>, kCount> result;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      result[e] = good[e] ? widen(of[e]) * widen(factors[e]) : 0;
+    }
+    if (!all_good) {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) {
+        if (!good[e] && known(e)) (*this)(at[e], position(e));
+      }
+    }
     return result;
   }
 
