@@ -42,15 +42,6 @@ VarlenCall every_call(const Call& call) {
   return every;
 }
 
-bool is_aligned(const Heads& heads, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
-  const auto steps_well = [](int64_t extent, int64_t stride) {
-    return extent <= 1 || stride % 8 == 0;
-  };
-  return (columns <= 1 || heads.column == 1) && reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 &&
-         steps_well(batch, heads.batch) && steps_well(count, heads.head) &&
-         steps_well(rows, heads.row);
-}
-
 template <class AnyCall>
 bool takes(const AnyCall& call, Why& why) {
   const VarlenCall every = every_call(call);

@@ -10,10 +10,9 @@
 //   that begin at multiples of 16 bytes, dense columns. One query costs as much as 16.
 #pragma once
 
-#include "kernels/attention/mma_scores.hpp"
+#include "kernels/attention/mma_products.hpp"
 #include "kernels/attention/row_tile.hpp"
 #include "warpsmith/launch.hpp"
-#include "warpsmith/ptx/mma.hpp"
 
 namespace ws::attention {
 
@@ -51,8 +50,9 @@ struct MmaFlashKernel : Policy {
   using Keys = RowTile<T, kKeys, kDim, kThreads>;
   using Scores = MmaScores<kRowBlocks, kKeys>;
   using Softmax = OnlineRows<kRowBlocks, kLazy>;
-  using Gathered = float[kRowBlocks][kDim / 8][4];
-  using QuerySteps = uint32_t[kHoldsQuery ? kDim / 16 : 1][kRowBlocks][4];
+  using Products = MmaProducts<T, kRowBlocks>;
+  using Gathered = typename Products::template Sums<kDim>;
+  using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / 16 : 1];
 
   struct Arguments {
     VarlenCall call;  // of a dense call: what it has
@@ -159,7 +159,8 @@ struct MmaFlashKernel : Policy {
       }
       float rescale[Softmax::kRows];
       if (softmax.weigh(scores, rescale)) scale(gathered, rescale);
-      gather(gathered, scores, shared.values.span(), in_stage(values_offset, i));
+      Products::template gather<Keys>(gathered, scores, shared.values.span(),
+                                      in_stage(values_offset, i));
     }
     write(shared.queries.span(), a, shared.tile[0], gathered, softmax, warp_row);
   }
@@ -189,18 +190,13 @@ struct MmaFlashKernel : Policy {
            (tile.first_query + tile.row + row) * heads.row;
   }
 
-  __device__ __forceinline__ static void load_query(uint32_t (&to)[kRowBlocks][4],
-                                                    SharedSpan<T> queries, int offset, int k) {
-#pragma unroll
-    for (int r = 0; r < kRowBlocks; ++r) {
-      ptx::ldmatrix_x4(to[r], queries.pointer(QueryRows::further(offset, r * 16, k)));
-    }
-  }
   __device__ __forceinline__ static void load_query(QuerySteps& query, SharedSpan<T> queries,
                                                     int warp_row) {
     const int offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(warp_row);
 #pragma unroll
-    for (int k = 0; k < kDim; k += 16) load_query(query[k / 16], queries, offset, k);
+    for (int k = 0; k < kDim; k += 16) {
+      Products::template load<QueryRows>(query[k / 16], queries, offset, k);
+    }
   }
 
   // The scores of a tile of keys.
@@ -208,17 +204,15 @@ struct MmaFlashKernel : Policy {
                                                   SharedSpan<T> queries, int warp_row,
                                                   SharedSpan<T> keys, int offset) {
     const int from = QueryRows::template lane_offset<QueryRows::Order::kDown>(warp_row);
-#pragma unroll
-    for (int k = 0; k < kDim; k += 16) {
-      if constexpr (!kHoldsQuery) load_query(query[0], queries, from, k);
-      const auto& left = query[kHoldsQuery ? k / 16 : 0];
-#pragma unroll
-      for (int n = 0; n < kKeys; n += 16) {
-        uint32_t right[4];
-        ptx::ldmatrix_x4(right, keys.pointer(Keys::further(offset, n, k)));
-        multiply_add(scores.at, n / 8, left, right);
-      }
-    }
+    Products::template add_scores<Keys, kDim>(
+        scores,
+        [&](int k) -> const auto& {
+          if constexpr (!kHoldsQuery) {
+            Products::template load<QueryRows>(query[0], queries, from, k);
+          }
+          return query[kHoldsQuery ? k / 16 : 0];
+        },
+        keys, offset);
   }
 
   __device__ __forceinline__ static void scale(Gathered& gathered,
@@ -230,37 +224,6 @@ struct MmaFlashKernel : Policy {
 #pragma unroll
         for (int i = 0; i < 4; ++i) gathered[r][n][i] *= factor[r * 2 + i / 2];
       }
-    }
-  }
-
-  // Adds the weights times the values of a tile.
-  __device__ __forceinline__ static void gather(Gathered& gathered, const Scores& weights,
-                                                SharedSpan<T> values, int offset) {
-#pragma unroll
-    for (int k = 0; k < kKeys; k += 16) {
-      uint32_t left[kRowBlocks][4];
-#pragma unroll
-      for (int r = 0; r < kRowBlocks; ++r) weights.template operand<T>(left[r], r, k);
-#pragma unroll
-      for (int n = 0; n < kDim; n += 16) {
-        uint32_t right[4];
-        ptx::ldmatrix_x4<true>(right, values.pointer(Keys::further(offset, k, n)));
-        multiply_add(gathered, n / 8, left, right);
-      }
-    }
-  }
-
-  // Two products of 16 x 8 for each block of rows, the columns from 8 * n on.
-  template <int kAcross>
-  __device__ __forceinline__ static void multiply_add(float (&sums)[kRowBlocks][kAcross][4], int n,
-                                                      const uint32_t (&left)[kRowBlocks][4],
-                                                      const uint32_t (&right)[4]) {
-    const uint32_t first[2] = {right[0], right[1]};
-    const uint32_t second[2] = {right[2], right[3]};
-#pragma unroll
-    for (int r = 0; r < kRowBlocks; ++r) {
-      ptx::mma_m16n8k16<T>(sums[r][n], left[r], first, sums[r][n]);
-      ptx::mma_m16n8k16<T>(sums[r][n + 1], left[r], second, sums[r][n + 1]);
     }
   }
 
@@ -333,34 +296,12 @@ struct MmaFlashKernel : Policy {
       if (lane_index() % 4 == 0 && row < rows) {
         thread::store(row_of<float>(call.lse, tile, warp_row + row), lse);
       }
-#pragma unroll
-      for (int n = 0; n < kDim / 8; ++n) {
-        const float (&four)[4] = gathered[i / 2][n];
-        staged.template store<2>(
-            QueryRows::Tile::offset(warp_row + row, n * 8 + lane_index() % 4 * 2),
-            Vec<T, 2>{from_float<T>(four[i % 2 * 2] * factor),
-                      from_float<T>(four[i % 2 * 2 + 1] * factor)});
-      }
+      Products::template stage<QueryRows>(staged, warp_row, i, gathered, factor);
     }
     ptx::syncwarp();
-    constexpr int kChunks = QueryRows::kChunks;
-    const int columns = static_cast<int>(call.value_dim);
-#pragma unroll 4
-    for (int at = lane_index(); at < kWarpRows * kChunks; at += kWarpSize) {
-      const int row = at / kChunks;
-      const int column = at % kChunks * 8;
-      if (row >= rows || column >= columns) continue;
-      T* const to = row_of<T>(call.out, tile, warp_row + row) + column * call.out.column;
-      const auto chunk = staged.template load<8>(QueryRows::Tile::offset(warp_row + row, column));
-      if (a.out_aligned && column + 8 <= columns) {
-        thread::store(to, chunk);
-      } else {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          if (column + i < columns) thread::store(to + i * call.out.column, chunk[i]);
-        }
-      }
-    }
+    QueryRows::template write<kWarpRows>(
+        staged, warp_row, [&](int i) { return row_of<T>(call.out, tile, warp_row + i); },
+        call.out.column, rows, static_cast<int>(call.value_dim), a.out_aligned);
   }
 };
 

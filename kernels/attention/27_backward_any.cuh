@@ -7,15 +7,12 @@
 // Limits: none of the operation's. Each pair's two products are computed twice.
 #pragma once
 
-#include "kernels/attention/any_rows.hpp"
-#include "kernels/attention/backward.hpp"
 #include "kernels/attention/score_gradient.hpp"
 #include "kernels/attention/seen.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/divide.hpp"
-#include "warpsmith/warp/reduce.hpp"
 
 namespace ws::attention {
 
@@ -111,7 +108,7 @@ struct BackwardQueriesKernel {
     const QueryPlace query = a.query_of(item / call.queries / call.heads,
                                         item / call.queries % call.heads, item % call.queries);
     const int64_t kv_head = query.head / call.group();
-    const float delta = delta_of(a, query);
+    const float delta = delta_of<T>(call, a.dout, a.out, query.batch, query.head, query.row);
     if (lane == 0) thread::store(a.deltas + item, delta);
 
     const SharedSpan<float> products{shared.products.pointer(warp_index() * kWarpSize), kWarpSize};
@@ -141,24 +138,6 @@ struct BackwardQueriesKernel {
     }
     AnyBackward::write<T, kPieces>(gathered, call.dq.at<T>(query.batch, query.head, query.row),
                                    call.dq.column, dim);
-  }
-
- private:
-  __device__ __forceinline__ static float delta_of(const Arguments& a, const QueryPlace& query) {
-    const auto columns = static_cast<int>(a.call.value_dim);
-    const T* dout = a.dout.at<const T>(query.batch, query.head, query.row);
-    const T* out = a.out.at<const T>(query.batch, query.head, query.row);
-    float sum = 0;
-    for (int d = lane_index() * 4; d < columns; d += kWarpSize * 4) {
-      const Vec<float, 4> of_dout = a.dout.four(dout, d, columns);
-      const Vec<float, 4> of_out = a.out.four(out, d, columns);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sum += of_dout[e] * of_out[e];
-    }
-    sum = warp::all_reduce(sum, [](float x, float y) { return x + y; });
-    const Heads& dlse = a.call.dlse;
-    if (dlse.data == nullptr) return sum;
-    return sum - thread::load(dlse.at<const float>(query.batch, query.head, query.row));
   }
 };
 

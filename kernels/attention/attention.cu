@@ -28,6 +28,7 @@ extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWg
     kWgmmaSpeculative;
 extern const Rung kWideHeads;
 extern const Rung kWgmmaE4m3;
+extern const Rung kBackwardMma;
 
 namespace {
 
@@ -85,6 +86,7 @@ constexpr const Rung* kRungs[] = {
     &kWgmmaE4m3,
     &kBackwardNaive,
     &kBackwardAny,
+    &kBackwardMma,
 };
 
 }  // namespace
@@ -106,7 +108,7 @@ std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
 }
 
 std::span<const Rung* const> AttentionBackward::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kBackwardAny};
+  static constexpr const Rung* kOrder[] = {&kBackwardMma, &kBackwardAny};
   return kOrder;
 }
 

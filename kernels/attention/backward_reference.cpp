@@ -13,9 +13,12 @@ namespace {
 
 enum Place { kDout = 3, kOut, kLse, kBias, kSlopes, kDlse, kDq, kDk, kDv, kDscores };
 
-// A query that may see `count` keys has about this lse, where scores are of size 1.
-double usual_lse(int64_t count) {
-  return count == 0 ? -kInf : std::log(static_cast<double>(count)) + 0.5;
+// A query that may see `count` keys has about this lse, of normal scores: weights that do not add
+// up to about 1 would be larger than any forward leaves, and so their roundings.
+double usual_lse(const Call& call, int64_t count) {
+  const double size = call.scale * std::sqrt(static_cast<double>(call.head_dim));
+  const double most = call.softcap > 0 ? std::min<double>(std::abs(size), call.softcap) : size;
+  return count == 0 ? -kInf : std::log(static_cast<double>(count)) + most * most / 2;
 }
 
 int64_t seen_by(const Window& window, int64_t over, int64_t keys) {
@@ -225,7 +228,7 @@ void AttentionBackward::fill(const Problem& problem, int index, uint64_t seed) {
   const Call call = AttentionBackward::call(problem);
   fill_with(tensor, [&](int64_t i) {
     const int64_t over = i % call.queries + call.keys - call.queries;
-    return usual_lse(seen_by(call.window, over, call.keys)) +
+    return usual_lse(call, seen_by(call.window, over, call.keys)) +
            0.1 * random_normal(seed, static_cast<uint64_t>(i));
   });
 }
@@ -310,6 +313,9 @@ constexpr Case kBackwardVerify[] = {
     windowed({1, 1, 60, 30, 64}, -1, 3),
     windowed({1, 1, 50, 80, 32}, 0, 0),
     windowed({1, 1, 80, 70, 64}, 30, -1),
+    // Several tiles of each of several heads, some of which nobody sees.
+    windowed({1, 2, 140, 150, 64, 1}, 40, 5),
+    dense({1, 2, 130, 70, 128, 1}, kOnlyBefore),
     // Scores.
     capped({1, 2, 35, 40, 64}, 0),
     capped({1, 1, 35, 40, 64}, 1.5),

@@ -22,6 +22,9 @@ struct MmaScores {
   // for each would cost a register.
   __device__ __forceinline__ static int first_key() { return lane_index() % 4 * 2; }
 
+  __device__ __forceinline__ float& of(int i, int key) {
+    return at[i / 2][key / 8][i % 2 * 2 + key % 2];
+  }
   // score = f(i of the lane's rows, key after first_key(), score) for all.
   template <class F>
   __device__ __forceinline__ void change(F&& f) {
@@ -29,15 +32,26 @@ struct MmaScores {
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int j = 0; j < kKeys / 4; ++j) {
-        float& score = at[i / 2][j / 2][i % 2 * 2 + j % 2];
+        float& score = of(i, j / 2 * 8 + j % 2);
         score = f(i, j / 2 * 8 + j % 2, score);
       }
     }
   }
 
-  // Hides keys that a query does not see. The warp's rows begin at first_row of the sequence, the
-  // keys at tile_key.
-  __device__ __forceinline__ void hide(const Seen<int>& seen, int first_row, int tile_key) {
+  // The same for 8 keys, those from `keys` on.
+  template <class F>
+  __device__ __forceinline__ void change(int keys, F&& f) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int key = keys; key < keys + 2; ++key) of(i, key) = f(i, key, of(i, key));
+    }
+  }
+
+  // Hides keys that a query does not see: what is there becomes `hidden`. The warp's rows begin at
+  // first_row of the sequence, the keys at tile_key.
+  __device__ __forceinline__ void hide(const Seen<int>& seen, int first_row, int tile_key,
+                                       float hidden = -thread::kInfinity) {
     constexpr int kFar = 1 << 30;
     const int from = tile_key + first_key();
     const int over = first_row + row(0) + seen.offset - from;
@@ -46,7 +60,7 @@ struct MmaScores {
     const int end = seen.keys - from;
     change([&](int i, int key, float score) {
       const int under = key - i * 8;  // as seen from the first row
-      return under >= first && under <= last && key < end ? score : -thread::kInfinity;
+      return under >= first && under <= last && key < end ? score : hidden;
     });
   }
 

@@ -56,13 +56,21 @@ class QueryTiles {
   int64_t count() const { return int64_t{tiles_} * matrices_; }
 
 #if WS_DEVICE_CODE
-  __device__ __forceinline__ QueryTile at(int64_t block, const Sequences& sequences) const {
+  // Of a block: which head of which batch, and how many tiles come before it.
+  struct Turn {
+    int matrix;
+    int tile;
+  };
+  __device__ __forceinline__ Turn turn(int64_t block) const {
     const int index = static_cast<int>(block);
     const int before = index / (tiles_ * section_) * section_;
     const int within = index - tiles_ * before;
     const int width = matrices_ - before < section_ ? matrices_ - before : section_;
-    const int tile = within / width;
-    const int matrix = before + within % width;
+    return {before + within % width, within / width};
+  }
+
+  __device__ __forceinline__ QueryTile at(int64_t block, const Sequences& sequences) const {
+    const auto [matrix, tile] = turn(block);
     if (!sequences.packed) {
       const int batch = matrix / heads_;
       return made(batch, matrix - batch * heads_, tiles_ - 1 - tile, sequences.of(0));

@@ -1,5 +1,5 @@
-// Rows of q, k or v in shared memory, swizzled as ldmatrix reads them, and their copies from global
-// memory, where the rows of keys may lie in pages.
+// Rows of q, k or v in shared memory, swizzled as ldmatrix reads them, and their copies from and to
+// global memory, where the rows of keys may lie in pages.
 #pragma once
 
 #include <bit>
@@ -9,6 +9,17 @@
 #include "warpsmith/tile/staged_copy.hpp"
 
 namespace ws::attention {
+
+// Whether rows begin at multiples of 16 bytes, and their columns are dense.
+inline bool is_aligned(const Heads& heads, int64_t batch, int64_t count, int64_t rows,
+                       int64_t columns) {
+  const auto steps_well = [](int64_t extent, int64_t stride) {
+    return extent <= 1 || stride % 8 == 0;
+  };
+  return (columns <= 1 || heads.column == 1) && reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 &&
+         steps_well(batch, heads.batch) && steps_well(count, heads.head) &&
+         steps_well(rows, heads.row);
+}
 
 // Rows from `first` on, `stride` elements apart, tile after tile.
 template <class T>
@@ -94,6 +105,32 @@ struct RowTile {
       const T* const source = exists ? from.at(first + in_pass + i) : nullptr;
       ptx::cp_async<16>(to.pointer(piece_at(i)), source == nullptr ? from.base : source + column,
                         source == nullptr ? 0 : bytes WS_PASS_AND_PLACE);
+    }
+  }
+
+  // kCount rows of the tile from `row` on, of which there are `rows` of `columns` columns, by a
+  // warp: lanes write 16 bytes that lie together. to(i) is where the i-th of them goes.
+  template <int kCount, class To>
+  __device__ __forceinline__ static void write(SharedSpan<T> from, int row, To&& to,
+                                               int64_t column_stride, int rows, int columns,
+                                               bool aligned WS_AND_PLACE) {
+#pragma unroll 4
+    for (int at = lane_index(); at < kCount * kChunks; at += kWarpSize) {
+      const int i = at / kChunks;
+      const int column = at % kChunks * 8;
+      if (i >= rows || column >= columns) continue;
+      T* const chunk_to = to(i) + column * column_stride;
+      const auto chunk = from.template load<8>(Tile::offset(row + i, column) WS_PASS_AND_PLACE);
+      if (aligned && column + 8 <= columns) {
+        thread::store(chunk_to, chunk WS_PASS_AND_PLACE);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          if (column + e < columns) {
+            thread::store(chunk_to + e * column_stride, chunk[e] WS_PASS_AND_PLACE);
+          }
+        }
+      }
     }
   }
 

@@ -22,6 +22,7 @@ using testing::HasSubstr;
 const Operation& dense() { return operation_named("attention"); }
 const Operation& packed() { return operation_named("attention_varlen"); }
 const Operation& scaled() { return operation_named("scaled_attention"); }
+const Operation& backward() { return operation_named("attention_backward"); }
 
 Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
                    DType dtype = DType::kF32) {
@@ -461,13 +462,52 @@ void expect_right_of_maxima_that_grow(const Operation& operation, DType dtype) {
 TEST(Attention, MaximaThatGrow) { expect_right_of_maxima_that_grow(dense(), DType::kBf16); }
 TEST(ScaledAttention, MaximaThatGrow) { expect_right_of_maxima_that_grow(scaled(), DType::kE4m3); }
 
-TEST(Attention, ARungSaysWhatItDoesNotTake) {
-  const auto why = [](std::string_view rung, const Problem& problem) {
-    for (const Rung* each : family_of(dense()).rungs) {
-      if (each->name == rung) return why_not(*each, AnyCall(problem), runtime::capability());
+// Gradients of any strides, and a query of which the forward is said to have seen nothing.
+TEST(AttentionBackward, OutputsAnywhereAndAQueryWithoutWeights) {
+  for (const int64_t dim : {40, 128}) {
+    Problem problem = make_problem(backward(), {.extents = {1, 2, 70, 35, dim, 1}}, DType::kBf16);
+    problem["dq"].strides[2] = dim + 3;
+    problem["dq"].strides[1] = 70 * (dim + 3);
+    problem["dk"].strides[3] = 2;
+    problem["dk"].strides[2] = 2 * dim;
+    Instance instance(problem);
+    set_element(instance["lse"], 5, -INFINITY);
+    for (const char* rung : {"backward_any", "backward_mma"}) {
+      SCOPED_TRACE(rung);
+      instance.expect_right(instance.rung(rung));
     }
-    return Reason("no such rung");
+    EXPECT_EQ(element(instance["dq"], 5 * (dim + 3)), 0);
+  }
+}
+
+Reason why(std::string_view rung, const Problem& problem) {
+  for (const Rung* each : family_of(dense()).rungs) {
+    if (each->name == rung) return why_not(*each, AnyCall(problem), runtime::capability());
+  }
+  return Reason("no such rung");
+}
+
+TEST(AttentionBackward, TensorCoresSayWhatTheyDoNotTake) {
+  const auto of_dim = [](int64_t dim) {
+    return make_problem(backward(), {.extents = {1, 2, 9, 9, dim}}, DType::kF16);
   };
+  const auto told_of = [&](const std::function<void(Problem&)>& change) {
+    Problem problem = of_dim(64);
+    change(problem);
+    return why("backward_mma", Instance(problem).problem());  // what exists has memory
+  };
+  EXPECT_EQ(why("backward_mma", of_dim(64)), "");
+  EXPECT_THAT(why("backward_mma", of_dim(129)), HasSubstr("takes D and Dv up to 128"));
+  EXPECT_THAT(told_of([](Problem& p) { p["bias"] = Tensor::dense(DType::kF32, {9, 9}); }),
+              HasSubstr("takes no bias"));
+  EXPECT_THAT(told_of([](Problem& p) { set(p, "softcap", 2.0); }), HasSubstr("takes no softcap"));
+  EXPECT_THAT(told_of([](Problem& p) { set(p, "score_gradient", true); }),
+              HasSubstr("gives no dscores"));
+  EXPECT_THAT(told_of([](Problem& p) { p["dout"].strides[2] = 68; }),
+              HasSubstr("needs rows of dout that begin at multiples of 16 bytes"));
+}
+
+TEST(Attention, ARungSaysWhatItDoesNotTake) {
   const Problem plain = problem_of(dense(), {1, 2, 9, 9, 16});
   Problem grouped = problem_of(dense(), {1, 4, 9, 9, 16, 2});
   Problem capped = plain;

@@ -1,8 +1,8 @@
 """torch's modules, their forward on the kernels of the catalogue.
 
 Each class has the name of torch's that it is a subclass of: constructor, parameters, state_dict and
-repr are inherited. What no kernel takes its function refuses; only attention, whose gradient does
-not use tensor cores yet, goes to torch's function where one is wanted.
+repr are inherited. What no kernel takes its function refuses; only attention, whose gradient has
+not been measured beside torch's yet, goes to torch's function where one is wanted.
 """
 
 import copy

@@ -1,0 +1,322 @@
+// Idea: five products on tensor cores, and no weight leaves the registers: a warp owns rows of one
+//   side of all pairs, and what it makes with rows of the other is the left operand of its sums.
+// From backward_any: one kernel for either side: of keys, scores are made transposed. Lse and delta
+//   of queries come from a first kernel, tiles by cp.async, the next while this one is used; only
+//   tiles that hold an edge of what is seen compare rows with it. A sum has one owner and one order.
+// Traffic: a tile of keys reads q and dout of all queries that see it, one of queries k and v: from
+//   L2. Shared memory gives 170 to 288 bytes a product, and has 128 a clock (README.md).
+// Limits: f16 and bf16; D and Dv up to 128; rows of q, k, v and dout that begin at multiples of 16
+//   bytes; no bias, ALiBi, softcap or dscores. Scores are made twice: seven products, not five.
+#pragma once
+
+#include "kernels/attention/mma_products.hpp"
+#include "kernels/attention/row_tile.hpp"
+#include "kernels/attention/score_gradient.hpp"
+#include "warpsmith/launch.hpp"
+
+namespace ws::attention {
+
+// What the first kernel leaves of each query. Rows of a head are filled up to a multiple of
+// kTogether with queries that see nothing, so that tiles of them are whole.
+struct QueryFacts {
+  static constexpr int kTogether = 128;
+
+  float* lse;  // of base 2; infinity where there is nothing to see, so that weights are 0
+  float* deltas;
+  int64_t rows;  // of a head
+
+  static int64_t rows_of(const BackwardCall& call) {
+    return divide_up(call.queries, kTogether) * kTogether;
+  }
+  static int64_t count(const BackwardCall& call) { return call.batch * call.heads * rows_of(call); }
+  static QueryFacts in(const BackwardCall& call, void* workspace) {
+    auto* const lse = static_cast<float*>(workspace);
+    return {lse, lse + count(call), rows_of(call)};
+  }
+};
+
+template <class T>
+struct BackwardFactsKernel {
+  static constexpr int kThreads = 128;
+  struct Arguments {
+    BackwardCall call;
+    AnyRows dout, out;
+    QueryFacts facts;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const BackwardCall& call = a.call;
+    const int64_t item = block_index() * (kThreads / kWarpSize) + warp_index();
+    const int64_t row = item % a.facts.rows;
+    const int64_t head = item / a.facts.rows % call.heads;
+    const int64_t batch = item / a.facts.rows / call.heads;
+    float lse = -thread::kInfinity;
+    float delta = 0;
+    if (row < call.queries) {
+      lse = thread::load(call.lse.at<const float>(batch, head, row));
+      delta = delta_of<T>(call, a.dout, a.out, batch, head, row);
+    }
+    if (lane_index() != 0) return;
+    thread::store(a.facts.lse + item,
+                  lse == -thread::kInfinity ? thread::kInfinity : lse * thread::kLog2E);
+    thread::store(a.facts.deltas + item, delta);
+  }
+};
+
+// One side of all pairs: keys with their values, or queries with the gradients of what they gave.
+struct BackwardSide {
+  Heads scored;  // k or q: scores are their products
+  Heads valued;  // v or dout: gradients of weights are theirs
+  int rows;
+  int heads;
+};
+
+struct BackwardMmaArguments {
+  BackwardSide own, met;
+  Heads scored_sums;  // dk or dq
+  Heads valued_sums;  // dv
+  QueryTiles tiles;   // of own rows
+  Seen<int> seen;     // by own rows
+  QueryFacts facts;
+  int group;
+  int dim, value_dim;
+  float scale;
+  bool scored_aligned, valued_aligned;  // 16 bytes of a row of sums at a time
+};
+
+// What can be chosen.
+struct BackwardMmaShape {
+  int dim;         // D and Dv up to this, a multiple of 16
+  int warps;       // of a block
+  int row_blocks;  // of 16 rows, of a warp
+  int tile;        // rows of the other side, copied together
+  int step;        // of these, whose scores are held together
+  int blocks;      // that share an SM
+};
+
+// Of a block that owns keys: dk and dv; of one that owns queries: dq.
+template <class T, bool kOwnsKeys, BackwardMmaShape kShape>
+struct BackwardMmaKernel {
+  static constexpr int kDim = kShape.dim;
+  static constexpr int kThreads = kShape.warps * kWarpSize;
+  static constexpr int kMinBlocks = kShape.blocks;
+  static constexpr int kWarpRows = kShape.row_blocks * 16;
+  static constexpr int kOwn = kShape.warps * kWarpRows;
+  static constexpr int kMet = kShape.tile;
+  static constexpr int kStep = kShape.step;
+  static_assert(QueryFacts::kTogether % (kOwnsKeys ? kMet : kOwn) == 0 && kMet % kStep == 0);
+  using OwnRows = RowTile<T, kOwn, kDim, kThreads>;
+  using MetRows = RowTile<T, kMet, kDim, kThreads>;
+  using Scores = MmaScores<kShape.row_blocks, kStep>;
+  using Products = MmaProducts<T, kShape.row_blocks>;
+  using Sums = typename Products::template Sums<kDim>;
+  using Arguments = BackwardMmaArguments;
+  // What a block owns, and what it meets: rows first ... end - 1 of some heads.
+  struct Walk {
+    int batch, head, row;
+    int first, end;
+    int first_head, end_head;
+  };
+  // Of keys the facts of the queries of two tiles, of queries their own: lse, then deltas.
+  static constexpr int kFacts = kOwnsKeys ? kMet : kOwn;
+  struct SharedStorage {
+    SharedArray<T, OwnRows::kElements, 128> own_scored;  // then their sums
+    SharedArray<T, OwnRows::kElements, 128> own_valued;
+    SharedArray<T, 2 * MetRows::kElements, 128> met_scored;
+    SharedArray<T, 2 * MetRows::kElements, 128> met_valued;
+    SharedArray<float, (kOwnsKeys ? 4 : 2) * kFacts> facts;
+    // What is seldom asked for: registers are dear.
+    SharedArray<Walk, 1> walk;
+    SharedArray<SeenTogether, kThreads / kWarpSize> seen;  // by a warp
+  };
+
+  // Long: copies, four products and what lies between them share the tiles.
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int warp_row = warp_index() * kWarpRows;
+    int met_head;
+    int met_tile;
+    {
+      const Walk walk = walk_of(a);
+      if (thread_index() == 0) shared.walk[0] = walk;
+      if (lane_index() == 0) {
+        shared.seen[warp_index()] = walk.row + warp_row < a.own.rows
+                                        ? seen_by(a, walk.row + warp_row, kWarpRows)
+                                        : SeenTogether{};
+      }
+      met_head = walk.first_head;
+      met_tile = walk.first;
+      if (met_head < walk.end_head) {
+        copy_rows<OwnRows>(shared.own_scored.span(), a.own.scored, walk.batch, walk.head, walk.row,
+                           a.own.rows, a.dim);
+        copy_rows<OwnRows>(shared.own_valued.span(), a.own.valued, walk.batch, walk.head, walk.row,
+                           a.own.rows, a.value_dim);
+        if constexpr (!kOwnsKeys) {
+          copy_facts(shared.facts.span(), a.facts, int64_t{walk.batch} * a.own.heads + walk.head,
+                     walk.row);
+        }
+        copy(shared, a, 0, walk.batch, met_head, met_tile);
+      }
+      ptx::barrier_sync();
+    }
+
+    const float scale = a.scale * thread::kLog2E;
+    const int own = OwnRows::template lane_offset<OwnRows::Order::kDown>(warp_row);
+    const int across = MetRows::template lane_offset<MetRows::Order::kAcross>(0);
+    const int down = MetRows::template lane_offset<MetRows::Order::kDown>(0);
+    Sums scored_sums = {};
+    Sums valued_sums = {};
+    for (int i = 0; met_head < static_cast<Walk>(shared.walk[0]).end_head; ++i) {
+      ptx::cp_async_wait_group<0>();
+      ptx::barrier_sync();  // this tile is there for all, and nobody reads the one before it
+      const int this_tile = met_tile;
+      const Walk walk = shared.walk[0];
+      met_tile += kMet;
+      if (met_tile >= walk.end) {
+        met_tile = walk.first;
+        ++met_head;
+      }
+      if (met_head < walk.end_head) copy(shared, a, i + 1, walk.batch, met_head, met_tile);
+      const SeenTogether by_warp = shared.seen[warp_index()];
+#pragma unroll 1
+      for (int step = 0; step < kMet; step += kStep) {
+        const int met = this_tile + step;
+        if (met >= by_warp.end || met + kStep <= by_warp.first) continue;
+        const int in_stage = i % 2 * MetRows::kElements + step * MetRows::Tile::kPitch;
+        const int facts = kOwnsKeys ? i % 2 * 2 * kFacts + step : warp_row;
+        Scores weights = {};
+        multiply(weights, shared.own_scored.span(), own, shared.met_scored.span(),
+                 in_stage + across);
+        change(weights, shared.facts.span(), facts, [&](int, int, float score, float lse) {
+          return thread::exp2(thread::fma(score, scale, -lse));
+        });
+        if (met < by_warp.whole_first || met + kStep > by_warp.whole_end) {
+          const Walk walk = shared.walk[0];
+          weights.hide(a.seen, walk.row + warp_row, met, 0.0F);
+        }
+        if constexpr (kOwnsKeys) {
+          Products::template gather<MetRows>(valued_sums, weights, shared.met_valued.span(),
+                                             in_stage + down);
+        }
+        Scores gradients = {};
+        multiply(gradients, shared.own_valued.span(), own, shared.met_valued.span(),
+                 in_stage + across);
+        change(gradients, shared.facts.span(), facts + kFacts,
+               [&](int i, int met, float gradient, float delta) {
+                 return weights.of(i, met) * (gradient - delta);
+               });
+        Products::template gather<MetRows>(scored_sums, gradients, shared.met_scored.span(),
+                                           in_stage + down);
+      }
+    }
+
+    ptx::syncwarp();  // all lanes have read their own rows
+    const Walk walk = shared.walk[0];
+    write(shared.own_scored.span(), a.scored_sums, walk, a.own.rows, a.dim, a.scored_aligned,
+          scored_sums, a.scale);
+    if constexpr (kOwnsKeys) {
+      write(shared.own_valued.span(), a.valued_sums, walk, a.own.rows, a.value_dim,
+            a.valued_aligned, valued_sums, 1.0F);
+    }
+  }
+
+ private:
+  // What `count` own rows from `row` on see, of those that there are.
+  __device__ __forceinline__ static SeenTogether seen_by(const Arguments& a, int row, int count) {
+    const int end = row + count < a.own.rows ? row + count : a.own.rows;
+    return a.seen.together(row, end - 1);
+  }
+  __device__ __forceinline__ static Walk walk_of(const Arguments& a) {
+    const auto turn = a.tiles.turn(block_index());
+    const int batch = turn.matrix / a.own.heads;
+    const int head = turn.matrix - batch * a.own.heads;
+    // The longest first, where attention is causal: the first keys, the last queries.
+    const int row = (kOwnsKeys ? turn.tile : (a.own.rows - 1) / kOwn - turn.tile) * kOwn;
+    const SeenTogether seen = seen_by(a, row, kOwn);
+    const int first_head = kOwnsKeys ? head * a.group : head / a.group;
+    const int heads = seen.first >= seen.end ? 0 : kOwnsKeys ? a.group : 1;
+    return {batch, head, row, seen.first / kMet * kMet, seen.end, first_head, first_head + heads};
+  }
+
+  // The i-th tile of the other side.
+  __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a, int i,
+                                              int batch, int head, int row) {
+    const auto at = [&](auto& array) -> SharedSpan<T> {
+      return {array.pointer(i % 2 * MetRows::kElements), MetRows::kElements};
+    };
+    copy_rows<MetRows>(at(shared.met_scored), a.met.scored, batch, head, row, a.met.rows, a.dim);
+    copy_rows<MetRows>(at(shared.met_valued), a.met.valued, batch, head, row, a.met.rows,
+                       a.value_dim);
+    if constexpr (kOwnsKeys) {
+      copy_facts({shared.facts.pointer(i % 2 * 2 * kFacts), 2 * kFacts}, a.facts,
+                 int64_t{batch} * a.met.heads + head, row);
+    }
+    ptx::cp_async_commit_group();
+  }
+  __device__ __forceinline__ static void copy_facts(SharedSpan<float> to, const QueryFacts& facts,
+                                                    int64_t head, int row) {
+    static_assert(kThreads >= kFacts / 2);
+    const int at = thread_index() * 4;
+    if (at >= 2 * kFacts) return;
+    ptx::cp_async<16>(to.pointer(at), (at < kFacts ? facts.lse : facts.deltas) + head * facts.rows +
+                                          row + at % kFacts);
+  }
+  // number = f(i, row that is met, number, what there is of its query) for all. Queries are columns
+  // where keys are owned, and else rows; `from` is the first.
+  template <class F>
+  __device__ __forceinline__ static void change(Scores& scores, SharedSpan<float> facts, int from,
+                                                F&& f) {
+    if constexpr (kOwnsKeys) {
+#pragma unroll
+      for (int n = 0; n < kStep; n += 8) {
+        const auto two = facts.template load<2>(from + n + Scores::first_key());
+        scores.change(
+            n, [&](int i, int met, float number) { return f(i, met, number, two[met % 2]); });
+      }
+    } else {
+      float of_rows[Scores::kRows];
+#pragma unroll
+      for (int i = 0; i < Scores::kRows; ++i) of_rows[i] = facts[from + Scores::row(i)];
+      scores.change([&](int i, int met, float number) { return f(i, met, number, of_rows[i]); });
+    }
+  }
+
+  // A tile from row `row` of a head on, which has `count`.
+  template <class Rows>
+  __device__ __forceinline__ static void copy_rows(SharedSpan<T> to, const Heads& heads, int batch,
+                                                   int head, int row, int count, int columns) {
+    StridedRows<T> rows = Rows::strided(heads.at<const T>(batch, head, row), heads.row);
+    Rows::copy(to, rows, heads.as<const T>(), count - row, columns);
+  }
+
+  __device__ __forceinline__ static void multiply(Scores& scores, SharedSpan<T> own, int own_offset,
+                                                  SharedSpan<T> met, int met_offset) {
+    typename Products::Left left;
+    Products::template add_scores<MetRows, kDim>(
+        scores,
+        [&](int k) -> const auto& {
+          Products::template load<OwnRows>(left, own, own_offset, k);
+          return left;
+        },
+        met, met_offset);
+  }
+
+  // The warp's rows, through shared memory: lanes write 16 bytes of a row that lie together.
+  __device__ __forceinline__ static void write(SharedSpan<T> staged, const Heads& to,
+                                               const Walk& walk, int count, int columns,
+                                               bool aligned, const Sums& sums, float factor) {
+    const int warp_row = warp_index() * kWarpRows;
+    const int row = walk.row + warp_row;
+    if (row >= count) return;
+#pragma unroll
+    for (int i = 0; i < Scores::kRows; ++i) {
+      Products::template stage<OwnRows>(staged, warp_row, i, sums, factor);
+    }
+    ptx::syncwarp();
+    OwnRows::template write<kWarpRows>(
+        staged, warp_row, [&](int i) { return to.at<T>(walk.batch, walk.head, row + i); },
+        to.column, count - row, columns, aligned);
+  }
+};
+
+}  // namespace ws::attention
