@@ -121,8 +121,9 @@ class Filled {
 };
 
 // Of memory so large that the L2 holds next to nothing of it.
-int64_t large(size_t most = size_t{1} << 32) {
-  const size_t bytes = runtime::kEmulated ? 0 : std::min(most, runtime::memory_info().free / 4);
+int64_t large() {
+  constexpr size_t kMost = size_t{1} << 32;
+  const size_t bytes = runtime::kEmulated ? 0 : std::min(kMost, runtime::memory_info().free / 4);
   return std::max<int64_t>(2, static_cast<int64_t>(bytes / sizeof(Words)) / kTile) * kTile;
 }
 
@@ -152,17 +153,20 @@ Measurement dram_write(const harness::Machine& machine) {
 }
 
 Measurement dram_copy(const harness::Machine& machine) {
-  // As large as what copies are compared with elsewhere: of 4 GB ours is a tenth slower.
-  const int64_t half = large(size_t{1} << 29) / 2 / kTile * kTile;
+  const int64_t half = large() / 2 / kTile * kTile;
   const Filled from(half);
   const Filled to(half);
   runtime::synchronize();
   runtime::fill(to.data(), std::byte{0}, to.bytes());
-  const auto time =
-      microseconds([&] { harness::launch_copy(to.data(), from.data(), from.bytes(), nullptr); });
-  to.read();
-  to.check();
-  return {giga(2 * static_cast<double>(from.bytes()), time), sheet(machine)};
+  // By the faster of the two that everything else is compared with.
+  std::optional<double> best;
+  for (const auto copy : {harness::launch_copy, runtime::copy_async}) {
+    const auto time = microseconds([&] { copy(to.data(), from.data(), from.bytes(), nullptr); });
+    to.read();
+    to.check();
+    if (time) best = std::min(*time, best.value_or(*time));
+  }
+  return {giga(2 * static_cast<double>(from.bytes()), best), sheet(machine)};
 }
 
 // Every block reads all of a quarter of the L2's size, from another place on: an L1 has it not.
