@@ -168,8 +168,7 @@ struct TileKernel {
     return slot_of(round * kWidth) < tile.shift + tile.entries;
   }
 
-  // All of it is asked for before the first is used, of other tiles' entries too: what those give
-  // nobody reads.
+  // All of it is asked for before the first is used.
   __device__ __forceinline__ static void multiply_at_once(const Arguments& arguments,
                                                           const Tile& tile, SharedStorage& shared) {
     const auto& a = arguments.a;
@@ -177,20 +176,22 @@ struct TileKernel {
     constexpr int kMine = kRounds * kWidth;
     Vec<T, kMine> values;
     Vec<I, kMine> columns;
+    bool known[kMine];
 #pragma unroll
     for (int first = 0; first < kMine; first += kWidth) {
-      const auto of_round = thread::load<kWidth>(a.values + start + slot_of(first));
-      const auto at = thread::load<kWidth>(a.col + start + slot_of(first));
+      const int64_t from = start + (reaches(tile, first / kWidth) ? slot_of(first) : 0);
+      const auto of_round = thread::load<kWidth>(a.values + from);
+      const auto at = thread::load<kWidth>(a.col + from);
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
         values[first + e] = of_round[e];
         columns[first + e] = at[e];
+        known[first + e] = is_known(tile, first + e);
       }
     }
     load_ends(a, tile, shared);
-    const auto products = a.columns.products_of_all(
-        values, columns, [&](int e) { return is_known(tile, e); }, arguments.x,
-        [&](int e) { return start + slot_of(e); });
+    const auto products = a.columns.products_of_all(values, columns, known, arguments.x,
+                                                    [&](int e) { return start + slot_of(e); });
 #pragma unroll
     for (int first = 0; first < kMine; first += kWidth) {
       if (!reaches(tile, first / kWidth)) break;

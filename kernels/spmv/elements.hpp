@@ -144,12 +144,13 @@ class Columns {
     return result;
   }
 
-  // The same of entries that are all there, `known` or not, where at least one column exists and x
-  // is `near`: no load is under a condition, for which the compiler would let the next one wait.
-  template <int kCount, class Known, class Position>
+  // The same of entries that can all be read, where at least one column exists and x is `near`: no
+  // load is under a condition, for which the compiler would let the next one wait. What is not
+  // wanted asks for the first column, one sector for all lanes.
+  template <int kCount, class Position>
   __device__ __forceinline__ Vec<Sum<T>, kCount> products_of_all(const Vec<T, kCount>& of,
                                                                  const Vec<I, kCount>& at,
-                                                                 const Known& known,
+                                                                 const bool (&known)[kCount],
                                                                  const Strided<const T>& x,
                                                                  const Position& position) const {
     bool good[kCount];
@@ -157,8 +158,9 @@ class Columns {
     Vec<T, kCount> factors;
 #pragma unroll
     for (int e = 0; e < kCount; ++e) {
-      good[e] = exists(at[e]);
-      all_good = all_good && good[e];
+      const bool is_column = exists(at[e]);
+      good[e] = is_column && known[e];
+      all_good = all_good && (is_column || !known[e]);
       factors[e] = thread::load(x.near(good[e] ? static_cast<int>(at[e]) : 0));
     }
     Vec<Sum<T>, kCount> result;
@@ -166,12 +168,7 @@ class Columns {
     for (int e = 0; e < kCount; ++e) {
       result[e] = good[e] ? widen(of[e]) * widen(factors[e]) : 0;
     }
-    if (!all_good) {
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) {
-        if (!good[e] && known(e)) (*this)(at[e], position(e));
-      }
-    }
+    if (!all_good) report(find(at, known), position);
     return result;
   }
 
