@@ -3,10 +3,11 @@
 
 Usage: tools/ci_budget.py [STEP=SECONDS ...]     the steps, as .ci/run timed them
 
-A family's seconds are those of its objects in each build (.ninja_log; of units compiled at once each
-has its part), of the C++ and Python tests named after its operations, and of clang-tidy on its
-files; as `cores` of them run side by side, a second of one job is 1/cores second of CI. What belongs to no family is the house's. Nothing is
-known of what was not run, and an object out of ccache costs nothing: figures are true from nothing.
+A family's seconds are those of its objects in each build (.ninja_log; of units compiled at once
+each has its part), of the C++ and Python tests named after its operations, and of clang-tidy on its
+files; as `cores` of them run side by side, a second of one job is 1/cores second of CI. What
+belongs to no family is the house's. Nothing is known of what was not run, and an object out of
+ccache costs nothing: figures are true from nothing.
 """
 
 import json
@@ -83,7 +84,7 @@ def read_catalogue(root: Path, program: Path) -> Catalogue:
 
 
 def objects(log: Path, united: Path = ROOT / "build" / "united") -> dict[str, float]:
-    """Seconds by object of a build, as it was last made; units compiled at once have equal parts."""
+    """Seconds by object of a build, as last made; units compiled at once have equal parts."""
     seconds: dict[str, float] = {}
     for line in log.read_text().splitlines() if log.exists() else []:
         parts = line.split("\t")

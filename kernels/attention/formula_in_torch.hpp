@@ -66,7 +66,7 @@ def own(x, like):
     return x.unflatten(1, (like.shape[1], -1)).sum(2).to(like.dtype)
 
 return ((dproducts @ every(k, q)).to(q.dtype), own(dproducts.mT @ wide(q), k),
-        own(weights.mT @ wide(dout), v), *([ds] if score_gradient else []))
+        own(weights.mT @ wide(dout), v), ds if score_gradient else None)
 )";
 
 // What autograd makes of them. Of one number for all queries of a head the gradient is a sum.

@@ -233,7 +233,7 @@ def _new(operation: Operation, output: Parameter) -> str:
     if like_first(operation, output):
         return f"empty_like({first}{dtype})"
     shape = output.shape or f"{first}.shape"
-    if shape.startswith(f"laid_as({first}, ") and not dtype:
+    if shape.startswith("laid_as(") and not dtype:  # of the dtype of what it lies as
         return f"new_as{shape.removeprefix('laid_as')}"
     if not output.optional or "None" not in output.shape:
         return f"{first}.new_empty({shape}{dtype})"

@@ -25,7 +25,7 @@ bool taken(const Rung& rung, const Operation& operation, const Case& chosen, DTy
 // one, the next shape and the next dtype in another. What only one order shows is seen on a shape
 // of three, and on the smoke shapes. `warpsmith verify` runs every shape in all.
 std::vector<std::string_view> orders_of(bool smoke, size_t shape) {
-  const std::vector<std::string_view> orders = runtime::orders_to_check();
+  std::vector<std::string_view> orders = runtime::orders_to_check();
   if (smoke) return orders;
   return {orders[shape % orders.size()]};
 }

@@ -28,7 +28,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import pytest
+import tidy
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "emulated"
@@ -240,12 +242,13 @@ def changed_sources(page: Path, folder: Path) -> list[Path]:
 def program_of(folder: Path, changed: list[Path]) -> None:
     """Builds folder/build/emulated/warpsmith: what changed compiled anew, the rest of the build.
 
-    An object that comes before the library is taken instead of the library's of the same symbols.
+    An object that comes before the library is taken instead of the library's of the same symbols;
+    one that was compiled with others there brings them along, and has its own twice.
     """
     target = folder / "build" / "emulated"
     target.mkdir(parents=True)
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    by_file = {Path(c["file"]).resolve(): shlex.split(c["command"]) for c in commands}
+    by_file = {ROOT / name: entry for name, entry in tidy.compilations(commands).items()}
     embedded = target / "embedded.cpp"
     cmake = Path(sys.executable).parent / "cmake"
     script = ROOT / "cmake" / "embed.cmake"
@@ -259,22 +262,20 @@ def program_of(folder: Path, changed: list[Path]) -> None:
         if f.suffix in {".cu", ".cpp"}
     }
     units[embedded] = BUILD / "embedded.cpp"
+    by_file[units[embedded]] = next(c for c in commands if c["file"] == str(units[embedded]))
     objects = []
     for unit, original in units.items():
-        words = by_file[original.resolve()]
+        words = shlex.split(tidy.command_of(by_file[original], unit))
         objects.append(target / f"{unit.name}.o")
         # The copy's headers before the build's.
         compiler = [w.replace(str(ROOT), str(folder)) if w.startswith("-I") else w for w in words]
-        at = compiler.index("-o")
-        compiler[at + 1] = str(objects[-1])
-        compiler[compiler.index("-c") + 1] = str(unit)
-        result = run(compiler, BUILD, BUILD)
+        result = run([*compiler, "-o", str(objects[-1])], BUILD, BUILD)
         assert result.returncode == 0, result.stderr
     link = run(["ninja", "-t", "commands", "warpsmith"], BUILD, cmake.parent)
     assert link.returncode == 0, link.stderr
     command = link.stdout.rstrip().splitlines()[-1]
     command = command.replace(" -o warpsmith ", f" -o {target / 'warpsmith'} ")
-    before = " ".join(map(str, objects))
+    before = " ".join(["-Wl,-z,muldefs", *map(str, objects)])
     command = command.replace(" libwarpsmith_core.a", f" {before} libwarpsmith_core.a", 1)
     linked = run(["bash", "-c", command], BUILD, BUILD)
     assert linked.returncode == 0, linked.stderr
