@@ -2,7 +2,8 @@
 //   side of all pairs, and what it makes with rows of the other is the left operand of its sums.
 // From backward_any: one kernel for either side: of keys, scores are made transposed. Lse and delta
 //   of queries come from a first kernel, tiles by cp.async, the next while this one is used; only
-//   tiles that hold an edge of what is seen compare rows with it. A sum has one owner and one order.
+//   tiles that hold an edge of what is seen compare rows with it. A sum has one owner and one
+//   order.
 // Traffic: a tile of keys reads q and dout of all queries that see it, one of queries k and v: from
 //   L2. Shared memory gives 170 to 288 bytes a product, and has 128 a clock (README.md).
 // Limits: f16 and bf16; D and Dv up to 128; rows of q, k, v and dout that begin at multiples of 16
@@ -13,6 +14,8 @@
 #include "kernels/attention/row_tile.hpp"
 #include "kernels/attention/score_gradient.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/atomic_vector.hpp"
+#include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::attention {
 
@@ -74,15 +77,18 @@ struct BackwardSide {
 
 struct BackwardMmaArguments {
   BackwardSide own, met;
-  Heads scored_sums;  // dk or dq
-  Heads valued_sums;  // dv
-  QueryTiles tiles;   // of own rows
-  Seen<int> seen;     // by own rows
+  Heads scored_sums;       // dk or dq
+  Heads valued_sums = {};  // dv
+  QueryTiles tiles;        // of own rows
+  Seen<int> seen;          // by own rows
   QueryFacts facts;
   int group;
   int dim, value_dim;
   float scale;
-  bool scored_aligned, valued_aligned;  // 16 bytes of a row of sums at a time
+  float* dq_sums =
+      nullptr;  // [batch, heads, facts.rows, head dim of the kernel], where a block adds to dq
+  bool scored_aligned = false;  // 16 bytes of a row of sums at a time
+  bool valued_aligned = false;
 };
 
 // What can be chosen.
@@ -95,9 +101,11 @@ struct BackwardMmaShape {
   int blocks;      // that share an SM
 };
 
-// Of a block that owns keys: dk and dv; of one that owns queries: dq.
-template <class T, bool kOwnsKeys, BackwardMmaShape kShape>
+// Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
+// part of dq to memory.
+template <class T, bool kOwnsKeys, BackwardMmaShape kShape, bool kAdds = false>
 struct BackwardMmaKernel {
+  static_assert(kOwnsKeys || !kAdds);
   static constexpr int kDim = kShape.dim;
   static constexpr int kThreads = kShape.warps * kWarpSize;
   static constexpr int kMinBlocks = kShape.blocks;
@@ -111,6 +119,7 @@ struct BackwardMmaKernel {
   using Scores = MmaScores<kShape.row_blocks, kStep>;
   using Products = MmaProducts<T, kShape.row_blocks>;
   using Sums = typename Products::template Sums<kDim>;
+  using Gradients = RowTile<T, kOwn, kMet, kThreads>;
   using Arguments = BackwardMmaArguments;
   // What a block owns, and what it meets: rows first ... end - 1 of some heads.
   struct Walk {
@@ -128,7 +137,8 @@ struct BackwardMmaKernel {
     SharedArray<float, (kOwnsKeys ? 4 : 2) * kFacts> facts;
     // What is seldom asked for: registers are dear.
     SharedArray<Walk, 1> walk;
-    SharedArray<SeenTogether, kThreads / kWarpSize> seen;  // by a warp
+    SharedArray<SeenTogether, kThreads / kWarpSize> seen;             // by a warp
+    SharedArray<T, kAdds ? Gradients::kElements : 8, 128> gradients;  // of the scores of a tile
   };
 
   // Long: copies, four products and what lies between them share the tiles.
@@ -169,6 +179,7 @@ struct BackwardMmaKernel {
     for (int i = 0; met_head < static_cast<Walk>(shared.walk[0]).end_head; ++i) {
       ptx::cp_async_wait_group<0>();
       ptx::barrier_sync();  // this tile is there for all, and nobody reads the one before it
+      const int this_head = met_head;
       const int this_tile = met_tile;
       const Walk walk = shared.walk[0];
       met_tile += kMet;
@@ -181,7 +192,10 @@ struct BackwardMmaKernel {
 #pragma unroll 1
       for (int step = 0; step < kMet; step += kStep) {
         const int met = this_tile + step;
-        if (met >= by_warp.end || met + kStep <= by_warp.first) continue;
+        if (met >= by_warp.end || met + kStep <= by_warp.first) {
+          if constexpr (kAdds) stage(shared.gradients.span(), Scores{}, step);
+          continue;
+        }
         const int in_stage = i % 2 * MetRows::kElements + step * MetRows::Tile::kPitch;
         const int facts = kOwnsKeys ? i % 2 * 2 * kFacts + step : warp_row;
         Scores weights = {};
@@ -205,12 +219,19 @@ struct BackwardMmaKernel {
                [&](int i, int met, float gradient, float delta) {
                  return weights.of(i, met) * (gradient - delta);
                });
+        if constexpr (kAdds) stage(shared.gradients.span(), gradients, step);
         Products::template gather<MetRows>(scored_sums, gradients, shared.met_scored.span(),
                                            in_stage + down);
       }
+      if constexpr (kAdds) {
+        ptx::barrier_sync();  // the gradients of all warps are there
+        add(shared, a, this_head, this_tile);
+      }
     }
+    // All lanes have read their own rows; where dq is added to, those of all warps.
+    if constexpr (kAdds) ptx::barrier_sync();
 
-    ptx::syncwarp();  // all lanes have read their own rows
+    ptx::syncwarp();
     const Walk walk = shared.walk[0];
     write(shared.own_scored.span(), a.scored_sums, walk, a.own.rows, a.dim, a.scored_aligned,
           scored_sums, a.scale);
@@ -301,6 +322,67 @@ struct BackwardMmaKernel {
         met, met_offset);
   }
 
+  // Gradients of scores of the warp's keys, for all warps.
+  __device__ __forceinline__ static void stage(SharedSpan<T> to, const Scores& gradients,
+                                               int step) {
+#pragma unroll
+    for (int i = 0; i < Scores::kRows; ++i) {
+      Products::template stage<Gradients>(to, warp_index() * kWarpRows, i, gradients.at, 1.0F,
+                                          step);
+    }
+  }
+
+  // Adds the products of a tile's gradients with all keys to dq. A warp has 32 queries, and shares
+  // their columns with those that have the same.
+  __device__ __forceinline__ static void add(SharedStorage& shared, const Arguments& a, int head,
+                                             int tile) {
+    constexpr int kDown = kMet / 32;
+    constexpr int kColumns = kDim * kDown / kShape.warps;
+    static_assert(kMet % 32 == 0 && kShape.warps % kDown == 0 && kColumns % 16 == 0);
+    using OfQueries = MmaProducts<T, 2>;
+    const int first_row = warp_index() % kDown * 32;
+    const int first_column = warp_index() / kDown * kColumns;
+    // Gradients lie with keys down, and are the left operand with queries down.
+    const int left_at = Gradients::template lane_offset<Gradients::Order::kAcross>(0);
+    const int right_at = OwnRows::template lane_offset<OwnRows::Order::kDown>(0);
+    typename OfQueries::template Sums<kColumns> sums = {};
+#pragma unroll
+    for (int k = 0; k < kOwn; k += 16) {
+      typename OfQueries::Left left;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        ptx::ldmatrix_x4<true>(
+            left[r], shared.gradients.pointer(Gradients::further(left_at ^ first_row, k, r * 16)));
+      }
+#pragma unroll
+      for (int n = 0; n < kColumns; n += 16) {
+        uint32_t right[4];
+        ptx::ldmatrix_x4<true>(right,
+                               shared.own_scored.pointer(OwnRows::further(
+                                   (right_at ^ first_column % 64) + first_column / 64 * 64, k, n)));
+        OfQueries::multiply_add(sums, n / 8, left, right);
+      }
+    }
+    // Of two lanes that have four columns of two rows, each adds to one row.
+    const bool is_odd = lane_index() % 2 != 0;
+    const int64_t of_head = int64_t{static_cast<Walk>(shared.walk[0]).batch} * a.met.heads + head;
+    const int64_t row =
+        of_head * a.facts.rows + tile + first_row + lane_index() / 4 + (is_odd ? 8 : 0);
+    float* const to = a.dq_sums + row * kDim + first_column + lane_index() % 4 / 2 * 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        const float (&four)[4] = sums[r][n];
+        const float low = warp::shuffle_xor(is_odd ? four[0] : four[2], 1);
+        const float high = warp::shuffle_xor(is_odd ? four[1] : four[3], 1);
+        const Vec<float, 4> mine = is_odd ? Vec<float, 4>{low, high, four[2], four[3]}
+                                          : Vec<float, 4>{four[0], four[1], low, high};
+        ptx::red_global_add(to + r * 16 * kDim + n * 8, mine);
+      }
+    }
+  }
+
   // The warp's rows, through shared memory: lanes write 16 bytes of a row that lie together.
   __device__ __forceinline__ static void write(SharedSpan<T> staged, const Heads& to,
                                                const Walk& walk, int count, int columns,
@@ -316,6 +398,32 @@ struct BackwardMmaKernel {
     OwnRows::template write<kWarpRows>(
         staged, warp_row, [&](int i) { return to.at<T>(walk.batch, walk.head, row + i); },
         to.column, count - row, columns, aligned);
+  }
+};
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+// What the rungs of this kernel take, but for the shared memory that they want.
+struct BackwardMmaCalls {
+  static bool supports(const BackwardCall& call, Why& why);
+
+  // Of tiles of `rows` keys or queries.
+  static BackwardMmaArguments of_keys(const BackwardCall& call, const QueryFacts& facts, int rows);
+  static BackwardMmaArguments of_queries(const BackwardCall& call, const QueryFacts& facts,
+                                         int rows);
+
+  template <class T>
+  static void launch_facts(const BackwardCall& call, const QueryFacts& facts, Stream stream) {
+    using Facts = BackwardFactsKernel<T>;
+    if (QueryFacts::count(call) == 0) return;
+    launch<Facts>({.blocks = QueryFacts::count(call) / (Facts::kThreads / kWarpSize),
+                   .threads = Facts::kThreads},
+                  stream, {call, AnyRows::of<T>(call.dout), AnyRows::of<T>(call.out), facts});
+  }
+  template <class Kernel>
+  static void launch_of(const BackwardMmaArguments& a, Stream stream) {
+    if (a.tiles.count() == 0) return;
+    launch<Kernel>({.blocks = a.tiles.count(), .threads = Kernel::kThreads}, stream, a);
   }
 };
 

@@ -28,7 +28,7 @@ extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWg
     kWgmmaSpeculative;
 extern const Rung kWideHeads;
 extern const Rung kWgmmaE4m3;
-extern const Rung kBackwardMma;
+extern const Rung kBackwardMma, kBackwardMmaAtomic;
 
 namespace {
 
@@ -87,6 +87,7 @@ constexpr const Rung* kRungs[] = {
     &kBackwardNaive,
     &kBackwardAny,
     &kBackwardMma,
+    &kBackwardMmaAtomic,
 };
 
 }  // namespace

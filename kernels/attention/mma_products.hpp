@@ -62,22 +62,22 @@ struct MmaProducts {
   }
 
   // The i-th row of this lane's sums, times a factor, into a tile where the warp's rows begin at
-  // `row`.
+  // `row` and its columns at `column`.
   template <class Rows, int kAcross>
   __device__ __forceinline__ static void stage(SharedSpan<T> to, int row, int i,
                                                const float (&sums)[kBlocks][kAcross][4],
-                                               float factor) {
+                                               float factor, int column = 0) {
     using Place = MmaScores<kBlocks, 8>;
 #pragma unroll
     for (int n = 0; n < kAcross; ++n) {
       const float (&four)[4] = sums[i / 2][n];
-      to.template store<2>(Rows::Tile::offset(row + Place::row(i), n * 8 + Place::first_key()),
-                           Vec<T, 2>{from_float<T>(four[i % 2 * 2] * factor),
-                                     from_float<T>(four[i % 2 * 2 + 1] * factor)});
+      to.template store<2>(
+          Rows::Tile::offset(row + Place::row(i), column + n * 8 + Place::first_key()),
+          Vec<T, 2>{from_float<T>(four[i % 2 * 2] * factor),
+                    from_float<T>(four[i % 2 * 2 + 1] * factor)});
     }
   }
 
- private:
   // Two products of 16 x 8 for each block of rows, the columns from 8 * n on.
   template <int kAcross>
   __device__ __forceinline__ static void multiply_add(float (&sums)[kBlocks][kAcross][4], int n,

@@ -472,7 +472,7 @@ TEST(AttentionBackward, OutputsAnywhereAndAQueryWithoutWeights) {
     problem["dk"].strides[2] = 2 * dim;
     Instance instance(problem);
     set_element(instance["lse"], 5, -INFINITY);
-    for (const char* rung : {"backward_any", "backward_mma"}) {
+    for (const char* rung : {"backward_any", "backward_mma", "backward_mma_atomic"}) {
       SCOPED_TRACE(rung);
       instance.expect_right(instance.rung(rung));
     }
