@@ -171,6 +171,9 @@ struct CodeRingKernel {
   // scale for each row and chain, and what is kept of its zero.
   static constexpr int kStages = 3;
   static constexpr int kChains = 4;
+  // Of bf16 and int4 all four take three registers too many.
+  static constexpr int kChainsAtOnce =
+      std::is_same_v<T, bf16> && kFormat == Format::kInt4 ? kChains / 2 : kChains;
   static constexpr int kRowWords = 32;
   static constexpr int kPitch = kRowWords + 8;
   static constexpr int kScales = kRows * kPitch;
@@ -256,7 +259,7 @@ struct CodeRingKernel {
 
  private:
   // Fills a warp's ring: walks its stages of all of the block's tiles, ahead of their use. Of rows
-  // and columns that are not there codes and scales are 0.
+  // and columns that are not there codes and scales are 0, for which nothing is read.
   class Filler {
    public:
     __device__ __forceinline__ Filler(const Arguments& a, const SharedSpan<uint32_t>& ring,
@@ -317,20 +320,23 @@ struct CodeRingKernel {
 #pragma unroll
       for (int i = 0; i < kRows / kRowsAtOnce; ++i) {
         const int row = i * kRowsAtOnce;
-        ptx::cp_async<16>(to + row * kPitch, codes_ + row * w.codes.row,
-                          exists && row + row_of_codes() < rows_left_ ? 16 : 0);
+        const bool is_there = exists && row + row_of_codes() < rows_left_;
+        const uint8_t* from = codes_ + row * w.codes.row;
+        ptx::cp_async<16>(to + row * kPitch, is_there ? from : w.codes.data, is_there ? 16 : 0);
       }
     }
 
     __device__ __forceinline__ void copy_scales() {
+      const Weight& w = a_.weight;
       uint32_t* to = ring_.pointer(slot_ * kStageWords + kScales + row_of_scales());
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int chain = stage_ * kChains + place_of_scale(i);
         const bool exists =
-            row_of_scales() < rows_left_ && chain < static_cast<int>(a_.weight.columns / kChain);
+            row_of_scales() < rows_left_ && chain < static_cast<int>(w.columns / kChain);
         const uint32_t group = a_.chains_of_group.quotient(static_cast<uint32_t>(chain));
-        ptx::cp_async<4>(to + place_of_scale(i) * kRows, scales_ + group, exists ? 4 : 0);
+        ptx::cp_async<4>(to + place_of_scale(i) * kRows, exists ? scales_ + group : w.scales.data,
+                         exists ? 4 : 0);
         if (zeros_at_ != nullptr && exists) zeros_[i] = thread::load(zeros_at_ + group);
       }
     }
@@ -401,7 +407,7 @@ struct CodeRingKernel {
     const auto m = static_cast<int>(a.m);
     const int from = slot * kStageWords;
     const bool zeros_are_there = kZeros && a.weight.zeros.data != nullptr;
-#pragma unroll
+#pragma unroll kChainsAtOnce
     for (int chain = 0; chain < kChains; ++chain) {
       Vec<uint32_t, kWords> words[2];
       float scale[2];

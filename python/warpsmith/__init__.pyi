@@ -174,6 +174,28 @@ def attention(
 ) -> tuple[_Array, _Array]:
     """Softmax(q k^T) v of all heads, and the logarithm of each softmax's sum."""
 
+def attention_backward(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    dout: _Array,
+    o: _Array,
+    lse: _Array,
+    bias: _Array | None = None,
+    alibi_slopes: _Array | None = None,
+    dlse: _Array | None = None,
+    *,
+    causal: builtins.bool = False,
+    window_left: builtins.int = -1,
+    window_right: builtins.int = -1,
+    scale: builtins.float | None = None,
+    softcap: builtins.float = 0.0,
+    score_gradient: builtins.bool = False,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> Any:
+    """Gradients of attention, from its out and lse."""
+
 def attention_varlen(
     q: _Array,
     k: _Array,
