@@ -17,21 +17,30 @@
 namespace ws::quantized {
 namespace {
 
+struct WithoutTables {
+  using Tables = Table;
+  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
+};
+
+// Of the pairs that 0x000F000F takes out of a word and of its upper three bytes, then 0x00F000F0:
+// the codes are 1, 5, 3, 7, 0, 4, 2, 6.
+__host__ __device__ constexpr int place_of_nibble(int i) {
+  return i % 2 * 4 + i / 2 % 2 * 2 + (i < 4 ? 1 : 0);
+}
+
 // What codes become, so that the sum over K of (pairs + offsets) x is, times kUnit, that of levels
 // times x. The i-th is code place_of(i) of its word. The pairs of a word lie in kPlanes, each of
 // which has a sum of its own; that of the second counts a sixteenth.
 //
 // Here levels themselves, by Pairs: nothing is added.
 template <class T, Format kFormat>
-struct Planes : Pairs<T, kFormat> {
-  using Tables = Table;
+struct Planes : Pairs<T, kFormat>, WithoutTables {
   static constexpr bool kHasOffset = false;
   static constexpr int kPlanes = 1;
   static constexpr float kUnit = 1;
   __host__ __device__ static constexpr int place_of(int i) { return i; }
 
   using Pairs<T, kFormat>::Pairs;
-  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
   __host__ __device__ static constexpr uint32_t kept(int zero) {
     return static_cast<uint32_t>(zero);
   }
@@ -41,22 +50,18 @@ constexpr uint32_t kMinusZeros = 0x80008000;  // -0 as halves
 
 // A number below 1024 in a half's last bits *is* that number, times 2^-24.
 template <>
-struct Planes<half, Format::kInt4> {
-  using Tables = Table;
+struct Planes<half, Format::kInt4> : WithoutTables {
   static constexpr bool kHasOffset = true;
   static constexpr int kPlanes = 2;
   static constexpr int kCount = 4;
   static constexpr float kUnit = 0x1p24F;
-  __host__ __device__ static constexpr int place_of(int i) {
-    return i % 2 * 4 + i / 2 % 2 * 2 + (i < 4 ? 1 : 0);  // 1, 5, 3, 7, 0, 4, 2, 6
-  }
+  __host__ __device__ static constexpr int place_of(int i) { return place_of_nibble(i); }
 
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Table& /*table*/)
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& /*tables*/)
       : pairs{word & 0x000F000FU, (word >> 8) & 0x000F000FU, word & 0x00F000F0U,
               (word >> 8) & 0x00F000F0U} {}
-  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
   __host__ __device__ static constexpr uint32_t kept(int zero) {
     return kMinusZeros | static_cast<uint32_t>(zero) * 0x00010001U;
   }
@@ -66,8 +71,7 @@ struct Planes<half, Format::kInt4> {
 };
 
 template <>
-struct Planes<half, Format::kInt8> {
-  using Tables = Table;
+struct Planes<half, Format::kInt8> : WithoutTables {
   static constexpr bool kHasOffset = true;
   static constexpr int kPlanes = 1;
   static constexpr int kCount = 2;
@@ -76,12 +80,11 @@ struct Planes<half, Format::kInt8> {
 
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Table& /*table*/) {
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& /*tables*/) {
     const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
     pairs[0] = ptx::permute_bytes(moved, 0, 0x4140);
     pairs[1] = ptx::permute_bytes(moved, 0, 0x4342);
   }
-  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
   __host__ __device__ static constexpr uint32_t kept(int zero) {
     return kMinusZeros | static_cast<uint32_t>(zero + 128) * 0x00010001U;
   }
@@ -90,21 +93,17 @@ struct Planes<half, Format::kInt8> {
 
 // Bf16's last bits are whole numbers above 128.
 template <>
-struct Planes<bf16, Format::kInt4> {
-  using Tables = Table;
+struct Planes<bf16, Format::kInt4> : WithoutTables {
   static constexpr bool kHasOffset = true;
   static constexpr int kPlanes = 1;
   static constexpr int kCount = 4;
   static constexpr float kUnit = 1;
-  __host__ __device__ static constexpr int place_of(int i) {
-    return i % 2 * 4 + i / 2 % 2 * 2 + (i < 4 ? 1 : 0);  // 1, 5, 3, 7, 0, 4, 2, 6
-  }
+  __host__ __device__ static constexpr int place_of(int i) { return place_of_nibble(i); }
 
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Table& /*table*/)
+  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& /*tables*/)
       : pairs{above(word), above(word >> 8), above(word >> 4), above(word >> 12)} {}
-  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
   __host__ __device__ static constexpr uint32_t kept(int zero) {
     return 0xC300C300U | static_cast<uint32_t>(zero) * 0x00010001U;  // -(128 + zero)
   }
