@@ -369,7 +369,7 @@ TEST(Cli, TablesAreAsWideAsTheTerminal) {
 
 TEST(Cli, ALongRunSaysHowLongItWillTake) {
   const std::vector<std::string> arguments = {"verify", "sum",     "--shape",
-                                              "40000",  "--dtype", "f32"};
+                                              "100000", "--dtype", "f32"};
   EXPECT_THAT(on_a_terminal(arguments, 120, true), HasSubstr(" to go"));
 }
 
