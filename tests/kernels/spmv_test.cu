@@ -349,7 +349,8 @@ TEST(SpmvFormats, BestIsChosenByLayoutAndOrder) {
   EXPECT_EQ(best_of("spmv_ell", {.extents = {1000, 1000, 9}}), "ell_lanes");
   EXPECT_EQ(best_of("spmv_ell", {.extents = {1000, 1000, 9, 1, kTransposed}}), "ell_columns");
   EXPECT_EQ(best_of("spmv_ell", {.extents = {1, 1000, 900}}), "ell_lanes");
-  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 4, 4}}), "bsr_warp");
+  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 4, 4}}), "bsr_thread");
+  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 32, 32}}), "bsr_warp");
 }
 
 TEST(SpmvFormats, ShapesMustFit) {
