@@ -40,9 +40,10 @@ struct Mma {
   }
   // What each chain has added, of all: nobody computes what nobody asks for.
   __device__ uint64_t state() const {
+    constexpr int kBegun = kChains * (kChains - 1) / 2;
     float all = 0;
     for (const float (&sum)[4] : sums) all += sum[3];
-    return static_cast<uint64_t>(all - kChains * (kChains - 1) / 2) / kChains;
+    return (static_cast<uint64_t>(all) - kBegun) / kChains;
   }
   float sums[kChains][4];
 };
