@@ -3,7 +3,8 @@
 //   and of dv, and walks a row or a column of what the first has left.
 // Traffic: each pair reads four rows, and is read D times from either side: for 2048 queries, keys
 //   and D = 64 that is 2 GB of rows and 3 GB of pairs where the tensors are 2 MB.
-// Limits: those of naive, and two matrices of Sq x Sk floats of workspace a head.
+// Limits: those of naive, and two matrices of Sq x Sk floats of workspace a head: fewer than 2^31
+//   pairs in all, 17 GB.
 #pragma once
 
 #include "kernels/attention/backward.hpp"
@@ -97,6 +98,8 @@ struct BackwardNaive {
            is_dense("dq", call, call.dq, call.queries, why) &&
            is_dense("dk", call, call.dk, call.keys, why) &&
            is_dense("dv", call, call.dv, call.keys, why) &&
+           why.unless(pairs_of(call) < int64_t{1} << 31, "takes fewer than 2^31 pairs, not ",
+                      pairs_of(call)) &&
            why.unless(call.dlse.data == nullptr, "takes no dlse") &&
            why.unless(call.dscores.data == nullptr, "gives no dscores");
   }
