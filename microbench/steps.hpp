@@ -6,9 +6,9 @@
 //   static constexpr int kThreads;         // of a block
 //   static constexpr Arch kArch;           // optional, kSm80
 //   static constexpr int kCluster;         // optional, 1: blocks of a cluster
-//   static constexpr int kUnrolled;        // optional, 8: steps of a turn of the loop, whose
-//   counter
-//                                          // and branch take some clocks too
+//   static constexpr int kUnrolled;        // optional, 8: steps of a turn of the loop, which
+//                                          // itself takes some clocks: more for steps of few
+//                                          // clocks
 //   struct Input { ... };                  // of the launch
 //   struct Shared { ... };                 // its shared memory
 //   __device__ Step(Shared&, const Input&);

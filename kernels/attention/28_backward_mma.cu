@@ -5,7 +5,7 @@
 namespace ws::attention {
 namespace {
 
-// Counted, not measured. Two blocks an SM, so that one multiplies while the other waits at its
+// Counted, none compared. Two blocks an SM, so that one multiplies while the other waits at its
 // barrier: 255 registers a lane, and up to 100 KB, which every GPU has. A warp that owns 32 rows
 // reads half of what one of 16 does for its products; of keys at D = 128 their sums alone would be
 // all registers. There 64 queries at a time spill 36 bytes, addresses that are read once a tile of

@@ -11,7 +11,7 @@
 namespace ws::attention {
 namespace {
 
-// Counted, not measured: as of backward_mma, with the gradients of a tile beside its rows.
+// Counted, none compared: as of backward_mma, with the gradients of a tile beside its rows.
 struct Shape64 {
   static constexpr BackwardMmaShape kOfKeys{
       .dim = 64, .warps = 4, .row_blocks = 2, .tile = 64, .step = 32, .blocks = 2};

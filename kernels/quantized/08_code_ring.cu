@@ -188,7 +188,9 @@ struct CodeRingKernel {
     SharedArray<float, 2 * kMostWarps * kColumns * kRows> sums;
   };
 
-  static int64_t stages_of(const Weight& w) { return divide_up(w.columns, kChains * kChain); }
+  __host__ __device__ static int64_t stages_of(const Weight& w) {
+    return divide_up(w.columns, kChains * kChain);
+  }
   static int64_t bytes_of_x(const LinearCall& call) {
     return stages_of(call.weight) * kChains * kChain * call.m * int64_t{sizeof(T)};
   }
@@ -216,7 +218,7 @@ struct CodeRingKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const int warps = block_threads() / kWarpSize;
-    const auto stages = static_cast<int>(divide_up(a.weight.columns, kChains * kChain));
+    const auto stages = static_cast<int>(stages_of(a.weight));
     const auto pieces = static_cast<int>(stages * kChains * kPieces * a.m * 4);
     const auto all = dynamic_shared<uint32_t>(shared, pieces * 4 + warps * kStages * kStageWords);
     const SharedSpan<uint32_t> x(all.pointer(), pieces * 4);

@@ -352,8 +352,8 @@ class Sigmoid(Replacement, torch.nn.Sigmoid):
 class ScaledDotProductAttention(torch.nn.Module):
     """warpsmith.scaled_dot_product_attention, and torch's where a gradient is wanted.
 
-    torch's function computes a call of which a gradient is wanted, which is faster, and one that
-    drops out; ours all others.
+    torch's function computes a call of which a gradient is wanted, since ours has not been measured
+    beside it yet, and one that drops out; ours all others.
 
     Args:
         dropout_p: In training: how likely a weight is dropped.
