@@ -29,24 +29,8 @@ bool rows_begin_well(const char* name, const Call& call, const Heads& heads, int
                     " that begin at multiples of 16 bytes");
 }
 
-QueryTiles tiles_of(const Call& call, int rows) {
-  return {call, Sequences(call, "attention_backward"), rows};
-}
-// A call whose queries are the keys of this one, and the other way round, as far as tiles go.
-Call seen_by_keys(const Call& call) {
-  Call keys = call;
-  keys.heads = call.kv_heads;
-  keys.queries = call.keys;
-  keys.keys = call.queries * call.group();
-  return keys;
-}
-
-BackwardSide side_of_keys(const BackwardCall& call) {
-  return {call.k, call.v, static_cast<int>(call.keys), static_cast<int>(call.kv_heads)};
-}
-BackwardSide side_of_queries(const BackwardCall& call) {
-  return {call.q, call.dout, static_cast<int>(call.queries), static_cast<int>(call.heads)};
-}
+BackwardSide side_of_keys(const BackwardCall& call) { return {call.k, call.v}; }
+BackwardSide side_of_queries(const BackwardCall& call) { return {call.q, call.dout}; }
 
 struct BackwardMma : BackwardMmaCalls {
   static Workspace workspace(const BackwardCall& call) {
@@ -96,8 +80,7 @@ BackwardMmaArguments BackwardMmaCalls::of_keys(const BackwardCall& call, const Q
   std::swap(a.own, a.met);
   a.scored_sums = call.dk;
   a.valued_sums = call.dv;
-  a.tiles = tiles_of(seen_by_keys(call), rows);
-  a.seen = {-a.seen.offset, a.met.rows, a.seen.right, a.seen.left};  // who looks the other way
+  a.grid = BackwardGrid::of_keys(call, rows);
   a.scored_aligned = is_aligned(call.dk, call.batch, call.kv_heads, call.keys, call.head_dim);
   a.valued_aligned = is_aligned(call.dv, call.batch, call.kv_heads, call.keys, call.value_dim);
   return a;
@@ -105,17 +88,12 @@ BackwardMmaArguments BackwardMmaCalls::of_keys(const BackwardCall& call, const Q
 
 BackwardMmaArguments BackwardMmaCalls::of_queries(const BackwardCall& call, const QueryFacts& facts,
                                                   int rows) {
-  const BackwardSide queries = side_of_queries(call);
-  const BackwardSide keys = side_of_keys(call);
   return {
-      .own = queries,
-      .met = keys,
+      .own = side_of_queries(call),
+      .met = side_of_keys(call),
       .scored_sums = call.dq,
-      .tiles = tiles_of(call, rows),
-      .seen = {keys.rows - queries.rows, keys.rows, narrow_side(call.window.left),
-               narrow_side(call.window.right)},
+      .grid = BackwardGrid::of_queries(call, rows),
       .facts = facts,
-      .group = static_cast<int>(call.group()),
       .dim = static_cast<int>(call.head_dim),
       .value_dim = static_cast<int>(call.value_dim),
       .scale = call.scale,

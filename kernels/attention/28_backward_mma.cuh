@@ -10,79 +10,28 @@
 //   bytes; no bias, ALiBi, softcap or dscores. Scores are made twice: seven products, not five.
 #pragma once
 
+#include "kernels/attention/backward_grid.hpp"
 #include "kernels/attention/mma_products.hpp"
+#include "kernels/attention/query_facts.hpp"
 #include "kernels/attention/row_tile.hpp"
-#include "kernels/attention/score_gradient.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_vector.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::attention {
 
-// What the first kernel leaves of each query. Rows of a head are filled up to a multiple of
-// kTogether with queries that see nothing, so that tiles of them are whole.
-struct QueryFacts {
-  static constexpr int kTogether = 128;
-
-  float* lse;  // of base 2; infinity where there is nothing to see, so that weights are 0
-  float* deltas;
-  int64_t rows;  // of a head
-
-  static int64_t rows_of(const BackwardCall& call) {
-    return divide_up(call.queries, kTogether) * kTogether;
-  }
-  static int64_t count(const BackwardCall& call) { return call.batch * call.heads * rows_of(call); }
-  static QueryFacts in(const BackwardCall& call, void* workspace) {
-    auto* const lse = static_cast<float*>(workspace);
-    return {lse, lse + count(call), rows_of(call)};
-  }
-};
-
-template <class T>
-struct BackwardFactsKernel {
-  static constexpr int kThreads = 128;
-  struct Arguments {
-    BackwardCall call;
-    AnyRows dout, out;
-    QueryFacts facts;
-  };
-  struct SharedStorage {};
-
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const BackwardCall& call = a.call;
-    const int64_t item = block_index() * (kThreads / kWarpSize) + warp_index();
-    const int64_t row = item % a.facts.rows;
-    const int64_t head = item / a.facts.rows % call.heads;
-    const int64_t batch = item / a.facts.rows / call.heads;
-    float lse = -thread::kInfinity;
-    float delta = 0;
-    if (row < call.queries) {
-      lse = thread::load(call.lse.at<const float>(batch, head, row));
-      delta = delta_of<T>(call, a.dout, a.out, batch, head, row);
-    }
-    if (lane_index() != 0) return;
-    thread::store(a.facts.lse + item,
-                  lse == -thread::kInfinity ? thread::kInfinity : lse * thread::kLog2E);
-    thread::store(a.facts.deltas + item, delta);
-  }
-};
-
 // One side of all pairs: keys with their values, or queries with the gradients of what they gave.
 struct BackwardSide {
   Heads scored;  // k or q: scores are their products
   Heads valued;  // v or dout: gradients of weights are theirs
-  int rows;
-  int heads;
 };
 
 struct BackwardMmaArguments {
   BackwardSide own, met;
   Heads scored_sums;       // dk or dq
   Heads valued_sums = {};  // dv
-  QueryTiles tiles;        // of own rows
-  Seen<int> seen;          // by own rows
+  BackwardGrid grid;
   QueryFacts facts;
-  int group;
   int dim, value_dim;
   float scale;
   float* dq_sums =
@@ -121,12 +70,7 @@ struct BackwardMmaKernel {
   using Sums = typename Products::template Sums<kDim>;
   using Gradients = RowTile<T, kOwn, kMet, kThreads>;
   using Arguments = BackwardMmaArguments;
-  // What a block owns, and what it meets: rows first ... end - 1 of some heads.
-  struct Walk {
-    int batch, head, row;
-    int first, end;
-    int first_head, end_head;
-  };
+  using Walk = BackwardWalk;
   // Of keys the facts of the queries of two tiles, of queries their own: lse, then deltas.
   static constexpr int kFacts = kOwnsKeys ? kMet : kOwn;
   struct SharedStorage {
@@ -147,23 +91,23 @@ struct BackwardMmaKernel {
     int met_head;
     int met_tile;
     {
-      const Walk walk = walk_of(a);
+      const Walk walk = a.grid.template walk<kOwnsKeys, kOwn, kMet>();
       if (thread_index() == 0) shared.walk[0] = walk;
       if (lane_index() == 0) {
-        shared.seen[warp_index()] = walk.row + warp_row < a.own.rows
-                                        ? seen_by(a, walk.row + warp_row, kWarpRows)
+        shared.seen[warp_index()] = walk.row + warp_row < a.grid.own_rows
+                                        ? a.grid.seen_by(walk.row + warp_row, kWarpRows)
                                         : SeenTogether{};
       }
       met_head = walk.first_head;
       met_tile = walk.first;
       if (met_head < walk.end_head) {
         copy_rows<OwnRows>(shared.own_scored.span(), a.own.scored, walk.batch, walk.head, walk.row,
-                           a.own.rows, a.dim);
+                           a.grid.own_rows, a.dim);
         copy_rows<OwnRows>(shared.own_valued.span(), a.own.valued, walk.batch, walk.head, walk.row,
-                           a.own.rows, a.value_dim);
+                           a.grid.own_rows, a.value_dim);
         if constexpr (!kOwnsKeys) {
-          copy_facts(shared.facts.span(), a.facts, int64_t{walk.batch} * a.own.heads + walk.head,
-                     walk.row);
+          copy_facts(shared.facts.span(), a.facts,
+                     int64_t{walk.batch} * a.grid.own_heads + walk.head, walk.row);
         }
         copy(shared, a, 0, walk.batch, met_head, met_tile);
       }
@@ -206,7 +150,7 @@ struct BackwardMmaKernel {
         });
         if (met < by_warp.whole_first || met + kStep > by_warp.whole_end) {
           const Walk walk = shared.walk[0];
-          weights.hide(a.seen, walk.row + warp_row, met, 0.0F);
+          weights.hide(a.grid.seen, walk.row + warp_row, met, 0.0F);
         }
         if constexpr (kOwnsKeys) {
           Products::template gather<MetRows>(valued_sums, weights, shared.met_valued.span(),
@@ -233,44 +177,28 @@ struct BackwardMmaKernel {
 
     ptx::syncwarp();
     const Walk walk = shared.walk[0];
-    write(shared.own_scored.span(), a.scored_sums, walk, a.own.rows, a.dim, a.scored_aligned,
+    write(shared.own_scored.span(), a.scored_sums, walk, a.grid.own_rows, a.dim, a.scored_aligned,
           scored_sums, a.scale);
     if constexpr (kOwnsKeys) {
-      write(shared.own_valued.span(), a.valued_sums, walk, a.own.rows, a.value_dim,
+      write(shared.own_valued.span(), a.valued_sums, walk, a.grid.own_rows, a.value_dim,
             a.valued_aligned, valued_sums, 1.0F);
     }
   }
 
  private:
-  // What `count` own rows from `row` on see, of those that there are.
-  __device__ __forceinline__ static SeenTogether seen_by(const Arguments& a, int row, int count) {
-    const int end = row + count < a.own.rows ? row + count : a.own.rows;
-    return a.seen.together(row, end - 1);
-  }
-  __device__ __forceinline__ static Walk walk_of(const Arguments& a) {
-    const auto turn = a.tiles.turn(block_index());
-    const int batch = turn.matrix / a.own.heads;
-    const int head = turn.matrix - batch * a.own.heads;
-    // The longest first, where attention is causal: the first keys, the last queries.
-    const int row = (kOwnsKeys ? turn.tile : (a.own.rows - 1) / kOwn - turn.tile) * kOwn;
-    const SeenTogether seen = seen_by(a, row, kOwn);
-    const int first_head = kOwnsKeys ? head * a.group : head / a.group;
-    const int heads = seen.first >= seen.end ? 0 : kOwnsKeys ? a.group : 1;
-    return {batch, head, row, seen.first / kMet * kMet, seen.end, first_head, first_head + heads};
-  }
-
   // The i-th tile of the other side.
   __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a, int i,
                                               int batch, int head, int row) {
     const auto at = [&](auto& array) -> SharedSpan<T> {
       return {array.pointer(i % 2 * MetRows::kElements), MetRows::kElements};
     };
-    copy_rows<MetRows>(at(shared.met_scored), a.met.scored, batch, head, row, a.met.rows, a.dim);
-    copy_rows<MetRows>(at(shared.met_valued), a.met.valued, batch, head, row, a.met.rows,
+    copy_rows<MetRows>(at(shared.met_scored), a.met.scored, batch, head, row, a.grid.met_rows,
+                       a.dim);
+    copy_rows<MetRows>(at(shared.met_valued), a.met.valued, batch, head, row, a.grid.met_rows,
                        a.value_dim);
     if constexpr (kOwnsKeys) {
       copy_facts({shared.facts.pointer(i % 2 * 2 * kFacts), 2 * kFacts}, a.facts,
-                 int64_t{batch} * a.met.heads + head, row);
+                 int64_t{batch} * a.grid.met_heads + head, row);
     }
     ptx::cp_async_commit_group();
   }
@@ -365,7 +293,8 @@ struct BackwardMmaKernel {
     }
     // Of two lanes that have four columns of two rows, each adds to one row.
     const bool is_odd = lane_index() % 2 != 0;
-    const int64_t of_head = int64_t{static_cast<Walk>(shared.walk[0]).batch} * a.met.heads + head;
+    const int64_t of_head =
+        int64_t{static_cast<Walk>(shared.walk[0]).batch} * a.grid.met_heads + head;
     const int64_t row =
         of_head * a.facts.rows + tile + first_row + lane_index() / 4 + (is_odd ? 8 : 0);
     float* const to = a.dq_sums + row * kDim + first_column + lane_index() % 4 / 2 * 4;
@@ -412,18 +341,10 @@ struct BackwardMmaCalls {
   static BackwardMmaArguments of_queries(const BackwardCall& call, const QueryFacts& facts,
                                          int rows);
 
-  template <class T>
-  static void launch_facts(const BackwardCall& call, const QueryFacts& facts, Stream stream) {
-    using Facts = BackwardFactsKernel<T>;
-    if (QueryFacts::count(call) == 0) return;
-    launch<Facts>({.blocks = QueryFacts::count(call) / (Facts::kThreads / kWarpSize),
-                   .threads = Facts::kThreads},
-                  stream, {call, AnyRows::of<T>(call.dout), AnyRows::of<T>(call.out), facts});
-  }
   template <class Kernel>
   static void launch_of(const BackwardMmaArguments& a, Stream stream) {
-    if (a.tiles.count() == 0) return;
-    launch<Kernel>({.blocks = a.tiles.count(), .threads = Kernel::kThreads}, stream, a);
+    if (a.grid.tiles.count() == 0) return;
+    launch<Kernel>({.blocks = a.grid.tiles.count(), .threads = Kernel::kThreads}, stream, a);
   }
 };
 

@@ -28,7 +28,7 @@ extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWg
     kWgmmaSpeculative;
 extern const Rung kWideHeads;
 extern const Rung kWgmmaE4m3;
-extern const Rung kBackwardMma, kBackwardMmaAtomic;
+extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic;
 
 namespace {
 
@@ -88,6 +88,8 @@ constexpr const Rung* kRungs[] = {
     &kBackwardAny,
     &kBackwardMma,
     &kBackwardMmaAtomic,
+    &kBackwardWgmma,
+    &kBackwardWgmmaAtomic,
 };
 
 }  // namespace

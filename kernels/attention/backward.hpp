@@ -86,6 +86,8 @@ struct AttentionBackward {
   static constexpr int kOptionalExtents = 3;
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::string_view kTorch = kJoined<kAttendInTorch, kAttendBackwardInTorch>;
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"cudnn", kCudnnBackward}, {"torch_flash", kFlashBackward}, {"fa4", kFlash4Backward}};
 
   using Call = BackwardCall;
   static Call call(const Problem& problem);

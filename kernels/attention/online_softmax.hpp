@@ -41,13 +41,14 @@ struct OnlineSoftmax {
 
   template <int kScores>
   __device__ __forceinline__ static void hide(float (&scores)[kScores],
-                                              const SeenColumns (&seen)[2]) {
+                                              const SeenColumns (&seen)[2],
+                                              float hidden = -thread::kInfinity) {
 #pragma unroll
     for (int i = 0; i < kScores; ++i) {
       const int column = i / 4 * 8 + i % 2;
       const SeenColumns& of_row = seen[i / 2 % 2];
       const bool is_seen = column >= of_row.first && column < of_row.last;
-      scores[i] = is_seen ? scores[i] : -thread::kInfinity;
+      scores[i] = is_seen ? scores[i] : hidden;
     }
   }
 

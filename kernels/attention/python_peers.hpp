@@ -95,4 +95,41 @@ return flash_attn.cute.interface.flash_attn_varlen_func(
     learnable_sink=sinks, softcap=softcap, return_lse=True)
 )";
 
+// Of the gradient: what autograd calls behind the functions above. Each makes its own outputs, and
+// takes what the forward has kept, here the problem's own.
+inline constexpr std::string_view kBackwardRefusals = R"(
+if window_left >= 0 or (window_right >= 0 and not causal) or softcap or alibi_slopes is not None \
+        or bias is not None or dlse is not None or q.dtype == torch.float32 or score_gradient:
+    refuse('takes f16 and bf16, and causal')
+)";
+inline constexpr std::string_view kFlashBackwardInTorch = R"(
+if q.shape[3] != v.shape[3] or q.shape[1] != k.shape[1]:
+    refuse('takes one head dim, and a head of keys for each of q')
+none = torch.zeros(2, dtype=torch.uint64, device=q.device)
+return torch.ops.aten._scaled_dot_product_flash_attention_backward(
+    dout, q, k, v, o, lse, None, None, q.shape[2], k.shape[2], 0.0, causal, none, none[:1],
+    scale=scale)
+)";
+inline constexpr std::string_view kFlashBackward =
+    kJoined<kBackwardRefusals, kFlashBackwardInTorch>;
+inline constexpr std::string_view kCudnnBackwardInTorch = R"(
+if causal and q.shape[2] != k.shape[2]:
+    refuse('aligns causal at the top left')
+none = torch.zeros((), dtype=torch.int64, device=q.device)
+return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+    dout, q, k, v, o, lse[..., None], none, none, None, None, None, q.shape[2], k.shape[2], 0.0,
+    causal, scale=scale)
+)";
+inline constexpr std::string_view kCudnnBackward =
+    kJoined<kBackwardRefusals, kCudnnBackwardInTorch>;
+inline constexpr std::string_view kFlash4Backward = R"(
+if bias is not None or alibi_slopes is not None or score_gradient or dlse is not None:
+    refuse('takes no bias but by code that it compiles')
+rows = lambda x: x.transpose(1, 2)
+return flash_attn.cute.interface._flash_attn_bwd(
+    rows(q), rows(k), rows(v), rows(o), rows(dout), lse, softmax_scale=scale, causal=causal,
+    softcap=softcap, window_size_left=None if window_left < 0 else window_left,
+    window_size_right=None if window_right < 0 else window_right)
+)";
+
 }  // namespace ws::attention

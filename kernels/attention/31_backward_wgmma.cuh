@@ -1,0 +1,484 @@
+// Idea: wgmma. A warp copies what is met (TMA); warpgroups own 64 rows each, and what they make of
+//   scores stays in registers, where it lies as the left operand of their sums does.
+// From backward_mma: tensor cores read rows where the copies landed. The next scores are multiplied
+//   before the sums of these are done.
+// Traffic: a tile of 128 keys reads q and dout of all queries that see it, one of queries k and v:
+//   from L2.
+// Limits: sm_90a; D and Dv up to 128; rows, heads and batches of all tensors 16-byte aligned; no
+//   bias, ALiBi, softcap or dscores. Scores are made twice: seven products, not five.
+#pragma once
+
+#include "kernels/attention/backward_grid.hpp"
+#include "kernels/attention/head_tile.hpp"
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/query_facts.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/atomic_vector.hpp"
+#include "warpsmith/ptx/setmaxnreg.hpp"
+#include "warpsmith/ptx/shuffle.hpp"
+#include "warpsmith/tile/pipeline.hpp"
+#include "warpsmith/tile/warp_store.hpp"
+
+namespace ws::attention {
+
+// What can be chosen.
+struct BackwardWgmmaShape {
+  int dim;     // D and Dv up to this, 64 or 128
+  int met;     // rows of the other side, copied and multiplied together
+  int stages;  // of these under way
+};
+
+struct BackwardWgmmaArguments {
+  ptx::TensorMap own_scored, own_valued;    // k and v, or q and dout
+  ptx::TensorMap met_scored, met_valued;    // the others
+  ptx::TensorMap scored_sums, valued_sums;  // dk and dv; or dq alone
+  BackwardGrid grid;
+  QueryFacts facts;
+  float scale;
+  float* dq_sums;  // where those who own keys add to dq: DqSums
+};
+
+// dq in f32 while blocks add to it: parts of 64 queries of a head by 64 columns, each in the order
+// in which a warpgroup has them in its accumulators, so that a warp adds 512 bytes side by side.
+struct DqSums {
+  static constexpr int kRows = 64;
+  static constexpr int kColumns = 64;
+  static constexpr int kPart = kRows * kColumns;
+  static constexpr int kStep = 4 * 128;  // from four of a lane to its next four
+
+  // Where thread `thread` of a warpgroup has its first four.
+  __host__ __device__ __forceinline__ static int64_t at(int64_t row_of_all, int dim, int column,
+                                                        int thread) {
+    return (row_of_all / kRows * (dim / kColumns) + column / kColumns) * kPart + thread * 4;
+  }
+};
+
+// Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
+// part of dq to memory.
+//
+// Long: the roles and their protocol belong on one page, beside the storage they share.
+template <class T, bool kOwnsKeys, BackwardWgmmaShape kShape, bool kAdds = false>
+struct BackwardWgmmaKernel {
+  static_assert(kOwnsKeys || !kAdds);
+  static constexpr Arch kArch = Arch::kSm90a;
+  static constexpr int kMinBlocks = 1;
+  static constexpr int kDim = kShape.dim;
+  static constexpr int kMet = kShape.met;
+  static constexpr int kStages = kShape.stages;
+  static constexpr int kGroups = 2;  // warpgroups that multiply
+  static constexpr int kOwn = 64 * kGroups;
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  static constexpr int kWarps = 4 * kGroups;
+  static_assert(QueryFacts::kTogether % (kOwnsKeys ? kMet : kOwn) == 0);
+  // A warpgroup has a part of dq of its own: of 64 columns, or of 64 queries.
+  static_assert(!kAdds || kDim * kMet == 2 * DqSums::kPart);
+  using OwnTile = HeadTile<T, kOwn, kDim>;
+  using MetTile = HeadTile<T, kMet, kDim>;
+  using Gradients = HeadTile<T, kAdds ? kMet : 64, kOwn>;  // queries down
+  using Store = tile::WarpStore<T, 1>;
+  using Position = tile::PipelinePosition<kStages>;
+  using GradientsPosition = tile::PipelinePosition<2>;
+  using Arguments = BackwardWgmmaArguments;
+  using Softmax = OnlineSoftmax<T, false>;
+  static constexpr int kFacts = kOwnsKeys ? kMet : 0;  // that come with a tile
+  static constexpr uint32_t kMetBytes = MetTile::kBytes + kFacts * sizeof(float);
+
+  struct SharedStorage {
+    SharedArray<T, OwnTile::kElements, 1024> own_scored;
+    SharedArray<T, OwnTile::kElements, 1024> own_valued;
+    SharedArray<T, kStages * MetTile::kElements, 1024> met_scored;
+    SharedArray<T, kStages * MetTile::kElements, 1024> met_valued;
+    SharedArray<T, kAdds ? 2 * Gradients::kElements : 8, 1024> gradients;
+    SharedArray<T, kWarps * Store::kElements, 1024> sums;
+    SharedArray<float, kOwnsKeys ? kStages * kFacts : 4> lse;
+    SharedArray<float, kOwnsKeys ? kStages * kFacts : 4> deltas;
+    tile::Pipeline<1> own_scored_ring, own_valued_ring;
+    tile::Pipeline<kStages> scored_ring, valued_ring;
+    tile::Pipeline<2> gradients_ring;
+  };
+  static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
+
+  __device__ __forceinline__ static BackwardWalk walk_of(const Arguments& a) {
+    return a.grid.template walk<kOwnsKeys, kOwn, kMet>();
+  }
+
+  // ---- The warp that copies --------------------------------------------------------------------
+
+  // One thread.
+  __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a) {
+    const BackwardWalk walk = walk_of(a);
+    const auto copy_own = [&](auto& ring, auto& to, const ptx::TensorMap& map) {
+      OwnTile::load(to.pointer(0), map, ring.acquire({}, OwnTile::kBytes), false,
+                    {0, walk.head, walk.batch}, walk.row);
+    };
+    const auto copy_met = [&](auto& ring, auto& to, const ptx::TensorMap& map, auto& facts,
+                              const float* from, int head, int row, const Position& at) {
+      ptx::Mbarrier& full = ring.acquire(at, kMetBytes);
+      MetTile::load(to.pointer(at.stage * MetTile::kElements), map, full, false,
+                    {0, head, walk.batch}, row);
+      if constexpr (kOwnsKeys) {
+        const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + head;
+        ptx::bulk_load(facts.pointer(at.stage * kFacts), from + of_head * a.facts.rows + row,
+                       kFacts * sizeof(float), full);
+      }
+    };
+    Position at;
+    bool first = true;
+    for (int head = walk.first_head; head < walk.end_head; ++head) {
+      for (int row = walk.first; row < walk.end; row += kMet, at.advance(), first = false) {
+        if (first) copy_own(shared.own_scored_ring, shared.own_scored, a.own_scored);
+        copy_met(shared.scored_ring, shared.met_scored, a.met_scored, shared.lse, a.facts.lse, head,
+                 row, at);
+        if (first) copy_own(shared.own_valued_ring, shared.own_valued, a.own_valued);
+        copy_met(shared.valued_ring, shared.met_valued, a.met_valued, shared.deltas, a.facts.deltas,
+                 head, row, at);
+      }
+    }
+  }
+
+  // ---- A warpgroup of 64 rows ------------------------------------------------------------------
+
+  using Scores = float[kMet / 2];
+  using Packed = uint32_t[kMet / 4];
+  using Sums = float[kDim / 2];
+
+  // Where this thread's elements of an accumulator stand.
+  __device__ __forceinline__ static int row_of_thread() {
+    return warp_index() % 4 * 16 + lane_index() / 4;
+  }
+  __device__ __forceinline__ static int column_of_thread() { return lane_index() % 4 * 2; }
+
+  // number = f(i, number, what there is of its query) for all. Queries are columns where keys are
+  // owned, and else the thread's two rows.
+  template <class F>
+  __device__ __forceinline__ static void change(Scores& scores, SharedSpan<float> of_columns,
+                                                const float (&of_rows)[2], F&& f) {
+#pragma unroll
+    for (int i = 0; i < kMet / 2; i += 4) {
+      Vec<float, 2> two{};
+      if constexpr (kOwnsKeys) two = of_columns.template load<2>(i * 2 + column_of_thread());
+#pragma unroll
+      for (int j = i; j < i + 4; ++j) {
+        scores[j] = f(j, scores[j], kOwnsKeys ? two[j % 2] : of_rows[j / 2 % 2]);
+      }
+    }
+  }
+
+  struct Consumer {
+    SharedStorage& shared;
+    const Arguments& a;
+    int index;  // of the warpgroup
+    BackwardWalk walk;
+    Position at{};
+    GradientsPosition at_gradients{};
+
+    // Issues scores = own met^T, of the warpgroup's rows of `own`.
+    __device__ __forceinline__ void multiply(Scores& scores, T* own_tile, T* met_tile) const {
+      const uint64_t own = OwnTile::by_columns(own_tile + index * 64 * OwnTile::kPanel);
+      const uint64_t met = MetTile::by_columns(met_tile);
+      ptx::wgmma_fence(scores);
+#pragma unroll
+      for (int column = 0; column < kDim; column += 16) {
+        ptx::wgmma_m64k16<kMet, T>(scores, OwnTile::column_step(own, column),
+                                   MetTile::column_step(met, column), column > 0);
+      }
+      ptx::wgmma_commit_group();
+    }
+    __device__ __forceinline__ void multiply_scored(Scores& scores, int stage) const {
+      multiply(scores, shared.own_scored.pointer(0),
+               shared.met_scored.pointer(stage * MetTile::kElements));
+    }
+
+    // Issues sums += packed met.
+    __device__ __forceinline__ static void gather(Sums& sums, Packed& packed, T* met_tile) {
+      const uint64_t met = MetTile::by_rows(met_tile);
+      ptx::wgmma_fence(sums, packed);
+#pragma unroll
+      for (int row = 0; row < kMet; row += 16) {
+        const auto& left = reinterpret_cast<const uint32_t (&)[4]>(packed[row / 4]);
+        ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(sums, left, MetTile::row_step(met, row), true);
+      }
+      ptx::wgmma_commit_group();
+    }
+
+    // A warp's gradients of scores, for both warpgroups: transposed, queries down.
+    __device__ __forceinline__ void stage(const Packed& packed) {
+      shared.gradients_ring.wait_free(at_gradients);
+      const int lane = lane_index();
+      T* const chunk =
+          Gradients::chunk(shared.gradients.pointer(at_gradients.stage * Gradients::kElements),
+                           lane / 16 * 8 + lane % 8, warp_index() % kWarps * 16 + lane / 8 % 2 * 8);
+#pragma unroll
+      for (int query = 0; query < kMet; query += 16) {
+        ptx::stmatrix_x4<true>(Gradients::further(chunk, query, 0),
+                               reinterpret_cast<const uint32_t (&)[4]>(packed[query / 4]));
+      }
+      ptx::fence_proxy_async();
+      ptx::syncwarp();
+      if (lane == 0) shared.gradients_ring.fill(at_gradients.stage);
+    }
+
+    // Issues the warpgroup's part of dq, of what both have staged at `staged`.
+    __device__ __forceinline__ void multiply_dq(float (&dq)[32], const GradientsPosition& staged) {
+      shared.gradients_ring.wait(staged);
+      constexpr bool kByColumns = kDim > 64;
+      const uint64_t left =
+          Gradients::by_columns(shared.gradients.pointer(staged.stage * Gradients::kElements) +
+                                (kByColumns ? 0 : index * 64 * Gradients::kPanel));
+      const uint64_t keys = OwnTile::by_rows(
+          shared.own_scored.pointer(kByColumns ? index * OwnTile::kPanelElements : 0));
+      ptx::wgmma_fence(dq);
+#pragma unroll
+      for (int key = 0; key < kOwn; key += 16) {
+        ptx::wgmma_m64k16<64, T, ptx::Major::kK, ptx::Major::kMN>(
+            dq, Gradients::column_step(left, key), OwnTile::row_step(keys, key), key > 0);
+      }
+      ptx::wgmma_commit_group();
+    }
+    // Where this thread adds to dq, of the tile of queries from `row` of a head.
+    __device__ __forceinline__ float* dq_at(int head, int row) const {
+      constexpr bool kByColumns = kDim > 64;
+      const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + head;
+      return a.dq_sums + DqSums::at(of_head * a.facts.rows + row + (kByColumns ? 0 : index * 64),
+                                    kDim, kByColumns ? index * 64 : 0, thread_index() % 128);
+    }
+    __device__ __forceinline__ void add_dq(const float (&dq)[32], float* to,
+                                           const GradientsPosition& staged) {
+      if (lane_index() == 0) shared.gradients_ring.release(staged.stage);
+#pragma unroll
+      for (int i = 0; i < 32; i += 4) {
+        ptx::red_global_add(to + i / 4 * DqSums::kStep,
+                            Vec<float, 4>{dq[i], dq[i + 1], dq[i + 2], dq[i + 3]});
+      }
+    }
+
+    // Hides what the thread's two rows do not see, or are not there to see.
+    __device__ __forceinline__ void hide(Scores& scores, int met) const {
+      const int own = walk.row + index * 64 + row_of_thread();
+      SeenColumns columns[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int here = own + i * 8;
+        const int first = met + column_of_thread();
+        columns[i] = {a.grid.seen.first(here) - first,
+                      here < a.grid.own_rows ? a.grid.seen.end(here) - first : 0};
+      }
+      Softmax::hide(scores, columns, 0.0F);
+    }
+
+    // What there is of the thread's own two queries.
+    __device__ __forceinline__ void load_facts(float (&own)[2], const float* of_all) const {
+      if constexpr (kOwnsKeys) return;
+      const int64_t of_head = int64_t{walk.batch} * a.grid.own_heads + walk.head;
+      const int row = walk.row + index * 64 + row_of_thread();
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        own[i] = thread::load(of_all + of_head * a.facts.rows + row + i * 8);
+      }
+    }
+
+    // All that is met. Scores of the next tile are under way while this one is added up.
+    __device__ __forceinline__ void gather_all(Sums& scored_sums, Sums& valued_sums) {
+      const int own_row = walk.row + index * 64;
+      SeenTogether mine{};
+      if (own_row + 64 <= a.grid.own_rows) mine = a.grid.seen_by(own_row, 64);
+      float lse[2];
+      float deltas[2];
+      load_facts(lse, a.facts.lse);
+      load_facts(deltas, a.facts.deltas);
+      const float scale = a.scale * thread::kLog2E;
+      int head = walk.first_head;
+      int row = walk.first;
+      float* adds_to = nullptr;
+      GradientsPosition staged{};
+
+      Scores scores;
+      ptx::wgmma_pin(scored_sums);
+      ptx::wgmma_pin(valued_sums);
+      shared.own_scored_ring.wait({});
+      shared.scored_ring.wait(at);
+      multiply_scored(scores, at.stage);
+      shared.own_valued_ring.wait({});
+      for (bool more = true; more;) {
+        shared.valued_ring.wait(at);
+        T* const scored = shared.met_scored.pointer(at.stage * MetTile::kElements);
+        T* const valued = shared.met_valued.pointer(at.stage * MetTile::kElements);
+        Scores gradients;
+        ptx::wgmma_wait_group<0>(scores);
+        multiply(gradients, shared.own_valued.pointer(0), valued);
+        change(scores, {shared.lse.pointer(at.stage * kFacts), kFacts}, lse,
+               [&](int, float score, float of_query) {
+                 return thread::exp2(thread::fma(score, scale, -of_query));
+               });
+        if (row < mine.whole_first || row + kMet > mine.whole_end) hide(scores, row);
+        ptx::wgmma_wait_group<0>(gradients);
+        change(gradients, {shared.deltas.pointer(at.stage * kFacts), kFacts}, deltas,
+               [&](int i, float gradient, float delta) { return scores[i] * (gradient - delta); });
+        ptx::syncwarp();  // all lanes have read what came with the tiles, of which one lets go
+        Packed weights;
+        Packed packed;
+        if constexpr (kOwnsKeys) pack_weights<T>(scores, weights);
+        pack_weights<T>(gradients, packed);
+        float dq[32];
+        if constexpr (kAdds) {
+          stage(packed);
+          multiply_dq(dq, staged);
+        }
+        if constexpr (kOwnsKeys) gather(valued_sums, weights, valued);
+        gather(scored_sums, packed, scored);
+        if constexpr (kAdds) {
+          ptx::wgmma_wait_group<2>(dq);
+          if (adds_to != nullptr) add_dq(dq, adds_to, staged);
+          adds_to = dq_at(head, row);
+          staged = at_gradients;
+          at_gradients.advance();
+        }
+        if constexpr (kOwnsKeys) ptx::wgmma_wait_group<1>(valued_sums);
+        if (lane_index() == 0) shared.valued_ring.release(at.stage);
+
+        const int stage = at.stage;
+        at.advance();
+        row += kMet;
+        if (row >= walk.end) {
+          row = walk.first;
+          ++head;
+        }
+        // Behind the last tile its own once more, for nobody: what is under way should not depend
+        // on a branch, else the compiler lets products wait for each other.
+        more = head < walk.end_head;
+        if (more) shared.scored_ring.wait(at);
+        multiply_scored(scores, more ? at.stage : stage);
+        ptx::wgmma_wait_group<1>(scored_sums);
+        if (lane_index() == 0 && more) shared.scored_ring.release(stage);
+      }
+      ptx::wgmma_wait_group<0>(scores);
+      if constexpr (kAdds) {
+        float dq[32];
+        multiply_dq(dq, staged);
+        ptx::wgmma_wait_group<0>(dq);
+        add_dq(dq, adds_to, staged);
+      }
+    }
+
+    // The warp's rows of sums, times `factor`.
+    __device__ __forceinline__ void store(Store& store, const ptx::TensorMap& map, Sums& sums,
+                                          float factor) const {
+      scale_rows(sums, {factor, factor});
+#pragma unroll
+      for (int column = 0; column < kDim; column += 64) {
+        store.stage_and(sums + column / 2, [&](const T* staged) {
+          ptx::tensor_store_4d(map, column, walk.row + warp_index() % kWarps * 16, walk.head,
+                               walk.batch, staged);
+        });
+      }
+    }
+  };
+
+  __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
+                                                 int warp) {
+    Consumer consumer{shared, a, warp / 4, walk_of(a)};
+    Sums scored_sums = {};
+    Sums valued_sums = {};
+    if (consumer.walk.first_head < consumer.walk.end_head) {
+      consumer.gather_all(scored_sums, valued_sums);
+    }
+    Store store{shared.sums.pointer(warp * Store::kElements)};
+    if constexpr (kOwnsKeys) consumer.store(store, a.valued_sums, valued_sums, 1.0F);
+    consumer.store(store, a.scored_sums, scored_sums, a.scale);
+    store.finish();
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    // Broadcast, so that the compiler knows it to be the same in all lanes.
+    const auto warp =
+        static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
+    if (thread_index() == 0) {
+      shared.own_scored_ring.init(1);
+      shared.own_valued_ring.init(1);
+      shared.scored_ring.init(kWarps);
+      shared.valued_ring.init(kWarps);
+      shared.gradients_ring.init(kWarps, kWarps);
+      ptx::fence_mbarrier_init();
+    }
+    ptx::barrier_sync();
+    if (warp < kWarps) {
+      ptx::setmaxnreg_inc<240>();
+      consume(shared, a, warp);
+    } else {
+      ptx::setmaxnreg_dec<24>();
+      if (warp == kWarps && ptx::elect_sync()) copy(shared, a);
+    }
+  }
+};
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+// What the rungs of this kernel take.
+struct BackwardWgmmaCalls {
+  static bool supports(const BackwardCall& call, Why& why);
+
+  // Of blocks that own keys, and of those that own queries.
+  template <class T>
+  static BackwardWgmmaArguments of_keys(const BackwardCall& call, const QueryFacts& facts,
+                                        const BackwardWgmmaShape& shape, int own);
+  template <class T>
+  static BackwardWgmmaArguments of_queries(const BackwardCall& call, const QueryFacts& facts,
+                                           const BackwardWgmmaShape& shape, int own);
+
+  template <class Kernel>
+  static void launch_of(const BackwardWgmmaArguments& a, Stream stream) {
+    if (a.grid.tiles.count() == 0) return;
+    launch<Kernel>({.blocks = a.grid.tiles.count(), .threads = Kernel::kThreads}, stream, a);
+  }
+};
+
+template <class T>
+BackwardWgmmaArguments BackwardWgmmaCalls::of_keys(const BackwardCall& call,
+                                                   const QueryFacts& facts,
+                                                   const BackwardWgmmaShape& shape, int own) {
+  const auto keys = [&](const Heads& heads, int64_t columns, int rows, bool to_load) {
+    return head_map<T>(heads, columns, call.keys, call.kv_heads, call.batch, false, rows, to_load,
+                       64);
+  };
+  const auto queries = [&](const Heads& heads, int64_t columns) {
+    return head_map<T>(heads, columns, call.queries, call.heads, call.batch, false, shape.met, true,
+                       64);
+  };
+  return {.own_scored = keys(call.k, call.head_dim, own, true),
+          .own_valued = keys(call.v, call.value_dim, own, true),
+          .met_scored = queries(call.q, call.head_dim),
+          .met_valued = queries(call.dout, call.value_dim),
+          .scored_sums = keys(call.dk, call.head_dim, 16, false),
+          .valued_sums = keys(call.dv, call.value_dim, 16, false),
+          .grid = BackwardGrid::of_keys(call, own),
+          .facts = facts,
+          .scale = call.scale,
+          .dq_sums = nullptr};
+}
+
+template <class T>
+BackwardWgmmaArguments BackwardWgmmaCalls::of_queries(const BackwardCall& call,
+                                                      const QueryFacts& facts,
+                                                      const BackwardWgmmaShape& shape, int own) {
+  const auto queries = [&](const Heads& heads, int64_t columns, int rows, bool to_load) {
+    return head_map<T>(heads, columns, call.queries, call.heads, call.batch, false, rows, to_load,
+                       64);
+  };
+  const auto keys = [&](const Heads& heads, int64_t columns) {
+    return head_map<T>(heads, columns, call.keys, call.kv_heads, call.batch, false, shape.met, true,
+                       64);
+  };
+  const ptx::TensorMap dq = queries(call.dq, call.head_dim, 16, false);
+  return {.own_scored = queries(call.q, call.head_dim, own, true),
+          .own_valued = queries(call.dout, call.value_dim, own, true),
+          .met_scored = keys(call.k, call.head_dim),
+          .met_valued = keys(call.v, call.value_dim),
+          .scored_sums = dq,
+          .valued_sums = dq,
+          .grid = BackwardGrid::of_queries(call, own),
+          .facts = facts,
+          .scale = call.scale,
+          .dq_sums = nullptr};
+}
+
+}  // namespace ws::attention

@@ -1,0 +1,111 @@
+// Idea: scores are made once: who owns keys has the gradients that dq is made of, too, and adds.
+// From backward_wgmma: both warpgroups stage what they make of a tile's scores in shared memory;
+//   with the next tile each multiplies half of it by all keys and adds that to dq in f32 in memory,
+//   512 bytes of a warp at a time. A last kernel rounds dq. Five products.
+// Traffic: each block of 128 keys that sees a query adds 4 D bytes to it, which L2 does.
+// Limits: those of backward_wgmma; additions have any order, so two runs differ in last bits.
+#include "kernels/attention/31_backward_wgmma.cuh"
+
+namespace ws::attention {
+namespace {
+
+constexpr BackwardWgmmaShape kShape64{.dim = 64, .met = 128, .stages = 2};
+constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 2};
+
+template <class F>
+auto with_shape(const Call& call, F&& f) {
+  return call.head_dim <= 64 && call.value_dim <= 64 ? f.template operator()<kShape64>()
+                                                     : f.template operator()<kShape128>();
+}
+
+// Rounds what was added to dq, and leaves zeros. A block has 64 queries of a head, by 64 columns.
+template <class T, int kDim>
+struct RoundDqKernel {
+  static constexpr int kThreads = 128;
+  using Store = tile::WarpStore<T, 1>;
+  struct Arguments {
+    float* sums;
+    Heads dq;
+    int64_t heads, rows, queries;
+    int columns;
+    float scale;
+  };
+  struct SharedStorage {
+    SharedArray<T, 4 * Store::kElements, 1024> rounded;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    constexpr int kParts = kDim / DqSums::kColumns;
+    const int64_t row_of_all = block_index() / kParts * DqSums::kRows;
+    const auto column = static_cast<int>(block_index() % kParts) * DqSums::kColumns;
+    float* const from = a.sums + DqSums::at(row_of_all, kDim, column, thread_index());
+    float dq[32];
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      float* const at = from + i / 4 * DqSums::kStep;
+      const auto four = thread::load<4>(at);
+      thread::store(at, Vec<float, 4>{});
+#pragma unroll
+      for (int j = 0; j < 4; ++j) dq[i + j] = four[j] * a.scale;
+    }
+    const int64_t of_head = row_of_all / a.rows;
+    const int64_t row = row_of_all % a.rows + warp_index() * Store::kRows;
+    const int64_t rows = a.queries - row;
+    const Store store{shared.rounded.pointer(warp_index() * Store::kElements)};
+    store.write(a.dq.template at<T>(of_head / a.heads, of_head % a.heads, row) + column, a.dq.row,
+                static_cast<int>(rows < Store::kRows ? rows : Store::kRows), a.columns - column,
+                dq);
+  }
+};
+
+struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
+  static Workspace workspace(const BackwardCall& call) {
+    const size_t sums = sums_of(call) * sizeof(float);
+    return {.bytes = sums + 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call)),
+            .zeroed = sums};
+  }
+
+  static void run(const BackwardCall& call, const Context& context) {
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      with_shape(call, [&]<BackwardWgmmaShape kShape>() { run<T, kShape>(call, context); });
+    });
+  }
+
+ private:
+  static size_t sums_of(const BackwardCall& call) {
+    return with_shape(call, [&]<BackwardWgmmaShape kShape>() {
+      return static_cast<size_t>(QueryFacts::count(call)) * kShape.dim;
+    });
+  }
+
+  template <class T, BackwardWgmmaShape kShape>
+  static void run(const BackwardCall& call, const Context& context) {
+    using OfKeys = BackwardWgmmaKernel<T, true, kShape, true>;
+    using Round = RoundDqKernel<T, kShape.dim>;
+    auto* const sums = static_cast<float*>(context.workspace);
+    const QueryFacts facts = QueryFacts::in(call, sums + sums_of(call));
+    launch_facts<T>(call, facts, context.stream);
+    BackwardWgmmaArguments a = of_keys<T>(call, facts, kShape, OfKeys::kOwn);
+    a.dq_sums = sums;
+    launch_of<OfKeys>(a, context.stream);
+    launch<Round>(
+        {.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart), .threads = Round::kThreads},
+        context.stream,
+        {sums, call.dq, call.heads, facts.rows, call.queries, static_cast<int>(call.head_dim),
+         call.scale});
+  }
+};
+
+}  // namespace
+
+extern const Rung kBackwardWgmmaAtomic;
+constinit const Rung kBackwardWgmmaAtomic =
+    rung_of<BackwardWgmmaAtomic, kHalves, AttentionBackward>({
+        .name = "backward_wgmma_atomic",
+        .from = "backward_wgmma",
+        .idea = "scores are made once: who owns keys adds its part of dq to memory",
+        .arch = Arch::kSm90a,
+        .deterministic = false,
+    });
+
+}  // namespace ws::attention
