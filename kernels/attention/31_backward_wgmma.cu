@@ -6,12 +6,12 @@ namespace ws::attention {
 namespace {
 
 struct Shapes64 {
-  static constexpr BackwardWgmmaShape kOfKeys{.dim = 64, .met = 128, .stages = 2};
-  static constexpr BackwardWgmmaShape kOfQueries{.dim = 64, .met = 128, .stages = 3};
+  static constexpr BackwardWgmmaShape kOfKeys{.dim = 64, .met = 64, .stages = 4, .early = true};
+  static constexpr BackwardWgmmaShape kOfQueries{.dim = 64, .met = 128, .stages = 3, .early = true};
 };
 struct Shapes128 {
-  static constexpr BackwardWgmmaShape kOfKeys{.dim = 128, .met = 64, .stages = 2};
-  static constexpr BackwardWgmmaShape kOfQueries{.dim = 128, .met = 64, .stages = 3};
+  static constexpr BackwardWgmmaShape kOfKeys{.dim = 128, .met = 64, .stages = 2, .early = true};
+  static constexpr BackwardWgmmaShape kOfQueries{.dim = 128, .met = 64, .stages = 3, .early = true};
 };
 
 struct BackwardWgmma : BackwardWgmmaCalls {

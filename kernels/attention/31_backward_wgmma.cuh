@@ -26,6 +26,7 @@ struct BackwardWgmmaShape {
   int dim;     // D and Dv up to this, 64 or 128
   int met;     // rows of the other side, copied and multiplied together
   int stages;  // of these under way
+  bool early;  // sums of values are begun before the gradients of scores are there
 };
 
 struct BackwardWgmmaArguments {
@@ -80,8 +81,8 @@ struct BackwardWgmmaKernel {
   using GradientsPosition = tile::PipelinePosition<2>;
   using Arguments = BackwardWgmmaArguments;
   using Softmax = OnlineSoftmax<T, false>;
-  static constexpr int kFacts = kOwnsKeys ? kMet : 0;  // that come with a tile
-  static constexpr uint32_t kMetBytes = MetTile::kBytes + kFacts * sizeof(float);
+  static constexpr uint32_t kFactsBytes = kOwnsKeys ? kMet * sizeof(float) : 0;  // with a tile
+  static constexpr int kFactsOfTiles = kOwnsKeys ? kStages * kMet : 4;
 
   struct SharedStorage {
     SharedArray<T, OwnTile::kElements, 1024> own_scored;
@@ -90,8 +91,8 @@ struct BackwardWgmmaKernel {
     SharedArray<T, kStages * MetTile::kElements, 1024> met_valued;
     SharedArray<T, kAdds ? 2 * Gradients::kElements : 8, 1024> gradients;
     SharedArray<T, kWarps * Store::kElements, 1024> sums;
-    SharedArray<float, kOwnsKeys ? kStages * kFacts : 4> lse;
-    SharedArray<float, kOwnsKeys ? kStages * kFacts : 4> deltas;
+    SharedArray<float, kFactsOfTiles> lse;
+    SharedArray<float, kFactsOfTiles> deltas;
     tile::Pipeline<1> own_scored_ring, own_valued_ring;
     tile::Pipeline<kStages> scored_ring, valued_ring;
     tile::Pipeline<2> gradients_ring;
@@ -113,13 +114,13 @@ struct BackwardWgmmaKernel {
     };
     const auto copy_met = [&](auto& ring, auto& to, const ptx::TensorMap& map, auto& facts,
                               const float* from, int head, int row, const Position& at) {
-      ptx::Mbarrier& full = ring.acquire(at, kMetBytes);
+      ptx::Mbarrier& full = ring.acquire(at, MetTile::kBytes + kFactsBytes);
       MetTile::load(to.pointer(at.stage * MetTile::kElements), map, full, false,
                     {0, head, walk.batch}, row);
       if constexpr (kOwnsKeys) {
         const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + head;
-        ptx::bulk_load(facts.pointer(at.stage * kFacts), from + of_head * a.facts.rows + row,
-                       kFacts * sizeof(float), full);
+        ptx::bulk_load(facts.pointer(at.stage * kMet), from + of_head * a.facts.rows + row,
+                       kFactsBytes, full);
       }
     };
     Position at;
@@ -148,27 +149,19 @@ struct BackwardWgmmaKernel {
   }
   __device__ __forceinline__ static int column_of_thread() { return lane_index() % 4 * 2; }
 
-  // number = f(i, number, what there is of its query) for all. Queries are columns where keys are
-  // owned, and else the thread's two rows.
-  template <class F>
-  __device__ __forceinline__ static void change(Scores& scores, SharedSpan<float> of_columns,
-                                                const float (&of_rows)[2], F&& f) {
-#pragma unroll
-    for (int i = 0; i < kMet / 2; i += 4) {
-      Vec<float, 2> two{};
-      if constexpr (kOwnsKeys) two = of_columns.template load<2>(i * 2 + column_of_thread());
-#pragma unroll
-      for (int j = i; j < i + 4; ++j) {
-        scores[j] = f(j, scores[j], kOwnsKeys ? two[j % 2] : of_rows[j / 2 % 2]);
-      }
-    }
-  }
+  // What there is of the queries that this thread has numbers of: of keys two of each eight
+  // columns, of which some are loaded ahead; of queries its two rows.
+  static constexpr int kAhead = kOwnsKeys ? 32 : kMet;  // columns
+  struct Facts {
+    float of[kOwnsKeys ? kAhead / 4 : 2];
+  };
 
   struct Consumer {
     SharedStorage& shared;
     const Arguments& a;
     int index;  // of the warpgroup
     BackwardWalk walk;
+    int head, row;  // of the tile that is met
     Position at{};
     GradientsPosition at_gradients{};
 
@@ -266,32 +259,60 @@ struct BackwardWgmmaKernel {
       Softmax::hide(scores, columns, 0.0F);
     }
 
-    // What there is of the thread's own two queries.
-    __device__ __forceinline__ void load_facts(float (&own)[2], const float* of_all) const {
-      if constexpr (kOwnsKeys) return;
-      const int64_t of_head = int64_t{walk.batch} * a.grid.own_heads + walk.head;
-      const int row = walk.row + index * 64 + row_of_thread();
+    // Of kAhead columns of the tile at `at`, whose facts are in shared memory where keys are owned.
+    __device__ __forceinline__ void load(Facts& facts, SharedArray<float, kFactsOfTiles>& of_tiles,
+                                         const float* of_all, int column) const {
+      if constexpr (kOwnsKeys) {
+        const SharedSpan<float> of_tile{of_tiles.pointer(at.stage * kMet), kMet};
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        own[i] = thread::load(of_all + of_head * a.facts.rows + row + i * 8);
+        for (int i = 0; i < kAhead / 4; i += 2) {
+          const auto two = of_tile.template load<2>(column + i * 4 + column_of_thread());
+          facts.of[i] = two[0];
+          facts.of[i + 1] = two[1];
+        }
+      } else {
+        const int64_t of_head = int64_t{walk.batch} * a.grid.own_heads + walk.head;
+        const int own = walk.row + index * 64 + row_of_thread();
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          facts.of[i] = thread::load(of_all + of_head * a.facts.rows + own + i * 8);
+        }
+      }
+    }
+    // number = f(i, number, what there is of its query) for all; of the first columns it is there.
+    template <class F>
+    __device__ __forceinline__ void change(Scores& scores, const Facts& of_first,
+                                           SharedArray<float, kFactsOfTiles>& of_tiles,
+                                           F&& f) const {
+      Facts facts = of_first;
+#pragma unroll
+      for (int column = 0; column < kMet; column += kAhead) {
+        const Facts here = facts;
+        if (column + kAhead < kMet) load(facts, of_tiles, nullptr, column + kAhead);
+#pragma unroll
+        for (int i = column / 2; i < (column + kAhead) / 2; ++i) {
+          const int at = kOwnsKeys ? (i - column / 2) / 4 * 2 + i % 2 : i / 2 % 2;
+          scores[i] = f(i, scores[i], here.of[at]);
+        }
       }
     }
 
     // All that is met. Scores of the next tile are under way while this one is added up.
     __device__ __forceinline__ void gather_all(Sums& scored_sums, Sums& valued_sums) {
-      const int own_row = walk.row + index * 64;
-      SeenTogether mine{};
-      if (own_row + 64 <= a.grid.own_rows) mine = a.grid.seen_by(own_row, 64);
-      float lse[2];
-      float deltas[2];
-      load_facts(lse, a.facts.lse);
-      load_facts(deltas, a.facts.deltas);
+      SeenTogether mine{};  // whole; nothing where rows are missing
+      {
+        const int own_row = walk.row + index * 64;
+        if (own_row + 64 <= a.grid.own_rows) mine = a.grid.seen_by(own_row, 64);
+      }
       const float scale = a.scale * thread::kLog2E;
-      int head = walk.first_head;
-      int row = walk.first;
       float* adds_to = nullptr;
       GradientsPosition staged{};
-
+      Facts lse;
+      Facts deltas;
+      if constexpr (!kOwnsKeys) {
+        load(lse, shared.lse, a.facts.lse, 0);
+        load(deltas, shared.deltas, a.facts.deltas, 0);
+      }
       Scores scores;
       ptx::wgmma_pin(scored_sums);
       ptx::wgmma_pin(valued_sums);
@@ -300,52 +321,46 @@ struct BackwardWgmmaKernel {
       multiply_scored(scores, at.stage);
       shared.own_valued_ring.wait({});
       for (bool more = true; more;) {
-        shared.valued_ring.wait(at);
         T* const scored = shared.met_scored.pointer(at.stage * MetTile::kElements);
         T* const valued = shared.met_valued.pointer(at.stage * MetTile::kElements);
-        Scores gradients;
+        if constexpr (kOwnsKeys) load(lse, shared.lse, nullptr, 0);
+        shared.valued_ring.wait(at);
         ptx::wgmma_wait_group<0>(scores);
+        Scores gradients;
         multiply(gradients, shared.own_valued.pointer(0), valued);
-        change(scores, {shared.lse.pointer(at.stage * kFacts), kFacts}, lse,
-               [&](int, float score, float of_query) {
-                 return thread::exp2(thread::fma(score, scale, -of_query));
-               });
+        change(scores, lse, shared.lse, [&](int, float score, float of_query) {
+          return thread::exp2(thread::fma(score, scale, -of_query));
+        });
         if (row < mine.whole_first || row + kMet > mine.whole_end) hide(scores, row);
-        ptx::wgmma_wait_group<0>(gradients);
-        change(gradients, {shared.deltas.pointer(at.stage * kFacts), kFacts}, deltas,
+        if constexpr (kOwnsKeys) load(deltas, shared.deltas, nullptr, 0);
+        Packed weights;
+        if constexpr (kOwnsKeys) pack_weights<T>(scores, weights);
+        if constexpr (kOwnsKeys && kShape.early) gather(valued_sums, weights, valued);
+        ptx::wgmma_wait_group<kOwnsKeys && kShape.early ? 1 : 0>(gradients);
+        change(gradients, deltas, shared.deltas,
                [&](int i, float gradient, float delta) { return scores[i] * (gradient - delta); });
         ptx::syncwarp();  // all lanes have read what came with the tiles, of which one lets go
-        Packed weights;
         Packed packed;
-        if constexpr (kOwnsKeys) pack_weights<T>(scores, weights);
         pack_weights<T>(gradients, packed);
         float dq[32];
-        if constexpr (kAdds) {
-          stage(packed);
-          multiply_dq(dq, staged);
-        }
-        if constexpr (kOwnsKeys) gather(valued_sums, weights, valued);
+        if constexpr (kAdds) stage(packed);
+        if constexpr (kOwnsKeys && !kShape.early) gather(valued_sums, weights, valued);
+        if constexpr (kAdds) multiply_dq(dq, staged);
         gather(scored_sums, packed, scored);
+
         if constexpr (kAdds) {
-          ptx::wgmma_wait_group<2>(dq);
+          ptx::wgmma_wait_group<1>(dq);
           if (adds_to != nullptr) add_dq(dq, adds_to, staged);
           adds_to = dq_at(head, row);
           staged = at_gradients;
           at_gradients.advance();
         }
         if constexpr (kOwnsKeys) ptx::wgmma_wait_group<1>(valued_sums);
-        if (lane_index() == 0) shared.valued_ring.release(at.stage);
-
         const int stage = at.stage;
-        at.advance();
-        row += kMet;
-        if (row >= walk.end) {
-          row = walk.first;
-          ++head;
-        }
+        if (lane_index() == 0) shared.valued_ring.release(stage);
+        more = advance();
         // Behind the last tile its own once more, for nobody: what is under way should not depend
         // on a branch, else the compiler lets products wait for each other.
-        more = head < walk.end_head;
         if (more) shared.scored_ring.wait(at);
         multiply_scored(scores, more ? at.stage : stage);
         ptx::wgmma_wait_group<1>(scored_sums);
@@ -358,6 +373,16 @@ struct BackwardWgmmaKernel {
         ptx::wgmma_wait_group<0>(dq);
         add_dq(dq, adds_to, staged);
       }
+    }
+    // Whether there is a next tile.
+    __device__ __forceinline__ bool advance() {
+      at.advance();
+      row += kMet;
+      if (row >= walk.end) {
+        row = walk.first;
+        ++head;
+      }
+      return head < walk.end_head;
     }
 
     // The warp's rows of sums, times `factor`.
@@ -376,10 +401,11 @@ struct BackwardWgmmaKernel {
 
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
                                                  int warp) {
-    Consumer consumer{shared, a, warp / 4, walk_of(a)};
+    const BackwardWalk walk = walk_of(a);
+    Consumer consumer{shared, a, warp / 4, walk, walk.first_head, walk.first};
     Sums scored_sums = {};
     Sums valued_sums = {};
-    if (consumer.walk.first_head < consumer.walk.end_head) {
+    if (walk.first_head < walk.end_head) {
       consumer.gather_all(scored_sums, valued_sums);
     }
     Store store{shared.sums.pointer(warp * Store::kElements)};

@@ -9,8 +9,8 @@
 namespace ws::attention {
 namespace {
 
-constexpr BackwardWgmmaShape kShape64{.dim = 64, .met = 128, .stages = 2};
-constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 2};
+constexpr BackwardWgmmaShape kShape64{.dim = 64, .met = 128, .stages = 2, .early = false};
+constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 2, .early = false};
 
 template <class F>
 auto with_shape(const Call& call, F&& f) {
@@ -21,13 +21,13 @@ auto with_shape(const Call& call, F&& f) {
 // Rounds what was added to dq, and leaves zeros. A block has 64 queries of a head, by 64 columns.
 template <class T, int kDim>
 struct RoundDqKernel {
+  static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kThreads = 128;
   using Store = tile::WarpStore<T, 1>;
   struct Arguments {
+    ptx::TensorMap dq;
     float* sums;
-    Heads dq;
-    int64_t heads, rows, queries;
-    int columns;
+    int64_t heads, rows;
     float scale;
   };
   struct SharedStorage {
@@ -39,22 +39,22 @@ struct RoundDqKernel {
     const int64_t row_of_all = block_index() / kParts * DqSums::kRows;
     const auto column = static_cast<int>(block_index() % kParts) * DqSums::kColumns;
     float* const from = a.sums + DqSums::at(row_of_all, kDim, column, thread_index());
+    Vec<float, 4> fours[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) fours[i] = thread::load<4>(from + i * DqSums::kStep);
     float dq[32];
 #pragma unroll
-    for (int i = 0; i < 32; i += 4) {
-      float* const at = from + i / 4 * DqSums::kStep;
-      const auto four = thread::load<4>(at);
-      thread::store(at, Vec<float, 4>{});
+    for (int i = 0; i < 32; ++i) dq[i] = fours[i / 4][i % 4] * a.scale;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) dq[i + j] = four[j] * a.scale;
-    }
+    for (int i = 0; i < 8; ++i) thread::store(from + i * DqSums::kStep, Vec<float, 4>{});
     const int64_t of_head = row_of_all / a.rows;
-    const int64_t row = row_of_all % a.rows + warp_index() * Store::kRows;
-    const int64_t rows = a.queries - row;
-    const Store store{shared.rounded.pointer(warp_index() * Store::kElements)};
-    store.write(a.dq.template at<T>(of_head / a.heads, of_head % a.heads, row) + column, a.dq.row,
-                static_cast<int>(rows < Store::kRows ? rows : Store::kRows), a.columns - column,
-                dq);
+    const auto row = static_cast<int>(row_of_all % a.rows) + warp_index() * Store::kRows;
+    Store store{shared.rounded.pointer(warp_index() * Store::kElements)};
+    store.stage_and(dq, [&](const T* staged) {
+      ptx::tensor_store_4d(a.dq, column, row, static_cast<int>(of_head % a.heads),
+                           static_cast<int>(of_head / a.heads), staged);
+    });
+    store.finish();
   }
 };
 
@@ -91,8 +91,9 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
     launch<Round>(
         {.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart), .threads = Round::kThreads},
         context.stream,
-        {sums, call.dq, call.heads, facts.rows, call.queries, static_cast<int>(call.head_dim),
-         call.scale});
+        {head_map<T>(call.dq, call.head_dim, call.queries, call.heads, call.batch, false, 16,
+                     false),
+         sums, call.heads, facts.rows, call.scale});
   }
 };
 

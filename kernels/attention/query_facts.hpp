@@ -25,9 +25,11 @@ struct QueryFacts {
   }
 };
 
-template <class T>
+// A block has kTogether rows of a head, a warp 32 of them, of which it reads kAtOnce at a time.
+template <class T, bool kByFour>
 struct BackwardFactsKernel {
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = QueryFacts::kTogether;
+  static constexpr int kAtOnce = 4;
   struct Arguments {
     BackwardCall call;
     AnyRows dout, out;
@@ -37,17 +39,24 @@ struct BackwardFactsKernel {
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const BackwardCall& call = a.call;
-    const int64_t item = block_index() * (kThreads / kWarpSize) + warp_index();
-    const int64_t row = item % a.facts.rows;
-    const int64_t head = item / a.facts.rows % call.heads;
-    const int64_t batch = item / a.facts.rows / call.heads;
+    const int64_t item = block_index() * kThreads + thread_index();
+    const int64_t of_all = block_index() * kThreads / a.facts.rows;
+    const int64_t head = of_all % call.heads;
+    const int64_t batch = of_all / call.heads;
+    const int64_t row = item - of_all * a.facts.rows;
+    const int64_t first = row - lane_index();
     float lse = -thread::kInfinity;
+    if (row < call.queries) lse = thread::load(call.lse.at<const float>(batch, head, row));
     float delta = 0;
-    if (row < call.queries) {
-      lse = thread::load(call.lse.at<const float>(batch, head, row));
-      delta = delta_of<T>(call, a.dout, a.out, batch, head, row);
+#pragma unroll 1
+    for (int i = 0; i < kWarpSize && first + i < call.queries; i += kAtOnce) {
+      float found[kAtOnce];
+      deltas_of<T, kByFour>(call, a.dout, a.out, batch, head, first + i, found);
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (lane_index() == i + j) delta = found[j];
+      }
     }
-    if (lane_index() != 0) return;
     thread::store(a.facts.lse + item,
                   lse == -thread::kInfinity ? thread::kInfinity : lse * thread::kLog2E);
     thread::store(a.facts.deltas + item, delta);
@@ -56,11 +65,18 @@ struct BackwardFactsKernel {
 
 template <class T>
 void launch_facts(const BackwardCall& call, const QueryFacts& facts, Stream stream) {
-  using Facts = BackwardFactsKernel<T>;
   if (QueryFacts::count(call) == 0) return;
-  launch<Facts>({.blocks = QueryFacts::count(call) / (Facts::kThreads / kWarpSize),
-                 .threads = Facts::kThreads},
-                stream, {call, AnyRows::of<T>(call.dout), AnyRows::of<T>(call.out), facts});
+  const AnyRows dout = AnyRows::of<T>(call.dout);
+  const AnyRows out = AnyRows::of<T>(call.out);
+  const auto launch_by = [&]<class Facts>() {
+    launch<Facts>({.blocks = QueryFacts::count(call) / Facts::kThreads, .threads = Facts::kThreads},
+                  stream, {call, dout, out, facts});
+  };
+  if (dout.by_four && out.by_four && call.value_dim % 4 == 0) {
+    launch_by.template operator()<BackwardFactsKernel<T, true>>();
+  } else {
+    launch_by.template operator()<BackwardFactsKernel<T, false>>();
+  }
 }
 
 }  // namespace ws::attention

@@ -9,25 +9,50 @@
 #if WS_DEVICE_CODE
 namespace ws::attention {
 
-// What a query's softmax takes off the gradients of its weights: <dout, out>, less that of its lse.
-// By a warp.
+// What the softmaxes of kRows queries from `row` on take off the gradients of their weights: <dout,
+// out>, less that of their lse; 0 of rows that are not there. By a warp, which has all rows under
+// way together.
+template <class T, bool kByFour, int kRows>
+__device__ __forceinline__ void deltas_of(const BackwardCall& call, const AnyRows& dout,
+                                          const AnyRows& out, int64_t batch, int64_t head,
+                                          int64_t row, float (&deltas)[kRows]) {
+  const auto columns = static_cast<int>(call.value_dim);
+#pragma unroll
+  for (float& delta : deltas) delta = 0;
+  for (int d = lane_index() * 4; d < columns; d += kWarpSize * 4) {
+    Vec<float, 4> of_dout[kRows] = {};
+    Vec<float, 4> of_out[kRows] = {};
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      if (row + i >= call.queries) continue;
+      const auto four = [&](const AnyRows& rows) {
+        const T* const from = rows.at<const T>(batch, head, row + i);
+        if constexpr (kByFour) return thread::convert<float>(thread::load<4>(from + d));
+        return rows.four(from, d, columns);
+      };
+      of_dout[i] = four(dout);
+      of_out[i] = four(out);
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) deltas[i] += of_dout[i][e] * of_out[i][e];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    deltas[i] = warp::all_reduce(deltas[i], [](float a, float b) { return a + b; });
+    if (call.dlse.data == nullptr || row + i >= call.queries) continue;
+    deltas[i] -= thread::load(call.dlse.at<const float>(batch, head, row + i));
+  }
+}
 template <class T>
 __device__ __forceinline__ float delta_of(const BackwardCall& call, const AnyRows& dout,
                                           const AnyRows& out, int64_t batch, int64_t head,
                                           int64_t row) {
-  const auto columns = static_cast<int>(call.value_dim);
-  const T* const of_dout = dout.at<const T>(batch, head, row);
-  const T* const of_out = out.at<const T>(batch, head, row);
-  float sum = 0;
-  for (int d = lane_index() * 4; d < columns; d += kWarpSize * 4) {
-    const Vec<float, 4> a = dout.four(of_dout, d, columns);
-    const Vec<float, 4> b = out.four(of_out, d, columns);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sum += a[e] * b[e];
-  }
-  sum = warp::all_reduce(sum, [](float a, float b) { return a + b; });
-  if (call.dlse.data == nullptr) return sum;
-  return sum - thread::load(call.dlse.at<const float>(batch, head, row));
+  float delta[1];
+  deltas_of<T, false>(call, dout, out, batch, head, row, delta);
+  return delta[0];
 }
 
 struct ScoreGradient {
