@@ -20,7 +20,8 @@
 namespace ws::attention {
 
 // Long: all that a call can say passes through one loop. q, k and v of T, the output of Out.
-template <class T, class Out = T>
+// kGoesOn: out and lse hold attention over keys met before, which these are added to.
+template <class T, class Out = T, bool kGoesOn = false>
 struct AnyKernel {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarpSize;
@@ -57,6 +58,25 @@ struct AnyKernel {
   }
 
  private:
+  // From what was met before, as if it was one key: lse its score, out its value.
+  __device__ __forceinline__ static void go_on(const Call& call, const QueryPlace& query,
+                                               int64_t row, thread::MaxSum& total,
+                                               float (&gathered)[kPieces][4]) {
+    total = {thread::load(call.lse.at<const float>(query.batch, query.head, row)), 1.0F};
+    ptx::syncwarp();                              // all have read it before one writes
+    if (total.max == -thread::kInfinity) return;  // there was none
+    const Out* met = call.out.at<const Out>(query.batch, query.head, row);
+#pragma unroll
+    for (int p = 0; p < kPieces; ++p) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int column = (p * kWarpSize + lane_index()) * 4 + e;
+        if (column >= call.value_dim) continue;
+        gathered[p][e] = to_float(thread::load(met + column * call.out.column));
+      }
+    }
+  }
+
   __device__ static void attend(SharedStorage& shared, const Arguments& a, const Sequence& sequence,
                                 const QueryPlace& query) {
     const Call& call = a.call;
@@ -76,8 +96,9 @@ struct AnyKernel {
       of_values = scales.values;
     }
     thread::MaxSum total = sink_of(call, query.head);
-    if (lane != 0) total.sum = 0;  // each lane has its own part of the sum
     float gathered[kPieces][4] = {};
+    if constexpr (kGoesOn) go_on(call, query, row, total, gathered);
+    if (lane != 0) total.sum = 0;  // each lane has its own part of the sum
     const Seen<int64_t> seen{0, sequence.keys, call.window.left, call.window.right};
     const int64_t end = seen.end(query.over);
     for (int64_t first = seen.first(query.over); first < end; first += kWarpSize) {
@@ -165,10 +186,13 @@ struct Any {
   }
 };
 
+// What a rank of Ulysses computes: attention over the whole sequence, of its share of the heads.
+inline constexpr Seed kUlyssesSeeds[] = {{.name = "ulysses_attention", .operation = "attention"}};
 inline constexpr Rung kAny = rung_of<Any, Attention, AttentionVarlen, ScaledAttention>({
     .name = "any",
     .from = "online",
     .idea = "a warp a query, any strides, lengths, pages and scores; the softmax online",
+    .seeds = kUlyssesSeeds,
 });
 
 }  // namespace ws::attention

@@ -9,28 +9,8 @@
 namespace ws::attention {
 namespace {
 
-struct WgmmaSpeculative {
-  static constexpr int64_t kMostDim = 256;
+struct WgmmaSpeculative : SpeculativeRule {
   static constexpr const char* kName = "attention/wgmma_speculative";
-  static constexpr int kNoTurns = kEveryIdea - kTakesTurns;
-
-  template <class F>
-  static void with(const Call& call, F&& f) {
-    const int64_t columns = columns_of(call);
-    if (columns > 192) {
-      f.template operator()<Flash256<kNoTurns>>();
-    } else if (columns > 128) {
-      f.template operator()<Flash192<kNoTurns>>();
-    } else if (columns > 64) {
-      f.template operator()<Flash128<kNoTurns>>();
-    } else if (call.window.right < 0) {
-      f.template operator()<Flash64<kEveryIdea>>();
-    } else if (call.keys > kMostShortKeys) {
-      f.template operator()<Flash64<kNoTurns>>();
-    } else {
-      f.template operator()<FlashShort64<kNoTurns>>();
-    }
-  }
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "kernels/attention/24_merge_vector.cuh"
 #include "kernels/attention/26_backward_naive.cuh"
 #include "kernels/attention/27_backward_any.cuh"
+#include "kernels/attention/32_ring_any.cuh"
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
@@ -29,12 +30,14 @@ extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWg
 extern const Rung kWideHeads;
 extern const Rung kWgmmaE4m3;
 extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic;
+extern const Rung kRingWgmma;
 
 namespace {
 
 constexpr Operation kOperations[] = {
-    operation_of<Attention>(), operation_of<AttentionVarlen>(), operation_of<ScaledAttention>(),
-    operation_of<MergeAttnStates>(), operation_of<AttentionBackward>()};
+    operation_of<Attention>(),         operation_of<AttentionVarlen>(),
+    operation_of<ScaledAttention>(),   operation_of<MergeAttnStates>(),
+    operation_of<AttentionBackward>(), operation_of<RingAttentionStep>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,
@@ -90,6 +93,8 @@ constexpr const Rung* kRungs[] = {
     &kBackwardMmaAtomic,
     &kBackwardWgmma,
     &kBackwardWgmmaAtomic,
+    &kRingAny,
+    &kRingWgmma,
 };
 
 }  // namespace
@@ -112,6 +117,11 @@ std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
 
 std::span<const Rung* const> AttentionBackward::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kBackwardMma, &kBackwardAny};
+  return kOrder;
+}
+
+std::span<const Rung* const> RingAttentionStep::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kRingWgmma, &kRingAny};
   return kOrder;
 }
 

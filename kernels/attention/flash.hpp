@@ -71,4 +71,28 @@ struct FlashRule {
   }
 };
 
+// The rule of wgmma_speculative and of what is built on it: kEveryIdea, but turns where they pay.
+struct SpeculativeRule {
+  static constexpr int64_t kMostDim = 256;
+  static constexpr int kNoTurns = kEveryIdea - kTakesTurns;
+
+  template <class F>
+  static void with(const Call& call, F&& f) {
+    const int64_t columns = columns_of(call);
+    if (columns > 192) {
+      f.template operator()<Flash256<kNoTurns>>();
+    } else if (columns > 128) {
+      f.template operator()<Flash192<kNoTurns>>();
+    } else if (columns > 64) {
+      f.template operator()<Flash128<kNoTurns>>();
+    } else if (call.window.right < 0) {
+      f.template operator()<Flash64<kEveryIdea>>();
+    } else if (call.keys > kMostShortKeys) {
+      f.template operator()<Flash64<kNoTurns>>();
+    } else {
+      f.template operator()<FlashShort64<kNoTurns>>();
+    }
+  }
+};
+
 }  // namespace ws::attention

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/attention/flash_policies.hpp"
+#include "kernels/attention/merge.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/scales.hpp"
 #include "kernels/attention/seen.hpp"
@@ -22,9 +23,11 @@
 namespace ws::attention {
 
 // Long: the roles and their protocol belong on one page, beside the storage they share. q, k and v
-// of T, the output of Out.
-template <class T, class Policy, class Out = T>
+// of T, the output of Out. kMerges: the output is f32 and holds attention over keys met before,
+// with which these are merged, from registers.
+template <class T, class Policy, class Out = T, bool kMerges = false>
 struct FlashKernel : Policy {
+  static_assert(!kMerges || std::is_same_v<Out, float>);
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
   static constexpr int kDim = Policy::kDim;
@@ -46,15 +49,25 @@ struct FlashKernel : Policy {
   static constexpr int kInputBytes = static_cast<int>(
       kConsumers * QTile::kBytes + (kTransposes ? 3 : 2) * kStages * KTile::kBytes);
   static constexpr int kFreeBytes = 227 * 1024 - kInputBytes - 1024;
-  static constexpr int kWantedBytes = kConsumers * 4 * kBufferBytes;
+  static constexpr int kWantedBytes = kMerges ? 0 : kConsumers * 4 * kBufferBytes;
   static constexpr bool kOwnOutput = kWantedBytes <= kFreeBytes;
   static_assert(kOwnOutput || !kTransposes);
-  using Store =
+  using WarpStore =
       tile::WarpStore<Out, !kOwnOutput || kDim / 64 * kWantedBytes <= kFreeBytes ? kDim / 64 : 1>;
+  struct NoStore {
+    static constexpr int kElements = 0;
+    Out* buffers;
+    __device__ __forceinline__ void finish() const {}
+  };
+  using Store = std::conditional_t<kMerges, NoStore, WarpStore>;
   using Position = tile::PipelinePosition<kStages>;
 
+  struct MergedRows : Heads {
+    int columns;
+  };
   struct Arguments {
-    ptx::TensorMap q, k, v, out;
+    ptx::TensorMap q, k, v;
+    std::conditional_t<kMerges, MergedRows, ptx::TensorMap> out;
     float* lse;
     int64_t lse_batch, lse_head, lse_row;
     TileList tiles;
@@ -71,7 +84,7 @@ struct FlashKernel : Policy {
     SharedArray<T, kConsumers * QTile::kElements, 1024> q;
     SharedArray<T, kStages * KTile::kElements, 1024> k;
     SharedArray<T, kStages * VTile::kElements, 1024> v;
-    SharedArray<Out, kOwnOutput ? kConsumers * 4 * Store::kElements : 8, 1024> out;
+    SharedArray<Out, kOwnOutput && !kMerges ? kConsumers * 4 * Store::kElements : 8, 1024> out;
     SharedArray<FlashTile, 1> tile;
     SharedArray<FlashTile, kConsumers * 4> kept;  // a warp's
     tile::Pipeline<kConsumers> q_ring;            // a stage a warpgroup
@@ -456,6 +469,42 @@ struct FlashKernel : Policy {
       if (kOwnOutput && lane_index() == 0) shared.q_ring.release(index);
     }
 
+    // Merges both rows of a thread with what is there: 4 threads have 32 bytes of a row side by
+    // side, which is what memory moves.
+    __device__ __forceinline__ void merge(const FlashTile& tile, const float (&gathered)[kDim / 2],
+                                          const Softmax& softmax) const {
+      const TileList::Share share = g.tiles.share_of(tile, index);
+      const int lane = lane_anew();
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int query = share.first + row_of_thread() + i * 8;
+        float* const lse =
+            g.lse + tile.batch * g.lse_batch + share.head * g.lse_head + query * g.lse_row;
+        float met = 0;
+        if (query < tile.queries) met = thread::load(lse);
+        ptx::syncwarp();  // all four have read it before one writes
+        if (query >= tile.queries) continue;
+        const float own = softmax.log_sum(i);
+        if (own == -thread::kInfinity && met > own) continue;  // there is nothing new
+        const MergeWeights weights = MergeWeights::of(met, own);
+        const float of_own = weights.b * softmax.share(i);
+        const int column = lane % 4 * 2;
+        float* const out = g.out.template at<float>(tile.batch, share.head, query) + column;
+#pragma unroll
+        for (int n = 0; n < kDim / 8; ++n) {
+          if (n * 8 + column >= g.out.columns) continue;
+          Vec<float, 2> both{};
+          if (weights.a != 0) both = thread::load<2>(out + n * 8);
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            both[e] = both[e] * weights.a + gathered[n * 4 + i * 2 + e] * of_own;
+          }
+          thread::store(out + n * 8, both);
+        }
+        if (lane % 4 == 0) thread::store(lse, weights.lse);
+      }
+    }
+
     __device__ __forceinline__ void store(const FlashTile& tile, float (&gathered)[kDim / 2],
                                           const Softmax& softmax, Store& store, bool copied) {
       float of_values = 1;
@@ -504,7 +553,11 @@ struct FlashKernel : Policy {
       Softmax softmax{.scale_log2 = g.scale_log2};
       if constexpr (kTransposes) softmax.scale_log2 *= consumer.scales_of(tile).products;
       const bool copied = consumer.attend(tile, gathered, softmax);
-      consumer.store(shared.kept[warp], gathered, softmax, store, copied);
+      if constexpr (kMerges) {
+        consumer.merge(shared.kept[warp], gathered, softmax);
+      } else {
+        consumer.store(shared.kept[warp], gathered, softmax, store, copied);
+      }
     });
     if (consumer.index == 0) take_turn(0);  // nobody leaves a turn behind
     store.finish();
@@ -518,7 +571,7 @@ struct FlashKernel : Policy {
       ptx::prefetch_tensor_map(g.q);
       ptx::prefetch_tensor_map(g.k);
       ptx::prefetch_tensor_map(g.v);
-      ptx::prefetch_tensor_map(g.out);
+      if constexpr (!kMerges) ptx::prefetch_tensor_map(g.out);
       shared.q_ring.init(4);
       shared.k_ring.init(4 * kConsumers);
       if constexpr (kTransposes) {
@@ -550,6 +603,15 @@ struct FlashKernel : Policy {
     }
   }
 
+  static auto output_of(const Call& call, int64_t queries, bool packed) {
+    if constexpr (kMerges) {
+      return MergedRows{call.out, static_cast<int>(call.value_dim)};
+    } else {
+      return head_map<Out>(call.out, call.value_dim, queries, call.heads, call.batch, packed, 16,
+                           false);
+    }
+  }
+
   // As the kernel of another name, which derives from this.
   template <class Named = FlashKernel, class AnyCall>
   static void run(const AnyCall& call, const char* rung, const Context& context) {
@@ -567,8 +629,7 @@ struct FlashKernel : Policy {
                                     kKeys, true, kDim),
                    .v = head_map<T>(call.v, call.value_dim, keys, call.kv_heads, call.batch, packed,
                                     kKeys, true, kDim),
-                   .out = head_map<Out>(call.out, call.value_dim, queries, call.heads, call.batch,
-                                        packed, 16, false),
+                   .out = output_of(call, queries, packed),
                    .lse = call.lse.template as<float>(),
                    .lse_batch = call.lse.batch,
                    .lse_head = call.lse.head,

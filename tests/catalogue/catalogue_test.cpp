@@ -136,27 +136,12 @@ std::vector<SeedLine> seed_lines() {
 TEST(Seeds, TheListIsInsideTheProgram) { EXPECT_THAT(seed_lines(), SizeIs(::testing::Ge(300U))); }
 
 TEST(Seeds, OfCompleteFamiliesResolve) {
-  constexpr std::array<std::string_view, 17> kComplete = {"softmax",
-                                                          "norm",
-                                                          "reduce",
-                                                          "dot",
-                                                          "gemv",
-                                                          "gemm",
-                                                          "histogram",
-                                                          "scan",
-                                                          "transpose",
-                                                          "embedding",
-                                                          "index_add",
-                                                          "rope",
-                                                          "upsample_nearest2d",
-                                                          "spmv",
-                                                          "nms",
-                                                          "lessons",
-                                                          "elementwise/"};
+  constexpr std::array<std::string_view, 18> kComplete = {
+      "softmax", "attention",          "norm", "reduce",    "dot",       "gemv",
+      "gemm",    "histogram",          "scan", "transpose", "embedding", "index_add",
+      "rope",    "upsample_nearest2d", "spmv", "nms",       "lessons",   "elementwise/"};
   for (const SeedLine& seed : seed_lines()) {
-    const bool is_one_of_attention =
-        seed.name.starts_with("flash_attn_") || seed.name == "merge_attn_states";
-    if (!is_one_of_attention && std::ranges::none_of(kComplete, [&](std::string_view family) {
+    if (std::ranges::none_of(kComplete, [&](std::string_view family) {
           return family.ends_with('/') ? seed.family.starts_with(family) : seed.family == family;
         })) {
       continue;
