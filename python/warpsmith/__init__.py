@@ -6,6 +6,7 @@ emulator, CUDA arrays on the GPU, on the caller's stream. `warpsmith.list()` sho
 `help(warpsmith.softmax)` what one takes. `warpsmith.matmul` and `warpsmith.mm` choose between
 products as torch's do; `warpsmith.linear` is a layer with its activation. Attention is also torch's
 `warpsmith.scaled_dot_product_attention`, and FlashAttention's `warpsmith.flash_attn_func`;
+`warpsmith.distributed` has it over several GPUs.
 `warpsmith.cross_entropy` is torch's, `warpsmith.linear_cross_entropy` never holds all logits.
 `warpsmith.batch_norm`, `group_norm` and `instance_norm` are torch's.
 `warpsmith.bincount` and `warpsmith.histogram` ask the data how many bins there are, and where.
@@ -75,6 +76,9 @@ if _functions.torch is not None:
         flash_attn_varlen_func = _attention.flash_attn_varlen_func
         scaled_dot_product_attention = _attention.scaled_dot_product_attention
         __all__ += ["flash_attn_func", "flash_attn_varlen_func", "scaled_dot_product_attention"]
+
+    if "ring_attention_step" in OPERATIONS and _functions.torch.distributed.is_available():
+        from warpsmith import distributed as distributed
 
     if "cross_entropy_forward" in OPERATIONS:
         from warpsmith._cross_entropy import cross_entropy, linear_cross_entropy

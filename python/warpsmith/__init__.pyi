@@ -954,6 +954,21 @@ def relu(
 ) -> _Array:
     """Rectified linear unit."""
 
+def ring_attention_step(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    out: _Array,
+    lse: _Array,
+    *,
+    causal: builtins.bool = False,
+    window_left: builtins.int = -1,
+    window_right: builtins.int = -1,
+    scale: builtins.float | None = None,
+    rung: builtins.str | None = None,
+) -> tuple[_Array, _Array]:
+    """Attention over one part more of the keys, merged in f32 with that over those before."""
+
 def rms_norm(
     input: _Array,
     normalized_shape: Any = None,

@@ -1,0 +1,250 @@
+"""What ranks say to one another: that they make the same call, and tensors.
+
+Whatever goes wrong between them is one RuntimeError with the rank that was waited for.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from warpsmith.distributed._layout import Mesh
+
+# Keys and values of so many steps have memory: those in use, those on their way, and those before,
+# in whose place the next may come while they are still read.
+_SLOTS = 3
+
+
+class _Known:
+    """What ranks of a group have agreed on."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.agreed: set[str] = set()
+
+
+_known: "weakref.WeakKeyDictionary[Any, _Known]" = weakref.WeakKeyDictionary()
+
+
+class Ranks:
+    """A group as one call sees it."""
+
+    def __init__(self, name: str, group: dist.ProcessGroup | None, device: torch.device) -> None:
+        if not dist.is_available() or not dist.is_initialized():
+            raise RuntimeError(f"{name}: torch.distributed.init_process_group comes first")
+        self.name = name
+        self.group = dist.group.WORLD if group is None else group
+        self.rank = dist.get_rank(self.group)
+        self.count = dist.get_world_size(self.group)
+        if self.rank < 0:
+            raise ValueError(f"{name}: this process is no member of the group")
+        self._peers = dist.get_process_group_ranks(self.group)
+        try:
+            self._timeout = self.group._get_backend(device).options._timeout
+        except RuntimeError as error:
+            raise ValueError(
+                f"{name}: the group has no backend for tensors on {device.type}: gloo has one for "
+                "cpu, nccl for cuda"
+            ) from error
+
+    def agree(self, call: str) -> None:
+        """Raises a ValueError on every rank where one of them makes another call.
+
+        Asked once for each call that is new: ranks that have made the same calls find it new
+        together, so that none asks alone; but one whose call differs does, and is told so in time.
+        It goes through the group's store, not through the group, where the others wait for tensors.
+        """
+        if self.count == 1:
+            return
+        known = _known.setdefault(self.group, _Known())
+        known.calls += 1
+        if call in known.agreed:
+            return
+        store = dist.distributed_c10d._get_process_group_store(self.group)
+        keys = [f"warpsmith/{known.calls}/{rank}" for rank in range(self.count)]
+        try:
+            store.set(keys[self.rank], call)
+            store.wait(keys, self._timeout)
+            calls = [store.get(key).decode() for key in keys]
+        except RuntimeError as error:
+            missing = [rank for rank, key in enumerate(keys) if not _has(store, key)]
+            who = f"ranks {missing}" if missing else "the store"
+            raise RuntimeError(
+                f"{self.name}: rank {self.rank} of {self.count} makes a new call ({call}), and "
+                f"{who} did not come to agree on it in time: dead, or making another call"
+            ) from error
+        if len(set(calls)) > 1:
+            told = "; ".join(f"rank {rank}: {theirs}" for rank, theirs in enumerate(calls))
+            raise ValueError(f"{self.name}: ranks make different calls: {told}")
+        known.agreed.add(call)
+
+    # ---- Tensors --------------------------------------------------------------------------------
+
+    def send(
+        self,
+        tensors: Sequence[torch.Tensor],
+        to: int,
+        receive: Sequence[torch.Tensor],
+        source: int,
+        tag: int,
+    ) -> Callable[[], None]:
+        """Begins to send tensors to a rank and to receive others; what it gives waits for both.
+
+        All are contiguous. On CUDA it is the current stream that waits, and that is waited for.
+        Tags, from `tag` on, keep messages apart that are under way at one time.
+        """
+        pairs = [(dist.isend, to, tensors), (dist.irecv, source, receive)]
+
+        def begin() -> list[Any]:
+            return dist.batch_isend_irecv(
+                [
+                    dist.P2POp(how, x, self._peers[peer], self.group, tag + i)
+                    for how, peer, all_of_them in pairs
+                    for i, x in enumerate(all_of_them)
+                    if x.numel() > 0
+                ]
+            )
+
+        if all(x.numel() == 0 for x in (*tensors, *receive)):
+            return lambda: None
+        works = self._guarded(begin, source, to)
+
+        def wait() -> None:
+            for work in works:
+                self._guarded(work.wait, source, to)
+
+        return wait
+
+    def all_to_all(self, x: torch.Tensor, members: Sequence[int]) -> torch.Tensor:
+        """x of [members, ...]: row m goes to member m, and what comes has row m from member m."""
+        received = torch.empty_like(x)
+        if x.numel() == 0:
+            return received
+        sizes = None
+        if len(members) < self.count:
+            sizes = [0] * self.count
+            for member in members:
+                sizes[member] = x.numel() // len(members)
+
+        def exchange() -> None:
+            dist.all_to_all_single(received.view(-1), x.view(-1), sizes, sizes, group=self.group)
+
+        self._guarded(exchange, *members)
+        return received
+
+    def _guarded(self, action: Callable[[], Any], *peers: int) -> Any:
+        try:
+            return action()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:  # torch.distributed's DistError is one
+            who = " and ".join(str(peer) for peer in sorted({*peers} - {self.rank}))
+            first = str(error).strip().splitlines()
+            raise RuntimeError(
+                f"{self.name}: rank {self.rank} of {self.count} lost rank {who}, which died or "
+                f"makes another call ({first[0] if first else type(error).__name__})"
+            ) from error
+
+
+def _has(store: Any, key: str) -> bool:
+    try:
+        return bool(store.check([key]))
+    except RuntimeError:
+        return False
+
+
+class Ring:
+    """The ring of a mesh that a rank belongs to: one member of each group."""
+
+    def __init__(self, ranks: Ranks, mesh: Mesh) -> None:
+        self.ranks = ranks
+        self.count = mesh.ring
+        self.place, self._member = divmod(ranks.rank, mesh.degree)
+        self._degree = mesh.degree
+
+    def _rank(self, place: int) -> int:
+        return place % self.count * self._degree + self._member
+
+    def pass_on(
+        self,
+        tensors: Sequence[torch.Tensor],
+        receive: Sequence[torch.Tensor],
+        hops: int = 1,
+        tag: int = 0,
+    ) -> Callable[[], None]:
+        """Begins to send tensors so many places on, and to receive from as many places before."""
+        to, source = self._rank(self.place + hops), self._rank(self.place - hops)
+        return self.ranks.send(tensors, to, receive, source, tag)
+
+    def rounds(
+        self, tensors: Sequence[torch.Tensor], steps: int
+    ) -> Iterator[Sequence[torch.Tensor]]:
+        """Each step's tensors: first one's own, then those of the rank that many places before.
+
+        The next are on their way while those of a step are used. On CUDA what is used of a step is
+        queued on the current stream before the next is asked for; copies have a stream of their
+        own, and as their memory is not that of the step before either, they may begin while that is
+        still computed. So NCCL's blocks stand in line before those of the next step, which would
+        leave no multiprocessor to them until its end.
+        """
+        if steps == 1:
+            yield tensors
+            return
+        here = [x.contiguous() for x in tensors]
+        slots = [[torch.empty_like(x) for x in here] for _ in range(min(steps - 1, _SLOTS))]
+        copies = Copies(here[0].device)
+        copies.wait_for_now()
+        used: list[Any] = []  # when each step's tensors were
+        for step in range(steps):
+            wait = None
+            if step + 1 < steps:
+                coming = slots[step % _SLOTS]
+                if step >= _SLOTS:
+                    copies.wait_for(used[step + 1 - _SLOTS])
+                with copies.stream():
+                    wait = self.pass_on(here, coming)
+            yield here
+            used.append(copies.now())
+            if wait is not None:
+                with copies.stream():
+                    wait()
+                copies.meet()
+                here = coming
+
+
+_streams: dict[torch.device, torch.cuda.Stream] = {}
+
+
+class Copies:
+    """A stream for copies beside the current one; on the CPU nothing."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._side = None
+        if device.type == "cuda":
+            if device not in _streams:
+                _streams[device] = torch.cuda.Stream(device)
+            self._side = _streams[device]
+            self._main = torch.cuda.current_stream(device)
+
+    def stream(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._side is None else torch.cuda.stream(self._side)
+
+    def now(self) -> Any:
+        """What has been queued until now, to be waited for."""
+        return None if self._side is None else self._main.record_event()
+
+    def wait_for(self, event: Any) -> None:
+        """Copies that follow wait for that."""
+        if self._side is not None:
+            self._side.wait_event(event)
+
+    def wait_for_now(self) -> None:
+        self.wait_for(self.now())
+
+    def meet(self) -> None:
+        """The current stream waits for the copies so far."""
+        if self._side is not None:
+            self._main.wait_stream(self._side)

@@ -1,0 +1,318 @@
+"""What processes of a group do together; tests/python/test_distributed.py starts them.
+
+`python distributed_checks.py FOLDER RANKS:CHECK,CHECK ...`: each rank of a group makes the same
+calls, and compares its part with attention over the whole sequence in double precision.
+"""
+
+import datetime
+import math
+import os
+import signal
+import sys
+import time
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+import warpsmith
+from warpsmith import distributed
+from warpsmith._expressions import torch_function
+
+_TIMEOUT = 60.0
+_SHORT = 4.0
+_ALARM = 150
+
+
+def formula(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> Any:
+    """out and lse in double precision."""
+    doubles = [x.double() for x in (q, k, v)]
+    return torch_function("attention")(*doubles, None, None, None, **options)
+
+
+def whole_of(
+    heads: tuple[int, int], tokens: int, dim: int, value_dim: int, dtype: torch.dtype
+) -> list[torch.Tensor]:
+    """q, k, v and the gradient of out, the same on all ranks; rows before heads in memory."""
+    generator = torch.Generator().manual_seed(tokens + dim)
+    shapes = [
+        (2, tokens, heads[0], dim),
+        (2, tokens, heads[1], dim),
+        (2, tokens, heads[1], value_dim),
+        (2, tokens, heads[0], value_dim),
+    ]
+    return [torch.randn(s, generator=generator).to(dtype).transpose(1, 2) for s in shapes]
+
+
+def compare(
+    function: Any,
+    heads: tuple[int, int] = (4, 4),
+    tokens: int = 48,
+    dim: int = 16,
+    value_dim: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    layout: dict[str, Any] | None = None,
+    with_lse: bool = False,
+    **options: Any,
+) -> None:
+    """That parts of out and of the gradients are those of the whole, in double precision."""
+    whole = whole_of(heads, tokens, dim, value_dim or dim, dtype)
+    layout = layout or {}
+    doubles = [x.double().requires_grad_(i < 3) for i, x in enumerate(whole)]
+    of_attention = {k: v for k, v in options.items() if k not in ("order", "ulysses_degree")}
+    out, lse = formula(*doubles[:3], **of_attention)
+    loss = (out * doubles[3]).sum() + (lse.sum() if with_lse else 0)
+    wanted = [out, *torch.autograd.grad(loss, doubles[:3])]
+
+    mine = [distributed.shard(x, **layout) for x in whole]
+    for x in mine[:3]:
+        x.requires_grad_()
+    found = function(*mine[:3], **options, return_lse=with_lse)
+    if with_lse:
+        found, of_mine = found
+        near(of_mine, distributed.shard(lse, **layout), torch.float32)
+        torch.autograd.backward([found, of_mine], [mine[3], torch.ones_like(of_mine)])
+    else:
+        found.backward(mine[3])
+    for got, want in zip([found, *(x.grad for x in mine[:3])], wanted, strict=True):
+        assert got.dtype == dtype
+        near(got, distributed.shard(want, **layout), dtype)
+
+
+def near(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> None:
+    assert got.shape == want.shape
+    off = {torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}[dtype]
+    error = (got.double() - want).norm() / want.norm().clamp_min(1.0)
+    assert error < off, f"{error:.1e} is more than {off:.0e}"
+
+
+# ---- That it is attention -----------------------------------------------------------------------
+
+ring, ulysses, usp = (
+    distributed.ring_attention,
+    distributed.ulysses_attention,
+    distributed.usp_attention,
+)
+PLAIN = {"layout": {"order": "plain"}, "order": "plain"}
+
+
+def check_ring(ranks: int) -> None:
+    compare(ring)
+    compare(ring, causal=True)
+    compare(ring, causal=True, heads=(4, 2), value_dim=24, scale=0.3, with_lse=True)
+    compare(ring, **PLAIN)
+    compare(ring, **PLAIN, causal=True)
+    compare(ring, dtype=torch.bfloat16, causal=True, heads=(4, 1), dim=64, tokens=16 * ranks)
+    compare(ring, dtype=torch.float16, **PLAIN, dim=32)
+
+
+def check_windows(ranks: int) -> None:
+    tokens = 16 * ranks
+    for left, right in ((5, 0), (9, 3), (0, -1), (-1, 4), (0, 0), (tokens, tokens), (3 * ranks, 0)):
+        compare(ring, tokens=tokens, window_left=left, window_right=right)
+        compare(ring, **PLAIN, tokens=tokens, window_left=left, window_right=right)
+    compare(ring, **PLAIN, tokens=tokens, window_left=7, causal=True, with_lse=True)
+
+
+def check_ulysses(ranks: int) -> None:
+    layout = {"order": "plain"}
+    compare(ulysses, layout=layout)
+    compare(ulysses, layout=layout, causal=True, heads=(8, 4), value_dim=24, with_lse=True)
+    compare(ulysses, layout=layout, causal=True, window_left=6, dtype=torch.bfloat16)
+
+
+def check_usp(ranks: int) -> None:
+    """Of four ranks two by two; of two a ring or a group alone."""
+    degree = math.gcd(ranks, 2)
+    layout = {"ulysses_degree": degree}
+    compare(usp, layout=layout, causal=True, heads=(4, 2), tokens=64)
+    compare(usp, layout=layout, ulysses_degree=degree, heads=(6, 2), window_left=7, with_lse=True)
+    compare(usp, layout={"ulysses_degree": 1}, ulysses_degree=1, heads=(4, 1), causal=True)
+    layout = {"ulysses_degree": ranks, "order": "plain"}
+    compare(usp, layout=layout, ulysses_degree=ranks, order="plain", causal=True)
+
+
+def check_parts(ranks: int) -> None:
+    x = torch.arange(24 * ranks).reshape(3, 8 * ranks)
+    for order in ("zigzag", "plain"):
+        for degree in {1, ranks}:
+            layout = {"order": order, "ulysses_degree": degree}
+            part = distributed.shard(x, 1, **layout)
+            assert part.shape == (3, 8)
+            assert torch.equal(distributed.unshard(part, 1, **layout), x)
+    first, last = distributed.shard(x[0], 0).chunk(2)
+    assert first[0] == dist.get_rank() * 4
+    assert last[-1] == (2 * ranks - dist.get_rank()) * 4 - 1
+
+
+def check_modes(ranks: int) -> None:
+    """No gradient, autocast, a group of some ranks, nothing at all."""
+    q, k, v, _ = whole_of((4, 4), 48, 16, 16, torch.float32)
+    parts = [distributed.shard(x) for x in (q, k, v)]
+    with torch.no_grad():
+        out = ring(*parts, causal=True)
+        near(distributed.unshard(out), formula(q, k, v, causal=True)[0], torch.float32)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert ring(*parts).dtype == torch.bfloat16
+    empty = [x[:0] for x in parts]
+    assert ring(*empty).shape == empty[0].shape
+    alone = [dist.new_group([rank]) for rank in range(ranks)][dist.get_rank()]
+    want = warpsmith.attention(*parts, causal=True)[0]
+    for function in (ring, ulysses, usp):
+        assert torch.equal(function(*parts, group=alone, causal=True), want)
+
+
+# ---- What goes wrong ----------------------------------------------------------------------------
+
+
+def raises(kind: type[Exception], words: str, *arguments: Any, **keywords: Any) -> None:
+    function = keywords.pop("function", ring)
+    try:
+        function(*arguments, **keywords)
+    except kind as error:
+        assert words in str(error), f"{words!r} is not in: {error}"
+    else:
+        raise AssertionError(f"nothing was raised that says {words!r}")
+
+
+def check_refused(ranks: int) -> None:
+    """Wrong calls are told to all, whether all make them or one."""
+    rank = dist.get_rank()
+    q, k, v = (torch.randn(1, 4, 8, 16) for _ in range(3))
+    odd = q[:, :, : 8 if rank > 0 else 6]
+    raises(
+        ValueError, "ranks make different calls: rank 0: ring_attention([1, 4, 6, 16]", odd, k, v
+    )
+    mixed = [x.to(torch.float16 if rank == 0 else torch.float32) for x in (q, k, v)]
+    raises(ValueError, "different calls", *mixed)
+    raises(ValueError, "different calls", q, k, v, causal=rank == 0)
+    raises(ValueError, "different calls", q.requires_grad_(rank == 0), k, v)
+    q = q.detach()
+    raises(ValueError, "of 4 dimensions", q[0], k[0], v[0])
+    raises(ValueError, "one dtype of f32, f16 and bf16", q.half(), k, v)
+    raises(ValueError, "Hk divides H", q, k[:, :3], v[:, :3])
+    raises(ValueError, "k [B, Hk, S, D]", q, k[:, :, :4], v[:, :, :4])
+    raises(ValueError, "windows from -1 on", q, k, v, window_left=-2)
+    raises(ValueError, "order is one of zigzag, plain, not 'round'", q, k, v, order="round")
+    raises(ValueError, "two equal pieces, not of 7", *(x[:, :, :7] for x in (q, k, v)))
+    raises(TypeError, "must be Tensor, not list", [1], k, v)
+    few = [q, k[:, :1], v[:, :1]]
+    raises(
+        ValueError,
+        f"{ranks} ranks do not divide 1 heads of keys; usp_attention(ulysses_degree=1)"
+        f" has a ring of {ranks}",
+        *few,
+        function=ulysses,
+    )
+    raises(
+        ValueError, f"divides {ranks} ranks, 3 does not", q, k, v, function=usp, ulysses_degree=3
+    )
+    raises(ValueError, "tokens are not", q[:, :, :1], function=distributed.shard)
+    compare(ring, causal=True)  # all is well again
+
+
+def check_faults(ranks: int) -> None:
+    """One makes another call than the others, which they cannot know; then it dies."""
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=_SHORT))
+    q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
+    ring(q, k, v, group=group)
+    start = time.monotonic()
+    if rank == ranks - 1:
+        raises(
+            RuntimeError,
+            "did not come to agree on it in time",
+            q[:, :, :4],
+            k[:, :, :4],
+            v[:, :, :4],
+            group=group,
+        )
+        leave(0)
+    raises(RuntimeError, f"ring_attention: rank {rank} of {ranks} lost rank", q, k, v, group=group)
+    assert time.monotonic() - start < 3 * _SHORT
+
+
+def check_death(ranks: int) -> None:
+    """A rank dies between two calls; in the one of them keys go round, in the other all to all."""
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=_SHORT))
+    parts = [torch.randn(1, 2 * ranks, 8, 16) for _ in range(3)]
+    ring(*parts, group=group)
+    ulysses(*parts, group=group)
+    if rank == ranks - 1:
+        leave(0)
+    start = time.monotonic()
+    raises(RuntimeError, f"rank {rank} of {ranks} lost rank", *parts, group=group)
+    raises(
+        RuntimeError,
+        f"ulysses_attention: rank {rank} of {ranks} lost rank",
+        *parts,
+        group=group,
+        function=ulysses,
+    )
+    raises(
+        RuntimeError,
+        f"rank {rank} of {ranks} makes a new call",
+        *(x[:, :, :4] for x in parts),
+        group=group,
+    )
+    assert time.monotonic() - start < 4 * _SHORT
+
+
+def run_rank(checks: list[str], rank: int, ranks: int, file: Path) -> None:
+    """In a process of its own: the checks of one rank, told in a file beside that of the group."""
+    signal.alarm(_ALARM)  # whatever happens, nobody stays
+    with (
+        Path(f"{file}.{rank}").open("w", 1) as told,
+        redirect_stdout(told),
+        redirect_stderr(told),
+    ):
+        try:
+            torch.set_num_threads(1)
+            dist.init_process_group(
+                "gloo",
+                init_method=f"file://{file}",
+                rank=rank,
+                world_size=ranks,
+                timeout=datetime.timedelta(seconds=_TIMEOUT),
+            )
+            for name in checks:
+                print(f"rank {rank} of {ranks}: {name}")
+                globals()[f"check_{name}"](ranks)
+        except BaseException:
+            traceback.print_exc()
+            leave(1)
+    leave(0)
+
+
+def leave(code: int) -> NoReturn:
+    """Without waiting for anybody: others may have died."""
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    """Forks, so that all ranks of all groups import torch once."""
+    failed = False
+    for number, group in enumerate(sys.argv[2:]):
+        count, _, checks = group.partition(":")
+        file = Path(sys.argv[1]) / f"group{number}"
+        children = []
+        for rank in range(int(count)):
+            child = os.fork()
+            if child == 0:
+                run_rank(checks.split(","), rank, int(count), file)
+            children.append(child)
+        for rank, child in enumerate(children):
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            print(f"group {group}, rank {rank}: {code}", flush=True)
+            if code != 0:
+                failed = True
+                print(Path(f"{file}.{rank}").read_text(), flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
