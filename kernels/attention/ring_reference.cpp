@@ -117,9 +117,11 @@ constexpr Case scaled(std::array<int64_t, kMaxExtents> extents, double scale) {
 }
 
 constexpr Case kRingSmoke[] = {
+    dense({1, 2, 9, 11, 16}),
+    dense({1, 1, 34, 20, 32, 1}, kOnlyBefore),
+    dense({1, 4, 7, 13, 32, 2, 16, kRowsBeforeHeads}, kOnlyBefore),
+    windowed({1, 2, 9, 8, 24}, 3, 2),
     dense({1, 2, 19, 21, 64}),
-    dense({1, 1, 70, 40, 64, 1}, kOnlyBefore),
-    dense({1, 4, 17, 33, 32, 2, 16, kRowsBeforeHeads}, kOnlyBefore),
 };
 
 constexpr Case kRingVerify[] = {

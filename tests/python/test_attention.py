@@ -605,3 +605,47 @@ def test_compiles_with_cuda_graphs() -> None:
     want = traced("flash")(*given)
     for _ in range(4):
         assert torch.equal(compiled(*given), want)
+
+
+@pytest.mark.parametrize("rung", ["ring_any", "ring_wgmma"])
+def test_steps_of_a_ring_are_attention_over_all_keys(rung: str) -> None:
+    """What out holds at first is never read: nothing, or NaN."""
+    q, k, v = qkv((2, 4, 40, 64), (2, 2, 90, 64), (2, 2, 90, 64), dtype=torch.bfloat16)
+    q[0, 1, 7] = math.nan
+    out = torch.full((2, 4, 40, 64), math.nan)
+    lse = torch.full((2, 4, 40), -math.inf)
+    for first, last in ((30, 80), (0, 30), (80, 90)):
+        keys, values = k[:, :, first:last], v[:, :, first:last]
+        assert warpsmith.ring_attention_step(q, keys, values, out, lse, rung=rung)[0] is out
+    want, lse_wanted = warpsmith.attention(q.float(), k.float(), v.float(), rung="any")
+    assert out[0, 1, 7].isnan().all()
+    assert lse[0, 1, 7].isnan()
+    rows = ~lse_wanted.isnan()
+    assert rows.sum() == rows.numel() - 1
+    assert (out - want)[rows].abs().max() < 4e-3  # weights of bf16
+    assert (lse - lse_wanted)[rows].abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("rung", ["ring_any", "ring_wgmma"])
+def test_a_step_that_sees_nothing_changes_nothing(rung: str) -> None:
+    q, k, v = qkv((1, 1, 70, 64), (1, 1, 10, 64), (1, 1, 10, 64), dtype=torch.float16)
+    out, lse = tensor((1, 1, 70, 64), 7), tensor((1, 1, 70), 8)
+    lse[..., ::2] = -math.inf
+    before = out.clone(), lse.clone()
+    warpsmith.ring_attention_step(q, k, v, out, lse, causal=True, rung=rung)
+    met = torch.isfinite(before[1]) & (torch.arange(70) < 60)
+    assert torch.equal(out[met], before[0][met])
+    assert torch.equal(lse[met], before[1][met])
+    nothing = torch.isinf(before[1]) & (torch.arange(70) < 60)
+    assert (out[nothing] == 0).all()
+    assert (lse[nothing] == -math.inf).all()
+    assert torch.isfinite(lse[..., 60:]).all()
+
+
+def test_steps_of_a_ring_refuse_another_state() -> None:
+    q, k, v = qkv((1, 2, 5, 16), (1, 2, 7, 16), (1, 2, 7, 24))
+    out, lse = torch.zeros(1, 2, 5, 24), torch.zeros(1, 2, 5)
+    warpsmith.ring_attention_step(q, k, v, out, lse)
+    for wrong in ((out.half(), lse), (out[..., :16], lse), (out, lse.double()), (out, lse[:, :1])):
+        with pytest.raises(ValueError, match="ring_attention_step"):
+            warpsmith.ring_attention_step(q, k, v, *wrong)
