@@ -96,7 +96,7 @@ def _arguments(
     """Inputs and attributes' values, as the function's signature binds them."""
     bound = _functions.signature_of(operation).bind(*arrays, **keywords)
     bound.apply_defaults()
-    for name in ("rung", "out"):
+    for name in {"rung", "out"}.difference(operation.inputs):  # an in-out tensor may be `out`
         if bound.arguments.get(name) is not None:
             raise TypeError(f"explain looks at all rungs of a call, and takes no {name}=")
     for name, by_itself in _as_torch.extras_of(operation).items():

@@ -646,6 +646,7 @@ def test_steps_of_a_ring_refuse_another_state() -> None:
     q, k, v = qkv((1, 2, 5, 16), (1, 2, 7, 16), (1, 2, 7, 24))
     out, lse = torch.zeros(1, 2, 5, 24), torch.zeros(1, 2, 5)
     warpsmith.ring_attention_step(q, k, v, out, lse)
+    assert "ring_any" in str(warpsmith.explain("ring_attention_step", q, k, v, out, lse))
     for wrong in ((out.half(), lse), (out[..., :16], lse), (out, lse.double()), (out, lse[:, :1])):
         with pytest.raises(ValueError, match="ring_attention_step"):
             warpsmith.ring_attention_step(q, k, v, *wrong)
