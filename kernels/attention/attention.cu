@@ -31,6 +31,7 @@ extern const Rung kWideHeads;
 extern const Rung kWgmmaE4m3;
 extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic;
 extern const Rung kRingWgmma;
+extern const Rung kSplitKv;
 
 namespace {
 
@@ -95,19 +96,28 @@ constexpr const Rung* kRungs[] = {
     &kBackwardWgmmaAtomic,
     &kRingAny,
     &kRingWgmma,
+    &kSplitKv,
 };
+
+// Whether keys are what there is to read: their rows are read once or twice, and queries fill no
+// tile of the rungs that share out queries.
+bool is_few(const Call& call) { return call.queries * call.group() <= 64; }
 
 }  // namespace
 
-std::span<const Rung* const> Attention::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> Attention::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative,       &kWideHeads, &kMmaFlash,
                                            &kMmaTilingQkvSwizzleQkv, &kTiled,     &kAny};
-  return kOrder;
+  static constexpr const Rung* kFew[] = {&kSplitKv,  &kWgmmaSpeculative,       &kWideHeads,
+                                         &kMmaFlash, &kMmaTilingQkvSwizzleQkv, &kTiled,
+                                         &kAny};
+  return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }
 
-std::span<const Rung* const> AttentionVarlen::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kAny};
-  return kOrder;
+  static constexpr const Rung* kFew[] = {&kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kAny};
+  return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }
 
 std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {

@@ -137,7 +137,12 @@ struct OnlineRows {
   // is a score in the units of e^x, -infinity where there is none.
   __device__ __forceinline__ void finish(int i, float sink, float& factor, float& lse) const {
     const float total = warp::all_reduce<4>(sum[i], [](float a, float b) { return a + b; });
-    const float high = max[i] == -thread::kInfinity ? max[i] : max[i] * scale * thread::kLn2;
+    finish(max[i], total, scale, sink, factor, lse);
+  }
+  // The same of a row whose sum over all keys is `total`.
+  __device__ __forceinline__ static void finish(float max, float total, float scale, float sink,
+                                                float& factor, float& lse) {
+    const float high = max == -thread::kInfinity ? max : max * scale * thread::kLn2;
     const float most = fmaxf(high, sink);
     const float from = thread::finite_or_zero(most);
     const float mine = thread::fast_exp(high - from);

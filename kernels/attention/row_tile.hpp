@@ -54,7 +54,8 @@ struct PagedRows {
   }
 };
 
-// kRows rows of kColumns elements of 16 bits; kColumns is a multiple of 16.
+// kRows rows of kColumns elements of 16 bits; kColumns is a multiple of 16. Of kThreads threads: a
+// block, or any warp.
 template <class T, int kRows, int kColumns, int kThreads>
 struct RowTile {
   using Tile = tile::SwizzledTile<kRows, (kColumns + 63) / 64 * 64>;
@@ -65,14 +66,14 @@ struct RowTile {
 
   // The rows from `first` on, which begin at multiples of 16 bytes.
   __device__ __forceinline__ static StridedRows<T> strided(const T* first, int64_t stride) {
-    return {first + (thread_index() / kChunks) * stride + thread_index() % kChunks * 8, stride};
+    return {first + (index_of_thread() / kChunks) * stride + index_of_thread() % kChunks * 8, stride};
   }
 
   // Asks for the next tile, of which there are `rows` rows of `columns` columns; what there is not
   // becomes zeros. `valid` is any aligned address in the tensor.
   __device__ __forceinline__ static void copy(SharedSpan<T> to, StridedRows<T>& from,
                                               const T* valid, int rows, int columns WS_AND_PLACE) {
-    const int column = thread_index() % kChunks * 8;
+    const int column = index_of_thread() % kChunks * 8;
     const int bytes = bytes_of(columns - column);
     // The pointer walks: an address for each copy would cost registers all kernel long.
     if (rows >= kRows && bytes == 16) {
@@ -85,7 +86,7 @@ struct RowTile {
       // A size that is not known when compiled takes eight instructions more.
 #pragma unroll 1
       for (int i = 0; i < kRows; i += kStep) {
-        const bool exists = bytes > 0 && i + thread_index() / kChunks < rows;
+        const bool exists = bytes > 0 && i + index_of_thread() / kChunks < rows;
         ptx::cp_async<16>(to.pointer(piece_at(i)), exists ? from.next : valid,
                           exists ? bytes : 0 WS_PASS_AND_PLACE);
         from.next += kStep * from.stride;
@@ -95,10 +96,10 @@ struct RowTile {
   // The same of keys `first` and on.
   __device__ __forceinline__ static void copy(SharedSpan<T> to, const PagedRows<T>& from, int first,
                                               int rows, int columns WS_AND_PLACE) {
-    const int column = thread_index() % kChunks * 8;
+    const int column = index_of_thread() % kChunks * 8;
     const int bytes = bytes_of(columns - column);
     if (column >= kColumns) return;
-    const int in_pass = thread_index() / kChunks;
+    const int in_pass = index_of_thread() / kChunks;
 #pragma unroll 2
     for (int i = 0; i < kRows; i += kStep) {
       const bool exists = in_pass + i < rows && bytes > 0;
@@ -150,10 +151,12 @@ struct RowTile {
     return Tile::further(offset, columns % 64) + rows * Tile::kPitch + columns / 64 * 64;
   }
 
- private:
+  __device__ __forceinline__ static int index_of_thread() {
+    return kThreads == kWarpSize ? lane_index() : thread_index();
+  }
   // Where this thread's piece of the pass from row i on goes.
   __device__ __forceinline__ static int piece_at(int i) {
-    return Tile::offset(thread_index() / kChunks + i % 8, thread_index() % kChunks * 8) +
+    return Tile::offset(index_of_thread() / kChunks + i % 8, index_of_thread() % kChunks * 8) +
            i / 8 * 8 * Tile::kPitch;
   }
   // Of a chunk before the last `left` elements of a row.

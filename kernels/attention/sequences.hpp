@@ -135,6 +135,16 @@ struct Sequences {
 
   // Reports what is wrong, by threads index, index + threads ...
   __device__ __forceinline__ void report(int64_t index, int64_t threads) const {
+    report_lengths(index, threads);
+    if (pages == nullptr) return;
+    const int64_t most_pages = keys / page;
+    for (int64_t i = index; i < count * most_pages; i += threads) {
+      const int64_t j = i % most_pages * page;
+      if (j < at(used_k, i / most_pages)) check_page(page_of(i / most_pages, j), i);
+    }
+  }
+  // ... of starts and lengths.
+  __device__ __forceinline__ void report_lengths(int64_t index, int64_t threads) const {
     if (!packed) return;
     for (int64_t b = index; b < count; b += threads) {
       const int64_t first_query = at(starts_q, b);
@@ -147,12 +157,16 @@ struct Sequences {
       }
       if (used_k.exists) check_used.below(most + 1)(at(used_k, b), b);
     }
-    if (pages == nullptr) return;
-    const int64_t most_pages = keys / page;
-    for (int64_t i = index; i < count * most_pages; i += threads) {
-      const int64_t j = i % most_pages * page;
-      if (j < at(used_k, i / most_pages)) check_page(page_of(i / most_pages, j), i);
+  }
+  // ... of so many pages of sequence b, from the first-th on; whether none is.
+  __device__ __forceinline__ bool report_pages(int64_t b, int64_t first, int64_t end,
+                                               int64_t threads) const {
+    bool are_there = true;
+    for (int64_t i = first; i < end; i += threads) {
+      are_there &= check_page(thread::load(pages + b * pages_batch + i * pages_column),
+                              b * (keys / page) + i);
     }
+    return are_there;
   }
 #endif
 };
