@@ -78,6 +78,8 @@ struct SplitKvKernel {
     SharedArray<float, kRows> factors;
     SharedArray<uint32_t, kWarps> wrong;
     SharedArray<uint32_t, 1> order;
+    // Where the block is, of a part and the next in turn: registers are dear.
+    SharedArray<Walk, 2> walks;
     typename Line::Storage line;
   };
 
@@ -91,8 +93,12 @@ struct SplitKvKernel {
       Ring ring(a.call, a.table,
                 shared.ring.pointer(warp_index() * kTiles * Tile::kElements), walk);
       int slot = 0;
+      int turn = 0;
       do {
-        attend(shared, a, cut, walk, ring, slot);
+        if (thread_index() == 0) shared.walks[turn] = walk;
+        attend(shared, a, walk.part(), turn, ring, slot);
+        walk = shared.walks[turn];
+        turn ^= 1;
       } while (walk.next());
       ptx::cp_async_wait_group<0>();
     }
@@ -121,13 +127,19 @@ struct SplitKvKernel {
     return left < kRows ? left : kRows;
   }
 
+  // The part of this turn.
+  __device__ __forceinline__ static KeyPart part_of(SharedStorage& shared, int turn) {
+    const Walk walk = shared.walks[turn];
+    return walk.part();
+  }
+
   __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
-                                                const KeyCut& cut, const Walk& walk, Ring& ring,
+                                                const KeyPart& part, int turn, Ring& ring,
                                                 int& slot) {
-    const KeyPart& part = walk.part();
     const Call& call = a.call;
     const int rows = rows_of(a.line, part);
-    const bool wrong = !has_its_pages(a, part);
+    const bool right = has_its_pages(a, part);
+    if (lane_index() == 0) shared.wrong[warp_index()] = right ? 0U : 1U;
     load_queries(shared.queries.span(), a, part, rows);
     ptx::barrier_sync();
     QuerySteps query;
@@ -150,8 +162,10 @@ struct SplitKvKernel {
     const int values_offset = Tile::template lane_offset<Tile::Order::kDown>(0);
     const SharedSpan<T> tiles(shared.ring.pointer(warp_index() * kTiles * Tile::kElements),
                               kTiles * Tile::kElements);
+    const int first = part.first;
+    const int end = part.end;
 #pragma unroll 1
-    for (int unit = part.from + warp_index(); unit < part.end; unit += kWarps) {
+    for (int unit = part.from + warp_index(); unit < end; unit += kWarps) {
       // All lanes' copies have landed, and none reads the tile whose place is filled.
       ptx::cp_async_wait_group<kTiles - 2>();
       ptx::syncwarp();
@@ -167,9 +181,11 @@ struct SplitKvKernel {
           },
           tiles, slot * Tile::kElements + keys_offset);
       slot = slot + 1 == kTiles ? 0 : slot + 1;
-      const int key = part.first + unit * kKeys;
-      if (changes) change(scores, a, part, key);
-      if (key < seen.whole_first || key + kKeys > seen.whole_end) hide(scores, a, part, key);
+      const int key = first + unit * kKeys;
+      if (changes) change(scores, a, part_of(shared, turn), key);
+      if (key < seen.whole_first || key + kKeys > seen.whole_end) {
+        hide(scores, a, part_of(shared, turn), key);
+      }
       float rescale[Softmax::kRows];
       if (softmax.weigh(scores, rescale)) scale(gathered, rescale);
 
@@ -180,7 +196,7 @@ struct SplitKvKernel {
                                       slot * Tile::kElements + values_offset);
       slot = slot + 1 == kTiles ? 0 : slot + 1;
     }
-    finish(shared, a, cut, walk, rows, wrong, gathered, softmax);
+    finish(shared, a, turn, gathered, softmax);
   }
 
   // Whether this part's share of all pages of the sequence is there; what is not is reported.
@@ -276,10 +292,10 @@ struct SplitKvKernel {
 
   // What the warps have gathered, put together; written, or left for the block that comes last.
   __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a,
-                                                const KeyCut& cut, const Walk& walk, int rows,
-                                                bool wrong, Gathered& gathered,
+                                                int turn, Gathered& gathered,
                                                 const Softmax& softmax) {
-    const KeyPart& part = walk.part();
+    const KeyPart part = part_of(shared, turn);
+    const int rows = rows_of(a.line, part);
     const bool whole = part.is_whole();
 #pragma unroll
     for (int i = 0; i < Softmax::kRows; ++i) {
@@ -289,7 +305,6 @@ struct SplitKvKernel {
       shared.maxima[at] = softmax.max[i];
       shared.sums[at] = sum;
     }
-    if (lane_index() == 0) shared.wrong[warp_index()] = wrong ? 1U : 0U;
     ptx::barrier_sync();
 
     float factor[Softmax::kRows];
@@ -360,7 +375,7 @@ struct SplitKvKernel {
         }
       }
     }
-    if (!whole) combine(shared, a, cut, walk, rows, softmax.scale);
+    if (!whole) combine(shared, a, turn, rows, softmax.scale);
   }
 
   __device__ __forceinline__ static float highest(SharedStorage& shared, int row) {
@@ -413,9 +428,11 @@ struct SplitKvKernel {
 
   // The block that is the last to leave its part puts them together, in their order.
   __device__ __forceinline__ static void combine(SharedStorage& shared, const Arguments& a,
-                                                 const KeyCut& cut, const Walk& walk, int rows,
-                                                 float scale) {
+                                                 int turn, int rows, float scale) {
+    const Walk walk = shared.walks[turn];
     const KeyPart& part = walk.part();
+    const int units = shared.line.starts[kThreads];
+    const KeyCut cut(units, Line::kLeast);
     const int first = cut.block_of(walk.item_at());
     const int count = cut.block_of(walk.item_at() + part.units - 1) - first + 1;
     Parts<float> parts = a.parts;

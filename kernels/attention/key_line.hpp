@@ -126,10 +126,11 @@ struct KeyCut {
 template <class Line>
 class KeyWalk {
  public:
+  KeyWalk() = default;
   // From unit `first` of the line on, `count` of them, of which there is one.
   __device__ __forceinline__ KeyWalk(const Line& line, typename Line::Storage& shared, int first,
                                      int count)
-      : line_(line), at_(first), left_(count) {
+      : line_(&line), at_(first), left_(count) {
     int low = 0;
     int high = Line::kStarts;
     while (high - low > 1) {
@@ -137,7 +138,7 @@ class KeyWalk {
       (shared.starts[middle] <= first ? low : high) = middle;
     }
     int before = shared.starts[low];
-    batch_ = low * line.each;
+    batch_ = low * line_->each;
     enter();
     while (first - before >= part_.units * items_) {
       before += part_.units * items_;
@@ -170,8 +171,8 @@ class KeyWalk {
  private:
   // Sequence batch_.
   __device__ __forceinline__ void enter() {
-    const Sequence sequence = line_.sequences.of(batch_);
-    const auto span = line_.span_of(sequence);
+    const Sequence sequence = line_->sequences.of(batch_);
+    const auto span = line_->span_of(sequence);
     items_ = span.items;
     part_.batch = batch_;
     part_.units = span.units;
@@ -183,7 +184,7 @@ class KeyWalk {
   }
   // Item item_ of it.
   __device__ __forceinline__ void begin(int from) {
-    const int tiles = items_ / line_.kv_heads;
+    const int tiles = items_ / line_->kv_heads;
     part_.head = item_ / tiles;
     part_.row = (item_ - part_.head * tiles) * Line::kTileRows;
     part_.from = from;
@@ -191,7 +192,7 @@ class KeyWalk {
     left_ -= part_.end - part_.from;
   }
 
-  const Line& line_;
+  const Line* line_ = nullptr;
   int at_;    // unit of the line that the part begins with
   int left_;  // units behind it
   int batch_, item_, items_;

@@ -139,11 +139,14 @@ enum Has : uint8_t {
 };
 // The same of attention_varlen.
 enum VarlenHas : uint8_t {
-  kPages = 1,  // of 16 keys
-  kUsed = 2,   // fewer keys count than there are
+  kPages = 1,     // of 16 keys; sequences may share them, and Tk is the most that one has
+  kUsed = 2,      // fewer keys count than there are
+  kOwnPages = 4,  // each sequence its own, scattered; Tk: of all, as many each
   kVarlenAlibi = 8,
   kVarlenSinks = 16,
 };
+// To be added where pages are not of 16 keys.
+constexpr int64_t of_page(int64_t keys) { return keys << 8; }
 
 // The same of scaled_attention.
 enum ScaledHas : uint8_t { kScaledRowsBeforeHeads = 1, kScales = 2 };

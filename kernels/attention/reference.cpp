@@ -164,6 +164,15 @@ constexpr Case kDenseVerify[] = {
     dense({1, 2, 33, 40, 64}, kAll, 0, 1),
     dense({1, 2, 66, 70, 64}, kOnlyBefore, 8),
     dense({1, 2, 33, 40, 64}, kAll, 3),
+    // One query, or few, of many heads that share many keys.
+    dense({2, 8, 1, 300, 128, 1}),
+    dense({1, 7, 2, 1000, 64, 1}, kOnlyBefore),
+    dense({1, 8, 5, 130, 128, 1}, kOnlyBefore),
+    dense({1, 3, 1, 1, 64}),
+    dense({1, 4, 1, 15, 128, 1}),
+    dense({1, 4, 1, 17, 256, 2}),
+    windowed({1, 4, 2, 260, 64, 2}, 40, 0),
+    dense({1, 4, 3, 165, 64, 2, 0, kAlibi | kSinks}, kOnlyBefore),
 };
 
 constexpr Case kDenseBench[] = {
@@ -184,6 +193,14 @@ constexpr Case kDenseBench[] = {
     dense({1, 48, 8192, 8192, 512}),
     dense({1, 48, 8192, 8192, 512}, kOnlyBefore),
     dense({1, 16, 8192, 8192, 576, 1, 512}),
+    // Decoding.
+    dense({8, 64, 1, 8192, 128, 8}),
+    dense({8, 64, 1, 8192, 128, 8, 0, kRowsBeforeHeads}),
+    dense({8, 64, 4, 8192, 128, 8}),
+    dense({1, 32, 1, 8192, 128, 8}),
+    dense({1, 32, 1, 65536, 128, 8}),
+    dense({64, 32, 1, 1024, 128, 8}),
+    dense({256, 32, 1, 4096, 128, 8}),
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "kernels/attention/operations.hpp"
@@ -295,6 +296,13 @@ inline Tensor laid(DType dtype, std::array<int64_t, 4> shape, int64_t padding, b
   return tensor;
 }
 constexpr double kMostSlope = 0.5;
+
+// Multiples of it, modulo `count`, are all numbers below that.
+inline int64_t scattering_step(int64_t count) {
+  int64_t step = std::max<int64_t>(count * 5 / 8, 1);
+  while (std::gcd(step, count) > 1) ++step;
+  return step;
+}
 
 // ---- Of dense tensors ---------------------------------------------------------------------------
 

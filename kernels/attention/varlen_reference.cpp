@@ -1,6 +1,7 @@
 // What attention_varlen computes, in double precision; its shapes, fills, cost and tolerance, and
 // the problems to verify and to time.
 #include "kernels/attention/reference.hpp"
+#include "warpsmith/thread/divide.hpp"
 
 namespace ws::attention {
 
@@ -43,13 +44,15 @@ Tensor laid_rows(DType dtype, std::array<int64_t, 3> shape, int64_t padding) {
   return tensor;
 }
 
+bool is_timed(int64_t rows) { return rows >= 1024; }
+
 // Where `count` sequences of `total` rows in all begin, some of them empty, and where the last
 // ends. Of 1024 rows and more, as are timed, lengths are drawn from 1 to some twice their mean, and
 // are the same for keys and queries and with every seed.
 std::vector<int64_t> random_starts(int64_t count, int64_t total, uint64_t seed) {
   std::vector<double> weights(static_cast<size_t>(count));
   double sum = 0;
-  const bool timed = total >= 1024;
+  const bool timed = is_timed(total);
   const uint64_t mixed = (timed ? 0 : seed) + static_cast<uint64_t>(total * 31 + count);
   for (size_t b = 0; b < weights.size(); ++b) {
     const double uniform = random_uniform(mixed, b);
@@ -171,11 +174,14 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
   const int64_t value_dim = value == 0 ? dim : value;
   problem.tensor(kQ) = laid_rows(dtype, {queries, heads, dim}, chosen.padding);
   problem.tensor(kStartsQ) = Tensor::dense(DType::kI32, {batch + 1});
-  if ((has & kPages) != 0) {
-    constexpr int64_t kPage = 16;
-    const int64_t pages = (keys + kPage - 1) / kPage;
-    problem.tensor(kK) = laid(dtype, {pages + 1, kv_heads, kPage, dim}, chosen.padding, true);
-    problem.tensor(kV) = laid(dtype, {pages + 1, kv_heads, kPage, value_dim}, chosen.padding, true);
+  const bool shared_pages = (has & kPages) != 0;
+  const bool own_pages = (has & kOwnPages) != 0;
+  if (shared_pages || own_pages) {
+    const int64_t page = has < of_page(1) ? 16 : has / of_page(1);
+    const int64_t pages = divide_up(own_pages ? keys / batch : keys, page);
+    const int64_t count = own_pages ? pages * batch : pages + 1;
+    problem.tensor(kK) = laid(dtype, {count, kv_heads, page, dim}, chosen.padding, true);
+    problem.tensor(kV) = laid(dtype, {count, kv_heads, page, value_dim}, chosen.padding, true);
     for (const int place : {kK, kV}) {  // the page's rows are its second dimension
       std::swap(problem.tensor(place).shape[1], problem.tensor(place).shape[2]);
       std::swap(problem.tensor(place).strides[1], problem.tensor(place).strides[2]);
@@ -186,7 +192,7 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
     problem.tensor(kV) = laid_rows(dtype, {keys, kv_heads, value_dim}, chosen.padding);
     problem.tensor(kStartsK) = Tensor::dense(DType::kI32, {batch + 1});
   }
-  if ((has & (kUsed | kPages)) != 0) problem.tensor(kUsedK) = Tensor::dense(DType::kI32, {batch});
+  if ((has & (kUsed | kPages | kOwnPages)) != 0) problem.tensor(kUsedK) = Tensor::dense(DType::kI32, {batch});
   if ((has & kVarlenAlibi) != 0) {
     problem.tensor(kVarlenSlopesAt) = Tensor::dense(DType::kF32, {batch, heads});
   }
@@ -237,15 +243,31 @@ void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
                         static_cast<double>(limit));
     });
   };
+  const bool own_pages = call.paged && call.total_pages == call.batch * call.most_pages;
   switch (index) {
-    case kStartsQ: return starts(call.total_queries);
+    case kStartsQ: {
+      // As many each, where no more are allowed.
+      if (call.queries * call.batch != call.total_queries) return starts(call.total_queries);
+      return fill_with(tensor, [&](int64_t b) { return static_cast<double>(b * call.queries); });
+    }
     case kStartsK: return starts(call.total_keys);
-    case kTable: return below(call.total_pages);
+    case kTable: {
+      if (!own_pages) return below(call.total_pages);
+      // Far from each other, each once.
+      const int64_t step = scattering_step(call.total_pages);
+      return fill_with(tensor, [&](int64_t i) {
+        return static_cast<double>((i * step + static_cast<int64_t>(seed % 1024)) %
+                                   call.total_pages);
+      });
+    }
     case kVarlenSlopesAt:
       return fill_with(tensor, [seed](int64_t h) {
         return kMostSlope * random_uniform(seed, static_cast<uint64_t>(h));
       });
     case kUsedK: {
+      if (own_pages && is_timed(call.total_keys)) {
+        return fill_with(tensor, [&](int64_t) { return static_cast<double>(call.keys); });
+      }
       if (call.paged) return below(call.keys + 1);
       // Up to as many as a sequence has, which are filled before.
       return fill_with(tensor, [&](int64_t b) {
@@ -316,6 +338,15 @@ constexpr Case varlen(std::array<int64_t, kMaxExtents> extents, Seen seen = kAll
   return chosen;
 }
 
+// No more than so many queries a sequence; with kOnlyBefore, which keys they see.
+constexpr Case few(std::array<int64_t, kMaxExtents> extents, int64_t queries, Seen seen = kAll,
+                   int64_t window_left = -1) {
+  Case chosen = varlen(extents, seen);
+  chosen.attributes[1] = window_left;
+  chosen.attributes[5] = queries;
+  return chosen;
+}
+
 constexpr Case kVarlenSmoke[] = {
     varlen({3, 2, 40, 50, 32}, kOnlyBefore),
     varlen({2, 2, 9, 40, 16, 1, 0, kPages}),
@@ -338,6 +369,13 @@ constexpr Case kVarlenVerify[] = {
     varlen({0, 2, 0, 0, 64}),
     varlen({2, 2, 5, 0, 64}),
     varlen({3, 2, 50, 60, 64}, kAll, 3),
+    // One query, or few, of many keys; pages of one key and of many.
+    few({5, 8, 5, 333, 64, 1}, 1),
+    few({3, 14, 6, 200, 128, 2, 0, kPages + of_page(1)}, 2, kOnlyBefore),
+    few({3, 6, 3, 300, 64, 2, 0, kPages + of_page(64)}, 1),
+    few({4, 4, 4, 600, 128, 1, 0, kOwnPages}, 1),
+    few({2, 16, 10, 160, 64, 2, 0, kPages + of_page(7)}, 5, kOnlyBefore, 20),
+    few({2, 4, 2, 90, 256, 2, 0, kPages + of_page(1)}, 1),
 };
 
 constexpr Case kVarlenBench[] = {
@@ -345,6 +383,12 @@ constexpr Case kVarlenBench[] = {
     varlen({9, 16, 65536, 65536, 128}, kOnlyBefore),
     varlen({9, 32, 65536, 65536, 64}),
     varlen({9, 32, 65536, 65536, 64}, kOnlyBefore),
+    // Decoding: of unlike lengths, packed; of 8192 keys each, in pages.
+    few({8, 64, 8, 65536, 128, 8}, 1),
+    few({8, 64, 8, 65536, 128, 8, 0, kOwnPages + of_page(1)}, 1),
+    few({8, 64, 8, 65536, 128, 8, 0, kOwnPages}, 1),
+    few({8, 64, 8, 65536, 128, 8, 0, kOwnPages + of_page(64)}, 1),
+    few({8, 64, 8, 65536, 128, 8, 0, kOwnPages + of_page(256)}, 1),
 };
 
 }  // namespace
