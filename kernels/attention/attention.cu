@@ -11,6 +11,8 @@
 #include "kernels/attention/26_backward_naive.cuh"
 #include "kernels/attention/27_backward_any.cuh"
 #include "kernels/attention/32_ring_any.cuh"
+#include "kernels/attention/33_append_naive.cuh"
+#include "kernels/attention/34_append_vector.cuh"
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
@@ -39,6 +41,8 @@ constexpr Operation kOperations[] = {
     operation_of<Attention>(),         operation_of<AttentionVarlen>(),
     operation_of<ScaledAttention>(),   operation_of<MergeAttnStates>(),
     operation_of<AttentionBackward>(), operation_of<RingAttentionStep>()};
+    operation_of<Attention>(), operation_of<AttentionVarlen>(), operation_of<ScaledAttention>(),
+    operation_of<MergeAttnStates>(), operation_of<AttentionBackward>(), operation_of<AppendKv>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,
@@ -97,6 +101,8 @@ constexpr const Rung* kRungs[] = {
     &kRingAny,
     &kRingWgmma,
     &kSplitKv,
+    &kAppendNaive,
+    &kAppendVector,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no
@@ -132,6 +138,8 @@ std::span<const Rung* const> AttentionBackward::by_worth(const Call& /*call*/) {
 
 std::span<const Rung* const> RingAttentionStep::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kRingWgmma, &kRingAny};
+std::span<const Rung* const> AppendKv::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kAppendVector, &kAppendNaive};
   return kOrder;
 }
 

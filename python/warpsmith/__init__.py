@@ -74,8 +74,14 @@ if _functions.torch is not None:
         attention = _attention.attention
         flash_attn_func = _attention.flash_attn_func
         flash_attn_varlen_func = _attention.flash_attn_varlen_func
+        flash_attn_with_kvcache = _attention.flash_attn_with_kvcache
         scaled_dot_product_attention = _attention.scaled_dot_product_attention
-        __all__ += ["flash_attn_func", "flash_attn_varlen_func", "scaled_dot_product_attention"]
+        __all__ += [
+            "flash_attn_func",
+            "flash_attn_varlen_func",
+            "flash_attn_with_kvcache",
+            "scaled_dot_product_attention",
+        ]
 
     if "ring_attention_step" in OPERATIONS and _functions.torch.distributed.is_available():
         from warpsmith import distributed as distributed

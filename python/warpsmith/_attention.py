@@ -336,11 +336,133 @@ def flash_attn_varlen_func(
     return _as_flash(out, lse, return_attn_probs, return_lse)
 
 
+def flash_attn_with_kvcache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k: torch.Tensor | None = None,
+    v: torch.Tensor | None = None,
+    rotary_cos: torch.Tensor | None = None,
+    rotary_sin: torch.Tensor | None = None,
+    cache_seqlens: int | torch.Tensor | None = None,
+    cache_batch_idx: torch.Tensor | None = None,
+    cache_leftpad: torch.Tensor | None = None,
+    block_table: torch.Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Window = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: torch.Tensor | None = None,
+    num_splits: int = 0,
+    return_softmax_lse: bool = False,
+) -> Any:
+    """flash_attn.flash_attn_with_kvcache, with its arguments: decoding.
+
+    New keys and values are written behind those of the cache, in place (`append_kv`), before
+    queries attend to all of them (`attention_varlen`).
+
+    Args:
+        q: [B, Sq, H, D], f32, f16 or bf16.
+        k_cache: [batch of the cache, Sk, Hk, D], dtype of q, Hk divides H; with block_table
+            [pages, page, Hk, D]. Any strides.
+        v_cache: The same, of Dv columns.
+        k: [B, Snew, Hk, D], new keys; with it cache_seqlens has to be there.
+        v: [B, Snew, Hk, Dv], new values.
+        rotary_cos: [positions, rotary_dim / 2], f32 or dtype of q: new keys turn by the position
+            that they are written to. Queries turn too: query i by cache_seqlens + i, or, neither
+            causal nor in a window, all by cache_seqlens.
+        rotary_sin: The same of the sine.
+        cache_seqlens: i32 [B], how many keys each sequence has before new ones; or one for all.
+            None: all that the cache has room for.
+        cache_batch_idx: i32 [B], which of the cache's batch each sequence is; not with pages.
+        cache_leftpad: None.
+        block_table: i32 [B, most pages of a sequence], where its keys lie.
+        softmax_scale: What times <q, k>; None: 1 / sqrt(D).
+        causal: A query sees no key after the one it stands over, aligned at the bottom right.
+        window_size: How many keys before and after it a query sees; -1 or None: all.
+        softcap: Scores become softcap * tanh(score / softcap); 0: as they are.
+        rotary_interleaved: Pairs of neighbours turn; else of the halves of rotary_dim.
+        alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
+        num_splits: For the kernel to choose.
+        return_softmax_lse: Returns (out, lse).
+
+    Returns:
+        out: [B, Sq, H, Dv], dtype of q; lse: f32 [B, H, Sq], -infinity of a query that sees no key.
+
+    Raises:
+        TypeError: what is no torch tensor.
+        ValueError: shapes, dtypes and devices that do not fit. Lengths beyond the cache and wrong
+            pages are found on the device: nothing of theirs is written, the next call raises it.
+    """
+    del num_splits
+    name = "flash_attn_with_kvcache"
+    _check_flash(name, q, k_cache, v_cache, 4, 0.0)
+    if cache_leftpad is not None:
+        raise ValueError(f"{name} takes no cache_leftpad")
+    for first, second, names in (
+        (k, v, "k and v"),
+        (rotary_cos, rotary_sin, "rotary_cos and rotary_sin"),
+    ):
+        if (first is None) != (second is None):
+            raise ValueError(f"{name} takes {names}, or neither")
+    if k is None and rotary_cos is not None:
+        raise ValueError(f"{name} turns queries with new keys: k is None")
+    if k is not None and cache_seqlens is None:
+        raise ValueError(f"{name} takes cache_seqlens, behind which k and v are written")
+    if block_table is not None and cache_batch_idx is not None:
+        raise ValueError(f"{name} takes block_table or cache_batch_idx, not both")
+    batch, queries = q.shape[:2]
+    whole = {"dtype": torch.int32, "device": q.device}
+    if not torch.is_tensor(cache_seqlens):
+        length = k_cache.shape[1] if cache_seqlens is None else cache_seqlens
+        if cache_seqlens is None and block_table is not None:
+            length *= block_table.shape[1]
+        cache_seqlens = torch.full((batch,), length, **whole)
+    # A contiguous cache is pages as long as a sequence can become.
+    table = block_table if cache_batch_idx is None else cache_batch_idx.to(torch.int32)[:, None]
+    if table is None and k_cache.shape[0] != batch:
+        raise ValueError(f"{name} takes a cache of batch {batch}, not {k_cache.shape[0]}")
+    used = cache_seqlens
+    if k is not None:
+        interleaved = {"interleaved": rotary_interleaved}
+        if rotary_cos is not None:
+            positions = cache_seqlens[:, None].expand(batch, queries)
+            if causal or _ends(name, window_size, -1, -1) != (-1, -1):
+                positions = positions + torch.arange(queries, **whole)
+            q = warpsmith.rope(q, rotary_cos, rotary_sin, positions.contiguous(), **interleaved)
+        warpsmith.append_kv(
+            k_cache, v_cache, k, v, cache_seqlens, table, rotary_cos, rotary_sin, **interleaved
+        )
+        used = cache_seqlens + k.shape[1]
+    if table is None:
+        table = torch.arange(batch, **whole)[:, None]
+    out, lse = attention(
+        q.reshape(batch * queries, *q.shape[2:]),
+        k_cache,
+        v_cache,
+        alibi_slopes=alibi_slopes,
+        causal=causal,
+        window=window_size,
+        scale=softmax_scale,
+        softcap=softcap,
+        cu_seqlens_q=torch.arange(batch + 1, **whole) * queries,
+        max_seqlen_q=queries,
+        block_table=table,
+        seqused_k=used,
+    )
+    out = out.unflatten(0, (batch, queries))
+    if not return_softmax_lse:
+        return out
+    return out, lse.unflatten(1, (batch, queries)).transpose(0, 1)
+
+
 for _function in (
     attention,
     scaled_dot_product_attention,
     flash_attn_func,
     flash_attn_varlen_func,
+    flash_attn_with_kvcache,
 ):
     _function.__module__ = "warpsmith"
 del _function

@@ -397,6 +397,93 @@ def test_pages(said: str, device: str) -> None:
     assert_close(out, expected(q, keys, values, {"causal": True})[0])
 
 
+def turned(x: torch.Tensor, cos: Any, sin: Any, first: list[list[int]], interleaved: bool) -> Any:
+    """Rows x [B, S, H, D] at positions first[b][i], by the formula."""
+    x = wide(x).clone()
+    pairs = cos.shape[1]
+    for b, positions in enumerate(first):
+        for i, position in enumerate(positions):
+            at = [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
+            if not interleaved:
+                at = [slice(0, pairs), slice(pairs, 2 * pairs)]
+            c, s = wide(cos[position]), wide(sin[position])
+            one, two = x[b, i, :, at[0]].clone(), x[b, i, :, at[1]].clone()
+            x[b, i, :, at[0]], x[b, i, :, at[1]] = one * c - two * s, two * c + one * s
+    return x
+
+
+@pytest.mark.parametrize("cache", ["contiguous", "batch_idx", "paged"])
+@pytest.mark.parametrize("rotary", [None, True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_flash_attn_with_kvcache(cache: str, rotary: Any, causal: bool, device: str) -> None:
+    lengths, new = [5, 0], 2
+    q, k, v = qkv((2, 2, 4, 16), (2, new, 2, 16), (2, new, 2, 8), device=device)
+    shape = {"contiguous": (2, 8), "batch_idx": (3, 8), "paged": (9, 2)}[cache]
+    k_cache, v_cache = tensor((*shape, 2, 16), 5).to(device), tensor((*shape, 2, 8), 6).to(device)
+    given: dict[str, Any] = {}
+    if cache == "batch_idx":
+        given["cache_batch_idx"] = torch.tensor([2, 0], dtype=torch.int32, device=device)
+    if cache == "paged":
+        table = torch.tensor([[3, 8, 0, 5], [1, 7, 2, 4]], dtype=torch.int32)
+        given["block_table"] = table.to(device)
+
+    def rows_of(x: torch.Tensor, b: int) -> torch.Tensor:
+        if cache == "paged":
+            return x.cpu()[table[b].long()].flatten(0, 1)
+        return x.cpu()[[2, 0][b] if cache == "batch_idx" else b]
+
+    keys, values = [[rows_of(x, b).clone() for b in range(2)] for x in (k_cache, v_cache)]
+    want_k, want_q = k, q
+    if rotary is not None:
+        cos, sin = tensor((8, 6), 7), tensor((8, 6), 8)
+        given |= {"rotary_cos": cos.to(device), "rotary_sin": sin.to(device)}
+        given["rotary_interleaved"] = rotary
+        places = [[n, n + 1] for n in lengths]
+        want_k = turned(k, cos, sin, places, rotary)
+        want_q = turned(q, cos, sin, places if causal else [[n, n] for n in lengths], rotary)
+    out, lse = warpsmith.flash_attn_with_kvcache(
+        q, k_cache, v_cache, k, v, causal=causal, return_softmax_lse=True,
+        cache_seqlens=torch.tensor(lengths, dtype=torch.int32, device=device), **given,
+    )  # fmt: skip
+    for b, n in enumerate(lengths):
+        keys[b][n : n + new], values[b][n : n + new] = want_k[b].cpu(), v[b].cpu()
+        assert_close(rows_of(k_cache, b), keys[b])
+        assert_close(rows_of(v_cache, b), values[b])
+        want, want_lse = formula(
+            want_q[b : b + 1],
+            keys[b][None, : n + new],
+            values[b][None, : n + new],
+            (-1, 0 if causal else -1),
+        )
+        assert_close(out[b : b + 1], want)
+        assert_close(lse[b : b + 1], want_lse)
+
+
+def test_a_cache_is_attended_to_as_it_is(device: str) -> None:
+    q, k, v = qkv((2, 1, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8), device=device)
+    out = warpsmith.flash_attn_with_kvcache(q, k, v)
+    assert_close(out, formula(q, k, v)[0])
+    out = warpsmith.flash_attn_with_kvcache(q, k, v, cache_seqlens=4)
+    assert_close(out, formula(q, k[:, :4], v[:, :4])[0])
+    with pytest.raises(ValueError, match="k and v, or neither"):
+        warpsmith.flash_attn_with_kvcache(q, k, v, k)
+    with pytest.raises(ValueError, match="takes cache_seqlens"):
+        warpsmith.flash_attn_with_kvcache(q, k, v, k, v)
+    with pytest.raises(ValueError, match="a cache of batch 1, not 2"):
+        warpsmith.flash_attn_with_kvcache(q[:1], k, v)
+
+
+def test_a_cache_without_room_is_told_and_not_written() -> None:
+    q, k, v = qkv((2, 1, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))
+    before = k.clone()
+    lengths = torch.tensor([6, 2], dtype=torch.int32)
+    new = tensor((2, 1, 2, 8), 9)
+    with pytest.raises(ValueError, match="index 6 at position 0 of 'seqlens' is outside"):
+        warpsmith.append_kv(k, v, new, new, lengths)
+    assert torch.equal(k[0], before[0])
+    assert torch.equal(k[1, 2], new[1, 0])
+
+
 def test_one_function_of_dense_and_packed() -> None:
     q, k, v = qkv((9, 4, 8), (9, 2, 8), (9, 2, 8))
     starts = [starts_of(LENGTHS_Q), starts_of(LENGTHS_K)]
