@@ -482,6 +482,15 @@ def test_a_cache_without_room_is_told_and_not_written() -> None:
         warpsmith.append_kv(k, v, new, new, lengths)
     assert torch.equal(k[0], before[0])
     assert torch.equal(k[1, 2], new[1, 0])
+    k = before.clone()
+    table = torch.tensor([[0], [2]], dtype=torch.int32)
+    with pytest.raises(ValueError, match="index 2 at position 1 of 'block_table' is outside"):
+        warpsmith.append_kv(k, v, new, new, lengths - 2, table)
+    assert torch.equal(k[0, 4], new[0, 0])
+    assert torch.equal(k[1], before[1])
+    angles = tensor((4, 4), 7)
+    with pytest.raises(ValueError, match="index 5 at position 5 of 'cos' is outside"):
+        warpsmith.append_kv(k, v, new, new, lengths - 1, None, angles, angles)
 
 
 def test_one_function_of_dense_and_packed() -> None:
