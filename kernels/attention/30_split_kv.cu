@@ -8,21 +8,41 @@ namespace {
 // Counted, none compared. In flight are four of five tiles of 4 KB of eight warps of an SM, 128 KB;
 // of 256 columns three of four tiles of 8 KB of four warps, 96 KB, in a block that an A100 has room
 // for too.
-constexpr SplitKvShape kNarrow64{
-    .dim = 64, .row_blocks = 1, .keys = 32, .tiles = 5, .slice = 64, .blocks = 2,
-    .holds_query = true};
-constexpr SplitKvShape kTall64{
-    .dim = 64, .row_blocks = 2, .keys = 32, .tiles = 5, .slice = 32, .blocks = 2,
-    .holds_query = true};
-constexpr SplitKvShape kNarrow128{
-    .dim = 128, .row_blocks = 1, .keys = 16, .tiles = 5, .slice = 64, .blocks = 2,
-    .holds_query = true};
-constexpr SplitKvShape kTall128{
-    .dim = 128, .row_blocks = 2, .keys = 16, .tiles = 5, .slice = 32, .blocks = 2,
-    .holds_query = false};
-constexpr SplitKvShape kNarrow256{
-    .dim = 256, .row_blocks = 1, .keys = 16, .tiles = 4, .slice = 64, .blocks = 1,
-    .holds_query = false};
+constexpr SplitKvShape kNarrow64{.dim = 64,
+                                 .row_blocks = 1,
+                                 .keys = 32,
+                                 .tiles = 5,
+                                 .slice = 64,
+                                 .blocks = 2,
+                                 .holds_query = true};
+constexpr SplitKvShape kTall64{.dim = 64,
+                               .row_blocks = 2,
+                               .keys = 32,
+                               .tiles = 5,
+                               .slice = 32,
+                               .blocks = 2,
+                               .holds_query = true};
+constexpr SplitKvShape kNarrow128{.dim = 128,
+                                  .row_blocks = 1,
+                                  .keys = 16,
+                                  .tiles = 5,
+                                  .slice = 64,
+                                  .blocks = 2,
+                                  .holds_query = true};
+constexpr SplitKvShape kTall128{.dim = 128,
+                                .row_blocks = 2,
+                                .keys = 16,
+                                .tiles = 5,
+                                .slice = 32,
+                                .blocks = 2,
+                                .holds_query = false};
+constexpr SplitKvShape kNarrow256{.dim = 256,
+                                  .row_blocks = 1,
+                                  .keys = 16,
+                                  .tiles = 4,
+                                  .slice = 64,
+                                  .blocks = 1,
+                                  .holds_query = false};
 
 template <class T, SplitKvShape kShape>
 constexpr size_t shared_bytes_of() {
@@ -90,7 +110,7 @@ bool takes(const AnyCall& call, Why& why) {
                     "takes up to 2^29 rows") &&
          why.unless(all.tiles <= kMostUnits && call.kv_heads <= kMostUnits &&
                         static_cast<double>(all.tiles) * static_cast<double>(call.kv_heads) *
-                                static_cast<double>(all.most_keys / 16 + 1) <=
+                                (static_cast<double>(all.most_keys) / 16 + 1) <=
                             static_cast<double>(kMostUnits),
                     "counts up to 2^30 times 16 keys of all heads") &&
          why.unless(is_aligned(call.q, call.batch, call.heads, all.queries, call.head_dim),
@@ -107,9 +127,8 @@ bool takes(const AnyCall& call, Why& why) {
 }
 
 Workspace workspace_of(const Call& call) {
-  return with_kernel(call, [&]<class T, SplitKvShape kShape>() {
-    return plan_of<T, kShape>().workspace();
-  });
+  return with_kernel(
+      call, [&]<class T, SplitKvShape kShape>() { return plan_of<T, kShape>().workspace(); });
 }
 
 template <class AnyCall>

@@ -6,6 +6,7 @@
 // Traffic: keys and values once for each 16 or 32 rows; of each cut 8 Dv bytes a row, in f32.
 // Limits: few queries: tensor cores are half empty and shared memory is read for 16 rows. D and Dv
 //   up to 256; rows of q, k and v that begin at multiples of 16 bytes, dense columns; no bias.
+// Long: what warps gathered is put together, and then what blocks left.
 #pragma once
 
 #include "catalogue/parts.hpp"
@@ -90,8 +91,8 @@ struct SplitKvKernel {
     if (units > 0 && block < cut.blocks) {
       const int first = cut.first_of(block);
       Walk walk(a.line, shared.line, first, cut.first_of(block + 1) - first);
-      Ring ring(a.call, a.table,
-                shared.ring.pointer(warp_index() * kTiles * Tile::kElements), walk);
+      Ring ring(a.call, a.table, shared.ring.pointer(warp_index() * kTiles * Tile::kElements),
+                walk);
       int slot = 0;
       int turn = 0;
       do {
@@ -155,9 +156,9 @@ struct SplitKvKernel {
     const bool changes = call.softcap > 0 || call.slopes.exists || !(call.scale > 0);
     Softmax softmax(changes ? thread::kLog2E : call.scale * thread::kLog2E);
     Gathered gathered = {};
-    const SeenTogether seen = a.line.seen_of(part.queries, part.keys)
-                                  .together(place_of(a.line, part, 0).query,
-                                            place_of(a.line, part, rows - 1).query);
+    const SeenTogether seen =
+        a.line.seen_of(part.queries, part.keys)
+            .together(place_of(a.line, part, 0).query, place_of(a.line, part, rows - 1).query);
     const int keys_offset = Tile::template lane_offset<Tile::Order::kAcross>(0);
     const int values_offset = Tile::template lane_offset<Tile::Order::kDown>(0);
     const SharedSpan<T> tiles(shared.ring.pointer(warp_index() * kTiles * Tile::kElements),
@@ -179,7 +180,7 @@ struct SplitKvKernel {
             }
             return query[kHoldsQuery ? k / 16 : 0];
           },
-          tiles, slot * Tile::kElements + keys_offset);
+          tiles, slot* Tile::kElements + keys_offset);
       slot = slot + 1 == kTiles ? 0 : slot + 1;
       const int key = first + unit * kKeys;
       if (changes) change(scores, a, part_of(shared, turn), key);
@@ -203,9 +204,9 @@ struct SplitKvKernel {
   __device__ __forceinline__ static bool has_its_pages(const Arguments& a, const KeyPart& part) {
     if (a.table.pages == nullptr) return true;
     const int64_t pages = divide_up(part.keys, a.table.page);
-    const bool mine = a.line.sequences.report_pages(
-        part.batch, pages * part.from / part.units + thread_index(), pages * part.end / part.units,
-        kThreads);
+    const bool mine =
+        a.line.sequences.report_pages(part.batch, pages * part.from / part.units + thread_index(),
+                                      pages * part.end / part.units, kThreads);
     return ptx::vote_sync_all(kFullMask, mine);
   }
 
@@ -219,8 +220,7 @@ struct SplitKvKernel {
       const int column = at % (kDim / 8) * 8;
       Vec<T, 8> chunk{};
       if (row < rows && column < columns) {
-        const T* const from =
-            row_of<const T>(a.call.q, part, place_of(a.line, part, row)) + column;
+        const T* const from = row_of<const T>(a.call.q, part, place_of(a.line, part, row)) + column;
         if (column + 8 <= columns) {
           chunk = thread::load<8>(from);
         } else {
@@ -291,9 +291,8 @@ struct SplitKvKernel {
   }
 
   // What the warps have gathered, put together; written, or left for the block that comes last.
-  __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a,
-                                                int turn, Gathered& gathered,
-                                                const Softmax& softmax) {
+  __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a, int turn,
+                                                Gathered& gathered, const Softmax& softmax) {
     const KeyPart part = part_of(shared, turn);
     const int rows = rows_of(a.line, part);
     const bool whole = part.is_whole();
@@ -315,8 +314,8 @@ struct SplitKvKernel {
     }
     scale(gathered, factor);
     const auto block = static_cast<int>(block_index());
-    float* const left = a.parts.partials +
-                        (block * kPartsOfBlock + (part.from == 0 ? 1 : 0)) * kPartFloats;
+    float* const left =
+        a.parts.partials + (block * kPartsOfBlock + (part.from == 0 ? 1 : 0)) * kPartFloats;
     if (thread_index() < rows) {
       const int row = thread_index();
       const float max = highest(shared, row);
@@ -331,8 +330,7 @@ struct SplitKvKernel {
         is_wrong |= says != 0;
       }
       if (whole) {
-        shared.factors[row] =
-            is_wrong ? kWrong : finish_row(a, part, row, max, sum, softmax.scale);
+        shared.factors[row] = is_wrong ? kWrong : finish_row(a, part, row, max, sum, softmax.scale);
       } else {
         thread::store(left + kMaxima + row, max);
         thread::store(left + kSums + row, is_wrong ? kWrong : sum);
@@ -409,8 +407,7 @@ struct SplitKvKernel {
     const float factor = shared.factors[row];
     if (factor == kWrong) return;
     const Heads& heads = a.call.out;
-    T* const to =
-        row_of<T>(heads, part, place_of(a.line, part, row)) + column * heads.column;
+    T* const to = row_of<T>(heads, part, place_of(a.line, part, row)) + column * heads.column;
     Vec<float, 4> scaled;
 #pragma unroll
     for (int i = 0; i < 4; ++i) scaled[i] = sum[i] * factor;

@@ -63,9 +63,8 @@ struct AppendNaive {
     if (count == 0) return;
     with_append_types(call, [&]<class T, class V>() {
       using Kernel = AppendNaiveKernel<T, V>;
-      launch<Kernel>(
-          {.blocks = divide_up(count, Kernel::kThreads), .threads = Kernel::kThreads},
-          context.stream, {call, AppendPlaces(call, "append_kv/append_naive"), columns});
+      launch<Kernel>({.blocks = divide_up(count, Kernel::kThreads), .threads = Kernel::kThreads},
+                     context.stream, {call, AppendPlaces(call, "append_kv/append_naive"), columns});
     });
   }
 };

@@ -106,10 +106,9 @@ struct AppendVector {
       const auto values = static_cast<int>(call.value_dim / Kernel::kWidth);
       const int64_t count = call.items() * (pairs + keys + values);
       if (count == 0) return;
-      launch<Kernel>(
-          {.blocks = divide_up(count, Kernel::kThreads), .threads = Kernel::kThreads},
-          context.stream,
-          {call, AppendPlaces(call, "append_kv/append_vector"), pairs, keys, values});
+      launch<Kernel>({.blocks = divide_up(count, Kernel::kThreads), .threads = Kernel::kThreads},
+                     context.stream,
+                     {call, AppendPlaces(call, "append_kv/append_vector"), pairs, keys, values});
     });
   }
 };

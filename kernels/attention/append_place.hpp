@@ -46,8 +46,8 @@ template <class V>
 __device__ __forceinline__ thread::SinCos angle_of(const AppendKv::Call& call, int64_t position,
                                                    int64_t i) {
   const auto at = [&](const AppendKv::Table& table) {
-    return to_float(thread::load(static_cast<const V*>(table.data) + position * table.row +
-                                 i * table.column));
+    return to_float(
+        thread::load(static_cast<const V*>(table.data) + position * table.row + i * table.column));
   };
   return {at(call.sin), at(call.cos)};
 }

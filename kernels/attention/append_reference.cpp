@@ -102,9 +102,9 @@ void AppendKv::infer(Problem& problem) {
   if (cos.rank != 2 || !cos.same_shape(sin) || cos.dtype != sin.dtype ||
       (cos.dtype != DType::kF32 && cos.dtype != cache.dtype) || cos.extent(1) < 1 ||
       2 * cos.extent(1) > k.extent(3)) [[unlikely]]
-    throw InvalidArgument(concatenate(
-        "append_kv takes cos and sin of [positions, 1 to ", k.extent(3) / 2,
-        "], f32 or the dtype of k, got ", cos, " and ", sin));
+    throw InvalidArgument(concatenate("append_kv takes cos and sin of [positions, 1 to ",
+                                      k.extent(3) / 2, "], f32 or the dtype of k, got ", cos,
+                                      " and ", sin));
 }
 
 void AppendKv::make(const Case& chosen, DType dtype, Problem& problem) {
@@ -194,18 +194,18 @@ void AppendKv::reference(const Problem& problem, Slice slice, std::span<double* 
       for (int64_t b = 0; b < call.batch && from < 0; ++b) {
         for (int64_t t = 0; t < call.tokens && from < 0; ++t) {
           position = call.seqlens.data[b * call.seqlens.stride] + t;
-          const int64_t at = call.pages == nullptr
-                                 ? b
-                                 : call.pages[b * call.pages_batch +
-                                              position / call.page * call.pages_column];
+          const int64_t at =
+              call.pages == nullptr
+                  ? b
+                  : call.pages[b * call.pages_batch + position / call.page * call.pages_column];
           if (at != page || position % call.page != row) continue;
           from = b;
           token = t;
         }
       }
       const auto numbers_at = [&](const Heads& cache, const Heads& heads) {
-        const T* const numbers = from < 0 ? cache.at<const T>(page, head, row)
-                                          : heads.at<const T>(from, head, token);
+        const T* const numbers =
+            from < 0 ? cache.at<const T>(page, head, row) : heads.at<const T>(from, head, token);
         const int64_t step = from < 0 ? cache.column : heads.column;
         return [=](int64_t d) -> double { return to_float(numbers[d * step]); };
       };

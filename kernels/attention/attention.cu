@@ -43,6 +43,7 @@ constexpr Operation kOperations[] = {
     operation_of<AttentionBackward>(), operation_of<RingAttentionStep>()};
     operation_of<Attention>(), operation_of<AttentionVarlen>(), operation_of<ScaledAttention>(),
     operation_of<MergeAttnStates>(), operation_of<AttentionBackward>(), operation_of<AppendKv>()};
+    operation_of<AttentionBackward>(), operation_of<AppendKv>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,

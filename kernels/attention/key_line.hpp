@@ -39,10 +39,10 @@ struct KeyLine {
   static constexpr int kStarts = kThreads;
 
   Sequences sequences;
-  int left, right;    // of the window
+  int left, right;  // of the window
   int kv_heads;
   int group;
-  int each;           // sequences a thread counts
+  int each;  // sequences a thread counts
   thread::Divider by_group;
 
   KeyLine(const Call& call, const Sequences& all)
@@ -107,8 +107,7 @@ struct KeyCut {
   int units;
   int blocks;  // that have a part of it
 
-  __device__ __forceinline__ KeyCut(int units, int least)
-      : units(units), blocks(units / least) {
+  __device__ __forceinline__ KeyCut(int units, int least) : units(units), blocks(units / least) {
     const auto all = static_cast<int>(grid_blocks());
     if (blocks > all) blocks = all;
     if (blocks < 1) blocks = 1;

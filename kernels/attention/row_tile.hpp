@@ -66,7 +66,8 @@ struct RowTile {
 
   // The rows from `first` on, which begin at multiples of 16 bytes.
   __device__ __forceinline__ static StridedRows<T> strided(const T* first, int64_t stride) {
-    return {first + (index_of_thread() / kChunks) * stride + index_of_thread() % kChunks * 8, stride};
+    return {first + (index_of_thread() / kChunks) * stride + index_of_thread() % kChunks * 8,
+            stride};
   }
 
   // Asks for the next tile, of which there are `rows` rows of `columns` columns; what there is not

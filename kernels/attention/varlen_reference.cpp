@@ -192,7 +192,8 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
     problem.tensor(kV) = laid_rows(dtype, {keys, kv_heads, value_dim}, chosen.padding);
     problem.tensor(kStartsK) = Tensor::dense(DType::kI32, {batch + 1});
   }
-  if ((has & (kUsed | kPages | kOwnPages)) != 0) problem.tensor(kUsedK) = Tensor::dense(DType::kI32, {batch});
+  if ((has & (kUsed | kPages | kOwnPages)) != 0)
+    problem.tensor(kUsedK) = Tensor::dense(DType::kI32, {batch});
   if ((has & kVarlenAlibi) != 0) {
     problem.tensor(kVarlenSlopesAt) = Tensor::dense(DType::kF32, {batch, heads});
   }

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from warpsmith._attention import flash_attn_func as flash_attn_func
 from warpsmith._attention import flash_attn_varlen_func as flash_attn_varlen_func
+from warpsmith._attention import flash_attn_with_kvcache as flash_attn_with_kvcache
 from warpsmith._attention import scaled_dot_product_attention as scaled_dot_product_attention
 from warpsmith._batch_norm import batch_norm as batch_norm
 from warpsmith._batch_norm import group_norm as group_norm
@@ -128,6 +129,21 @@ def any(
     out: _Array | None = None,
 ) -> _Array:
     """Whether any element is not zero."""
+
+def append_kv(
+    k_cache: _Array,
+    v_cache: _Array,
+    k: _Array,
+    v: _Array,
+    seqlens: _Array,
+    block_table: _Array | None = None,
+    cos: _Array | None = None,
+    sin: _Array | None = None,
+    *,
+    interleaved: builtins.bool = False,
+    rung: builtins.str | None = None,
+) -> tuple[_Array, _Array]:
+    """Keys and values of new tokens into a cache, whose rows may lie in pages; keys may turn."""
 
 def argmax(
     input: _Array,

@@ -294,14 +294,11 @@ TEST(AttentionVarlen, AWrongPageOfKeysThatBlocksShare) {
   set_numbers(instance["cu_seqlens_q"], {0, 10, 20, 30});
   set_numbers(instance["seqused_k"], {640, 600, 300});
   const auto is = [](int64_t at, std::vector<int> right, int unwritten) -> WrongNumber {
-    return {"block_table", at, 41, "of 'block_table' is outside [0, 41)", std::move(right),
-            {unwritten}};
+    return {"block_table",    at,         41, "of 'block_table' is outside [0, 41)",
+            std::move(right), {unwritten}};
   };
-  expect_wrong_numbers(instance, {is(0, {1, 2}, 0),
-                                  is(20, {1, 2}, 0),
-                                  is(39, {1, 2}, 0),
-                                  is(40 + 37, {0, 2}, 1),
-                                  is(2 * 40 + 18, {0, 1}, 2)});
+  expect_wrong_numbers(instance, {is(0, {1, 2}, 0), is(20, {1, 2}, 0), is(39, {1, 2}, 0),
+                                  is(40 + 37, {0, 2}, 1), is(2 * 40 + 18, {0, 1}, 2)});
 }
 
 // ---- Of 8 bits ----------------------------------------------------------------------------------

@@ -474,7 +474,7 @@ def test_a_cache_is_attended_to_as_it_is(device: str) -> None:
 
 
 def test_a_cache_without_room_is_told_and_not_written() -> None:
-    q, k, v = qkv((2, 1, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))
+    k, v = qkv((2, 6, 2, 8), (2, 6, 2, 8))
     before = k.clone()
     lengths = torch.tensor([6, 2], dtype=torch.int32)
     new = tensor((2, 1, 2, 8), 9)
