@@ -178,7 +178,7 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
   const bool own_pages = (has & kOwnPages) != 0;
   if (shared_pages || own_pages) {
     const int64_t page = has < of_page(1) ? 16 : has / of_page(1);
-    const int64_t pages = divide_up(own_pages ? keys / batch : keys, page);
+    const int64_t pages = divide_up(own_pages ? keys / std::max<int64_t>(batch, 1) : keys, page);
     const int64_t count = own_pages ? pages * batch : pages + 1;
     problem.tensor(kK) = laid(dtype, {count, kv_heads, page, dim}, chosen.padding, true);
     problem.tensor(kV) = laid(dtype, {count, kv_heads, page, value_dim}, chosen.padding, true);
