@@ -93,6 +93,7 @@ struct BackwardWgmmaKernel {
     SharedArray<T, kWarps * Store::kElements, 1024> sums;
     SharedArray<float, kFactsOfTiles> lse;
     SharedArray<float, kFactsOfTiles> deltas;
+    SharedArray<SeenTogether, kWarps> seen;  // by a warp: not held in registers
     tile::Pipeline<1> own_scored_ring, own_valued_ring;
     tile::Pipeline<kStages> scored_ring, valued_ring;
     tile::Pipeline<2> gradients_ring;
@@ -228,15 +229,22 @@ struct BackwardWgmmaKernel {
       }
       ptx::wgmma_commit_group();
     }
-    // Where this thread adds to dq, of the tile of queries from `row` of a head.
-    __device__ __forceinline__ float* dq_at(int head, int row) const {
-      constexpr bool kByColumns = kDim > 64;
-      const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + head;
-      return a.dq_sums + DqSums::at(of_head * a.facts.rows + row + (kByColumns ? 0 : index * 64),
-                                    kDim, kByColumns ? index * 64 : 0, thread_index() % 128);
+    // Which tile of all heads' queries this is.
+    __device__ __forceinline__ int tile_of_all() const {
+      const int of_head = walk.batch * a.grid.met_heads + head;
+      return (of_head * static_cast<int>(a.facts.rows) + row) / kMet;
     }
-    __device__ __forceinline__ void add_dq(const float (&dq)[32], float* to,
+    // Where it was staged before at_gradients.
+    __device__ __forceinline__ GradientsPosition staged() const {
+      const int stage = at_gradients.stage ^ 1;
+      return {stage, at_gradients.parity ^ static_cast<uint32_t>(stage)};
+    }
+    __device__ __forceinline__ void add_dq(const float (&dq)[32], int tile,
                                            const GradientsPosition& staged) {
+      constexpr bool kByColumns = kDim > 64;
+      float* const to =
+          a.dq_sums + DqSums::at(int64_t{tile} * kMet + (kByColumns ? 0 : index * 64), kDim,
+                                 kByColumns ? index * 64 : 0, thread_index() % 128);
       if (lane_index() == 0) shared.gradients_ring.release(staged.stage);
 #pragma unroll
       for (int i = 0; i < 32; i += 4) {
@@ -299,14 +307,15 @@ struct BackwardWgmmaKernel {
 
     // All that is met. Scores of the next tile are under way while this one is added up.
     __device__ __forceinline__ void gather_all(Sums& scored_sums, Sums& valued_sums) {
-      SeenTogether mine{};  // whole; nothing where rows are missing
       {
+        SeenTogether mine{};  // whole; nothing where rows are missing
         const int own_row = walk.row + index * 64;
         if (own_row + 64 <= a.grid.own_rows) mine = a.grid.seen_by(own_row, 64);
+        if (lane_index() == 0) shared.seen[warp_index() % kWarps] = mine;
+        ptx::syncwarp();
       }
       const float scale = a.scale * thread::kLog2E;
-      float* adds_to = nullptr;
-      GradientsPosition staged{};
+      int adds_to = -1;
       Facts lse;
       Facts deltas;
       if constexpr (!kOwnsKeys) {
@@ -331,28 +340,30 @@ struct BackwardWgmmaKernel {
         change(scores, lse, shared.lse, [&](int, float score, float of_query) {
           return thread::exp2(thread::fma(score, scale, -of_query));
         });
+        const SeenTogether mine = shared.seen[warp_index() % kWarps];
         if (row < mine.whole_first || row + kMet > mine.whole_end) hide(scores, row);
         if constexpr (kOwnsKeys) load(deltas, shared.deltas, nullptr, 0);
         Packed weights;
         if constexpr (kOwnsKeys) pack_weights<T>(scores, weights);
         if constexpr (kOwnsKeys && kShape.early) gather(valued_sums, weights, valued);
         ptx::wgmma_wait_group<kOwnsKeys && kShape.early ? 1 : 0>(gradients);
-        change(gradients, deltas, shared.deltas,
-               [&](int i, float gradient, float delta) { return scores[i] * (gradient - delta); });
+        change(gradients, deltas, shared.deltas, [&](int i, float gradient, float delta) {
+          return weight_of(scores, weights, i) * (gradient - delta);
+        });
         ptx::syncwarp();  // all lanes have read what came with the tiles, of which one lets go
         Packed packed;
         pack_weights<T>(gradients, packed);
         float dq[32];
         if constexpr (kAdds) stage(packed);
+        if constexpr (kAdds && kShape.early) ptx::wgmma_wait_group<0>(valued_sums);
         if constexpr (kOwnsKeys && !kShape.early) gather(valued_sums, weights, valued);
-        if constexpr (kAdds) multiply_dq(dq, staged);
+        if constexpr (kAdds) multiply_dq(dq, adds_to >= 0 ? staged() : at_gradients);
         gather(scored_sums, packed, scored);
 
         if constexpr (kAdds) {
           ptx::wgmma_wait_group<1>(dq);
-          if (adds_to != nullptr) add_dq(dq, adds_to, staged);
-          adds_to = dq_at(head, row);
-          staged = at_gradients;
+          if (adds_to >= 0) add_dq(dq, adds_to, staged());
+          adds_to = tile_of_all();
           at_gradients.advance();
         }
         if constexpr (kOwnsKeys) ptx::wgmma_wait_group<1>(valued_sums);
@@ -369,9 +380,20 @@ struct BackwardWgmmaKernel {
       ptx::wgmma_wait_group<0>(scores);
       if constexpr (kAdds) {
         float dq[32];
-        multiply_dq(dq, staged);
+        multiply_dq(dq, staged());
         ptx::wgmma_wait_group<0>(dq);
-        add_dq(dq, adds_to, staged);
+        add_dq(dq, adds_to, staged());
+      }
+    }
+    // Where sums of values are under way, rounded as they have it: registers are dear.
+    __device__ __forceinline__ static float weight_of(const Scores& scores, const Packed& weights,
+                                                      int i) {
+      if constexpr (kOwnsKeys && kShape.early) {
+        Vec<T, 2> two;
+        memcpy(&two, &weights[i / 2], sizeof(two));
+        return to_float(two[i % 2]);
+      } else {
+        return scores[i];
       }
     }
     // Whether there is a next tile.

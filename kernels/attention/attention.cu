@@ -10,9 +10,9 @@
 #include "kernels/attention/24_merge_vector.cuh"
 #include "kernels/attention/26_backward_naive.cuh"
 #include "kernels/attention/27_backward_any.cuh"
-#include "kernels/attention/32_ring_any.cuh"
-#include "kernels/attention/33_append_naive.cuh"
-#include "kernels/attention/34_append_vector.cuh"
+#include "kernels/attention/33_ring_any.cuh"
+#include "kernels/attention/35_append_naive.cuh"
+#include "kernels/attention/36_append_vector.cuh"
 #include "kernels/attention/operations.hpp"
 
 namespace ws::attention {
@@ -40,10 +40,8 @@ namespace {
 constexpr Operation kOperations[] = {
     operation_of<Attention>(),         operation_of<AttentionVarlen>(),
     operation_of<ScaledAttention>(),   operation_of<MergeAttnStates>(),
-    operation_of<AttentionBackward>(), operation_of<RingAttentionStep>()};
-    operation_of<Attention>(), operation_of<AttentionVarlen>(), operation_of<ScaledAttention>(),
-    operation_of<MergeAttnStates>(), operation_of<AttentionBackward>(), operation_of<AppendKv>()};
-    operation_of<AttentionBackward>(), operation_of<AppendKv>()};
+    operation_of<AttentionBackward>(), operation_of<RingAttentionStep>(),
+    operation_of<AppendKv>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,
@@ -133,12 +131,15 @@ std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
 }
 
 std::span<const Rung* const> AttentionBackward::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kBackwardMma, &kBackwardAny};
+  static constexpr const Rung* kOrder[] = {&kBackwardWgmma, &kBackwardMma, &kBackwardAny};
   return kOrder;
 }
 
 std::span<const Rung* const> RingAttentionStep::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kRingWgmma, &kRingAny};
+  return kOrder;
+}
+
 std::span<const Rung* const> AppendKv::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kAppendVector, &kAppendNaive};
   return kOrder;

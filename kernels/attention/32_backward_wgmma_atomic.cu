@@ -10,7 +10,7 @@ namespace ws::attention {
 namespace {
 
 constexpr BackwardWgmmaShape kShape64{.dim = 64, .met = 128, .stages = 2, .early = false};
-constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 2, .early = false};
+constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 3, .early = true};
 
 template <class F>
 auto with_shape(const Call& call, F&& f) {
