@@ -125,10 +125,10 @@ inline constexpr std::string_view kCudnnBackward =
 inline constexpr std::string_view kFlash4Backward = R"(
 if bias is not None or alibi_slopes is not None or score_gradient or dlse is not None:
     refuse('takes no bias but by code that it compiles')
-rows = lambda x: x.transpose(1, 2)
 return flash_attn.cute.interface._flash_attn_bwd(
-    rows(q), rows(k), rows(v), rows(o), rows(dout), lse, softmax_scale=scale, causal=causal,
-    softcap=softcap, window_size_left=None if window_left < 0 else window_left,
+    q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), o.transpose(1, 2),
+    dout.transpose(1, 2), lse, softmax_scale=scale, causal=causal, softcap=softcap,
+    window_size_left=None if window_left < 0 else window_left,
     window_size_right=None if window_right < 0 else window_right)
 )";
 
