@@ -20,7 +20,7 @@ struct SplitKvShape {
   int dim;         // D and Dv up to this
   int row_blocks;  // of 16 rows, of a tile
   int keys;        // of a unit
-  int tiles;       // of a warp's ring
+  int stages;      // units of a warp's ring
   int slice;       // columns that warps put together at a time
   int blocks;      // that share an SM
   bool holds_query;
@@ -32,7 +32,7 @@ struct SplitKvKernel {
   static constexpr int kRowBlocks = kShape.row_blocks;
   static constexpr int kRows = 16 * kRowBlocks;
   static constexpr int kKeys = kShape.keys;
-  static constexpr int kTiles = kShape.tiles;
+  static constexpr int kStages = kShape.stages;
   static constexpr int kSlice = kShape.slice;
   static constexpr int kMinBlocks = kShape.blocks;
   static constexpr int kWarps = 4;
@@ -43,7 +43,8 @@ struct SplitKvKernel {
   using Line = KeyLine<kRows, kKeys, kThreads>;
   using Walk = KeyWalk<Line>;
   using Tile = RowTile<T, kKeys, kDim, kWarpSize>;
-  using Ring = KeyRing<T, Tile, kKeys, kTiles, kWarps, Line>;
+  using Ring = KeyRing<T, Tile, kKeys, kStages, kWarps, Line>;
+  static constexpr int kRing = kStages * Ring::kStageElements;  // of a warp
   using QueryRows = RowTile<T, kRows, kDim, kThreads>;
   using Scores = MmaScores<kRowBlocks, kKeys>;
   using Softmax = OnlineRows<kRowBlocks, true>;
@@ -70,9 +71,11 @@ struct SplitKvKernel {
   // A slice's rows are apart so that lanes store eight of them without a bank conflict.
   static constexpr int kPitch = kSlice + 8;
   struct SharedStorage {
-    SharedArray<T, kWarps * kTiles * Tile::kElements, 128> ring;
-    SharedArray<T, QueryRows::kElements, 128> queries;
-    SharedArray<float, kWarps * kRows * kPitch> slices;
+    SharedArray<T, kWarps * kRing, 128> ring;
+    union {  // what is put together is so after the last product with the queries
+      SharedArray<T, QueryRows::kElements, 128> queries;
+      SharedArray<float, kWarps * kRows * kPitch> slices;
+    };
     // Of each warp's rows, and what a row is times in the end: kWrong where nothing is written.
     SharedArray<float, kWarps * kRows> maxima;
     SharedArray<float, kWarps * kRows> sums;
@@ -91,8 +94,7 @@ struct SplitKvKernel {
     if (units > 0 && block < cut.blocks) {
       const int first = cut.first_of(block);
       Walk walk(a.line, shared.line, first, cut.first_of(block + 1) - first);
-      Ring ring(a.call, a.table, shared.ring.pointer(warp_index() * kTiles * Tile::kElements),
-                walk);
+      Ring ring(a.call, a.table, shared.ring.pointer(warp_index() * kRing), walk);
       int slot = 0;
       int turn = 0;
       do {
@@ -141,6 +143,7 @@ struct SplitKvKernel {
     const int rows = rows_of(a.line, part);
     const bool right = has_its_pages(a, part);
     if (lane_index() == 0) shared.wrong[warp_index()] = right ? 0U : 1U;
+    ptx::barrier_sync();  // all have read what was put together before
     load_queries(shared.queries.span(), a, part, rows);
     ptx::barrier_sync();
     QuerySteps query;
@@ -161,16 +164,16 @@ struct SplitKvKernel {
             .together(place_of(a.line, part, 0).query, place_of(a.line, part, rows - 1).query);
     const int keys_offset = Tile::template lane_offset<Tile::Order::kAcross>(0);
     const int values_offset = Tile::template lane_offset<Tile::Order::kDown>(0);
-    const SharedSpan<T> tiles(shared.ring.pointer(warp_index() * kTiles * Tile::kElements),
-                              kTiles * Tile::kElements);
+    const SharedSpan<T> units(shared.ring.pointer(warp_index() * kRing), kRing);
     const int first = part.first;
     const int end = part.end;
 #pragma unroll 1
     for (int unit = part.from + warp_index(); unit < end; unit += kWarps) {
-      // All lanes' copies have landed, and none reads the tile whose place is filled.
-      ptx::cp_async_wait_group<kTiles - 2>();
-      ptx::syncwarp();
-      ring.after_values();
+      ptx::syncwarp();  // none reads the unit before
+      ring.ask();
+      ptx::cp_async_wait_group<kStages - 1>();
+      ptx::syncwarp();  // all lanes' copies have landed
+      const int stage = slot * Ring::kStageElements;
       Scores scores = {};
       Products::template add_scores<Tile, kDim>(
           scores,
@@ -180,8 +183,7 @@ struct SplitKvKernel {
             }
             return query[kHoldsQuery ? k / 16 : 0];
           },
-          tiles, slot* Tile::kElements + keys_offset);
-      slot = slot + 1 == kTiles ? 0 : slot + 1;
+          units, stage + keys_offset);
       const int key = first + unit * kKeys;
       if (changes) change(scores, a, part_of(shared, turn), key);
       if (key < seen.whole_first || key + kKeys > seen.whole_end) {
@@ -190,12 +192,9 @@ struct SplitKvKernel {
       float rescale[Softmax::kRows];
       if (softmax.weigh(scores, rescale)) scale(gathered, rescale);
 
-      ptx::cp_async_wait_group<kTiles - 2>();
-      ptx::syncwarp();
-      ring.after_keys();
-      Products::template gather<Tile>(gathered, scores, tiles,
-                                      slot * Tile::kElements + values_offset);
-      slot = slot + 1 == kTiles ? 0 : slot + 1;
+      Products::template gather<Tile>(gathered, scores, units,
+                                      stage + Tile::kElements + values_offset);
+      slot = slot + 1 == kStages ? 0 : slot + 1;
     }
     finish(shared, a, turn, gathered, softmax);
   }
@@ -461,7 +460,7 @@ struct SplitKvKernel {
       }
     }
     ptx::barrier_sync();
-    constexpr int kAtOnce = 8;  // parts that are asked for before one is added
+    constexpr int kAtOnce = 16;  // parts that are asked for before one is added
     for (int at = thread_index(); at < rows * (kDim / 4); at += kThreads) {
       const int row = at / (kDim / 4);
       const int column = at % (kDim / 4) * 4;

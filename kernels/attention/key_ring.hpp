@@ -1,4 +1,4 @@
-// A warp's own ring of tiles of keys and values in shared memory, filled by cp.async ahead of their
+// A warp's own ring of units of keys and values in shared memory, filled by cp.async ahead of their
 // use: it walks the warp's units of all of the block's parts, from one into the next.
 #pragma once
 
@@ -26,37 +26,28 @@ struct PageTable {
 };
 
 #if WS_DEVICE_CODE
-// Tiles of kTiles a ring, keys and values of a unit in turn; each of kWarps warps has every
-// kWarps-th unit of a part. What is not there becomes zeros.
-template <class T, class Tile, int kKeys, int kTiles, int kWarps, class Line>
+// kStages units, each a tile of keys and one of values; each of kWarps warps has every kWarps-th
+// unit of a part. What is not there becomes zeros.
+template <class T, class Tile, int kKeys, int kStages, int kWarps, class Line>
 class KeyRing {
  public:
+  static constexpr int kStageElements = 2 * Tile::kElements;
+
   __device__ __forceinline__ KeyRing(const Call& call, const PageTable& table, T* ring,
                                      const KeyWalk<Line>& walk)
       : call_(call), table_(table), ring_(ring), walk_(walk) {
     begin();
-#pragma unroll 1
-    for (int i = 0; i < (kTiles - 1) / 2; ++i) {
-      copy_keys();
-      copy_values();
-    }
-    if constexpr (kTiles % 2 == 0) copy_keys();
   }
 
-  // Asks for a tile into the place of the one used last, which was of keys or of values.
-  __device__ __forceinline__ void after_values() {
-    if constexpr (kTiles % 2 == 0) {
-      copy_values();
-    } else {
-      copy_keys();
-    }
-  }
-  __device__ __forceinline__ void after_keys() {
-    if constexpr (kTiles % 2 == 0) {
-      copy_keys();
-    } else {
-      copy_values();
-    }
+  // Asks for the unit that is kStages - 1 behind the one used next, into the place of the one used
+  // last, which no lane reads any more: the first time for all that go before it, too. In one place
+  // of the program, which is as large as it is.
+  __device__ __forceinline__ void ask() {
+#pragma unroll 1
+    do {
+      copy();
+    } while (--due_ > 0);
+    due_ = 1;
   }
 
  private:
@@ -81,33 +72,32 @@ class KeyRing {
   }
   __device__ __forceinline__ int key() const { return walk_.part().first + unit_ * kKeys; }
 
-  __device__ __forceinline__ void copy_keys() {
-    copy(call_.k, keys_, static_cast<int>(call_.head_dim));
-  }
-  __device__ __forceinline__ void copy_values() {
-    copy(call_.v, values_, static_cast<int>(call_.value_dim));
-    if (!more_) return;
-    unit_ += kWarps;
-    if (unit_ >= walk_.part().end) {
-      more_ = walk_.next();
-      if (more_) begin();
-    } else if (table_.pages != nullptr) {
-      look_up();
-    }
-  }
-
-  __device__ __forceinline__ void copy(const Heads& heads, StridedRows<T>& rows, int columns) {
+  __device__ __forceinline__ void copy() {
     if (more_) {
-      const SharedSpan<T> to(ring_ + slot_ * Tile::kElements, Tile::kElements);
+      T* const to = ring_ + slot_ * kStageElements;
+      const SharedSpan<T> keys(to, Tile::kElements);
+      const SharedSpan<T> values(to + Tile::kElements, Tile::kElements);
       // Any address in memory will do where nothing is read.
       const T* const valid = call_.q.as<const T>();
+      const auto head_dim = static_cast<int>(call_.head_dim);
+      const auto value_dim = static_cast<int>(call_.value_dim);
       if (table_.pages != nullptr) {
-        copy_pages(to, heads, valid, columns);
+        copy_pages(keys, values, valid, head_dim, value_dim);
       } else {
-        Tile::copy(to, rows, valid, walk_.part().keys - key(), columns);
-        rows.next += int64_t{(kWarps - 1) * kKeys} * rows.stride;
+        const int count = walk_.part().keys - key();
+        Tile::copy(keys, keys_, valid, count, head_dim);
+        Tile::copy(values, values_, valid, count, value_dim);
+        keys_.next += int64_t{(kWarps - 1) * kKeys} * keys_.stride;
+        values_.next += int64_t{(kWarps - 1) * kKeys} * values_.stride;
       }
-      slot_ = slot_ + 1 == kTiles ? 0 : slot_ + 1;
+      slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
+      unit_ += kWarps;
+      if (unit_ >= walk_.part().end) {
+        more_ = walk_.next();
+        if (more_) begin();
+      } else if (table_.pages != nullptr) {
+        look_up();
+      }
     }
     ptx::cp_async_commit_group();
   }
@@ -124,19 +114,30 @@ class KeyRing {
       in_page_ = mine - nth * table_.page;
     }
   }
-  __device__ __forceinline__ void copy_pages(const SharedSpan<T>& to, const Heads& heads,
-                                             const T* valid, int columns) const {
+  __device__ __forceinline__ void copy_pages(const SharedSpan<T>& keys, const SharedSpan<T>& values,
+                                             const T* valid, int head_dim, int value_dim) const {
     const int column = lane_index() % Tile::kChunks * 8;
-    const int bytes = Tile::bytes_of(columns - column);
-    const T* const base = heads.as<const T>() + walk_.part().head * heads.head + column;
+    const int of_keys = Tile::bytes_of(head_dim - column);
+    const int of_values = Tile::bytes_of(value_dim - column);
+    const int head = walk_.part().head;
+    const T* const k = call_.k.as<const T>() + head * call_.k.head + column;
+    const T* const v = call_.v.as<const T>() + head * call_.v.head + column;
 #pragma unroll
     for (int i = 0; i < kKeys; i += Tile::kStep) {
       const int row = i + lane_index() / Tile::kChunks;
       const int page = warp::shuffle(page_, row);
       const int in_page = warp::shuffle(in_page_, row);
-      const bool exists = page >= 0 && page < table_.total && bytes > 0;
-      const T* const from = base + page * heads.batch + in_page * heads.row;
-      ptx::cp_async<16>(to.pointer(Tile::piece_at(i)), exists ? from : valid, exists ? bytes : 0);
+      const bool exists = page >= 0 && page < table_.total;
+      const auto place = [&](const Heads& heads) {
+        return page * heads.batch + in_page * heads.row;
+      };
+      const int at = Tile::piece_at(i);
+      const bool has_keys = exists && of_keys > 0;
+      ptx::cp_async<16>(keys.pointer(at), has_keys ? k + place(call_.k) : valid,
+                        has_keys ? of_keys : 0);
+      const bool has_values = exists && of_values > 0;
+      ptx::cp_async<16>(values.pointer(at), has_values ? v + place(call_.v) : valid,
+                        has_values ? of_values : 0);
     }
   }
 
@@ -147,6 +148,7 @@ class KeyRing {
   bool more_ = true;
   int unit_ = 0;
   int slot_ = 0;
+  int due_ = kStages;                 // units to be asked for
   StridedRows<T> keys_{}, values_{};  // without pages: this lane's piece of the next tile
   int page_ = -1, in_page_ = 0;       // with pages: where the lane's key of the unit is
 };
