@@ -215,6 +215,36 @@ def overhead(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def several_gpus(path: Path) -> str:
+    data = json.loads(path.read_text())
+    rows = data["seconds"]
+    seen = "causal" if data["causal"] else "all keys seen"
+    lines = [
+        f"## Attention over several GPUs: {path.relative_to(RESULTS).as_posix()}",
+        "",
+        textwrap.fill(
+            f"{data['ranks']} x {data['device']}, {data['date']} ({data['revision']}), torch "
+            f"{data['torch']}, `python -m warpsmith.distributed.benchmark`: {data['dtype']}, batch "
+            f"{data['batch']}, {data['tokens']} tokens, {data['heads']} heads of queries and "
+            f"{data['kv_heads']} of keys, of {data['head_dim']} columns, {seen}. The ideal is one "
+            "GPU's time over the GPUs.",
+            100,
+        ),
+        "",
+        "| | forward ms | TFLOP/s a GPU | of ideal | backward ms | TFLOP/s a GPU | of ideal |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, seconds in rows.items():
+        gpus = 1 if name == "one GPU" else data["ranks"]
+        cells = [name]
+        for at, factor in enumerate((1, 2.5)):
+            rate = data["forward_flops"] * factor / seconds[at] / gpus / 1e12
+            ideal = rows["one GPU"][at] / gpus / seconds[at]
+            cells += [f"{seconds[at] * 1e3:.1f}", f"{rate:.0f}", f"{100 * ideal:.1f} %"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def index() -> str:
     lines = [HEAD, "| family | tables | journal | JSON |", "|---|---|---|---|"]
     families = sorted({path.parent.name for path in RESULTS.glob("*/*/*.json")})
@@ -243,6 +273,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every file with tables in it, and what it should be."""
     parts = [index()]
     parts += [overhead(path) for path in sorted(RESULTS.glob("*/overhead.json"))]
+    parts += [several_gpus(path) for path in sorted(RESULTS.glob("*/several_gpus_*.json"))]
     yield RESULTS / "README.md", "\n".join(parts)
     for family in sorted({path.parent.name for path in RESULTS.glob("*/*/*.json")}):
         lesson = ROOT / "kernels" / family / "README.md"

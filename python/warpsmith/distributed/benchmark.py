@@ -8,6 +8,7 @@ sequence that one GPU has no memory for.
 """
 
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -144,9 +145,12 @@ def measure(
                 found[name].append(seconds)
     rows |= {name: _medians(turns, device, True) for name, turns in found.items()}
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU, emulator"
+    variants = warpsmith.build_info()["variants"]
     return {
         "device": name,
         "ranks": ranks,
+        "date": datetime.date.today().isoformat(),
+        "revision": variants["cuda" if device.type == "cuda" else "emulated"]["revision"],
         "torch": torch.__version__,
         "dtype": dtype,
         "causal": causal,
