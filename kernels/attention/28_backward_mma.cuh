@@ -152,6 +152,15 @@ struct BackwardMmaKernel {
           const Walk walk = shared.walk[0];
           weights.hide(a.grid.seen, walk.row + warp_row, met, 0.0F);
         }
+        if constexpr (kAdds) {  // of keys that are not there nothing is added, of infinite weights
+                                // NaN
+          const int there = a.grid.own_rows - static_cast<Walk>(shared.walk[0]).row - warp_row;
+          if (there < kWarpRows) {
+            weights.change([&](int i, int /*met*/, float weight) {
+              return Scores::row(i) < there ? weight : 0.0F;
+            });
+          }
+        }
         if constexpr (kOwnsKeys) {
           Products::template gather<MetRows>(valued_sums, weights, shared.met_valued.span(),
                                              in_stage + down);

@@ -21,6 +21,7 @@ struct BackwardCall : Call {
   Heads dlse;  // f32, no columns; data is null where there is none
   Heads dq, dk, dv;
   Heads dscores;  // f32; data is null where nobody asks
+  bool deterministic = false;
 };
 
 struct AttentionBackward {
@@ -73,7 +74,12 @@ struct AttentionBackward {
                                               {.name = "score_gradient",
                                                .kind = Value::Kind::kBool,
                                                .standard = false,
-                                               .doc = "also gives dscores"}};
+                                               .doc = "also gives dscores"},
+                                              {.name = "deterministic",
+                                               .kind = Value::Kind::kBool,
+                                               .standard = false,
+                                               .doc = "chooses rungs that give the same bits every "
+                                                      "time"}};
   // has: a sum of BackwardHas.
   enum Has : uint8_t {
     kLaidRowsFirst = 1,  // as of the forward

@@ -132,6 +132,7 @@ AttentionBackward::Call AttentionBackward::call(const Problem& problem) {
   call.dv = heads_of(problem.tensor(kDv));
   if (problem.tensor(kDlse).exists()) call.dlse = heads_of(problem.tensor(kDlse));
   if (problem.tensor(kDscores).exists()) call.dscores = heads_of(problem.tensor(kDscores));
+  call.deterministic = problem.flag("deterministic");
   return call;
 }
 

@@ -76,7 +76,8 @@ sloped = alibi_slopes is not None and alibi_slopes.requires_grad
 dout = torch.zeros_like(out) if g_out is None else g_out
 dq, dk, dv, ds = ops.attention_backward(
     q, k, v, dout, out, lse, bias, alibi_slopes, g_lse, causal=causal, window_left=window_left,
-    window_right=window_right, scale=scale, softcap=softcap, score_gradient=biased or sloped)
+    window_right=window_right, scale=scale, softcap=softcap, score_gradient=biased or sloped,
+    deterministic=torch.are_deterministic_algorithms_enabled())
 dbias = sum_to(ds, bias.shape).to(bias.dtype) if biased else None
 dslopes = dsinks = None
 if sloped:

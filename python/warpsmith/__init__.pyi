@@ -207,6 +207,7 @@ def attention_backward(
     scale: builtins.float | None = None,
     softcap: builtins.float = 0.0,
     score_gradient: builtins.bool = False,
+    deterministic: builtins.bool = False,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> Any:

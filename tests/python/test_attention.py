@@ -663,6 +663,25 @@ def test_gradients_lie_as_their_tensors_do(device: str) -> None:
     assert [x.stride() for x in gradients] == [x.stride() for x in (q, k, v)]
 
 
+@pytest.mark.parametrize(
+    "rung",
+    ["any", "mma", "mma_atomic", "wgmma", "wgmma_atomic"],
+)
+def test_gradients_where_all_scores_are_far_below_zero(rung: str) -> None:
+    # A key that is not there has the score 0, whose weight would be infinite.
+    torch.manual_seed(2)
+    k = (1 + torch.randn(1, 1, 70, 64) / 100).bfloat16()
+    q = torch.full((1, 1, 70, 64), -3, dtype=torch.bfloat16)
+    v, dout = (torch.randn(1, 1, 70, 64).bfloat16() for _ in range(2))
+    out, lse = warpsmith.attention(q, k, v, scale=1.0)
+    assert lse.max() < -100
+    given = (q, k, v, dout, out, lse)
+    found = warpsmith.attention_backward(*given, scale=1.0, rung=f"backward_{rung}")[:3]
+    wanted = warpsmith.attention_backward(*given, scale=1.0, rung="backward_naive")[:3]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one.float(), other.float(), rtol=0.02, atol=0.03)
+
+
 def test_what_attention_backward_does_not_take() -> None:
     q, k, v = qkv(*[(1, 2, 4, 8)] * 3)
     out, lse = warpsmith.attention(q, k, v)

@@ -334,6 +334,7 @@ def _gradients(
         window_left=part.left,
         window_right=part.right,
         scale=scale,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
     )
 
 
