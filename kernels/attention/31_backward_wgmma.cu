@@ -5,6 +5,7 @@
 namespace ws::attention {
 namespace {
 
+// Counted, none compared. 128 queries at a time are too many registers for keys at D = 64.
 struct Shapes64 {
   static constexpr BackwardWgmmaShape kOfKeys{.dim = 64, .met = 64, .stages = 4, .early = true};
   static constexpr BackwardWgmmaShape kOfQueries{.dim = 64, .met = 128, .stages = 3, .early = true};

@@ -315,7 +315,7 @@ struct BackwardWgmmaKernel {
         ptx::syncwarp();
       }
       const float scale = a.scale * thread::kLog2E;
-      int adds_to = -1;
+      int adds_to = -1;  // the tile of queries before
       Facts lse;
       Facts deltas;
       if constexpr (!kOwnsKeys) {
@@ -355,8 +355,10 @@ struct BackwardWgmmaKernel {
         pack_weights<T>(gradients, packed);
         float dq[32];
         if constexpr (kAdds) stage(packed);
+        // They are done by now; and the compiler wants their registers.
         if constexpr (kAdds && kShape.early) ptx::wgmma_wait_group<0>(valued_sums);
         if constexpr (kOwnsKeys && !kShape.early) gather(valued_sums, weights, valued);
+        // Of the tile before; of the first, before which there is none, its own for nobody.
         if constexpr (kAdds) multiply_dq(dq, adds_to >= 0 ? staged() : at_gradients);
         gather(scored_sums, packed, scored);
 

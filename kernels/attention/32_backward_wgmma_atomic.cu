@@ -9,6 +9,8 @@
 namespace ws::attention {
 namespace {
 
+// H200 2026-11-24, causal, 4, 16, 4096, 128: `early` is worth 8 %; at 1, 48, 8192, 64 it costs 12
+// %, all keys seen 19 %. Two stages at 128 take as long as three, within what is seen.
 constexpr BackwardWgmmaShape kShape64{.dim = 64, .met = 128, .stages = 2, .early = false};
 constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 3, .early = true};
 
