@@ -37,9 +37,8 @@ struct BackwardWgmma : BackwardWgmmaCalls {
     using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries>;
     const QueryFacts facts = QueryFacts::in(call, context.workspace);
     launch_facts<T>(call, facts, context.stream);
-    launch_of<OfKeys>(of_keys<T>(call, facts, Shapes::kOfKeys, OfKeys::kOwn), context.stream);
-    launch_of<OfQueries>(of_queries<T>(call, facts, Shapes::kOfQueries, OfQueries::kOwn),
-                         context.stream);
+    launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
+    launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
   }
 };
 

@@ -61,6 +61,8 @@ struct DqSums {
 template <class T, bool kOwnsKeys, BackwardWgmmaShape kShape, bool kAdds = false>
 struct BackwardWgmmaKernel {
   static_assert(kOwnsKeys || !kAdds);
+  using Element = T;
+  static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
   static constexpr int kDim = kShape.dim;
@@ -467,14 +469,9 @@ struct BackwardWgmmaKernel {
 struct BackwardWgmmaCalls {
   static bool supports(const BackwardCall& call, Why& why);
 
-  // Of blocks that own keys, and of those that own queries.
-  template <class T>
-  static BackwardWgmmaArguments of_keys(const BackwardCall& call, const QueryFacts& facts,
-                                        const BackwardWgmmaShape& shape, int own);
-  template <class T>
-  static BackwardWgmmaArguments of_queries(const BackwardCall& call, const QueryFacts& facts,
-                                           const BackwardWgmmaShape& shape, int own);
-
+  // Of blocks of Kernel: that own keys, or queries.
+  template <class Kernel>
+  static BackwardWgmmaArguments arguments_of(const BackwardCall& call, const QueryFacts& facts);
   template <class Kernel>
   static void launch_of(const BackwardWgmmaArguments& a, Stream stream) {
     if (a.grid.tiles.count() == 0) return;
@@ -482,53 +479,50 @@ struct BackwardWgmmaCalls {
   }
 };
 
-template <class T>
-BackwardWgmmaArguments BackwardWgmmaCalls::of_keys(const BackwardCall& call,
-                                                   const QueryFacts& facts,
-                                                   const BackwardWgmmaShape& shape, int own) {
-  const auto keys = [&](const Heads& heads, int64_t columns, int rows, bool to_load) {
-    return head_map<T>(heads, columns, call.keys, call.kv_heads, call.batch, false, rows, to_load,
-                       64);
+template <class Kernel>
+BackwardWgmmaArguments BackwardWgmmaCalls::arguments_of(const BackwardCall& call,
+                                                        const QueryFacts& facts) {
+  // Boxes of whole tiles are loaded, what a warp has of them is stored; of dense tensors a map to
+  // load is as one to store.
+  constexpr int kStored = Kernel::Store::kRows;
+  const auto keys = [&](const Heads& heads, int64_t columns, int rows) {
+    return head_map<typename Kernel::Element>(heads, columns, call.keys, call.kv_heads, call.batch,
+                                              false, rows, true);
   };
-  const auto queries = [&](const Heads& heads, int64_t columns) {
-    return head_map<T>(heads, columns, call.queries, call.heads, call.batch, false, shape.met, true,
-                       64);
+  const auto queries = [&](const Heads& heads, int64_t columns, int rows) {
+    return head_map<typename Kernel::Element>(heads, columns, call.queries, call.heads, call.batch,
+                                              false, rows, true);
   };
-  return {.own_scored = keys(call.k, call.head_dim, own, true),
-          .own_valued = keys(call.v, call.value_dim, own, true),
-          .met_scored = queries(call.q, call.head_dim),
-          .met_valued = queries(call.dout, call.value_dim),
-          .scored_sums = keys(call.dk, call.head_dim, 16, false),
-          .valued_sums = keys(call.dv, call.value_dim, 16, false),
-          .grid = BackwardGrid::of_keys(call, own),
-          .facts = facts,
-          .scale = call.scale,
-          .dq_sums = nullptr};
-}
-
-template <class T>
-BackwardWgmmaArguments BackwardWgmmaCalls::of_queries(const BackwardCall& call,
-                                                      const QueryFacts& facts,
-                                                      const BackwardWgmmaShape& shape, int own) {
-  const auto queries = [&](const Heads& heads, int64_t columns, int rows, bool to_load) {
-    return head_map<T>(heads, columns, call.queries, call.heads, call.batch, false, rows, to_load,
-                       64);
-  };
-  const auto keys = [&](const Heads& heads, int64_t columns) {
-    return head_map<T>(heads, columns, call.keys, call.kv_heads, call.batch, false, shape.met, true,
-                       64);
-  };
-  const ptx::TensorMap dq = queries(call.dq, call.head_dim, 16, false);
-  return {.own_scored = queries(call.q, call.head_dim, own, true),
-          .own_valued = queries(call.dout, call.value_dim, own, true),
-          .met_scored = keys(call.k, call.head_dim),
-          .met_valued = keys(call.v, call.value_dim),
-          .scored_sums = dq,
-          .valued_sums = dq,
-          .grid = BackwardGrid::of_queries(call, own),
-          .facts = facts,
-          .scale = call.scale,
-          .dq_sums = nullptr};
+  constexpr int kOfKeys = Kernel::kOfKeys ? Kernel::kOwn : Kernel::kMet;
+  constexpr int kOfQueries = Kernel::kOfKeys ? Kernel::kMet : Kernel::kOwn;
+  const ptx::TensorMap k = keys(call.k, call.head_dim, kOfKeys);
+  const ptx::TensorMap v = keys(call.v, call.value_dim, kOfKeys);
+  const ptx::TensorMap q = queries(call.q, call.head_dim, kOfQueries);
+  const ptx::TensorMap dout = queries(call.dout, call.value_dim, kOfQueries);
+  if constexpr (Kernel::kOfKeys) {
+    return {.own_scored = k,
+            .own_valued = v,
+            .met_scored = q,
+            .met_valued = dout,
+            .scored_sums = keys(call.dk, call.head_dim, kStored),
+            .valued_sums = keys(call.dv, call.value_dim, kStored),
+            .grid = BackwardGrid::of_keys(call, Kernel::kOwn),
+            .facts = facts,
+            .scale = call.scale,
+            .dq_sums = nullptr};
+  } else {
+    const ptx::TensorMap dq = queries(call.dq, call.head_dim, kStored);
+    return {.own_scored = q,
+            .own_valued = dout,
+            .met_scored = k,
+            .met_valued = v,
+            .scored_sums = dq,
+            .valued_sums = dq,
+            .grid = BackwardGrid::of_queries(call, Kernel::kOwn),
+            .facts = facts,
+            .scale = call.scale,
+            .dq_sums = nullptr};
+  }
 }
 
 }  // namespace ws::attention

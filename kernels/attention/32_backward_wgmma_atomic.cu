@@ -87,7 +87,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
     auto* const sums = static_cast<float*>(context.workspace);
     const QueryFacts facts = QueryFacts::in(call, sums + sums_of(call));
     launch_facts<T>(call, facts, context.stream);
-    BackwardWgmmaArguments a = of_keys<T>(call, facts, kShape, OfKeys::kOwn);
+    BackwardWgmmaArguments a = arguments_of<OfKeys>(call, facts);
     a.dq_sums = sums;
     launch_of<OfKeys>(a, context.stream);
     launch<Round>(

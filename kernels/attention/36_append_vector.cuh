@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/attention/append_place.hpp"
+#include "kernels/attention/row_tile.hpp"
 
 namespace ws::attention {
 
@@ -81,12 +82,7 @@ struct AppendVector {
   static bool supports(const AppendKv::Call& call, Why& why) {
     const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
     const auto is_whole = [&](const Heads& heads, int64_t batch, int64_t rows, int64_t columns) {
-      const auto steps = [&](int64_t extent, int64_t stride) {
-        return extent <= 1 || stride % width == 0;
-      };
-      return reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 && heads.column == 1 &&
-             columns % width == 0 && steps(batch, heads.batch) && steps(rows, heads.row) &&
-             steps(call.kv_heads, heads.head);
+      return is_aligned(heads, batch, call.kv_heads, rows, columns, width) && columns % width == 0;
     };
     const int64_t together = call.interleaved ? 2 * call.pairs : call.pairs;
     return why.unless(is_whole(call.k, call.batch, call.tokens, call.head_dim) &&

@@ -10,11 +10,11 @@
 
 namespace ws::attention {
 
-// Whether rows begin at multiples of 16 bytes, and their columns are dense.
+// Whether rows begin at multiples of 16 bytes, `width` elements, and their columns are dense.
 inline bool is_aligned(const Heads& heads, int64_t batch, int64_t count, int64_t rows,
-                       int64_t columns) {
-  const auto steps_well = [](int64_t extent, int64_t stride) {
-    return extent <= 1 || stride % 8 == 0;
+                       int64_t columns, int64_t width = 8) {
+  const auto steps_well = [&](int64_t extent, int64_t stride) {
+    return extent <= 1 || stride % width == 0;
   };
   return (columns <= 1 || heads.column == 1) && reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 &&
          steps_well(batch, heads.batch) && steps_well(count, heads.head) &&
