@@ -18,8 +18,9 @@ using BacktraceFound = int (*)(void* data, uintptr_t address, const char* file, 
                                const char* function);
 backtrace_state* backtrace_create_state(const char* program, int threaded, BacktraceFailed fail,
                                         void* data);
-int backtrace_full(backtrace_state* state, int skip, BacktraceFound found, BacktraceFailed fail,
-                   void* data);
+using BacktraceFrame = int (*)(void* data, uintptr_t address);
+int backtrace_simple(backtrace_state* state, int skip, BacktraceFrame frame, BacktraceFailed fail,
+                     void* data);
 int backtrace_pcinfo(backtrace_state* state, uintptr_t address, BacktraceFound found,
                      BacktraceFailed fail, void* data);
 }
@@ -127,12 +128,22 @@ bool is_in_emulator(emulator::Place place) {
   return std::bit_cast<const Line*>(place) == &in_emulator;
 }
 
-emulator::Place place_in_stack(const void* address) {
+CallStack call_stack_at(uintptr_t address) {
+  CallStack stack;
+  stack.addresses[stack.count++] = address;
+  const auto add = [](void* data, uintptr_t caller) {
+    auto& to = *static_cast<CallStack*>(data);
+    to.addresses[to.count++] = caller;
+    return to.count == to.addresses.size() ? 1 : 0;
+  };
+  backtrace_simple(debug_information(), 0, add, ignore, &stack);
+  return stack;
+}
+
+emulator::Place place_of(const CallStack& stack) {
   Found found;
-  backtrace_pcinfo(debug_information(), reinterpret_cast<uintptr_t>(address), take_first, ignore,
-                   &found);
-  if (found.file == nullptr) {
-    backtrace_full(debug_information(), 0, take_first, ignore, &found);
+  for (size_t i = 0; i < stack.count && found.file == nullptr; ++i) {
+    backtrace_pcinfo(debug_information(), stack.addresses[i], take_first, ignore, &found);
   }
   const std::lock_guard lock(mutex);
   Line& line = lines[std::min(lines_used++, kMostPlaces - 1)];

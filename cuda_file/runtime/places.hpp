@@ -1,6 +1,8 @@
 // Places in the file of instructions that say nothing of it: by their address in the program.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "emulator/place.hpp"
@@ -12,7 +14,16 @@ namespace ws::cuda_file {
 emulator::Place place_of_access(const void* address);
 // ... which stands in the emulator's own code: the headers of its instructions.
 bool is_in_emulator(emulator::Place place);
-// The line of the file's code that leads to `address`, where a signal has come.
-emulator::Place place_in_stack(const void* address);
+
+// Where a thread was when a signal came: its instruction, then who had called it.
+struct CallStack {
+  std::array<uintptr_t, 128> addresses{};
+  size_t count = 0;
+};
+// In the signal's handler, of the instruction at `address`: allocates nothing and takes no lock,
+// but for the first call.
+CallStack call_stack_at(uintptr_t address);
+// The line of the file's code that leads there.
+emulator::Place place_of(const CallStack& stack);
 
 }  // namespace ws::cuda_file
