@@ -16,9 +16,7 @@ struct Shapes128 {
 };
 
 struct BackwardWgmma : BackwardWgmmaCalls {
-  static Workspace workspace(const BackwardCall& call) {
-    return {.bytes = 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call))};
-  }
+  static Workspace workspace(const BackwardCall& call) { return workspace_of_facts(call); }
 
   static void run(const BackwardCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
@@ -44,16 +42,15 @@ struct BackwardWgmma : BackwardWgmmaCalls {
 
 }  // namespace
 
-bool BackwardWgmmaCalls::supports(const BackwardCall& call, Why& why) {
-  constexpr int64_t kMost = Shapes128::kOfKeys.dim;
+bool BackwardWgmmaCalls::takes(const BackwardCall& call, int64_t most, Why& why) {
   const auto fits = [&](const char* name, const Heads& heads, int64_t rows, int64_t head_count) {
     return can_be_copied(name, heads, rows, head_count, call.batch, false, call.dtype, why);
   };
   return has_bare_scores(call, why) &&
          why.unless(call.dscores.data == nullptr, "gives no dscores") &&
          why.unless(call.queries > 0 && call.keys > 0, "without rows there is nothing to copy") &&
-         why.unless(call.head_dim <= kMost && call.value_dim <= kMost, "takes D and Dv up to ",
-                    kMost, ", not ", call.head_dim, " and ", call.value_dim) &&
+         why.unless(call.head_dim <= most && call.value_dim <= most, "takes D and Dv up to ", most,
+                    ", not ", call.head_dim, " and ", call.value_dim) &&
          why.unless(call.head_dim % 8 == 0 && call.value_dim % 8 == 0,
                     "needs a D and Dv that 8 divides, not ", call.head_dim, " and ",
                     call.value_dim) &&

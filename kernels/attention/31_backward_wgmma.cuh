@@ -467,7 +467,12 @@ struct BackwardWgmmaKernel {
 
 // What the rungs of this kernel take.
 struct BackwardWgmmaCalls {
-  static bool supports(const BackwardCall& call, Why& why);
+  static bool supports(const BackwardCall& call, Why& why) { return takes(call, 128, why); }
+  // D and Dv up to `most`.
+  static bool takes(const BackwardCall& call, int64_t most, Why& why);
+  static Workspace workspace_of_facts(const BackwardCall& call) {
+    return {.bytes = 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call))};
+  }
 
   // Of blocks of Kernel: that own keys, or queries.
   template <class Kernel>

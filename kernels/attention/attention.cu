@@ -31,7 +31,8 @@ extern const Rung kWgmmaRoles, kWgmmaOverlap, kWgmmaTurns, kWgmmaPersistent, kWg
     kWgmmaSpeculative;
 extern const Rung kWideHeads;
 extern const Rung kWgmmaE4m3;
-extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic;
+extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic,
+    kBackwardWideHeads;
 extern const Rung kRingWgmma;
 extern const Rung kSplitKv;
 
@@ -97,6 +98,7 @@ constexpr const Rung* kRungs[] = {
     &kBackwardMmaAtomic,
     &kBackwardWgmma,
     &kBackwardWgmmaAtomic,
+    &kBackwardWideHeads,
     &kRingAny,
     &kRingWgmma,
     &kSplitKv,
@@ -131,8 +133,8 @@ std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
 }
 
 std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
-  static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma, &kBackwardMma,
-                                           &kBackwardAny};
+  static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma,
+                                           &kBackwardWideHeads, &kBackwardMma, &kBackwardAny};
   return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
 }
 

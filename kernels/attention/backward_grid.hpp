@@ -55,10 +55,10 @@ struct BackwardGrid {
     return seen.together(row, end - 1);
   }
 
-  // Of this block, which owns kOwn rows and meets kMet at a time.
+  // Of this block, or of who takes its turn; it owns kOwn rows and meets kMet at a time.
   template <bool kOwnsKeys, int kOwn, int kMet>
-  __device__ __forceinline__ BackwardWalk walk() const {
-    const auto turn = tiles.turn(block_index());
+  __device__ __forceinline__ BackwardWalk walk(int64_t block = block_index()) const {
+    const auto turn = tiles.turn(block);
     const int batch = turn.matrix / own_heads;
     const int head = turn.matrix - batch * own_heads;
     // The longest first, where attention is causal: the first keys, the last queries.

@@ -293,7 +293,11 @@ constexpr Case kBackwardVerify[] = {
     dense({1, 2, 40, 36, 32}),
     dense({1, 1, 33, 40, 40}),
     dense({1, 1, 30, 35, 72, 1, 80}),
+    dense({1, 1, 66, 70, 136, 1, 200}),
+    dense({1, 1, 130, 140, 192}, kOnlyBefore),
     dense({1, 1, 20, 33, 512}),
+    dense({1, 2, 130, 140, 320, 1}, kOnlyBefore),
+    windowed({1, 1, 100, 70, 512}, 30, -1),
     dense({1, 1, 9, 20, 576, 1, 512}, kOnlyBefore),
     dense({1, 1, 9, 20, 1024}),
     // Several heads a head of keys; rows before heads.
@@ -317,6 +321,7 @@ constexpr Case kBackwardVerify[] = {
     // Several tiles of each of several heads, some of which nobody sees.
     windowed({1, 2, 140, 150, 64, 1}, 40, 5),
     dense({1, 2, 130, 70, 128, 1}, kOnlyBefore),
+    windowed({1, 2, 140, 200, 256, 1}, 40, 5),
     // Scores.
     capped({1, 2, 35, 40, 64}, 0),
     capped({1, 1, 35, 40, 64}, 1.5),
