@@ -9,73 +9,45 @@ namespace {
 // in two places of the program, which was twice as large (README.md). In flight are two of three
 // units of 8 KB of eight warps of an SM, 128 KB; of 256 columns one of two of 16 KB of four warps,
 // 64 KB, in a block that an A100 has room for too.
-constexpr SplitKvShape kNarrow64{.dim = 64,
-                                 .row_blocks = 1,
-                                 .keys = 32,
-                                 .stages = 3,
-                                 .slice = 32,
-                                 .blocks = 2,
-                                 .holds_query = true};
-constexpr SplitKvShape kTall64{.dim = 64,
-                               .row_blocks = 2,
-                               .keys = 32,
-                               .stages = 3,
-                               .slice = 16,
-                               .blocks = 2,
-                               .holds_query = true};
-constexpr SplitKvShape kNarrow128{.dim = 128,
-                                  .row_blocks = 1,
-                                  .keys = 16,
-                                  .stages = 3,
-                                  .slice = 32,
-                                  .blocks = 2,
-                                  .holds_query = true};
-constexpr SplitKvShape kTall128{.dim = 128,
-                                .row_blocks = 2,
-                                .keys = 16,
-                                .stages = 3,
-                                .slice = 16,
-                                .blocks = 2,
-                                .holds_query = false};
-constexpr SplitKvShape kNarrow256{.dim = 256,
-                                  .row_blocks = 1,
-                                  .keys = 16,
-                                  .stages = 2,
-                                  .slice = 32,
-                                  .blocks = 1,
-                                  .holds_query = false};
+constexpr SplitKvShape kNarrow64{
+    .dim = 64, .row_blocks = 1, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
+constexpr SplitKvShape kTall64{
+    .dim = 64, .row_blocks = 2, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
+constexpr SplitKvShape kNarrow128{
+    .dim = 128, .row_blocks = 1, .keys = 16, .stages = 3, .blocks = 2, .holds_query = true};
+constexpr SplitKvShape kTall128{
+    .dim = 128, .row_blocks = 2, .keys = 16, .stages = 3, .blocks = 2, .holds_query = false};
+constexpr SplitKvShape kNarrow256{
+    .dim = 256, .row_blocks = 1, .keys = 16, .stages = 2, .blocks = 1, .holds_query = false};
 
-template <class T, SplitKvShape kShape>
-constexpr size_t shared_bytes_of() {
-  return sizeof(typename SplitKvKernel<T, kShape>::SharedStorage);
-}
-
-// f.template operator()<T, kShape>() for the kernel that takes a call.
-template <class F>
-auto with_kernel(const Call& call, F&& f) {
+// f.template operator()<Kernel>() for the kernel that takes a call.
+template <class AnyCall, class F>
+auto with_kernel(const AnyCall& call, F&& f) {
+  constexpr bool kPacked = std::is_same_v<AnyCall, VarlenCall>;
   const int64_t dim = std::max(call.head_dim, call.value_dim);
   const bool is_narrow = call.queries * call.group() <= 16;
   return with_type<kHalves>(call.dtype, [&]<class T>() {
-    if (dim > kNarrow128.dim) return f.template operator()<T, kNarrow256>();
+    if (dim > kNarrow128.dim) return f.template operator()<SplitKvKernel<T, kNarrow256, kPacked>>();
     if (dim > kNarrow64.dim) {
-      return is_narrow ? f.template operator()<T, kNarrow128>()
-                       : f.template operator()<T, kTall128>();
+      return is_narrow ? f.template operator()<SplitKvKernel<T, kNarrow128, kPacked>>()
+                       : f.template operator()<SplitKvKernel<T, kTall128, kPacked>>();
     }
-    return is_narrow ? f.template operator()<T, kNarrow64>() : f.template operator()<T, kTall64>();
+    return is_narrow ? f.template operator()<SplitKvKernel<T, kNarrow64, kPacked>>()
+                     : f.template operator()<SplitKvKernel<T, kTall64, kPacked>>();
   });
 }
 
 // Blocks that are resident where shared memory is that of a GPU for data centres. More than are
 // resident, elsewhere, wait for no other: they run later.
-int64_t grid_of(const SplitKvShape& shape) {
-  return int64_t{device_facts().multiprocessors} * shape.blocks;
+template <class Kernel>
+int64_t most_blocks() {
+  return int64_t{device_facts().multiprocessors} * Kernel::kMinBlocks;
 }
 
 // Counters of parts, and what blocks leave.
-template <class T, SplitKvShape kShape>
+template <class Kernel>
 PartsPlan plan_of() {
-  using Kernel = SplitKvKernel<T, kShape>;
-  return {.groups = grid_of(kShape),
+  return {.groups = most_blocks<Kernel>(),
           .parts = Kernel::kPartsOfBlock,
           .partials = Kernel::kPartFloats,
           .partial_bytes = sizeof(float)};
@@ -120,16 +92,22 @@ bool takes(const AnyCall& call, Why& why) {
                     "needs rows of k that begin at multiples of 16 bytes") &&
          why.unless(is_aligned(call.v, all.batches, call.kv_heads, all.keys, call.value_dim),
                     "needs rows of v that begin at multiples of 16 bytes") &&
-         with_kernel(call, [&]<class T, SplitKvShape kShape>() {
-           constexpr size_t kBytes = shared_bytes_of<T, kShape>();
+         with_kernel(call, [&]<class Kernel>() {
+           constexpr size_t kBytes = sizeof(typename Kernel::SharedStorage);
            return why.unless(kBytes <= static_cast<size_t>(device_facts().shared_bytes), "needs ",
                              kBytes, " bytes of shared memory");
          });
 }
 
-Workspace workspace_of(const Call& call) {
-  return with_kernel(
-      call, [&]<class T, SplitKvShape kShape>() { return plan_of<T, kShape>().workspace(); });
+template <class AnyCall>
+Workspace workspace_of(const AnyCall& call) {
+  return with_kernel(call, [&]<class Kernel>() {
+    static_assert(Kernel::kMinBlocks * (sizeof(typename Kernel::SharedStorage) +
+                                        Multiprocessor::kSharedReserved) <=
+                      Multiprocessor::kSharedBytes,
+                  "blocks that are counted on to share an SM");
+    return plan_of<Kernel>().workspace();
+  });
 }
 
 template <class AnyCall>
@@ -138,11 +116,11 @@ void run_any(const AnyCall& call, const Context& context) {
   if (call.batch == 0 || call.heads == 0 || (queries == 0 && call.queries == 0)) return;
   const Sequences sequences(call, "attention/split_kv");
   const bool aligned = is_aligned(call.out, call.batch, call.heads, queries, call.value_dim);
-  with_kernel(call, [&]<class T, SplitKvShape kShape>() {
-    using Kernel = SplitKvKernel<T, kShape>;
-    launch<Kernel>({.blocks = grid_of(kShape), .threads = Kernel::kThreads}, context.stream,
-                   {call, typename Kernel::Line(call, sequences), PageTable(sequences),
-                    Parts<float>(plan_of<T, kShape>(), context.workspace), aligned});
+  with_kernel(call, [&]<class Kernel>() {
+    const typename Kernel::Line line(call, sequences, most_blocks<Kernel>());
+    launch<Kernel>({.blocks = line.blocks(), .threads = Kernel::kThreads}, context.stream,
+                   {line, call, Parts<float>(plan_of<Kernel>(), context.workspace), aligned,
+                    PageTable(sequences)});
   });
 }
 

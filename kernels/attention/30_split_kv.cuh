@@ -21,27 +21,25 @@ struct SplitKvShape {
   int row_blocks;  // of 16 rows, of a tile
   int keys;        // of a unit
   int stages;      // units of a warp's ring
-  int slice;       // columns that warps put together at a time
   int blocks;      // that share an SM
   bool holds_query;
 };
 
-template <class T, SplitKvShape kShape>
+// Of a dense call, or of sequences whose lengths are data.
+template <class T, SplitKvShape kShape, bool kPacked>
 struct SplitKvKernel {
   static constexpr int kDim = kShape.dim;
   static constexpr int kRowBlocks = kShape.row_blocks;
   static constexpr int kRows = 16 * kRowBlocks;
   static constexpr int kKeys = kShape.keys;
   static constexpr int kStages = kShape.stages;
-  static constexpr int kSlice = kShape.slice;
   static constexpr int kMinBlocks = kShape.blocks;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr bool kHoldsQuery = kShape.holds_query;
-  static_assert(kDim % kSlice == 0);
 
-  using Line = KeyLine<kRows, kKeys, kThreads>;
-  using Walk = KeyWalk<Line>;
+  using Line =
+      std::conditional_t<kPacked, PackedLine<kRows, kKeys, kThreads>, DenseLine<kRows, kKeys>>;
   using Tile = RowTile<T, kKeys, kDim, kWarpSize>;
   using Ring = KeyRing<T, Tile, kKeys, kStages, kWarps, Line>;
   static constexpr int kRing = kStages * Ring::kStageElements;  // of a warp
@@ -52,61 +50,54 @@ struct SplitKvKernel {
   using Gathered = typename Products::template Sums<kDim>;
   using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / 16 : 1];
 
-  // What a part leaves of each row, if others have the rest: what it gathered, its maximum and its
-  // weights' sum; below 0, and of no use, where a page is wrong. A block has two such parts at
-  // most: its last, which others go on with, and its first, which goes on with another's.
-  static constexpr int kMaxima = kRows * kDim;
-  static constexpr int kSums = kMaxima + kRows;
-  static constexpr int kPartFloats = kSums + kRows;
-  static constexpr int64_t kPartsOfBlock = 2;
+  // What a part leaves of each row, if others have the rest: its maximum and its weights' sum,
+  // below 0, and of no use, where a page is wrong; and what it gathered. A block has two such parts
+  // at most: its last, which others go on with, and its first, which goes on with another's.
+  static constexpr uint32_t kGathered = 2 * kRows;
+  static constexpr uint32_t kPartFloats = kGathered + kRows * kDim;
+  static constexpr uint32_t kPartsOfBlock = 2;
   static constexpr float kWrong = -1;
 
+  // What a block reads first is first: constants come by lines, too.
   struct Arguments {
-    Call call;
     Line line;
-    PageTable table;
+    Call call;
     Parts<float> parts;  // a counter for the block that has an item's first part
     bool out_aligned;    // 16 bytes of a row at a time
+    PageTable table;
   };
-  // A slice's rows are apart so that lanes store eight of them without a bank conflict.
-  static constexpr int kPitch = kSlice + 8;
+  // Warps' rows are put together so many at a time: one of each lane.
+  static constexpr int kTogether = 8;
   struct SharedStorage {
     SharedArray<T, kWarps * kRing, 128> ring;
     union {  // what is put together is so after the last product with the queries
       SharedArray<T, QueryRows::kElements, 128> queries;
-      SharedArray<float, kWarps * kRows * kPitch> slices;
+      SharedArray<float, kWarps * kTogether * kDim> gathered;
     };
-    // Of each warp's rows, and what a row is times in the end: kWrong where nothing is written.
-    SharedArray<float, kWarps * kRows> maxima;
-    SharedArray<float, kWarps * kRows> sums;
-    SharedArray<float, kRows> factors;
+    SharedArray<float, kWarps * kTogether * 2> weights;  // their maxima and sums
     SharedArray<uint32_t, kWarps> wrong;
     SharedArray<uint32_t, 1> order;
     // Where the block is, of a part and the next in turn: registers are dear.
-    SharedArray<Walk, 2> walks;
-    typename Line::Storage line;
+    SharedArray<KeyWalk, 2> walks;
+    [[no_unique_address]] typename Line::Storage line;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const int units = a.line.lay_out(shared.line);
-    const auto block = static_cast<int>(block_index());
-    const KeyCut cut(units, Line::kLeast);
-    if (units > 0 && block < cut.blocks) {
-      const int first = cut.first_of(block);
-      Walk walk(a.line, shared.line, first, cut.first_of(block + 1) - first);
-      Ring ring(a.call, a.table, shared.ring.pointer(warp_index() * kRing), walk);
+    KeyWalk walk;
+    if (a.line.start(shared.line, walk)) {
+      // Keys are asked for before all else: what comes then runs while they are on their way.
+      Ring ring(a.call, a.line, a.table, shared.ring.pointer(warp_index() * kRing), walk);
       int slot = 0;
       int turn = 0;
       do {
         if (thread_index() == 0) shared.walks[turn] = walk;
-        attend(shared, a, walk.part(), turn, ring, slot);
+        attend(shared, a, walk.part, turn, ring, slot);
         walk = shared.walks[turn];
         turn ^= 1;
-      } while (walk.next());
+      } while (a.line.next(walk));
       ptx::cp_async_wait_group<0>();
     }
-    a.line.sequences.report_lengths(block_index() * kThreads + thread_index(),
-                                    grid_blocks() * kThreads);
+    a.line.report();
   }
 
  private:
@@ -123,7 +114,7 @@ struct SplitKvKernel {
   template <class U>
   __device__ __forceinline__ static U* row_of(const Heads& heads, const KeyPart& part,
                                               const Place& place) {
-    return heads.at<U>(part.batch, place.head, part.first_query + place.query);
+    return row_at<U>(heads, part.batch, place.head, part.first_query + place.query);
   }
   __device__ __forceinline__ static int rows_of(const Line& line, const KeyPart& part) {
     const int left = part.queries * line.group - part.row;
@@ -132,8 +123,8 @@ struct SplitKvKernel {
 
   // The part of this turn.
   __device__ __forceinline__ static KeyPart part_of(SharedStorage& shared, int turn) {
-    const Walk walk = shared.walks[turn];
-    return walk.part();
+    const KeyWalk walk = shared.walks[turn];
+    return walk.part;
   }
 
   __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
@@ -141,8 +132,10 @@ struct SplitKvKernel {
                                                 int& slot) {
     const Call& call = a.call;
     const int rows = rows_of(a.line, part);
-    const bool right = has_its_pages(a, part);
-    if (lane_index() == 0) shared.wrong[warp_index()] = right ? 0U : 1U;
+    if constexpr (kPacked) {
+      const bool right = has_its_pages(a, part);
+      if (lane_index() == 0) shared.wrong[warp_index()] = right ? 0U : 1U;
+    }
     ptx::barrier_sync();  // all have read what was put together before
     load_queries(shared.queries.span(), a, part, rows);
     ptx::barrier_sync();
@@ -153,6 +146,7 @@ struct SplitKvKernel {
       for (int k = 0; k < kDim; k += 16) {
         Products::template load<QueryRows>(query[k / 16], shared.queries.span(), query_offset, k);
       }
+      ptx::barrier_sync();  // what is put together may lie where they lay
     }
 
     // Scores are as products left them, unless more is done to them than to multiply them.
@@ -169,8 +163,6 @@ struct SplitKvKernel {
     const int end = part.end;
 #pragma unroll 1
     for (int unit = part.from + warp_index(); unit < end; unit += kWarps) {
-      ptx::syncwarp();  // none reads the unit before
-      ring.ask();
       ptx::cp_async_wait_group<kStages - 1>();
       ptx::syncwarp();  // all lanes' copies have landed
       const int stage = slot * Ring::kStageElements;
@@ -195,42 +187,59 @@ struct SplitKvKernel {
       Products::template gather<Tile>(gathered, scores, units,
                                       stage + Tile::kElements + values_offset);
       slot = slot + 1 == kStages ? 0 : slot + 1;
+      ptx::syncwarp();  // none reads the unit any more
+      ring.ask();
     }
+    if constexpr (!kHoldsQuery) ptx::barrier_sync();  // as above
     finish(shared, a, turn, gathered, softmax);
   }
 
   // Whether this part's share of all pages of the sequence is there; what is not is reported.
   __device__ __forceinline__ static bool has_its_pages(const Arguments& a, const KeyPart& part) {
     if (a.table.pages == nullptr) return true;
-    const int64_t pages = divide_up(part.keys, a.table.page);
-    const bool mine =
-        a.line.sequences.report_pages(part.batch, pages * part.from / part.units + thread_index(),
-                                      pages * part.end / part.units, kThreads);
+    // Those that the first keys of its units lie in, and behind them up to the next part's.
+    const auto before = [&](int unit) {
+      const int key = unit == 0            ? 0
+                      : unit == part.units ? part.keys + a.table.page - 1
+                                           : part.first + unit * kKeys;
+      return static_cast<int>(a.table.by_page.quotient(static_cast<uint32_t>(key)));
+    };
+    const bool mine = a.line.sequences.report_pages(part.batch, before(part.from) + thread_index(),
+                                                    before(part.end), kThreads);
     return ptx::vote_sync_all(kFullMask, mine);
   }
 
-  // Rows that there are not are zeros.
+  // What there is not is zeros.
   __device__ __forceinline__ static void load_queries(SharedSpan<T> to, const Arguments& a,
                                                       const KeyPart& part, int rows) {
+    constexpr int kChunks = kDim / 8;
     const auto columns = static_cast<int>(a.call.head_dim);
+    const int column = thread() % kChunks * 8;
 #pragma unroll 2
-    for (int at = thread_index(); at < kRows * (kDim / 8); at += kThreads) {
-      const int row = at / (kDim / 8);
-      const int column = at % (kDim / 8) * 8;
+    for (int first = 0; first < kRows; first += kThreads / kChunks) {
+      const int row = first + thread() / kChunks;
       Vec<T, 8> chunk{};
-      if (row < rows && column < columns) {
-        const T* const from = row_of<const T>(a.call.q, part, place_of(a.line, part, row)) + column;
-        if (column + 8 <= columns) {
-          chunk = thread::load<8>(from);
-        } else {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            if (column + i < columns) chunk[i] = thread::load(from + i);
-          }
-        }
+      if (row < rows && column + 8 <= columns) {
+        chunk = thread::load<8>(query_at(a, part, row) + column);
       }
       to.template store<8>(QueryRows::Tile::offset(row, column), chunk);
     }
+    if (columns % 8 == 0 || column != columns / 8 * 8) return;
+#pragma unroll 1
+    for (int row = thread() / kChunks; row < rows; row += kThreads / kChunks) {
+#pragma unroll 1
+      for (int at = column; at < columns; ++at) {
+        to[QueryRows::Tile::offset(row, at)] = thread::load(query_at(a, part, row) + at);
+      }
+    }
+  }
+  __device__ __forceinline__ static const T* query_at(const Arguments& a, const KeyPart& part,
+                                                      int row) {
+    return row_of<const T>(a.call.q, part, place_of(a.line, part, row));
+  }
+  // The thread's index, of which the compiler knows that it has no sign.
+  __device__ __forceinline__ static int thread() {
+    return static_cast<int>(static_cast<unsigned>(thread_index()) % kThreads);
   }
 
   // All that an operation can do to scores but hide and bias them. `key` is the unit's first.
@@ -289,129 +298,135 @@ struct SplitKvKernel {
     }
   }
 
+  // Four columns of a row, put together.
+  struct Merged {
+    float max = -thread::kInfinity;
+    float sum = 0;
+    bool is_wrong = false;
+    Vec<float, 4> gathered{};
+
+    // Adds the first `count` of some parts, of each its maximum and sum, and what it gathered. All
+    // of them have been loaded by then: under an `if` the compiler would load each where it is
+    // used, one after the other.
+    template <int kMost>
+    __device__ __forceinline__ void add(const Vec<float, 2> (&weights)[kMost],
+                                        const Vec<float, 4> (&more)[kMost], int count,
+                                        float scale) {
+      float high = max;
+#pragma unroll
+      for (int i = 0; i < kMost; ++i) high = fmaxf(high, weights[i][0]);
+      const float from = thread::finite_or_zero(high);
+      const float rescale = thread::exp2((max - from) * scale);
+      max = high;
+      sum *= rescale;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) gathered[j] *= rescale;
+#pragma unroll
+      for (int i = 0; i < kMost; ++i) {
+        const bool exists = i < count;
+        const float weight = thread::exp2((weights[i][0] - from) * scale);
+        if constexpr (kPacked) is_wrong |= weights[i][1] < 0;
+        sum = exists ? thread::fma(weights[i][1], weight, sum) : sum;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          gathered[j] = exists ? thread::fma(more[i][j], weight, gathered[j]) : gathered[j];
+        }
+      }
+    }
+  };
+
+  // Where warps leave four columns of their rows to be put together: lanes of eight rows meet all
+  // banks.
+  __device__ __forceinline__ static int gathered_at(int warp, int row, int column) {
+    return (warp * kTogether + row) * kDim + (column ^ row % 4 * 8);
+  }
+  // Where, of all partials, a block leaves its part of an item; if that is the item's first, behind
+  // the one that it goes on with. In 32 bits, without a sign: half the instructions.
+  __device__ __forceinline__ static uint32_t left_at(int block, bool is_first) {
+    return (static_cast<uint32_t>(block) * kPartsOfBlock + (is_first ? 1U : 0U)) * kPartFloats;
+  }
+
   // What the warps have gathered, put together; written, or left for the block that comes last.
   __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a, int turn,
-                                                Gathered& gathered, const Softmax& softmax) {
+                                                const Gathered& gathered, const Softmax& softmax) {
     const KeyPart part = part_of(shared, turn);
     const int rows = rows_of(a.line, part);
     const bool whole = part.is_whole();
-#pragma unroll
-    for (int i = 0; i < Softmax::kRows; ++i) {
-      const float sum = warp::all_reduce<4>(softmax.sum[i], [](float a, float b) { return a + b; });
-      if (lane_index() % 4 != 0) continue;
-      const int at = warp_index() * kRows + Scores::row(i);
-      shared.maxima[at] = softmax.max[i];
-      shared.sums[at] = sum;
-    }
-    ptx::barrier_sync();
-
-    float factor[Softmax::kRows];
-#pragma unroll
-    for (int i = 0; i < Softmax::kRows; ++i) {
-      const float from = thread::finite_or_zero(highest(shared, Scores::row(i)));
-      factor[i] = thread::exp2((softmax.max[i] - from) * softmax.scale);
-    }
-    scale(gathered, factor);
-    const auto block = static_cast<int>(block_index());
-    float* const left =
-        a.parts.partials + (block * kPartsOfBlock + (part.from == 0 ? 1 : 0)) * kPartFloats;
-    if (thread_index() < rows) {
-      const int row = thread_index();
-      const float max = highest(shared, row);
-      float sum = 0;
-      bool is_wrong = false;
-#pragma unroll
-      for (int warp = 0; warp < kWarps; ++warp) {
-        const float mine = shared.maxima[warp * kRows + row];
-        const float weights = shared.sums[warp * kRows + row];
-        sum += weights * thread::exp2((mine - thread::finite_or_zero(max)) * softmax.scale);
-        const uint32_t says = shared.wrong[warp];
-        is_wrong |= says != 0;
-      }
-      if (whole) {
-        shared.factors[row] = is_wrong ? kWrong : finish_row(a, part, row, max, sum, softmax.scale);
-      } else {
-        thread::store(left + kMaxima + row, max);
-        thread::store(left + kSums + row, is_wrong ? kWrong : sum);
-      }
-    }
-
-    const auto columns = static_cast<int>(a.call.value_dim);
-#pragma unroll
-    for (int slice = 0; slice < kDim; slice += kSlice) {
-      if (slice > 0) ptx::barrier_sync();  // all have read the one before
+    uint32_t wrong = 0;
+    if constexpr (kPacked) wrong = shared.wrong[warp_index()];
+    float* const left = a.parts.partials + left_at(static_cast<int>(block_index()), part.from == 0);
+    constexpr int kAcross = kDim / 4;
+#pragma unroll 1
+    for (int first = 0; first < rows; first += kTogether) {
+      if (first > 0) ptx::barrier_sync();  // all have read those before
 #pragma unroll
       for (int i = 0; i < Softmax::kRows; ++i) {
-        const int row = Scores::row(i);
-        if (row >= rows) continue;
+        if (i * kTogether != first) continue;
+        const float sum =
+            warp::all_reduce<4>(softmax.sum[i], [](float a, float b) { return a + b; });
+        if (Scores::row(i) >= rows) continue;
+        if (lane_index() % 4 == 0) {
+          shared.weights.template store<2>(
+              (warp_index() * kTogether + Scores::row(0)) * 2,
+              Vec<float, 2>{softmax.max[i], wrong != 0 ? kWrong : sum});
+        }
 #pragma unroll
-        for (int n = 0; n < kSlice / 8; ++n) {
-          const float (&four)[4] = gathered[i / 2][slice / 8 + n];
-          shared.slices.template store<2>(
-              (warp_index() * kRows + row) * kPitch + n * 8 + Scores::first_key(),
+        for (int n = 0; n < kDim / 8; ++n) {
+          const float (&four)[4] = gathered[i / 2][n];
+          shared.gathered.template store<2>(
+              gathered_at(warp_index(), Scores::row(0), n * 8 + Scores::first_key()),
               Vec<float, 2>{four[i % 2 * 2], four[i % 2 * 2 + 1]});
         }
       }
       ptx::barrier_sync();
-      for (int at = thread_index(); at < rows * (kSlice / 4); at += kThreads) {
-        const int row = at / (kSlice / 4);
-        const int in_slice = at % (kSlice / 4) * 4;
-        if (slice + in_slice >= columns) continue;
-        Vec<float, 4> sum{};
+      const int count = rows - first < kTogether ? rows - first : kTogether;
+#pragma unroll 1
+      for (int at = thread(); at < count * kAcross; at += kThreads) {
+        const int in_pass = at / kAcross;
+        const int row = first + in_pass;
+        const int column = at % kAcross * 4;
+        Vec<float, 2> weights[kWarps];
+        Vec<float, 4> more[kWarps];
 #pragma unroll
         for (int warp = 0; warp < kWarps; ++warp) {
-          const auto more =
-              shared.slices.template load<4>((warp * kRows + row) * kPitch + in_slice);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) sum[i] += more[i];
+          weights[warp] = shared.weights.template load<2>((warp * kTogether + in_pass) * 2);
+          more[warp] = shared.gathered.template load<4>(gathered_at(warp, in_pass, column));
         }
+        Merged merged;
+        merged.add(weights, more, kWarps, softmax.scale);
         if (whole) {
-          write(shared, a, part, row, slice + in_slice, sum);
+          write(a, part, row, column, merged, softmax.scale);
         } else {
-          thread::store(left + row * kDim + slice + in_slice, sum);
+          if (column == 0) {
+            thread::store(left + row * 2,
+                          Vec<float, 2>{merged.max, merged.is_wrong ? kWrong : merged.sum});
+          }
+          thread::store(left + kGathered + row * kDim + column, merged.gathered);
         }
       }
     }
-    if (!whole) combine(shared, a, turn, rows, softmax.scale);
+    if (!whole) combine(shared, a, turn, softmax.scale);
   }
 
-  __device__ __forceinline__ static float highest(SharedStorage& shared, int row) {
-    float max = shared.maxima[row];
-#pragma unroll
-    for (int warp = 1; warp < kWarps; ++warp) {
-      const float other = shared.maxima[warp * kRows + row];
-      max = fmaxf(max, other);
-    }
-    return max;
-  }
-
-  // Writes the row's lse; gives what its sums are times in the end.
-  __device__ __forceinline__ static float finish_row(const Arguments& a, const KeyPart& part,
-                                                     int row, float max, float sum, float scale) {
+  // Four columns of a row, and with the first ones its lse.
+  __device__ __forceinline__ static void write(const Arguments& a, const KeyPart& part, int row,
+                                               int column, const Merged& merged, float scale) {
+    const auto columns = static_cast<int>(a.call.value_dim);
+    if (merged.is_wrong || (column >= columns && column > 0)) return;
     const Place place = place_of(a.line, part, row);
     const float sink = a.call.sinks.exists
                            ? thread::load(a.call.sinks.data + place.head * a.call.sinks.head)
                            : -thread::kInfinity;
     float factor = 0;
     float lse = 0;
-    Softmax::finish(max, sum, scale, sink, factor, lse);
-    thread::store(row_of<float>(a.call.lse, part, place), lse);
-    return factor;
-  }
-
-  // Four columns of a row, from their sums.
-  __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
-                                               const KeyPart& part, int row, int column,
-                                               const Vec<float, 4>& sum) {
-    const float factor = shared.factors[row];
-    if (factor == kWrong) return;
+    Softmax::finish(merged.max, merged.sum, scale, sink, factor, lse);
+    if (column == 0) thread::store(row_of<float>(a.call.lse, part, place), lse);
     const Heads& heads = a.call.out;
-    T* const to = row_of<T>(heads, part, place_of(a.line, part, row)) + column * heads.column;
+    T* const to = row_of<T>(heads, part, place) + column * heads.column;
     Vec<float, 4> scaled;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scaled[i] = sum[i] * factor;
+    for (int i = 0; i < 4; ++i) scaled[i] = merged.gathered[i] * factor;
     const auto rounded = thread::convert<T>(scaled);
-    const auto columns = static_cast<int>(a.call.value_dim);
     if (a.out_aligned && column + 4 <= columns) {
       thread::store(to, rounded);
       return;
@@ -424,67 +439,37 @@ struct SplitKvKernel {
 
   // The block that is the last to leave its part puts them together, in their order.
   __device__ __forceinline__ static void combine(SharedStorage& shared, const Arguments& a,
-                                                 int turn, int rows, float scale) {
-    const Walk walk = shared.walks[turn];
-    const KeyPart& part = walk.part();
-    const int units = shared.line.starts[kThreads];
-    const KeyCut cut(units, Line::kLeast);
-    const int first = cut.block_of(walk.item_at());
-    const int count = cut.block_of(walk.item_at() + part.units - 1) - first + 1;
+                                                 int turn, float scale) {
+    const KeyWalk walk = shared.walks[turn];
+    const KeyPart& part = walk.part;
+    const int first = a.line.block_of(shared.line, walk.at);
+    const int count = a.line.block_of(shared.line, walk.at + part.units - 1) - first + 1;
     Parts<float> parts = a.parts;
     parts.parts = count;
     if (!parts.came_last(first, shared.order)) return;
-    const auto part_of = [&](int nth) {
-      return parts.partials + ((first + nth) * kPartsOfBlock + (nth == 0 ? 1 : 0)) * kPartFloats;
-    };
-    // A warp a row, a lane a part.
-    for (int row = warp_index(); row < rows; row += kWarps) {
-      float max = -thread::kInfinity;
-      for (int nth = lane_index(); nth < count; nth += kWarpSize) {
-        max = fmaxf(max, thread::load(part_of(nth) + kMaxima + row));
-      }
-      max = warp::all_reduce(max, [](float a, float b) { return fmaxf(a, b); });
-      float sum = 0;
-      bool wrong = false;
-      for (int nth = lane_index(); nth < count; nth += kWarpSize) {
-        const float own = thread::load(part_of(nth) + kMaxima + row);
-        const float weights = thread::load(part_of(nth) + kSums + row);
-        wrong |= weights < 0;
-        sum += weights * thread::exp2((own - thread::finite_or_zero(max)) * scale);
-      }
-      sum = warp::all_reduce(sum, [](float a, float b) { return a + b; });
-      const bool right = ptx::vote_sync_all(kFullMask, !wrong);
-      if (lane_index() == 0) {
-        shared.maxima[row] = max;
-        shared.factors[row] = right ? finish_row(a, part, row, max, sum, scale) : kWrong;
-      }
-    }
-    ptx::barrier_sync();
-    constexpr int kAtOnce = 16;  // parts that are asked for before one is added
-    for (int at = thread_index(); at < rows * (kDim / 4); at += kThreads) {
+    const int pieces = rows_of(a.line, part) * (kDim / 4);
+    constexpr int kAtOnce = 8;  // parts that are asked for before one is added
+#pragma unroll 1
+    for (int at = thread(); at < pieces; at += kThreads) {
       const int row = at / (kDim / 4);
       const int column = at % (kDim / 4) * 4;
-      if (column >= static_cast<int>(a.call.value_dim)) continue;
-      const float max = shared.maxima[row];
-      Vec<float, 4> sum{};
+      const auto of_row = static_cast<uint32_t>(row * 2);
+      const auto of_columns = static_cast<uint32_t>(row * kDim + column) + kGathered;
+      Merged merged;
+#pragma unroll 1
       for (int from = 0; from < count; from += kAtOnce) {
-        Vec<float, 4> gathered[kAtOnce];
-        float maxima[kAtOnce];
+        Vec<float, 2> weights[kAtOnce];
+        Vec<float, 4> more[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          const float* const left = part_of(from + i < count ? from + i : from);
-          maxima[i] = thread::load(left + kMaxima + row);
-          gathered[i] = thread::load<4>(left + row * kDim + column);
+          const int nth = from + i < count ? from + i : from;
+          const uint32_t left = left_at(first + nth, nth == 0);
+          weights[i] = thread::load<2>(parts.partials + (left + of_row));
+          more[i] = thread::load<4>(parts.partials + (left + of_columns));
         }
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (from + i >= count) break;
-          const float weight = thread::exp2((maxima[i] - thread::finite_or_zero(max)) * scale);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) sum[j] = thread::fma(gathered[i][j], weight, sum[j]);
-        }
+        merged.add(weights, more, count - from, scale);
       }
-      write(shared, a, part, row, column, sum);
+      write(a, part, row, column, merged, scale);
     }
   }
 };

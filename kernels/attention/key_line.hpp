@@ -5,6 +5,9 @@
 // Query heads that share a head of keys are rows side by side: row r of a sequence is query
 // r / group of head r % group. So many rows as a tile has, with the keys that they see, are an
 // item; its keys are counted in units, which hold the keys that any query of the sequence sees.
+//
+// Two lines, alike to a kernel: of a dense call, where the host knows it all and a block finds its
+// stretch by a few multiplications, and of sequences whose lengths are data.
 #pragma once
 
 #include "kernels/attention/query_tiles.hpp"
@@ -30,173 +33,252 @@ struct KeyPart {
   __device__ __forceinline__ bool is_whole() const { return from == 0 && end == units; }
 };
 
-// Made on the host. A tile has kRows rows, a unit kUnit keys.
-template <int kRows, int kUnit, int kThreads>
-struct KeyLine {
-  // Blocks with less would cost more to put together than they save.
-  static constexpr int kLeast = 8;  // units
-  static constexpr int kTileRows = kRows;
-  static constexpr int kStarts = kThreads;
+// A row of a head: of numbers that have no sign, products with which take half the instructions.
+template <class T>
+__device__ __forceinline__ T* row_at(const Heads& heads, int batch, int head, int row) {
+  return heads.at<T>(static_cast<uint32_t>(batch), static_cast<uint32_t>(head),
+                     static_cast<uint32_t>(row));
+}
 
-  Sequences sequences;
+// Where a block is in the line.
+struct KeyWalk {
+  KeyPart part;
+  int at;    // unit of the line that the item begins with
+  int left;  // units of the block behind the part
+
+  // The part of its item from unit `from` on.
+  __device__ __forceinline__ void begin(int from) {
+    part.from = from;
+    part.end = part.units - from < left ? part.units : from + left;
+    left -= part.end - from;
+  }
+};
+
+// What both lines know of rows. Made on the host.
+struct KeyRows {
   int left, right;  // of the window
   int kv_heads;
   int group;
-  int each;  // sequences a thread counts
   thread::Divider by_group;
 
-  KeyLine(const Call& call, const Sequences& all)
-      : sequences(all),
-        left(narrow_side(call.window.left)),
+  explicit KeyRows(const Call& call)
+      : left(narrow_side(call.window.left)),
         right(narrow_side(call.window.right)),
         kv_heads(static_cast<int>(call.kv_heads)),
         group(static_cast<int>(call.group())),
-        each(static_cast<int>(divide_up(all.count, kThreads))),
         by_group(call.group()) {}
 
-#if WS_DEVICE_CODE
-  // Of a sequence: those of each item, of which there are some for each head of keys.
-  struct Span {
-    int first = 0;
-    int units = 0;
-    int items = 0;
-  };
-  // Units that blocks before sequences of a thread have, and of all behind the last.
-  struct Storage {
-    SharedArray<int, kThreads + 1> starts;
-    typename block::ScanOfWarps<int, kThreads>::Storage scan;
-  };
-
-  __device__ __forceinline__ Seen<int> seen_of(int queries, int keys) const {
+  __host__ __device__ __forceinline__ Seen<int> seen_of(int queries, int keys) const {
     return {keys - queries, keys, left, right};
   }
-  // A sequence without keys has a unit without keys: its rows are written.
-  __device__ __forceinline__ Span span_of(const Sequence& sequence) const {
-    const auto queries = static_cast<int>(sequence.queries);
-    const auto keys = static_cast<int>(sequence.keys);
-    if (queries == 0) return {};
-    const int first = seen_of(queries, keys).first(0) / kUnit * kUnit;
-    const int units = keys > first ? divide_up(keys - first, kUnit) : 1;
-    return {first, units, divide_up(queries * group, kRows) * kv_heads};
-  }
-
-  // The line, by all threads: its units.
-  __device__ __forceinline__ int lay_out(Storage& shared) const {
-    const auto add = [](int a, int b) { return a + b; };
-    const auto count = static_cast<int>(sequences.count);
-    int units = 0;
-    for (int i = 0; i < each; ++i) {
-      const int b = thread_index() * each + i;
-      if (b >= count) break;
-      const Span span = span_of(sequences.of(b));
-      units += span.units * span.items;
-    }
-    const int here = warp::inclusive_scan(units, add);
-    block::ScanOfWarps<int, kThreads> scan(shared.scan);
-    const auto [before, total] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
-    shared.starts[thread_index()] = before + here - units;
-    if (thread_index() == 0) shared.starts[kThreads] = total;
-    ptx::barrier_sync();
-    return total;
-  }
-#endif
-};
-
-// How a line of so many units is cut.
-struct KeyCut {
-  int units;
-  int blocks;  // that have a part of it
-
-  __device__ __forceinline__ KeyCut(int units, int least) : units(units), blocks(units / least) {
-    const auto all = static_cast<int>(grid_blocks());
-    if (blocks > all) blocks = all;
-    if (blocks < 1) blocks = 1;
-  }
-  __device__ __forceinline__ int first_of(int block) const {
-    return static_cast<int>(int64_t{units} * block / blocks);
-  }
-  __device__ __forceinline__ int block_of(int unit) const {
-    return static_cast<int>((int64_t{unit + 1} * blocks - 1) / units);
+  // The part's sequence without what others see of its keys: units of kUnit. One without keys has a
+  // unit without keys: its rows are written.
+  template <int kUnit>
+  __host__ __device__ __forceinline__ void count_units(KeyPart& part) const {
+    part.first = seen_of(part.queries, part.keys).first(0) / kUnit * kUnit;
+    part.units = part.keys > part.first ? divide_up(part.keys - part.first, kUnit) : 1;
   }
 };
+
+// Blocks with fewer units would cost more to put together than they save.
+inline constexpr int kLeastUnits = 8;
+
+// The line of a dense call: sequences are alike. A tile has kRows rows, a unit kUnit keys.
+template <int kRows, int kUnit>
+struct DenseLine : KeyRows {
+  static constexpr bool kPacked = false;
+
+  KeyPart sequence{};  // any: what is the same of all
+  int units = 0;       // of all
+  int share = 1;       // of a block
+  int tiles;           // of a head
+  thread::Divider by_units, by_tiles, by_heads, by_share;
+
+  // For so many blocks at most.
+  DenseLine(const Call& call, const Sequences& /*all*/, int64_t blocks)
+      : KeyRows(call),
+        tiles(static_cast<int>(divide_up(call.queries * call.group(), kRows))),
+        by_tiles(tiles),
+        by_heads(kv_heads) {
+    sequence.queries = static_cast<int>(call.queries);
+    sequence.keys = static_cast<int>(call.keys);
+    count_units<kUnit>(sequence);
+    const int64_t items = call.batch * kv_heads * tiles;
+    const int64_t of_item = sequence.units;
+    const int64_t fair = std::max<int64_t>(kLeastUnits, divide_up(items * of_item, blocks));
+    const int64_t even = even_share(items, of_item, blocks);
+    const bool is_even = even <= fair + std::max(fair / kSlack, kSlackUnits);
+    share = static_cast<int>(is_even ? even : fair);
+    // Behind an item's last unit there may be some without keys.
+    if (is_even && share < of_item) sequence.units = round_up(sequence.units, share);
+    units = static_cast<int>(items * sequence.units);
+    by_units = thread::Divider(sequence.units);
+    by_share = thread::Divider(share);
+  }
+  int64_t blocks() const { return divide_up(units, share); }
+
+  // A share that ends where items end, which spares blocks a second item and its ends.
+  static int64_t even_share(int64_t items, int64_t units, int64_t blocks) {
+    if (items >= blocks) return divide_up(items, blocks) * units;
+    const int64_t parts = std::min(blocks / items, std::max<int64_t>(1, units / kLeastUnits));
+    return divide_up(units, parts);
+  }
+  // By how much it may be above the least: a sixteenth, or a unit for each of four warps. Memory is
+  // as busy without some of the blocks.
+  static constexpr int64_t kSlack = 16;
+  static constexpr int64_t kSlackUnits = 4;
 
 #if WS_DEVICE_CODE
-// A block's parts, one after the other.
-template <class Line>
-class KeyWalk {
- public:
-  KeyWalk() = default;
-  // From unit `first` of the line on, `count` of them, of which there is one.
-  __device__ __forceinline__ KeyWalk(const Line& line, typename Line::Storage& shared, int first,
-                                     int count)
-      : line_(&line), at_(first), left_(count) {
-    int low = 0;
-    int high = Line::kStarts;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (shared.starts[middle] <= first ? low : high) = middle;
-    }
-    int before = shared.starts[low];
-    batch_ = low * line_->each;
-    enter();
-    while (first - before >= part_.units * items_) {
-      before += part_.units * items_;
-      ++batch_;
-      enter();
-    }
-    item_ = (first - before) / part_.units;
-    begin(first - before - item_ * part_.units);
-  }
+  struct Storage {};
 
-  // False: there are no more.
-  __device__ __forceinline__ bool next() {
-    if (left_ == 0) return false;
-    at_ += part_.end - part_.from;
-    if (++item_ == items_) {
-      item_ = 0;
-      do {
-        ++batch_;
-        enter();
-      } while (items_ == 0);
-    }
-    begin(0);
+  // Where this block begins. False: it has nothing.
+  __device__ __forceinline__ bool start(Storage& /*shared*/, KeyWalk& walk) const {
+    const int first = static_cast<int>(block_index()) * share;
+    const auto item = static_cast<int>(by_units.quotient(static_cast<uint32_t>(first)));
+    const auto matrix = static_cast<int>(by_tiles.quotient(static_cast<uint32_t>(item)));
+    walk.part = sequence;
+    walk.part.batch = static_cast<int>(by_heads.quotient(static_cast<uint32_t>(matrix)));
+    walk.part.head = matrix - walk.part.batch * kv_heads;
+    walk.part.row = (item - matrix * tiles) * kRows;
+    walk.at = item * sequence.units;
+    walk.left = units - first < share ? units - first : share;
+    walk.begin(first - walk.at);
     return true;
   }
+  // The next part. False: there is none.
+  __device__ __forceinline__ bool next(KeyWalk& walk) const {
+    if (walk.left == 0) return false;
+    walk.at += sequence.units;
+    walk.part.row += kRows;
+    if (walk.part.row >= sequence.queries * group) {
+      walk.part.row = 0;
+      if (++walk.part.head == kv_heads) {
+        walk.part.head = 0;
+        ++walk.part.batch;
+      }
+    }
+    walk.begin(0);
+    return true;
+  }
+  // The block that has a unit of the line.
+  __device__ __forceinline__ int block_of(Storage& /*shared*/, int unit) const {
+    return static_cast<int>(by_share.quotient(static_cast<uint32_t>(unit)));
+  }
+  __device__ __forceinline__ void report() const {}
+#endif
+};
 
-  __device__ __forceinline__ const KeyPart& part() const { return part_; }
-  // Where the item begins in the line.
-  __device__ __forceinline__ int item_at() const { return at_ - part_.from; }
+// The line of sequences whose lengths are data: each block counts them, kThreads at a time.
+template <int kRows, int kUnit, int kThreads>
+struct PackedLine : KeyRows {
+  static constexpr bool kPacked = true;
+
+  Sequences sequences;
+  int64_t most_blocks;
+  int each;  // sequences a thread counts
+  thread::Divider by_blocks;
+
+  PackedLine(const VarlenCall& call, const Sequences& all, int64_t blocks)
+      : KeyRows(call),
+        sequences(all),
+        most_blocks(blocks),
+        each(static_cast<int>(divide_up(all.count, kThreads))),
+        by_blocks(blocks) {}
+  int64_t blocks() const { return most_blocks; }
+
+#if WS_DEVICE_CODE
+  struct Storage {
+    typename block::ScanOfWarps<int, kThreads>::Storage scan;
+    SharedArray<KeyWalk, 1> first;
+    SharedArray<int, 1> share;
+  };
+
+  __device__ __forceinline__ bool start(Storage& shared, KeyWalk& walk) const {
+    const auto add = [](int a, int b) { return a + b; };
+    const int begin = thread_index() * each;
+    int mine = 0;
+#pragma unroll 1
+    for (int i = 0; i < each; ++i) {
+      if (enter(walk.part, begin + i)) mine += walk.part.units * items_of(walk.part);
+    }
+    const int here = warp::inclusive_scan(mine, add);
+    block::ScanOfWarps<int, kThreads> scan(shared.scan);
+    const auto [before, units] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
+    const auto fair = static_cast<int>(
+        by_blocks.quotient(static_cast<uint32_t>(units) + by_blocks.divisor() - 1));
+    const int share = fair < kLeastUnits ? kLeastUnits : fair;
+    const int first = static_cast<int>(block_index()) * share;
+    if (first >= units) return false;
+    // One thread has counted the sequence that the block begins in.
+    walk.at = before + here - mine;
+    if (walk.at <= first && first < walk.at + mine) {
+      walk.left = units - first < share ? units - first : share;
+      find(walk, begin, first);
+      shared.first[0] = walk;
+      shared.share[0] = share;
+    }
+    ptx::barrier_sync();
+    walk = shared.first[0];
+    return true;
+  }
+  __device__ __forceinline__ bool next(KeyWalk& walk) const {
+    if (walk.left == 0) return false;
+    walk.at += walk.part.units;
+    walk.part.row += kRows;
+    if (walk.part.row >= walk.part.queries * group) {
+      walk.part.row = 0;
+      if (++walk.part.head == kv_heads) {
+        walk.part.head = 0;
+        while (!enter(walk.part, walk.part.batch + 1)) {
+        }
+      }
+    }
+    walk.begin(0);
+    return true;
+  }
+  __device__ __forceinline__ int block_of(Storage& shared, int unit) const {
+    const int share = shared.share[0];
+    return static_cast<int>(static_cast<uint32_t>(unit) / static_cast<uint32_t>(share));
+  }
+  __device__ __forceinline__ void report() const {
+    sequences.report_lengths(block_index() * kThreads + thread_index(), grid_blocks() * kThreads);
+  }
 
  private:
-  // Sequence batch_.
-  __device__ __forceinline__ void enter() {
-    const Sequence sequence = line_->sequences.of(batch_);
-    const auto span = line_->span_of(sequence);
-    items_ = span.items;
-    part_.batch = batch_;
-    part_.units = span.units;
-    part_.first = span.first;
-    part_.first_query = static_cast<int>(sequence.first_query);
-    part_.queries = static_cast<int>(sequence.queries);
-    part_.first_key = static_cast<int>(sequence.first_key);
-    part_.keys = static_cast<int>(sequence.keys);
+  // The part's sequence is that of a batch. False: there is none, or it has no queries.
+  __device__ __forceinline__ bool enter(KeyPart& part, int batch) const {
+    part.batch = batch;
+    part.queries = 0;
+    if (batch >= static_cast<int>(sequences.count)) return false;
+    const Sequence sequence = sequences.of(batch);
+    part.first_query = static_cast<int>(sequence.first_query);
+    part.queries = static_cast<int>(sequence.queries);
+    part.first_key = static_cast<int>(sequence.first_key);
+    part.keys = static_cast<int>(sequence.keys);
+    count_units<kUnit>(part);
+    return part.queries > 0;
   }
-  // Item item_ of it.
-  __device__ __forceinline__ void begin(int from) {
-    const int tiles = items_ / line_->kv_heads;
-    part_.head = item_ / tiles;
-    part_.row = (item_ - part_.head * tiles) * Line::kTileRows;
-    part_.from = from;
-    part_.end = part_.units - from < left_ ? part_.units : from + left_;
-    left_ -= part_.end - part_.from;
+  __device__ __forceinline__ int items_of(const KeyPart& part) const {
+    return divide_up(part.queries * group, kRows) * kv_heads;
   }
-
-  const Line* line_ = nullptr;
-  int at_;    // unit of the line that the part begins with
-  int left_;  // units behind it
-  int batch_, item_, items_;
-  KeyPart part_;
-};
+  // To unit `first` of the line, from where the sequences from `batch` on begin in it.
+  __device__ __forceinline__ void find(KeyWalk& walk, int batch, int first) const {
+    KeyPart& part = walk.part;
+#pragma unroll 1
+    for (;; ++batch) {
+      if (!enter(part, batch)) continue;
+      const int size = part.units * items_of(part);
+      if (first - walk.at < size) break;
+      walk.at += size;
+    }
+    const auto item = static_cast<uint32_t>(first - walk.at) / static_cast<uint32_t>(part.units);
+    const auto tiles = static_cast<uint32_t>(divide_up(part.queries * group, kRows));
+    part.head = static_cast<int>(item / tiles);
+    part.row = (static_cast<int>(item) - part.head * static_cast<int>(tiles)) * kRows;
+    walk.at += static_cast<int>(item) * part.units;
+    walk.begin(first - walk.at);
+  }
 #endif
+};
 
 }  // namespace ws::attention

@@ -33,79 +33,78 @@ class KeyRing {
  public:
   static constexpr int kStageElements = 2 * Tile::kElements;
 
-  __device__ __forceinline__ KeyRing(const Call& call, const PageTable& table, T* ring,
-                                     const KeyWalk<Line>& walk)
-      : call_(call), table_(table), ring_(ring), walk_(walk) {
+  // Asks for the first kStages units.
+  __device__ __forceinline__ KeyRing(const Call& call, const Line& line, const PageTable& table,
+                                     T* ring, const KeyWalk& walk)
+      : call_(call), line_(line), table_(table), ring_(ring), walk_(walk) {
     begin();
+#pragma unroll 1
+    for (int i = 0; i < kStages; ++i) ask();
   }
 
-  // Asks for the unit that is kStages - 1 behind the one used next, into the place of the one used
-  // last, which no lane reads any more: the first time for all that go before it, too. In one place
-  // of the program, which is as large as it is.
+  // Asks for the unit kStages behind the one used last, into its place, which no lane reads any
+  // more.
   __device__ __forceinline__ void ask() {
-#pragma unroll 1
-    do {
-      copy();
-    } while (--due_ > 0);
-    due_ = 1;
+    if (more_) copy();
+    ptx::cp_async_commit_group();
   }
 
  private:
+  __device__ __forceinline__ bool in_pages() const {
+    return Line::kPacked && table_.pages != nullptr;
+  }
   // The first unit of the warp from this part on.
   __device__ __forceinline__ void begin() {
-    unit_ = walk_.part().from + warp_index();
-    while (unit_ >= walk_.part().end) {
-      if (!walk_.next()) {
+    unit_ = walk_.part.from + warp_index();
+    while (unit_ >= walk_.part.end) {
+      if (!line_.next(walk_)) {
         more_ = false;
         return;
       }
-      unit_ = walk_.part().from + warp_index();
+      unit_ = walk_.part.from + warp_index();
     }
-    if (table_.pages != nullptr) return look_up();
+    if (in_pages()) return look_up();
     keys_ = rows_of(call_.k);
     values_ = rows_of(call_.v);
   }
   __device__ __forceinline__ StridedRows<T> rows_of(const Heads& heads) const {
-    const KeyPart& part = walk_.part();
-    return Tile::strided(heads.at<const T>(part.batch, part.head, part.first_key + key()),
+    const KeyPart& part = walk_.part;
+    return Tile::strided(row_at<const T>(heads, part.batch, part.head, part.first_key + key()),
                          heads.row);
   }
-  __device__ __forceinline__ int key() const { return walk_.part().first + unit_ * kKeys; }
+  __device__ __forceinline__ int key() const { return walk_.part.first + unit_ * kKeys; }
 
   __device__ __forceinline__ void copy() {
-    if (more_) {
-      T* const to = ring_ + slot_ * kStageElements;
-      const SharedSpan<T> keys(to, Tile::kElements);
-      const SharedSpan<T> values(to + Tile::kElements, Tile::kElements);
-      // Any address in memory will do where nothing is read.
-      const T* const valid = call_.q.as<const T>();
-      const auto head_dim = static_cast<int>(call_.head_dim);
-      const auto value_dim = static_cast<int>(call_.value_dim);
-      if (table_.pages != nullptr) {
-        copy_pages(keys, values, valid, head_dim, value_dim);
-      } else {
-        const int count = walk_.part().keys - key();
-        Tile::copy(keys, keys_, valid, count, head_dim);
-        Tile::copy(values, values_, valid, count, value_dim);
-        keys_.next += int64_t{(kWarps - 1) * kKeys} * keys_.stride;
-        values_.next += int64_t{(kWarps - 1) * kKeys} * values_.stride;
-      }
-      slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
-      unit_ += kWarps;
-      if (unit_ >= walk_.part().end) {
-        more_ = walk_.next();
-        if (more_) begin();
-      } else if (table_.pages != nullptr) {
-        look_up();
-      }
+    T* const to = ring_ + slot_ * kStageElements;
+    const SharedSpan<T> keys(to, Tile::kElements);
+    const SharedSpan<T> values(to + Tile::kElements, Tile::kElements);
+    // Any address in memory will do where nothing is read.
+    const T* const valid = call_.q.as<const T>();
+    const auto head_dim = static_cast<int>(call_.head_dim);
+    const auto value_dim = static_cast<int>(call_.value_dim);
+    if (in_pages()) {
+      copy_pages(keys, values, valid, head_dim, value_dim);
+    } else {
+      const int count = walk_.part.keys - key();
+      Tile::copy(keys, keys_, valid, count, head_dim);
+      Tile::copy(values, values_, valid, count, value_dim);
+      keys_.next += int64_t{(kWarps - 1) * kKeys} * keys_.stride;
+      values_.next += int64_t{(kWarps - 1) * kKeys} * values_.stride;
     }
-    ptx::cp_async_commit_group();
+    slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
+    unit_ += kWarps;
+    if (unit_ >= walk_.part.end) {
+      more_ = line_.next(walk_);
+      if (more_) begin();
+    } else if (in_pages()) {
+      look_up();
+    }
   }
 
   // Where the unit's keys are, a lane each: asked for before they are copied.
   __device__ __forceinline__ void look_up() {
     static_assert(kKeys <= kWarpSize);
-    const KeyPart& part = walk_.part();
+    const KeyPart& part = walk_.part;
     const int mine = key() + lane_index();
     page_ = -1;
     if (lane_index() < kKeys && mine < part.keys) {
@@ -119,7 +118,7 @@ class KeyRing {
     const int column = lane_index() % Tile::kChunks * 8;
     const int of_keys = Tile::bytes_of(head_dim - column);
     const int of_values = Tile::bytes_of(value_dim - column);
-    const int head = walk_.part().head;
+    const int head = walk_.part.head;
     const T* const k = call_.k.as<const T>() + head * call_.k.head + column;
     const T* const v = call_.v.as<const T>() + head * call_.v.head + column;
 #pragma unroll
@@ -142,13 +141,13 @@ class KeyRing {
   }
 
   const Call& call_;
+  const Line& line_;
   const PageTable& table_;
   T* ring_;
-  KeyWalk<Line> walk_;
+  KeyWalk walk_;
   bool more_ = true;
   int unit_ = 0;
   int slot_ = 0;
-  int due_ = kStages;                 // units to be asked for
   StridedRows<T> keys_{}, values_{};  // without pages: this lane's piece of the next tile
   int page_ = -1, in_page_ = 0;       // with pages: where the lane's key of the unit is
 };

@@ -21,16 +21,16 @@ struct Seen {
   Int left, right;  // of the window; negative: all of that side
 
   // Of query `row`: first <= j < end.
-  __device__ __forceinline__ Int first(Int row) const {
+  __host__ __device__ __forceinline__ Int first(Int row) const {
     return left < 0 || row + offset < left ? 0 : row + offset - left;
   }
-  __device__ __forceinline__ Int end(Int row) const {
+  __host__ __device__ __forceinline__ Int end(Int row) const {
     if (right < 0) return keys;
     const Int end = row + offset + right + 1;
     return end < 0 ? 0 : end < keys ? end : keys;
   }
   // Of rows row ... last.
-  __device__ __forceinline__ SeenTogether together(Int row, Int last) const {
+  __host__ __device__ __forceinline__ SeenTogether together(Int row, Int last) const {
     return {first(row), end(last), first(last), end(row)};
   }
 };

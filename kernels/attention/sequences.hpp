@@ -162,6 +162,7 @@ struct Sequences {
   __device__ __forceinline__ bool report_pages(int64_t b, int64_t first, int64_t end,
                                                int64_t threads) const {
     bool are_there = true;
+#pragma unroll 1
     for (int64_t i = first; i < end; i += threads) {
       are_there &= check_page(thread::load(pages + b * pages_batch + i * pages_column),
                               b * (keys / page) + i);
