@@ -118,25 +118,27 @@ class KeyRing {
     const int column = lane_index() % Tile::kChunks * 8;
     const int of_keys = Tile::bytes_of(head_dim - column);
     const int of_values = Tile::bytes_of(value_dim - column);
-    const int head = walk_.part.head;
-    const T* const k = call_.k.as<const T>() + head * call_.k.head + column;
-    const T* const v = call_.v.as<const T>() + head * call_.v.head + column;
+    const bool is_there = page_ >= 0 && page_ < table_.total;
+    const uint32_t are_there = ptx::vote_sync_ballot(kFullMask, is_there);
+    // Each lane finds its own key for all: products of 64 bits are dear.
+    const auto place = [&](const Heads& heads) {
+      return is_there ? page_ * heads.batch + in_page_ * heads.row : 0;
+    };
+    const int64_t key_at = place(call_.k);
+    const int64_t value_at = place(call_.v);
+    const auto base = [&](const Heads& heads) {
+      return table_.total > 0 ? heads.as<const T>() + walk_.part.head * heads.head + column : valid;
+    };
+    const T* const k = base(call_.k);
+    const T* const v = base(call_.v);
 #pragma unroll
     for (int i = 0; i < kKeys; i += Tile::kStep) {
       const int row = i + lane_index() / Tile::kChunks;
-      const int page = warp::shuffle(page_, row);
-      const int in_page = warp::shuffle(in_page_, row);
-      const bool exists = page >= 0 && page < table_.total;
-      const auto place = [&](const Heads& heads) {
-        return page * heads.batch + in_page * heads.row;
-      };
+      const bool exists = (are_there >> row & 1U) != 0;
       const int at = Tile::piece_at(i);
-      const bool has_keys = exists && of_keys > 0;
-      ptx::cp_async<16>(keys.pointer(at), has_keys ? k + place(call_.k) : valid,
-                        has_keys ? of_keys : 0);
-      const bool has_values = exists && of_values > 0;
-      ptx::cp_async<16>(values.pointer(at), has_values ? v + place(call_.v) : valid,
-                        has_values ? of_values : 0);
+      ptx::cp_async<16>(keys.pointer(at), k + warp::shuffle(key_at, row), exists ? of_keys : 0);
+      ptx::cp_async<16>(values.pointer(at), v + warp::shuffle(value_at, row),
+                        exists ? of_values : 0);
     }
   }
 
