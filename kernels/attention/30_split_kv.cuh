@@ -87,11 +87,10 @@ struct SplitKvKernel {
     if (a.line.start(shared.line, walk)) {
       // Keys are asked for before all else: what comes then runs while they are on their way.
       Ring ring(a.call, a.line, a.table, shared.ring.pointer(warp_index() * kRing), walk);
-      int slot = 0;
       int turn = 0;
       do {
         if (thread_index() == 0) shared.walks[turn] = walk;
-        attend(shared, a, walk.part, turn, ring, slot);
+        attend(shared, a, walk.part, turn, ring);
         walk = shared.walks[turn];
         turn ^= 1;
       } while (a.line.next(walk));
@@ -128,8 +127,7 @@ struct SplitKvKernel {
   }
 
   __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
-                                                const KeyPart& part, int turn, Ring& ring,
-                                                int& slot) {
+                                                const KeyPart& part, int turn, Ring& ring) {
     const Call& call = a.call;
     const int rows = rows_of(a.line, part);
     if constexpr (kPacked) {
@@ -165,7 +163,7 @@ struct SplitKvKernel {
     for (int unit = part.from + warp_index(); unit < end; unit += kWarps) {
       ptx::cp_async_wait_group<kStages - 1>();
       ptx::syncwarp();  // all lanes' copies have landed
-      const int stage = slot * Ring::kStageElements;
+      const int stage = ring.slot() * Ring::kStageElements;
       Scores scores = {};
       Products::template add_scores<Tile, kDim>(
           scores,
@@ -186,7 +184,6 @@ struct SplitKvKernel {
 
       Products::template gather<Tile>(gathered, scores, units,
                                       stage + Tile::kElements + values_offset);
-      slot = slot + 1 == kStages ? 0 : slot + 1;
       ptx::syncwarp();  // none reads the unit any more
       ring.ask();
     }

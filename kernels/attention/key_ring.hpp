@@ -47,7 +47,11 @@ class KeyRing {
   __device__ __forceinline__ void ask() {
     if (more_) copy();
     ptx::cp_async_commit_group();
+    slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
   }
+
+  // Where, of the ring, the unit is that is used next.
+  __device__ __forceinline__ int slot() const { return slot_; }
 
  private:
   __device__ __forceinline__ bool in_pages() const {
@@ -64,13 +68,13 @@ class KeyRing {
       unit_ = walk_.part.from + warp_index();
     }
     if (in_pages()) return look_up();
-    keys_ = rows_of(call_.k);
-    values_ = rows_of(call_.v);
+    next_keys_ = first_of(call_.k);
+    next_values_ = first_of(call_.v);
   }
-  __device__ __forceinline__ StridedRows<T> rows_of(const Heads& heads) const {
+  __device__ __forceinline__ const T* first_of(const Heads& heads) const {
     const KeyPart& part = walk_.part;
-    return Tile::strided(row_at<const T>(heads, part.batch, part.head, part.first_key + key()),
-                         heads.row);
+    const T* const row = row_at<const T>(heads, part.batch, part.head, part.first_key + key());
+    return Tile::strided(row, heads.row).next;
   }
   __device__ __forceinline__ int key() const { return walk_.part.first + unit_ * kKeys; }
 
@@ -86,12 +90,15 @@ class KeyRing {
       copy_pages(keys, values, valid, head_dim, value_dim);
     } else {
       const int count = walk_.part.keys - key();
-      Tile::copy(keys, keys_, valid, count, head_dim);
-      Tile::copy(values, values_, valid, count, value_dim);
-      keys_.next += int64_t{(kWarps - 1) * kKeys} * keys_.stride;
-      values_.next += int64_t{(kWarps - 1) * kKeys} * values_.stride;
+      const auto copy_rows = [&](const SharedSpan<T>& to, const T*& next, const Heads& heads,
+                                 int columns) {
+        StridedRows<T> rows{next, heads.row};
+        Tile::copy(to, rows, valid, count, columns);
+        next = rows.next + int64_t{(kWarps - 1) * kKeys} * heads.row;
+      };
+      copy_rows(keys, next_keys_, call_.k, head_dim);
+      copy_rows(values, next_values_, call_.v, value_dim);
     }
-    slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
     unit_ += kWarps;
     if (unit_ >= walk_.part.end) {
       more_ = line_.next(walk_);
@@ -150,8 +157,9 @@ class KeyRing {
   bool more_ = true;
   int unit_ = 0;
   int slot_ = 0;
-  StridedRows<T> keys_{}, values_{};  // without pages: this lane's piece of the next tile
-  int page_ = -1, in_page_ = 0;       // with pages: where the lane's key of the unit is
+  const T* next_keys_ = nullptr;  // without pages: this lane's pieces of the next tiles
+  const T* next_values_ = nullptr;
+  int page_ = -1, in_page_ = 0;  // with pages: where the lane's key of the unit is
 };
 #endif
 
