@@ -1,6 +1,8 @@
 #include "kernels/attention/28_backward_mma.cuh"
 
 #include "kernels/attention/plain.hpp"
+#include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/ptx/vote.hpp"
 
 namespace ws::attention {
 namespace {
@@ -29,15 +31,111 @@ bool rows_begin_well(const char* name, const Call& call, const Heads& heads, int
                     " that begin at multiples of 16 bytes");
 }
 
+// What PackedBackwardGrid's blocks leave to others: zeros in rows that no sequence has, and the
+// word about sequences that are wrong. A warp looks at 32 rows of all queries, or of all keys.
+template <class T>
+struct BackwardNobodysKernel {
+  static constexpr int kThreads = 128;
+  struct Arguments {
+    VarlenBackwardCall call;
+    Sequences sequences;
+    int64_t of_queries;  // warps
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const VarlenBackwardCall& call = a.call;
+    const int64_t thread = block_index() * kThreads + thread_index();
+    a.sequences.report_lengths(thread, grid_blocks() * kThreads);
+    const int64_t warp = thread / kWarpSize;
+    if (warp < a.of_queries) {
+      clear<false>(a, warp, call.total_queries,
+                   [&](int64_t row) { clear(call.dq, row, call.heads, call.head_dim); });
+    } else {
+      clear<true>(a, warp - a.of_queries, call.total_keys, [&](int64_t row) {
+        clear(call.dk, row, call.kv_heads, call.head_dim);
+        clear(call.dv, row, call.kv_heads, call.value_dim);
+      });
+    }
+  }
+
+ private:
+  template <bool kOfKeys, class F>
+  __device__ __forceinline__ static void clear(const Arguments& a, int64_t warp, int64_t rows,
+                                               F&& clear_row) {
+    const int64_t first = warp * kWarpSize;
+    const int64_t row = first + lane_index();
+    const bool is_nobodys = row < rows && a.sequences.template owner_of<kOfKeys>(row).batch < 0;
+    for (uint32_t left = ptx::vote_sync_ballot(kFullMask, is_nobodys); left != 0;
+         left &= left - 1) {
+      clear_row(first + ptx::lowest_bit(left));
+    }
+  }
+  __device__ __forceinline__ static void clear(const Heads& heads, int64_t row, int64_t count,
+                                               int64_t columns) {
+    for (int64_t i = lane_index(); i < count * columns; i += kWarpSize) {
+      thread::store(heads.at<T>(0, i / columns, row) + i % columns * heads.column,
+                    from_float<T>(0));
+    }
+  }
+};
+
+template <class T>
+void clear_nobodys(const VarlenBackwardCall& call, const Sequences& sequences, Stream stream) {
+  using Kernel = BackwardNobodysKernel<T>;
+  const int64_t of_queries = divide_up(call.total_queries, kWarpSize);
+  const int64_t warps = of_queries + divide_up(call.total_keys, kWarpSize);
+  if (warps == 0) return;
+  launch<Kernel>(
+      {.blocks = divide_up(warps * kWarpSize, Kernel::kThreads), .threads = Kernel::kThreads},
+      stream, {call, sequences, of_queries});
+}
+
 BackwardSide side_of_keys(const BackwardCall& call) { return {call.k, call.v}; }
 BackwardSide side_of_queries(const BackwardCall& call) { return {call.q, call.dout}; }
 
+template <class Grid>
+BackwardMmaArgumentsOf<Grid> arguments_of_queries(const BackwardCall& call, const QueryFacts& facts,
+                                                  const Grid& grid) {
+  return {
+      .own = side_of_queries(call),
+      .met = side_of_keys(call),
+      .scored_sums = call.dq,
+      .grid = grid,
+      .facts = facts,
+      .dim = static_cast<int>(call.head_dim),
+      .value_dim = static_cast<int>(call.value_dim),
+      .scale = call.scale,
+      .scored_aligned = is_aligned(call.dq, call.batch, call.heads, call.queries, call.head_dim)};
+}
+
+template <class Grid>
+BackwardMmaArgumentsOf<Grid> arguments_of_keys(const BackwardCall& call, const QueryFacts& facts,
+                                               const Grid& grid) {
+  BackwardMmaArgumentsOf<Grid> a = arguments_of_queries(call, facts, grid);
+  std::swap(a.own, a.met);
+  a.scored_sums = call.dk;
+  a.valued_sums = call.dv;
+  a.scored_aligned = is_aligned(call.dk, call.batch, call.kv_heads, call.keys, call.head_dim);
+  a.valued_aligned = is_aligned(call.dv, call.batch, call.kv_heads, call.keys, call.value_dim);
+  return a;
+}
+
 struct BackwardMma : BackwardMmaCalls {
-  static Workspace workspace(const BackwardCall& call) {
+  using BackwardMmaCalls::supports;
+  static bool supports(const VarlenBackwardCall& call, Why& why) {
+    constexpr int64_t kMostSequences = int64_t{1} << 23;  // their facts are counted in 32 bits
+    return supports(static_cast<const BackwardCall&>(call), why) &&
+           why.unless(call.batch < kMostSequences, "takes fewer than 2^23 sequences");
+  }
+
+  template <class AnyCall>
+  static Workspace workspace(const AnyCall& call) {
     return {.bytes = 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call))};
   }
 
-  static void run(const BackwardCall& call, const Context& context) {
+  template <class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
       if (call.head_dim <= Shapes64::kOfKeys.dim && call.value_dim <= Shapes64::kOfKeys.dim) {
         run<T, Shapes64>(call, context);
@@ -48,6 +146,21 @@ struct BackwardMma : BackwardMmaCalls {
   }
 
  private:
+  template <class T, class Shapes>
+  static void run(const VarlenBackwardCall& call, const Context& context) {
+    using Grid = PackedBackwardGrid;
+    using OfKeys = BackwardMmaKernel<T, true, Shapes::kOfKeys, false, Grid>;
+    using OfQueries = BackwardMmaKernel<T, false, Shapes::kOfQueries, false, Grid>;
+    constexpr const char* kName = "attention/backward_mma";
+    const QueryFacts facts = QueryFacts::in(call, context.workspace);
+    clear_nobodys<T>(call, {call, kName}, context.stream);
+    launch_facts<T>(call, facts, context.stream);
+    launch_of<OfKeys>(arguments_of_keys(call, facts, Grid::of_keys(call, kName, OfKeys::kOwn)),
+                      context.stream);
+    launch_of<OfQueries>(
+        arguments_of_queries(call, facts, Grid::of_queries(call, kName, OfQueries::kOwn)),
+        context.stream);
+  }
   template <class T, class Shapes>
   static void run(const BackwardCall& call, const Context& context) {
     using OfKeys = BackwardMmaKernel<T, true, Shapes::kOfKeys>;
@@ -76,37 +189,23 @@ bool BackwardMmaCalls::supports(const BackwardCall& call, Why& why) {
 
 BackwardMmaArguments BackwardMmaCalls::of_keys(const BackwardCall& call, const QueryFacts& facts,
                                                int rows) {
-  BackwardMmaArguments a = of_queries(call, facts, rows);
-  std::swap(a.own, a.met);
-  a.scored_sums = call.dk;
-  a.valued_sums = call.dv;
-  a.grid = BackwardGrid::of_keys(call, rows);
-  a.scored_aligned = is_aligned(call.dk, call.batch, call.kv_heads, call.keys, call.head_dim);
-  a.valued_aligned = is_aligned(call.dv, call.batch, call.kv_heads, call.keys, call.value_dim);
-  return a;
+  return arguments_of_keys(call, facts, BackwardGrid::of_keys(call, rows));
 }
 
 BackwardMmaArguments BackwardMmaCalls::of_queries(const BackwardCall& call, const QueryFacts& facts,
                                                   int rows) {
-  return {
-      .own = side_of_queries(call),
-      .met = side_of_keys(call),
-      .scored_sums = call.dq,
-      .grid = BackwardGrid::of_queries(call, rows),
-      .facts = facts,
-      .dim = static_cast<int>(call.head_dim),
-      .value_dim = static_cast<int>(call.value_dim),
-      .scale = call.scale,
-      .scored_aligned = is_aligned(call.dq, call.batch, call.heads, call.queries, call.head_dim)};
+  return arguments_of_queries(call, facts, BackwardGrid::of_queries(call, rows));
 }
 
 extern const Rung kBackwardMma;
-constinit const Rung kBackwardMma = rung_of<BackwardMma, kHalves, AttentionBackward>({
-    .name = "backward_mma",
-    .from = "backward_any",
-    .idea = "five products on tensor cores, of tiles of keys, then of queries: no weight leaves "
+constinit const Rung kBackwardMma =
+    rung_of<BackwardMma, kHalves, AttentionBackward, AttentionVarlenBackward>({
+        .name = "backward_mma",
+        .from = "backward_any",
+        .idea =
+            "five products on tensor cores, of tiles of keys, then of queries: no weight leaves "
             "the registers",
-    .may_spill = true,
-});
+        .may_spill = true,
+    });
 
 }  // namespace ws::attention

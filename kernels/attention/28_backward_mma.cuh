@@ -3,7 +3,8 @@
 // From backward_any: one kernel for either side: of keys, scores are made transposed. Lse and delta
 //   of queries come from a first kernel, tiles by cp.async, the next while this one is used; only
 //   tiles that hold an edge of what is seen compare rows with it. A sum has one owner and one
-//   order.
+//   order. Of packed sequences a block reads its own from the device, and a kernel before leaves
+//   zeros in rows that no block owns.
 // Traffic: a tile of keys reads q and dout of all queries that see it, one of queries k and v: from
 //   L2. Shared memory gives 170 to 288 bytes a product, and has 128 a clock (README.md).
 // Limits: f16 and bf16; D and Dv up to 128; rows of q, k, v and dout that begin at multiples of 16
@@ -26,11 +27,13 @@ struct BackwardSide {
   Heads valued;  // v or dout: gradients of weights are theirs
 };
 
-struct BackwardMmaArguments {
+// Grid: BackwardGrid, or of packed sequences PackedBackwardGrid.
+template <class Grid>
+struct BackwardMmaArgumentsOf {
   BackwardSide own, met;
   Heads scored_sums;       // dk or dq
   Heads valued_sums = {};  // dv
-  BackwardGrid grid;
+  Grid grid;
   QueryFacts facts;
   int dim, value_dim;
   float scale;
@@ -39,6 +42,7 @@ struct BackwardMmaArguments {
   bool scored_aligned = false;  // 16 bytes of a row of sums at a time
   bool valued_aligned = false;
 };
+using BackwardMmaArguments = BackwardMmaArgumentsOf<BackwardGrid>;
 
 // What can be chosen.
 struct BackwardMmaShape {
@@ -52,7 +56,8 @@ struct BackwardMmaShape {
 
 // Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
 // part of dq to memory.
-template <class T, bool kOwnsKeys, BackwardMmaShape kShape, bool kAdds = false>
+template <class T, bool kOwnsKeys, BackwardMmaShape kShape, bool kAdds = false,
+          class Grid = BackwardGrid>
 struct BackwardMmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   static constexpr int kDim = kShape.dim;
@@ -69,8 +74,8 @@ struct BackwardMmaKernel {
   using Products = MmaProducts<T, kShape.row_blocks>;
   using Sums = typename Products::template Sums<kDim>;
   using Gradients = RowTile<T, kOwn, kMet, kThreads>;
-  using Arguments = BackwardMmaArguments;
-  using Walk = BackwardWalk;
+  using Arguments = BackwardMmaArgumentsOf<Grid>;
+  using Walk = typename Grid::Walk;
   // Of keys the facts of the queries of two tiles, of queries their own: lse, then deltas.
   static constexpr int kFacts = kOwnsKeys ? kMet : kOwn;
   struct SharedStorage {
@@ -94,22 +99,23 @@ struct BackwardMmaKernel {
       const Walk walk = a.grid.template walk<kOwnsKeys, kOwn, kMet>();
       if (thread_index() == 0) shared.walk[0] = walk;
       if (lane_index() == 0) {
-        shared.seen[warp_index()] = walk.row + warp_row < a.grid.own_rows
-                                        ? a.grid.seen_by(walk.row + warp_row, kWarpRows)
+        shared.seen[warp_index()] = walk.row + warp_row < a.grid.own_rows_in(walk)
+                                        ? a.grid.seen_by(walk, walk.row + warp_row, kWarpRows)
                                         : SeenTogether{};
       }
       met_head = walk.first_head;
       met_tile = walk.first;
       if (met_head < walk.end_head) {
-        copy_rows<OwnRows>(shared.own_scored.span(), a.own.scored, walk.batch, walk.head, walk.row,
-                           a.grid.own_rows, a.dim);
-        copy_rows<OwnRows>(shared.own_valued.span(), a.own.valued, walk.batch, walk.head, walk.row,
-                           a.grid.own_rows, a.value_dim);
+        const Grid& grid = a.grid;
+        copy_rows<OwnRows>(shared.own_scored.span(), grid.template own_in<T>(walk, a.own.scored),
+                           walk.batch, walk.head, walk.row, grid.own_rows_in(walk), a.dim);
+        copy_rows<OwnRows>(shared.own_valued.span(), grid.template own_in<T>(walk, a.own.valued),
+                           walk.batch, walk.head, walk.row, grid.own_rows_in(walk), a.value_dim);
         if constexpr (!kOwnsKeys) {
-          copy_facts(shared.facts.span(), a.facts,
-                     int64_t{walk.batch} * a.grid.own_heads + walk.head, walk.row);
+          copy_facts(shared.facts.span(), grid.facts_in(walk, a.facts),
+                     int64_t{walk.batch} * grid.own_heads + walk.head, walk.row);
         }
-        copy(shared, a, 0, walk.batch, met_head, met_tile);
+        copy(shared, a, 0, walk, met_head, met_tile);
       }
       ptx::barrier_sync();
     }
@@ -131,7 +137,7 @@ struct BackwardMmaKernel {
         met_tile = walk.first;
         ++met_head;
       }
-      if (met_head < walk.end_head) copy(shared, a, i + 1, walk.batch, met_head, met_tile);
+      if (met_head < walk.end_head) copy(shared, a, i + 1, walk, met_head, met_tile);
       const SeenTogether by_warp = shared.seen[warp_index()];
 #pragma unroll 1
       for (int step = 0; step < kMet; step += kStep) {
@@ -150,7 +156,7 @@ struct BackwardMmaKernel {
         });
         if (met < by_warp.whole_first || met + kStep > by_warp.whole_end) {
           const Walk walk = shared.walk[0];
-          weights.hide(a.grid.seen, walk.row + warp_row, met, 0.0F);
+          weights.hide(a.grid.seen_in(walk), walk.row + warp_row, met, 0.0F);
         }
         if constexpr (kAdds) {  // of keys that are not there nothing is added, of infinite weights
                                 // NaN
@@ -186,28 +192,29 @@ struct BackwardMmaKernel {
 
     ptx::syncwarp();
     const Walk walk = shared.walk[0];
-    write(shared.own_scored.span(), a.scored_sums, walk, a.grid.own_rows, a.dim, a.scored_aligned,
-          scored_sums, a.scale);
+    write(shared.own_scored.span(), a.grid.template own_in<T>(walk, a.scored_sums), walk,
+          a.grid.own_rows_in(walk), a.dim, a.scored_aligned, scored_sums, a.scale);
     if constexpr (kOwnsKeys) {
-      write(shared.own_valued.span(), a.valued_sums, walk, a.grid.own_rows, a.value_dim,
-            a.valued_aligned, valued_sums, 1.0F);
+      write(shared.own_valued.span(), a.grid.template own_in<T>(walk, a.valued_sums), walk,
+            a.grid.own_rows_in(walk), a.value_dim, a.valued_aligned, valued_sums, 1.0F);
     }
   }
 
  private:
   // The i-th tile of the other side.
   __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a, int i,
-                                              int batch, int head, int row) {
+                                              const Walk& walk, int head, int row) {
     const auto at = [&](auto& array) -> SharedSpan<T> {
       return {array.pointer(i % 2 * MetRows::kElements), MetRows::kElements};
     };
-    copy_rows<MetRows>(at(shared.met_scored), a.met.scored, batch, head, row, a.grid.met_rows,
-                       a.dim);
-    copy_rows<MetRows>(at(shared.met_valued), a.met.valued, batch, head, row, a.grid.met_rows,
-                       a.value_dim);
+    const Grid& grid = a.grid;
+    copy_rows<MetRows>(at(shared.met_scored), grid.template met_in<T>(walk, a.met.scored),
+                       walk.batch, head, row, grid.met_rows_in(walk), a.dim);
+    copy_rows<MetRows>(at(shared.met_valued), grid.template met_in<T>(walk, a.met.valued),
+                       walk.batch, head, row, grid.met_rows_in(walk), a.value_dim);
     if constexpr (kOwnsKeys) {
-      copy_facts({shared.facts.pointer(i % 2 * 2 * kFacts), 2 * kFacts}, a.facts,
-                 int64_t{batch} * a.grid.met_heads + head, row);
+      copy_facts({shared.facts.pointer(i % 2 * 2 * kFacts), 2 * kFacts},
+                 grid.facts_in(walk, a.facts), int64_t{walk.batch} * grid.met_heads + head, row);
     }
     ptx::cp_async_commit_group();
   }
@@ -351,7 +358,7 @@ struct BackwardMmaCalls {
                                          int rows);
 
   template <class Kernel>
-  static void launch_of(const BackwardMmaArguments& a, Stream stream) {
+  static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
     if (a.grid.tiles.count() == 0) return;
     launch<Kernel>({.blocks = a.grid.tiles.count(), .threads = Kernel::kThreads}, stream, a);
   }

@@ -41,8 +41,8 @@ namespace {
 constexpr Operation kOperations[] = {
     operation_of<Attention>(),         operation_of<AttentionVarlen>(),
     operation_of<ScaledAttention>(),   operation_of<MergeAttnStates>(),
-    operation_of<AttentionBackward>(), operation_of<RingAttentionStep>(),
-    operation_of<AppendKv>()};
+    operation_of<AttentionBackward>(), operation_of<AttentionVarlenBackward>(),
+    operation_of<RingAttentionStep>(), operation_of<AppendKv>()};
 
 constexpr const Rung* kRungs[] = {
     &kNaive,
@@ -136,6 +136,11 @@ std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma,
                                            &kBackwardWideHeads, &kBackwardMma, &kBackwardAny};
   return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
+}
+
+std::span<const Rung* const> AttentionVarlenBackward::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kBackwardMma, &kBackwardAny};
+  return kOrder;
 }
 
 std::span<const Rung* const> RingAttentionStep::by_worth(const Call& /*call*/) {

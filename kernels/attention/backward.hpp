@@ -24,6 +24,13 @@ struct BackwardCall : Call {
   bool deterministic = false;
 };
 
+// Of packed sequences: `queries` and `keys` are all that there are, dscores nobody asks for.
+struct VarlenBackwardCall : BackwardCall, Packing {};
+
+// Those that rows of a call's tensors have in all.
+constexpr int64_t batches_of(const BackwardCall& call) { return call.batch; }
+constexpr int64_t batches_of(const VarlenBackwardCall& /*call*/) { return 1; }
+
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   static constexpr std::string_view kSummary = "gradients of attention, from its out and lse";
@@ -91,7 +98,12 @@ struct AttentionBackward {
   static constexpr std::string_view kExtentNames[] = {"B", "H", "Sq", "Sk", "D", "Hk", "Dv", "has"};
   static constexpr int kOptionalExtents = 3;
   static constexpr DTypes kDTypes = kFloats;
-  static constexpr std::string_view kTorch = kJoined<kAttendInTorch, kAttendBackwardInTorch>;
+  static constexpr std::string_view kCallInTorch = R"(
+dq, dk, dv, ds = attend_backward(q, k, v, dout, o, lse, bias, alibi_slopes, dlse)
+return dq, dk, dv, ds if score_gradient else None
+)";
+  static constexpr std::string_view kTorch =
+      kJoined<kAttendInTorch, kAttendBackwardInTorch, kCallInTorch>;
   static constexpr PythonPeer kPythonPeers[] = {
       {"cudnn", kCudnnBackward}, {"torch_flash", kFlashBackward}, {"fa4", kFlash4Backward}};
 
@@ -101,6 +113,63 @@ struct AttentionBackward {
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cases cases();
   static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct AttentionVarlenBackward {
+  static constexpr std::string_view kName = "attention_varlen_backward";
+  static constexpr std::string_view kSummary =
+      "gradients of attention_varlen without pages, from its out and lse";
+  static constexpr std::string_view kSource = AttentionBackward::kSource;
+  static constexpr std::string_view kFormula =
+      "attention_backward's, i and j of one sequence; rows of no sequence: 0";
+  static constexpr Parameter kParameters[] = {
+      {.name = "q", .doc = "the forward's, [Tq, H, D], any strides"},
+      {.name = "k", .doc = "the forward's, [Tk, Hk, D]"},
+      {.name = "v", .doc = "the forward's, [Tk, Hk, Dv]"},
+      {.name = "cu_seqlens_q", .doc = "the forward's, i32 [B + 1]"},
+      {.name = "cu_seqlens_k", .doc = "the forward's, i32 [B + 1]"},
+      {.name = "dout", .doc = "gradient of out, [Tq, H, Dv], dtype of q"},
+      {.name = "o", .doc = "out of the forward, [Tq, H, Dv], dtype of q"},
+      {.name = "lse", .doc = "lse of the forward, f32 [H, Tq]"},
+      {.name = "seqused_k", .optional = true, .doc = "the forward's, i32 [B]"},
+      {.name = "alibi_slopes", .optional = true, .doc = "the forward's, f32 [H] or [B, H]"},
+      {.name = "dlse", .optional = true, .doc = "gradient of lse, f32 [H, Tq]; 0 where left out"},
+      {.name = "dq",
+       .role = Parameter::Role::kOut,
+       .doc = "shape and dtype of q, 0 in rows of no sequence, or of one that is wrong",
+       .shape = "q.shape"},
+      {.name = "dk",
+       .role = Parameter::Role::kOut,
+       .doc = "shape and dtype of k, 0 also in keys that do not count",
+       .shape = "k.shape"},
+      {.name = "dv",
+       .role = Parameter::Role::kOut,
+       .doc = "shape and dtype of v, the same",
+       .shape = "v.shape"},
+  };
+  static constexpr Attribute kAttributes[] = {kCausal, kWindowLeft, kWindowRight, kScale, kSoftcap};
+  // has: a sum of these.
+  enum Has : uint8_t { kWithUsed = 1, kWithSlopes = 2, kWithGradientOfLse = 4 };
+  static constexpr std::string_view kExtentNames[] = {"B", "H", "Tq", "Tk", "D", "Hk", "Dv", "has"};
+  static constexpr int kOptionalExtents = 3;
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch =
+      kJoined<kAttendInTorch, kAttendBackwardInTorch, kAttendPackedBackwardInTorch>;
+  static constexpr PythonPeer kPythonPeers[] = {{"torch_flash", kPackedFlashBackward},
+                                                {"fa4", kPackedFlash4Backward}};
+
+  using Call = VarlenBackwardCall;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Cost cost_of_data(const Problem& problem);
   static Tolerance tolerance(const Problem& problem, const Parameter& output);
   static int64_t items(const Problem& problem, const Parameter& output);
   static void fill(const Problem& problem, int index, uint64_t seed);

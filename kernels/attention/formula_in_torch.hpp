@@ -45,28 +45,49 @@ def attend(q, k, v, bias, slopes):
 
 )";
 
-// The gradients; after kAttendInTorch. Under a softcap that of a score is what the score was before
-// anything was added to it.
+// The gradients, also of scores; after kAttendInTorch. Under a softcap that of a score is what the
+// score was before anything was added to it.
 inline constexpr std::string_view kAttendBackwardInTorch = R"(
-factor = q.shape[-1] ** -0.5 if scale is None else scale
-scores = scores_of(q, k, bias, alibi_slopes)
-hidden = torch.isinf(lse)[..., None]
-weights = torch.exp(scores - lse[..., None]).masked_fill(hidden, 0)
-delta = (wide(dout) * wide(o)).sum(-1)
-if dlse is not None:
-    delta = delta - dlse
-ds = weights * (wide(dout) @ every(v, q).mT - delta[..., None])
-dproducts = ds * factor
-if softcap:
-    dproducts = dproducts / torch.cosh(wide(q) @ every(k, q).mT * factor / softcap) ** 2
-
 def own(x, like):
     if like.shape[1] == 0:
         return torch.zeros_like(like)
     return x.unflatten(1, (like.shape[1], -1)).sum(2).to(like.dtype)
 
-return ((dproducts @ every(k, q)).to(q.dtype), own(dproducts.mT @ wide(q), k),
-        own(weights.mT @ wide(dout), v), ds if score_gradient else None)
+def attend_backward(q, k, v, dout, o, lse, bias, slopes, dlse):
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = scores_of(q, k, bias, slopes)
+    hidden = torch.isinf(lse)[..., None]
+    weights = torch.exp(scores - lse[..., None]).masked_fill(hidden, 0)
+    delta = (wide(dout) * wide(o)).sum(-1)
+    if dlse is not None:
+        delta = delta - dlse
+    ds = weights * (wide(dout) @ every(v, q).mT - delta[..., None])
+    dproducts = ds * factor
+    if softcap:
+        dproducts = dproducts / torch.cosh(wide(q) @ every(k, q).mT * factor / softcap) ** 2
+    return ((dproducts @ every(k, q)).to(q.dtype), own(dproducts.mT @ wide(q), k),
+            own(weights.mT @ wide(dout), v), ds)
+
+)";
+
+// Of packed sequences, one after the other; after kAttendBackwardInTorch.
+inline constexpr std::string_view kAttendPackedBackwardInTorch = R"(
+gradients = [torch.zeros_like(x) for x in (q, k, v)]
+starts_q, starts_k = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
+heads = lambda x: x.transpose(0, 1)[None]
+for b in range(len(starts_q) - 1):
+    mine = slice(starts_q[b], starts_q[b + 1])
+    end = starts_k[b + 1] if seqused_k is None else starts_k[b] + int(seqused_k[b])
+    seen = slice(starts_k[b], end)
+    slopes = alibi_slopes
+    if slopes is not None and slopes.dim() == 2:
+        slopes = slopes[b]
+    found = attend_backward(
+        heads(q[mine]), heads(k[seen]), heads(v[seen]), heads(dout[mine]), heads(o[mine]),
+        lse[None, :, mine], None, slopes, None if dlse is None else dlse[None, :, mine])
+    for gradient, rows, one in zip(gradients, (mine, seen, seen), found):
+        gradient[rows] = one[0].transpose(0, 1)
+return tuple(gradients)
 )";
 
 // What autograd makes of them. Of one number for all queries of a head the gradient is a sum.
@@ -90,6 +111,38 @@ if sinks is not None and sinks.requires_grad:
         delta = delta - g_lse
     dsinks = -(torch.exp(sinks[:, None] - lse) * delta).sum((0, 2))
 return dq, dk, dv, dbias, dslopes, dsinks
+)";
+
+// Of packed sequences. Keys in pages are packed first, each sequence with all that its pages hold:
+// what is no page of theirs is behind the keys that count. Of rows that no sequence has the forward
+// has written nothing: their part in the gradient of a sink may be anything, and is left out.
+inline constexpr std::string_view kPackedGradient = R"(
+if alibi_slopes is not None and alibi_slopes.requires_grad:
+    raise NotImplementedError('warpsmith.attention_varlen has no gradient of alibi_slopes')
+dout = torch.zeros_like(out) if g_out is None else g_out
+keys, values, starts_k = k, v, cu_seqlens_k
+if block_table is not None:
+    pages = block_table.flatten().clamp(0, k.shape[0] - 1)
+    keys, values = [x.index_select(0, pages).flatten(0, 1) for x in (k, v)]
+    starts_k = torch.arange(cu_seqlens_q.shape[0], device=q.device, dtype=torch.int32)
+    starts_k = starts_k * (block_table.shape[1] * k.shape[1])
+dq, dk, dv = ops.attention_varlen_backward(
+    q, keys, values, cu_seqlens_q, starts_k, dout, out, lse, seqused_k, alibi_slopes, g_lse,
+    causal=causal, window_left=window_left, window_right=window_right, scale=scale,
+    softcap=softcap)
+if block_table is not None:
+    dk, dv = [torch.zeros_like(x).index_add(0, pages, dx.unflatten(0, (-1, k.shape[1])))
+              for x, dx in ((k, dk), (v, dv))]
+dsinks = None
+if sinks is not None and sinks.requires_grad:
+    delta = (dout.float() * out.float()).sum(-1).mT
+    if g_lse is not None:
+        delta = delta - g_lse
+    row = torch.arange(q.shape[0], device=q.device)
+    is_somebodys = (row >= cu_seqlens_q[0]) & (row < cu_seqlens_q[-1])
+    parts = torch.exp(sinks[:, None] - lse) * delta
+    dsinks = -torch.where(is_somebodys, parts, 0).sum(1)
+return dq, dk, dv, None, None, None, None, None, dsinks
 )";
 
 // Of 8 bits with scales; after kAttendInTorch.

@@ -2,7 +2,8 @@
 //
 //   attention          q, k, v of [batch, heads, rows, head dim], any strides; its gradients are
 //                      attention_backward's (backward.hpp)
-//   attention_varlen   sequences of their own lengths, one behind the other; keys may lie in pages
+//   attention_varlen   sequences of their own lengths, one behind the other; keys may lie in pages;
+//                      its gradients are attention_varlen_backward's
 //   scaled_attention   q, k and v of 8 bits, each head with a scale
 //
 // A score is scale * <q, k>, then softcap * tanh(score / softcap), then what is added to it: a
@@ -13,6 +14,8 @@
 // The softmax is in f32. Several query heads may share a head of keys (GQA, MQA): heads h of
 // H / Hk in a row.
 #pragma once
+
+#include <type_traits>
 
 #include "catalogue/joined.hpp"
 #include "catalogue/row.hpp"
@@ -100,7 +103,7 @@ struct Lengths {
 //
 // With pages there is no starts_k: key j of sequence b is row j % page of page pages[b][j / page],
 // k.batch and v.batch lead from page to page, of which there are total_pages.
-struct VarlenCall : Call {
+struct Packing {
   int64_t total_queries = 0;
   int64_t total_keys = 0;
   Lengths starts_q;
@@ -114,6 +117,10 @@ struct VarlenCall : Call {
   int64_t pages_batch = 0;
   int64_t pages_column = 1;
 };
+struct VarlenCall : Call, Packing {};
+
+template <class AnyCall>
+inline constexpr bool kIsPacked = std::is_base_of_v<Packing, AnyCall>;
 
 // What q, k and v are multiplied by.
 struct Scales {
@@ -291,6 +298,7 @@ struct AttentionVarlen {
   static constexpr std::string_view kCallInTorch = "return packed()\n";
   static constexpr std::string_view kTorch =
       kJoined<kAttendInTorch, kAttendPackedInTorch, kCallInTorch>;
+  static constexpr std::string_view kGradient = kPackedGradient;
   static constexpr PythonPeer kPythonPeers[] = {
       {"torch", kPackedTorchUsers}, {"cudnn", kPackedCudnn}, {"fa4", kPackedFlash4}};
 

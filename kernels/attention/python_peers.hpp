@@ -131,5 +131,26 @@ return flash_attn.cute.interface._flash_attn_bwd(
     window_size_left=None if window_left < 0 else window_left,
     window_size_right=None if window_right < 0 else window_right)
 )";
+// Of packed sequences, which both take by where they begin and by the length of the longest.
+inline constexpr std::string_view kPackedFlashBackward = R"(
+if softcap or alibi_slopes is not None or dlse is not None or seqused_k is not None \
+        or q.dtype == torch.float32 or q.shape[2] != v.shape[2] or q.shape[1] != k.shape[1]:
+    refuse('takes f16 and bf16, one head dim, and a head of keys for each of q')
+none = torch.zeros(2, dtype=torch.uint64, device=q.device)
+return torch.ops.aten._flash_attention_backward(
+    dout, q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, max(lengths_of(cu_seqlens_q)),
+    max(lengths_of(cu_seqlens_k)), 0.0, causal, none, none[:1], scale=scale,
+    window_size_left=window_left, window_size_right=0 if causal else window_right)
+)";
+inline constexpr std::string_view kPackedFlash4Backward = R"(
+if alibi_slopes is not None or dlse is not None or seqused_k is not None:
+    refuse('takes no bias but by code that it compiles')
+return flash_attn.cute.interface._flash_attn_bwd(
+    q, k, v, o, dout, lse, softmax_scale=scale, causal=causal, softcap=softcap,
+    window_size_left=None if window_left < 0 else window_left,
+    window_size_right=None if window_right < 0 else window_right,
+    cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
+    max_seqlen_q=max(lengths_of(cu_seqlens_q)), max_seqlen_k=max(lengths_of(cu_seqlens_k)))
+)";
 
 }  // namespace ws::attention

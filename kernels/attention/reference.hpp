@@ -120,6 +120,7 @@ struct Query {
   int64_t batch, head, row;  // of q, in its sequence
   int64_t first_query;       // of its sequence
   int64_t queries, keys;     // of its sequence
+  int64_t first_key = 0;     // of its sequence, where keys are packed
 };
 
 template <class T>

@@ -42,7 +42,9 @@ struct Sequences {
   Sequences(const Call& call, const char* /*rung*/)
       : count(call.batch), queries(call.queries), keys(call.keys) {}
   // `rung` is of static storage.
-  Sequences(const VarlenCall& call, const char* rung)
+  template <class AnyCall>
+    requires kIsPacked<AnyCall>
+  Sequences(const AnyCall& call, const char* rung)
       : packed(true),
         count(call.batch),
         queries(call.total_queries),
@@ -65,7 +67,10 @@ struct Sequences {
     return thread::load(lengths.data + b * lengths.stride);
   }
 
-  // Sequence b; one without queries, where what is said of it is wrong.
+  // Sequence b; one without queries, where what is said of it is wrong. kOwnsKeys: for who writes
+  // rows of keys, of which each may have one writer: they are those that queries may see, and not
+  // of a sequence that begins in one before.
+  template <bool kOwnsKeys = false>
   __device__ __forceinline__ Sequence of(int64_t b) const {
     if (!packed) return {0, queries, 0, keys};
     Sequence found;
@@ -83,30 +88,53 @@ struct Sequences {
     }
     found.keys = used_k.exists ? at(used_k, b) : most;
     is_right = is_right && found.keys >= 0 && found.keys <= most;
+    if constexpr (kOwnsKeys) {
+      is_right = is_right && (b == 0 || at(starts_k, b - 1) <= found.first_key);
+    }
     if (!is_right) found.queries = 0;
+    if (kOwnsKeys && found.queries == 0) found.keys = 0;
     return found;
   }
 
   // The sequence that query `row` of all belongs to: the last that begins at or before it.
   // `count` and more, or less than 0, where there is none.
-  __device__ __forceinline__ int64_t of_row(int64_t row) const {
+  __device__ __forceinline__ int64_t of_row(int64_t row) const { return of_row(starts_q, row); }
+  __device__ __forceinline__ int64_t of_row(const Lengths& starts, int64_t row) const {
     int64_t low = -1;
     int64_t high = count;
     while (high - low > 1) {
       const int64_t middle = (low + high) / 2;
-      (at(starts_q, middle) <= row ? low : high) = middle;
+      (at(starts, middle) <= row ? low : high) = middle;
     }
     return low;
+  }
+
+  // The sequence that query, or key, `row` of all is of, and its number: less than 0 where it is
+  // nobody's, for whoever writes rows.
+  struct Owner {
+    int64_t batch = -1;
+    Sequence sequence;
+  };
+  template <bool kOfKeys>
+  __device__ __forceinline__ Owner owner_of(int64_t row) const {
+    const int64_t b = of_row(kOfKeys ? starts_k : starts_q, row);
+    if (b < 0) return {};
+    const Sequence found = of<kOfKeys>(b);
+    const int64_t end = kOfKeys ? found.first_key + found.keys : found.first_query + found.queries;
+    return row < end ? Owner{b, found} : Owner{};
   }
 
   // The sequence that tile `index` of all belongs to, where each begins at tile start / rows + b:
   // the last that begins at or before it. Less than 0 where there is none.
   __device__ __forceinline__ int of_tile(int index, int rows) const {
+    return of_tile(starts_q, index, rows);
+  }
+  __device__ __forceinline__ int of_tile(const Lengths& starts, int index, int rows) const {
     int low = -1;
     int high = static_cast<int>(count);
     while (high - low > 1) {
       const int middle = (low + high) / 2;
-      (static_cast<int>(at(starts_q, middle)) / rows + middle <= index ? low : high) = middle;
+      (static_cast<int>(at(starts, middle)) / rows + middle <= index ? low : high) = middle;
     }
     return low;
   }
@@ -171,5 +199,12 @@ struct Sequences {
   }
 #endif
 };
+
+// Of a kernel's arguments: there is nothing to read where a call is dense.
+struct DenseSequences {
+  DenseSequences(const Call& /*call*/, const char* /*rung*/) {}
+};
+template <class AnyCall>
+using SequencesOf = std::conditional_t<kIsPacked<AnyCall>, Sequences, DenseSequences>;
 
 }  // namespace ws::attention

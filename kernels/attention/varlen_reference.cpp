@@ -1,6 +1,6 @@
 // What attention_varlen computes, in double precision; its shapes, fills, cost and tolerance, and
 // the problems to verify and to time.
-#include "kernels/attention/reference.hpp"
+#include "kernels/attention/packed_reference.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::attention {
@@ -19,58 +19,6 @@ enum VarlenPlace {
   kVarlenOut,
   kVarlenLse
 };
-
-// Of [rows, heads, columns], packed.
-Heads packed_heads_of(const Tensor& tensor) {
-  return {tensor.data, 0, tensor.stride(1), tensor.stride(0), tensor.stride(2)};
-}
-
-Lengths lengths_of(const Tensor& tensor) {
-  if (!tensor.exists()) return {};
-  return {true, tensor.as<const int32_t>(), tensor.stride(0)};
-}
-int64_t entry(const Lengths& lengths, int64_t b) { return lengths.data[b * lengths.stride]; }
-int64_t between(const Lengths& starts, int64_t b) {
-  return entry(starts, b + 1) - entry(starts, b);
-}
-int64_t keys_of(const VarlenCall& call, int64_t b) {
-  return call.used_k.exists ? entry(call.used_k, b) : between(call.starts_k, b);
-}
-
-Tensor laid_rows(DType dtype, std::array<int64_t, 3> shape, int64_t padding) {
-  Tensor tensor = Tensor::dense(dtype, shape);
-  tensor.strides[1] = shape[2] + padding;
-  tensor.strides[0] = shape[1] * tensor.strides[1];
-  return tensor;
-}
-
-bool is_timed(int64_t rows) { return rows >= 1024; }
-
-// Where `count` sequences of `total` rows in all begin, some of them empty, and where the last
-// ends. Of 1024 rows and more, as are timed, lengths are drawn from 1 to some twice their mean, and
-// are the same for keys and queries and with every seed.
-std::vector<int64_t> random_starts(int64_t count, int64_t total, uint64_t seed) {
-  std::vector<double> weights(static_cast<size_t>(count));
-  double sum = 0;
-  const bool timed = is_timed(total);
-  const uint64_t mixed = (timed ? 0 : seed) + static_cast<uint64_t>(total * 31 + count);
-  for (size_t b = 0; b < weights.size(); ++b) {
-    const double uniform = random_uniform(mixed, b);
-    weights[b] = timed ? uniform : std::floor(uniform * 5);
-    sum += weights[b];
-  }
-  std::vector<int64_t> starts(weights.size() + 1, 0);
-  const int64_t least = timed ? 1 : 0;
-  const auto drawn = static_cast<double>(total - least * count);
-  double reached = 0;
-  for (size_t b = 0; b < weights.size(); ++b) {
-    reached += weights[b];
-    const double end = sum == 0 ? 0 : std::round(reached / sum * drawn);
-    starts[b + 1] = static_cast<int64_t>(end) + least * static_cast<int64_t>(b + 1);
-  }
-  starts.back() = total;
-  return starts;
-}
 
 }  // namespace
 
@@ -133,22 +81,12 @@ void AttentionVarlen::infer(Problem& problem) {
     fail(problem, "takes max_seqlen_q from 0 on, not ", most.as_int());
   const bool paged = problem.tensor(kTable).exists();
   check_heads(problem, kFloats, 3, paged ? 4 : 3, 1, paged ? 2 : 1);
-  const auto check_i32 = [&](int place, int64_t extent, std::string_view name) {
-    const Tensor& tensor = problem.tensor(place);
-    if (tensor.rank != 1 || tensor.dtype != DType::kI32 ||
-        (extent < 0 ? tensor.extent(0) < 1 : tensor.extent(0) != extent)) [[unlikely]] {
-      fail(problem, "takes ", name, " of i32 [", extent < 0 ? "B + 1" : std::to_string(extent),
-           "], got ", tensor);
-    }
-  };
-  check_i32(kStartsQ, -1, "cu_seqlens_q");
+  check_lengths(problem, "cu_seqlens_q", -1);
   const int64_t batch = problem.tensor(kStartsQ).extent(0) - 1;
-  if (batch == 0 && problem.tensor(kQ).extent(0) > 0) [[unlikely]]
-    fail(problem, "takes no rows of q where there is no sequence, got ", problem.tensor(kQ));
   const bool has_starts = problem.tensor(kStartsK).exists();
   const bool has_used = problem.tensor(kUsedK).exists();
-  if (has_starts) check_i32(kStartsK, batch + 1, "cu_seqlens_k");
-  if (has_used) check_i32(kUsedK, batch, "seqused_k");
+  if (has_starts) check_lengths(problem, "cu_seqlens_k", batch + 1);
+  if (has_used) check_lengths(problem, "seqused_k", batch);
   if (paged ? has_starts || !has_used : !has_starts) [[unlikely]]
     fail(problem, paged ? "of pages takes seqused_k and no cu_seqlens_k"
                         : "without block_table takes cu_seqlens_k");
@@ -203,23 +141,18 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
   problem.tensor(kVarlenOut) = laid_rows(dtype, {queries, heads, value_dim}, chosen.padding);
 }
 
-// As if all sequences were of one length: of unlike lengths there are more pairs.
 Cost AttentionVarlen::cost(const Problem& problem) {
   const Call call = AttentionVarlen::call(problem);
-  const int64_t batch = std::max<int64_t>(call.batch, 1);
-  const double pairs = pairs_of(call.window, call.total_queries / batch, call.total_keys / batch) *
-                       static_cast<double>(batch * call.heads);
+  const double pairs =
+      fewest_pairs_of(call.window, call, call.batch) * static_cast<double>(call.heads);
   return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs), .at_most = true};
 }
 
 Cost AttentionVarlen::cost_of_data(const Problem& problem) {
   const Call call = AttentionVarlen::call(problem);
-  double pairs = 0;
-  for (int64_t b = 0; b < call.batch; ++b) {
-    pairs += pairs_of(call.window, between(call.starts_q, b), keys_of(call, b));
-  }
-  return {.bytes = bytes_of(problem),
-          .flops = flops_of(call, pairs * static_cast<double>(call.heads))};
+  const double pairs =
+      packed_pairs_of(call.window, call, call.batch) * static_cast<double>(call.heads);
+  return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs)};
 }
 
 Tolerance AttentionVarlen::tolerance(const Problem& problem, const Parameter& output) {
@@ -235,8 +168,7 @@ void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
   const Tensor& tensor = problem.tensor(index);
   const Call call = AttentionVarlen::call(problem);
   const auto starts = [&](int64_t total) {
-    const std::vector<int64_t> at = random_starts(call.batch, total, seed);
-    fill_with(tensor, [&](int64_t b) { return static_cast<double>(at[static_cast<size_t>(b)]); });
+    fill_starts(tensor, random_starts(call.batch, total, seed));
   };
   const auto below = [&](int64_t limit) {
     fill_with(tensor, [&](int64_t i) {
@@ -270,11 +202,7 @@ void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
         return fill_with(tensor, [&](int64_t) { return static_cast<double>(call.keys); });
       }
       if (call.paged) return below(call.keys + 1);
-      // Up to as many as a sequence has, which are filled before.
-      return fill_with(tensor, [&](int64_t b) {
-        const auto has = static_cast<double>(between(call.starts_k, b));
-        return std::floor(random_uniform(seed, static_cast<uint64_t>(b)) * (has + 1));
-      });
+      return fill_used(tensor, call, seed);
     }
     default: return fill_normal_input(problem, index, seed);
   }
@@ -282,20 +210,12 @@ void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
 
 namespace {
 
-// Query `row` of all, in the sequence that has it.
-Query query_of(const VarlenCall& call, int64_t row, int64_t head) {
-  int64_t b = 0;
-  while (b + 1 < call.batch && entry(call.starts_q, b + 1) <= row) ++b;
-  const int64_t first = entry(call.starts_q, b);
-  return {b, head, row - first, first, between(call.starts_q, b), keys_of(call, b)};
-}
-
 // Calls f(query, place) with where its keys lie.
 template <class F>
 void with_query(const VarlenCall& call, int64_t row, int64_t head, F&& f) {
-  const Query query = query_of(call, row, head);
+  const Query query = query_of_row(call, row, head);
   f(query, [&](int64_t j) -> KeyPlace {
-    if (!call.paged) return {0, entry(call.starts_k, query.batch) + j};
+    if (!call.paged) return {0, query.first_key + j};
     const int32_t page =
         call.pages[query.batch * call.pages_batch + j / call.page * call.pages_column];
     return {page, j % call.page};
@@ -331,13 +251,6 @@ void AttentionVarlen::reference(const Problem& problem, Slice slice,
 // ---- Cases ------------------------------------------------------------------------------------
 
 namespace {
-
-constexpr Case varlen(std::array<int64_t, kMaxExtents> extents, Seen seen = kAll,
-                      int64_t padding = 0) {
-  Case chosen{.extents = extents, .padding = padding};
-  if (seen == kOnlyBefore) chosen.attributes[0] = true;
-  return chosen;
-}
 
 // No more than so many queries a sequence; with kOnlyBefore, which keys they see.
 constexpr Case few(std::array<int64_t, kMaxExtents> extents, int64_t queries, Seen seen = kAll,

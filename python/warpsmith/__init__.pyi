@@ -235,6 +235,29 @@ def attention_varlen(
 ) -> tuple[_Array, _Array]:
     """Attention within sequences of their own lengths, packed; keys and values may lie in pages."""
 
+def attention_varlen_backward(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    cu_seqlens_q: _Array,
+    cu_seqlens_k: _Array,
+    dout: _Array,
+    o: _Array,
+    lse: _Array,
+    seqused_k: _Array | None = None,
+    alibi_slopes: _Array | None = None,
+    dlse: _Array | None = None,
+    *,
+    causal: builtins.bool = False,
+    window_left: builtins.int = -1,
+    window_right: builtins.int = -1,
+    scale: builtins.float | None = None,
+    softcap: builtins.float = 0.0,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> tuple[_Array, _Array, _Array]:
+    """Gradients of attention_varlen without pages, from its out and lse."""
+
 def bank_conflicts(
     x: _Array,
     *,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "kernels/attention/backward.hpp"
 #include "kernels/attention/operations.hpp"
 #include "tests/kernels/attention_instance.hpp"
 #include "tests/kernels/refused.hpp"
@@ -23,6 +24,7 @@ const Operation& dense() { return operation_named("attention"); }
 const Operation& packed() { return operation_named("attention_varlen"); }
 const Operation& scaled() { return operation_named("scaled_attention"); }
 const Operation& backward() { return operation_named("attention_backward"); }
+const Operation& packed_backward() { return operation_named("attention_varlen_backward"); }
 
 Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
                    DType dtype = DType::kF32) {
@@ -301,6 +303,110 @@ TEST(AttentionVarlen, AWrongPageOfKeysThatBlocksShare) {
                                   is(40 + 37, {0, 2}, 1), is(2 * 40 + 18, {0, 1}, 2)});
 }
 
+// Queries that are not their keys: as packed, all tensors begin with the same numbers.
+void fill_apart(Instance& instance) {
+  for (const int index : {0, 5}) {  // q and dout
+    packed_backward().fill(instance.problem(), index, 71 + static_cast<uint64_t>(index));
+  }
+}
+
+// Rows of dq, dk and dv: those of right sequences as they are without the wrong number, those of
+// others 0. Which rows a wrong start leaves to the sequence behind it is its own affair.
+TEST(AttentionVarlenBackward, AWrongNumberIsToldAndItsSequenceGetsZeros) {
+  struct Wrong {
+    const char* tensor;
+    int64_t at;
+    int32_t value;
+    const char* words;
+    std::vector<int> right, zeros;
+  };
+  const Wrong all[] = {
+      {"cu_seqlens_q", 0, -1, "index -1 at position 0 of 'cu_seqlens_q'", {1, 2}, {0}},
+      {"cu_seqlens_q", 3, 31, "index 31 at position 3 of 'cu_seqlens_q'", {0, 1}, {2}},
+      {"cu_seqlens_q", 3, 2000000000, "index 2000000000 at position 3", {0, 1}, {2}},
+      {"cu_seqlens_q", 2, 7, "index 7 at position 2 of 'cu_seqlens_q'", {0}, {1, 2}},
+      {"cu_seqlens_k", 0, -5, "index -5 at position 0 of 'cu_seqlens_k'", {1, 2}, {0}},
+      {"cu_seqlens_k", 3, 61, "index 61 at position 3 of 'cu_seqlens_k'", {0, 1}, {2}},
+      {"cu_seqlens_k", 3, -2147483647, "index -2147483647 at position 3", {0, 1}, {2}},
+      {"seqused_k", 1, 21, "index 21 at position 1 of 'seqused_k'", {0, 2}, {1}},
+      {"seqused_k", 0, -3, "index -3 at position 0 of 'seqused_k'", {1, 2}, {0}},
+      {"seqused_k", 2, 2147483647, "index 2147483647 at position 2", {0, 1}, {2}},
+  };
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    Instance instance(make_problem(
+        packed_backward(),
+        {.extents = {3, 2, 3 * kRows, 6 * kRows, 64, 1, 0, AttentionVarlenBackward::kWithUsed}},
+        dtype));
+    set_numbers(instance["cu_seqlens_q"], {0, 10, 20, 30});
+    set_numbers(instance["cu_seqlens_k"], {0, 20, 40, 60});
+    set_numbers(instance["seqused_k"], {20, 7, 19});
+    for (int64_t i = 0; i < instance["lse"].elements(); ++i) set_element(instance["lse"], i, 3.5);
+    fill_apart(instance);
+    constexpr int kFirst = 11;  // dq, dk, dv
+    ASSERT_EQ(&instance["dq"], &instance.problem().tensor(kFirst));
+    const std::vector<double> expected[] = {
+        instance.expected(kFirst), instance.expected(kFirst + 1), instance.expected(kFirst + 2)};
+    for (const Wrong& wrong : all) {
+      SCOPED_TRACE(wrong.words);
+      int32_t& number = instance[wrong.tensor].as<int32_t>()[wrong.at];
+      const int32_t before = std::exchange(number, wrong.value);
+      EXPECT_EQ(dtype == DType::kF32 ? 1 : 2, instance.for_each_rung([&](const Rung& rung) {
+        const std::string told = instance.told(rung);
+        EXPECT_THAT(told, HasSubstr(wrong.words));
+        EXPECT_THAT(told, HasSubstr(rung.name));
+        for (int index = kFirst; index < kFirst + 3; ++index) {
+          const Tensor& gradient = instance.problem().tensor(index);
+          const size_t count = static_cast<size_t>(gradient.elements()) / 3;
+          for (size_t i = 0; i < count; ++i) {
+            for (const int sequence : wrong.right) {
+              const size_t at = static_cast<size_t>(sequence) * count + i;
+              instance.expect_near(rung, index, at, expected[index - kFirst][at]);
+            }
+            for (const int sequence : wrong.zeros) {
+              const size_t at = static_cast<size_t>(sequence) * count + i;
+              ASSERT_EQ(element(gradient, static_cast<int64_t>(at)), 0) << at;
+            }
+          }
+        }
+      }));
+      number = before;
+    }
+  }
+}
+
+TEST(AttentionVarlenBackward, WhatIsTimedIsCountedByItsLengths) {
+  Instance instance(make_problem(packed_backward(), {.extents = {3, 2, 30, 60, 64}}, DType::kF32));
+  set_numbers(instance["cu_seqlens_q"], {0, 10, 12, 30});
+  set_numbers(instance["cu_seqlens_k"], {0, 20, 50, 60});
+  const Cost cost = packed_backward().cost_of_data(instance.call().problem());
+  EXPECT_EQ(cost.flops, 2.0 * 5 * 64 * 2 * (10 * 20 + 2 * 30 + 18 * 10));
+  EXPECT_FALSE(cost.at_most);
+}
+
+TEST(AttentionVarlenBackward, CallsThatAreRefused) {
+  using P = Problem;
+  const Problem right =
+      make_problem(packed_backward(), {.extents = {3, 4, 20, 30, 16}}, DType::kF32);
+  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+  const Refused all[] = {
+      {"takes q of 3 dimensions, k and v of 3", [](P& p) { p["v"].rank = 2; }},
+      {"a multiple of those of k, not 4 of 3", [](P& p) { p["k"].shape[1] = p["v"].shape[1] = 3; }},
+      {"takes cu_seqlens_q of i32 [B + 1]", [](P& p) { p["cu_seqlens_q"].dtype = DType::kI64; }},
+      {"takes cu_seqlens_k of i32 [4]", [](P& p) { p["cu_seqlens_k"].shape[0] = 3; }},
+      {"takes seqused_k of i32 [3]",
+       [](P& p) { p["seqused_k"] = Tensor::dense(DType::kI32, {4}); }},
+      {"takes alibi_slopes of f32 [4] or [3, 4]",
+       [](P& p) { p["alibi_slopes"] = Tensor::dense(DType::kF32, {3}); }},
+      {"takes dout of f32 [20, 4, 16]", [](P& p) { p["dout"].shape[0] = 19; }},
+      {"takes o of f32 [20, 4, 16]", [](P& p) { p["o"].dtype = DType::kF16; }},
+      {"takes lse of f32 [4, 20]", [](P& p) { p["lse"] = Tensor::dense(DType::kF32, {20, 4}); }},
+      {"takes dlse of f32 [4, 20]", [](P& p) { p["dlse"] = Tensor::dense(DType::kF32, {20}); }},
+  };
+  for (const Refused& refused : all) {
+    EXPECT_THAT(told(right, refused.change), HasSubstr(refused.words));
+  }
+}
+
 // ---- Of 8 bits ----------------------------------------------------------------------------------
 
 TEST(ScaledAttention, CallsThatAreRefused) {
@@ -490,6 +596,24 @@ TEST(AttentionBackward, OutputsAnywhereAndAQueryWithoutWeights) {
       instance.expect_right(instance.rung(rung));
     }
     EXPECT_EQ(element(instance["dq"], 5 * (dim + 3)), 0);
+  }
+}
+
+TEST(AttentionVarlenBackward, OutputsAnywhereAndHeadsBeforeRows) {
+  for (const int64_t dim : {40, 128}) {
+    Problem problem =
+        make_problem(packed_backward(), {.extents = {3, 2, 170, 155, dim, 1}}, DType::kBf16);
+    // As in [heads, rows, columns]; dq and dk anywhere.
+    problem["q"].strides = {dim, 170 * dim, 1};
+    problem["dout"].strides = {dim, 170 * dim, 1};
+    problem["lse"].strides = {1, 2};
+    problem["dq"].strides[0] = 2 * (dim + 3);
+    problem["dq"].strides[1] = dim + 3;
+    problem["dk"].strides[2] = 2;
+    problem["dk"].strides[0] = 2 * dim;
+    Instance instance(problem);
+    fill_apart(instance);
+    instance.expect_right();
   }
 }
 

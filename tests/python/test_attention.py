@@ -691,12 +691,215 @@ def test_what_attention_backward_does_not_take() -> None:
         warpsmith.attention_backward(q, k, v, out, out, lse.half())
 
 
-def test_packed_sequences_have_no_gradient_yet() -> None:
-    q, k, v = [x.requires_grad_() for x in qkv(*[(9, 2, 8)] * 3)]
+# ---- Gradients of packed sequences --------------------------------------------------------------
+
+PACKED_EXTRAS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal": {"causal": True},
+    "window": {"window_left": 2, "window_right": 1},
+    "scaled": {"scale": 0.3, "softcap": 2.0},
+    "slopes": {"alibi_slopes": (4, 4), "causal": True},
+    "used": {"seqused_k": (1, 0, 3, 0), "causal": True},
+    "sinks": {"sinks": (4,), "causal": True},
+}
+
+
+def packed_gradients(function: Any, given: dict[str, Any], of_lse: bool) -> list[torch.Tensor]:
+    """Of q, k, v and sinks, where there are any."""
+    wanted = [given[name].requires_grad_() for name in ("q", "k", "v")]
+    if given.get("sinks") is not None:
+        wanted.append(given["sinks"].requires_grad_())
+    out, lse = function(**given)
+    loss = (out * tensor(out.shape, 3).to(out)).sum()
+    if of_lse:
+        seen = lse.isfinite()
+        loss = loss + (lse[seen] * tensor(lse.shape, 4).to(lse)[seen]).sum()
+    return list(torch.autograd.grad(loss, wanted))
+
+
+def packed_formula(**given: Any) -> Any:
+    names = ("seqused_k", "block_table", "alibi_slopes", "sinks")
+    return torch_function("attention_varlen")(**dict.fromkeys(names) | given)
+
+
+@pytest.mark.parametrize("extra", PACKED_EXTRAS)
+@pytest.mark.parametrize("of_lse", [False, True])
+def test_gradient_of_packed_sequences(extra: str, of_lse: bool, device: str) -> None:
+    shapes = (sum(LENGTHS_Q), 4, 8), (sum(LENGTHS_K), 2, 8), (sum(LENGTHS_K), 2, 12)
+    given: dict[str, Any] = dict(zip("qkv", qkv(*shapes), strict=True))
+    given |= {"cu_seqlens_q": starts_of(LENGTHS_Q), "cu_seqlens_k": starts_of(LENGTHS_K)}
+    attributes = dict(PACKED_EXTRAS[extra])
+    for name in ("alibi_slopes", "sinks"):
+        if name in attributes:
+            given[name] = tensor(attributes.pop(name), 7).abs() / 2
+    if "seqused_k" in attributes:
+        given["seqused_k"] = torch.tensor(attributes.pop("seqused_k"), dtype=torch.int32)
+    of_us = {name: x.detach().clone().to(device) for name, x in given.items()}
+    of_torch = {name: wide(x) for name, x in given.items()}
+    mine = packed_gradients(
+        lambda **x: warpsmith.attention_varlen(**x, **attributes), of_us, of_lse
+    )
+    want = packed_gradients(lambda **x: packed_formula(**x, **attributes), of_torch, of_lse)
+    for one, right in zip(mine, want, strict=True):
+        torch.testing.assert_close(one.cpu().double(), right, rtol=2e-5, atol=2e-5)
+
+
+def test_gradcheck_of_the_formula_of_packed_sequences() -> None:
+    """Numbers beside what the catalogue says in torch, which kernels are held against."""
+    lengths_q, lengths_k = (3, 0, 2), (2, 1, 4)
+    given = [x.double().requires_grad_() for x in qkv((5, 2, 3), (7, 1, 3), (7, 1, 4))]
+    starts = {"cu_seqlens_q": starts_of(lengths_q), "cu_seqlens_k": starts_of(lengths_k)}
+
+    def out_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return packed_formula(q=q, k=k, v=v, **starts, window_left=2, window_right=1)[0]
+
+    assert torch.autograd.gradcheck(out_of, given)
+    with torch.no_grad():
+        out, lse = packed_formula(
+            **dict(zip("qkv", given, strict=True)), **starts, window_left=2, window_right=1
+        )
+    dout = tensor(out.shape, 3).double()
+    found = torch_function("attention_varlen_backward")(
+        *given, *starts.values(), dout, out, lse.double(), None, None, None,
+        window_left=2, window_right=1,
+    )  # fmt: skip
+    want = torch.autograd.grad(out_of(*given), given, dout)
+    for one, right in zip(found, want, strict=True):
+        torch.testing.assert_close(one, right, rtol=1e-6, atol=1e-6)  # lse is f32
+
+
+@dtypes
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash_attn_varlen_func_has_gradients(dtype: Any, causal: bool, device: str) -> None:
+    """As a call of each sequence has: of two heads a head of keys, on tensor cores in 16 bits."""
+    lengths = (70, 1, 0, 66)
+    rows = sum(lengths)
+    given = qkv((rows, 4, 64), (rows, 2, 64), (rows, 2, 64), dtype=dtype, device=device)
+    given = [x.requires_grad_() for x in given]
+    starts = starts_of(lengths, device)
+    out = warpsmith.flash_attn_varlen_func(*given, starts, starts, 70, 70, causal=causal)
+    dout = tensor(out.shape, 3).to(out)
+    mine = torch.autograd.grad(out, given, dout)
+    true = [x.detach().cpu().double().requires_grad_() for x in given]
+    wanted = packed_formula(
+        **dict(zip("qkv", true, strict=True)),
+        cu_seqlens_q=starts.cpu(),
+        cu_seqlens_k=starts.cpu(),
+        causal=causal,
+    )[0]
+    want = torch.autograd.grad(wanted, true, dout.cpu().double())
+    limit = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    for one, right in zip(mine, want, strict=True):
+        assert one.dtype == dtype
+        torch.testing.assert_close(one.cpu().double(), right, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("rung", ["any", "mma"])
+def test_gradients_of_rows_that_no_sequence_has_are_zero(rung: str, device: str) -> None:
+    """Whatever is in them, and nothing of it comes into others."""
+    q, k, v = qkv((150, 2, 64), (160, 1, 64), (160, 1, 64), dtype=torch.bfloat16, device=device)
+    starts_q = torch.tensor([3, 80, 80, 140], dtype=torch.int32, device=device)
+    starts_k = torch.tensor([5, 70, 90, 150], dtype=torch.int32, device=device)
+    used = torch.tensor([60, 20, 60], dtype=torch.int32, device=device)
+    out, lse = warpsmith.attention_varlen(q, k, v, starts_q, starts_k, used)
+    dout = tensor(out.shape, 3).to(out)
+    nobodys_q = [*range(3), *range(140, 150)]
+    nobodys_k = [*range(5), *range(65, 90), *range(150, 160)]
+    for rows, tensors in ((nobodys_q, (q, dout, out)), (nobodys_k, (k, v))):
+        for x in tensors:
+            x[rows] = math.nan
+    lse[:, nobodys_q] = math.nan
+    found = warpsmith.attention_varlen_backward(
+        q, k, v, starts_q, starts_k, dout, out, lse, used, rung=f"backward_{rung}"
+    )
+    for gradient, rows in zip(found, (nobodys_q, nobodys_k, nobodys_k), strict=True):
+        assert (gradient[rows] == 0).all()
+        assert gradient.isfinite().all()
+    # The gradient of a sink is made of each query, but not of those that are nobody's.
+    sinks = torch.zeros(2, device=device, requires_grad=True)
+    with_sinks, _ = warpsmith.attention_varlen(
+        *(x.nan_to_num() for x in (q, k, v)), starts_q, starts_k, used, sinks=sinks
+    )
+    somebodys = torch.arange(150, device=device).clamp(3, 139)
+    with_sinks[somebodys].float().sum().backward()
+    assert sinks.grad.isfinite().all()
+
+
+def test_packed_sequences_in_one_projection_have_gradients(device: str) -> None:
+    """q, k and v are views of one tensor, as flash_attn_varlen_qkvpacked_func has them."""
+    qkv_packed = tensor((9, 3, 2, 8), 0).to(device).requires_grad_()
+    starts = starts_of(LENGTHS_Q, device)
+    out = warpsmith.flash_attn_varlen_func(*qkv_packed.unbind(1), starts, starts)
+    out.square().sum().backward()
+    copies = [x.detach().clone().requires_grad_() for x in qkv_packed.unbind(1)]
+    same = warpsmith.flash_attn_varlen_func(*copies, starts, starts)
+    same.square().sum().backward()
+    assert torch.equal(qkv_packed.grad, torch.stack([x.grad for x in copies], 1))
+
+
+def test_gradient_of_packed_sequences_compiles(device: str) -> None:
+    starts = [starts_of(LENGTHS_Q, device), starts_of(LENGTHS_K, device)]
+
+    def loss(*given: torch.Tensor) -> torch.Tensor:
+        return warpsmith.flash_attn_varlen_func(*given, *starts, 5, 4, causal=True).square().sum()
+
+    given = [x.requires_grad_() for x in qkv(*[(9, 2, 8)] * 3, device=device)]
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    mine = torch.autograd.grad(compiled(*given), given)
+    for one, other in zip(mine, torch.autograd.grad(loss(*given), given), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_gradient_of_keys_in_pages(device: str) -> None:
+    """Sequences share a page, have one beyond their last key that is none, and one no key at all."""
+    given: dict[str, Any] = dict(zip("qkv", qkv((6, 4, 8), *[(5, 4, 2, 8)] * 2), strict=True))
+    given["cu_seqlens_q"] = starts_of((3, 2, 1))
+    given["seqused_k"] = torch.tensor([7, 6, 0], dtype=torch.int32)
+    given["block_table"] = torch.tensor([[4, 1, 9], [0, 1, -2], [0, 0, 0]], dtype=torch.int32)
+    of_us = {name: x.detach().clone().to(device) for name, x in given.items()}
+    of_torch = {name: wide(x) for name, x in given.items()}
+    of_torch["block_table"] = given["block_table"].clamp(0, 4)
+    mine = packed_gradients(lambda **x: warpsmith.attention_varlen(**x, causal=True), of_us, True)
+    want = packed_gradients(
+        lambda **x: packed_formula(**x, cu_seqlens_k=None, causal=True), of_torch, True
+    )
+    for one, right in zip(mine, want, strict=True):
+        torch.testing.assert_close(one.cpu().double(), right, rtol=2e-5, atol=2e-5)
+
+
+def test_packed_gradients_that_there_are_not() -> None:
+    slopes = torch.ones(2, requires_grad=True)
+    q, k, v = qkv(*[(9, 2, 8)] * 3)
     starts = starts_of(LENGTHS_Q), starts_of(LENGTHS_K)
-    out = warpsmith.flash_attn_varlen_func(q, k, v, *starts, 5, 4)
-    with pytest.raises(NotImplementedError, match="attention_varlen has no gradient"):
+    out = warpsmith.flash_attn_varlen_func(q, k, v, *starts, alibi_slopes=slopes)
+    with pytest.raises(NotImplementedError, match="no gradient of alibi_slopes"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize("rung", ["any", "mma"])
+def test_wrong_starts_of_a_gradient(rung: str, device: str) -> None:
+    q, k, v = qkv(*[(9, 2, 8)] * 3, dtype=torch.bfloat16, device=device)
+    starts = starts_of((3, 3, 3), device)
+    out, lse = warpsmith.attention_varlen(q, k, v, starts, starts)
+    wrong = torch.tensor([0, 3, 5, 10], dtype=torch.int32, device=device)
+    for given in ((wrong, starts), (starts, wrong)):
+        with pytest.raises(ValueError, match=r"index 10 at position 3 of 'cu_seqlens_[qk]'"):
+            warpsmith.attention_varlen_backward(
+                q, k, v, *given, out, out, lse, rung=f"backward_{rung}"
+            )
+            warpsmith.check()
+
+
+def test_what_attention_varlen_backward_does_not_take() -> None:
+    q, k, v = qkv(*[(9, 2, 8)] * 3)
+    starts = starts_of(LENGTHS_Q), starts_of(LENGTHS_K)
+    out, lse = warpsmith.attention_varlen(q, k, v, *starts)
+    with pytest.raises(ValueError, match=r"takes dout of f32 \[9, 2, 8\], got f32 \[8, 2, 8\]"):
+        warpsmith.attention_varlen_backward(q, k, v, *starts, out[1:], out, lse)
+    with pytest.raises(ValueError, match=r"takes lse of f32 \[2, 9\], got f32 \[9, 2\]"):
+        warpsmith.attention_varlen_backward(q, k, v, *starts, out, out, lse.mT)
+    with pytest.raises(ValueError, match=r"takes cu_seqlens_k of i32 \[5\]"):
+        warpsmith.attention_varlen_backward(q, k, v, starts[0], starts[1][1:], out, out, lse)
 
 
 @pytest.mark.cuda
