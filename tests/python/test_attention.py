@@ -851,7 +851,7 @@ def test_gradient_of_packed_sequences_compiles(device: str) -> None:
 
 
 def test_gradient_of_keys_in_pages(device: str) -> None:
-    """Sequences share a page, have one beyond their last key that is none, and one no key at all."""
+    """Two share a page and have one behind their keys that is none; the third has no key at all."""
     given: dict[str, Any] = dict(zip("qkv", qkv((6, 4, 8), *[(5, 4, 2, 8)] * 2), strict=True))
     given["cu_seqlens_q"] = starts_of((3, 2, 1))
     given["seqused_k"] = torch.tensor([7, 6, 0], dtype=torch.int32)
