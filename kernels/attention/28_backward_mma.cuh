@@ -3,7 +3,7 @@
 // From backward_any: one kernel for either side: of keys, scores are made transposed. Lse and delta
 //   of queries come from a first kernel, tiles by cp.async, the next while this one is used; only
 //   tiles that hold an edge of what is seen compare rows with it. A sum has one owner and one
-//   order. Of packed sequences a block reads its own; rows that no block owns a first kernel clears.
+//   order. Of packed sequences a block reads its own; a first kernel clears rows that none owns.
 // Traffic: a tile of keys reads q and dout of all queries that see it, one of queries k and v: from
 //   L2. Shared memory gives 170 to 288 bytes a product, and has 128 a clock (README.md).
 // Limits: f16 and bf16; D and Dv up to 128; rows of q, k, v and dout that begin at multiples of 16

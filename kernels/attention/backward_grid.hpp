@@ -53,7 +53,9 @@ struct BackwardGrid {
 
 #if WS_DEVICE_CODE
   // What a kernel asks that may also be given packed sequences, by its block's walk: how many rows
-  // there are of either side, what is seen, and tensors and facts from the first row on.
+  // there are of either side, what is seen, and tensors and facts from the first row on. Here they
+  // are the arguments that the kernel has, by reference: copies are other machine code.
+  // NOLINTBEGIN(bugprone-return-const-ref-from-parameter)
   __device__ __forceinline__ int own_rows_in(const Walk& /*walk*/) const { return own_rows; }
   __device__ __forceinline__ int met_rows_in(const Walk& /*walk*/) const { return met_rows; }
   __device__ __forceinline__ const Seen<int>& seen_in(const Walk& /*walk*/) const { return seen; }
@@ -69,6 +71,7 @@ struct BackwardGrid {
                                                                const QueryFacts& facts) {
     return facts;
   }
+  // NOLINTEND(bugprone-return-const-ref-from-parameter)
 
   // What `count` own rows from `row` on see, of those that there are.
   __device__ __forceinline__ SeenTogether seen_by(int row, int count) const {
