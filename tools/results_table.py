@@ -90,12 +90,18 @@ def compact(data: dict[str, Any]) -> str:
     )
 
 
+def folder_of(device: str) -> str:
+    """h200 of "NVIDIA H200", h100 of "NVIDIA H100 80GB HBM3"; else the last word."""
+    model = re.search(r"\b[A-Z]+[0-9]+[A-Z]*\b", device)
+    return (model.group() if model else device.split()[-1]).lower()
+
+
 def add(paths: Sequence[Path]) -> None:
     """Files the results of `bench` by device, family and operation."""
     files: dict[Path, dict[str, Any]] = {}
     for path in paths:
         data = json.loads(path.read_text())
-        folder = RESULTS / data["device"]["name"].split()[-1].lower()
+        folder = RESULTS / folder_of(data["device"]["name"])
         for group in data["results"]:
             target = folder / group["family"] / f"{group['operation']}.json"
             if target not in files:

@@ -208,6 +208,7 @@ constexpr Case kBackwardBench[] = {
     dense({4, 16, 4096, 4096, 128}),   dense({4, 16, 4096, 4096, 128}, kOnlyBefore),
     dense({1, 16, 16384, 16384, 128}), dense({1, 16, 16384, 16384, 128}, kOnlyBefore),
     dense({2, 8, 8192, 8192, 256}),    dense({2, 8, 8192, 8192, 256}, kOnlyBefore),
+    dense({2, 8, 4096, 4096, 512}),    dense({2, 8, 4096, 4096, 512}, kOnlyBefore),
 };
 
 }  // namespace

@@ -62,6 +62,19 @@ def test_results_are_filed_by_family_and_operation(
     assert row.endswith("| 2.00 cub, 2.00 torch |")
 
 
+@pytest.mark.parametrize(
+    ("device", "folder"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA A100-SXM4-40GB", "a100"),
+        ("NVIDIA GeForce RTX 4090", "4090"),
+    ],
+)
+def test_a_device_has_a_folder(tool: ModuleType, device: str, folder: str) -> None:
+    assert tool.folder_of(device) == folder
+
+
 def test_what_failed_is_no_fastest_rung(tool: ModuleType) -> None:
     data = report()
     measurements = data["results"][0]["measurements"]
