@@ -1,5 +1,6 @@
 #include "kernels/attention/31_backward_wgmma.cuh"
 
+#include "kernels/attention/nobodys_rows.hpp"
 #include "kernels/attention/plain.hpp"
 
 namespace ws::attention {
@@ -16,9 +17,13 @@ struct Shapes128 {
 };
 
 struct BackwardWgmma : BackwardWgmmaCalls {
-  static Workspace workspace(const BackwardCall& call) { return workspace_of_facts(call); }
+  template <class AnyCall>
+  static Workspace workspace(const AnyCall& call) {
+    return workspace_of_facts(call);
+  }
 
-  static void run(const BackwardCall& call, const Context& context) {
+  template <class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
       if (call.head_dim <= 64 && call.value_dim <= 64) {
         run<T, Shapes64>(call, context);
@@ -29,11 +34,13 @@ struct BackwardWgmma : BackwardWgmmaCalls {
   }
 
  private:
-  template <class T, class Shapes>
-  static void run(const BackwardCall& call, const Context& context) {
-    using OfKeys = BackwardWgmmaKernel<T, true, Shapes::kOfKeys>;
-    using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries>;
+  template <class T, class Shapes, class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
+    using Grid = std::conditional_t<kIsPacked<AnyCall>, PackedBackwardGrid, BackwardGrid>;
+    using OfKeys = BackwardWgmmaKernel<T, true, Shapes::kOfKeys, false, Grid>;
+    using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries, false, Grid>;
     const QueryFacts facts = QueryFacts::in(call, context.workspace);
+    if constexpr (kIsPacked<AnyCall>) clear_nobodys<T>(call, {call, kName}, context.stream);
     launch_facts<T>(call, facts, context.stream);
     launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
     launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
@@ -42,34 +49,50 @@ struct BackwardWgmma : BackwardWgmmaCalls {
 
 }  // namespace
 
-bool BackwardWgmmaCalls::takes(const BackwardCall& call, int64_t most, Why& why) {
+namespace {
+
+template <class AnyCall>
+bool takes_any(const AnyCall& call, int64_t most, Why& why) {
+  const Sequences all(call, "");
   const auto fits = [&](const char* name, const Heads& heads, int64_t rows, int64_t head_count) {
-    return can_be_copied(name, heads, rows, head_count, call.batch, false, call.dtype, why);
+    return can_be_copied(name, heads, rows, head_count, batches_of(call), kIsPacked<AnyCall>,
+                         call.dtype, why);
   };
   return has_bare_scores(call, why) &&
          why.unless(call.dscores.data == nullptr, "gives no dscores") &&
-         why.unless(call.queries > 0 && call.keys > 0, "without rows there is nothing to copy") &&
+         why.unless(all.queries > 0 && all.keys > 0, "without rows there is nothing to copy") &&
          why.unless(call.head_dim <= most && call.value_dim <= most, "takes D and Dv up to ", most,
                     ", not ", call.head_dim, " and ", call.value_dim) &&
          why.unless(call.head_dim % 8 == 0 && call.value_dim % 8 == 0,
                     "needs a D and Dv that 8 divides, not ", call.head_dim, " and ",
                     call.value_dim) &&
-         why.unless(call.queries < kMostSeen && call.keys < kMostSeen, "takes up to 2^29 rows") &&
-         fits("q", call.q, call.queries, call.heads) &&
-         fits("k", call.k, call.keys, call.kv_heads) &&
-         fits("v", call.v, call.keys, call.kv_heads) &&
-         fits("dout", call.dout, call.queries, call.heads) &&
-         fits("dq", call.dq, call.queries, call.heads) &&
-         fits("dk", call.dk, call.keys, call.kv_heads) &&
-         fits("dv", call.dv, call.keys, call.kv_heads);
+         why.unless(all.queries < kMostSeen && all.keys < kMostSeen, "takes up to 2^29 rows") &&
+         fits("q", call.q, all.queries, call.heads) && fits("k", call.k, all.keys, call.kv_heads) &&
+         fits("v", call.v, all.keys, call.kv_heads) &&
+         fits("dout", call.dout, all.queries, call.heads) &&
+         fits("dq", call.dq, all.queries, call.heads) &&
+         fits("dk", call.dk, all.keys, call.kv_heads) &&
+         fits("dv", call.dv, all.keys, call.kv_heads);
+}
+
+}  // namespace
+
+bool BackwardWgmmaCalls::takes(const BackwardCall& call, int64_t most, Why& why) {
+  return takes_any(call, most, why);
+}
+bool BackwardWgmmaCalls::supports(const VarlenBackwardCall& call, Why& why) {
+  constexpr int64_t kMostSequences = int64_t{1} << 23;  // their facts are counted in 32 bits
+  return takes_any(call, 128, why) &&
+         why.unless(call.batch < kMostSequences, "takes fewer than 2^23 sequences");
 }
 
 extern const Rung kBackwardWgmma;
-constinit const Rung kBackwardWgmma = rung_of<BackwardWgmma, kHalves, AttentionBackward>({
-    .name = "backward_wgmma",
-    .from = "backward_mma",
-    .idea = "wgmma: a warp copies, warpgroups own 64 rows each; the next scores are under way",
-    .arch = Arch::kSm90a,
-});
+constinit const Rung kBackwardWgmma =
+    rung_of<BackwardWgmma, kHalves, AttentionBackward, AttentionVarlenBackward>({
+        .name = "backward_wgmma",
+        .from = "backward_mma",
+        .idea = "wgmma: a warp copies, warpgroups own 64 rows each; the next scores are under way",
+        .arch = Arch::kSm90a,
+    });
 
 }  // namespace ws::attention

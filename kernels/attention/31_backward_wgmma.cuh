@@ -29,15 +29,18 @@ struct BackwardWgmmaShape {
   bool early;  // sums of values are begun before the gradients of scores are there
 };
 
-struct BackwardWgmmaArguments {
+template <class Grid>
+struct BackwardWgmmaArgumentsOf {
   ptx::TensorMap own_scored, own_valued;    // k and v, or q and dout
   ptx::TensorMap met_scored, met_valued;    // the others
   ptx::TensorMap scored_sums, valued_sums;  // dk and dv; or dq alone
-  BackwardGrid grid;
+  Grid grid;
   QueryFacts facts;
   float scale;
   float* dq_sums;  // where those who own keys add to dq: DqSums
+  int own_total;   // rows of all packed sequences
 };
+using BackwardWgmmaArguments = BackwardWgmmaArgumentsOf<BackwardGrid>;
 
 // dq in f32 while blocks add to it: parts of 64 queries of a head by 64 columns, each in the order
 // in which a warpgroup has them in its accumulators, so that a warp adds 512 bytes side by side.
@@ -58,10 +61,15 @@ struct DqSums {
 // part of dq to memory.
 //
 // Long: the roles and their protocol belong on one page, beside the storage they share.
-template <class T, bool kOwnsKeys, BackwardWgmmaShape kShape, bool kAdds = false>
+template <class T, bool kOwnsKeys, BackwardWgmmaShape kShape, bool kAdds = false,
+          class Grid_ = BackwardGrid>
 struct BackwardWgmmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   using Element = T;
+  using Grid = Grid_;
+  using Walk = typename Grid::Walk;
+  static constexpr bool kPacked = std::is_same_v<Grid, PackedBackwardGrid>;
+  static_assert(!(kPacked && kAdds));
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -81,7 +89,7 @@ struct BackwardWgmmaKernel {
   using Store = tile::WarpStore<T, 1>;
   using Position = tile::PipelinePosition<kStages>;
   using GradientsPosition = tile::PipelinePosition<2>;
-  using Arguments = BackwardWgmmaArguments;
+  using Arguments = BackwardWgmmaArgumentsOf<Grid>;
   using Softmax = OnlineSoftmax<T, false>;
   static constexpr uint32_t kFactsBytes = kOwnsKeys ? kMet * sizeof(float) : 0;  // with a tile
   static constexpr int kFactsOfTiles = kOwnsKeys ? kStages * kMet : 4;
@@ -102,24 +110,40 @@ struct BackwardWgmmaKernel {
   };
   static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
 
-  __device__ __forceinline__ static BackwardWalk walk_of(const Arguments& a) {
+  __device__ __forceinline__ static Walk walk_of(const Arguments& a) {
     return a.grid.template walk<kOwnsKeys, kOwn, kMet>();
+  }
+  // Where row 0 of what is owned is, and of what is met of a head.
+  __device__ __forceinline__ static HeadPlace own_place(const Walk& walk) {
+    if constexpr (kPacked) {
+      return {-walk.own_rows, walk.head, walk.own_first + walk.own_rows};
+    } else {
+      return {0, walk.head, walk.batch};
+    }
+  }
+  __device__ __forceinline__ static HeadPlace met_place(const Walk& walk, int head) {
+    if constexpr (kPacked) {
+      return {-walk.met_rows, head, walk.met_first + walk.met_rows};
+    } else {
+      return {0, head, walk.batch};
+    }
   }
 
   // ---- The warp that copies --------------------------------------------------------------------
 
   // One thread.
   __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a) {
-    const BackwardWalk walk = walk_of(a);
+    const Walk walk = walk_of(a);
+    const auto& of_queries = a.grid.facts_in(walk, a.facts);
     const auto copy_own = [&](auto& ring, auto& to, const ptx::TensorMap& map) {
-      OwnTile::load(to.pointer(0), map, ring.acquire({}, OwnTile::kBytes), false,
-                    {0, walk.head, walk.batch}, walk.row);
+      OwnTile::load(to.pointer(0), map, ring.acquire({}, OwnTile::kBytes), kPacked, own_place(walk),
+                    walk.row);
     };
     const auto copy_met = [&](auto& ring, auto& to, const ptx::TensorMap& map, auto& facts,
                               const float* from, int head, int row, const Position& at) {
       ptx::Mbarrier& full = ring.acquire(at, MetTile::kBytes + kFactsBytes);
-      MetTile::load(to.pointer(at.stage * MetTile::kElements), map, full, false,
-                    {0, head, walk.batch}, row);
+      MetTile::load(to.pointer(at.stage * MetTile::kElements), map, full, kPacked,
+                    met_place(walk, head), row);
       if constexpr (kOwnsKeys) {
         const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + head;
         ptx::bulk_load(facts.pointer(at.stage * kMet), from + of_head * a.facts.rows + row,
@@ -131,11 +155,11 @@ struct BackwardWgmmaKernel {
     for (int head = walk.first_head; head < walk.end_head; ++head) {
       for (int row = walk.first; row < walk.end; row += kMet, at.advance(), first = false) {
         if (first) copy_own(shared.own_scored_ring, shared.own_scored, a.own_scored);
-        copy_met(shared.scored_ring, shared.met_scored, a.met_scored, shared.lse, a.facts.lse, head,
-                 row, at);
-        if (first) copy_own(shared.own_valued_ring, shared.own_valued, a.own_valued);
-        copy_met(shared.valued_ring, shared.met_valued, a.met_valued, shared.deltas, a.facts.deltas,
+        copy_met(shared.scored_ring, shared.met_scored, a.met_scored, shared.lse, of_queries.lse,
                  head, row, at);
+        if (first) copy_own(shared.own_valued_ring, shared.own_valued, a.own_valued);
+        copy_met(shared.valued_ring, shared.met_valued, a.met_valued, shared.deltas,
+                 of_queries.deltas, head, row, at);
       }
     }
   }
@@ -163,7 +187,7 @@ struct BackwardWgmmaKernel {
     SharedStorage& shared;
     const Arguments& a;
     int index;  // of the warpgroup
-    BackwardWalk walk;
+    Walk walk;
     int head, row;  // of the tile that is met
     Position at{};
     GradientsPosition at_gradients{};
@@ -263,8 +287,8 @@ struct BackwardWgmmaKernel {
       for (int i = 0; i < 2; ++i) {
         const int here = own + i * 8;
         const int first = met + column_of_thread();
-        columns[i] = {a.grid.seen.first(here) - first,
-                      here < a.grid.own_rows ? a.grid.seen.end(here) - first : 0};
+        columns[i] = {a.grid.seen_in(walk).first(here) - first,
+                      here < a.grid.own_rows_in(walk) ? a.grid.seen_in(walk).end(here) - first : 0};
       }
       Softmax::hide(scores, columns, 0.0F);
     }
@@ -312,7 +336,7 @@ struct BackwardWgmmaKernel {
       {
         SeenTogether mine{};  // whole; nothing where rows are missing
         const int own_row = walk.row + index * 64;
-        if (own_row + 64 <= a.grid.own_rows) mine = a.grid.seen_by(own_row, 64);
+        if (own_row + 64 <= a.grid.own_rows_in(walk)) mine = a.grid.seen_by(walk, own_row, 64);
         if (lane_index() == 0) shared.seen[warp_index() % kWarps] = mine;
         ptx::syncwarp();
       }
@@ -321,8 +345,8 @@ struct BackwardWgmmaKernel {
       Facts lse;
       Facts deltas;
       if constexpr (!kOwnsKeys) {
-        load(lse, shared.lse, a.facts.lse, 0);
-        load(deltas, shared.deltas, a.facts.deltas, 0);
+        load(lse, shared.lse, a.grid.facts_in(walk, a.facts).lse, 0);
+        load(deltas, shared.deltas, a.grid.facts_in(walk, a.facts).deltas, 0);
       }
       Scores scores;
       ptx::wgmma_pin(scored_sums);
@@ -418,8 +442,14 @@ struct BackwardWgmmaKernel {
 #pragma unroll
       for (int column = 0; column < kDim; column += 64) {
         store.stage_and(sums + column / 2, [&](const T* staged) {
-          ptx::tensor_store_4d(map, column, walk.row + warp_index() % kWarps * 16, walk.head,
-                               walk.batch, staged);
+          const int row = walk.row + warp_index() % kWarps * 16;
+          if constexpr (kPacked) {
+            const HeadPlace place = own_place(walk);
+            ptx::tensor_store_4d(map, column, a.own_total + place.row + row, place.head, place.last,
+                                 staged);
+          } else {
+            ptx::tensor_store_4d(map, column, row, walk.head, walk.batch, staged);
+          }
         });
       }
     }
@@ -427,7 +457,7 @@ struct BackwardWgmmaKernel {
 
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
                                                  int warp) {
-    const BackwardWalk walk = walk_of(a);
+    const Walk walk = walk_of(a);
     Consumer consumer{shared, a, warp / 4, walk, walk.first_head, walk.first};
     Sums scored_sums = {};
     Sums valued_sums = {};
@@ -468,35 +498,54 @@ struct BackwardWgmmaKernel {
 // What the rungs of this kernel take.
 struct BackwardWgmmaCalls {
   static bool supports(const BackwardCall& call, Why& why) { return takes(call, 128, why); }
+  static bool supports(const VarlenBackwardCall& call, Why& why);
   // D and Dv up to `most`.
   static bool takes(const BackwardCall& call, int64_t most, Why& why);
-  static Workspace workspace_of_facts(const BackwardCall& call) {
+  template <class AnyCall>
+  static Workspace workspace_of_facts(const AnyCall& call) {
     return {.bytes = 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call))};
   }
 
+  static constexpr const char* kName = "attention/backward_wgmma";
+  template <class Kernel>
+  static BackwardGrid grid_of(const BackwardCall& call) {
+    return Kernel::kOfKeys ? BackwardGrid::of_keys(call, Kernel::kOwn)
+                           : BackwardGrid::of_queries(call, Kernel::kOwn);
+  }
+  template <class Kernel>
+  static PackedBackwardGrid grid_of(const VarlenBackwardCall& call) {
+    return Kernel::kOfKeys ? PackedBackwardGrid::of_keys(call, kName, Kernel::kOwn)
+                           : PackedBackwardGrid::of_queries(call, kName, Kernel::kOwn);
+  }
+
   // Of blocks of Kernel: that own keys, or queries.
+  template <class Kernel, class AnyCall>
+  static typename Kernel::Arguments arguments_of(const AnyCall& call, const QueryFacts& facts);
   template <class Kernel>
-  static BackwardWgmmaArguments arguments_of(const BackwardCall& call, const QueryFacts& facts);
-  template <class Kernel>
-  static void launch_of(const BackwardWgmmaArguments& a, Stream stream) {
+  static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
     if (a.grid.tiles.count() == 0) return;
     launch<Kernel>({.blocks = a.grid.tiles.count(), .threads = Kernel::kThreads}, stream, a);
   }
 };
 
-template <class Kernel>
-BackwardWgmmaArguments BackwardWgmmaCalls::arguments_of(const BackwardCall& call,
-                                                        const QueryFacts& facts) {
+template <class Kernel, class AnyCall>
+typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
+                                                            const QueryFacts& facts) {
   // Boxes of whole tiles are loaded, what a warp has of them is stored; of dense tensors a map to
   // load is as one to store.
+  constexpr bool kPacked = kIsPacked<AnyCall>;
   constexpr int kStored = Kernel::Store::kRows;
-  const auto keys = [&](const Heads& heads, int64_t columns, int rows) {
-    return head_map<typename Kernel::Element>(heads, columns, call.keys, call.kv_heads, call.batch,
-                                              false, rows, true);
+  const Sequences all(call, "");
+  const auto map = [&](const Heads& heads, int64_t columns, int64_t rows, int64_t count, int box,
+                       bool to_load) {
+    return head_map<typename Kernel::Element>(heads, columns, rows, count, batches_of(call),
+                                              kPacked, box, to_load);
   };
-  const auto queries = [&](const Heads& heads, int64_t columns, int rows) {
-    return head_map<typename Kernel::Element>(heads, columns, call.queries, call.heads, call.batch,
-                                              false, rows, true);
+  const auto keys = [&](const Heads& heads, int64_t columns, int rows, bool to_load = true) {
+    return map(heads, columns, all.keys, call.kv_heads, rows, to_load);
+  };
+  const auto queries = [&](const Heads& heads, int64_t columns, int rows, bool to_load = true) {
+    return map(heads, columns, all.queries, call.heads, rows, to_load);
   };
   constexpr int kOfKeys = Kernel::kOfKeys ? Kernel::kOwn : Kernel::kMet;
   constexpr int kOfQueries = Kernel::kOfKeys ? Kernel::kMet : Kernel::kOwn;
@@ -509,24 +558,26 @@ BackwardWgmmaArguments BackwardWgmmaCalls::arguments_of(const BackwardCall& call
             .own_valued = v,
             .met_scored = q,
             .met_valued = dout,
-            .scored_sums = keys(call.dk, call.head_dim, kStored),
-            .valued_sums = keys(call.dv, call.value_dim, kStored),
-            .grid = BackwardGrid::of_keys(call, Kernel::kOwn),
+            .scored_sums = keys(call.dk, call.head_dim, kStored, !kPacked),
+            .valued_sums = keys(call.dv, call.value_dim, kStored, !kPacked),
+            .grid = grid_of<Kernel>(call),
             .facts = facts,
             .scale = call.scale,
-            .dq_sums = nullptr};
+            .dq_sums = nullptr,
+            .own_total = static_cast<int>(all.keys)};
   } else {
-    const ptx::TensorMap dq = queries(call.dq, call.head_dim, kStored);
+    const ptx::TensorMap dq = queries(call.dq, call.head_dim, kStored, !kPacked);
     return {.own_scored = q,
             .own_valued = dout,
             .met_scored = k,
             .met_valued = v,
             .scored_sums = dq,
             .valued_sums = dq,
-            .grid = BackwardGrid::of_queries(call, Kernel::kOwn),
+            .grid = grid_of<Kernel>(call),
             .facts = facts,
             .scale = call.scale,
-            .dq_sums = nullptr};
+            .dq_sums = nullptr,
+            .own_total = static_cast<int>(all.queries)};
   }
 }
 

@@ -139,7 +139,7 @@ std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
 }
 
 std::span<const Rung* const> AttentionVarlenBackward::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kBackwardMma, &kBackwardAny};
+  static constexpr const Rung* kOrder[] = {&kBackwardWgmma, &kBackwardMma, &kBackwardAny};
   return kOrder;
 }
 
