@@ -69,7 +69,6 @@ struct BackwardWgmmaKernel {
   using Grid = Grid_;
   using Walk = typename Grid::Walk;
   static constexpr bool kPacked = std::is_same_v<Grid, PackedBackwardGrid>;
-  static_assert(!(kPacked && kAdds));
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -257,6 +256,9 @@ struct BackwardWgmmaKernel {
     }
     // Which tile of all heads' queries this is.
     __device__ __forceinline__ int tile_of_all() const {
+      if constexpr (kPacked) {
+        return (head * static_cast<int>(a.facts.rows) + walk.facts_first + row) / kMet;
+      }
       const int of_head = walk.batch * a.grid.met_heads + head;
       return (of_head * static_cast<int>(a.facts.rows) + row) / kMet;
     }

@@ -5,6 +5,7 @@
 // Traffic: each block of 128 keys that sees a query adds 4 D bytes to it, which L2 does.
 // Limits: those of backward_wgmma; additions have any order, so two runs differ in last bits.
 #include "kernels/attention/31_backward_wgmma.cuh"
+#include "kernels/attention/nobodys_rows.hpp"
 
 namespace ws::attention {
 namespace {
@@ -21,7 +22,7 @@ auto with_shape(const Call& call, F&& f) {
 }
 
 // Rounds what was added to dq, and leaves zeros. A block has 64 queries of a head, by 64 columns.
-template <class T, int kDim>
+template <class T, int kDim, class AnyCall>
 struct RoundDqKernel {
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kThreads = 128;
@@ -31,6 +32,7 @@ struct RoundDqKernel {
     float* sums;
     int64_t heads, rows;
     float scale;
+    SequencesOf<AnyCall> sequences;
   };
   struct SharedStorage {
     SharedArray<T, 4 * Store::kElements, 1024> rounded;
@@ -40,6 +42,16 @@ struct RoundDqKernel {
     constexpr int kParts = kDim / DqSums::kColumns;
     const int64_t row_of_all = block_index() / kParts * DqSums::kRows;
     const auto column = static_cast<int>(block_index() % kParts) * DqSums::kColumns;
+    const int64_t of_head = row_of_all / a.rows;
+    auto row = static_cast<int>(row_of_all % a.rows);
+    auto head = static_cast<int>(of_head % a.heads);
+    auto last = static_cast<int>(of_head / a.heads);
+    if constexpr (kIsPacked<AnyCall>) {
+      const HeadPlace place = place_of(a.sequences, row);
+      if (place.last < 0) return;  // to which nobody adds
+      row += place.row;
+      last = place.last;
+    }
     float* const from = a.sums + DqSums::at(row_of_all, kDim, column, thread_index());
     Vec<float, 4> fours[8];
 #pragma unroll
@@ -49,53 +61,77 @@ struct RoundDqKernel {
     for (int i = 0; i < 32; ++i) dq[i] = fours[i / 4][i % 4] * a.scale;
 #pragma unroll
     for (int i = 0; i < 8; ++i) thread::store(from + i * DqSums::kStep, Vec<float, 4>{});
-    const int64_t of_head = row_of_all / a.rows;
-    const auto row = static_cast<int>(row_of_all % a.rows) + warp_index() * Store::kRows;
     Store store{shared.rounded.pointer(warp_index() * Store::kElements)};
     store.stage_and(dq, [&](const T* staged) {
-      ptx::tensor_store_4d(a.dq, column, row, static_cast<int>(of_head % a.heads),
-                           static_cast<int>(of_head / a.heads), staged);
+      ptx::tensor_store_4d(a.dq, column, row + warp_index() * Store::kRows, head, last, staged);
     });
     store.finish();
+  }
+
+ private:
+  // Of packed sequences, whose rows are filled up among sums: where row 0 among them would be in
+  // the map of dq, of the sequence that row `row` is of; `last` is below 0 where it is nobody's.
+  __device__ __forceinline__ static HeadPlace place_of(const Sequences& sequences, int row) {
+    constexpr HeadPlace kNobodys{.last = -1};
+    const int b = sequences.of_tile(row / QueryFacts::kTogether, QueryFacts::kTogether);
+    if (b < 0) return kNobodys;
+    const Sequence sequence = sequences.of(b);
+    const auto first_query = static_cast<int>(sequence.first_query);
+    const auto queries = static_cast<int>(sequence.queries);
+    const int first = (first_query / QueryFacts::kTogether + b) * QueryFacts::kTogether;
+    if (row >= first + queries) return kNobodys;
+    return {.row = static_cast<int>(sequences.queries) - queries - first,
+            .last = first_query + queries};
   }
 };
 
 struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
-  static Workspace workspace(const BackwardCall& call) {
+  template <class AnyCall>
+  static Workspace workspace(const AnyCall& call) {
     const size_t sums = sums_of(call) * sizeof(float);
-    return {.bytes = sums + 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call)),
-            .zeroed = sums};
+    return {.bytes = sums + workspace_of_facts(call).bytes, .zeroed = sums};
   }
 
-  static void run(const BackwardCall& call, const Context& context) {
+  template <class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
       with_shape(call, [&]<BackwardWgmmaShape kShape>() { run<T, kShape>(call, context); });
     });
   }
 
  private:
-  static size_t sums_of(const BackwardCall& call) {
+  template <class AnyCall>
+  static size_t sums_of(const AnyCall& call) {
     return with_shape(call, [&]<BackwardWgmmaShape kShape>() {
       return static_cast<size_t>(QueryFacts::count(call)) * kShape.dim;
     });
   }
 
-  template <class T, BackwardWgmmaShape kShape>
-  static void run(const BackwardCall& call, const Context& context) {
-    using OfKeys = BackwardWgmmaKernel<T, true, kShape, true>;
-    using Round = RoundDqKernel<T, kShape.dim>;
+  template <class T, BackwardWgmmaShape kShape, class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
+    constexpr bool kPacked = kIsPacked<AnyCall>;
+    using Grid = std::conditional_t<kPacked, PackedBackwardGrid, BackwardGrid>;
+    using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, Grid>;
+    using Round = RoundDqKernel<T, kShape.dim, AnyCall>;
     auto* const sums = static_cast<float*>(context.workspace);
     const QueryFacts facts = QueryFacts::in(call, sums + sums_of(call));
+    if constexpr (kPacked) {
+      clear_nobodys<T>(call, {call, "attention/backward_wgmma_atomic"}, context.stream);
+    }
     launch_facts<T>(call, facts, context.stream);
-    BackwardWgmmaArguments a = arguments_of<OfKeys>(call, facts);
+    typename OfKeys::Arguments a = arguments_of<OfKeys>(call, facts);
     a.dq_sums = sums;
     launch_of<OfKeys>(a, context.stream);
     launch<Round>(
         {.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart), .threads = Round::kThreads},
         context.stream,
-        {head_map<T>(call.dq, call.head_dim, call.queries, call.heads, call.batch, false, 16,
-                     false),
-         sums, call.heads, facts.rows, call.scale});
+        {head_map<T>(call.dq, call.head_dim, Sequences(call, "").queries, call.heads,
+                     batches_of(call), kPacked, 16, false),
+         sums,
+         call.heads,
+         facts.rows,
+         call.scale,
+         {call, ""}});
   }
 };
 
@@ -103,7 +139,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
 
 extern const Rung kBackwardWgmmaAtomic;
 constinit const Rung kBackwardWgmmaAtomic =
-    rung_of<BackwardWgmmaAtomic, kHalves, AttentionBackward>({
+    rung_of<BackwardWgmmaAtomic, kHalves, AttentionBackward, AttentionVarlenBackward>({
         .name = "backward_wgmma_atomic",
         .from = "backward_wgmma",
         .idea = "scores are made once: who owns keys adds its part of dq to memory",

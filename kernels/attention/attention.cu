@@ -138,9 +138,10 @@ std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
   return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
 }
 
-std::span<const Rung* const> AttentionVarlenBackward::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kBackwardWgmma, &kBackwardMma, &kBackwardAny};
-  return kOrder;
+std::span<const Rung* const> AttentionVarlenBackward::by_worth(const Call& call) {
+  static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma, &kBackwardMma,
+                                           &kBackwardAny};
+  return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
 }
 
 std::span<const Rung* const> RingAttentionStep::by_worth(const Call& /*call*/) {

@@ -31,6 +31,12 @@ struct VarlenBackwardCall : BackwardCall, Packing {};
 constexpr int64_t batches_of(const BackwardCall& call) { return call.batch; }
 constexpr int64_t batches_of(const VarlenBackwardCall& /*call*/) { return 1; }
 
+inline constexpr Attribute kDeterministic{
+    .name = "deterministic",
+    .kind = Value::Kind::kBool,
+    .standard = false,
+    .doc = "chooses rungs that give the same bits every time"};
+
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   static constexpr std::string_view kSummary = "gradients of attention, from its out and lse";
@@ -82,11 +88,7 @@ struct AttentionBackward {
                                                .kind = Value::Kind::kBool,
                                                .standard = false,
                                                .doc = "also gives dscores"},
-                                              {.name = "deterministic",
-                                               .kind = Value::Kind::kBool,
-                                               .standard = false,
-                                               .doc = "chooses rungs that give the same bits every "
-                                                      "time"}};
+                                              kDeterministic};
   // has: a sum of BackwardHas.
   enum Has : uint8_t {
     kLaidRowsFirst = 1,  // as of the forward
@@ -152,7 +154,8 @@ struct AttentionVarlenBackward {
        .doc = "shape and dtype of v, the same",
        .shape = "v.shape"},
   };
-  static constexpr Attribute kAttributes[] = {kCausal, kWindowLeft, kWindowRight, kScale, kSoftcap};
+  static constexpr Attribute kAttributes[] = {kCausal, kWindowLeft, kWindowRight,
+                                              kScale,  kSoftcap,    kDeterministic};
   // has: a sum of these.
   enum Has : uint8_t { kWithUsed = 1, kWithSlopes = 2, kWithGradientOfLse = 4 };
   static constexpr std::string_view kExtentNames[] = {"B", "H", "Tq", "Tk", "D", "Hk", "Dv", "has"};

@@ -129,7 +129,7 @@ if block_table is not None:
 dq, dk, dv = ops.attention_varlen_backward(
     q, keys, values, cu_seqlens_q, starts_k, dout, out, lse, seqused_k, alibi_slopes, g_lse,
     causal=causal, window_left=window_left, window_right=window_right, scale=scale,
-    softcap=softcap)
+    softcap=softcap, deterministic=torch.are_deterministic_algorithms_enabled())
 if block_table is not None:
     dk, dv = [torch.zeros_like(x).index_add(0, pages, dx.unflatten(0, (-1, k.shape[1])))
               for x, dx in ((k, dk), (v, dv))]

@@ -49,6 +49,7 @@ AttentionVarlenBackward::Call AttentionVarlenBackward::call(const Problem& probl
   const Tensor& v = problem.tensor(kV);
   Call call;
   call.dtype = q.dtype;
+  call.deterministic = problem.flag("deterministic");
   call.starts_q = lengths_of(problem.tensor(kStartsQ));
   call.starts_k = lengths_of(problem.tensor(kStartsK));
   call.used_k = lengths_of(problem.tensor(kUsedK));

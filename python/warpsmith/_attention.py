@@ -293,7 +293,8 @@ def flash_attn_varlen_func(
         window_size: How many keys before and after it a query sees; -1 or None: all.
         softcap: Scores become softcap * tanh(score / softcap); 0: as they are.
         alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
-        deterministic: Always so, of gradients too.
+        deterministic: Of out always so; of gradients where torch.use_deterministic_algorithms is
+            on, which costs a seventh to two fifths of their time.
         return_attn_probs: Returns (out, lse, None), as FlashAttention does without dropout.
         block_table: i32 [B, most pages of a sequence], where its keys lie.
         seqused_k: i32 [B], how many keys of each sequence count.
