@@ -198,7 +198,7 @@ struct Crash {
   const void* address;
   Here at;
 };
-std::optional<Crash> crashed;
+constinit Crash crashed{};
 
 void crash(int signal, siginfo_t* info, void* context) {
   static std::atomic_flag before;
@@ -239,7 +239,7 @@ void crash(int signal, siginfo_t* info, void* context) {
 }
 
 // Where the program's main thread is, which says so while it goes on.
-Here where;
+constinit Here where{};
 sem_t said;
 void say_where(int, siginfo_t*, void* context) {
   where = here(context);
@@ -270,7 +270,7 @@ void say_where(int, siginfo_t*, void* context) {
 void* wait_and_tell(void* signals) {
   int signal = 0;
   sigwait(static_cast<const sigset_t*>(signals), &signal);
-  if (signal == to_teller()) tell(*crashed);
+  if (signal == to_teller()) tell(crashed);
   tell_end(signal == SIGALRM ? "time" : "memory");
 }
 

@@ -62,11 +62,10 @@ struct DqSums {
 //
 // Long: the roles and their protocol belong on one page, beside the storage they share.
 template <class T, bool kOwnsKeys, BackwardWgmmaShape kShape, bool kAdds = false,
-          class Grid_ = BackwardGrid>
+          class Grid = BackwardGrid>
 struct BackwardWgmmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   using Element = T;
-  using Grid = Grid_;
   using Walk = typename Grid::Walk;
   static constexpr bool kPacked = std::is_same_v<Grid, PackedBackwardGrid>;
   static constexpr bool kOfKeys = kOwnsKeys;
