@@ -253,6 +253,7 @@ def attention_varlen_backward(
     window_right: builtins.int = -1,
     scale: builtins.float | None = None,
     softcap: builtins.float = 0.0,
+    deterministic: builtins.bool = False,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> tuple[_Array, _Array, _Array]:
