@@ -114,7 +114,8 @@ void put_in_launch(FaultReport& fault, const Frame& of) {
   fault.kernel = of.kernel.name;
   fault.launch = launch_text(of);
 }
-void put_in_thread(FaultReport& fault, const Frame& of, int64_t block, int thread) {
+void put_in_launch(FaultReport& fault, const Frame& of, int64_t block, int thread) {
+  put_in_launch(fault, of);
   fault.block = extent(block_position(of, block));
   fault.thread = extent(thread_position(of, thread));
 }
@@ -132,10 +133,7 @@ void fault_of_emulator(const emulator::FaultError& error) {
   const std::string prefix = fault.kind + ": ";
   if (fault.message.starts_with(prefix)) fault.message.erase(0, prefix.size());
   put_in_place(fault, error.place());
-  if (frame != nullptr) {
-    put_in_launch(fault, *frame);
-    put_in_thread(fault, *frame, error.block(), error.thread());
-  }
+  if (frame != nullptr) put_in_launch(fault, *frame, error.block(), error.thread());
   end_with(std::move(fault));
 }
 
@@ -183,8 +181,11 @@ void put_in(FaultReport& fault, const Here& at) {
                  .extents = at.launch->extents,
                  .place = at.launch->place,
                  .number = 0};
-  put_in_launch(fault, of);
-  if (at.in_kernel) put_in_thread(fault, of, at.block, at.thread);
+  if (at.in_kernel) {
+    put_in_launch(fault, of, at.block, at.thread);
+  } else {
+    put_in_launch(fault, of);
+  }
 }
 
 pthread_t teller;
@@ -334,8 +335,7 @@ void end_with(FaultReport fault) {
   fault.order = order_text();
   if (!fault.block && emulator::current_thread != nullptr && frame != nullptr) {
     const emulator::Thread& me = *emulator::current_thread;
-    put_in_launch(fault, *frame);
-    put_in_thread(fault, *frame, me.block->index, me.index);
+    put_in_launch(fault, *frame, me.block->index, me.index);
   }
   // A thread's own stack may be too small to tell of it.
   std::thread([&] { write_report(&fault); }).join();

@@ -63,14 +63,13 @@ BackwardMmaArgumentsOf<Grid> arguments_of_keys(const BackwardCall& call, const Q
 struct BackwardMma : BackwardMmaCalls {
   using BackwardMmaCalls::supports;
   static bool supports(const VarlenBackwardCall& call, Why& why) {
-    constexpr int64_t kMostSequences = int64_t{1} << 23;  // their facts are counted in 32 bits
     return supports(static_cast<const BackwardCall&>(call), why) &&
-           why.unless(call.batch < kMostSequences, "takes fewer than 2^23 sequences");
+           QueryFacts::can_count(call, why);
   }
 
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
-    return {.bytes = 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call))};
+    return QueryFacts::workspace(call);
   }
 
   template <class AnyCall>

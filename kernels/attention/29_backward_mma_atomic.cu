@@ -81,8 +81,7 @@ struct BackwardMmaAtomic : BackwardMmaCalls {
 
   static Workspace workspace(const BackwardCall& call) {
     const size_t sums = sums_of(call) * sizeof(float);
-    return {.bytes = sums + 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call)),
-            .zeroed = sums};
+    return {.bytes = sums + QueryFacts::workspace(call).bytes, .zeroed = sums};
   }
 
   static void run(const BackwardCall& call, const Context& context) {

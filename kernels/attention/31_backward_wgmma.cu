@@ -19,7 +19,7 @@ struct Shapes128 {
 struct BackwardWgmma : BackwardWgmmaCalls {
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
-    return workspace_of_facts(call);
+    return QueryFacts::workspace(call);
   }
 
   template <class AnyCall>
@@ -81,9 +81,7 @@ bool BackwardWgmmaCalls::takes(const BackwardCall& call, int64_t most, Why& why)
   return takes_any(call, most, why);
 }
 bool BackwardWgmmaCalls::supports(const VarlenBackwardCall& call, Why& why) {
-  constexpr int64_t kMostSequences = int64_t{1} << 23;  // their facts are counted in 32 bits
-  return takes_any(call, 128, why) &&
-         why.unless(call.batch < kMostSequences, "takes fewer than 2^23 sequences");
+  return takes_any(call, 128, why) && QueryFacts::can_count(call, why);
 }
 
 extern const Rung kBackwardWgmma;

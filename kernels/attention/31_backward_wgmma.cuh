@@ -71,6 +71,7 @@ struct BackwardWgmmaKernel {
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
+  static constexpr int kCluster = 1;
   static constexpr int kDim = kShape.dim;
   static constexpr int kMet = kShape.met;
   static constexpr int kStages = kShape.stages;
@@ -502,10 +503,6 @@ struct BackwardWgmmaCalls {
   static bool supports(const VarlenBackwardCall& call, Why& why);
   // D and Dv up to `most`.
   static bool takes(const BackwardCall& call, int64_t most, Why& why);
-  template <class AnyCall>
-  static Workspace workspace_of_facts(const AnyCall& call) {
-    return {.bytes = 2 * sizeof(float) * static_cast<size_t>(QueryFacts::count(call))};
-  }
 
   static constexpr const char* kName = "attention/backward_wgmma";
   template <class Kernel>
@@ -525,7 +522,10 @@ struct BackwardWgmmaCalls {
   template <class Kernel>
   static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
     if (a.grid.tiles.count() == 0) return;
-    launch<Kernel>({.blocks = a.grid.tiles.count(), .threads = Kernel::kThreads}, stream, a);
+    launch<Kernel>({.blocks = a.grid.tiles.count() * Kernel::kCluster,
+                    .threads = Kernel::kThreads,
+                    .cluster = Kernel::kCluster},
+                   stream, a);
   }
 };
 

@@ -89,7 +89,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
     const size_t sums = sums_of(call) * sizeof(float);
-    return {.bytes = sums + workspace_of_facts(call).bytes, .zeroed = sums};
+    return {.bytes = sums + QueryFacts::workspace(call).bytes, .zeroed = sums};
   }
 
   template <class AnyCall>

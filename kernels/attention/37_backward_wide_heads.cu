@@ -7,7 +7,7 @@ struct BackwardWideHeads : BackwardWgmmaCalls {
   static constexpr int64_t kMost = 512;
 
   static bool supports(const BackwardCall& call, Why& why) { return takes(call, kMost, why); }
-  static Workspace workspace(const BackwardCall& call) { return workspace_of_facts(call); }
+  static Workspace workspace(const BackwardCall& call) { return QueryFacts::workspace(call); }
   static void run(const BackwardCall& call, const Context& context) {
     const int64_t columns = std::max(call.head_dim, call.value_dim);
     with_type<kHalves>(call.dtype, [&]<class T>() {
@@ -28,17 +28,8 @@ struct BackwardWideHeads : BackwardWgmmaCalls {
   static void run(const BackwardCall& call, const Context& context) {
     const QueryFacts facts = QueryFacts::in(call, context.workspace);
     launch_facts<typename OfKeys::Element>(call, facts, context.stream);
-    launch_all<OfKeys>(call, facts, context.stream);
-    launch_all<OfQueries>(call, facts, context.stream);
-  }
-  template <class Kernel>
-  static void launch_all(const BackwardCall& call, const QueryFacts& facts, Stream stream) {
-    const BackwardWgmmaArguments a = arguments_of<Kernel>(call, facts);
-    if (a.grid.tiles.count() == 0) return;
-    launch<Kernel>({.blocks = a.grid.tiles.count() * Kernel::kCluster,
-                    .threads = Kernel::kThreads,
-                    .cluster = Kernel::kCluster},
-                   stream, a);
+    launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
+    launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
   }
 };
 

@@ -29,6 +29,15 @@ struct QueryFacts {
   static int64_t count(const AnyCall& call) {
     return batches_of(call) * call.heads * rows_of(call);
   }
+  // Packed, they are counted in 32 bits.
+  static bool can_count(const VarlenBackwardCall& call, Why& why) {
+    constexpr int64_t kMostSequences = int64_t{1} << 23;
+    return why.unless(call.batch < kMostSequences, "takes fewer than 2^23 sequences");
+  }
+  template <class AnyCall>
+  static Workspace workspace(const AnyCall& call) {
+    return {.bytes = 2 * sizeof(float) * static_cast<size_t>(count(call))};
+  }
   template <class AnyCall>
   static QueryFacts in(const AnyCall& call, void* workspace) {
     auto* const lse = static_cast<float*>(workspace);
