@@ -1,6 +1,5 @@
 #include "kernels/attention/31_backward_wgmma.cuh"
 
-#include "kernels/attention/nobodys_rows.hpp"
 #include "kernels/attention/plain.hpp"
 
 namespace ws::attention {
@@ -36,14 +35,10 @@ struct BackwardWgmma : BackwardWgmmaCalls {
  private:
   template <class T, class Shapes, class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    using Grid = std::conditional_t<kIsPacked<AnyCall>, PackedBackwardGrid, BackwardGrid>;
+    using Grid = BackwardGridOf<AnyCall>;
     using OfKeys = BackwardWgmmaKernel<T, true, Shapes::kOfKeys, false, Grid>;
     using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries, false, Grid>;
-    const QueryFacts facts = QueryFacts::in(call, context.workspace);
-    if constexpr (kIsPacked<AnyCall>) clear_nobodys<T>(call, {call, kName}, context.stream);
-    launch_facts<T>(call, facts, context.stream);
-    launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
-    launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
+    run_as<OfKeys, OfQueries>(call, kName, context);
   }
 };
 
@@ -80,8 +75,8 @@ bool takes_any(const AnyCall& call, int64_t most, Why& why) {
 bool BackwardWgmmaCalls::takes(const BackwardCall& call, int64_t most, Why& why) {
   return takes_any(call, most, why);
 }
-bool BackwardWgmmaCalls::supports(const VarlenBackwardCall& call, Why& why) {
-  return takes_any(call, 128, why) && QueryFacts::can_count(call, why);
+bool BackwardWgmmaCalls::takes(const VarlenBackwardCall& call, int64_t most, Why& why) {
+  return takes_any(call, most, why) && QueryFacts::can_count(call, why);
 }
 
 extern const Rung kBackwardWgmma;

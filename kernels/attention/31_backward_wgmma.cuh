@@ -8,10 +8,8 @@
 //   bias, ALiBi, softcap or dscores. Scores are made twice: seven products, not five.
 #pragma once
 
-#include "kernels/attention/backward_grid.hpp"
-#include "kernels/attention/head_tile.hpp"
-#include "kernels/attention/online_softmax.hpp"
-#include "kernels/attention/query_facts.hpp"
+#include "kernels/attention/backward_products.hpp"
+#include "kernels/attention/nobodys_rows.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_vector.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
@@ -28,19 +26,6 @@ struct BackwardWgmmaShape {
   int stages;  // of these under way
   bool early;  // sums of values are begun before the gradients of scores are there
 };
-
-template <class Grid>
-struct BackwardWgmmaArgumentsOf {
-  ptx::TensorMap own_scored, own_valued;    // k and v, or q and dout
-  ptx::TensorMap met_scored, met_valued;    // the others
-  ptx::TensorMap scored_sums, valued_sums;  // dk and dv; or dq alone
-  Grid grid;
-  QueryFacts facts;
-  float scale;
-  float* dq_sums;  // where those who own keys add to dq: DqSums
-  int own_total;   // rows of all packed sequences
-};
-using BackwardWgmmaArguments = BackwardWgmmaArgumentsOf<BackwardGrid>;
 
 // dq in f32 while blocks add to it: parts of 64 queries of a head by 64 columns, each in the order
 // in which a warpgroup has them in its accumulators, so that a warp adds 512 bytes side by side.
@@ -67,7 +52,6 @@ struct BackwardWgmmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   using Element = T;
   using Walk = typename Grid::Walk;
-  static constexpr bool kPacked = std::is_same_v<Grid, PackedBackwardGrid>;
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -82,14 +66,14 @@ struct BackwardWgmmaKernel {
   static_assert(QueryFacts::kTogether % (kOwnsKeys ? kMet : kOwn) == 0);
   // A warpgroup has a part of dq of its own: of 64 columns, or of 64 queries.
   static_assert(!kAdds || kDim * kMet == 2 * DqSums::kPart);
-  using OwnTile = HeadTile<T, kOwn, kDim>;
-  using MetTile = HeadTile<T, kMet, kDim>;
+  using Products = BackwardProducts<T, kDim, kOwn, kMet, Grid>;
+  using OwnTile = typename Products::OwnTile;
+  using MetTile = typename Products::MetTile;
   using Gradients = HeadTile<T, kAdds ? kMet : 64, kOwn>;  // queries down
   using Store = tile::WarpStore<T, 1>;
   using Position = tile::PipelinePosition<kStages>;
   using GradientsPosition = tile::PipelinePosition<2>;
   using Arguments = BackwardWgmmaArgumentsOf<Grid>;
-  using Softmax = OnlineSoftmax<T, false>;
   static constexpr uint32_t kFactsBytes = kOwnsKeys ? kMet * sizeof(float) : 0;  // with a tile
   static constexpr int kFactsOfTiles = kOwnsKeys ? kStages * kMet : 4;
 
@@ -112,22 +96,6 @@ struct BackwardWgmmaKernel {
   __device__ __forceinline__ static Walk walk_of(const Arguments& a) {
     return a.grid.template walk<kOwnsKeys, kOwn, kMet>();
   }
-  // Where row 0 of what is owned is, and of what is met of a head.
-  __device__ __forceinline__ static HeadPlace own_place(const Walk& walk) {
-    if constexpr (kPacked) {
-      return {-walk.own_rows, walk.head, walk.own_first + walk.own_rows};
-    } else {
-      return {0, walk.head, walk.batch};
-    }
-  }
-  __device__ __forceinline__ static HeadPlace met_place(const Walk& walk, int head) {
-    if constexpr (kPacked) {
-      return {-walk.met_rows, head, walk.met_first + walk.met_rows};
-    } else {
-      return {0, head, walk.batch};
-    }
-  }
-
   // ---- The warp that copies --------------------------------------------------------------------
 
   // One thread.
@@ -135,14 +103,14 @@ struct BackwardWgmmaKernel {
     const Walk walk = walk_of(a);
     const auto& of_queries = a.grid.facts_in(walk, a.facts);
     const auto copy_own = [&](auto& ring, auto& to, const ptx::TensorMap& map) {
-      OwnTile::load(to.pointer(0), map, ring.acquire({}, OwnTile::kBytes), kPacked, own_place(walk),
-                    walk.row);
+      OwnTile::load(to.pointer(0), map, ring.acquire({}, OwnTile::kBytes), Products::kPacked,
+                    Products::own_place(walk), walk.row);
     };
     const auto copy_met = [&](auto& ring, auto& to, const ptx::TensorMap& map, auto& facts,
                               const float* from, int head, int row, const Position& at) {
       ptx::Mbarrier& full = ring.acquire(at, MetTile::kBytes + kFactsBytes);
-      MetTile::load(to.pointer(at.stage * MetTile::kElements), map, full, kPacked,
-                    met_place(walk, head), row);
+      MetTile::load(to.pointer(at.stage * MetTile::kElements), map, full, Products::kPacked,
+                    Products::met_place(walk, head), row);
       if constexpr (kOwnsKeys) {
         const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + head;
         ptx::bulk_load(facts.pointer(at.stage * kMet), from + of_head * a.facts.rows + row,
@@ -165,15 +133,9 @@ struct BackwardWgmmaKernel {
 
   // ---- A warpgroup of 64 rows ------------------------------------------------------------------
 
-  using Scores = float[kMet / 2];
-  using Packed = uint32_t[kMet / 4];
-  using Sums = float[kDim / 2];
-
-  // Where this thread's elements of an accumulator stand.
-  __device__ __forceinline__ static int row_of_thread() {
-    return warp_index() % 4 * 16 + lane_index() / 4;
-  }
-  __device__ __forceinline__ static int column_of_thread() { return lane_index() % 4 * 2; }
+  using Scores = typename Products::Scores;
+  using Packed = typename Products::Packed;
+  using Sums = typename Products::Sums;
 
   // What there is of the queries that this thread has numbers of: of keys two of each eight
   // columns, of which some are loaded ahead; of queries its two rows.
@@ -191,33 +153,16 @@ struct BackwardWgmmaKernel {
     Position at{};
     GradientsPosition at_gradients{};
 
-    // Issues scores = own met^T, of the warpgroup's rows of `own`.
-    __device__ __forceinline__ void multiply(Scores& scores, T* own_tile, T* met_tile) const {
-      const uint64_t own = OwnTile::by_columns(own_tile + index * 64 * OwnTile::kPanel);
-      const uint64_t met = MetTile::by_columns(met_tile);
-      ptx::wgmma_fence(scores);
-#pragma unroll
-      for (int column = 0; column < kDim; column += 16) {
-        ptx::wgmma_m64k16<kMet, T>(scores, OwnTile::column_step(own, column),
-                                   MetTile::column_step(met, column), column > 0);
-      }
-      ptx::wgmma_commit_group();
+    // The first of the 64 rows that are the warpgroup's.
+    __device__ __forceinline__ int own_row() const { return walk.row + index * 64; }
+
+    __device__ __forceinline__ void multiply(Scores& scores, const T* own_tile,
+                                             const T* met_tile) const {
+      Products::multiply(scores, own_tile + index * 64 * OwnTile::kPanel, met_tile);
     }
     __device__ __forceinline__ void multiply_scored(Scores& scores, int stage) const {
       multiply(scores, shared.own_scored.pointer(0),
                shared.met_scored.pointer(stage * MetTile::kElements));
-    }
-
-    // Issues sums += packed met.
-    __device__ __forceinline__ static void gather(Sums& sums, Packed& packed, T* met_tile) {
-      const uint64_t met = MetTile::by_rows(met_tile);
-      ptx::wgmma_fence(sums, packed);
-#pragma unroll
-      for (int row = 0; row < kMet; row += 16) {
-        const auto& left = reinterpret_cast<const uint32_t (&)[4]>(packed[row / 4]);
-        ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(sums, left, MetTile::row_step(met, row), true);
-      }
-      ptx::wgmma_commit_group();
     }
 
     // A warp's gradients of scores, for both warpgroups: transposed, queries down.
@@ -256,7 +201,7 @@ struct BackwardWgmmaKernel {
     }
     // Which tile of all heads' queries this is.
     __device__ __forceinline__ int tile_of_all() const {
-      if constexpr (kPacked) {
+      if constexpr (Products::kPacked) {
         return (head * static_cast<int>(a.facts.rows) + walk.facts_first + row) / kMet;
       }
       const int of_head = walk.batch * a.grid.met_heads + head;
@@ -281,20 +226,6 @@ struct BackwardWgmmaKernel {
       }
     }
 
-    // Hides what the thread's two rows do not see, or are not there to see.
-    __device__ __forceinline__ void hide(Scores& scores, int met) const {
-      const int own = walk.row + index * 64 + row_of_thread();
-      SeenColumns columns[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int here = own + i * 8;
-        const int first = met + column_of_thread();
-        columns[i] = {a.grid.seen_in(walk).first(here) - first,
-                      here < a.grid.own_rows_in(walk) ? a.grid.seen_in(walk).end(here) - first : 0};
-      }
-      Softmax::hide(scores, columns, 0.0F);
-    }
-
     // Of kAhead columns of the tile at `at`, whose facts are in shared memory where keys are owned.
     __device__ __forceinline__ void load(Facts& facts, SharedArray<float, kFactsOfTiles>& of_tiles,
                                          const float* of_all, int column) const {
@@ -302,17 +233,12 @@ struct BackwardWgmmaKernel {
         const SharedSpan<float> of_tile{of_tiles.pointer(at.stage * kMet), kMet};
 #pragma unroll
         for (int i = 0; i < kAhead / 4; i += 2) {
-          const auto two = of_tile.template load<2>(column + i * 4 + column_of_thread());
+          const auto two = of_tile.template load<2>(column + i * 4 + Products::column_of_thread());
           facts.of[i] = two[0];
           facts.of[i + 1] = two[1];
         }
       } else {
-        const int64_t of_head = int64_t{walk.batch} * a.grid.own_heads + walk.head;
-        const int own = walk.row + index * 64 + row_of_thread();
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          facts.of[i] = thread::load(of_all + of_head * a.facts.rows + own + i * 8);
-        }
+        Products::load(facts.of, of_all, a, walk, own_row());
       }
     }
     // number = f(i, number, what there is of its query) for all; of the first columns it is there.
@@ -336,9 +262,7 @@ struct BackwardWgmmaKernel {
     // All that is met. Scores of the next tile are under way while this one is added up.
     __device__ __forceinline__ void gather_all(Sums& scored_sums, Sums& valued_sums) {
       {
-        SeenTogether mine{};  // whole; nothing where rows are missing
-        const int own_row = walk.row + index * 64;
-        if (own_row + 64 <= a.grid.own_rows_in(walk)) mine = a.grid.seen_by(walk, own_row, 64);
+        const SeenTogether mine = Products::seen_by_all(a.grid, walk, own_row());
         if (lane_index() == 0) shared.seen[warp_index() % kWarps] = mine;
         ptx::syncwarp();
       }
@@ -369,11 +293,15 @@ struct BackwardWgmmaKernel {
           return thread::exp2(thread::fma(score, scale, -of_query));
         });
         const SeenTogether mine = shared.seen[warp_index() % kWarps];
-        if (row < mine.whole_first || row + kMet > mine.whole_end) hide(scores, row);
+        if (row < mine.whole_first || row + kMet > mine.whole_end) {
+          Products::hide(scores, a.grid, walk, own_row(), row);
+        }
         if constexpr (kOwnsKeys) load(deltas, shared.deltas, nullptr, 0);
         Packed weights;
         if constexpr (kOwnsKeys) pack_weights<T>(scores, weights);
-        if constexpr (kOwnsKeys && kShape.early) gather(valued_sums, weights, valued);
+        if constexpr (kOwnsKeys && kShape.early) {
+          Products::template gather<kDim>(valued_sums, weights, valued);
+        }
         ptx::wgmma_wait_group<kOwnsKeys && kShape.early ? 1 : 0>(gradients);
         change(gradients, deltas, shared.deltas, [&](int i, float gradient, float delta) {
           return weight_of(scores, weights, i) * (gradient - delta);
@@ -385,10 +313,12 @@ struct BackwardWgmmaKernel {
         if constexpr (kAdds) stage(packed);
         // They are done by now; and the compiler wants their registers.
         if constexpr (kAdds && kShape.early) ptx::wgmma_wait_group<0>(valued_sums);
-        if constexpr (kOwnsKeys && !kShape.early) gather(valued_sums, weights, valued);
+        if constexpr (kOwnsKeys && !kShape.early) {
+          Products::template gather<kDim>(valued_sums, weights, valued);
+        }
         // Of the tile before; of the first, before which there is none, its own for nobody.
         if constexpr (kAdds) multiply_dq(dq, adds_to >= 0 ? staged() : at_gradients);
-        gather(scored_sums, packed, scored);
+        Products::template gather<kDim>(scored_sums, packed, scored);
 
         if constexpr (kAdds) {
           ptx::wgmma_wait_group<1>(dq);
@@ -436,25 +366,6 @@ struct BackwardWgmmaKernel {
       }
       return head < walk.end_head;
     }
-
-    // The warp's rows of sums, times `factor`.
-    __device__ __forceinline__ void store(Store& store, const ptx::TensorMap& map, Sums& sums,
-                                          float factor) const {
-      scale_rows(sums, {factor, factor});
-#pragma unroll
-      for (int column = 0; column < kDim; column += 64) {
-        store.stage_and(sums + column / 2, [&](const T* staged) {
-          const int row = walk.row + warp_index() % kWarps * 16;
-          if constexpr (kPacked) {
-            const HeadPlace place = own_place(walk);
-            ptx::tensor_store_4d(map, column, a.own_total + place.row + row, place.head, place.last,
-                                 staged);
-          } else {
-            ptx::tensor_store_4d(map, column, row, walk.head, walk.batch, staged);
-          }
-        });
-      }
-    }
   };
 
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
@@ -467,8 +378,9 @@ struct BackwardWgmmaKernel {
       consumer.gather_all(scored_sums, valued_sums);
     }
     Store store{shared.sums.pointer(warp * Store::kElements)};
-    if constexpr (kOwnsKeys) consumer.store(store, a.valued_sums, valued_sums, 1.0F);
-    consumer.store(store, a.scored_sums, scored_sums, a.scale);
+    const int row = walk.row + warp_index() % kWarps * Store::kRows;
+    if constexpr (kOwnsKeys) Products::store(store, a.valued_sums, valued_sums, 1.0F, a, walk, row);
+    Products::store(store, a.scored_sums, scored_sums, a.scale, a, walk, row);
     store.finish();
   }
 
@@ -499,10 +411,13 @@ struct BackwardWgmmaKernel {
 
 // What the rungs of this kernel take.
 struct BackwardWgmmaCalls {
-  static bool supports(const BackwardCall& call, Why& why) { return takes(call, 128, why); }
-  static bool supports(const VarlenBackwardCall& call, Why& why);
+  template <class AnyCall>
+  static bool supports(const AnyCall& call, Why& why) {
+    return takes(call, 128, why);
+  }
   // D and Dv up to `most`.
   static bool takes(const BackwardCall& call, int64_t most, Why& why);
+  static bool takes(const VarlenBackwardCall& call, int64_t most, Why& why);
 
   static constexpr const char* kName = "attention/backward_wgmma";
   template <class Kernel>
@@ -526,6 +441,16 @@ struct BackwardWgmmaCalls {
                     .threads = Kernel::kThreads,
                     .cluster = Kernel::kCluster},
                    stream, a);
+  }
+  // By blocks that own keys, then by those that own queries.
+  template <class OfKeys, class OfQueries, class AnyCall>
+  static void run_as(const AnyCall& call, const char* rung, const Context& context) {
+    using T = typename OfKeys::Element;
+    const QueryFacts facts = QueryFacts::in(call, context.workspace);
+    if constexpr (kIsPacked<AnyCall>) clear_nobodys<T>(call, {call, rung}, context.stream);
+    launch_facts<T>(call, facts, context.stream);
+    launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
+    launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
   }
 };
 

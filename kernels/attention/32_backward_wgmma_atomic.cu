@@ -5,7 +5,6 @@
 // Traffic: each block of 128 keys that sees a query adds 4 D bytes to it, which L2 does.
 // Limits: those of backward_wgmma; additions have any order, so two runs differ in last bits.
 #include "kernels/attention/31_backward_wgmma.cuh"
-#include "kernels/attention/nobodys_rows.hpp"
 
 namespace ws::attention {
 namespace {
@@ -110,7 +109,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   template <class T, BackwardWgmmaShape kShape, class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
     constexpr bool kPacked = kIsPacked<AnyCall>;
-    using Grid = std::conditional_t<kPacked, PackedBackwardGrid, BackwardGrid>;
+    using Grid = BackwardGridOf<AnyCall>;
     using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, Grid>;
     using Round = RoundDqKernel<T, kShape.dim, AnyCall>;
     auto* const sums = static_cast<float*>(context.workspace);

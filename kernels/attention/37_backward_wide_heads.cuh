@@ -18,104 +18,6 @@
 
 namespace ws::attention {
 
-// What both kernels do with the rows that a warpgroup owns, and with those of a tile that it meets.
-template <class T, int kDim, int kOwn>
-struct WideProducts {
-  static constexpr int kMet = 64;
-  using OwnTile = HeadTile<T, kOwn, kDim>;
-  using MetTile = HeadTile<T, kMet, kDim>;
-  using Scores = float[kMet / 2];
-  using Packed = uint32_t[kMet / 4];
-  using Sums = float[kDim / 2];
-
-  // Issues scores = own met^T, where columns lie in tiles of kColumns: met_tile(i) is the i-th.
-  template <int kColumns, class Tile>
-  __device__ __forceinline__ static void multiply(Scores& scores, const T* own_rows,
-                                                  Tile&& met_tile) {
-    using Met = HeadTile<T, kMet, kColumns>;
-    const uint64_t own = OwnTile::by_columns(own_rows);
-    ptx::wgmma_fence(scores);
-#pragma unroll
-    for (int part = 0; part < kDim; part += kColumns) {
-      const uint64_t met = Met::by_columns(met_tile(part / kColumns));
-#pragma unroll
-      for (int column = 0; column < kColumns; column += 16) {
-        ptx::wgmma_m64k16<kMet, T>(scores, OwnTile::column_step(own, part + column),
-                                   Met::column_step(met, column), part + column > 0);
-      }
-    }
-    ptx::wgmma_commit_group();
-  }
-  __device__ __forceinline__ static void multiply(Scores& scores, const T* own_rows,
-                                                  const T* met_tile) {
-    multiply<kDim>(scores, own_rows, [&](int) { return met_tile; });
-  }
-  // Issues sums += packed met, of kColumns columns, which are a tile's.
-  template <int kColumns>
-  __device__ __forceinline__ static void gather(float (&sums)[kColumns / 2], Packed& packed,
-                                                const T* met_tile) {
-    using Tile = HeadTile<T, kMet, kColumns>;
-    const uint64_t met = Tile::by_rows(met_tile);
-    ptx::wgmma_fence(sums, packed);
-#pragma unroll
-    for (int row = 0; row < kMet; row += 16) {
-      const auto& left = reinterpret_cast<const uint32_t (&)[4]>(packed[row / 4]);
-      ptx::wgmma_m64k16<kColumns, T, ptx::Major::kMN>(sums, left, Tile::row_step(met, row), true);
-    }
-    ptx::wgmma_commit_group();
-  }
-
-  // Where this thread's elements of an accumulator stand.
-  __device__ __forceinline__ static int row_of_thread() {
-    return warp_index() % 4 * 16 + lane_index() / 4;
-  }
-  __device__ __forceinline__ static int column_of_thread() { return lane_index() % 4 * 2; }
-
-  // What all of the 64 rows from `own` on see; nothing where some are missing.
-  __device__ __forceinline__ static SeenTogether seen_by_all(const BackwardGrid& grid, int own) {
-    return own + 64 <= grid.own_rows ? grid.seen_by(own, 64) : SeenTogether{};
-  }
-  // Hides what the thread's two rows, of the 64 from `own` on, do not see of the tile at `met`, or
-  // are not there to see.
-  __device__ __forceinline__ static void hide(Scores& scores, const BackwardGrid& grid, int own,
-                                              int met) {
-    SeenColumns columns[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int here = own + row_of_thread() + i * 8;
-      const int first = met + column_of_thread();
-      columns[i] = {grid.seen.first(here) - first,
-                    here < grid.own_rows ? grid.seen.end(here) - first : 0};
-    }
-    OnlineSoftmax<T, false>::hide(scores, columns, 0.0F);
-  }
-
-  // The warp's 16 rows of sums, times `factor`, to those from `row` on and columns from `first` on.
-  template <class Store>
-  __device__ __forceinline__ static void store(Store& store, const ptx::TensorMap& map, Sums& sums,
-                                               float factor, const BackwardWalk& walk, int row,
-                                               int first = 0) {
-    scale_rows(sums, {factor, factor});
-#pragma unroll
-    for (int column = 0; column < kDim; column += 64) {
-      store.stage_and(sums + column / 2, [&](const T* staged) {
-        ptx::tensor_store_4d(map, first + column, row, walk.head, walk.batch, staged);
-      });
-    }
-  }
-
-  // What there is of the thread's two queries, of 64 from `own` on.
-  __device__ __forceinline__ static void load(float (&facts)[2], const float* of_all,
-                                              const BackwardWgmmaArguments& a,
-                                              const BackwardWalk& walk, int own) {
-    const int64_t of_head = int64_t{walk.batch} * a.grid.own_heads + walk.head;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      facts[i] = thread::load(of_all + of_head * a.facts.rows + own + row_of_thread() + i * 8);
-    }
-  }
-};
-
 // What is met, tile after tile, and the heads whose rows it is.
 struct WidePlace {
   int head, row;
@@ -144,9 +46,10 @@ struct WidePlace {
 // else writes.
 //
 // Long: the roles and their protocol belong on one page, beside the storage they share.
-template <class T, bool kOwnsKeys, int kDim_, int kCluster_>
+template <class T, bool kOwnsKeys, int kDim_, int kCluster_, class Grid>
 struct WideRowsKernel {
   using Element = T;
+  using Walk = typename Grid::Walk;
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -159,11 +62,11 @@ struct WideRowsKernel {
   static constexpr int kWarps = 8;  // that multiply
   static constexpr int kThreads = 32 * kWarps + 128;
   static_assert(QueryFacts::kTogether % kMet == 0);
-  using Products = WideProducts<T, kDim, kOwn>;
+  using Products = BackwardProducts<T, kDim, kOwn, kMet, Grid>;
   using OwnTile = typename Products::OwnTile;
   using Store = tile::WarpStore<T, 1>;
   static_assert(kWarps / 2 * Store::kElements <= OwnTile::kElements);
-  using Arguments = BackwardWgmmaArguments;
+  using Arguments = BackwardWgmmaArgumentsOf<Grid>;
 
   // Tiles that are met are copied, and given back, in parts of these columns: whole ones, but where
   // half a tile more than two fit.
@@ -233,6 +136,7 @@ struct WideRowsKernel {
     tile::Pipeline<1> own_ring[2];
     tile::Pipeline<kWeightStages> weights_ring;
     tile::Pipeline<1> parts_ring[2];
+    SharedArray<Walk, Products::kPacked ? kWarps : 1> walks;
   };
   static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
   __device__ __forceinline__ static ScoredRing scored_of(SharedStorage& shared) {
@@ -248,6 +152,21 @@ struct WideRowsKernel {
   __device__ __forceinline__ static SharedSpan<uint32_t> parts_of(SharedStorage& shared, int role) {
     return {shared.passed.pointer(role * kScores), kScores};
   }
+  // A warp's walk, where it is seldom asked: of packed sequences it is held in shared memory, for
+  // registers are dear.
+  __device__ __forceinline__ static void keep(SharedStorage& shared, const Walk& walk, int warp) {
+    if constexpr (Products::kPacked) {
+      if (lane_index() == 0) shared.walks[warp] = walk;
+      ptx::syncwarp();
+    }
+  }
+  __device__ __forceinline__ static Walk kept(SharedStorage& shared, const Walk& walk) {
+    if constexpr (Products::kPacked) {
+      return shared.walks[warp_index() % kWarps];
+    } else {
+      return walk;
+    }
+  }
   // Of this thread in a piece.
   __device__ __forceinline__ static int words_at(int piece) {
     return piece * kPiece + thread_index() % 128 * 4;
@@ -255,15 +174,12 @@ struct WideRowsKernel {
 
   // One thread.
   __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a,
-                                              const BackwardWalk& walk) {
+                                              const Walk& walk) {
     const int first_column = WideRowsKernel::first_column();
+    const auto& of_queries = a.grid.facts_in(walk, a.facts);
     const auto load_own = [&](int i, const ptx::TensorMap& map) {
-      ptx::Mbarrier& full = shared.own_ring[i].acquire({}, OwnTile::kBytes);
-#pragma unroll
-      for (int column = 0; column < kDim; column += OwnTile::kPanel) {
-        ptx::tensor_load_4d(shared.own[i].pointer(column * OwnTile::kRows), map, full,
-                            first_column + column, walk.row, walk.head, walk.batch);
-      }
+      OwnTile::load(shared.own[i].pointer(0), map, shared.own_ring[i].acquire({}, OwnTile::kBytes),
+                    Products::kPacked, Products::own_place(walk), walk.row, first_column);
     };
     const auto load_met = [&](const auto& ring, auto& at, const ptx::TensorMap& map,
                               const float* facts, const WidePlace& place) {
@@ -272,12 +188,9 @@ struct WideRowsKernel {
         const bool has_facts = kOwnsKeys && part == 0;
         ptx::Mbarrier& full =
             ring.pipeline.acquire(at, Part::kBytes + (has_facts ? kFactsBytes : 0));
-#pragma unroll
-        for (int column = 0; column < kPartColumns; column += Part::kPanel) {
-          ptx::tensor_load_4d(ring.part(at.stage) + column * kMet, map, full,
-                              first_column + part * kPartColumns + column, place.row, place.head,
-                              walk.batch);
-        }
+        Part::load(ring.part(at.stage), map, full, Products::kPacked,
+                   Products::met_place(walk, place.head), place.row,
+                   first_column + part * kPartColumns);
         if (!has_facts) continue;
         const int64_t of_head = int64_t{walk.batch} * a.grid.met_heads + place.head;
         ptx::bulk_load(ring.facts.pointer(at.stage * kMet),
@@ -290,9 +203,9 @@ struct WideRowsKernel {
     bool first = true;
     do {
       if (first) load_own(0, a.own_scored);
-      load_met(scored_of(shared), at_scored, a.met_scored, a.facts.lse, place);
+      load_met(scored_of(shared), at_scored, a.met_scored, of_queries.lse, place);
       if (first) load_own(1, a.own_valued);
-      load_met(valued_of(shared), at_valued, a.met_valued, a.facts.deltas, place);
+      load_met(valued_of(shared), at_valued, a.met_valued, of_queries.deltas, place);
       first = false;
     } while (place.advance(walk, kMet));
   }
@@ -307,7 +220,7 @@ struct WideRowsKernel {
 
     SharedStorage& shared;
     const Arguments& a;
-    const BackwardWalk& walk;
+    const Walk& walk;
 
     // The ring of tiles that are multiplied, and of those that are gathered.
     using Multiplied = std::conditional_t<kHasScores, ScoredRing, ValuedRing>;
@@ -457,7 +370,7 @@ struct WideRowsKernel {
         return thread::exp2(thread::fma(score, scale, -of_query));
       });
       if (row < whole.whole_first || row + kMet > whole.whole_end) {
-        Products::hide(scores, a.grid, walk.row, row);
+        Products::hide(scores, a.grid, kept(shared, walk), walk.row, row);
       }
       pack_weights<T>(scores, packed);
     }
@@ -476,9 +389,11 @@ struct WideRowsKernel {
     __device__ __forceinline__ void gather_all(Sums& sums) {
       Facts facts;
       if constexpr (!kOwnsKeys) {
-        Products::load(facts.of, kHasScores ? a.facts.lse : a.facts.deltas, a, walk, walk.row);
+        const auto& of_queries = a.grid.facts_in(walk, a.facts);
+        Products::load(facts.of, kHasScores ? of_queries.lse : of_queries.deltas, a, walk,
+                       walk.row);
       }
-      const SeenTogether whole = Products::seen_by_all(a.grid, walk.row);
+      const SeenTogether whole = Products::seen_by_all(a.grid, walk, walk.row);
       typename Multiplied::Position at;
       typename Gathered::Position at_gathered;
       WeightsPosition at_weights;
@@ -525,16 +440,18 @@ struct WideRowsKernel {
 
   template <bool kHasScores>
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
-                                                 const BackwardWalk& walk, int warp) {
+                                                 const Walk& walk, int warp) {
     using Mine = Consumer<kHasScores>;
+    keep(shared, walk, warp);
     typename Products::Sums sums = {};
     if (walk.first_head < walk.end_head) Mine{shared, a, walk}.gather_all(sums);
     if constexpr (Mine::kGathers) {
       ptx::barrier_sync(1 + Mine::kMine, 128);  // nobody multiplies own rows any more
       Store store{shared.own[Mine::kMine].pointer(warp % 4 * Store::kElements)};
       const bool is_dv = kOwnsKeys && kHasScores;
-      Products::store(store, is_dv ? a.valued_sums : a.scored_sums, sums, is_dv ? 1.0F : a.scale,
-                      walk, walk.row + warp % 4 * 16, first_column());
+      const Walk place = kept(shared, walk);
+      Products::store(store, is_dv ? a.valued_sums : a.scored_sums, sums, is_dv ? 1.0F : a.scale, a,
+                      place, place.row + warp % 4 * 16, first_column());
       store.finish();
     }
   }
@@ -567,7 +484,7 @@ struct WideRowsKernel {
       ptx::fence_mbarrier_init();
     }
     meet();
-    const BackwardWalk walk = a.grid.template walk<kOwnsKeys, kOwn, kMet>(block_index() / kCluster);
+    const Walk walk = a.grid.template walk<kOwnsKeys, kOwn, kMet>(block_index() / kCluster);
     if (warp >= kWarps) {
       ptx::setmaxnreg_dec<24>();
       if (warp == kWarps && walk.first_head < walk.end_head && ptx::elect_sync()) {
@@ -588,9 +505,10 @@ struct WideRowsKernel {
 // ---- Two warpgroups of 64 queries each ----------------------------------------------------------
 
 // Of up to 256 columns: each has the sums of dq alone.
-template <class T, int kDim_>
+template <class T, int kDim_, class Grid>
 struct WideQueriesKernel {
   using Element = T;
+  using Walk = typename Grid::Walk;
   static constexpr bool kOfKeys = false;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -601,14 +519,14 @@ struct WideQueriesKernel {
   static constexpr int kWarps = 8;  // that multiply
   static constexpr int kThreads = 32 * kWarps + 128;
   static_assert(QueryFacts::kTogether % kOwn == 0);
-  using Products = WideProducts<T, kDim, kOwn>;
+  using Products = BackwardProducts<T, kDim, kOwn, kMet, Grid>;
   using OwnTile = typename Products::OwnTile;
   using MetTile = typename Products::MetTile;
   using Store = tile::WarpStore<T, 1>;
   // k is read when scores are made and again when they are gathered; v once.
   using KeysPosition = tile::PipelinePosition<2>;
   using ValuesPosition = tile::PipelinePosition<1>;
-  using Arguments = BackwardWgmmaArguments;
+  using Arguments = BackwardWgmmaArgumentsOf<Grid>;
 
   struct SharedStorage {
     SharedArray<T, OwnTile::kElements, 1024> own[2];  // q, dout
@@ -625,23 +543,25 @@ struct WideQueriesKernel {
 
   // One thread.
   __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a,
-                                              const BackwardWalk& walk) {
+                                              const Walk& walk) {
     const auto copy_own = [&](int i, const ptx::TensorMap& map) {
       OwnTile::load(shared.own[i].pointer(0), map, shared.own_ring[i].acquire({}, OwnTile::kBytes),
-                    false, {0, walk.head, walk.batch}, walk.row);
+                    Products::kPacked, Products::own_place(walk), walk.row);
     };
     KeysPosition of_keys;
     ValuesPosition of_values;
     WidePlace place(walk);
     bool first = true;
     do {
-      const HeadPlace head{0, place.head, walk.batch};
+      const HeadPlace head = Products::met_place(walk, place.head);
       if (first) copy_own(0, a.own_scored);
       MetTile::load(shared.keys.pointer(of_keys.stage * MetTile::kElements), a.met_scored,
-                    shared.keys_ring.acquire(of_keys, MetTile::kBytes), false, head, place.row);
+                    shared.keys_ring.acquire(of_keys, MetTile::kBytes), Products::kPacked, head,
+                    place.row);
       if (first) copy_own(1, a.own_valued);
       MetTile::load(shared.values.pointer(0), a.met_valued,
-                    shared.values_ring.acquire(of_values, MetTile::kBytes), false, head, place.row);
+                    shared.values_ring.acquire(of_values, MetTile::kBytes), Products::kPacked, head,
+                    place.row);
       of_keys.advance();
       of_values.advance();
       first = false;
@@ -650,14 +570,15 @@ struct WideQueriesKernel {
 
   // Of 64 queries from `own` on.
   __device__ __forceinline__ static void gather_all(SharedStorage& shared, const Arguments& a,
-                                                    const BackwardWalk& walk, int own,
+                                                    const Walk& walk, int own,
                                                     typename Products::Sums& sums) {
     const float scale = a.scale * thread::kLog2E;
     float lse[2];
     float deltas[2];
-    Products::load(lse, a.facts.lse, a, walk, own);
-    Products::load(deltas, a.facts.deltas, a, walk, own);
-    const SeenTogether whole = Products::seen_by_all(a.grid, own);
+    const auto& of_queries = a.grid.facts_in(walk, a.facts);
+    Products::load(lse, of_queries.lse, a, walk, own);
+    Products::load(deltas, of_queries.deltas, a, walk, own);
+    const SeenTogether whole = Products::seen_by_all(a.grid, walk, own);
     const int own_rows = (own - walk.row) * OwnTile::kPanel;
     const T* const queries = shared.own[0].pointer(own_rows);
     const T* const gradients_of_out = shared.own[1].pointer(own_rows);
@@ -681,7 +602,7 @@ struct WideQueriesKernel {
         scores[i] = thread::exp2(thread::fma(scores[i], scale, -lse[i / 2 % 2]));
       }
       if (place.row < whole.whole_first || place.row + kMet > whole.whole_end) {
-        Products::hide(scores, a.grid, own, place.row);
+        Products::hide(scores, a.grid, walk, own, place.row);
       }
       ptx::wgmma_wait_group<0>(gradients);
       if (lane_index() == 0) shared.values_ring.release(0);
@@ -716,7 +637,7 @@ struct WideQueriesKernel {
       ptx::fence_mbarrier_init();
     }
     ptx::barrier_sync();
-    const BackwardWalk walk = a.grid.template walk<false, kOwn, kMet>();
+    const Walk walk = a.grid.template walk<false, kOwn, kMet>();
     const bool sees = walk.first_head < walk.end_head;
     if (warp >= kWarps) {
       ptx::setmaxnreg_dec<24>();
@@ -728,7 +649,7 @@ struct WideQueriesKernel {
       // Where keys were, to which the other warpgroup may still be.
       ptx::barrier_sync(1, 32 * kWarps);
       Store store{shared.sums.pointer(warp * Store::kElements)};
-      Products::store(store, a.scored_sums, sums, a.scale, walk, walk.row + warp * 16);
+      Products::store(store, a.scored_sums, sums, a.scale, a, walk, walk.row + warp * 16);
       store.finish();
     }
   }

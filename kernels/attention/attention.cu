@@ -139,8 +139,8 @@ std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
 }
 
 std::span<const Rung* const> AttentionVarlenBackward::by_worth(const Call& call) {
-  static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma, &kBackwardMma,
-                                           &kBackwardAny};
+  static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma,
+                                           &kBackwardWideHeads, &kBackwardMma, &kBackwardAny};
   return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
 }
 

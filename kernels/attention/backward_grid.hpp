@@ -2,6 +2,8 @@
 // those of the other side that see them or that they see.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/attention/backward.hpp"
 #include "kernels/attention/query_facts.hpp"
 #include "kernels/attention/query_tiles.hpp"
@@ -169,8 +171,8 @@ struct PackedBackwardGrid {
 
   // A block whose tile is nobody's owns no rows.
   template <bool kOwnsKeys, int kOwn, int kMet>
-  __device__ __forceinline__ Walk walk() const {
-    const auto turn = tiles.turn(block_index());
+  __device__ __forceinline__ Walk walk(int64_t block = block_index()) const {
+    const auto turn = tiles.turn(block);
     const int b =
         sequences.of_tile(kOwnsKeys ? sequences.starts_k : sequences.starts_q, turn.tile, kOwn);
     if (b < 0) return {};
@@ -205,5 +207,8 @@ struct PackedBackwardGrid {
   }
 #endif
 };
+
+template <class AnyCall>
+using BackwardGridOf = std::conditional_t<kIsPacked<AnyCall>, PackedBackwardGrid, BackwardGrid>;
 
 }  // namespace ws::attention

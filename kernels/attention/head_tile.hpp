@@ -103,18 +103,20 @@ struct HeadTile {
   static constexpr int kElements = kRows * kColumns;
   static constexpr uint32_t kBytes = kElements * sizeof(T);
 
-  // Rows from `row` on. By one thread; kBytes complete on `full`.
+  // Rows from `row` and columns from `column` on. By one thread; kBytes complete on `full`.
   __device__ __forceinline__ static void load(T* tile, const ptx::TensorMap& map,
                                               ptx::Mbarrier& full, bool packed,
-                                              const HeadPlace& head, int row WS_AND_PLACE) {
+                                              const HeadPlace& head, int row,
+                                              int column = 0 WS_AND_PLACE) {
 #pragma unroll
     for (int panel = 0; panel < kColumns / kPanel; ++panel) {
       T* const to = tile + panel * kPanelElements;
+      const int first = column + panel * kPanel;
       if (packed) {
-        ptx::tensor_load_5d(to, map, full, panel * kPanel, kOrigin + head.row + row, head.head,
-                            kOrigin, head.last WS_PASS_AND_PLACE);
+        ptx::tensor_load_5d(to, map, full, first, kOrigin + head.row + row, head.head, kOrigin,
+                            head.last WS_PASS_AND_PLACE);
       } else {
-        ptx::tensor_load_4d(to, map, full, panel * kPanel, head.row + row, head.head,
+        ptx::tensor_load_4d(to, map, full, first, head.row + row, head.head,
                             head.last WS_PASS_AND_PLACE);
       }
     }

@@ -246,6 +246,8 @@ constexpr Case kPackedBackwardVerify[] = {
     varlen({3, 2, 66, 70, 40, 1, 24}),
     varlen({2, 1, 40, 50, 72, 1, 80}, kOnlyBefore),
     varlen({3, 1, 30, 40, 256}, kOnlyBefore),
+    varlen({3, 2, 200, 230, 136, 1, 256}, kOnlyBefore),
+    varlen({3, 1, 150, 170, 320}, kOnlyBefore),
     varlen({2, 1, 20, 25, 512}),
     varlen({2, 2, 30, 35, 35}),
     // Keys that do not count, windows, scores.
