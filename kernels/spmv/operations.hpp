@@ -14,6 +14,7 @@
 // What stands twice in a place is added up.
 #pragma once
 
+#include "catalogue/joined.hpp"
 #include "catalogue/row.hpp"
 
 namespace ws::spmv {
@@ -124,6 +125,16 @@ inline constexpr Attribute kAlpha = {
 inline constexpr Attribute kBeta = {
     .name = "beta", .kind = Value::Kind::kFloat, .standard = 1.0, .doc = "what times added"};
 
+// Of compressed rows, in torch: each entry's row, and whether it has one.
+inline constexpr std::string_view kEntriesInTorch = R"(
+wide = torch.promote_types(values.dtype, torch.float32)
+rows = torch.searchsorted(crow, torch.arange(values.shape[0], dtype=crow.dtype,
+                                             device=col.device), right=True) - 1
+kept = rows < crow.shape[0] - 1)";
+// Each entry's column; 0 of those of no row, whose row is M: there the gradient is 0.
+inline constexpr std::string_view kColumnsInTorch = R"(
+at = torch.where(kept, col, 0).long())";
+
 struct SpmvCsr {
   static constexpr std::string_view kName = "spmv_csr";
   static constexpr std::string_view kSummary =
@@ -150,33 +161,25 @@ struct SpmvCsr {
   static constexpr std::string_view kExtentNames[] = {"M", "N", "nnz", "step", "options"};
   static constexpr int kOptionalExtents = 2;
   static constexpr DTypes kDTypes = kValues;
-  static constexpr std::string_view kTorch = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
-rows = torch.searchsorted(crow, torch.arange(len(col), dtype=crow.dtype, device=col.device),
-                          right=True) - 1
-kept = rows < len(crow) - 1
+  static constexpr std::string_view kProductInTorch = R"(
 products = values[kept].to(wide) * x.to(wide)[col[kept].long()]
 y = alpha * x.new_zeros(len(crow) - 1, dtype=wide).index_add(0, rows[kept], products)
 if added is not None and beta != 0:
     y = y + beta * added.to(wide)
 return y.to(values.dtype))";
+  static constexpr std::string_view kTorch = kJoined<kEntriesInTorch, kProductInTorch>;
   static constexpr PythonPeer kPythonPeers[] = {
       {"torch_sparse",
        "torch.sparse_csr_tensor(crow, col, values, (len(crow) - 1, len(x)), "
        "check_invariants=False).mv(x) if added is None and alpha == 1 else "
        "refuse('timed as a plain product')"},
   };
-  // The entry's row, M for those of none: there the gradient is 0, and so is the column.
-  static constexpr std::string_view kGradient = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
-rows = torch.searchsorted(crow, torch.arange(values.shape[0], dtype=crow.dtype,
-                                             device=col.device), right=True) - 1
-kept = rows < crow.shape[0] - 1
-at = torch.where(kept, col, 0).long()
+  static constexpr std::string_view kGiven = R"(
 d = torch.nn.functional.pad(g.to(wide), (0, 1))[rows] * alpha
 dx = torch.zeros_like(x, dtype=wide).index_add(0, at, d * torch.where(kept, values, 0).to(wide))
 return ((d * x.to(wide)[at]).to(values.dtype), None, None, dx.to(x.dtype),
         None if added is None else g * beta))";
+  static constexpr std::string_view kGradient = kJoined<kEntriesInTorch, kColumnsInTorch, kGiven>;
 
   using Call = VectorCall;
   static Call call(const Problem& problem);
@@ -339,19 +342,16 @@ struct SpmvBsr {
                                                       "c", "step", "options"};
   static constexpr int kOptionalExtents = 2;
   static constexpr DTypes kDTypes = kValues;
-  static constexpr std::string_view kTorch = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
+  static constexpr std::string_view kProductInTorch = R"(
 n, r, c = values.shape
-block_row = torch.searchsorted(crow, torch.arange(n, dtype=crow.dtype, device=col.device),
-                               right=True) - 1
-kept = block_row < len(crow) - 1
 factors = x.to(wide).reshape(-1, c)[col[kept].long()]
 products = torch.einsum("nij,nj->ni", values[kept].to(wide), factors)
-y = x.new_zeros(len(crow) - 1, r, dtype=wide).index_add(0, block_row[kept], products)
+y = x.new_zeros(len(crow) - 1, r, dtype=wide).index_add(0, rows[kept], products)
 y = alpha * y.flatten()
 if added is not None and beta != 0:
     y = y + beta * added.to(wide)
 return y.to(values.dtype))";
+  static constexpr std::string_view kTorch = kJoined<kEntriesInTorch, kProductInTorch>;
   static constexpr PythonPeer kPythonPeers[] = {
       {"torch_sparse",
        "torch.sparse_bsr_tensor(crow, col, values, ((len(crow) - 1) * values.shape[1], len(x)), "
@@ -359,19 +359,15 @@ return y.to(values.dtype))";
        "refuse('timed as a plain product')"},
   };
   // As of spmv_csr, a block for an entry.
-  static constexpr std::string_view kGradient = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
+  static constexpr std::string_view kGiven = R"(
 n, r, c = values.shape
-block_row = torch.searchsorted(crow, torch.arange(n, dtype=crow.dtype, device=col.device),
-                               right=True) - 1
-kept = block_row < crow.shape[0] - 1
-at = torch.where(kept, col, 0).long()
-d = torch.nn.functional.pad(g.to(wide).reshape(-1, r), (0, 0, 0, 1))[block_row] * alpha
+d = torch.nn.functional.pad(g.to(wide).reshape(-1, r), (0, 0, 0, 1))[rows] * alpha
 factors = x.to(wide).reshape(-1, c)
 blocks = torch.where(kept[:, None, None], values, 0).to(wide)
 dx = torch.zeros_like(factors).index_add(0, at, (d[:, :, None] * blocks).sum(1)).flatten()
 return ((d[:, :, None] * factors[at][:, None, :]).to(values.dtype), None, None, dx.to(x.dtype),
         None if added is None else g * beta))";
+  static constexpr std::string_view kGradient = kJoined<kEntriesInTorch, kColumnsInTorch, kGiven>;
 
   using Call = BsrCall;
   static Call call(const Problem& problem);
@@ -408,29 +404,22 @@ struct SpmmCsr {
   static constexpr std::string_view kExtentNames[] = {"M", "K", "nnz", "N", "options"};
   static constexpr int kOptionalExtents = 1;
   static constexpr DTypes kDTypes = kValues;
-  static constexpr std::string_view kTorch = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
-rows = torch.searchsorted(crow, torch.arange(len(col), dtype=crow.dtype, device=col.device),
-                          right=True) - 1
-kept = rows < len(crow) - 1
+  static constexpr std::string_view kProductInTorch = R"(
 products = values[kept, None].to(wide) * b.to(wide)[col[kept].long()]
 c = b.new_zeros(len(crow) - 1, b.shape[1], dtype=wide).index_add(0, rows[kept], products)
 return c.to(values.dtype))";
+  static constexpr std::string_view kTorch = kJoined<kEntriesInTorch, kProductInTorch>;
   static constexpr PythonPeer kPythonPeers[] = {
       {"torch_sparse",
        "torch.sparse_csr_tensor(crow, col, values, (len(crow) - 1, len(b)), "
        "check_invariants=False) @ b"},
   };
-  static constexpr std::string_view kGradient = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
-rows = torch.searchsorted(crow, torch.arange(values.shape[0], dtype=crow.dtype,
-                                             device=col.device), right=True) - 1
-kept = rows < crow.shape[0] - 1
-at = torch.where(kept, col, 0).long()
+  static constexpr std::string_view kGiven = R"(
 d = torch.nn.functional.pad(g.to(wide), (0, 0, 0, 1))[rows]
 db = torch.zeros_like(b, dtype=wide).index_add(
     0, at, d * torch.where(kept, values, 0).to(wide)[:, None])
 return (d * b.to(wide)[at]).sum(1).to(values.dtype), None, None, db.to(b.dtype))";
+  static constexpr std::string_view kGradient = kJoined<kEntriesInTorch, kColumnsInTorch, kGiven>;
 
   using Call = MatrixCall;
   static Call call(const Problem& problem);
