@@ -6,13 +6,11 @@
 // Traffic: values, columns and rows' ends once; x as its columns ask for it; 24 to 32 bytes a tile.
 // Limits: a matrix without gaps, fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based
 //   parallel sparse matrix-vector multiplication", 2016.
-// Long: two kernels, of where tiles begin and of the tiles.
-#include "kernels/spmv/csr.hpp"
+// Long: products in two ways, and how a tile's rows are added up.
+#include "kernels/spmv/merge_path.hpp"
 #include "kernels/spmv/rows_of_tiles.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
-#include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/grid.hpp"
-#include "warpsmith/ptx/vote.hpp"
 
 namespace ws::spmv {
 namespace {
@@ -21,53 +19,7 @@ constexpr int kTileThreads = 256;
 constexpr int kItems = 7;  // of a thread; odd: lanes that walk so far apart meet in few banks
 constexpr int kTile = kTileThreads * kItems;
 
-int64_t tiles_of(const VectorCall& call) { return divide_up(call.rows + call.entries, kTile); }
-
-// A warp for each tile, and one for the end of the last. Reports what is wrong of the rows' ends,
-// also what no tile gets to see.
-template <class T, class I>
-struct StartsKernel {
-  static constexpr int kThreads = 256;
-  struct Arguments {
-    Csr<T, I> a;
-    int64_t* starts;
-    int64_t tiles;
-  };
-  struct SharedStorage {};
-
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
-    const auto& [a, starts, tiles] = arguments;
-    const int64_t tile = block_index() * (kThreads / kWarpSize) + warp_index();
-    if (tile <= tiles) {
-      const int64_t all = a.rows + a.entries;
-      const int64_t row = rows_before(a, tile * kTile < all ? tile * kTile : all);
-      if (lane_index() == 0) thread::store(starts + tile, row);
-    }
-    for (int64_t row = block_index() * kThreads + thread_index(); row < a.rows;
-         row += grid_blocks() * kThreads) {
-      a.entries_of(row);
-    }
-  }
-
- private:
-  // How many rows end among the first `items` of the list: row i's end stands behind i others and
-  // crow[i + 1] entries. By a warp, 32 places at a time.
-  __device__ __forceinline__ static int64_t rows_before(const Csr<T, I>& a, int64_t items) {
-    int64_t low = items > a.entries ? items - a.entries : 0;
-    int64_t high = items < a.rows ? items : a.rows;
-    while (low < high) {
-      const int64_t step = divide_up(high - low, kWarpSize);
-      const int64_t row = low + lane_index() * step;
-      const bool is_before = row < high && thread::load(a.crow + row + 1) + row < items;
-      const int before = ptx::count_bits(ptx::vote_sync_ballot(kFullMask, is_before));
-      if (before == 0) return low;
-      const int64_t next = low + before * step;
-      low += (before - 1) * step + 1;
-      high = next < high ? next : high;
-    }
-    return low;
-  }
-};
+int64_t tiles_of(const VectorCall& call) { return tiles_of(call, kTile); }
 
 template <class T, class I>
 struct TileKernel {
@@ -93,12 +45,7 @@ struct TileKernel {
     typename Scan::Storage scan;
   };
 
-  // The tile's rows and entries.
-  struct Tile {
-    int64_t first_row;
-    int64_t first_entry;
-    int rows;
-    int entries;
+  struct Tile : TileOfList {
     int shift;  // of the products: entries from a multiple of kWidth on lie at multiples of it
 
     __device__ __forceinline__ static int slot_of_row(int row) { return kSlots - 1 - row; }
@@ -107,19 +54,12 @@ struct TileKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const auto& a = arguments.a;
     ptx::griddepcontrol_wait();
-    const int64_t begin = block_index() * kTile;
-    const int64_t end = begin + kTile < a.rows + a.entries ? begin + kTile : a.rows + a.entries;
     if (thread_index() == 0) shared.wrong[0] = 0;
-    const int64_t first_row = thread::load(arguments.starts + block_index());
-    const int64_t rows = thread::load(arguments.starts + block_index() + 1) - first_row;
+    const TileOfList part(a, arguments.starts, block_index(), kTile);
+    const Tile tile{part, static_cast<int>(part.first_entry % kWidth)};
     ptx::barrier_sync();
-    const int64_t first_entry = begin - first_row;
-    const int64_t entries = end - begin - rows;
-    const bool fits = rows >= 0 && entries >= 0;  // as they do where ends do not fall
-    const Tile tile{first_row, first_entry, static_cast<int>(rows), static_cast<int>(entries),
-                    static_cast<int>(first_entry % kWidth)};
-    if (fits) {
-      const int64_t last = first_entry - tile.shift + kRounds * kThreads * kWidth;
+    if (tile.fits) {
+      const int64_t last = tile.first_entry - tile.shift + kRounds * kThreads * kWidth;
       if (arguments.near && last <= a.entries) {
         multiply_at_once(arguments, tile, shared);
       } else {
@@ -127,7 +67,7 @@ struct TileKernel {
       }
     }
     ptx::barrier_sync();
-    const bool is_wrong = !fits || shared.wrong[0] != 0;
+    const bool is_wrong = !tile.fits || shared.wrong[0] != 0;
     const Part rest = is_wrong ? Part{0, false} : add_up(tile, shared);
     ptx::barrier_sync();
     if (thread_index() == 0) {
@@ -272,8 +212,7 @@ struct MergePath {
                                              "takes fewer than 2^31 tiles, not ", tiles_of(call));
   }
   static Workspace workspace(const VectorCall& call) {
-    const auto starts = static_cast<size_t>(tiles_of(call) + 1) * sizeof(int64_t);
-    return {.bytes = starts + bytes_of_parts(call.dtype, tiles_of(call))};
+    return {.bytes = bytes_of_starts(tiles_of(call)) + bytes_of_parts(call.dtype, tiles_of(call))};
   }
   static void run(const VectorCall& call, const Context& context) {
     with_types(call, [&]<class T, class I>() {
@@ -282,10 +221,7 @@ struct MergePath {
       const PartsOfTiles<Sum<T>> parts(starts + tiles + 1, tiles);
       const Result<T> result(call);
       const Csr<T, I> a(call, "spmv_csr/merge_path");
-      using Starts = StartsKernel<T, I>;
-      launch<Starts>({.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize),
-                      .threads = Starts::kThreads},
-                     context.stream, {a, starts, tiles});
+      find_starts(a, starts, tiles, kTile, context.stream);
       launch<TileKernel<T, I>>({.blocks = tiles, .threads = kTileThreads, .overlaps = true},
                                context.stream,
                                {a, vector_of<T>(call), result, starts, parts,
