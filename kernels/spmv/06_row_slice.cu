@@ -74,16 +74,9 @@ struct RowSlice {
     return divide_up(call.width * static_cast<int64_t>(size_of(call.dtype)), 512);
   }
   static bool supports(const MatrixCall& call, Why& why) {
-    const auto is_aligned = [&](const void* data, int64_t row) {
-      const auto bytes = static_cast<int64_t>(size_of(call.dtype));
-      return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * bytes % 16 == 0;
-    };
     constexpr int64_t kMost = int64_t{1} << 32;
     return is_dense(call, why) &&
-           why.unless(call.b_column == 1 && call.c_column == 1,
-                      "takes rows of B and C whose elements follow each other") &&
-           why.unless(is_aligned(call.b, call.b_row) && is_aligned(call.c, call.c_row) &&
-                          is_aligned(nullptr, call.width),
+           why.unless(has_vector_rows(call),
                       "takes rows of B and C of whole aligned vectors of 16 bytes") &&
            why.unless(call.width == 0 || call.rows <= kMost / slices(call), "takes up to ", kMost,
                       " slices");

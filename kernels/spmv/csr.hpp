@@ -16,6 +16,16 @@ inline bool is_dense(const Matrix& matrix, Why& why) {
                     matrix.value_step, ", ", matrix.crow_step, " and ", matrix.col_step);
 }
 
+// Whether rows of B and C are whole aligned vectors of 16 bytes, their elements side by side.
+inline bool has_vector_rows(const MatrixCall& call) {
+  const auto bytes = static_cast<int64_t>(size_of(call.dtype));
+  const auto is_aligned = [&](const void* data, int64_t row) {
+    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * bytes % 16 == 0;
+  };
+  return call.b_column == 1 && call.c_column == 1 && is_aligned(call.b, call.b_row) &&
+         is_aligned(call.c, call.c_row) && is_aligned(nullptr, call.width);
+}
+
 #if WS_DEVICE_CODE
 struct Entries {
   int64_t first;

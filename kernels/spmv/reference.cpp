@@ -383,7 +383,8 @@ Cases SpmmCsr::cases() {
       product(20, 30, 102, 24),
       product(9, 17, 72, 5, kWideIndices | kTransposed, 2, 1),
   };
-  // Around the 32 entries of a warp's load and the 512 bytes of a slice; whole vectors and not.
+  // Around the 32 entries of a warp's load and the 512 bytes of a slice; whole vectors and not;
+  // over some tiles of 1024 items a long row, rows without entries, entries of no row.
   static const std::array kVerify = {
       product(1, 1, 1, 1),
       product(5, 8, 0, 16),
@@ -397,6 +398,10 @@ Cases SpmmCsr::cases() {
       product(21, 30, 21 * 5 + 5, 33, kGaps),
       product(10, 30, 63, 16, 0, 1),
       product(10, 30, 63, 16, kTransposed),
+      product(30, 40, 30 * 60 + 1, 3),
+      product(500, 40, 500 * 4 + 3, 8),
+      product(12, 40, 12 * 100 + 1, 128),
+      product(40, 30, 40 * 40 + 4, 1, kWideIndices),
   };
   static const std::array kBench = {
       product(1 << 18, 1 << 18, 16 << 18, 64),

@@ -11,7 +11,7 @@ namespace ws::spmv {
 
 // Rungs of units of their own.
 extern const Rung kMergePath, kRowSlice;
-extern const Rung kCooSegments, kCooSort, kEllColumns, kEllLanes, kBsrWarp;
+extern const Rung kCooSegments, kCooSort, kEllColumns, kEllLanes, kBsrWarp, kMergeSlice;
 
 namespace {
 
@@ -21,15 +21,17 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kScalar,      &kVector,  &kLanesPerRow, &kMergePath,  &kElement,  &kRowSlice,  &kCooAtomic,
-    &kCooSegments, &kCooSort, &kEllThread,   &kEllColumns, &kEllLanes, &kBsrThread, &kBsrWarp,
+    &kScalar,     &kVector,    &kLanesPerRow, &kMergePath, &kElement,
+    &kRowSlice,   &kCooAtomic, &kCooSegments, &kCooSort,   &kEllThread,
+    &kEllColumns, &kEllLanes,  &kBsrThread,   &kBsrWarp,   &kMergeSlice,
 };
 
 // Two launches and a search pay where there is a tile for each multiprocessor.
 constexpr int64_t kLeastMerged = int64_t{1} << 18;
 constexpr const Rung* kLarge[] = {&kMergePath, &kLanesPerRow, &kScalar};
 constexpr const Rung* kSmall[] = {&kLanesPerRow, &kScalar};
-constexpr const Rung* kProducts[] = {&kRowSlice, &kElement};
+constexpr const Rung* kLargeProducts[] = {&kMergeSlice, &kRowSlice, &kElement};
+constexpr const Rung* kSmallProducts[] = {&kRowSlice, &kElement};
 // The same bits in every run come before speed; a sort for what is not ordered.
 constexpr const Rung* kCoordinates[] = {&kCooSegments, &kCooSort, &kCooAtomic};
 constexpr const Rung* kSlots[] = {&kEllColumns, &kEllLanes, &kEllThread};
@@ -54,7 +56,12 @@ std::span<const Rung* const> SpmvBsr::by_worth(const Call& call) {
   if (call.block_rows * call.block_columns <= 64) return kSmallBlocks;
   return kBlocks;
 }
-std::span<const Rung* const> SpmmCsr::by_worth(const Call& /*call*/) { return kProducts; }
+std::span<const Rung* const> SpmmCsr::by_worth(const Call& call) {
+  // How long rows are the host does not know. Of even ones merge_slice was predicted to take no
+  // longer than row_slice, of a power law a hundredth: JOURNAL.md.
+  if (call.rows + call.entries >= kLeastMerged) return kLargeProducts;
+  return kSmallProducts;
+}
 
 extern const Family kFamily;
 const Family kFamily = {

@@ -136,33 +136,87 @@ TEST(Spmv, ALargeWrongMatrixStaysWithinBounds) {
       [&](const Rung& rung) { EXPECT_THROW(instance.run(rung), InvalidArgument); });
 }
 
-// Rows that end where tiles do, one item before and after; rows over several tiles; tiles of ends
-// of rows alone. All numbers are small and whole: sums are exact.
-TEST(Spmv, RowsMeetTilesInEveryWay) {
-  constexpr int64_t kTile = 1792;
-  std::vector<std::vector<int64_t>> lengths;
-  for (const int64_t first : {kTile - 2, kTile - 1, kTile, kTile + 1, 3 * kTile, 4 * kTile + 5}) {
-    lengths.push_back({first, 3, 0, 2 * kTile, 1});
-    lengths.push_back({0, 0, first});
-  }
-  lengths.push_back(std::vector<int64_t>(2 * kTile + 1, 0));
-  lengths.emplace_back(2 * kTile, 0).back() = kTile;
-  lengths.emplace_back(kTile + 40, 1).front() = 700;
-  for (const std::vector<int64_t>& one : lengths) {
-    std::vector<int32_t> crow = {0};
-    for (const int64_t length : one) crow.push_back(crow.back() + static_cast<int32_t>(length));
-    std::vector<int32_t> col(static_cast<size_t>(crow.back()));
-    for (size_t j = 0; j < col.size(); ++j) col[j] = static_cast<int32_t>(j % 5);
-    Instance instance(crow, col, 5);
-    instance.run(*rung_named(family_of(by_vector()), "merge_path"));
-    for (size_t row = 0; row < one.size(); ++row) {
+std::vector<int32_t> starts_of(const std::vector<int64_t>& lengths) {
+  std::vector<int32_t> crow = {0};
+  for (const int64_t length : lengths) crow.push_back(crow.back() + static_cast<int32_t>(length));
+  return crow;
+}
+
+// A product of rows so long. All numbers are small and whole: sums are exact.
+void expect_sums(const std::vector<int64_t>& lengths, const Operation& operation,
+                 const char* rung) {
+  const std::vector<int32_t> crow = starts_of(lengths);
+  std::vector<int32_t> col(static_cast<size_t>(crow.back()));
+  for (size_t j = 0; j < col.size(); ++j) col[j] = static_cast<int32_t>(j % 5);
+  Instance instance(crow, col, 5, operation);
+  instance.run(*rung_named(family_of(operation), rung));
+  const int32_t width = &operation == &by_vector() ? 1 : Instance::kWidth;
+  for (size_t row = 0; row < lengths.size(); ++row) {
+    for (int32_t n = 0; n < width; ++n) {
       float sum = 0;
       for (int32_t j = crow[row]; j < crow[row + 1]; ++j) {
-        sum += (static_cast<float>(j % 7) - 2) * static_cast<float>(j % 5 + 1);
+        const int32_t x = j % 5 * width + n;
+        sum += (static_cast<float>(j % 7) - 2) * static_cast<float>(x % 5 + 1);
       }
-      ASSERT_EQ(instance.out()[row], sum) << row << " of " << one.size();
+      ASSERT_EQ(instance.out()[row * static_cast<size_t>(width) + static_cast<size_t>(n)], sum)
+          << row << " of " << lengths.size() << ", column " << n;
     }
-    instance.expect_margins();
+  }
+  instance.expect_margins();
+}
+
+// Rows that end where tiles do, one item before and after; rows over several tiles; tiles of ends
+// of rows alone.
+TEST(Spmv, RowsMeetTilesInEveryWay) {
+  struct Tiles {
+    const Operation& operation;
+    const char* rung;
+    int64_t items;
+  };
+  for (const auto& [operation, rung, items] :
+       {Tiles{by_vector(), "merge_path", 1792}, Tiles{by_matrix(), "merge_slice", 1024}}) {
+    SCOPED_TRACE(rung);
+    for (const int64_t first : {items - 2, items - 1, items, items + 1, 3 * items, 4 * items + 5}) {
+      expect_sums({first, 3, 0, 2 * items, 1}, operation, rung);
+      expect_sums({0, 0, first}, operation, rung);
+    }
+    expect_sums(std::vector<int64_t>(static_cast<size_t>(2 * items + 1), 0), operation, rung);
+    std::vector<int64_t> lengths(static_cast<size_t>(2 * items), 0);
+    lengths.back() = items;
+    expect_sums(lengths, operation, rung);
+    lengths.assign(static_cast<size_t>(items + 40), 1);
+    lengths.front() = 700;
+    expect_sums(lengths, operation, rung);
+  }
+}
+
+// Rows that end around the 32nd tile, to whose rows another block adds what is before it.
+TEST(Spmv, RowsMeetBlocksOfTilesInEveryWay) {
+  for (const int64_t items : {int64_t{32 * 1024 - 10}, int64_t{32 * 1024}, int64_t{40 * 1024}}) {
+    expect_sums({9, items, 1500, 0, 2}, by_matrix(), "merge_slice");
+  }
+}
+
+// Groups of lanes have 16 items each: rows that are cut by groups everywhere, and rows without
+// entries before, between and behind them.
+TEST(Spmv, RowsMeetGroupsOfLanesInEveryWay) {
+  for (int64_t length = 13; length <= 18; ++length) {
+    std::vector<int64_t> lengths = {0, 0};
+    for (int i = 0; i < 70; ++i)
+      lengths.push_back(i % 5 == 3 ? 0 : i % 7 == 5 ? 5 * length : length);
+    lengths.insert(lengths.end(), 40, 0);
+    expect_sums(lengths, by_matrix(), "merge_slice");
+  }
+}
+
+// A buffer may be larger than what it holds: what is behind the last row is not looked at.
+TEST(Spmv, EntriesBehindTheLastRowMayBeAnything) {
+  for (const Operation* operation : {&by_vector(), &by_matrix()}) {
+    Instance instance({0, 2, 2, 5}, {0, 1, 2, 3, 4, 99, -7, 5}, 5, *operation);
+    instance.for_each_rung([&](const Rung& rung) {
+      EXPECT_NO_THROW(instance.run(rung));
+      EXPECT_EQ(take_device_error(), std::nullopt);
+    });
   }
 }
 
@@ -389,6 +443,14 @@ TEST(Spmv, BestIsChosenBySize) {
   EXPECT_EQ(best_of({.extents = {1 << 20, 1 << 20, 1 << 24}}), "merge_path");
   EXPECT_EQ(best_of({.extents = {1000, 1000, 16000}}), "lanes_per_row");
   EXPECT_EQ(best_of({.extents = {1 << 20, 1 << 20, 1 << 24, 1, kGaps}}), "lanes_per_row");
+  const auto best_product = [](const Case& chosen) {
+    return best(AnyCall(make_problem(by_matrix(), chosen, DType::kF32)), 90).name;
+  };
+  EXPECT_EQ(best_product({.extents = {1 << 18, 1 << 18, 1 << 22, 64}}), "merge_slice");
+  EXPECT_EQ(best_product({.extents = {1 << 18, 1 << 18, 1 << 22, 33}}), "merge_slice");
+  EXPECT_EQ(best_product({.extents = {1 << 18, 0, 1 << 22, 64}}), "row_slice");
+  EXPECT_EQ(best_product({.extents = {1 << 18, 1 << 18, 1 << 22, 64, kGaps}}), "element");
+  EXPECT_EQ(best_product({.extents = {1000, 1000, 16000, 64}}), "row_slice");
 }
 
 TEST(Spmv, ShapesMustFit) {
