@@ -24,20 +24,22 @@ struct BackwardWgmma : BackwardWgmmaCalls {
   template <class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
-      if (call.head_dim <= 64 && call.value_dim <= 64) {
-        run<T, Shapes64>(call, context);
-      } else {
-        run<T, Shapes128>(call, context);
-      }
+      with_cap(call, [&]<bool kCapped>() {
+        if (call.head_dim <= 64 && call.value_dim <= 64) {
+          run<T, Shapes64, kCapped>(call, context);
+        } else {
+          run<T, Shapes128, kCapped>(call, context);
+        }
+      });
     });
   }
 
  private:
-  template <class T, class Shapes, class AnyCall>
+  template <class T, class Shapes, bool kCapped, class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
     using Grid = BackwardGridOf<AnyCall>;
-    using OfKeys = BackwardWgmmaKernel<T, true, Shapes::kOfKeys, false, Grid>;
-    using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries, false, Grid>;
+    using OfKeys = BackwardWgmmaKernel<T, true, Shapes::kOfKeys, false, Grid, kCapped>;
+    using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries, false, Grid, kCapped>;
     run_as<OfKeys, OfQueries>(call, kName, context);
   }
 };
@@ -53,7 +55,7 @@ bool takes_any(const AnyCall& call, int64_t most, Why& why) {
     return can_be_copied(name, heads, rows, head_count, batches_of(call), kIsPacked<AnyCall>,
                          call.dtype, why);
   };
-  return has_bare_scores(call, why) &&
+  return has_only_capped_scores(call, why) &&
          why.unless(call.dscores.data == nullptr, "gives no dscores") &&
          why.unless(all.queries > 0 && all.keys > 0, "without rows there is nothing to copy") &&
          why.unless(call.head_dim <= most && call.value_dim <= most, "takes D and Dv up to ", most,

@@ -5,7 +5,7 @@
 // Traffic: a tile of 128 keys reads q and dout of all queries that see it, one of queries k and v:
 //   from L2.
 // Limits: sm_90a; D and Dv up to 128; rows, heads and batches of all tensors 16-byte aligned; no
-//   bias, ALiBi, softcap or dscores. Scores are made twice: seven products, not five.
+//   bias, ALiBi or dscores. Scores are made twice: seven products, not five.
 #pragma once
 
 #include "kernels/attention/backward_products.hpp"
@@ -47,7 +47,7 @@ struct DqSums {
 //
 // Long: the roles and their protocol belong on one page, beside the storage they share.
 template <class T, bool kOwnsKeys, BackwardWgmmaShape kShape, bool kAdds = false,
-          class Grid = BackwardGrid>
+          class Grid = BackwardGrid, bool kCapped = false>
 struct BackwardWgmmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   using Element = T;
@@ -266,7 +266,7 @@ struct BackwardWgmmaKernel {
         if (lane_index() == 0) shared.seen[warp_index() % kWarps] = mine;
         ptx::syncwarp();
       }
-      const float scale = a.scale * thread::kLog2E;
+      const BackwardScores<kCapped> of_scores(a);
       int adds_to = -1;  // the tile of queries before
       Facts lse;
       Facts deltas;
@@ -289,8 +289,10 @@ struct BackwardWgmmaKernel {
         ptx::wgmma_wait_group<0>(scores);
         Scores gradients;
         multiply(gradients, shared.own_valued.pointer(0), valued);
-        change(scores, lse, shared.lse, [&](int, float score, float of_query) {
-          return thread::exp2(thread::fma(score, scale, -of_query));
+        [[maybe_unused]] Scores slopes;
+        change(scores, lse, shared.lse, [&](int i, float score, float of_query) {
+          if constexpr (kCapped && kOwnsKeys) return of_scores.weight(score, of_query, slopes[i]);
+          return of_scores.with_slope(score, of_query);
         });
         const SeenTogether mine = shared.seen[warp_index() % kWarps];
         if (row < mine.whole_first || row + kMet > mine.whole_end) {
@@ -298,13 +300,19 @@ struct BackwardWgmmaKernel {
         }
         if constexpr (kOwnsKeys) load(deltas, shared.deltas, nullptr, 0);
         Packed weights;
-        if constexpr (kOwnsKeys) pack_weights<T>(scores, weights);
+        Packed with_slopes;  // the same, but under a softcap
+        if constexpr (kOwnsKeys && kCapped) {
+          Products::pack_both(weights, with_slopes, scores, slopes);
+        } else if constexpr (kOwnsKeys) {
+          pack_weights<T>(scores, weights);
+        }
         if constexpr (kOwnsKeys && kShape.early) {
           Products::template gather<kDim>(valued_sums, weights, valued);
         }
+
         ptx::wgmma_wait_group<kOwnsKeys && kShape.early ? 1 : 0>(gradients);
         change(gradients, deltas, shared.deltas, [&](int i, float gradient, float delta) {
-          return weight_of(scores, weights, i) * (gradient - delta);
+          return weight_of(scores, kCapped ? with_slopes : weights, i) * (gradient - delta);
         });
         ptx::syncwarp();  // all lanes have read what came with the tiles, of which one lets go
         Packed packed;
@@ -349,9 +357,7 @@ struct BackwardWgmmaKernel {
     __device__ __forceinline__ static float weight_of(const Scores& scores, const Packed& weights,
                                                       int i) {
       if constexpr (kOwnsKeys && kShape.early) {
-        Vec<T, 2> two;
-        memcpy(&two, &weights[i / 2], sizeof(two));
-        return to_float(two[i % 2]);
+        return Products::unpacked(weights, i);
       } else {
         return scores[i];
       }
@@ -442,13 +448,28 @@ struct BackwardWgmmaCalls {
                     .cluster = Kernel::kCluster},
                    stream, a);
   }
+  // f.template operator()<kCapped>().
+  template <class F>
+  static void with_cap(const BackwardCall& call, F&& f) {
+    if (call.softcap > 0) {
+      f.template operator()<true>();
+    } else {
+      f.template operator()<false>();
+    }
+  }
+  // What blocks of either side want to know of queries, in `memory`; and zeros in nobody's rows.
+  template <class T, class AnyCall>
+  static QueryFacts facts_of(const AnyCall& call, const char* rung, void* memory, Stream stream) {
+    const QueryFacts facts = QueryFacts::in(call, memory);
+    if constexpr (kIsPacked<AnyCall>) clear_nobodys<T>(call, {call, rung}, stream);
+    launch_facts<T>(call, facts, stream);
+    return facts;
+  }
   // By blocks that own keys, then by those that own queries.
   template <class OfKeys, class OfQueries, class AnyCall>
   static void run_as(const AnyCall& call, const char* rung, const Context& context) {
     using T = typename OfKeys::Element;
-    const QueryFacts facts = QueryFacts::in(call, context.workspace);
-    if constexpr (kIsPacked<AnyCall>) clear_nobodys<T>(call, {call, rung}, context.stream);
-    launch_facts<T>(call, facts, context.stream);
+    const QueryFacts facts = facts_of<T>(call, rung, context.workspace, context.stream);
     launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
     launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
   }
@@ -475,6 +496,8 @@ typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
   };
   constexpr int kOfKeys = Kernel::kOfKeys ? Kernel::kOwn : Kernel::kMet;
   constexpr int kOfQueries = Kernel::kOfKeys ? Kernel::kMet : Kernel::kOwn;
+  const float cap = call.softcap * thread::kLog2E;
+  const float factor = call.softcap > 0 ? 2 * thread::kLog2E * call.scale / call.softcap : 0;
   const ptx::TensorMap k = keys(call.k, call.head_dim, kOfKeys);
   const ptx::TensorMap v = keys(call.v, call.value_dim, kOfKeys);
   const ptx::TensorMap q = queries(call.q, call.head_dim, kOfQueries);
@@ -490,7 +513,9 @@ typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
             .facts = facts,
             .scale = call.scale,
             .dq_sums = nullptr,
-            .own_total = static_cast<int>(all.keys)};
+            .own_total = static_cast<int>(all.keys),
+            .cap = cap,
+            .factor = factor};
   } else {
     const ptx::TensorMap dq = queries(call.dq, call.head_dim, kStored, !kPacked);
     return {.own_scored = q,
@@ -503,7 +528,9 @@ typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
             .facts = facts,
             .scale = call.scale,
             .dq_sums = nullptr,
-            .own_total = static_cast<int>(all.queries)};
+            .own_total = static_cast<int>(all.queries),
+            .cap = cap,
+            .factor = factor};
   }
 }
 

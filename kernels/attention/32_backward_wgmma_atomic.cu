@@ -3,8 +3,10 @@
 //   with the next tile each multiplies half of it by all keys and adds that to dq in f32 in memory,
 //   512 bytes of a warp at a time. A last kernel rounds dq. Five products.
 // Traffic: each block of 128 keys that sees a query adds 4 D bytes to it, which L2 does.
-// Limits: those of backward_wgmma; additions have any order, so two runs differ in last bits.
+// Limits: those of backward_wgmma, and no softcap; additions have any order, so two runs differ in
+// last bits.
 #include "kernels/attention/31_backward_wgmma.cuh"
+#include "kernels/attention/plain.hpp"
 
 namespace ws::attention {
 namespace {
@@ -86,6 +88,10 @@ struct RoundDqKernel {
 
 struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   template <class AnyCall>
+  static bool supports(const AnyCall& call, Why& why) {
+    return has_bare_scores(call, why) && takes(call, 128, why);
+  }
+  template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
     const size_t sums = sums_of(call) * sizeof(float);
     return {.bytes = sums + QueryFacts::workspace(call).bytes, .zeroed = sums};
@@ -108,16 +114,11 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
 
   template <class T, BackwardWgmmaShape kShape, class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    constexpr bool kPacked = kIsPacked<AnyCall>;
-    using Grid = BackwardGridOf<AnyCall>;
-    using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, Grid>;
+    using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, BackwardGridOf<AnyCall>>;
     using Round = RoundDqKernel<T, kShape.dim, AnyCall>;
     auto* const sums = static_cast<float*>(context.workspace);
-    const QueryFacts facts = QueryFacts::in(call, sums + sums_of(call));
-    if constexpr (kPacked) {
-      clear_nobodys<T>(call, {call, "attention/backward_wgmma_atomic"}, context.stream);
-    }
-    launch_facts<T>(call, facts, context.stream);
+    const QueryFacts facts =
+        facts_of<T>(call, "attention/backward_wgmma_atomic", sums + sums_of(call), context.stream);
     typename OfKeys::Arguments a = arguments_of<OfKeys>(call, facts);
     a.dq_sums = sums;
     launch_of<OfKeys>(a, context.stream);
@@ -125,7 +126,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
         {.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart), .threads = Round::kThreads},
         context.stream,
         {head_map<T>(call.dq, call.head_dim, Sequences(call, "").queries, call.heads,
-                     batches_of(call), kPacked, 16, false),
+                     batches_of(call), kIsPacked<AnyCall>, 16, false),
          sums,
          call.heads,
          facts.rows,

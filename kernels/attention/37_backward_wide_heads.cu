@@ -3,10 +3,11 @@
 namespace ws::attention {
 namespace {
 
-// Of packed sequences, 385 to 512 columns: by this name they are known to keep some words in local
-// memory, none in the loops of those who multiply.
-template <class T, bool kOwnsKeys>
-struct BackwardWideHeadsKernel : WideRowsKernel<T, kOwnsKeys, 256, 2, PackedBackwardGrid> {};
+// Of packed sequences: by this name they are known to keep some words in local memory, none in the
+// loops of those who multiply.
+template <class T, bool kOwnsKeys, int kDim, int kCluster, bool kCapped>
+struct BackwardWideHeadsKernel
+    : WideRowsKernel<T, kOwnsKeys, kDim, kCluster, PackedBackwardGrid, kCapped> {};
 
 struct BackwardWideHeads : BackwardWgmmaCalls {
   static constexpr const char* kName = "attention/backward_wide_heads";
@@ -22,29 +23,37 @@ struct BackwardWideHeads : BackwardWgmmaCalls {
 
   template <class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    using Grid = BackwardGridOf<AnyCall>;
     const int64_t columns = std::max(call.head_dim, call.value_dim);
     with_type<kHalves>(call.dtype, [&]<class T>() {
-      if (columns <= 192) {
-        run_as<WideRowsKernel<T, true, 192, 1, Grid>, WideQueriesKernel<T, 192, Grid>>(call, kName,
-                                                                                       context);
-      } else if (columns <= 256) {
-        run_as<WideRowsKernel<T, true, 256, 1, Grid>, WideQueriesKernel<T, 256, Grid>>(call, kName,
-                                                                                       context);
-      } else if (columns <= 2 * 192) {
-        run_as<WideRowsKernel<T, true, 192, 2, Grid>, WideRowsKernel<T, false, 192, 2, Grid>>(
-            call, kName, context);
-      } else {
-        run_as<Widest<T, true, Grid>, Widest<T, false, Grid>>(call, kName, context);
-      }
+      with_cap(call, [&]<bool kCapped>() {
+        using K = Kernels<T, BackwardGridOf<AnyCall>, kCapped>;
+        if (columns <= 192) {
+          run_as<typename K::template Rows<true, 192, 1>, typename K::template Queries<192>>(
+              call, kName, context);
+        } else if (columns <= 256) {
+          run_as<typename K::template Rows<true, 256, 1>, typename K::template Queries<256>>(
+              call, kName, context);
+        } else if (columns <= 2 * 192) {
+          run_as<typename K::template Rows<true, 192, 2>, typename K::template Rows<false, 192, 2>>(
+              call, kName, context);
+        } else {
+          run_as<typename K::template Rows<true, 256, 2>, typename K::template Rows<false, 256, 2>>(
+              call, kName, context);
+        }
+      });
     });
   }
 
  private:
-  template <class T, bool kOwnsKeys, class Grid>
-  using Widest = std::conditional_t<std::is_same_v<Grid, PackedBackwardGrid>,
-                                    BackwardWideHeadsKernel<T, kOwnsKeys>,
-                                    WideRowsKernel<T, kOwnsKeys, 256, 2, Grid>>;
+  template <class T, class Grid, bool kCapped>
+  struct Kernels {
+    template <bool kOwnsKeys, int kDim, int kCluster>
+    using Rows = std::conditional_t<std::is_same_v<Grid, PackedBackwardGrid>,
+                                    BackwardWideHeadsKernel<T, kOwnsKeys, kDim, kCluster, kCapped>,
+                                    WideRowsKernel<T, kOwnsKeys, kDim, kCluster, Grid, kCapped>>;
+    template <int kDim>
+    using Queries = WideQueriesKernel<T, kDim, Grid, kCapped>;
+  };
 };
 
 }  // namespace

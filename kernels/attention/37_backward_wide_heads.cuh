@@ -6,7 +6,7 @@
 // Traffic: a tile of 64 keys reads q and dout of all queries that see it, one of 128 queries (above
 //   256 columns 64) k and v: from L2.
 // Limits: sm_90a; D and Dv up to 512; rows, heads and batches of all tensors 16-byte aligned; no
-//   bias, ALiBi, softcap or dscores. Scores are made twice: seven products, not five.
+//   bias, ALiBi or dscores. Scores are made twice: seven products, not five.
 #pragma once
 
 #include <bit>
@@ -46,7 +46,7 @@ struct WidePlace {
 // else writes.
 //
 // Long: the roles and their protocol belong on one page, beside the storage they share.
-template <class T, bool kOwnsKeys, int kDim_, int kCluster_, class Grid>
+template <class T, bool kOwnsKeys, int kDim_, int kCluster_, class Grid, bool kCapped>
 struct WideRowsKernel {
   using Element = T;
   using Walk = typename Grid::Walk;
@@ -362,32 +362,42 @@ struct WideRowsKernel {
       if constexpr (kTrades) let_go_of_parts<0>();
     }
 
-    // What is gathered by: weights, which the other warpgroup is given.
+    // What is gathered by: weights, which the other warpgroup is given, under a softcap times the
+    // slopes.
     __device__ __forceinline__ void make_weights(Packed& packed, Scores& scores, const Facts& lse,
-                                                 int row, const SeenTogether& whole) const {
-      const float scale = a.scale * thread::kLog2E;
-      change(scores, lse, [&](int, float score, float of_query) {
-        return thread::exp2(thread::fma(score, scale, -of_query));
+                                                 int row, const SeenTogether& whole,
+                                                 const WeightsPosition& at) const {
+      const BackwardScores<kCapped> of_scores(a);
+      [[maybe_unused]] Scores slopes;
+      change(scores, lse, [&](int i, float score, float of_query) {
+        if constexpr (kCapped) return of_scores.weight(score, of_query, slopes[i]);
+        return of_scores.with_slope(score, of_query);
       });
       if (row < whole.whole_first || row + kMet > whole.whole_end) {
         Products::hide(scores, a.grid, kept(shared, walk), walk.row, row);
       }
-      pack_weights<T>(scores, packed);
+      if constexpr (kCapped) {
+        Packed with_slopes;
+        Products::pack_both(packed, with_slopes, scores, slopes);
+        give(with_slopes, at);
+      } else {
+        pack_weights<T>(scores, packed);
+        give(packed, at);
+      }
     }
     // ... or weights times (gradients - deltas).
     __device__ __forceinline__ static void make_gradients(Packed& packed, Scores& gradients,
                                                           const Facts& deltas,
                                                           const Packed& weights) {
       change(gradients, deltas, [&](int i, float gradient, float delta) {
-        Vec<T, 2> two;
-        memcpy(&two, &weights[i / 2], sizeof(two));
-        return to_float(two[i % 2]) * (gradient - delta);
+        return Products::unpacked(weights, i) * (gradient - delta);
       });
       pack_weights<T>(gradients, packed);
     }
 
     __device__ __forceinline__ void gather_all(Sums& sums) {
       Facts facts;
+
       if constexpr (!kOwnsKeys) {
         const auto& of_queries = a.grid.facts_in(walk, a.facts);
         Products::load(facts.of, kHasScores ? of_queries.lse : of_queries.deltas, a, walk,
@@ -415,8 +425,7 @@ struct WideRowsKernel {
         if constexpr (!kHasScores && kTrades) take(weights, at_weights);
         Packed packed;
         if constexpr (kHasScores) {
-          make_weights(packed, scores, facts, place.row, whole);
-          give(packed, at_weights);
+          make_weights(packed, scores, facts, place.row, whole, at_weights);
         } else {
           make_gradients(packed, scores, facts, weights);
         }
@@ -505,7 +514,7 @@ struct WideRowsKernel {
 // ---- Two warpgroups of 64 queries each ----------------------------------------------------------
 
 // Of up to 256 columns: each has the sums of dq alone.
-template <class T, int kDim_, class Grid>
+template <class T, int kDim_, class Grid, bool kCapped>
 struct WideQueriesKernel {
   using Element = T;
   using Walk = typename Grid::Walk;
@@ -572,7 +581,7 @@ struct WideQueriesKernel {
   __device__ __forceinline__ static void gather_all(SharedStorage& shared, const Arguments& a,
                                                     const Walk& walk, int own,
                                                     typename Products::Sums& sums) {
-    const float scale = a.scale * thread::kLog2E;
+    const BackwardScores<kCapped> of_scores(a);
     float lse[2];
     float deltas[2];
     const auto& of_queries = a.grid.facts_in(walk, a.facts);
@@ -599,18 +608,20 @@ struct WideQueriesKernel {
       Products::multiply(gradients, gradients_of_out, shared.values.pointer(0));
 #pragma unroll
       for (int i = 0; i < kMet / 2; ++i) {
-        scores[i] = thread::exp2(thread::fma(scores[i], scale, -lse[i / 2 % 2]));
+        scores[i] = of_scores.with_slope(scores[i], lse[i / 2 % 2]);
       }
       if (place.row < whole.whole_first || place.row + kMet > whole.whole_end) {
         Products::hide(scores, a.grid, walk, own, place.row);
       }
+      typename Products::Packed packed;
+      if constexpr (kCapped) pack_weights<T>(scores, packed);  // their registers are wanted
       ptx::wgmma_wait_group<0>(gradients);
       if (lane_index() == 0) shared.values_ring.release(0);
 #pragma unroll
       for (int i = 0; i < kMet / 2; ++i) {
-        gradients[i] = scores[i] * (gradients[i] - deltas[i / 2 % 2]);
+        const float weight = kCapped ? Products::unpacked(packed, i) : scores[i];
+        gradients[i] = weight * (gradients[i] - deltas[i / 2 % 2]);
       }
-      typename Products::Packed packed;
       pack_weights<T>(gradients, packed);
       const int stage = of_keys.stage;
       Products::template gather<kDim>(sums, packed, keys(stage));

@@ -2,12 +2,14 @@
 // owns and a tile of those that it meets.
 #pragma once
 
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/attention/backward_grid.hpp"
 #include "kernels/attention/head_tile.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/query_facts.hpp"
+#include "warpsmith/thread/math.hpp"
 
 namespace ws::attention {
 
@@ -21,6 +23,44 @@ struct BackwardWgmmaArgumentsOf {
   float scale;
   float* dq_sums;  // where those who own keys add to dq: DqSums
   int own_total;   // rows of all packed sequences
+  float cap;       // of base 2; 0: none
+  float factor;    // under a cap from a product to what 2^ is taken of
+};
+
+// From products to weights; lse is of base 2.
+template <bool kCapped>
+struct BackwardScores {
+  float scale;  // from a product to its score of base 2
+
+  template <class Arguments>
+  __device__ __forceinline__ explicit BackwardScores(const Arguments& a)
+      : scale(a.scale * thread::kLog2E) {}
+
+  __device__ __forceinline__ float with_slope(float product, float lse) const {
+    return thread::exp2(thread::fma(product, scale, -lse));
+  }
+};
+
+// Under a softcap there is also a slope, which the gradient of a score is multiplied by.
+template <>
+struct BackwardScores<true> {
+  float cap, factor;  // as of the arguments
+
+  template <class Arguments>
+  __device__ __forceinline__ explicit BackwardScores(const Arguments& a)
+      : cap(a.cap), factor(a.factor) {}
+
+  __device__ __forceinline__ float weight(float product, float lse, float& slope) const {
+    // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap; 1 - tanh^2.
+    const float part = thread::reciprocal(1.0F + thread::exp2(product * factor));
+    slope = 4 * thread::fma(-part, part, part);
+    return thread::exp2(thread::fma(-2 * cap, part, cap - lse));
+  }
+  __device__ __forceinline__ float with_slope(float product, float lse) const {
+    float slope;
+    const float weight = this->weight(product, lse, slope);
+    return weight * slope;
+  }
 };
 
 // A block owns kOwn rows of kDim columns, and meets kMet at a time.
@@ -93,6 +133,22 @@ struct BackwardProducts {
     return warp_index() % 4 * 16 + lane_index() / 4;
   }
   __device__ __forceinline__ static int column_of_thread() { return lane_index() % 4 * 2; }
+
+  // Weights, and the same times their slopes.
+  __device__ __forceinline__ static void pack_both(Packed& weights, Packed& with_slopes,
+                                                   Scores& scores, const Scores& slopes) {
+    pack_weights<T>(scores, weights);
+#pragma unroll
+    for (int i = 0; i < kMet / 2; ++i) scores[i] *= slopes[i];
+    pack_weights<T>(scores, with_slopes);
+  }
+
+  // The i-th of what was packed.
+  __device__ __forceinline__ static float unpacked(const Packed& packed, int i) {
+    Vec<T, 2> two;
+    memcpy(&two, &packed[i / 2], sizeof(two));
+    return to_float(two[i % 2]);
+  }
 
   // What all of the 64 rows from `own` on see; nothing where some are missing.
   __device__ __forceinline__ static SeenTogether seen_by_all(const Grid& grid, const Walk& walk,

@@ -190,6 +190,9 @@ constexpr Case kBackwardVerify[] = {
     // Scores.
     capped({1, 2, 35, 40, 64}, 0),
     capped({1, 1, 35, 40, 64}, 1.5),
+    capped({1, 2, 140, 150, 128, 1}, 4),
+    capped({1, 1, 70, 140, 256}, 1.5),
+    capped({1, 1, 70, 80, 320}, 50),
     dense({1, 2, 35, 40, 64, 0, 0, kBiased}),
     dense({2, 2, 33, 40, 64, 0, 0, kKeysHidden}, kOnlyBefore),
     dense({1, 4, 35, 40, 64, 2, 0, kSloped}, kOnlyBefore),

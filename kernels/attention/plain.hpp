@@ -35,12 +35,16 @@ Plain<T> plain_of(const Call& call) {
           call.window.is_causal()};
 }
 
-// Scores are <q, k> times the scale, and nothing else.
-inline bool has_bare_scores(const Call& call, Why& why) {
+// Nothing is added to scores.
+inline bool has_only_capped_scores(const Call& call, Why& why) {
   return why.unless(!call.bias.exists, "takes no bias") &&
          why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
-         why.unless(!call.sinks.exists, "takes no sinks") &&
-         why.unless(call.softcap == 0, "takes no softcap");
+         why.unless(!call.sinks.exists, "takes no sinks");
+}
+
+// Scores are <q, k> times the scale, and nothing else.
+inline bool has_bare_scores(const Call& call, Why& why) {
+  return has_only_capped_scores(call, why) && why.unless(call.softcap == 0, "takes no softcap");
 }
 
 // And they are seen whole or causally.

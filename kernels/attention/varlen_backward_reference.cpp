@@ -257,6 +257,7 @@ constexpr Case kPackedBackwardVerify[] = {
     in_window({2, 1, 150, 190, 64}, 33, 40),
     in_window({3, 1, 120, 90, 128}, -1, 3),
     capped({2, 2, 35, 40, 64}, 1.5),
+    capped({2, 1, 100, 150, 192}, 4),
     varlen({3, 4, 50, 60, 64, 2, 0, kSloped}, kOnlyBefore),
     varlen({3, 2, 50, 60, 64, 0, 0, kOfLse}, kOnlyBefore),
     // None of either, no sequence.
