@@ -19,21 +19,21 @@
 
 namespace ws::attention {
 
-// Long: all that a call can say passes through one loop. q, k and v of T, the output of Out.
+// Long: all that a call can say passes through one loop. q of T, k and v of Kv, the output of Out.
 // kGoesOn: out and lse hold attention over keys met before, which these are added to.
-template <class T, class Out = T, bool kGoesOn = false>
+template <class T, class Out = T, bool kGoesOn = false, class Kv = T>
 struct AnyKernel {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr int kPieces = 1024 / kWarpSize / 4;  // of four columns, of a lane
-  static constexpr bool kScaled = sizeof(T) == 1;
+  static constexpr bool kScaled = sizeof(Kv) == 1;
   static constexpr int kMinBlocks = kScaled ? 3 : 4;  // sm_80 converts 8 bits by arithmetic
 
   struct Arguments {
     Call call;
     Sequences sequences;
     AnyRows q, k, v;
-    ScalesOf<T> scales;
+    ScalesOf<Kv> scales;
   };
   struct SharedStorage {
     SharedArray<float, kWarps * kWarpSize> weights;
@@ -106,7 +106,7 @@ struct AnyKernel {
       float score = -thread::kInfinity;
       if (j < end) {
         const KeyPlace place = a.sequences.place_of(query.batch, sequence, j);
-        const T* k = call.k.at<const T>(place.batch, kv_head, place.row);
+        const Kv* k = call.k.at<const Kv>(place.batch, kv_head, place.row);
         float product = 0;
         for (int d = 0; d < dim; d += 4) {
           const Vec<float, 4> of_q = a.q.four(q, d, dim);
@@ -131,7 +131,7 @@ struct AnyKernel {
       ptx::syncwarp();
       for (int64_t i = first; i < end && i < first + kWarpSize; ++i) {
         const KeyPlace place = a.sequences.place_of(query.batch, sequence, i);
-        const T* v = call.v.at<const T>(place.batch, kv_head, place.row);
+        const Kv* v = call.v.at<const Kv>(place.batch, kv_head, place.row);
         const float of_key = weights[i - first];
 #pragma unroll
         for (int p = 0; p < kPieces; ++p) {
@@ -163,26 +163,30 @@ struct AnyKernel {
 };
 
 struct Any {
-  template <class AnyCall>
-  static void run(const AnyCall& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() { run<T, T>(call, context); });
+  static void run(const attention::Call& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() { run<T, T, T>(call, context); });
+  }
+  static void run(const VarlenCall& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      call.has_kv_of_8_bits ? run<T, T, e4m3>(call, context) : run<T, T, T>(call, context);
+    });
   }
   static void run(const ScaledCall& call, const Context& context) {
-    with_type<kHalves>(call.out_dtype, [&]<class Out>() { run<e4m3, Out>(call, context); });
+    with_type<kHalves>(call.out_dtype, [&]<class Out>() { run<e4m3, Out, e4m3>(call, context); });
   }
 
  private:
-  template <class T, class Out, class AnyCall>
+  template <class T, class Out, class Kv, class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    using Kernel = AnyKernel<T, Out>;
+    using Kernel = AnyKernel<T, Out, false, Kv>;
     constexpr const char* kName = "attention/any";
     const Sequences sequences(call, kName);
     const int64_t rows = sequences.packed ? sequences.queries : call.batch * call.queries;
     launch<Kernel>(
         {.blocks = divide_up(rows * call.heads, Kernel::kWarps), .threads = Kernel::kThreads},
         context.stream,
-        {call, sequences, AnyRows::of<T>(call.q), AnyRows::of<T>(call.k), AnyRows::of<T>(call.v),
-         ScalesOf<T>(call, kName)});
+        {call, sequences, AnyRows::of<T>(call.q), AnyRows::of<Kv>(call.k), AnyRows::of<Kv>(call.v),
+         ScalesOf<Kv>(call, kName)});
   }
 };
 

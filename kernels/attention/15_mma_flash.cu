@@ -48,7 +48,8 @@ bool takes(const AnyCall& call, Why& why) {
   const int64_t queries = std::max(every.queries, every.total_queries);
   const int64_t keys = std::max(every.keys, every.total_keys);
   const int64_t batches = every.paged ? every.total_pages : every.batch;
-  return why.unless(
+  return has_kv_of_q(call, why) &&
+         why.unless(
              call.head_dim <= Shapes256::Plain::kDim && call.value_dim <= Shapes256::Plain::kDim,
              "takes D and Dv up to ", Shapes256::Plain::kDim) &&
          why.unless(queries < kMostSeen && keys < kMostSeen, "takes up to 2^29 rows") &&

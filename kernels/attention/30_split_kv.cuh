@@ -11,7 +11,9 @@
 
 #include "catalogue/parts.hpp"
 #include "kernels/attention/key_ring.hpp"
-#include "kernels/attention/mma_products.hpp"
+#include "kernels/attention/mma_products_e4m3.hpp"
+#include "kernels/attention/scales.hpp"
+#include "warpsmith/device_facts.hpp"
 
 namespace ws::attention {
 
@@ -25,9 +27,12 @@ struct SplitKvShape {
   bool holds_query;
 };
 
-// Of a dense call, or of sequences whose lengths are data.
-template <class T, SplitKvShape kShape, bool kPacked>
+// Of a dense call, or of sequences whose lengths are data. k and v of Kv: T, or e4m3, of sequences.
+template <class T, SplitKvShape kShape, bool kPacked, class Kv = T>
 struct SplitKvKernel {
+  static constexpr bool kOf8Bits = sizeof(Kv) == 1;
+  static_assert(kPacked || !kOf8Bits);
+  using Factor = std::conditional_t<kOf8Bits, half, T>;  // what tensor cores multiply
   static constexpr int kDim = kShape.dim;
   static constexpr int kRowBlocks = kShape.row_blocks;
   static constexpr int kRows = 16 * kRowBlocks;
@@ -40,13 +45,14 @@ struct SplitKvKernel {
 
   using Line =
       std::conditional_t<kPacked, PackedLine<kRows, kKeys, kThreads>, DenseLine<kRows, kKeys>>;
-  using Tile = RowTile<T, kKeys, kDim, kWarpSize>;
-  using Ring = KeyRing<T, Tile, kKeys, kStages, kWarps, Line>;
+  using Tile = RowTile<Kv, kKeys, kDim, kWarpSize>;
+  using Ring = KeyRing<Kv, Tile, kKeys, kStages, kWarps, Line>;
   static constexpr int kRing = kStages * Ring::kStageElements;  // of a warp
-  using QueryRows = RowTile<T, kRows, kDim, kThreads>;
+  using QueryRows = RowTile<Factor, kRows, kDim, kThreads>;
   using Scores = MmaScores<kRowBlocks, kKeys>;
   using Softmax = OnlineRows<kRowBlocks, true>;
-  using Products = MmaProducts<T, kRowBlocks>;
+  using Products =
+      std::conditional_t<kOf8Bits, MmaProductsE4m3<kRowBlocks>, MmaProducts<T, kRowBlocks>>;
   using Gathered = typename Products::template Sums<kDim>;
   using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / 16 : 1];
 
@@ -65,13 +71,20 @@ struct SplitKvKernel {
     Parts<float> parts;  // a counter for the block that has an item's first part
     bool out_aligned;    // 16 bytes of a row at a time
     PageTable table;
+    ScalesOf<Kv> scales;
   };
+  // Of 8 bits: what the products of each row are times, and what is gathered.
+  struct Factors {
+    SharedArray<float, kRows> products;
+    SharedArray<float, 1> values;
+  };
+  struct NoFactors {};
   // Warps' rows are put together so many at a time: one of each lane.
   static constexpr int kTogether = 8;
   struct SharedStorage {
-    SharedArray<T, kWarps * kRing, 128> ring;
+    SharedArray<Kv, kWarps * kRing, 128> ring;
     union {  // what is put together is so after the last product with the queries
-      SharedArray<T, QueryRows::kElements, 128> queries;
+      SharedArray<Factor, QueryRows::kElements, 128> queries;
       SharedArray<float, kWarps * kTogether * kDim> gathered;
     };
     SharedArray<float, kWarps * kTogether * 2> weights;  // their maxima and sums
@@ -80,6 +93,7 @@ struct SplitKvKernel {
     // Where the block is, of a part and the next in turn: registers are dear.
     SharedArray<KeyWalk, 2> walks;
     [[no_unique_address]] typename Line::Storage line;
+    [[no_unique_address]] std::conditional_t<kOf8Bits, Factors, NoFactors> factors;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
@@ -97,6 +111,9 @@ struct SplitKvKernel {
       ptx::cp_async_wait_group<0>();
     }
     a.line.report();
+    if constexpr (kOf8Bits) {
+      a.scales.report(block_index() * kThreads + thread_index(), grid_blocks() * kThreads);
+    }
   }
 
  private:
@@ -130,12 +147,25 @@ struct SplitKvKernel {
                                                 const KeyPart& part, int turn, Ring& ring) {
     const Call& call = a.call;
     const int rows = rows_of(a.line, part);
+    [[maybe_unused]] float of_products = call.scale;
+    [[maybe_unused]] float of_values = 1;
     if constexpr (kPacked) {
-      const bool right = has_its_pages(a, part);
+      bool right = has_its_pages(a, part);
+      if constexpr (kOf8Bits) {
+        const auto scales = a.scales.of(part.batch, 0, part.head);
+        right = right && scales.are_right;
+        of_products *= scales.products;
+        of_values = scales.values;
+      }
       if (lane_index() == 0) shared.wrong[warp_index()] = right ? 0U : 1U;
     }
     ptx::barrier_sync();  // all have read what was put together before
-    load_queries(shared.queries.span(), a, part, rows);
+    if constexpr (kOf8Bits) {
+      if (thread_index() == 0) shared.factors.values[0] = of_values;
+      narrow_queries(shared, a, part, rows, of_products);
+    } else {
+      load_queries(shared.queries.span(), a, part, rows);
+    }
     ptx::barrier_sync();
     QuerySteps query;
     const int query_offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
@@ -148,7 +178,7 @@ struct SplitKvKernel {
     }
 
     // Scores are as products left them, unless more is done to them than to multiply them.
-    const bool changes = call.softcap > 0 || call.slopes.exists || !(call.scale > 0);
+    const bool changes = kOf8Bits || call.softcap > 0 || call.slopes.exists || !(call.scale > 0);
     Softmax softmax(changes ? thread::kLog2E : call.scale * thread::kLog2E);
     Gathered gathered = {};
     const SeenTogether seen =
@@ -156,8 +186,7 @@ struct SplitKvKernel {
             .together(place_of(a.line, part, 0).query, place_of(a.line, part, rows - 1).query);
     const int keys_offset = Tile::template lane_offset<Tile::Order::kAcross>(0);
     const int values_offset = Tile::template lane_offset<Tile::Order::kDown>(0);
-    const SharedSpan<T> units(shared.ring.pointer(warp_index() * kRing), kRing);
-    const int first = part.first;
+    const SharedSpan<Kv> units(shared.ring.pointer(warp_index() * kRing), kRing);
     const int end = part.end;
 #pragma unroll 1
     for (int unit = part.from + warp_index(); unit < end; unit += kWarps) {
@@ -174,8 +203,8 @@ struct SplitKvKernel {
             return query[kHoldsQuery ? k / 16 : 0];
           },
           units, stage + keys_offset);
-      const int key = first + unit * kKeys;
-      if (changes) change(scores, a, part_of(shared, turn), key);
+      const int key = part_of(shared, turn).first + unit * kKeys;
+      if (changes) change(scores, shared, a, part_of(shared, turn), key);
       if (key < seen.whole_first || key + kKeys > seen.whole_end) {
         hide(scores, a, part_of(shared, turn), key);
       }
@@ -230,6 +259,44 @@ struct SplitKvKernel {
       }
     }
   }
+  // The same of T as f16, which multiplies e4m3. Rows of bf16 are times a power of two first that
+  // takes their largest to 2^14 and more: what is not exact then is below 2^-32 of it. Scores are
+  // times what undoes that, and `factor`.
+  __device__ __forceinline__ static void narrow_queries(SharedStorage& shared, const Arguments& a,
+                                                        const KeyPart& part, int rows,
+                                                        float factor) {
+    constexpr int kChunks = kDim / 8;
+    const int column = thread() % kChunks * 8;
+#pragma unroll 2
+    for (int first = 0; first < kRows; first += kThreads / kChunks) {
+      const int row = first + thread() / kChunks;
+      Vec<T, 8> chunk{};
+      if (row < rows && column < static_cast<int>(a.call.head_dim)) {
+        chunk = thread::load<8>(query_at(a, part, row) + column);
+      }
+      float undone = factor;
+      if constexpr (std::is_same_v<T, half>) {
+        Products::template store<QueryRows>(shared.queries.span(), row, column, chunk);
+      } else {
+        auto wide = thread::convert<float>(chunk);
+        float most = 0;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) most = fmaxf(most, fabsf(wide[i]));
+        most = warp::all_reduce<kChunks>(most, [](float a, float b) { return fmaxf(a, b); });
+        // Exponents as f32 has them, off by 127; neither power is out of range.
+        constexpr uint32_t kTop = 14;
+        const uint32_t found = std::bit_cast<uint32_t>(most) >> 23;
+        const uint32_t exponent = found < kTop + 1 ? kTop + 1 : found;
+        const auto up = std::bit_cast<float>((2 * 127 + kTop - exponent) << 23);
+        undone *= std::bit_cast<float>((exponent - kTop) << 23);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) wide[i] *= up;
+        Products::template store<QueryRows>(shared.queries.span(), row, column,
+                                            thread::convert<half>(wide));
+      }
+      if (column == 0) shared.factors.products[row] = undone;
+    }
+  }
   __device__ __forceinline__ static const T* query_at(const Arguments& a, const KeyPart& part,
                                                       int row) {
     return row_of<const T>(a.call.q, part, place_of(a.line, part, row));
@@ -239,11 +306,20 @@ struct SplitKvKernel {
     return static_cast<int>(static_cast<unsigned>(thread_index()) % kThreads);
   }
 
-  // All that an operation can do to scores but hide and bias them. `key` is the unit's first.
-  __device__ __forceinline__ static void change(Scores& scores, const Arguments& a,
-                                                const KeyPart& part, int key) {
+  // All that an operation can do to products but hide and bias them. `key` is the unit's first.
+  __device__ __forceinline__ static void change(Scores& scores, SharedStorage& shared,
+                                                const Arguments& a, const KeyPart& part, int key) {
     const Call& call = a.call;
-    scores.change([&](int, int, float score) { return score * call.scale; });
+    float factors[Scores::kRows];
+#pragma unroll
+    for (int i = 0; i < Scores::kRows; ++i) {
+      if constexpr (kOf8Bits) {
+        factors[i] = shared.factors.products[Scores::row(i)];
+      } else {
+        factors[i] = call.scale;
+      }
+    }
+    scores.change([&](int i, int, float score) { return score * factors[i]; });
     if (call.softcap > 0) {
       // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
       const float factor = 2 * thread::kLog2E / call.softcap;
@@ -332,15 +408,40 @@ struct SplitKvKernel {
     }
   };
 
-  // Where warps leave four columns of their rows to be put together: lanes of eight rows meet all
-  // banks.
+  // Where warps leave columns of their rows to be put together, two or four at a time: the rows of
+  // one access meet all banks.
   __device__ __forceinline__ static int gathered_at(int warp, int row, int column) {
-    return (warp * kTogether + row) * kDim + (column ^ row % 4 * 8);
+    return (warp * kTogether + row) * kDim + (column ^ (kOf8Bits ? row % 2 * 16 : row % 4 * 8));
   }
   // Where, of all partials, a block leaves its part of an item; if that is the item's first, behind
   // the one that it goes on with. In 32 bits, without a sign: half the instructions.
   __device__ __forceinline__ static uint32_t left_at(int block, bool is_first) {
     return (static_cast<uint32_t>(block) * kPartsOfBlock + (is_first ? 1U : 0U)) * kPartFloats;
+  }
+
+  // Leaves the columns of the lane's row in a block, its sums from `at` on.
+  __device__ __forceinline__ static void leave(SharedStorage& shared,
+                                               const float (&gathered)[kDim / 8][4], int at) {
+    const int row = Scores::row(0);
+    if constexpr (kOf8Bits) {  // even columns, odd columns
+      const int place[2] = {gathered_at(warp_index(), row, 2 * Scores::first_key()),
+                            gathered_at(warp_index(), row, 16 + 2 * Scores::first_key())};
+#pragma unroll
+      for (int n = 0; n < kDim / 8; n += 2) {
+        const float (&even)[4] = gathered[n];
+        const float (&odd)[4] = gathered[n + 1];
+        shared.gathered.template store<4>(
+            place[n / 2 % 2] + n / 4 * 32,
+            Vec<float, 4>{even[at], odd[at], even[at + 1], odd[at + 1]});
+      }
+    } else {
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+        shared.gathered.template store<2>(
+            gathered_at(warp_index(), row, n * 8 + Scores::first_key()),
+            Vec<float, 2>{gathered[n][at], gathered[n][at + 1]});
+      }
+    }
   }
 
   // What the warps have gathered, put together; written, or left for the block that comes last.
@@ -367,13 +468,7 @@ struct SplitKvKernel {
               (warp_index() * kTogether + Scores::row(0)) * 2,
               Vec<float, 2>{softmax.max[i], wrong != 0 ? kWrong : sum});
         }
-#pragma unroll
-        for (int n = 0; n < kDim / 8; ++n) {
-          const float (&four)[4] = gathered[i / 2][n];
-          shared.gathered.template store<2>(
-              gathered_at(warp_index(), Scores::row(0), n * 8 + Scores::first_key()),
-              Vec<float, 2>{four[i % 2 * 2], four[i % 2 * 2 + 1]});
-        }
+        leave(shared, gathered[i / 2], i % 2 * 2);
       }
       ptx::barrier_sync();
       const int count = rows - first < kTogether ? rows - first : kTogether;
@@ -392,7 +487,7 @@ struct SplitKvKernel {
         Merged merged;
         merged.add(weights, more, kWarps, softmax.scale);
         if (whole) {
-          write(a, part, row, column, merged, softmax.scale);
+          write(shared, a, part, row, column, merged, softmax.scale);
         } else {
           if (column == 0) {
             thread::store(left + row * 2,
@@ -406,8 +501,9 @@ struct SplitKvKernel {
   }
 
   // Four columns of a row, and with the first ones its lse.
-  __device__ __forceinline__ static void write(const Arguments& a, const KeyPart& part, int row,
-                                               int column, const Merged& merged, float scale) {
+  __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
+                                               const KeyPart& part, int row, int column,
+                                               const Merged& merged, float scale) {
     const auto columns = static_cast<int>(a.call.value_dim);
     if (merged.is_wrong || (column >= columns && column > 0)) return;
     const Place place = place_of(a.line, part, row);
@@ -417,6 +513,7 @@ struct SplitKvKernel {
     float factor = 0;
     float lse = 0;
     Softmax::finish(merged.max, merged.sum, scale, sink, factor, lse);
+    if constexpr (kOf8Bits) factor *= shared.factors.values[0];
     if (column == 0) thread::store(row_of<float>(a.call.lse, part, place), lse);
     const Heads& heads = a.call.out;
     T* const to = row_of<T>(heads, part, place) + column * heads.column;
@@ -466,21 +563,117 @@ struct SplitKvKernel {
         }
         merged.add(weights, more, count - from, scale);
       }
-      write(a, part, row, column, merged, scale);
+      write(shared, a, part, row, column, merged, scale);
     }
   }
 };
 
-// Few queries of each head: decoding.
+// ---- On the host
+// ----------------------------------------------------------------------------------
+
+struct SplitKvExtents {
+  int64_t batches;  // of keys: or pages
+  int64_t queries, keys;
+  int64_t most_keys;  // of a sequence
+  int64_t tiles;      // of the least rows, of all sequences
+
+  explicit SplitKvExtents(const Call& call)
+      : batches(call.batch),
+        queries(call.queries),
+        keys(call.keys),
+        most_keys(call.keys),
+        tiles(call.batch * divide_up(call.queries * call.group(), 16)) {}
+  explicit SplitKvExtents(const VarlenCall& call)
+      : batches(call.paged ? call.total_pages : 1),
+        queries(call.total_queries),
+        keys(call.total_keys),
+        most_keys(call.keys),
+        tiles(call.batch + call.total_queries * call.group() / 16) {}
+};
+
+// Few queries of each head: decoding. Rule: kName, the dtype of k and v by kKvBytes, kMostDim, and
+// with(call, f), which calls f.template operator()<Kernel>() for the kernel that takes a call.
+template <class Rule>
 struct SplitKv {
   static constexpr int64_t kMostRows = 1024;  // that share keys; by_worth asks for fewer
 
-  static bool supports(const Attention::Call& call, Why& why);
-  static bool supports(const AttentionVarlen::Call& call, Why& why);
-  static Workspace workspace(const Attention::Call& call);
-  static Workspace workspace(const AttentionVarlen::Call& call);
-  static void run(const Attention::Call& call, const Context& context);
-  static void run(const AttentionVarlen::Call& call, const Context& context);
+  template <class AnyCall>
+  static bool supports(const AnyCall& call, Why& why) {
+    constexpr int64_t kMostDim = Rule::kMostDim;
+    constexpr int64_t kMostUnits = int64_t{1} << 30;
+    constexpr int64_t kKvWidth = 16 / Rule::kKvBytes;
+    const SplitKvExtents all(call);
+    return why.unless(!call.bias.exists, "takes no bias") &&
+           why.unless(call.head_dim <= kMostDim && call.value_dim <= kMostDim,
+                      "takes D and Dv up to ", kMostDim) &&
+           why.unless(call.queries * call.group() <= kMostRows, "takes up to ", kMostRows,
+                      " queries times heads that share keys, not ", call.queries * call.group()) &&
+           why.unless(all.queries < kMostSeen && all.keys < kMostSeen && all.most_keys < kMostSeen,
+                      "takes up to 2^29 rows") &&
+           why.unless(all.tiles <= kMostUnits && call.kv_heads <= kMostUnits &&
+                          static_cast<double>(all.tiles) * static_cast<double>(call.kv_heads) *
+                                  (static_cast<double>(all.most_keys) / 16 + 1) <=
+                              static_cast<double>(kMostUnits),
+                      "counts up to 2^30 times 16 keys of all heads") &&
+           why.unless(is_aligned(call.q, call.batch, call.heads, all.queries, call.head_dim),
+                      "needs rows of q that begin at multiples of 16 bytes") &&
+           why.unless(
+               is_aligned(call.k, all.batches, call.kv_heads, all.keys, call.head_dim, kKvWidth),
+               "needs rows of k that begin at multiples of 16 bytes") &&
+           why.unless(
+               is_aligned(call.v, all.batches, call.kv_heads, all.keys, call.value_dim, kKvWidth),
+               "needs rows of v that begin at multiples of 16 bytes") &&
+           Rule::with(call, [&]<class Kernel>() {
+             constexpr size_t kBytes = sizeof(typename Kernel::SharedStorage);
+             return why.unless(kBytes <= static_cast<size_t>(device_facts().shared_bytes), "needs ",
+                               kBytes, " bytes of shared memory");
+           });
+  }
+
+  template <class AnyCall>
+  static Workspace workspace(const AnyCall& call) {
+    return Rule::with(call, [&]<class Kernel>() {
+      static_assert(Kernel::kMinBlocks * (sizeof(typename Kernel::SharedStorage) +
+                                          Multiprocessor::kSharedReserved) <=
+                        Multiprocessor::kSharedBytes,
+                    "blocks that are counted on to share an SM");
+      return plan_of<Kernel>().workspace();
+    });
+  }
+
+  template <class AnyCall>
+  static void run(const AnyCall& call, const Context& context) {
+    const int64_t queries = SplitKvExtents(call).queries;
+    if (call.batch == 0 || call.heads == 0 || (queries == 0 && call.queries == 0)) return;
+    const Sequences sequences(call, Rule::kName);
+    const bool aligned = is_aligned(call.out, call.batch, call.heads, queries, call.value_dim);
+    Rule::with(call, [&]<class Kernel>() {
+      const typename Kernel::Line line(call, sequences, most_blocks<Kernel>());
+      launch<Kernel>({.blocks = line.blocks(), .threads = Kernel::kThreads}, context.stream,
+                     {line,
+                      call,
+                      Parts<float>(plan_of<Kernel>(), context.workspace),
+                      aligned,
+                      PageTable(sequences),
+                      {call, Rule::kName}});
+    });
+  }
+
+ private:
+  // Blocks that are resident where shared memory is that of a GPU for data centres. More than are
+  // resident, elsewhere, wait for no other: they run later.
+  template <class Kernel>
+  static int64_t most_blocks() {
+    return int64_t{device_facts().multiprocessors} * Kernel::kMinBlocks;
+  }
+  // Counters of parts, and what blocks leave.
+  template <class Kernel>
+  static PartsPlan plan_of() {
+    return {.groups = most_blocks<Kernel>(),
+            .parts = Kernel::kPartsOfBlock,
+            .partials = Kernel::kPartFloats,
+            .partial_bytes = sizeof(float)};
+  }
 };
 
 }  // namespace ws::attention

@@ -34,7 +34,7 @@ extern const Rung kWgmmaE4m3;
 extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic,
     kBackwardWideHeads;
 extern const Rung kRingWgmma;
-extern const Rung kSplitKv;
+extern const Rung kSplitKv, kSplitKvE4m3;
 
 namespace {
 
@@ -104,6 +104,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitKv,
     &kAppendNaive,
     &kAppendVector,
+    &kSplitKvE4m3,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no
@@ -124,6 +125,8 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kAny};
   static constexpr const Rung* kFew[] = {&kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kAny};
+  static constexpr const Rung* kOf8Bits[] = {&kSplitKvE4m3, &kAny};
+  if (call.has_kv_of_8_bits) return kOf8Bits;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }
 

@@ -19,7 +19,7 @@ bool flash_supports(const AnyCall& call, int64_t most_dim, Why& why) {
   const int64_t batches = packed ? 1 : call.batch;
   const auto [queries, keys] = std::pair(sequences.queries, sequences.keys);
   constexpr int64_t kMost = int64_t{1} << 30;
-  return has_no_pages(call, why) && has_bare_scores(call, why) &&
+  return has_kv_of_q(call, why) && has_no_pages(call, why) && has_bare_scores(call, why) &&
          why.unless(call.scale > 0, "takes a scale above 0, not ", call.scale) &&
          why.unless(keys > 0, "without keys there is nothing to copy") &&
          why.unless(call.head_dim <= most_dim && call.value_dim <= most_dim,

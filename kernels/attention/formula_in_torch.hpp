@@ -119,6 +119,8 @@ return dq, dk, dv, dbias, dslopes, dsinks
 inline constexpr std::string_view kPackedGradient = R"(
 if alibi_slopes is not None and alibi_slopes.requires_grad:
     raise NotImplementedError('warpsmith.attention_varlen has no gradient of alibi_slopes')
+if k.dtype != q.dtype:
+    raise NotImplementedError('warpsmith.attention_varlen has no gradient over keys of 8 bits')
 dout = torch.zeros_like(out) if g_out is None else g_out
 keys, values, starts_k = k, v, cu_seqlens_k
 if block_table is not None:
@@ -142,7 +144,7 @@ if sinks is not None and sinks.requires_grad:
     is_somebodys = (row >= cu_seqlens_q[0]) & (row < cu_seqlens_q[-1])
     parts = torch.exp(sinks[:, None] - lse) * delta
     dsinks = -torch.where(is_somebodys, parts, 0).sum(1)
-return dq, dk, dv, None, None, None, None, None, dsinks
+return dq, dk, dv, None, None, None, None, None, dsinks, None, None
 )";
 
 // Of 8 bits with scales; after kAttendInTorch.
@@ -164,6 +166,9 @@ def packed():
     starts = [0] * count if cu_seqlens_k is None else cu_seqlens_k.tolist()
     lengths = [starts[b + 1] - starts[b] for b in range(count)] if seqused_k is None \
         else seqused_k.tolist()
+    keys, values = [x if x.dtype == q.dtype else wide(x) for x in (k, v)]
+    scaled = lambda x, by, b: x if by is None \
+        else wide(x) * (by if by.dim() == 1 else by[b])[:, None]
     out = q.new_zeros(*q.shape[:2], v.shape[-1])
     lse = q.new_full((q.shape[1], q.shape[0]), -math.inf, dtype=torch.float32)
     for b in range(count):
@@ -174,7 +179,8 @@ def packed():
         slopes = alibi_slopes
         if slopes is not None and slopes.dim() == 2:
             slopes = slopes[b]
-        o, l = attend(heads(q[mine]), heads(rows(k)), heads(rows(v)), None, slopes)
+        o, l = attend(heads(q[mine]), heads(scaled(rows(keys), scale_k, b)),
+                      heads(scaled(rows(values), scale_v, b)), None, slopes)
         out[mine] = o[0].transpose(0, 1)
         lse[:, mine] = l[0]
     return out, lse

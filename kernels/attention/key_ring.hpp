@@ -122,7 +122,7 @@ class KeyRing {
   }
   __device__ __forceinline__ void copy_pages(const SharedSpan<T>& keys, const SharedSpan<T>& values,
                                              const T* valid, int head_dim, int value_dim) const {
-    const int column = lane_index() % Tile::kChunks * 8;
+    const int column = lane_index() % Tile::kChunks * Tile::kWidth;
     const int of_keys = Tile::bytes_of(head_dim - column);
     const int of_values = Tile::bytes_of(value_dim - column);
     const bool is_there = page_ >= 0 && page_ < table_.total;

@@ -2,8 +2,8 @@
 //
 //   attention          q, k, v of [batch, heads, rows, head dim], any strides; its gradients are
 //                      attention_backward's (backward.hpp)
-//   attention_varlen   sequences of their own lengths, one behind the other; keys may lie in pages;
-//                      its gradients are attention_varlen_backward's
+//   attention_varlen   sequences of their own lengths, one behind the other; keys may lie in pages,
+//                      and be of 8 bits; its gradients are attention_varlen_backward's
 //   scaled_attention   q, k and v of 8 bits, each head with a scale
 //
 // A score is scale * <q, k>, then softcap * tanh(score / softcap), then what is added to it: a
@@ -117,15 +117,20 @@ struct Packing {
   int64_t pages_batch = 0;
   int64_t pages_column = 1;
 };
-struct VarlenCall : Call, Packing {};
-
-template <class AnyCall>
-inline constexpr bool kIsPacked = std::is_base_of_v<Packing, AnyCall>;
 
 // What q, k and v are multiplied by.
 struct Scales {
   PerHead q, k, v;
 };
+
+// Where k and v are of 8 bits they have scales; q has none.
+struct VarlenCall : Call, Packing {
+  bool has_kv_of_8_bits = false;
+  Scales scales;
+};
+
+template <class AnyCall>
+inline constexpr bool kIsPacked = std::is_base_of_v<Packing, AnyCall>;
 
 // Of scaled_attention.
 struct ScaledCall : Call {
@@ -151,6 +156,8 @@ enum VarlenHas : uint8_t {
   kOwnPages = 4,  // each sequence its own, scattered; Tk: of all, as many each
   kVarlenAlibi = 8,
   kVarlenSinks = 16,
+  kKvOf8Bits = 32,
+  kKvScales = 64,
 };
 // To be added where pages are not of 16 keys.
 constexpr int64_t of_page(int64_t keys) { return keys << 8; }
@@ -257,8 +264,8 @@ struct AttentionVarlen {
   static constexpr Parameter kParameters[] = {
       {.name = "q", .doc = "[Tq, H, D], any strides: sequences one behind the other"},
       {.name = "k",
-       .doc = "[Tk, Hk, D], dtype of q, Hk divides H; with pages [pages, page, Hk, D]"},
-      {.name = "v", .doc = "[Tk, Hk, Dv], dtype of q; with pages [pages, page, Hk, Dv]"},
+       .doc = "[Tk, Hk, D], dtype of q or e4m3, Hk divides H; with pages [pages, page, Hk, D]"},
+      {.name = "v", .doc = "[Tk, Hk, Dv], dtype of k; with pages [pages, page, Hk, Dv]"},
       {.name = "cu_seqlens_q", .doc = "i32 [B + 1], where each sequence of q begins; its last: Tq"},
       {.name = "cu_seqlens_k",
        .optional = true,
@@ -271,6 +278,10 @@ struct AttentionVarlen {
        .doc = "i32 [B, most pages of a sequence], where its keys lie"},
       kSlopesIn,
       kSinksIn,
+      {.name = "scale_k",
+       .optional = true,
+       .doc = "f32 [Hk] or [B, Hk], above 0: what k of e4m3 was divided by; none: 1"},
+      {.name = "scale_v", .optional = true, .doc = "f32 [Hk] or [B, Hk], the same of v"},
       {.name = "out",
        .role = Parameter::Role::kOut,
        .doc = "[Tq, H, Dv], dtype of q",

@@ -47,6 +47,12 @@ inline bool has_bare_scores(const Call& call, Why& why) {
   return has_only_capped_scores(call, why) && why.unless(call.softcap == 0, "takes no softcap");
 }
 
+// k and v are of the dtype of q.
+inline bool has_kv_of_q(const Call& /*call*/, Why& /*why*/) { return true; }
+inline bool has_kv_of_q(const VarlenCall& call, Why& why) {
+  return why.unless(!call.has_kv_of_8_bits, "takes k and v of the dtype of q");
+}
+
 // And they are seen whole or causally.
 inline bool has_plain_scores(const Call& call, Why& why) {
   return has_bare_scores(call, why) && why.unless(call.window.is_open() || call.window.is_causal(),

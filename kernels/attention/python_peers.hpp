@@ -58,7 +58,7 @@ return flash_attn.cute.interface.flash_attn_func(
 // Grids of packed kernels are as large as the longest sequence asks: they are told its length.
 inline constexpr std::string_view kPackedFlashInTorch = R"(
 if softcap or sinks is not None or seqused_k is not None or block_table is not None \
-        or q.dtype == torch.float32 or q.shape[2] != v.shape[2] or q.shape[2] > 256 \
+        or k.dtype != q.dtype or q.dtype == torch.float32 or q.shape[2] != v.shape[2] or q.shape[2] > 256 \
         or q.shape[2] % 8:
     return packed()
 return torch.ops.aten._flash_attention_forward(
@@ -71,7 +71,8 @@ inline constexpr std::string_view kPackedTorchUsers =
     kJoined<kAttendInTorch, kAttendPackedInTorch, kPackedFlashInTorch>;
 
 inline constexpr std::string_view kPackedCudnnInTorch = R"(
-if not plain or q.dtype == torch.float32 or seqused_k is not None or block_table is not None:
+if not plain or k.dtype != q.dtype or q.dtype == torch.float32 or seqused_k is not None \
+        or block_table is not None:
     refuse('takes f16 and bf16, packed rows, and causal')
 longest = max(lengths_of(cu_seqlens_q))
 if causal and lengths_of(cu_seqlens_q) != lengths_of(cu_seqlens_k):
@@ -83,8 +84,8 @@ return torch.ops.aten._cudnn_attention_forward(
 inline constexpr std::string_view kPackedCudnn = kJoined<kPlainInTorch, kPackedCudnnInTorch>;
 
 inline constexpr std::string_view kPackedFlash4 = R"(
-if alibi_slopes is not None:
-    refuse('takes no bias but by code that it compiles')
+if alibi_slopes is not None or k.dtype != q.dtype:
+    refuse('takes one dtype, and no bias but by code that it compiles')
 return flash_attn.cute.interface.flash_attn_varlen_func(
     q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
     max_seqlen_q=max(lengths_of(cu_seqlens_q)),

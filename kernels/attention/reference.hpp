@@ -69,9 +69,10 @@ inline void check_softcap(const Problem& problem) {
     fail(problem, "takes a softcap from 0 on, not ", softcap);
 }
 
-// q, k and v of these ranks and dtypes, heads in dimension `head`, columns in the last.
+// q, k and v of these ranks and dtypes, heads in dimension `head`, columns in the last. k and v may
+// be of kv_dtypes instead.
 inline void check_heads(const Problem& problem, DTypes dtypes, int rank_q, int rank_k, int head_q,
-                        int head_k) {
+                        int head_k, DTypes kv_dtypes = {}) {
   const Tensor& q = problem.tensor(kQ);
   const Tensor& k = problem.tensor(kK);
   const Tensor& v = problem.tensor(kV);
@@ -80,8 +81,11 @@ inline void check_heads(const Problem& problem, DTypes dtypes, int rank_q, int r
   };
   if (q.rank != rank_q || k.rank != rank_k || v.rank != rank_k) [[unlikely]]
     wrong("takes q of ", rank_q, " dimensions, k and v of ", rank_k);
-  if (q.dtype != k.dtype || q.dtype != v.dtype || !dtypes.has(q.dtype)) [[unlikely]]
-    wrong("takes q, k and v of one dtype of ", to_string(dtypes));
+  if ((q.dtype != k.dtype && !kv_dtypes.has(k.dtype)) || k.dtype != v.dtype || !dtypes.has(q.dtype))
+      [[unlikely]] {
+    wrong("takes q, k and v of one dtype of ", to_string(dtypes),
+          kv_dtypes.has(DType::kE4m3) ? ", or k and v of e4m3" : "");
+  }
   if (q.extent(rank_q - 1) != k.extent(rank_k - 1)) [[unlikely]]
     wrong("takes one D in q and k, not ", q.extent(rank_q - 1), " and ", k.extent(rank_k - 1));
   for (int d = 0; d < rank_k - 1; ++d) {
@@ -123,12 +127,14 @@ struct Query {
   int64_t first_key = 0;     // of its sequence, where keys are packed
 };
 
-template <class T>
+// q of T, k and v of Kv.
+template <class T, class Kv = T>
 struct Formula {
   const Call& call;
 
+  template <class U>
   static double at(const Heads& heads, int64_t offset) {
-    return to_float(heads.as<const T>()[offset]);
+    return to_float(heads.as<const U>()[offset]);
   }
 
   static int64_t over(const Query& query) { return query.row + query.keys - query.queries; }
@@ -147,7 +153,7 @@ struct Formula {
         call.k.batch * batch + call.k.head * (query.head / call.group()) + call.k.row * row;
     double sum = 0;
     for (int64_t d = 0; d < call.head_dim; ++d) {
-      sum += at(call.q, from + d * call.q.column) * at(call.k, to + d * call.k.column);
+      sum += at<T>(call.q, from + d * call.q.column) * at<Kv>(call.k, to + d * call.k.column);
     }
     return sum * call.scale;
   }
@@ -214,7 +220,7 @@ struct Formula {
       const auto [batch, row] = place(j);
       const int64_t from = call.v.batch * batch + call.v.head * kv_head + call.v.row * row;
       for (int64_t d = 0; d < call.value_dim; ++d) {
-        to[d] += weight * at(call.v, from + d * call.v.column);
+        to[d] += weight * at<Kv>(call.v, from + d * call.v.column);
       }
     }
   }
@@ -297,6 +303,17 @@ inline Tensor laid(DType dtype, std::array<int64_t, 4> shape, int64_t padding, b
   return tensor;
 }
 constexpr double kMostSlope = 0.5;
+
+// Scales around 1, so that scores stay of that size.
+constexpr double kMostScale = 1.25;
+inline void fill_scales(const Tensor& tensor, uint64_t seed) {
+  fill_with(tensor, [seed](int64_t h) {
+    return kMostScale - 0.5 * random_uniform(seed, static_cast<uint64_t>(h));
+  });
+}
+inline double scale_of(const PerHead& numbers, int64_t batch, int64_t head) {
+  return numbers.exists ? numbers.data[batch * numbers.batch + head * numbers.head] : 1;
+}
 
 // Multiples of it, modulo `count`, are all numbers below that.
 inline int64_t scattering_step(int64_t count) {

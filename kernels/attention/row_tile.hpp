@@ -54,19 +54,23 @@ struct PagedRows {
   }
 };
 
-// kRows rows of kColumns elements of 16 bits; kColumns is a multiple of 16. Of kThreads threads: a
-// block, or any warp.
+// kRows rows of kColumns elements of 16 or 8 bits, which are a multiple of 32 bytes. Of kThreads
+// threads: a block, or any warp.
 template <class T, int kRows, int kColumns, int kThreads>
 struct RowTile {
-  using Tile = tile::SwizzledTile<kRows, (kColumns + 63) / 64 * 64>;
+  static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));  // elements of a chunk
+  // In which chunks are permuted: 128 bytes, or rows of 64 of 8 bits.
+  static constexpr int kLine = sizeof(T) == 1 && kColumns == 64 ? 64 : 8 * kWidth;
+  using Tile = tile::SwizzledTile<kRows, (kColumns + kLine - 1) / kLine * kLine, kWidth>;
   static constexpr int kElements = Tile::kElements;
-  static constexpr int kChunks = static_cast<int>(std::bit_ceil(kColumns / 8U));
+  static constexpr int kChunks =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(kColumns / kWidth)));
   static constexpr int kStep = kThreads / kChunks;  // rows of one pass
   static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
 
   // The rows from `first` on, which begin at multiples of 16 bytes.
   __device__ __forceinline__ static StridedRows<T> strided(const T* first, int64_t stride) {
-    return {first + (index_of_thread() / kChunks) * stride + index_of_thread() % kChunks * 8,
+    return {first + (index_of_thread() / kChunks) * stride + index_of_thread() % kChunks * kWidth,
             stride};
   }
 
@@ -74,7 +78,7 @@ struct RowTile {
   // becomes zeros. `valid` is any aligned address in the tensor.
   __device__ __forceinline__ static void copy(SharedSpan<T> to, StridedRows<T>& from,
                                               const T* valid, int rows, int columns WS_AND_PLACE) {
-    const int column = index_of_thread() % kChunks * 8;
+    const int column = index_of_thread() % kChunks * kWidth;
     const int bytes = bytes_of(columns - column);
     // The pointer walks: an address for each copy would cost registers all kernel long.
     if (rows >= kRows && bytes == 16) {
@@ -97,7 +101,7 @@ struct RowTile {
   // The same of keys `first` and on.
   __device__ __forceinline__ static void copy(SharedSpan<T> to, const PagedRows<T>& from, int first,
                                               int rows, int columns WS_AND_PLACE) {
-    const int column = index_of_thread() % kChunks * 8;
+    const int column = index_of_thread() % kChunks * kWidth;
     const int bytes = bytes_of(columns - column);
     if (column >= kColumns) return;
     const int in_pass = index_of_thread() / kChunks;
@@ -136,7 +140,7 @@ struct RowTile {
     }
   }
 
-  // What ldmatrix wants from this lane for 16 rows from `row` on and 16 columns. The 8 x 8 matrices
+  // What ldmatrix wants from this lane for 16 rows from `row` on and two chunks. The 8 x 8 matrices
   // are counted down, then across, or across, then down.
   enum class Order : bool { kDown, kAcross };
   template <Order kOrder>
@@ -144,12 +148,12 @@ struct RowTile {
     const int matrix = lane_index() / 8;
     constexpr bool kFirstDown = kOrder == Order::kDown;
     return Tile::offset(row + lane_index() % 8 + (kFirstDown ? matrix % 2 : matrix / 2) * 8,
-                        (kFirstDown ? matrix / 2 : matrix % 2) * 8);
+                        (kFirstDown ? matrix / 2 : matrix % 2) * kWidth);
   }
-  // The same `rows` and `columns` further on, both multiples of 16. What is known when compiled is
-  // added last, so that it costs no register.
+  // The same `rows` and `columns` further on, multiples of 16 and of two chunks. What is known when
+  // compiled is added last, so that it costs no register.
   __device__ __forceinline__ static int further(int offset, int rows, int columns) {
-    return Tile::further(offset, columns % 64) + rows * Tile::kPitch + columns / 64 * 64;
+    return Tile::further(offset, columns % kLine) + rows * Tile::kPitch + columns / kLine * kLine;
   }
 
   __device__ __forceinline__ static int index_of_thread() {
@@ -157,12 +161,12 @@ struct RowTile {
   }
   // Where this thread's piece of the pass from row i on goes.
   __device__ __forceinline__ static int piece_at(int i) {
-    return Tile::offset(index_of_thread() / kChunks + i % 8, index_of_thread() % kChunks * 8) +
+    return Tile::offset(index_of_thread() / kChunks + i % 8, index_of_thread() % kChunks * kWidth) +
            i / 8 * 8 * Tile::kPitch;
   }
   // Of a chunk before the last `left` elements of a row.
   __device__ __forceinline__ static int bytes_of(int left) {
-    return left < 0 ? 0 : left < 8 ? left * int{sizeof(T)} : 16;
+    return left < 0 ? 0 : left < kWidth ? left * int{sizeof(T)} : 16;
   }
 };
 

@@ -12,12 +12,6 @@ enum Place { kScaleQ = 3, kScaleK, kScaleV, kOut, kLse };
 
 constexpr DType kOutDTypes[] = {DType::kBf16, DType::kF16};
 
-constexpr double kMostScale = 1.25;
-
-double scale_of(const PerHead& numbers, int64_t batch, int64_t head) {
-  return numbers.exists ? numbers.data[batch * numbers.batch + head * numbers.head] : 1;
-}
-
 }  // namespace
 
 ScaledAttention::Call ScaledAttention::call(const Problem& problem) {
@@ -72,13 +66,9 @@ int64_t ScaledAttention::items(const Problem& problem, const Parameter& /*output
   return dense_queries(problem);
 }
 
-// Scales around 1, so that scores stay of that size.
 void ScaledAttention::fill(const Problem& problem, int index, uint64_t seed) {
   if (index < kScaleQ) return fill_normal_input(problem, index, seed);
-  fill_with(problem.tensor(index), [seed, index](int64_t h) {
-    return kMostScale -
-           0.5 * random_uniform(seed + static_cast<uint64_t>(index), static_cast<uint64_t>(h));
-  });
+  fill_scales(problem.tensor(index), seed + static_cast<uint64_t>(index));
 }
 
 void ScaledAttention::reference(const Problem& problem, Slice slice,

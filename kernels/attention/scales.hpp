@@ -1,4 +1,4 @@
-// The scales of scaled_attention as kernels see them. One that is not above 0 is reported, and
+// The scales of heads of 8 bits as kernels see them. One that is not above 0 is reported, and
 // nothing is written for its heads.
 #pragma once
 
@@ -13,7 +13,8 @@ namespace ws::attention {
 class HeadScales {
  public:
   // `rung` is of static storage.
-  HeadScales(const ScaledCall& call, const char* rung)
+  template <class AnyCall>
+  HeadScales(const AnyCall& call, const char* rung)
       : numbers_{call.scales.q, call.scales.k, call.scales.v},
         checks_{{rung, "scale_q"}, {rung, "scale_k"}, {rung, "scale_v"}},
         batches_(call.batch),

@@ -16,6 +16,8 @@ enum VarlenPlace {
   kTable,
   kVarlenSlopesAt,
   kVarlenSinksAt,
+  kVarlenScaleK,
+  kVarlenScaleV,
   kVarlenOut,
   kVarlenLse
 };
@@ -66,6 +68,9 @@ AttentionVarlen::Call AttentionVarlen::call(const Problem& problem) {
     call.total_keys = k.extent(0);
     call.keys = call.total_keys;
   }
+  call.has_kv_of_8_bits = k.dtype != q.dtype;
+  call.scales = {
+      {}, per_head(problem.tensor(kVarlenScaleK)), per_head(problem.tensor(kVarlenScaleV))};
   set_attributes(problem, call);
   set_softcap(problem, call);
   call.slopes = per_head(problem.tensor(kVarlenSlopesAt));
@@ -80,7 +85,7 @@ void AttentionVarlen::infer(Problem& problem) {
   if (!most.is_absent() && most.as_int() < 0) [[unlikely]]
     fail(problem, "takes max_seqlen_q from 0 on, not ", most.as_int());
   const bool paged = problem.tensor(kTable).exists();
-  check_heads(problem, kFloats, 3, paged ? 4 : 3, 1, paged ? 2 : 1);
+  check_heads(problem, kFloats, 3, paged ? 4 : 3, 1, paged ? 2 : 1, {DType::kE4m3});
   check_lengths(problem, "cu_seqlens_q", -1);
   const int64_t batch = problem.tensor(kStartsQ).extent(0) - 1;
   const bool has_starts = problem.tensor(kStartsK).exists();
@@ -101,6 +106,12 @@ void AttentionVarlen::infer(Problem& problem) {
   const Tensor& v = problem.tensor(kV);
   check_per_head(problem, "alibi_slopes", batch, q.extent(1), true);
   check_per_head(problem, "sinks", batch, q.extent(1), false);
+  const Tensor& k = problem.tensor(kK);
+  for (const std::string_view name : {"scale_k", "scale_v"}) {
+    if (problem[name].exists() && k.dtype == q.dtype) [[unlikely]]
+      fail(problem, "takes ", name, " where k and v are of e4m3, got ", k);
+    check_per_head(problem, name, batch, k.extent(paged ? 2 : 1), true);
+  }
   problem.tensor(kVarlenOut) =
       Tensor::dense(q.dtype, {q.extent(0), q.extent(1), v.extent(v.rank - 1)});
   problem.tensor(kVarlenLse) = Tensor::dense(DType::kF32, {q.extent(1), q.extent(0)});
@@ -112,22 +123,23 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
   const int64_t value_dim = value == 0 ? dim : value;
   problem.tensor(kQ) = laid_rows(dtype, {queries, heads, dim}, chosen.padding);
   problem.tensor(kStartsQ) = Tensor::dense(DType::kI32, {batch + 1});
+  const DType of_kv = (has & kKvOf8Bits) != 0 ? DType::kE4m3 : dtype;
   const bool shared_pages = (has & kPages) != 0;
   const bool own_pages = (has & kOwnPages) != 0;
   if (shared_pages || own_pages) {
     const int64_t page = has < of_page(1) ? 16 : has / of_page(1);
     const int64_t pages = divide_up(own_pages ? keys / std::max<int64_t>(batch, 1) : keys, page);
     const int64_t count = own_pages ? pages * batch : pages + 1;
-    problem.tensor(kK) = laid(dtype, {count, kv_heads, page, dim}, chosen.padding, true);
-    problem.tensor(kV) = laid(dtype, {count, kv_heads, page, value_dim}, chosen.padding, true);
+    problem.tensor(kK) = laid(of_kv, {count, kv_heads, page, dim}, chosen.padding, true);
+    problem.tensor(kV) = laid(of_kv, {count, kv_heads, page, value_dim}, chosen.padding, true);
     for (const int place : {kK, kV}) {  // the page's rows are its second dimension
       std::swap(problem.tensor(place).shape[1], problem.tensor(place).shape[2]);
       std::swap(problem.tensor(place).strides[1], problem.tensor(place).strides[2]);
     }
     problem.tensor(kTable) = Tensor::dense(DType::kI32, {batch, pages});
   } else {
-    problem.tensor(kK) = laid_rows(dtype, {keys, kv_heads, dim}, chosen.padding);
-    problem.tensor(kV) = laid_rows(dtype, {keys, kv_heads, value_dim}, chosen.padding);
+    problem.tensor(kK) = laid_rows(of_kv, {keys, kv_heads, dim}, chosen.padding);
+    problem.tensor(kV) = laid_rows(of_kv, {keys, kv_heads, value_dim}, chosen.padding);
     problem.tensor(kStartsK) = Tensor::dense(DType::kI32, {batch + 1});
   }
   if ((has & (kUsed | kPages | kOwnPages)) != 0)
@@ -137,6 +149,10 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
   }
   if ((has & kVarlenSinks) != 0) {
     problem.tensor(kVarlenSinksAt) = Tensor::dense(DType::kF32, {heads});
+  }
+  if ((has & kKvScales) != 0) {
+    problem.tensor(kVarlenScaleK) = Tensor::dense(DType::kF32, {batch, kv_heads});
+    problem.tensor(kVarlenScaleV) = Tensor::dense(DType::kF32, {kv_heads});
   }
   problem.tensor(kVarlenOut) = laid_rows(dtype, {queries, heads, value_dim}, chosen.padding);
 }
@@ -156,7 +172,8 @@ Cost AttentionVarlen::cost_of_data(const Problem& problem) {
 }
 
 Tolerance AttentionVarlen::tolerance(const Problem& problem, const Parameter& output) {
-  return tolerance_of(AttentionVarlen::call(problem), problem, output, false);
+  const Call call = AttentionVarlen::call(problem);
+  return tolerance_of(call, problem, output, false, call.scales.k.exists ? kMostScale : 1);
 }
 
 int64_t AttentionVarlen::items(const Problem& problem, const Parameter& /*output*/) {
@@ -197,6 +214,8 @@ void AttentionVarlen::fill(const Problem& problem, int index, uint64_t seed) {
       return fill_with(tensor, [seed](int64_t h) {
         return kMostSlope * random_uniform(seed, static_cast<uint64_t>(h));
       });
+    case kVarlenScaleK:
+    case kVarlenScaleV: return fill_scales(tensor, seed + static_cast<uint64_t>(index));
     case kUsedK: {
       if (own_pages && is_timed(call.total_keys)) {
         return fill_with(tensor, [&](int64_t) { return static_cast<double>(call.keys); });
@@ -222,27 +241,47 @@ void with_query(const VarlenCall& call, int64_t row, int64_t head, F&& f) {
   });
 }
 
+// f.template operator()<T, Kv>() with the types of q, and of k and v.
+template <class F>
+void with_types(const VarlenCall& call, F&& f) {
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    call.has_kv_of_8_bits ? f.template operator()<T, e4m3>() : f.template operator()<T, T>();
+  });
+}
+
 }  // namespace
 
 // Slices of out are queries, each with all heads; those of lse are heads, each with all queries.
 void AttentionVarlen::reference(const Problem& problem, Slice slice,
                                 std::span<double* const> expected) {
   const Call call = AttentionVarlen::call(problem);
-  with_type<kFloats>(call.dtype, [&]<class T>() {
-    const Formula<T> formula{call};
+  with_types(call, [&]<class T, class Kv>() {
+    // The formula of a query, by the scale of its keys.
+    const auto with_formula = [&](int64_t row, int64_t head, auto&& f) {
+      with_query(call, row, head, [&](const Query& query, const auto& place) {
+        const int64_t kv_head = head / call.group();
+        attention::Call scaled = call;
+        scaled.scale *= static_cast<float>(scale_of(call.scales.k, query.batch, kv_head));
+        f(Formula<T, Kv>{scaled}, query, place, scale_of(call.scales.v, query.batch, kv_head));
+      });
+    };
     for (int64_t item = slice.first; item < slice.last; ++item) {
       const int64_t at = item - slice.first;
-      if (double* const out = expected[kVarlenOut]) {
-        with_query(call, item / call.heads, item % call.heads,
-                   [&](const Query& query, const auto& place) {
-                     formula.out(query, place, out + at * call.value_dim);
-                   });
+      if (double* const all = expected[kVarlenOut]) {
+        with_formula(
+            item / call.heads, item % call.heads,
+            [&](const auto& formula, const Query& query, const auto& place, double of_values) {
+              double* const out = all + at * call.value_dim;
+              formula.out(query, place, out);
+              for (int64_t d = 0; d < call.value_dim; ++d) out[d] *= of_values;
+            });
       }
       if (double* const lse = expected[kVarlenLse]) {
-        with_query(call, item % call.total_queries, item / call.total_queries,
-                   [&](const Query& query, const auto& place) {
-                     lse[at] = formula.lse(query, formula.scores(query, place));
-                   });
+        with_formula(
+            item % call.total_queries, item / call.total_queries,
+            [&](const auto& formula, const Query& query, const auto& place, double /*of_values*/) {
+              lse[at] = formula.lse(query, formula.scores(query, place));
+            });
       }
     }
   });
@@ -264,6 +303,7 @@ constexpr Case few(std::array<int64_t, kMaxExtents> extents, int64_t queries, Se
 constexpr Case kVarlenSmoke[] = {
     varlen({3, 2, 40, 50, 32}, kOnlyBefore),
     varlen({2, 2, 9, 40, 16, 1, 0, kPages}),
+    few({2, 4, 2, 40, 64, 1, 0, kPages | kKvOf8Bits | kKvScales}, 1),
 };
 
 constexpr Case kVarlenVerify[] = {
@@ -290,6 +330,13 @@ constexpr Case kVarlenVerify[] = {
     few({4, 4, 4, 600, 128, 1, 0, kOwnPages}, 1),
     few({2, 16, 10, 160, 64, 2, 0, kPages + of_page(7)}, 5, kOnlyBefore, 20),
     few({2, 4, 2, 90, 256, 2, 0, kPages + of_page(1)}, 1),
+    // Keys and values of 8 bits.
+    few({5, 8, 5, 333, 64, 1, 0, kKvOf8Bits | kUsed}, 1),
+    few({2, 16, 8, 150, 48, 2, 32, kKvOf8Bits | kKvScales | kVarlenSinks}, 4),
+    few({3, 14, 6, 200, 128, 2, 0, (kPages | kKvOf8Bits | kKvScales) + of_page(1)}, 2, kOnlyBefore),
+    few({2, 16, 10, 160, 128, 2, 0, (kPages | kKvOf8Bits | kKvScales) + of_page(7)}, 5, kOnlyBefore,
+        20),
+    few({2, 4, 2, 90, 256, 2, 0, kPages | kKvOf8Bits | kVarlenAlibi}, 1),
 };
 
 constexpr Case kVarlenBench[] = {
@@ -302,6 +349,7 @@ constexpr Case kVarlenBench[] = {
     few({8, 64, 8, 65536, 128, 8, 0, kOwnPages + of_page(1)}, 1),
     few({8, 64, 8, 65536, 128, 8, 0, kOwnPages}, 1),
     few({8, 64, 8, 65536, 128, 8, 0, kOwnPages + of_page(64)}, 1),
+    few({8, 64, 8, 65536, 128, 8, 0, (kOwnPages | kKvOf8Bits | kKvScales) + of_page(64)}, 1),
     few({8, 64, 8, 65536, 128, 8, 0, kOwnPages + of_page(256)}, 1),
 };
 

@@ -32,6 +32,8 @@ _PACKED = """\
     max_seqlen: The same, of the longest of q and of k.
     block_table: i32 [B, most pages of a sequence], where the keys of each lie.
     seqused_k: i32 [B], how many keys of each sequence count.
+    scale_k: f32 [Hk] or [B, Hk], what packed keys of float8_e4m3fn were divided by.
+    scale_v: The same of values.
 """
 
 
@@ -56,6 +58,8 @@ def attention(
     max_seqlen: int | None = None,
     block_table: Any = None,
     seqused_k: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
     rung: str | None = None,
     out: Any = None,
 ) -> Any:
@@ -68,6 +72,8 @@ def attention(
             ("max_seqlen", max_seqlen),
             ("block_table", block_table),
             ("seqused_k", seqused_k),
+            ("scale_k", scale_k),
+            ("scale_v", scale_v),
         ):
             if given is not None:
                 raise ValueError(f"attention: {name} is for packed sequences: cu_seqlens_q is None")
@@ -98,6 +104,8 @@ def attention(
         block_table,
         alibi_slopes,
         sinks,
+        scale_k,
+        scale_v,
         causal=causal,
         window_left=window_left,
         window_right=window_right,
@@ -358,6 +366,9 @@ def flash_attn_with_kvcache(
     alibi_slopes: torch.Tensor | None = None,
     num_splits: int = 0,
     return_softmax_lse: bool = False,
+    *,
+    k_descale: float | torch.Tensor | None = None,
+    v_descale: float | torch.Tensor | None = None,
 ) -> Any:
     """flash_attn.flash_attn_with_kvcache, with its arguments: decoding.
 
@@ -366,10 +377,11 @@ def flash_attn_with_kvcache(
 
     Args:
         q: [B, Sq, H, D], f32, f16 or bf16.
-        k_cache: [batch of the cache, Sk, Hk, D], dtype of q, Hk divides H; with block_table
-            [pages, page, Hk, D]. Any strides.
+        k_cache: [batch of the cache, Sk, Hk, D], dtype of q or float8_e4m3fn, Hk divides H; with
+            block_table [pages, page, Hk, D]. Any strides.
         v_cache: The same, of Dv columns.
-        k: [B, Snew, Hk, D], new keys; with it cache_seqlens has to be there.
+        k: [B, Snew, Hk, D], new keys; with it cache_seqlens has to be there. Not into a cache of
+            float8_e4m3fn, which the caller writes.
         v: [B, Snew, Hk, Dv], new values.
         rotary_cos: [positions, rotary_dim / 2], f32 or dtype of q: new keys turn by the position
             that they are written to. Queries turn too: query i by cache_seqlens + i, or, neither
@@ -388,6 +400,9 @@ def flash_attn_with_kvcache(
         alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
         num_splits: For the kernel to choose.
         return_softmax_lse: Returns (out, lse).
+        k_descale: What a k_cache of float8_e4m3fn is multiplied by: f32 [B, Hk] or [Hk], or one
+            number for all.
+        v_descale: The same of v_cache.
 
     Returns:
         out: [B, Sq, H, Dv], dtype of q; lse: f32 [B, H, Sq], -infinity of a query that sees no key.
@@ -412,6 +427,8 @@ def flash_attn_with_kvcache(
         raise ValueError(f"{name} turns queries with new keys: k is None")
     if k is not None and cache_seqlens is None:
         raise ValueError(f"{name} takes cache_seqlens, behind which k and v are written")
+    if k is not None and k_cache.dtype == torch.float8_e4m3fn:
+        raise ValueError(f"{name} writes no keys into a cache of float8_e4m3fn: k is not None")
     if block_table is not None and cache_batch_idx is not None:
         raise ValueError(f"{name} takes block_table or cache_batch_idx, not both")
     batch, queries = q.shape[:2]
@@ -452,6 +469,8 @@ def flash_attn_with_kvcache(
         max_seqlen_q=queries,
         block_table=table,
         seqused_k=used,
+        scale_k=_of_heads(k_descale, k_cache),
+        scale_v=_of_heads(v_descale, k_cache),
     )
     out = out.unflatten(0, (batch, queries))
     if not return_softmax_lse:
@@ -602,6 +621,15 @@ def _check_flash(name: str, q: Any, k: Any, v: Any, rank: int, dropout_p: float)
     if q.dim() != rank or (rank == 4 and (k.dim() != 4 or v.dim() != 4)):
         shapes = [tuple(x.shape) for x in (q, k, v)]
         raise ValueError(f"{name} takes q of {rank} dimensions, got {shapes}")
+
+
+def _of_heads(descale: float | torch.Tensor | None, cache: torch.Tensor) -> torch.Tensor | None:
+    """A scale for each head of a cache; one number is that of all."""
+    if descale is None:
+        return None
+    if not torch.is_tensor(descale):
+        return torch.full((cache.shape[2],), descale, dtype=torch.float32, device=cache.device)
+    return descale.expand(cache.shape[2]) if descale.numel() == 1 and descale.dim() < 2 else descale
 
 
 def _scaled_flash(

@@ -96,10 +96,18 @@ TEST(AttentionVarlen, CallsThatAreRefused) {
       {"takes alibi_slopes of f32 [4] or [3, 4]",
        [](P& p) { p["alibi_slopes"] = Tensor::dense(DType::kF32, {3}); }},
       {"takes max_seqlen_q from 0 on, not -1", [](P& p) { set(p, "max_seqlen_q", int64_t{-1}); }},
+      {"or k and v of e4m3", [](P& p) { p["k"].dtype = DType::kE4m3; }},
+      {"or k and v of e4m3", [](P& p) { p["k"].dtype = p["v"].dtype = DType::kE5m2; }},
+      {"takes scale_k where k and v are of e4m3",
+       [](P& p) { p["scale_k"] = Tensor::dense(DType::kF32, {4}); }},
   };
   for (const Refused& refused : all) {
     EXPECT_THAT(told(right, refused.change), HasSubstr(refused.words));
   }
+  const Problem of_8_bits = problem_of(packed(), {3, 4, 20, 30, 16, 2, 0, kKvOf8Bits});
+  EXPECT_EQ(told(of_8_bits, [](Problem&) {}), "accepted");
+  EXPECT_THAT(told(of_8_bits, [](P& p) { p["scale_v"] = Tensor::dense(DType::kF32, {4}); }),
+              HasSubstr("takes scale_v of f32 [2] or [3, 2]"));
   const Refused of_pages[] = {
       {"takes q of 3 dimensions, k and v of 4", [](P& p) { p["k"].rank = 3; }},
       {"of pages takes seqused_k and no cu_seqlens_k", [](P& p) { p["seqused_k"] = {}; }},
@@ -135,7 +143,7 @@ void set_numbers(const Tensor& tensor, std::initializer_list<int32_t> numbers) {
 void expect_wrong_numbers(Instance& instance, const std::vector<WrongNumber>& all) {
   const Tensor& out = instance["out"];
   const Tensor& lse = instance["lse"];
-  constexpr int kOut = 9;  // place among the operation's tensors
+  constexpr int kOut = 11;  // place among the operation's tensors
   ASSERT_EQ(&out, &instance.problem().tensor(kOut));
   const std::vector<double> expected = instance.expected(kOut);
   for (const WrongNumber& wrong : all) {
@@ -301,6 +309,67 @@ TEST(AttentionVarlen, AWrongPageOfKeysThatBlocksShare) {
   };
   expect_wrong_numbers(instance, {is(0, {1, 2}, 0), is(20, {1, 2}, 0), is(39, {1, 2}, 0),
                                   is(40 + 37, {0, 2}, 1), is(2 * 40 + 18, {0, 1}, 2)});
+}
+
+TEST(AttentionVarlen, AWrongScaleIsToldAndItsHeadsAreNotWritten) {
+  Instance instance(problem_of(packed(), {2, 4, 2, 300, 64, 2, 0, kPages | kKvOf8Bits | kKvScales},
+                               DType::kBf16));
+  set_numbers(instance["cu_seqlens_q"], {0, 1, 2});
+  set_numbers(instance["seqused_k"], {300, 280});
+  struct Wrong {
+    const char* tensor;
+    int64_t at;
+    double scale;
+    const char* words;
+    std::vector<int> heads;  // of the first sequence, and four more of the second
+  };
+  const Wrong all[] = {
+      {"scale_k", 3, -1, "scale -1 at position 3 of 'scale_k' is not above 0", {6, 7}},
+      {"scale_v", 0, NAN, "scale nan at position 0 of 'scale_v'", {0, 1, 4, 5}},
+  };
+  constexpr int kOut = 11;
+  const std::vector<double> expected = instance.expected(kOut);
+  for (const Wrong& wrong : all) {
+    SCOPED_TRACE(wrong.words);
+    const double before = element(instance[wrong.tensor], wrong.at);
+    set_element(instance[wrong.tensor], wrong.at, wrong.scale);
+    EXPECT_EQ(2, instance.for_each_rung([&](const Rung& rung) {
+      EXPECT_THAT(instance.told(rung), HasSubstr(wrong.words));
+      for (int head = 0; head < 8; ++head) {
+        const bool is_written = std::ranges::count(wrong.heads, head) == 0;
+        for (int64_t i = 0; i < 64; ++i) {
+          const size_t at = static_cast<size_t>(head) * 64 + static_cast<size_t>(i);
+          if (is_written) {
+            instance.expect_near(rung, kOut, at, expected[at]);
+          } else {
+            ASSERT_TRUE(std::isnan(element(instance["out"], static_cast<int64_t>(at)))) << at;
+          }
+        }
+      }
+    }));
+    set_element(instance[wrong.tensor], wrong.at, before);
+  }
+}
+
+// Queries of bf16 that no f16 can hold, in rows of their own size, beside such as can.
+TEST(AttentionVarlen, QueriesOutOfRangeOverKeysOf8Bits) {
+  for (const int exponent : {-110, -40, 60, 110}) {
+    SCOPED_TRACE(exponent);
+    Problem problem =
+        problem_of(packed(), {2, 4, 2, 300, 64, 1, 0, kPages | kKvOf8Bits}, DType::kBf16);
+    set(problem, "scale", std::ldexp(0.125, -exponent));
+    set(problem, "max_seqlen_q", int64_t{1});
+    Instance instance(problem);
+    set_numbers(instance["cu_seqlens_q"], {0, 1, 2});
+    set_numbers(instance["seqused_k"], {300, 50});
+    const Tensor& q = instance["q"];
+    for (int64_t i = 0; i < q.elements(); ++i) {
+      // In one row of eight a number is far below the others.
+      const int by = i >= 64 || i % 8 != 0 ? exponent : exponent - 12;
+      set_element(q, i, std::ldexp(element(q, i), by));
+    }
+    EXPECT_EQ(2, instance.for_each_rung([&](const Rung& rung) { instance.expect_right(rung); }));
+  }
 }
 
 // Queries that are not their keys: as packed, all tensors begin with the same numbers.

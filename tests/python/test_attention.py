@@ -473,6 +473,41 @@ def test_a_cache_is_attended_to_as_it_is(device: str) -> None:
         warpsmith.flash_attn_with_kvcache(q[:1], k, v)
 
 
+@pytest.mark.parametrize("paged", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_cache_of_8_bits(paged: bool, dtype: torch.dtype, device: str) -> None:
+    q, k, v = qkv((2, 1, 4, 32), (2, 6, 2, 32), (2, 6, 2, 16), device=device)
+    q, k, v = q.to(dtype), k.to(torch.float8_e4m3fn), v.to(torch.float8_e4m3fn)
+    of_k = torch.tensor([[0.5, 2.0], [1.5, 0.25]], device=device)
+    given: dict[str, Any] = {"k_descale": of_k, "v_descale": 3.0, "cache_seqlens": 5}
+    caches = (k, v)
+    if paged:
+        given["block_table"] = torch.tensor([[0, 1], [2, 3]], dtype=torch.int32, device=device)
+        caches = tuple(x.reshape(4, 3, *x.shape[2:]) for x in caches)
+    out, lse = warpsmith.flash_attn_with_kvcache(q, *caches, **given, return_softmax_lse=True)
+    keys, values = k.float()[:, :5] * of_k[:, None, :, None], v.float()[:, :5] * 3
+    want, want_lse = formula(q.float(), keys, values)
+    assert out.dtype == dtype
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(wide(out), want, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(wide(lse), want_lse, rtol=1e-3, atol=1e-3)
+
+
+def test_caches_of_8_bits_that_are_refused() -> None:
+    q, k, v = qkv((2, 1, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))
+    narrow = [x.to(torch.float8_e4m3fn) for x in (k, v)]
+    with pytest.raises(ValueError, match="writes no keys into a cache of float8_e4m3fn"):
+        warpsmith.flash_attn_with_kvcache(q, *narrow, k, v, cache_seqlens=2)
+    with pytest.raises(ValueError, match="takes scale_k where k and v are of e4m3"):
+        warpsmith.flash_attn_with_kvcache(q, k, v, k_descale=1.0)
+    with pytest.raises(ValueError, match="or k and v of e4m3"):
+        warpsmith.flash_attn_with_kvcache(q, narrow[0], v)
+    q.requires_grad_()
+    out = warpsmith.flash_attn_with_kvcache(q, *narrow)
+    with pytest.raises(NotImplementedError, match="no gradient over keys of 8 bits"):
+        out.sum().backward()
+
+
 def test_a_cache_without_room_is_told_and_not_written() -> None:
     k, v = qkv((2, 6, 2, 8), (2, 6, 2, 8))
     before = k.clone()

@@ -15,22 +15,24 @@
 namespace ws::tile {
 
 // Where an element lies. The 16-byte chunks of a run are permuted by the run's number, so that
-// eight runs' chunks of one column, which one ldmatrix phase reads, lie in different banks. So 16,
-// 32 or 48 elements further along a line of 64 is an xor: offset(r, e + 16) = offset(r, e) ^ 16
-// where e / 16 is even.
-template <int kRuns, int kLength>
+// eight runs' chunks of one column, which one ldmatrix phase reads, lie in different banks; runs of
+// 64 bytes lie two in a line of the banks. So 16, 32 or 48 elements further along a line of 64 is
+// an xor: offset(r, e + 16) = offset(r, e) ^ 16 where e / 16 is even. kChunkOf: elements in 16
+// bytes.
+template <int kRuns, int kLength, int kChunkOf = 8>
 struct SwizzledTile {
-  static constexpr int kChunk = 8;  // elements in 16 bytes
-  static_assert(kLength % (8 * kChunk) == 0,
-                "the permutation stays inside eight chunks, 128 bytes");
+  static constexpr int kChunk = kChunkOf;
+  static constexpr int kAmong = kLength == 4 * kChunk ? 4 : 8;  // chunks that are permuted
+  static_assert(kLength % (kAmong * kChunk) == 0, "the permutation stays inside a run");
 
   static constexpr int kElements = kRuns * kLength;
   static constexpr int kPitch = kLength;  // from run to run
   __host__ __device__ static constexpr int offset(int run, int element) {
-    return run * kLength + ((element / kChunk) ^ (run % 8)) * kChunk + element % kChunk;
+    return run * kLength + ((element / kChunk) ^ (run / (8 / kAmong) % kAmong)) * kChunk +
+           element % kChunk;
   }
-  // An offset of the same run, 0, 16, 32 or 48 elements further on, from one whose element is below
-  // that in its line of 64.
+  // An offset of the same run, some pairs of chunks further on, from one whose element is in the
+  // first pair of the chunks that are permuted together.
   __host__ __device__ static constexpr int further(int offset, int elements) {
     return offset ^ elements;
   }
