@@ -9,8 +9,7 @@
 // Long: what warps gathered is put together, and then what blocks left.
 #pragma once
 
-#include "catalogue/parts.hpp"
-#include "kernels/attention/key_ring.hpp"
+#include "kernels/attention/key_parts.hpp"
 #include "kernels/attention/mma_products_e4m3.hpp"
 #include "kernels/attention/scales.hpp"
 #include "warpsmith/device_facts.hpp"
@@ -56,21 +55,11 @@ struct SplitKvKernel {
   using Gathered = typename Products::template Sums<kDim>;
   using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / 16 : 1];
 
-  // What a part leaves of each row, if others have the rest: its maximum and its weights' sum,
-  // below 0, and of no use, where a page is wrong; and what it gathered. A block has two such parts
-  // at most: its last, which others go on with, and its first, which goes on with another's.
-  static constexpr uint32_t kGathered = 2 * kRows;
-  static constexpr uint32_t kPartFloats = kGathered + kRows * kDim;
-  static constexpr uint32_t kPartsOfBlock = 2;
-  static constexpr float kWrong = -1;
+  using Own = KeyParts<T, Line, kRows, kDim, kKeys, kThreads>;
+  static constexpr uint32_t kPartFloats = Own::kPartFloats;
+  static constexpr uint32_t kPartsOfBlock = Own::kPartsOfBlock;
 
-  // What a block reads first is first: constants come by lines, too.
-  struct Arguments {
-    Line line;
-    Call call;
-    Parts<float> parts;  // a counter for the block that has an item's first part
-    bool out_aligned;    // 16 bytes of a row at a time
-    PageTable table;
+  struct Arguments : KeyArguments<Line> {
     ScalesOf<Kv> scales;
   };
   // Of 8 bits: what the products of each row are times, and what is gathered.
@@ -88,7 +77,7 @@ struct SplitKvKernel {
       SharedArray<float, kWarps * kTogether * kDim> gathered;
     };
     SharedArray<float, kWarps * kTogether * 2> weights;  // their maxima and sums
-    SharedArray<uint32_t, kWarps> wrong;
+    SharedArray<uint8_t, kThreads> wrong;  // a thread's number: a warp's would cost a register
     SharedArray<uint32_t, 1> order;
     // Where the block is, of a part and the next in turn: registers are dear.
     SharedArray<KeyWalk, 2> walks;
@@ -117,26 +106,6 @@ struct SplitKvKernel {
   }
 
  private:
-  // A row of a part, and which query of its sequence that is.
-  struct Place {
-    int query;
-    int head;
-  };
-  __device__ __forceinline__ static Place place_of(const Line& line, const KeyPart& part, int row) {
-    const auto query =
-        static_cast<int>(line.by_group.quotient(static_cast<uint32_t>(part.row + row)));
-    return {query, part.head * line.group + part.row + row - query * line.group};
-  }
-  template <class U>
-  __device__ __forceinline__ static U* row_of(const Heads& heads, const KeyPart& part,
-                                              const Place& place) {
-    return row_at<U>(heads, part.batch, place.head, part.first_query + place.query);
-  }
-  __device__ __forceinline__ static int rows_of(const Line& line, const KeyPart& part) {
-    const int left = part.queries * line.group - part.row;
-    return left < kRows ? left : kRows;
-  }
-
   // The part of this turn.
   __device__ __forceinline__ static KeyPart part_of(SharedStorage& shared, int turn) {
     const KeyWalk walk = shared.walks[turn];
@@ -146,18 +115,18 @@ struct SplitKvKernel {
   __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
                                                 const KeyPart& part, int turn, Ring& ring) {
     const Call& call = a.call;
-    const int rows = rows_of(a.line, part);
+    const int rows = Own::rows_of(a.line, part);
     [[maybe_unused]] float of_products = call.scale;
     [[maybe_unused]] float of_values = 1;
     if constexpr (kPacked) {
-      bool right = has_its_pages(a, part);
+      bool right = Own::has_its_pages(a, part);
       if constexpr (kOf8Bits) {
         const auto scales = a.scales.of(part.batch, 0, part.head);
         right = right && scales.are_right;
         of_products *= scales.products;
         of_values = scales.values;
       }
-      if (lane_index() == 0) shared.wrong[warp_index()] = right ? 0U : 1U;
+      shared.wrong[thread_index()] = right ? 0 : 1;
     }
     ptx::barrier_sync();  // all have read what was put together before
     if constexpr (kOf8Bits) {
@@ -181,9 +150,9 @@ struct SplitKvKernel {
     const bool changes = kOf8Bits || call.softcap > 0 || call.slopes.exists || !(call.scale > 0);
     Softmax softmax(changes ? thread::kLog2E : call.scale * thread::kLog2E);
     Gathered gathered = {};
-    const SeenTogether seen =
-        a.line.seen_of(part.queries, part.keys)
-            .together(place_of(a.line, part, 0).query, place_of(a.line, part, rows - 1).query);
+    const SeenTogether seen = a.line.seen_of(part.queries, part.keys)
+                                  .together(Own::place_of(a.line, part, 0).query,
+                                            Own::place_of(a.line, part, rows - 1).query);
     const int keys_offset = Tile::template lane_offset<Tile::Order::kAcross>(0);
     const int values_offset = Tile::template lane_offset<Tile::Order::kDown>(0);
     const SharedSpan<Kv> units(shared.ring.pointer(warp_index() * kRing), kRing);
@@ -206,10 +175,10 @@ struct SplitKvKernel {
       const int key = part_of(shared, turn).first + unit * kKeys;
       if (changes) change(scores, shared, a, part_of(shared, turn), key);
       if (key < seen.whole_first || key + kKeys > seen.whole_end) {
-        hide(scores, a, part_of(shared, turn), key);
+        Own::hide(scores, a, part_of(shared, turn), key);
       }
       float rescale[Softmax::kRows];
-      if (softmax.weigh(scores, rescale)) scale(gathered, rescale);
+      if (softmax.weigh(scores, rescale)) Own::scale(gathered, rescale);
 
       Products::template gather<Tile>(gathered, scores, units,
                                       stage + Tile::kElements + values_offset);
@@ -220,30 +189,15 @@ struct SplitKvKernel {
     finish(shared, a, turn, gathered, softmax);
   }
 
-  // Whether this part's share of all pages of the sequence is there; what is not is reported.
-  __device__ __forceinline__ static bool has_its_pages(const Arguments& a, const KeyPart& part) {
-    if (a.table.pages == nullptr) return true;
-    // Those that the first keys of its units lie in, and behind them up to the next part's.
-    const auto before = [&](int unit) {
-      const int key = unit == 0            ? 0
-                      : unit == part.units ? part.keys + a.table.page - 1
-                                           : part.first + unit * kKeys;
-      return static_cast<int>(a.table.by_page.quotient(static_cast<uint32_t>(key)));
-    };
-    const bool mine = a.line.sequences.report_pages(part.batch, before(part.from) + thread_index(),
-                                                    before(part.end), kThreads);
-    return ptx::vote_sync_all(kFullMask, mine);
-  }
-
   // What there is not is zeros.
   __device__ __forceinline__ static void load_queries(SharedSpan<T> to, const Arguments& a,
                                                       const KeyPart& part, int rows) {
     constexpr int kChunks = kDim / 8;
     const auto columns = static_cast<int>(a.call.head_dim);
-    const int column = thread() % kChunks * 8;
+    const int column = Own::thread() % kChunks * 8;
 #pragma unroll 2
     for (int first = 0; first < kRows; first += kThreads / kChunks) {
-      const int row = first + thread() / kChunks;
+      const int row = first + Own::thread() / kChunks;
       Vec<T, 8> chunk{};
       if (row < rows && column + 8 <= columns) {
         chunk = thread::load<8>(query_at(a, part, row) + column);
@@ -252,7 +206,7 @@ struct SplitKvKernel {
     }
     if (columns % 8 == 0 || column != columns / 8 * 8) return;
 #pragma unroll 1
-    for (int row = thread() / kChunks; row < rows; row += kThreads / kChunks) {
+    for (int row = Own::thread() / kChunks; row < rows; row += kThreads / kChunks) {
 #pragma unroll 1
       for (int at = column; at < columns; ++at) {
         to[QueryRows::Tile::offset(row, at)] = thread::load(query_at(a, part, row) + at);
@@ -266,10 +220,10 @@ struct SplitKvKernel {
                                                         const KeyPart& part, int rows,
                                                         float factor) {
     constexpr int kChunks = kDim / 8;
-    const int column = thread() % kChunks * 8;
+    const int column = Own::thread() % kChunks * 8;
 #pragma unroll 2
     for (int first = 0; first < kRows; first += kThreads / kChunks) {
-      const int row = first + thread() / kChunks;
+      const int row = first + Own::thread() / kChunks;
       Vec<T, 8> chunk{};
       if (row < rows && column < static_cast<int>(a.call.head_dim)) {
         chunk = thread::load<8>(query_at(a, part, row) + column);
@@ -299,126 +253,28 @@ struct SplitKvKernel {
   }
   __device__ __forceinline__ static const T* query_at(const Arguments& a, const KeyPart& part,
                                                       int row) {
-    return row_of<const T>(a.call.q, part, place_of(a.line, part, row));
-  }
-  // The thread's index, of which the compiler knows that it has no sign.
-  __device__ __forceinline__ static int thread() {
-    return static_cast<int>(static_cast<unsigned>(thread_index()) % kThreads);
+    return Own::template row_of<const T>(a.call.q, part, Own::place_of(a.line, part, row));
   }
 
-  // All that an operation can do to products but hide and bias them. `key` is the unit's first.
+  // `key` is the unit's first.
   __device__ __forceinline__ static void change(Scores& scores, SharedStorage& shared,
                                                 const Arguments& a, const KeyPart& part, int key) {
-    const Call& call = a.call;
     float factors[Scores::kRows];
 #pragma unroll
     for (int i = 0; i < Scores::kRows; ++i) {
       if constexpr (kOf8Bits) {
         factors[i] = shared.factors.products[Scores::row(i)];
       } else {
-        factors[i] = call.scale;
+        factors[i] = a.call.scale;
       }
     }
-    scores.change([&](int i, int, float score) { return score * factors[i]; });
-    if (call.softcap > 0) {
-      // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
-      const float factor = 2 * thread::kLog2E / call.softcap;
-      scores.change([&](int, int, float score) {
-        const float part = thread::reciprocal(1.0F + thread::exp2(score * factor));
-        return thread::fma(-2 * call.softcap, part, call.softcap);
-      });
-    }
-    if (!call.slopes.exists) return;
-    float slopes[Scores::kRows];
-    int over[Scores::kRows];
-#pragma unroll
-    for (int i = 0; i < Scores::kRows; ++i) {
-      const bool exists = Scores::row(i) < rows_of(a.line, part);
-      const Place place = place_of(a.line, part, exists ? Scores::row(i) : 0);
-      slopes[i] = thread::load(call.slopes.data + part.batch * call.slopes.batch +
-                               place.head * call.slopes.head);
-      over[i] = place.query + part.keys - part.queries - key - Scores::first_key();
-    }
-    scores.change([&](int i, int in_unit, float score) {
-      return score - slopes[i] * fabsf(static_cast<float>(over[i] - in_unit));
-    });
+    Own::change(scores, factors, a, part, key);
   }
-  __device__ __forceinline__ static void hide(Scores& scores, const Arguments& a,
-                                              const KeyPart& part, int key) {
-    const Seen<int> seen = a.line.seen_of(part.queries, part.keys);
-    const int from = key + Scores::first_key();
-    int first[Scores::kRows];
-    int end[Scores::kRows];
-#pragma unroll
-    for (int i = 0; i < Scores::kRows; ++i) {
-      const Place place = place_of(a.line, part, Scores::row(i));
-      first[i] = seen.first(place.query) - from;
-      end[i] = seen.end(place.query) - from;
-    }
-    scores.change([&](int i, int in_unit, float score) {
-      return in_unit >= first[i] && in_unit < end[i] ? score : -thread::kInfinity;
-    });
-  }
-  __device__ __forceinline__ static void scale(Gathered& gathered,
-                                               const float (&factor)[Softmax::kRows]) {
-#pragma unroll
-    for (int r = 0; r < kRowBlocks; ++r) {
-#pragma unroll
-      for (int n = 0; n < kDim / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) gathered[r][n][i] *= factor[r * 2 + i / 2];
-      }
-    }
-  }
-
-  // Four columns of a row, put together.
-  struct Merged {
-    float max = -thread::kInfinity;
-    float sum = 0;
-    bool is_wrong = false;
-    Vec<float, 4> gathered{};
-
-    // Adds the first `count` of some parts, of each its maximum and sum, and what it gathered. All
-    // of them have been loaded by then: under an `if` the compiler would load each where it is
-    // used, one after the other.
-    template <int kMost>
-    __device__ __forceinline__ void add(const Vec<float, 2> (&weights)[kMost],
-                                        const Vec<float, 4> (&more)[kMost], int count,
-                                        float scale) {
-      float high = max;
-#pragma unroll
-      for (int i = 0; i < kMost; ++i) high = fmaxf(high, weights[i][0]);
-      const float from = thread::finite_or_zero(high);
-      const float rescale = thread::exp2((max - from) * scale);
-      max = high;
-      sum *= rescale;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) gathered[j] *= rescale;
-#pragma unroll
-      for (int i = 0; i < kMost; ++i) {
-        const bool exists = i < count;
-        const float weight = thread::exp2((weights[i][0] - from) * scale);
-        if constexpr (kPacked) is_wrong |= weights[i][1] < 0;
-        sum = exists ? thread::fma(weights[i][1], weight, sum) : sum;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          gathered[j] = exists ? thread::fma(more[i][j], weight, gathered[j]) : gathered[j];
-        }
-      }
-    }
-  };
-
   // Where warps leave columns of their rows to be put together, two or four at a time: the rows of
   // one access meet all banks.
   __device__ __forceinline__ static int gathered_at(int warp, int row, int column) {
     return (warp * kTogether + row) * kDim + (column ^ (kOf8Bits ? row % 2 * 16 : row % 4 * 8));
   }
-  // Where, of all partials, a block leaves its part of an item; if that is the item's first, behind
-  // the one that it goes on with. In 32 bits, without a sign: half the instructions.
-  __device__ __forceinline__ static uint32_t left_at(int block, bool is_first) {
-    return (static_cast<uint32_t>(block) * kPartsOfBlock + (is_first ? 1U : 0U)) * kPartFloats;
-  }
-
   // Leaves the columns of the lane's row in a block, its sums from `at` on.
   __device__ __forceinline__ static void leave(SharedStorage& shared,
                                                const float (&gathered)[kDim / 8][4], int at) {
@@ -448,11 +304,14 @@ struct SplitKvKernel {
   __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a, int turn,
                                                 const Gathered& gathered, const Softmax& softmax) {
     const KeyPart part = part_of(shared, turn);
-    const int rows = rows_of(a.line, part);
+    const int rows = Own::rows_of(a.line, part);
     const bool whole = part.is_whole();
-    uint32_t wrong = 0;
-    if constexpr (kPacked) wrong = shared.wrong[warp_index()];
-    float* const left = a.parts.partials + left_at(static_cast<int>(block_index()), part.from == 0);
+    int wrong = 0;
+    if constexpr (kPacked) wrong = shared.wrong[thread_index()];
+    float of_values = 1;
+    if constexpr (kOf8Bits) of_values = shared.factors.values[0];
+    float* const left =
+        a.parts.partials + Own::left_at(static_cast<int>(block_index()), part.from == 0);
     constexpr int kAcross = kDim / 4;
 #pragma unroll 1
     for (int first = 0; first < rows; first += kTogether) {
@@ -466,14 +325,14 @@ struct SplitKvKernel {
         if (lane_index() % 4 == 0) {
           shared.weights.template store<2>(
               (warp_index() * kTogether + Scores::row(0)) * 2,
-              Vec<float, 2>{softmax.max[i], wrong != 0 ? kWrong : sum});
+              Vec<float, 2>{softmax.max[i], wrong != 0 ? Own::kWrong : sum});
         }
         leave(shared, gathered[i / 2], i % 2 * 2);
       }
       ptx::barrier_sync();
       const int count = rows - first < kTogether ? rows - first : kTogether;
 #pragma unroll 1
-      for (int at = thread(); at < count * kAcross; at += kThreads) {
+      for (int at = Own::thread(); at < count * kAcross; at += kThreads) {
         const int in_pass = at / kAcross;
         const int row = first + in_pass;
         const int column = at % kAcross * 4;
@@ -484,86 +343,21 @@ struct SplitKvKernel {
           weights[warp] = shared.weights.template load<2>((warp * kTogether + in_pass) * 2);
           more[warp] = shared.gathered.template load<4>(gathered_at(warp, in_pass, column));
         }
-        Merged merged;
+        typename Own::Merged merged;
         merged.add(weights, more, kWarps, softmax.scale);
         if (whole) {
-          write(shared, a, part, row, column, merged, softmax.scale);
+          Own::write(a, part, row, column, merged, softmax.scale, of_values);
         } else {
           if (column == 0) {
             thread::store(left + row * 2,
-                          Vec<float, 2>{merged.max, merged.is_wrong ? kWrong : merged.sum});
+                          Vec<float, 2>{merged.max, merged.is_wrong ? Own::kWrong : merged.sum});
           }
-          thread::store(left + kGathered + row * kDim + column, merged.gathered);
+          thread::store(left + Own::kGathered + row * kDim + column, merged.gathered);
         }
       }
     }
-    if (!whole) combine(shared, a, turn, softmax.scale);
-  }
-
-  // Four columns of a row, and with the first ones its lse.
-  __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
-                                               const KeyPart& part, int row, int column,
-                                               const Merged& merged, float scale) {
-    const auto columns = static_cast<int>(a.call.value_dim);
-    if (merged.is_wrong || (column >= columns && column > 0)) return;
-    const Place place = place_of(a.line, part, row);
-    const float sink = a.call.sinks.exists
-                           ? thread::load(a.call.sinks.data + place.head * a.call.sinks.head)
-                           : -thread::kInfinity;
-    float factor = 0;
-    float lse = 0;
-    Softmax::finish(merged.max, merged.sum, scale, sink, factor, lse);
-    if constexpr (kOf8Bits) factor *= shared.factors.values[0];
-    if (column == 0) thread::store(row_of<float>(a.call.lse, part, place), lse);
-    const Heads& heads = a.call.out;
-    T* const to = row_of<T>(heads, part, place) + column * heads.column;
-    Vec<float, 4> scaled;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) scaled[i] = merged.gathered[i] * factor;
-    const auto rounded = thread::convert<T>(scaled);
-    if (a.out_aligned && column + 4 <= columns) {
-      thread::store(to, rounded);
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (column + i < columns) thread::store(to + i * heads.column, rounded[i]);
-    }
-  }
-
-  // The block that is the last to leave its part puts them together, in their order.
-  __device__ __forceinline__ static void combine(SharedStorage& shared, const Arguments& a,
-                                                 int turn, float scale) {
-    const KeyWalk walk = shared.walks[turn];
-    const KeyPart& part = walk.part;
-    const int first = a.line.block_of(shared.line, walk.at);
-    const int count = a.line.block_of(shared.line, walk.at + part.units - 1) - first + 1;
-    Parts<float> parts = a.parts;
-    parts.parts = count;
-    if (!parts.came_last(first, shared.order)) return;
-    const int pieces = rows_of(a.line, part) * (kDim / 4);
-    constexpr int kAtOnce = 8;  // parts that are asked for before one is added
-#pragma unroll 1
-    for (int at = thread(); at < pieces; at += kThreads) {
-      const int row = at / (kDim / 4);
-      const int column = at % (kDim / 4) * 4;
-      const auto of_row = static_cast<uint32_t>(row * 2);
-      const auto of_columns = static_cast<uint32_t>(row * kDim + column) + kGathered;
-      Merged merged;
-#pragma unroll 1
-      for (int from = 0; from < count; from += kAtOnce) {
-        Vec<float, 2> weights[kAtOnce];
-        Vec<float, 4> more[kAtOnce];
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          const int nth = from + i < count ? from + i : from;
-          const uint32_t left = left_at(first + nth, nth == 0);
-          weights[i] = thread::load<2>(parts.partials + (left + of_row));
-          more[i] = thread::load<4>(parts.partials + (left + of_columns));
-        }
-        merged.add(weights, more, count - from, scale);
-      }
-      write(shared, a, part, row, column, merged, scale);
+    if (!whole) {
+      Own::combine(a, shared.line, shared.order, shared.walks[turn], softmax.scale, of_values);
     }
   }
 };
@@ -650,11 +444,8 @@ struct SplitKv {
     Rule::with(call, [&]<class Kernel>() {
       const typename Kernel::Line line(call, sequences, most_blocks<Kernel>());
       launch<Kernel>({.blocks = line.blocks(), .threads = Kernel::kThreads}, context.stream,
-                     {line,
-                      call,
-                      Parts<float>(plan_of<Kernel>(), context.workspace),
-                      aligned,
-                      PageTable(sequences),
+                     {{line, call, Parts<float>(plan_of<Kernel>(), context.workspace), aligned,
+                       PageTable(sequences)},
                       {call, Rule::kName}});
     });
   }

@@ -34,7 +34,7 @@ extern const Rung kWgmmaE4m3;
 extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic,
     kBackwardWideHeads;
 extern const Rung kRingWgmma;
-extern const Rung kSplitKv, kSplitKvE4m3;
+extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla;
 
 namespace {
 
@@ -105,11 +105,15 @@ constexpr const Rung* kRungs[] = {
     &kAppendNaive,
     &kAppendVector,
     &kSplitKvE4m3,
+    &kSplitKvMla,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no
 // tile of the rungs that share out queries.
 bool is_few(const Call& call) { return call.queries * call.group() <= 64; }
+
+// Whether tiles of 64 queries of a head, as wide_heads has, are nearly empty.
+bool is_nearly_none(const Call& call) { return call.queries <= 16; }
 
 }  // namespace
 
@@ -119,12 +123,15 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
   static constexpr const Rung* kFew[] = {&kSplitKv,  &kWgmmaSpeculative,       &kWideHeads,
                                          &kMmaFlash, &kMmaTilingQkvSwizzleQkv, &kTiled,
                                          &kAny};
+  static constexpr const Rung* kFewWide[] = {&kSplitKvMla, &kWideHeads, &kTiled, &kAny};
+  if (std::max(call.head_dim, call.value_dim) > 256 && is_nearly_none(call)) return kFewWide;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
-  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kAny};
-  static constexpr const Rung* kFew[] = {&kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kSplitKvMla, &kAny};
+  static constexpr const Rung* kFew[] = {&kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kSplitKvMla,
+                                         &kAny};
   static constexpr const Rung* kOf8Bits[] = {&kSplitKvE4m3, &kAny};
   if (call.has_kv_of_8_bits) return kOf8Bits;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;

@@ -330,6 +330,9 @@ constexpr Case kVarlenVerify[] = {
     few({4, 4, 4, 600, 128, 1, 0, kOwnPages}, 1),
     few({2, 16, 10, 160, 64, 2, 0, kPages + of_page(7)}, 5, kOnlyBefore, 20),
     few({2, 4, 2, 90, 256, 2, 0, kPages + of_page(1)}, 1),
+    // Rows too wide for a warp.
+    few({2, 16, 2, 330, 576, 1, 512, kPages + of_page(7)}, 1),
+    few({2, 20, 4, 75, 320, 1, 264, kUsed}, 2, kOnlyBefore),
     // Keys and values of 8 bits.
     few({5, 8, 5, 333, 64, 1, 0, kKvOf8Bits | kUsed}, 1),
     few({2, 16, 8, 150, 48, 2, 32, kKvOf8Bits | kKvScales | kVarlenSinks}, 4),

@@ -493,6 +493,17 @@ def test_a_cache_of_8_bits(paged: bool, dtype: torch.dtype, device: str) -> None
     torch.testing.assert_close(wide(lse), want_lse, rtol=1e-3, atol=1e-3)
 
 
+def test_a_cache_whose_values_lie_in_keys(device: str) -> None:
+    cache = tensor((2, 40, 1, 288), 4, torch.bfloat16).to(device)
+    q = tensor((2, 1, 16, 288), 5, torch.bfloat16).to(device)
+    lengths = torch.tensor([40, 7], dtype=torch.int32, device=device)
+    out = warpsmith.flash_attn_with_kvcache(q, cache, cache[..., :256], cache_seqlens=lengths)
+    for b, n in enumerate([40, 7]):
+        keys = cache[b : b + 1, :n]
+        want = formula(q[b : b + 1], keys, keys[..., :256])[0]
+        torch.testing.assert_close(wide(out[b : b + 1]), want, rtol=2e-2, atol=2e-2)
+
+
 def test_caches_of_8_bits_that_are_refused() -> None:
     q, k, v = qkv((2, 1, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))
     narrow = [x.to(torch.float8_e4m3fn) for x in (k, v)]
