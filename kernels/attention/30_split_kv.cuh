@@ -214,7 +214,7 @@ struct SplitKvKernel {
     }
   }
   // The same of T as f16, which multiplies e4m3. Rows of bf16 are times a power of two first that
-  // takes their largest to 2^14 and more: what is not exact then is below 2^-32 of it. Scores are
+  // takes their largest to 2^14 and more: what is not exact then is below 2^-31 of it. Scores are
   // times what undoes that, and `factor`.
   __device__ __forceinline__ static void narrow_queries(SharedStorage& shared, const Arguments& a,
                                                         const KeyPart& part, int rows,

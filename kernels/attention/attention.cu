@@ -112,8 +112,10 @@ constexpr const Rung* kRungs[] = {
 // tile of the rungs that share out queries.
 bool is_few(const Call& call) { return call.queries * call.group() <= 64; }
 
-// Whether tiles of 64 queries of a head, as wide_heads has, are nearly empty.
-bool is_nearly_none(const Call& call) { return call.queries <= 16; }
+// Whether rows are wide, and tiles of 64 queries of a head, as wide_heads has, nearly empty.
+bool is_few_and_wide(const Call& call) {
+  return std::max(call.head_dim, call.value_dim) > 256 && call.queries <= 16;
+}
 
 }  // namespace
 
@@ -123,8 +125,9 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
   static constexpr const Rung* kFew[] = {&kSplitKv,  &kWgmmaSpeculative,       &kWideHeads,
                                          &kMmaFlash, &kMmaTilingQkvSwizzleQkv, &kTiled,
                                          &kAny};
-  static constexpr const Rung* kFewWide[] = {&kSplitKvMla, &kWideHeads, &kTiled, &kAny};
-  if (std::max(call.head_dim, call.value_dim) > 256 && is_nearly_none(call)) return kFewWide;
+  static constexpr const Rung* kFewWide[] = {&kSplitKvMla, &kWideHeads, &kMmaTilingQkvSwizzleQkv,
+                                             &kTiled, &kAny};
+  if (is_few_and_wide(call)) return kFewWide;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }
 

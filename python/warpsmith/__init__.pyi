@@ -223,6 +223,8 @@ def attention_varlen(
     block_table: _Array | None = None,
     alibi_slopes: _Array | None = None,
     sinks: _Array | None = None,
+    scale_k: _Array | None = None,
+    scale_v: _Array | None = None,
     *,
     causal: builtins.bool = False,
     window_left: builtins.int = -1,

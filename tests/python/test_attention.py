@@ -764,7 +764,7 @@ def packed_gradients(function: Any, given: dict[str, Any], of_lse: bool) -> list
 
 
 def packed_formula(**given: Any) -> Any:
-    names = ("seqused_k", "block_table", "alibi_slopes", "sinks")
+    names = ("seqused_k", "block_table", "alibi_slopes", "sinks", "scale_k", "scale_v")
     return torch_function("attention_varlen")(**dict.fromkeys(names) | given)
 
 

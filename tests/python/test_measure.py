@@ -162,7 +162,7 @@ def test_flash_attention_reads_rows_where_they_lie(
     call(peer, "attention", [*heads[:3], None, None, None, heads[3], None], *causal)
     starts = torch.tensor([0, 3, 4], dtype=torch.int32)
     rows = [torch.randn(4, 3, 8).half() for _ in range(4)]
-    packed = [*rows[:3], starts, starts, None, None, None, None, rows[3], None]
+    packed = [*rows[:3], starts, starts, *[None] * 6, rows[3], None]
     call(peer, "attention_varlen", packed, *causal, None)
     dense, (q, _, _, keywords) = importlib.import_module("flash_attn.cute.interface").calls
     assert dense[0].shape == (2, 4, 3, 8)
