@@ -178,7 +178,12 @@ struct SplitKvKernel {
         Own::hide(scores, a, part_of(shared, turn), key);
       }
       float rescale[Softmax::kRows];
-      if (softmax.weigh(scores, rescale)) Own::scale(gathered, rescale);
+      if (softmax.weigh(scores, rescale)) {
+#pragma unroll
+        for (int r = 0; r < kRowBlocks; ++r) {
+          Own::scale(gathered[r], rescale[2 * r], rescale[2 * r + 1]);
+        }
+      }
 
       Products::template gather<Tile>(gathered, scores, units,
                                       stage + Tile::kElements + values_offset);

@@ -205,8 +205,7 @@ struct SplitKvMlaKernel {
     SharedArray<T, kStages * Ring::kStageElements, 128> ring;
     SharedArray<T, QueryRows::kElements, 128> queries;
     SharedArray<float, kSlices * kRows * kPitch> scores;
-    SharedArray<uint8_t, kThreads>
-        wrong;  // a thread's number: one of a warp's costs a register more
+    SharedArray<uint8_t, kThreads> wrong;  // as in SplitKvKernel
     SharedArray<uint32_t, 1> order;
     SharedArray<KeyWalk, 1> walk;  // where the block is: registers are dear
     SharedArray<KeyWalk, kWarps> ahead;
@@ -269,7 +268,7 @@ struct SplitKvMlaKernel {
         take(shared, r * 16, scores);
         if (hides) Own::hide(scores, a, part_of(shared), key, r * 16);
         float rescale[Softmax::kRows];
-        if (sums.of[r].weigh(scores, rescale)) scale_rows(gathered[r], rescale);
+        if (sums.of[r].weigh(scores, rescale)) Own::scale(gathered[r], rescale[0], rescale[1]);
 #pragma unroll
         for (int k = 0; k < kKeys; k += 16) {
           scores.template operand<T>(weights[k / 16][r], 0, k);
@@ -369,14 +368,6 @@ struct SplitKvMlaKernel {
     }
   }
 
-  __device__ __forceinline__ static void scale_rows(float (&gathered)[kColumns / 8][4],
-                                                    const float (&factor)[Softmax::kRows]) {
-#pragma unroll
-    for (auto& four : gathered) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) four[i] *= factor[i / 2];
-    }
-  }
   // Adds the weights times the values' rows, by this warp's columns.
   __device__ __forceinline__ static void gather(
       Gathered& gathered, const typename Products::Left (&weights)[kKeys / 16], SharedSpan<T> units,

@@ -123,16 +123,14 @@ struct KeyParts {
     });
   }
 
-  template <int kBlocks, int kAcross>
-  __device__ __forceinline__ static void scale(float (&gathered)[kBlocks][kAcross][4],
-                                               const float (&factor)[kBlocks * 2]) {
+  // A lane's sums of two rows, times a factor each.
+  template <int kAcross>
+  __device__ __forceinline__ static void scale(float (&gathered)[kAcross][4], float first,
+                                               float second) {
 #pragma unroll
-    for (int r = 0; r < kBlocks; ++r) {
+    for (int n = 0; n < kAcross; ++n) {
 #pragma unroll
-      for (int n = 0; n < kAcross; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) gathered[r][n][i] *= factor[r * 2 + i / 2];
-      }
+      for (int i = 0; i < 4; ++i) gathered[n][i] *= i < 2 ? first : second;
     }
   }
 
