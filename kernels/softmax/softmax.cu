@@ -14,6 +14,7 @@ namespace ws::softmax {
 
 extern const Rung kRowInRegisters;
 extern const Rung kClusterQueue;
+extern const Rung kGridOnChip;
 
 namespace {
 
@@ -27,29 +28,34 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kSafe,          &kOnline,         &kWarpPerRow,    &kWarpRegisters,
-    &kBlockPerRow,   &kBlockPerRowX2, &kBlockPerRowX4,  &kBlockPerRowX8, &kBlockShared,
-    &kBlockUncached, &kGridFence,     &kRowInRegisters, &kClusterPerRow, &kClusterQueue,
+    &kNaive,          &kSafe,          &kOnline,        &kWarpPerRow,
+    &kWarpRegisters,  &kBlockPerRow,   &kBlockPerRowX2, &kBlockPerRowX4,
+    &kBlockPerRowX8,  &kBlockShared,   &kBlockUncached, &kGridFence,
+    &kRowInRegisters, &kClusterPerRow, &kClusterQueue,  &kGridOnChip,
 };
 
-// Rows that threads can hold stay in a block, longer ones in a cluster. What is longer still is
-// read twice, by the whole grid where there are few rows; strided rows fall to a warp each.
+constexpr int64_t kRowsThatFillTheDevice = 64;
+
+// Rows that threads can hold stay in a block, longer ones in a cluster, few that are longer still
+// in the whole grid. The rest is read twice; strided rows fall to a warp each.
 std::span<const Rung* const> forward_by_worth(const RowsCall& call) {
   static constexpr const Rung* kMany[] = {&kRowInRegisters, &kClusterQueue,  &kBlockShared,
                                           &kClusterPerRow,  &kBlockUncached, &kGridFence,
                                           &kWarpPerRow};
-  static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue,  &kGridFence,
-                                         &kBlockShared,    &kClusterPerRow, &kBlockUncached,
-                                         &kWarpPerRow};
-  constexpr int64_t kRowsThatFillTheDevice = 64;
+  static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue, &kGridOnChip,
+                                         &kGridFence,      &kBlockShared,  &kClusterPerRow,
+                                         &kBlockUncached,  &kWarpPerRow};
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }
 
-std::span<const Rung* const> backward_by_worth() {
-  static constexpr const Rung* kRungsByWorth[] = {&kRowInRegisters, &kClusterQueue, &kBlockShared,
-                                                  &kBlockUncached, &kWarpPerRow};
-  return kRungsByWorth;
+std::span<const Rung* const> backward_by_worth(const RowsCall& call) {
+  static constexpr const Rung* kMany[] = {&kRowInRegisters, &kClusterQueue, &kBlockShared,
+                                          &kBlockUncached, &kWarpPerRow};
+  static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue,  &kGridOnChip,
+                                         &kBlockShared,    &kBlockUncached, &kWarpPerRow};
+  if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
+  return kMany;
 }
 
 std::span<const Rung* const> masked_by_worth() {
@@ -67,11 +73,11 @@ std::span<const Rung* const> LogSoftmax::by_worth(const Call& call) {
 std::span<const Rung* const> ScaleMaskSoftmax::by_worth(const Call& /*call*/) {
   return masked_by_worth();
 }
-std::span<const Rung* const> SoftmaxBackward::by_worth(const Call& /*call*/) {
-  return backward_by_worth();
+std::span<const Rung* const> SoftmaxBackward::by_worth(const Call& call) {
+  return backward_by_worth(call);
 }
-std::span<const Rung* const> LogSoftmaxBackward::by_worth(const Call& /*call*/) {
-  return backward_by_worth();
+std::span<const Rung* const> LogSoftmaxBackward::by_worth(const Call& call) {
+  return backward_by_worth(call);
 }
 std::span<const Rung* const> ScaleMaskSoftmaxBackward::by_worth(const Call& /*call*/) {
   return masked_by_worth();

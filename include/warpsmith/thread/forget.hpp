@@ -17,6 +17,12 @@ __device__ __forceinline__ int64_t forget(int64_t value) {
 #endif
   return value;
 }
+__device__ __forceinline__ int forget(int value) {
+#ifndef WS_EMULATED
+  asm volatile("" : "+r"(value));
+#endif
+  return value;
+}
 
 }  // namespace ws::thread
 #endif
