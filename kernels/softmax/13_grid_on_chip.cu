@@ -1,14 +1,18 @@
-// Idea: few long rows stay on the chip between total and output: an SM holds 190 KiB in registers
-// and 220 in shared memory, all of an H200's together 50 MiB. What does not fit is read again, what
+// Idea: few long rows stay on the chip between total and output: an SM holds 176 KiB in registers
+// and 224 in shared memory, all of an H200's together 50 MiB. What does not fit is read again, what
 // was read last first, while L2 has it.
 // From grid_fence: x is read once; blocks wait for those of their row only, and by letter: a word
 // that is zero until it has come, so that no fence and no counter stand before the total.
 // Traffic: one read, one write; 8 bytes from each block of a row to each.
 // Limits: no mask. Rows that do not fit together go in rounds.
+// Long: letters, and how rows share the SMs, which only it has.
+#include <algorithm>
+#include <bit>
+
+#include "kernels/softmax/on_chip.hpp"
 #include "kernels/softmax/rows.hpp"
 #include "warpsmith/block/reduce.hpp"
 #include "warpsmith/device_facts.hpp"
-#include "warpsmith/ptx/cp_async.hpp"
 #include "warpsmith/ptx/flag.hpp"
 #include "warpsmith/thread/forget.hpp"
 
@@ -31,29 +35,25 @@ __device__ __forceinline__ Total opened(uint64_t letter) {
   }
 }
 
-// A thread's vectors, of which the first are in its registers, the next in its places in shared
-// memory, which no other thread looks at. A block's vectors lie in stripes between those of the
-// row's other blocks, so that all together walk through memory in the order of addresses.
-struct OnChip {
-  static constexpr int kThreads = 512;    // of a block, and one block an SM
-  static constexpr int kRegisters = 22;   // 88 registers of 128; not measured yet
-  static constexpr int kMostPlaces = 28;  // 224 KiB
-  static constexpr int kLoads = 4;        // under way where it is one after the other
+// One block an SM. Not measured yet.
+struct GridOnChipShape {
+  static constexpr int kThreads = 512;
+  static constexpr int kHeld = 22;    // vectors of a thread, 88 of its 128 registers
+  static constexpr int kPlaces = 28;  // at most: 224 KiB
 };
 
 template <class T, class Op>
-struct GridOnChipKernel : OnChip {
+struct GridOnChipKernel : GridOnChipShape {
   static constexpr Arch kArch = Arch::kSm90;  // for sm_80 the compiler needs more registers
   static constexpr int kWidth = kWidest<T>;
   static constexpr int kInputs = Op::kInputs;
-  static constexpr int kHeld = kRegisters / kInputs;
-  static constexpr int kTurn = kLoads / kInputs;
-  static constexpr int kTurns = kMostPlaces / kLoads;
-  // Exponentials between one maximum and the next: more would not fit beside what is held.
-  static constexpr int kFold = kTurn / 2;
   using Total = typename Op::Total;
   using RowOf = Row<T, Op, kWidth>;
-  using Packed = row::Packed<T, kWidth>;
+  using OnChipOf =
+      OnChip<T, kWidth, kInputs, kThreads, GridOnChipShape::kHeld / kInputs, kPlaces / kInputs>;
+  using Packed = typename OnChipOf::Packed;
+  // Exponentials between one maximum and the next: more would not fit beside what is held.
+  static constexpr int kGroup = OnChipOf::kTurn / 2;
   struct Arguments {
     Rows<T, Op> rows;
     int parts;          // blocks of a row
@@ -66,84 +66,29 @@ struct GridOnChipKernel : OnChip {
     typename block::AllReduce<Total, kThreads>::Storage total;
   };
 
+  // A block's vectors lie in stripes between those of the row's other blocks: all together walk
+  // through memory in the order of addresses.
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const auto places = dynamic_shared<T>(shared, int64_t{a.places} * kInputs * kThreads * kWidth);
+    const auto places = dynamic_shared<T>(shared, OnChipOf::elements(a.places));
     const auto part = static_cast<int>(block_index() % a.parts);
     for (int64_t r = block_index() / a.parts; r < a.rows.count; r += a.at_once) {
       const RowOf row(a.rows, r);
-      int mine = part * kThreads + thread_index();
       const auto vectors = static_cast<int>(row.vectors);
-      const auto vector = [&](int i) { return mine + i * a.stride; };
-      const auto place = [&](int i, int k) {
-        return static_cast<int64_t>((i * kInputs + k) * kThreads + thread_index()) * kWidth;
-      };
       const int edges = part == 0 ? row.edges : 0;
-      const int again = kHeld + a.places;  // the first that is read again
-      const int last = divide_up(vectors, a.stride);
+      const int end = divide_up(vectors, a.stride);
+      int mine = part * kThreads + thread_index();
+      const auto vector = [&](int i) { return mine + i * a.stride; };
+      const auto holds = [&](int i) { return vector(i) < vectors; };
+      const auto at = [&](int i, int k) { return row.inputs[k] + row.at(vector(i)); };
 
-      // A turn of vectors from wherever they are, padding where the row has none.
-      Packed x[kTurn * kInputs];
-      const auto take = [&](int first, const auto& from) {
-#pragma unroll
-        for (int v = 0; v < kTurn; ++v) {
-#pragma unroll
-          for (int k = 0; k < kInputs; ++k) {
-            x[v * kInputs + k] = Packed::filled(Op::kPadding);
-            if (vector(first + v) < vectors) x[v * kInputs + k] = from(first + v, k);
-          }
-        }
-      };
-      const auto from_memory = [&](int i, int k) {
-        return Packed::load(row.inputs[k] + row.at(vector(i)));
-      };
-      const auto from_place = [&](int i, int k) {
-        return std::bit_cast<Packed>(places.template load<kWidth>(place(i - kHeld, k)));
-      };
-      const auto put = [&](int i, const Packed* of, const auto& finish) {
-        if (vector(i) < vectors) row.store(vector(i), outputs(of, finish));
-      };
-
-#pragma unroll 1
-      for (int t = 0; t < kTurns; ++t) {
-        for (int i = t * kTurn; i < (t + 1) * kTurn && i < a.places; ++i) {
-#pragma unroll
-          for (int k = 0; k < kInputs; ++k) {
-            if (vector(kHeld + i) < vectors) {
-              ptx::cp_async<16>(places.pointer(place(i, k)),
-                                row.inputs[k] + row.at(vector(kHeld + i)));
-            }
-          }
-        }
-        ptx::cp_async_commit_group();
-      }
-      Packed held[kHeld * kInputs];
-#pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-#pragma unroll
-        for (int k = 0; k < kInputs; ++k) {
-          held[i * kInputs + k] = Packed::filled(Op::kPadding);
-          if (vector(i) < vectors) held[i * kInputs + k] = from_memory(i, k);
-        }
-      }
-
+      OnChipOf x(places, a.places, Op::kPadding, holds, at);
       mine = thread::forget(mine);  // where vectors are costs less than the registers to keep it
       Total total = Op::none();
+      x.template each<kGroup>(end, holds, at, [&]<int N>(const Packed* more) {
 #pragma unroll
-      for (int i = 0; i < kHeld; i += kFold) total = add<kFold>(total, held + i * kInputs);
-#pragma unroll 1
-      for (int t = 0; t < kTurns; ++t) {
-        ptx::cp_async_wait_group<kTurns - 1>();  // the oldest has come
-        if (t * kTurn < a.places) {
-          take(kHeld + t * kTurn, from_place);
-          total = add<kTurn>(total, x);
-        }
-        ptx::cp_async_commit_group();  // an empty one, so that it is the next one's turn
-      }
-      for (int i = again; i < last; i += kTurn) {
-        take(i, from_memory);
-        total = add<kTurn>(total, x);
-      }
+        for (int v = 0; v < N; v += kGroup) total = add(total, more + v * kInputs);
+      });
       if (thread_index() < edges) total = Op::add(total, row.edge_element(thread_index()));
       total = all_reduce(total, Op::merge);
       if (a.parts > 1) {
@@ -152,20 +97,13 @@ struct GridOnChipKernel : OnChip {
       }
 
       const typename Op::Finish finish(total);
-      row::stay_packed(held);
       mine = thread::forget(mine);
-      for (int i = again + round_up(last - again, kTurn) - kTurn; i >= again; i -= kTurn) {
-        take(i, from_memory);
+      x.each_again(end, holds, at, [&](int i, const Packed* of) {
+        Vec<float, kWidth> out;
 #pragma unroll
-        for (int v = 0; v < kTurn; ++v) put(i + v, x + v * kInputs, finish);
-      }
-      for (int i = again - kTurn; i >= kHeld; i -= kTurn) {
-        take(i, from_place);
-#pragma unroll
-        for (int v = 0; v < kTurn; ++v) put(i + v, x + v * kInputs, finish);
-      }
-#pragma unroll
-      for (int i = 0; i < kHeld; ++i) put(i, held + i * kInputs, finish);
+        for (int e = 0; e < kWidth; ++e) out[e] = finish(element(of, e));
+        row.store(vector(i), out);
+      });
       if (thread_index() < edges) {
         row.store_edge(thread_index(), finish(row.edge_element(thread_index())));
       }
@@ -173,35 +111,20 @@ struct GridOnChipKernel : OnChip {
   }
 
  private:
-  // The total with N vectors more.
-  template <int N>
-  __device__ __forceinline__ static Total add(Total total, const Packed* x) {
-    constexpr int kVectors = N > kFold ? kFold : N;
+  __device__ __forceinline__ static typename Op::Element element(const Packed* of, int e) {
+    typename Op::Element element;
 #pragma unroll
-    for (int first = 0; first < N; first += kVectors) {
-      Tile<typename Op::Element, kVectors * kWidth> tile;
-#pragma unroll
-      for (int i = 0; i < kVectors * kWidth; ++i) {
-#pragma unroll
-        for (int k = 0; k < kInputs; ++k) {
-          tile[i][k] = x[(first + i / kWidth) * kInputs + k][i % kWidth];
-        }
-      }
-      total = Op::merge(total, Op::begin(tile));
-    }
-    return total;
+    for (int k = 0; k < kInputs; ++k) element[k] = of[k][e];
+    return element;
   }
-  __device__ __forceinline__ static Vec<float, kWidth> outputs(const Packed* x,
-                                                               const typename Op::Finish& finish) {
-    Vec<float, kWidth> out;
+  // The total with a group of vectors more.
+  __device__ __forceinline__ static Total add(const Total& total, const Packed* more) {
+    Tile<typename Op::Element, kGroup * kWidth> tile;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      typename Op::Element element;
-#pragma unroll
-      for (int k = 0; k < kInputs; ++k) element[k] = x[k][i];
-      out[i] = finish(element);
+    for (int i = 0; i < kGroup * kWidth; ++i) {
+      tile[i] = element(more + i / kWidth * kInputs, i % kWidth);
     }
-    return out;
+    return Op::merge(total, Op::begin(tile));
   }
 
   // Sends this part's total to all parts of the row; of theirs each thread returns what it took out
@@ -230,17 +153,15 @@ struct GridOnChipPlan {
   int64_t at_once;  // rows
 
   static GridOnChipPlan of(const RowsCall& call) {
+    using Shape = GridOnChipShape;
     const int64_t blocks = device_facts().multiprocessors;
-    const int64_t place = int64_t{16} * OnChip::kThreads * call.inputs();
+    const int inputs = call.inputs();
     constexpr int64_t kTotals = 1024;  // what the block's own meeting takes at most
-    const int64_t turn = OnChip::kLoads / call.inputs();
     GridOnChipPlan plan{};
-    plan.places = static_cast<int>(
-        std::min<int64_t>((device_facts().shared_bytes - kTotals) / place / turn * turn,
-                          OnChip::kMostPlaces / call.inputs()));
+    plan.places =
+        places_for(Shape::kPlaces, Shape::kThreads, inputs, device_facts().shared_bytes - kTotals);
     const int64_t vectors = call.rows.columns / widest(call);
-    const int64_t held =
-        OnChip::kThreads * (int64_t{OnChip::kRegisters / call.inputs()} + plan.places);
+    const int64_t held = Shape::kThreads * (int64_t{Shape::kHeld / inputs} + plan.places);
     const int64_t needed = std::clamp<int64_t>(divide_up(vectors, held), 1, blocks);
     // Rounds of the same number of rows, as few as hold all of them.
     const int64_t rows = std::max<int64_t>(call.rows.rows, 1);
@@ -272,8 +193,8 @@ struct GridOnChip {
       const GridOnChipPlan plan = GridOnChipPlan::of(call);
       launch<Kernel>({.blocks = plan.at_once * plan.parts,
                       .threads = Kernel::kThreads,
-                      .dynamic_shared = static_cast<size_t>(plan.places) * Kernel::kInputs *
-                                        Kernel::kThreads * 16,
+                      .dynamic_shared =
+                          static_cast<size_t>(Kernel::OnChipOf::elements(plan.places)) * sizeof(T),
                       .cooperative = true},
                      context.stream,
                      {rows_of<T>(call), plan.parts, plan.places, plan.parts * Kernel::kThreads,

@@ -109,8 +109,10 @@ struct Common {
 
 struct Unmasked : Common {
   // `outer` > 0 puts a dimension before the rows that lies between them in memory (a transposed
-  // tensor); `step` > 1 leaves gaps between the elements of a row.
-  static constexpr std::string_view kExtentNames[] = {"rows", "columns", "outer", "step"};
+  // tensor); `step` > 1 leaves gaps between the elements of a row; `down` = 1 lays rows side by
+  // side, `outer` matrices of them (a dimension that is not the last).
+  static constexpr std::string_view kExtentNames[] = {"rows", "columns", "outer", "step", "down"};
+  static constexpr int kOptionalExtents = 3;
 
   static void make(const Case& chosen, DType dtype, Problem& problem);
   static Cost cost(const Problem& problem);

@@ -219,6 +219,12 @@ constexpr Case kOtherVerify[] = {
     {.extents = {5, 96, 3}},
     {.extents = {7, 35, 2}, .offset = 1, .padding = 5},
     {.extents = {10, 40, 0, 3}},
+    // Columns: held by a thread each, by 64 below each other, longer; matrices, gaps; odd.
+    {.extents = {264, 5, 2, 0, 1}},
+    {.extents = {24, 1001, 2, 0, 1}, .padding = 8},
+    {.extents = {16, 2701, 0, 0, 1}},
+    {.extents = {35, 300, 2, 0, 1}, .offset = 1},
+    {.extents = {200, 9, 0, 0, 1}, .padding = 3},
 };
 constexpr auto kVerify = [] {
   std::array<Case, std::size(kTameVerify) + std::size(kOtherVerify)> all{};
@@ -272,6 +278,12 @@ constexpr Case kBackwardVerify[] = {
     {.extents = {5, 96, 3}},
     {.extents = {7, 35, 2}, .offset = 1, .padding = 5},
     {.extents = {5, 40, 0, 3}},
+    // Columns: held by a thread each, by 64 below each other, longer; matrices, gaps; odd.
+    {.extents = {264, 5, 2, 0, 1}},
+    {.extents = {24, 1001, 2, 0, 1}, .padding = 8},
+    {.extents = {16, 2701, 0, 0, 1}},
+    {.extents = {35, 300, 2, 0, 1}, .offset = 1},
+    {.extents = {200, 9, 0, 0, 1}, .padding = 3},
 };
 // Large enough to leave the caches, and for long rows also to have many rows for every SM.
 constexpr Case kBench[] = {
@@ -333,9 +345,14 @@ constexpr Case kMaskedBench[] = {
 // A tensor of the case, its dimension of `outer` (where there is one) innermost or outermost of the
 // rows.
 Tensor laid_out(const Case& chosen, DType dtype, bool interleaved) {
-  const auto [rows, columns, outer, chosen_step, unused1, unused2, unused3, unused4] =
-      chosen.extents;
+  const auto [rows, columns, outer, chosen_step, down, unused1, unused2, unused3] = chosen.extents;
   const int64_t step = std::max<int64_t>(chosen_step, 1);
+  if (down != 0) {
+    const int64_t pitch = rows + chosen.padding;
+    Tensor tensor = Tensor::dense(dtype, {std::max<int64_t>(outer, 1), rows, columns});
+    tensor.strides = {pitch * columns, 1, pitch};
+    return tensor;
+  }
   const int64_t pitch = columns * step + chosen.padding;
   if (outer == 0) {
     Tensor tensor = Tensor::dense(dtype, {rows, columns});
@@ -361,6 +378,8 @@ int64_t Common::items(const Problem& problem, const Parameter& /*output*/) {
 void Unmasked::make(const Case& chosen, DType dtype, Problem& problem) {
   const size_t inputs = problem.operation->parameters.size() - 1;
   for (size_t k = 0; k < inputs; ++k) problem.tensors[k] = laid_out(chosen, dtype, true);
+  // An output as an owner of such memory would bring.
+  if (chosen.extents[4] != 0) problem.tensors[inputs] = laid_out(chosen, dtype, true);
 }
 Cost Unmasked::cost(const Problem& problem) { return cost_of(problem, 4); }
 

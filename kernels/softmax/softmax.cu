@@ -15,6 +15,7 @@ namespace ws::softmax {
 extern const Rung kRowInRegisters;
 extern const Rung kClusterQueue;
 extern const Rung kGridOnChip;
+extern const Rung kColumns;
 
 namespace {
 
@@ -28,32 +29,33 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kSafe,          &kOnline,        &kWarpPerRow,
-    &kWarpRegisters,  &kBlockPerRow,   &kBlockPerRowX2, &kBlockPerRowX4,
-    &kBlockPerRowX8,  &kBlockShared,   &kBlockUncached, &kGridFence,
-    &kRowInRegisters, &kClusterPerRow, &kClusterQueue,  &kGridOnChip,
+    &kNaive,         &kSafe,          &kOnline,         &kWarpPerRow,    &kWarpRegisters,
+    &kBlockPerRow,   &kBlockPerRowX2, &kBlockPerRowX4,  &kBlockPerRowX8, &kBlockShared,
+    &kBlockUncached, &kGridFence,     &kRowInRegisters, &kClusterPerRow, &kClusterQueue,
+    &kGridOnChip,    &kColumns,
 };
 
 constexpr int64_t kRowsThatFillTheDevice = 64;
 
 // Rows that threads can hold stay in a block, longer ones in a cluster, few that are longer still
-// in the whole grid. The rest is read twice; strided rows fall to a warp each.
+// in the whole grid. The rest is read twice; columns have a rung, other strided rows a warp each.
 std::span<const Rung* const> forward_by_worth(const RowsCall& call) {
   static constexpr const Rung* kMany[] = {&kRowInRegisters, &kClusterQueue,  &kBlockShared,
                                           &kClusterPerRow,  &kBlockUncached, &kGridFence,
-                                          &kWarpPerRow};
+                                          &kColumns,        &kWarpPerRow};
   static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue, &kGridOnChip,
                                          &kGridFence,      &kBlockShared,  &kClusterPerRow,
-                                         &kBlockUncached,  &kWarpPerRow};
+                                         &kBlockUncached,  &kColumns,      &kWarpPerRow};
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }
 
 std::span<const Rung* const> backward_by_worth(const RowsCall& call) {
   static constexpr const Rung* kMany[] = {&kRowInRegisters, &kClusterQueue, &kBlockShared,
-                                          &kBlockUncached, &kWarpPerRow};
+                                          &kBlockUncached,  &kColumns,      &kWarpPerRow};
   static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue,  &kGridOnChip,
-                                         &kBlockShared,    &kBlockUncached, &kWarpPerRow};
+                                         &kBlockShared,    &kBlockUncached, &kColumns,
+                                         &kWarpPerRow};
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }

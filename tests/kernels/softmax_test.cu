@@ -1,7 +1,9 @@
-// What softmax's rungs share: masks; and outputs that are exactly an input.
+// What softmax's rungs share: masks; outputs that are exactly an input; rows that are too long for
+// the cases of all rungs.
 #include <cstring>
 
 #include "catalogue/catalogue.hpp"
+#include "harness/verify.hpp"
 #include "kernels/softmax/mask.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
@@ -157,6 +159,30 @@ TEST(InPlace, SameBitsAsElsewhere) {
       }
     }
   }
+}
+
+// ---- Rows that fill the chip ------------------------------------------------------------------
+
+// As the emulator's four multiprocessors hold them: a block has 400 KiB of a row of each element
+// size, of gradients half of that of each input.
+TEST(GridOnChip, RoundsPlacesAndWhatIsReadAgain) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  const auto expect_right = [](std::string_view name, std::array<int64_t, kMaxExtents> extents,
+                               int offset, DType dtype) {
+    const Operation& operation = operation_named(name);
+    harness::Instance instance(operation, {.extents = extents, .offset = offset}, dtype, 5);
+    const harness::Verification result =
+        harness::verify(*rung_named(family_of(operation), "grid_on_chip"), instance);
+    EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+  };
+  // Two rounds of two rows.
+  test::in_every_order([&] { expect_right("softmax", {3, 120001}, 1, DType::kF32); });
+  //     // two rounds of two rows
+  expect_right("softmax", {1, 430003}, 3, DType::kF32);       // four blocks hold 409600
+  expect_right("log_softmax", {1, 300001}, 0, DType::kF16);   // in places, some of them empty
+  expect_right("log_softmax", {1, 819208}, 0, DType::kBf16);  // a vector is read again
+  expect_right("softmax_backward", {3, 60001}, 0, DType::kF32);
+  expect_right("log_softmax_backward", {1, 411003}, 5, DType::kF16);
 }
 
 }  // namespace

@@ -118,6 +118,26 @@ def test_in_place() -> None:
         assert_close(x, of_torch(name)(X))
 
 
+@pytest.mark.parametrize("shape", [(6, 8), (4, 6, 8), (2, 6, 4, 8), (5, 3, 7)])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_another_dimension_is_no_copy(name: str, shape: tuple[int, ...]) -> None:
+    """The view's own rung runs, and all has torch's strides, gradients too."""
+    for dim in range(len(shape) - 1):
+        x = torch.randn(shape, requires_grad=True)
+        theirs = x.detach().clone().requires_grad_()
+        result, expected = getattr(warpsmith, name)(x, dim=dim), getattr(torch, name)(theirs, dim)
+        assert result.stride() == expected.stride()
+        assert_close(result, expected)
+        grad = torch.randn(shape)
+        result.backward(grad)
+        expected.backward(grad)
+        assert x.grad.stride() == theirs.grad.stride()
+        assert_close(x.grad, theirs.grad)
+        view = x.detach().swapaxes(dim, -1)
+        assert warpsmith.explain(name, view).rung == "columns"
+        assert warpsmith.explain(f"{name}_backward", view, view).rung == "columns"
+
+
 def test_out_over_another_dimension() -> None:
     out = torch.empty(3, 4, 5)
     assert warpsmith.softmax(X, 0, out=out) is out

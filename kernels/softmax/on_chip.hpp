@@ -1,0 +1,161 @@
+// OnChip: what a thread reads once and needs twice, in registers and shared memory as far as these
+// go.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "warpsmith/ptx/cp_async.hpp"
+#include "warpsmith/row/packed.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/thread/divide.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::softmax {
+
+inline constexpr int kOnChipLoads = 4;  // of a thread, where one comes after the other
+
+// Places for a vector of each input that blocks of `threads` have in that much shared memory.
+inline int places_for(int most, int threads, int inputs, int64_t bytes) {
+  const int64_t room = std::max<int64_t>(bytes, 0) / (int64_t{16} * threads);
+  return static_cast<int>(std::min<int64_t>(most, room)) / kOnChipLoads * kOnChipLoads / inputs;
+}
+
+// A thread's vectors 0, 1, 2 ... of each of kInputs inputs: the first kHeld are in its registers,
+// the next in its places in shared memory, which no other thread looks at, so that nobody waits for
+// anybody; what is left is read again, what was read last first, while L2 has it.
+//
+// Callers say which there are: at(i, k) is where the i-th of input k lies, holds(i) whether there
+// is one; no thread of the block has one from `end` on.
+template <class T, int kWidth, int kInputs, int kThreads, int kHeld, int kMostPlaces>
+class OnChip {
+ public:
+  using Packed = row::Packed<T, kWidth>;
+  static constexpr int kTurn = kOnChipLoads / kInputs;
+
+  // Of a thread in shared memory, as elements; `places` is a multiple of kTurn.
+  __host__ __device__ static constexpr int64_t elements(int places) {
+    return int64_t{places} * kInputs * kThreads * kWidth;
+  }
+
+  // Asks for all that stays.
+  template <class Holds, class At>
+  __device__ __forceinline__ OnChip(SharedSpan<T> memory, int places, float padding,
+                                    const Holds& holds, const At& at)
+      : memory_(memory), places_(places), padding_(padding) {
+    if constexpr (kMostPlaces > 0) {
+#pragma unroll 1
+      for (int t = 0; t < kTurns; ++t) {
+        for (int i = kHeld + t * kTurn; i < kHeld + (t + 1) * kTurn && i < again(); ++i) {
+#pragma unroll
+          for (int k = 0; k < kInputs; ++k) {
+            if (holds(i)) ptx::cp_async<kBytes>(memory_.pointer(place(i, k)), at(i, k));
+          }
+        }
+        ptx::cp_async_commit_group();
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) load(held_ + i * kInputs, i, holds, at);
+  }
+
+  // f(x) with kGroup or kTurn vectors at a time, each once and in order, the inputs of a vector
+  // side by side; those that there are not hold the padding.
+  template <int kGroup, class Holds, class At, class F>
+  __device__ __forceinline__ void each(int end, const Holds& holds, const At& at, const F& f) {
+#pragma unroll
+    for (int i = 0; i < kHeld; i += kGroup) {
+      if (i < end) f.template operator()<kGroup>(held_ + i * kInputs);
+    }
+    Packed x[kTurn * kInputs];
+    if constexpr (kMostPlaces > 0) {
+#pragma unroll 1
+      for (int t = 0; t < kTurns; ++t) {
+        ptx::cp_async_wait_group<kTurns - 1>();  // the oldest has come
+        const int i = kHeld + t * kTurn;
+        if (i < again() && i < end) {
+          take(x, i, holds);
+          f.template operator()<kTurn>(x);
+        }
+        ptx::cp_async_commit_group();  // an empty one, so that it is the next one's turn
+      }
+    }
+    for (int i = again(); i < end; i += kTurn) {
+#pragma unroll
+      for (int v = 0; v < kTurn; ++v) load(x + v * kInputs, i + v, holds, at);
+      f.template operator()<kTurn>(x);
+    }
+  }
+
+  // put(i, x) with each vector that there is once more, the last first as far as it is read again.
+  template <class Holds, class At, class Put>
+  __device__ __forceinline__ void each_again(int end, const Holds& holds, const At& at,
+                                             const Put& put) {
+    row::stay_packed(held_);
+    Packed x[kTurn * kInputs];
+    for (int i = again() + (end > again() ? round_up(end - again(), kTurn) : 0) - kTurn;
+         i >= again(); i -= kTurn) {
+#pragma unroll
+      for (int v = 0; v < kTurn; ++v) load(x + v * kInputs, i + v, holds, at);
+#pragma unroll
+      for (int v = 0; v < kTurn; ++v) {
+        if (holds(i + v)) put(i + v, x + v * kInputs);
+      }
+    }
+    if constexpr (kMostPlaces > 0) {
+      for (int i = again() - kTurn; i >= kHeld; i -= kTurn) {
+        if (i >= end) continue;
+        take(x, i, holds);
+#pragma unroll
+        for (int v = 0; v < kTurn; ++v) {
+          if (holds(i + v)) put(i + v, x + v * kInputs);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (holds(i)) put(i, held_ + i * kInputs);
+    }
+  }
+
+ private:
+  static constexpr int kBytes = static_cast<int>(kWidth * sizeof(T));
+  static constexpr int kTurns = (kMostPlaces + kTurn - 1) / kTurn;
+
+  // The first that is read again.
+  __device__ __forceinline__ int again() const { return kHeld + places_; }
+  __device__ __forceinline__ int64_t place(int i, int k) const {
+    return static_cast<int64_t>(((i - kHeld) * kInputs + k) * kThreads + thread_index()) * kWidth;
+  }
+  // From memory, and a turn from its places.
+  template <class Holds, class At>
+  __device__ __forceinline__ void load(Packed* x, int i, const Holds& holds, const At& at) const {
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      x[k] = Packed::filled(padding_);
+      if (holds(i)) x[k] = Packed::load(at(i, k));
+    }
+  }
+  template <class Holds>
+  __device__ __forceinline__ void take(Packed* x, int i, const Holds& holds) const {
+#pragma unroll
+    for (int v = 0; v < kTurn; ++v) {
+#pragma unroll
+      for (int k = 0; k < kInputs; ++k) {
+        x[v * kInputs + k] = Packed::filled(padding_);
+        if (holds(i + v)) {
+          x[v * kInputs + k] =
+              std::bit_cast<Packed>(memory_.template load<kWidth>(place(i + v, k)));
+        }
+      }
+    }
+  }
+
+  SharedSpan<T> memory_;
+  int places_;
+  float padding_;
+  Packed held_[kHeld * kInputs];
+};
+
+}  // namespace ws::softmax
+#endif
