@@ -19,22 +19,6 @@
 namespace ws::softmax {
 namespace {
 
-// A total as a word that is not 0: a maximum is -infinity where there is no sum.
-uint64_t __device__ __forceinline__ sealed(const MaxSum& total) {
-  return std::bit_cast<uint64_t>(total);
-}
-uint64_t __device__ __forceinline__ sealed(float total) {
-  return uint64_t{1} << 32 | std::bit_cast<uint32_t>(total);
-}
-template <class Total>
-__device__ __forceinline__ Total opened(uint64_t letter) {
-  if constexpr (sizeof(Total) == 8) {
-    return std::bit_cast<Total>(letter);
-  } else {
-    return std::bit_cast<Total>(static_cast<uint32_t>(letter));
-  }
-}
-
 // One block an SM. Not measured yet.
 struct GridOnChipShape {
   static constexpr int kThreads = 512;
@@ -127,6 +111,22 @@ struct GridOnChipKernel : GridOnChipShape {
     return Op::merge(total, Op::begin(tile));
   }
 
+  // A total as a word that is not 0: a maximum is -infinity where there is no sum.
+  __device__ __forceinline__ static uint64_t sealed(const Total& total) {
+    if constexpr (sizeof(Total) == 8) {
+      return std::bit_cast<uint64_t>(total);
+    } else {
+      return uint64_t{1} << 32 | std::bit_cast<uint32_t>(total);
+    }
+  }
+  __device__ __forceinline__ static Total opened(uint64_t letter) {
+    if constexpr (sizeof(Total) == 8) {
+      return std::bit_cast<Total>(letter);
+    } else {
+      return std::bit_cast<Total>(static_cast<uint32_t>(letter));
+    }
+  }
+
   // Sends this part's total to all parts of the row; of theirs each thread returns what it took out
   // of the letters, which are zero again. The bits do not depend on who was first.
   __device__ __forceinline__ static Total by_letter(uint64_t* letters, int parts, int part,
@@ -140,7 +140,7 @@ struct GridOnChipKernel : GridOnChipShape {
       uint64_t word = 0;
       while (word == 0) word = ptx::ld_relaxed<ptx::Scope::kGpu>(letter);
       ptx::st_relaxed<ptx::Scope::kGpu>(letter, uint64_t{0});
-      total = Op::merge(total, opened<Total>(word));
+      total = Op::merge(total, opened(word));
     }
     return total;
   }
