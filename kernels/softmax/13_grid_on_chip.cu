@@ -17,7 +17,6 @@
 #include "warpsmith/thread/forget.hpp"
 
 namespace ws::softmax {
-namespace {
 
 // One block an SM. Not measured yet.
 struct GridOnChipShape {
@@ -202,8 +201,6 @@ struct GridOnChip {
     });
   }
 };
-
-}  // namespace
 
 extern const Rung kGridOnChip;
 const Rung kGridOnChip =
