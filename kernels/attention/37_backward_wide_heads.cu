@@ -3,11 +3,10 @@
 namespace ws::attention {
 namespace {
 
-// Of packed sequences: by this name they are known to keep some words in local memory, none in the
-// loops of those who multiply.
-template <class T, bool kOwnsKeys, int kDim, int kCluster, bool kCapped>
-struct BackwardWideHeadsKernel
-    : WideRowsKernel<T, kOwnsKeys, kDim, kCluster, PackedBackwardGrid, kCapped> {};
+// By this name they are known to keep some words in local memory: those of packed sequences, none
+// in loops of products, and of queries under a softcap.
+template <class Kernel>
+struct BackwardWideHeadsKernel : Kernel {};
 
 struct BackwardWideHeads : BackwardWgmmaCalls {
   static constexpr const char* kName = "attention/backward_wide_heads";
@@ -47,12 +46,14 @@ struct BackwardWideHeads : BackwardWgmmaCalls {
  private:
   template <class T, class Grid, bool kCapped>
   struct Kernels {
+    template <class Kernel, bool kSpills>
+    using Known = std::conditional_t<kSpills, BackwardWideHeadsKernel<Kernel>, Kernel>;
+
     template <bool kOwnsKeys, int kDim, int kCluster>
-    using Rows = std::conditional_t<std::is_same_v<Grid, PackedBackwardGrid>,
-                                    BackwardWideHeadsKernel<T, kOwnsKeys, kDim, kCluster, kCapped>,
-                                    WideRowsKernel<T, kOwnsKeys, kDim, kCluster, Grid, kCapped>>;
+    using Rows = Known<WideRowsKernel<T, kOwnsKeys, kDim, kCluster, Grid, kCapped>,
+                       std::is_same_v<Grid, PackedBackwardGrid>>;
     template <int kDim>
-    using Queries = WideQueriesKernel<T, kDim, Grid, kCapped>;
+    using Queries = Known<WideQueriesKernel<T, kDim, Grid, kCapped>, kCapped>;
   };
 };
 

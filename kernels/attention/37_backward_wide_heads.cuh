@@ -614,13 +614,11 @@ struct WideQueriesKernel {
         Products::hide(scores, a.grid, walk, own, place.row);
       }
       typename Products::Packed packed;
-      if constexpr (kCapped) pack_weights<T>(scores, packed);  // their registers are wanted
       ptx::wgmma_wait_group<0>(gradients);
       if (lane_index() == 0) shared.values_ring.release(0);
 #pragma unroll
       for (int i = 0; i < kMet / 2; ++i) {
-        const float weight = kCapped ? Products::unpacked(packed, i) : scores[i];
-        gradients[i] = weight * (gradients[i] - deltas[i / 2 % 2]);
+        gradients[i] = scores[i] * (gradients[i] - deltas[i / 2 % 2]);
       }
       pack_weights<T>(gradients, packed);
       const int stage = of_keys.stage;
