@@ -1,5 +1,6 @@
 #include "kernels/attention/15_mma_flash.cuh"
 
+#include "kernels/attention/plain.hpp"
 #include "warpsmith/device_facts.hpp"
 
 namespace ws::attention {

@@ -35,7 +35,7 @@ Plain<T> plain_of(const Call& call) {
           call.window.is_causal()};
 }
 
-// Nothing is added to scores.
+// Nothing is added to scores, which may be capped.
 inline bool has_only_capped_scores(const Call& call, Why& why) {
   return why.unless(!call.bias.exists, "takes no bias") &&
          why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
@@ -47,16 +47,16 @@ inline bool has_bare_scores(const Call& call, Why& why) {
   return has_only_capped_scores(call, why) && why.unless(call.softcap == 0, "takes no softcap");
 }
 
-// k and v are of the dtype of q.
-inline bool has_kv_of_q(const Call& /*call*/, Why& /*why*/) { return true; }
-inline bool has_kv_of_q(const VarlenCall& call, Why& why) {
-  return why.unless(!call.has_kv_of_8_bits, "takes k and v of the dtype of q");
-}
-
 // And they are seen whole or causally.
 inline bool has_plain_scores(const Call& call, Why& why) {
   return has_bare_scores(call, why) && why.unless(call.window.is_open() || call.window.is_causal(),
                                                   "takes no window but a causal one");
+}
+
+// k and v are of the dtype of q.
+inline bool has_kv_of_q(const Call& /*call*/, Why& /*why*/) { return true; }
+inline bool has_kv_of_q(const VarlenCall& call, Why& why) {
+  return why.unless(!call.has_kv_of_8_bits, "takes k and v of the dtype of q");
 }
 
 // Of one matrix after the other.
