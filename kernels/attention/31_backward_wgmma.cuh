@@ -312,7 +312,8 @@ struct BackwardWgmmaKernel {
 
         ptx::wgmma_wait_group<kOwnsKeys && kShape.early ? 1 : 0>(gradients);
         change(gradients, deltas, shared.deltas, [&](int i, float gradient, float delta) {
-          return weight_of(scores, kCapped ? with_slopes : weights, i) * (gradient - delta);
+          const float weight = weight_of(scores, kCapped ? with_slopes : weights, i);
+          return of_scores.gradient(weight, gradient, delta);
         });
         ptx::syncwarp();  // all lanes have read what came with the tiles, of which one lets go
         Packed packed;

@@ -390,7 +390,7 @@ struct WideRowsKernel {
                                                           const Facts& deltas,
                                                           const Packed& weights) {
       change(gradients, deltas, [&](int i, float gradient, float delta) {
-        return Products::unpacked(weights, i) * (gradient - delta);
+        return BackwardScores<kCapped>::gradient(Products::unpacked(weights, i), gradient, delta);
       });
       pack_weights<T>(gradients, packed);
     }
@@ -618,7 +618,7 @@ struct WideQueriesKernel {
       if (lane_index() == 0) shared.values_ring.release(0);
 #pragma unroll
       for (int i = 0; i < kMet / 2; ++i) {
-        gradients[i] = scores[i] * (gradients[i] - deltas[i / 2 % 2]);
+        gradients[i] = of_scores.gradient(scores[i], gradients[i], deltas[i / 2 % 2]);
       }
       pack_weights<T>(gradients, packed);
       const int stage = of_keys.stage;

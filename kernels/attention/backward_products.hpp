@@ -39,11 +39,18 @@ struct BackwardScores {
   __device__ __forceinline__ float with_slope(float product, float lse) const {
     return thread::exp2(thread::fma(product, scale, -lse));
   }
+  // The gradient of a product, of a weight with its slope and the gradient of the weight.
+  __device__ __forceinline__ static float gradient(float with_slope, float of_weight, float delta) {
+    return with_slope * (of_weight - delta);
+  }
 };
 
-// Under a softcap there is also a slope, which the gradient of a score is multiplied by.
+// Under a softcap there is also a slope, which the gradient of a score is multiplied by. Where
+// weights are large, slopes are small: their product is kLift times as large until it has been
+// packed, for f16 has fewer digits below 2^-14.
 template <>
 struct BackwardScores<true> {
+  static constexpr float kLift = 1024;
   float cap, factor;  // as of the arguments
 
   template <class Arguments>
@@ -51,15 +58,18 @@ struct BackwardScores<true> {
       : cap(a.cap), factor(a.factor) {}
 
   __device__ __forceinline__ float weight(float product, float lse, float& slope) const {
-    // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap; 1 - tanh^2.
+    // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap; kLift times 1 - tanh^2.
     const float part = thread::reciprocal(1.0F + thread::exp2(product * factor));
-    slope = 4 * thread::fma(-part, part, part);
+    slope = 4 * kLift * thread::fma(-part, part, part);
     return thread::exp2(thread::fma(-2 * cap, part, cap - lse));
   }
   __device__ __forceinline__ float with_slope(float product, float lse) const {
     float slope;
     const float weight = this->weight(product, lse, slope);
     return weight * slope;
+  }
+  __device__ __forceinline__ static float gradient(float with_slope, float of_weight, float delta) {
+    return with_slope * ((of_weight - delta) * (1 / kLift));
   }
 };
 

@@ -185,6 +185,8 @@ def attention(
     max_seqlen: Any = None,
     block_table: Any = None,
     seqused_k: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
     rung: builtins.str | None = None,
     out: _Array = None,
 ) -> tuple[_Array, _Array]:
