@@ -163,6 +163,7 @@ constexpr Case kSmoke[] = {
     {.extents = {10, 64}},
     {.extents = {3, 1000}},
     {.extents = {3, 34000}},  // several blocks of a cluster
+    {.extents = {24, 37, 2, 0, 1}},
 };
 constexpr Case bounded(int64_t rows, int64_t columns) {
   return {.extents = {rows, columns}, .attributes = {true}};
@@ -239,6 +240,7 @@ constexpr Case kBackwardSmoke[] = {
     {.extents = {5, 64}},
     {.extents = {3, 1000}},
     {.extents = {2, 34000}},
+    {.extents = {24, 37, 2, 0, 1}},
 };
 constexpr Case kBackwardVerify[] = {
     {.extents = {17, 1}},
