@@ -304,6 +304,7 @@ constexpr Case kVarlenSmoke[] = {
     varlen({3, 2, 40, 50, 32}, kOnlyBefore),
     varlen({2, 2, 9, 40, 16, 1, 0, kPages}),
     few({2, 4, 2, 40, 64, 1, 0, kPages | kKvOf8Bits | kKvScales}, 1),
+    few({2, 2, 2, 20, 264}, 1),
 };
 
 constexpr Case kVarlenVerify[] = {
