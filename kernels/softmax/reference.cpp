@@ -236,11 +236,8 @@ constexpr auto kVerify = [] {
 // Gradients have no special rows: enough for a block that takes several (16 of up to 64 columns),
 // and of odd widths one for each distance from a vector.
 constexpr Case kBackwardSmoke[] = {
-    {.extents = {2, 33}},
-    {.extents = {5, 64}},
-    {.extents = {3, 1000}},
-    {.extents = {2, 34000}},
-    {.extents = {24, 37, 2, 0, 1}},
+    {.extents = {2, 33}},    {.extents = {5, 64}},           {.extents = {3, 1000}},
+    {.extents = {2, 34000}}, {.extents = {24, 37, 2, 0, 1}},
 };
 constexpr Case kBackwardVerify[] = {
     {.extents = {17, 1}},
