@@ -232,14 +232,7 @@ struct MmaFlashKernel : Policy {
   __device__ __forceinline__ static void change(Scores& scores, const Call& call, QueryTile tile,
                                                 int warp_row, int from) {
     scores.change([&](int, int, float score) { return score * call.scale; });
-    if (call.softcap > 0) {
-      // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
-      const float factor = 2 * thread::kLog2E / call.softcap;
-      scores.change([&](int, int, float score) {
-        const float part = thread::reciprocal(1.0F + thread::exp2(score * factor));
-        return thread::fma(-2 * call.softcap, part, call.softcap);
-      });
-    }
+    if (call.softcap > 0) scores.cap(call.softcap);
     if (call.slopes.exists) {
       const float slope = thread::load(call.slopes.data + tile.batch * call.slopes.batch +
                                        tile.head * call.slopes.head);

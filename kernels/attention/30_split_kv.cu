@@ -9,37 +9,28 @@ namespace {
 // in two places of the program, which was twice as large (README.md). In flight are two of three
 // units of 8 KB of eight warps of an SM, 128 KB; of 256 columns one of two of 16 KB of four warps,
 // 64 KB, in a block that an A100 has room for too.
-constexpr SplitKvShape kNarrow64{
-    .dim = 64, .row_blocks = 1, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
-constexpr SplitKvShape kTall64{
-    .dim = 64, .row_blocks = 2, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
-constexpr SplitKvShape kNarrow128{
-    .dim = 128, .row_blocks = 1, .keys = 16, .stages = 3, .blocks = 2, .holds_query = true};
-constexpr SplitKvShape kTall128{
-    .dim = 128, .row_blocks = 2, .keys = 16, .stages = 3, .blocks = 2, .holds_query = false};
-constexpr SplitKvShape kNarrow256{
-    .dim = 256, .row_blocks = 1, .keys = 16, .stages = 2, .blocks = 1, .holds_query = false};
+struct Shapes {
+  static constexpr SplitKvShape kNarrow64{
+      .dim = 64, .row_blocks = 1, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
+  static constexpr SplitKvShape kTall64{
+      .dim = 64, .row_blocks = 2, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
+  static constexpr SplitKvShape kNarrow128{
+      .dim = 128, .row_blocks = 1, .keys = 16, .stages = 3, .blocks = 2, .holds_query = true};
+  static constexpr SplitKvShape kTall128{
+      .dim = 128, .row_blocks = 2, .keys = 16, .stages = 3, .blocks = 2, .holds_query = false};
+  static constexpr SplitKvShape kNarrow256{
+      .dim = 256, .row_blocks = 1, .keys = 16, .stages = 2, .blocks = 1, .holds_query = false};
+};
 
 struct SplitKvRule {
   static constexpr const char* kName = "attention/split_kv";
-  static constexpr int64_t kMostDim = kNarrow256.dim;
+  static constexpr int64_t kMostDim = Shapes::kNarrow256.dim;
   static constexpr int64_t kKvBytes = 2;
 
   template <class AnyCall, class F>
   static auto with(const AnyCall& call, F&& f) {
-    constexpr bool kPacked = kIsPacked<AnyCall>;
-    const int64_t dim = std::max(call.head_dim, call.value_dim);
-    const bool is_narrow = call.queries * call.group() <= 16;
-    return with_type<kHalves>(call.dtype, [&]<class T>() {
-      if (dim > kNarrow128.dim) {
-        return f.template operator()<SplitKvKernel<T, kNarrow256, kPacked>>();
-      }
-      if (dim > kNarrow64.dim) {
-        return is_narrow ? f.template operator()<SplitKvKernel<T, kNarrow128, kPacked>>()
-                         : f.template operator()<SplitKvKernel<T, kTall128, kPacked>>();
-      }
-      return is_narrow ? f.template operator()<SplitKvKernel<T, kNarrow64, kPacked>>()
-                       : f.template operator()<SplitKvKernel<T, kTall64, kPacked>>();
+    return with_split_kv_shape<Shapes>(call, [&]<class T, SplitKvShape kShape>() {
+      return f.template operator()<SplitKvKernel<T, kShape, kIsPacked<AnyCall>>>();
     });
   }
 };

@@ -367,8 +367,24 @@ struct SplitKvKernel {
   }
 };
 
-// ---- On the host
-// ----------------------------------------------------------------------------------
+// ---- On the host -------------------------------------------------------------------------------
+
+// f.template operator()<T, kShape>() for the shape that takes a call: narrow ones have 16 rows,
+// tall ones 32.
+template <class Shapes, class F>
+auto with_split_kv_shape(const Call& call, F&& f) {
+  const int64_t dim = std::max(call.head_dim, call.value_dim);
+  const bool is_narrow = call.queries * call.group() <= 16;
+  return with_type<kHalves>(call.dtype, [&]<class T>() {
+    if (dim > Shapes::kNarrow128.dim) return f.template operator()<T, Shapes::kNarrow256>();
+    if (dim > Shapes::kNarrow64.dim) {
+      return is_narrow ? f.template operator()<T, Shapes::kNarrow128>()
+                       : f.template operator()<T, Shapes::kTall128>();
+    }
+    return is_narrow ? f.template operator()<T, Shapes::kNarrow64>()
+                     : f.template operator()<T, Shapes::kTall64>();
+  });
+}
 
 struct SplitKvExtents {
   int64_t batches;  // of keys: or pages

@@ -11,37 +11,28 @@ namespace ws::attention {
 namespace {
 
 // Counted, none compared: as many bytes on their way as split_kv has, of twice the keys.
-constexpr SplitKvShape kNarrow64{
-    .dim = 64, .row_blocks = 1, .keys = 32, .stages = 6, .blocks = 2, .holds_query = true};
-constexpr SplitKvShape kTall64{
-    .dim = 64, .row_blocks = 2, .keys = 32, .stages = 6, .blocks = 2, .holds_query = true};
-constexpr SplitKvShape kNarrow128{
-    .dim = 128, .row_blocks = 1, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
-constexpr SplitKvShape kTall128{
-    .dim = 128, .row_blocks = 2, .keys = 16, .stages = 6, .blocks = 2, .holds_query = false};
-constexpr SplitKvShape kNarrow256{
-    .dim = 256, .row_blocks = 1, .keys = 16, .stages = 4, .blocks = 1, .holds_query = false};
+struct Shapes {
+  static constexpr SplitKvShape kNarrow64{
+      .dim = 64, .row_blocks = 1, .keys = 32, .stages = 6, .blocks = 2, .holds_query = true};
+  static constexpr SplitKvShape kTall64{
+      .dim = 64, .row_blocks = 2, .keys = 32, .stages = 6, .blocks = 2, .holds_query = true};
+  static constexpr SplitKvShape kNarrow128{
+      .dim = 128, .row_blocks = 1, .keys = 32, .stages = 3, .blocks = 2, .holds_query = true};
+  static constexpr SplitKvShape kTall128{
+      .dim = 128, .row_blocks = 2, .keys = 16, .stages = 6, .blocks = 2, .holds_query = false};
+  static constexpr SplitKvShape kNarrow256{
+      .dim = 256, .row_blocks = 1, .keys = 16, .stages = 4, .blocks = 1, .holds_query = false};
+};
 
 struct SplitKvE4m3Rule {
   static constexpr const char* kName = "attention/split_kv_e4m3";
-  static constexpr int64_t kMostDim = kNarrow256.dim;
+  static constexpr int64_t kMostDim = Shapes::kNarrow256.dim;
   static constexpr int64_t kKvBytes = 1;
 
   template <class F>
   static auto with(const VarlenCall& call, F&& f) {
-    const int64_t dim = std::max(call.head_dim, call.value_dim);
-    const bool is_narrow = call.queries * call.group() <= 16;
-    return with_type<kHalves>(call.dtype, [&]<class T>() {
-      const auto with_shape = [&]<SplitKvShape kShape>() {
-        return f.template operator()<SplitKvKernel<T, kShape, true, e4m3>>();
-      };
-      if (dim > kNarrow128.dim) return with_shape.template operator()<kNarrow256>();
-      if (dim > kNarrow64.dim) {
-        return is_narrow ? with_shape.template operator()<kNarrow128>()
-                         : with_shape.template operator()<kTall128>();
-      }
-      return is_narrow ? with_shape.template operator()<kNarrow64>()
-                       : with_shape.template operator()<kTall64>();
+    return with_split_kv_shape<Shapes>(call, [&]<class T, SplitKvShape kShape>() {
+      return f.template operator()<SplitKvKernel<T, kShape, true, e4m3>>();
     });
   }
 };

@@ -1,9 +1,7 @@
-// Idea: latent attention (MLA) keeps one row a token for all heads, 576 numbers: all of them are
-// the
-//   key, the first 512 the value. A row is read once, and serves both products from where it lies.
+// Idea: latent attention (MLA) keeps one row a token for all heads, 576 numbers: all are the key,
+//   the first 512 the value. A row is read once, and serves both products from where it lies.
 // From split_kv: 16 rows of 512 sums are more than a warp has registers. So the eight warps of a
-//   block share all: a ring, scores, of which each has some, and sums, of which each has 64
-//   columns.
+//   block share all: a ring; scores, of which each has some; sums, of which each has 64 columns.
 // Traffic: keys once for each 16, 32 or 64 heads; scores through shared memory, in f32.
 // Limits: D up to 576, Dv up to 512, one of them above 256; a scale above 0, no softcap, no slopes;
 //   rows of out as of k; else as split_kv. Values that lie elsewhere are read there.

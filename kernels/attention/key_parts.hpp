@@ -82,14 +82,7 @@ struct KeyParts {
                                                 int first_row = 0) {
     const Call& call = a.call;
     scores.change([&](int i, int, float score) { return score * factors[i]; });
-    if (call.softcap > 0) {
-      // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
-      const float factor = 2 * thread::kLog2E / call.softcap;
-      scores.change([&](int, int, float score) {
-        const float part = thread::reciprocal(1.0F + thread::exp2(score * factor));
-        return thread::fma(-2 * call.softcap, part, call.softcap);
-      });
-    }
+    if (call.softcap > 0) scores.cap(call.softcap);
     if (!call.slopes.exists) return;
     float slopes[Scores::kRows];
     int over[Scores::kRows];

@@ -48,6 +48,16 @@ struct MmaScores {
     }
   }
 
+  // softcap * tanh(score / softcap) of all.
+  __device__ __forceinline__ void cap(float softcap) {
+    // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
+    const float factor = 2 * thread::kLog2E / softcap;
+    change([&](int, int, float score) {
+      const float part = thread::reciprocal(1.0F + thread::exp2(score * factor));
+      return thread::fma(-2 * softcap, part, softcap);
+    });
+  }
+
   // Hides keys that a query does not see: what is there becomes `hidden`. The warp's rows begin at
   // first_row of the sequence, the keys at tile_key.
   __device__ __forceinline__ void hide(const Seen<int>& seen, int first_row, int tile_key,

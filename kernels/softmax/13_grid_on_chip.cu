@@ -84,7 +84,8 @@ struct GridOnChipKernel : GridOnChipShape {
       x.each_again(end, holds, at, [&](int i, const Packed* of) {
         Vec<float, kWidth> out;
 #pragma unroll
-        for (int e = 0; e < kWidth; ++e) out[e] = finish(element(of, e));
+        for (int e = 0; e < kWidth; ++e)
+          out[e] = finish(OnChipOf::template element<typename Op::Element>(of, e));
         row.store(vector(i), out);
       });
       if (thread_index() < edges) {
@@ -94,18 +95,13 @@ struct GridOnChipKernel : GridOnChipShape {
   }
 
  private:
-  __device__ __forceinline__ static typename Op::Element element(const Packed* of, int e) {
-    typename Op::Element element;
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) element[k] = of[k][e];
-    return element;
-  }
   // The total with a group of vectors more.
   __device__ __forceinline__ static Total add(const Total& total, const Packed* more) {
     Tile<typename Op::Element, kGroup * kWidth> tile;
 #pragma unroll
     for (int i = 0; i < kGroup * kWidth; ++i) {
-      tile[i] = element(more + i / kWidth * kInputs, i % kWidth);
+      tile[i] =
+          OnChipOf::template element<typename Op::Element>(more + i / kWidth * kInputs, i % kWidth);
     }
     return Op::merge(total, Op::begin(tile));
   }

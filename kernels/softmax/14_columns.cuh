@@ -85,7 +85,8 @@ struct ColumnsKernel {
     x.each_again(end, holds, at, [&](int i, const Packed* of) {
       Vec<float, kWidth> out;
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) out[e] = finish[e](element(of, e));
+      for (int e = 0; e < kWidth; ++e)
+        out[e] = finish[e](OnChipOf::template element<typename Op::Element>(of, e));
       thread::store(
           a.output + matrix * a.matrix[kInputs] + row(i) * a.pitch[kInputs] + vector * kWidth,
           thread::convert<T>(out));
@@ -93,19 +94,14 @@ struct ColumnsKernel {
   }
 
  private:
-  __device__ __forceinline__ static typename Op::Element element(const Packed* of, int e) {
-    typename Op::Element element;
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) element[k] = of[k][e];
-    return element;
-  }
   // The totals with a turn of rows more.
   __device__ __forceinline__ static void add(Tile<Total, kWidth>& totals, const Packed* more) {
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
       Tile<typename Op::Element, kTurn> tile;
 #pragma unroll
-      for (int v = 0; v < kTurn; ++v) tile[v] = element(more + v * kInputs, e);
+      for (int v = 0; v < kTurn; ++v)
+        tile[v] = OnChipOf::template element<typename Op::Element>(more + v * kInputs, e);
       totals[e] = Op::merge(totals[e], Op::begin(tile));
     }
   }

@@ -38,6 +38,15 @@ class OnChip {
     return int64_t{places} * kInputs * kThreads * kWidth;
   }
 
+  // The e-th of each input, of a vector's inputs side by side.
+  template <class Element>
+  __device__ __forceinline__ static Element element(const Packed* of, int e) {
+    Element element;
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) element[k] = of[k][e];
+    return element;
+  }
+
   // Asks for all that stays.
   template <class Holds, class At>
   __device__ __forceinline__ OnChip(SharedSpan<T> memory, int places, float padding,

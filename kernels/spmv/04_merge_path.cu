@@ -168,16 +168,7 @@ struct TileKernel {
   __device__ __forceinline__ static Part add_up(const Tile& tile, SharedStorage& shared) {
     const int items = tile.rows + tile.entries;
     const int begin = thread_index() * kItems < items ? thread_index() * kItems : items;
-    int row = 0;
-    for (int high = tile.rows; row < high;) {
-      const int middle = (row + high) / 2;
-      const int end = shared.ends[middle];
-      if (end + middle < begin) {
-        row = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
+    int row = rows_before(begin, tile.rows, [&](int i) -> int { return shared.ends[i]; });
     const int first = row;
     int entry = begin - row;
     Sum<T> sum = 0;

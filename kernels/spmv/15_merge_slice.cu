@@ -220,22 +220,6 @@ struct TileKernel {
     a.columns.report(found, [&](int e) { return tile.first_entry + place(e); });
   }
 
-  // How many of the tile's rows end among its first `items`.
-  __device__ __forceinline__ static int rows_before(int items, const TileOfList& tile,
-                                                    SharedStorage& shared) {
-    int row = 0;
-    for (int high = tile.rows; row < high;) {
-      const int middle = (row + high) / 2;
-      const int end = shared.ends[middle + 1];
-      if (end + middle < items) {
-        row = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return row;
-  }
-
   // A group's items: rows that end among them are stored, but for the first if it is open where
   // they begin.
   __device__ __forceinline__ static void walk(const Arguments& arguments, const Mine& mine,
@@ -248,8 +232,9 @@ struct TileKernel {
     const int all = tile.rows + tile.entries;
     const int begin = group * share < all ? group * share : all;
     const int end = begin + share < all ? begin + share : all;
-    const int first_row = rows_before(begin, tile, shared);
-    const int last_row = rows_before(end, tile, shared);
+    const auto end_of = [&](int i) -> int { return shared.ends[i + 1]; };
+    const int first_row = rows_before(begin, tile.rows, end_of);
+    const int last_row = rows_before(end, tile.rows, end_of);
     const int last_entry = end - last_row;
     const int start = shared.ends[first_row];
     bool is_open = begin - first_row > start;
