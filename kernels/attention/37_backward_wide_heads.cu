@@ -8,6 +8,19 @@ namespace {
 template <class Kernel>
 struct BackwardWideHeadsKernel : Kernel {};
 
+// Outside the rung's class: nvcc names kernels' types where nothing private may be named.
+template <class T, class Grid, bool kCapped>
+struct Kernels {
+  template <class Kernel, bool kSpills>
+  using Known = std::conditional_t<kSpills, BackwardWideHeadsKernel<Kernel>, Kernel>;
+
+  template <bool kOwnsKeys, int kDim, int kCluster>
+  using Rows = Known<WideRowsKernel<T, kOwnsKeys, kDim, kCluster, Grid, kCapped>,
+                     std::is_same_v<Grid, PackedBackwardGrid>>;
+  template <int kDim>
+  using Queries = Known<WideQueriesKernel<T, kDim, Grid, kCapped>, kCapped>;
+};
+
 struct BackwardWideHeads : BackwardWgmmaCalls {
   static constexpr const char* kName = "attention/backward_wide_heads";
 
@@ -42,19 +55,6 @@ struct BackwardWideHeads : BackwardWgmmaCalls {
       });
     });
   }
-
- private:
-  template <class T, class Grid, bool kCapped>
-  struct Kernels {
-    template <class Kernel, bool kSpills>
-    using Known = std::conditional_t<kSpills, BackwardWideHeadsKernel<Kernel>, Kernel>;
-
-    template <bool kOwnsKeys, int kDim, int kCluster>
-    using Rows = Known<WideRowsKernel<T, kOwnsKeys, kDim, kCluster, Grid, kCapped>,
-                       std::is_same_v<Grid, PackedBackwardGrid>>;
-    template <int kDim>
-    using Queries = Known<WideQueriesKernel<T, kDim, Grid, kCapped>, kCapped>;
-  };
 };
 
 }  // namespace
