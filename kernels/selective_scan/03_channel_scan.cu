@@ -14,7 +14,7 @@ inline constexpr Seed kChannelScanSeeds[] = {
 
 extern const Rung kChannelScan;
 const Rung kChannelScan =
-    rung_of<LineScan<LinePolicy<BlockTeam<4, 1>, 1, 1, 8, InVectors>>, SelectiveScan>(
+    rung_of<InOnePiece<LineScan<LinePolicy<BlockTeam<4, 1>, 1, 1, 8, InVectors>>>, SelectiveScan>(
         {.name = "channel_scan",
          .from = "state_per_thread",
          .idea = "a block a channel scans steps as segments, for each state in turn",

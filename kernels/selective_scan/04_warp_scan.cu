@@ -11,7 +11,7 @@ namespace ws::selective_scan {
 
 extern const Rung kWarpScan;
 const Rung kWarpScan =
-    rung_of<LineScan<LinePolicy<WarpTeam<1>, 4, 1, 16, InVectors, 3>>, SelectiveScan>(
+    rung_of<InOnePiece<LineScan<LinePolicy<WarpTeam<1>, 4, 1, 16, InVectors, 3>>>, SelectiveScan>(
         {.name = "warp_scan",
          .from = "channel_scan",
          .idea = "a warp a channel: no barrier, states in lanes, b and c from L1"});

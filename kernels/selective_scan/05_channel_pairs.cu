@@ -10,7 +10,7 @@ namespace ws::selective_scan {
 
 extern const Rung kChannelPairs;
 const Rung kChannelPairs =
-    rung_of<LineScan<LinePolicy<WarpTeam<2>, 4, 2, 8, InVectors>>, SelectiveScan>(
+    rung_of<InOnePiece<LineScan<LinePolicy<WarpTeam<2>, 4, 2, 8, InVectors>>>, SelectiveScan>(
         {.name = "channel_pairs",
          .from = "warp_scan",
          .idea = "two channels a warp share b and c"});

@@ -9,14 +9,12 @@
 
 #include <algorithm>
 
+#include "kernels/selective_scan/parts.hpp"
 #include "kernels/selective_scan/team.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::selective_scan {
-
-// What a launch computes: all of a line; of each part of it its segments; of each part its outputs.
-enum class Part { kWhole, kTotals, kResults };
 
 // A team, teams of a block, channels of a team, steps of a thread, how they are read, and blocks of
 // an SM: if left out, as leave a thread 128 registers.
@@ -29,16 +27,7 @@ struct LinePolicy {
   static constexpr int kMinBlocks = kMinBlocks_;
   static constexpr int kChannels = kChannels_;
   static constexpr int kItems = kItems_;
-  // Steps of a team at a time.
-  static constexpr int64_t kStretch = int64_t{Team::kThreads} * kItems;
-
-  static int64_t row_blocks(const Inputs& call) {
-    return divide_up(call.rows(), int64_t{kTeams} * kChannels);
-  }
 };
-
-// x -> decay * x + value of a state, [parts, rows, states].
-using Segments = Vec<float, 2>;
 
 template <class T, class Policy, Part kPart>
 struct LineScanKernel {
@@ -49,12 +38,7 @@ struct LineScanKernel {
   static constexpr int kItems = Policy::kItems;
   static constexpr int kMinBlocks = Policy::kMinBlocks;
   using Tile = Steps<kItems>;
-  struct Arguments {
-    ForwardCall call;
-    int64_t row_blocks;
-    int64_t part_steps;
-    Segments* segments;  // of kWhole none
-  };
+  using Arguments = ScanArguments;
   using SharedStorage = typename Team::Storage;
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
@@ -77,7 +61,7 @@ struct LineScanKernel {
     for (int n = Team::rank(); n < states; n += Team::kThreads) {
 #pragma unroll
       for (int k = 0; k < kChannels; ++k) {
-        team.put(k, n, state_before(a, part, row + k, batch, channel + k, n));
+        team.put(k, n, state_before<kPart>(a, part, row + k, batch, channel + k, n));
       }
     }
     team.meet();
@@ -184,37 +168,21 @@ struct LineScanKernel {
       y[i] = d * u[i];
     }
   }
-  // What a size is multiplied by for a decay as a power of 2.
-  __device__ __forceinline__ static float exponent_of(const ForwardCall& call, int64_t channel,
-                                                      int n) {
-    return thread::load(call.a.at<const float>(0, channel) + n * call.a.state) * thread::kLog2E;
-  }
-  // The state before a part: what the parts before it make of the initial one, one by one.
-  __device__ __forceinline__ static float state_before(const Arguments& a, int64_t part,
-                                                       int64_t row, int64_t batch, int64_t channel,
-                                                       int n) {
-    if constexpr (kPart == Part::kTotals) return 0;
-    const ForwardCall& call = a.call;
-    float x = 0;
-    if (call.initial_state.exists) {
-      x = thread::load(call.initial_state.at<const float>(batch, channel) +
-                       n * call.initial_state.state);
-    }
-    if constexpr (kPart == Part::kResults) {
-#pragma unroll 4
-      for (int64_t p = 0; p < part; ++p) {
-        const Segments segment =
-            thread::load(a.segments + (p * call.rows() + row) * call.states + n);
-        x = thread::fma(segment[0], x, segment[1]);
-      }
-    }
-    return x;
-  }
 };
 
-// The rung of lines in one piece.
+// How lines are scanned so.
 template <class Policy>
 struct LineScan {
+  template <class T, Part kPart>
+  using Kernel = LineScanKernel<T, Policy, kPart>;
+  // Steps of a team at a time, and rows that fill a large device: 16 warps of an SM.
+  static constexpr int64_t kStretch = int64_t{Policy::Team::kThreads} * Policy::kItems;
+  static constexpr int64_t kRowsOfDevice = int64_t{132} * 16 * Policy::kChannels;
+
+  static int64_t row_blocks(const ForwardCall& call) {
+    return divide_up(call.rows(), int64_t{Policy::kTeams} * Policy::kChannels);
+  }
+  static size_t dynamic_shared(const ForwardCall& /*call*/) { return 0; }
   static bool supports(const ForwardCall& call, Why& why) {
     if constexpr (std::is_same_v<typename Policy::Access, InVectors>) {
       if (!has_vectors(call, {&call.out}, why)) return false;
@@ -223,17 +191,7 @@ struct LineScan {
                       " states, not ", call.states) &&
            why.unless(call.channels_of_group() % Policy::kChannels == 0, "takes ",
                       Policy::kChannels, " channels of a group at once, of ",
-                      call.channels_of_group()) &&
-           why.unless(Policy::row_blocks(call) < int64_t{1} << 31,
-                      "takes fewer than 2^31 channels");
-  }
-  static void run(const ForwardCall& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Kernel = LineScanKernel<T, Policy, Part::kWhole>;
-      const int64_t blocks = Policy::row_blocks(call);
-      launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, context.stream,
-                     {call, blocks, call.length, nullptr});
-    });
+                      call.channels_of_group());
   }
 };
 

@@ -58,6 +58,7 @@ constexpr Case kSmoke[] = {
     of({1, 3, 33, 16}),
     of({1, 2, 1, 1}),
     of({1, 4, 1200, 4, 0, kHasD | kHasInitial}, true, true),
+    of({1, 66, 40, 17, 0, kUsual | kHasInitial}, true, true),
 };
 constexpr Case kVerify[] = {
     of({1, 2, 256, 16, 0, kUsual}, true),

@@ -58,10 +58,16 @@ TEST(SelectiveScan, WhichRungACallGets) {
   const auto best_of = [](const Operation& operation, std::array<int64_t, kMaxExtents> extents) {
     return best(AnyCall(problem_of(operation, extents, DType::kBf16)), 90).name;
   };
-  EXPECT_EQ(best_of(forward(), {8, 2048, 2048, 16}), "channel_pairs");
-  EXPECT_EQ(best_of(forward(), {8, 2047, 2048, 16}), "warp_scan");
-  EXPECT_EQ(best_of(forward(), {8, 2048, 2048, 64}), "channel_scan");
-  EXPECT_EQ(best_of(forward(), {1, 64, 32768, 16}), "chunked");
+  EXPECT_EQ(best_of(forward(), {8, 2047, 2048, 16}), "staged");
+  EXPECT_EQ(best_of(forward(), {8, 2048, 2048, 64}), "staged");
+  EXPECT_EQ(best_of(forward(), {8, 2048, 2048, 65}), "channel_scan");
+  EXPECT_EQ(best_of(forward(), {8, 2048, 2048, 4}), "channel_pairs");
+  EXPECT_EQ(best_of(forward(), {8, 2048, 2048, 16, 64}), "channel_pairs");
+  EXPECT_EQ(best_of(forward(), {1, 2048, 1024, 16}), "channel_pairs");
+  EXPECT_EQ(best_of(forward(), {1, 2047, 1024, 16}), "warp_scan");
+  EXPECT_EQ(best_of(forward(), {1, 2048, 2048, 16}), "staged_parts");
+  EXPECT_EQ(best_of(forward(), {1, 64, 32768, 16}), "staged_parts");
+  EXPECT_EQ(best_of(forward(), {1, 32, 32768, 16}), "chunked");
   EXPECT_EQ(best_of(forward(), {1, 64, 32767, 16}), "any_layout");
   EXPECT_EQ(best_of(backward(), {8, 2048, 2048, 16}), "backward_scan");
   EXPECT_EQ(best_of(backward(), {8, 2048, 2047, 16}), "backward_any_layout");

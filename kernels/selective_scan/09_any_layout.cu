@@ -9,7 +9,7 @@ namespace ws::selective_scan {
 
 extern const Rung kAnyLayout;
 const Rung kAnyLayout =
-    rung_of<LineScan<LinePolicy<BlockTeam<4, 1>, 1, 1, 4, OneByOne>>, SelectiveScan>(
+    rung_of<InOnePiece<LineScan<LinePolicy<BlockTeam<4, 1>, 1, 1, 4, OneByOne>>>, SelectiveScan>(
         {.name = "any_layout",
          .from = "channel_scan",
          .idea = "any strides and up to 256 states, an element at a time"});
