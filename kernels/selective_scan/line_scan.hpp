@@ -61,7 +61,12 @@ struct LineScanKernel {
     for (int n = Team::rank(); n < states; n += Team::kThreads) {
 #pragma unroll
       for (int k = 0; k < kChannels; ++k) {
-        team.put(k, n, state_before<kPart>(a, part, row + k, batch, channel + k, n));
+        float x = first_state<kPart>(call, batch, channel + k, n);
+        if constexpr (kPart == Part::kResults) {
+#pragma unroll 4
+          for (int64_t p = 0; p < part; ++p) x = after_part(a, p, row + k, n, x);
+        }
+        team.put(k, n, x);
       }
     }
     team.meet();

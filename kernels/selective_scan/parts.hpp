@@ -27,25 +27,20 @@ __device__ __forceinline__ float exponent_of(const ForwardCall& call, int64_t ch
   return thread::load(call.a.at<const float>(0, channel) + n * call.a.state) * thread::kLog2E;
 }
 
-// The state before a part: what the parts before it make of the initial one, one by one.
+// The state before the first part; 0 where only what a part does is asked for.
 template <Part kPart>
-__device__ __forceinline__ float state_before(const ScanArguments& a, int64_t part, int64_t row,
-                                              int64_t batch, int64_t channel, int n) {
-  if constexpr (kPart == Part::kTotals) return 0;
-  const ForwardCall& call = a.call;
-  float x = 0;
-  if (call.initial_state.exists) {
-    x = thread::load(call.initial_state.at<const float>(batch, channel) +
-                     n * call.initial_state.state);
-  }
-  if constexpr (kPart == Part::kResults) {
-#pragma unroll 4
-    for (int64_t p = 0; p < part; ++p) {
-      const Segments segment = thread::load(a.segments + (p * call.rows() + row) * call.states + n);
-      x = thread::fma(segment[0], x, segment[1]);
-    }
-  }
-  return x;
+__device__ __forceinline__ float first_state(const ForwardCall& call, int64_t batch,
+                                             int64_t channel, int n) {
+  if (kPart == Part::kTotals || !call.initial_state.exists) return 0;
+  return thread::load(call.initial_state.at<const float>(batch, channel) +
+                      n * call.initial_state.state);
+}
+// The same after one part more.
+__device__ __forceinline__ float after_part(const ScanArguments& a, int64_t part, int64_t row,
+                                            int n, float x) {
+  const Segments segment =
+      thread::load(a.segments + (part * a.call.rows() + row) * a.call.states + n);
+  return thread::fma(segment[0], x, segment[1]);
 }
 
 // A way to scan has Kernel<T, Part>, row_blocks, dynamic_shared and supports of a call, kStretch

@@ -5,9 +5,10 @@
 // channels, each four of 16 states: eight recurrences that do not wait for each other. Beyond 16
 // states the warp takes the 32 steps again for the next 16.
 //
-// What a thread copies (cp.async) only it reads: sizes, inflows and gates of a few steps in a row,
-// each once; b or c of eight steps of a state, which the block shares as f32, state beside state.
-// So a copy asks for no barrier, and there is one for each 32 steps of 16 states.
+// What a thread copies (cp.async) only it reads: 16 bytes of delta, u and z, of which it makes the
+// sizes and inflows that its warp walks and, afterwards, the gates; eight steps of b or c of a
+// state, which it puts down for the block as f32, state beside state. So a copy asks for no barrier,
+// and there is one for each 32 steps of 16 states.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/cp_async.hpp"
+#include "warpsmith/ptx/vote.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
@@ -56,13 +58,16 @@ struct StagedScanKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     Walk walk(shared, a);
-    walk.begin();
+    // Or the warp only copies b and c, for others. By a vote, which tells the compiler that all
+    // lanes have one answer.
+    const bool works = ptx::vote_sync_any(kFullMask, walk.has(0));
+    walk.begin(works);
     int turn = 0;
     for (int64_t at = walk.first_step; at < walk.end; at += kSteps) {
       for (int g = 0; g < walk.groups; ++g) {
         ptx::cp_async_wait_group<0>();
         walk.publish_streams(turn);
-        if (g == 0) {
+        if (g == 0 && works) {
           walk.prepare(at);
           walk.copy_steps(at + kSteps);
         }
@@ -70,13 +75,13 @@ struct StagedScanKernel {
         walk.copy_streams(is_last ? at + kSteps : at, is_last ? 0 : g + 1);
         ptx::cp_async_commit_group();
         ptx::barrier_sync();
-        walk.steps(g, turn);
+        if (works) walk.steps(g, turn);
         turn ^= 1;
       }
       ptx::syncwarp();
-      if constexpr (kPart != Part::kTotals) walk.finish(at);
+      if (kPart != Part::kTotals && works) walk.finish(at);
     }
-    walk.leave();
+    if (works) walk.leave();
   }
 
  private:
@@ -155,26 +160,47 @@ struct StagedScanKernel {
       return (((g * 2 + what) * kPair + k) * kThreads + thread_index()) * kOwn;
     }
 
-    __device__ __forceinline__ void begin() {
-      copy_steps(first_step);
+    __device__ __forceinline__ void begin(bool works) {
+      if (works) copy_steps(first_step);
       copy_streams(first_step, 0);
       ptx::cp_async_commit_group();
+      if (!works) return;
       for (int g = 0; g < groups; ++g) {
+        // All loads go out before the first is waited for: states that there are not load the last.
+        Four exponent[kPair];
+        Four x[kPair];
+        const int most = static_cast<int>(call.states) - 1;
+        each_state(g, [&](int k, int i, int n) {
+          exponent[k][i] = exponent_of(call, channel_of(row[k]), std::min(n, most));
+          x[k][i] = first_state<kPart>(call, batch, channel_of(row[k]), std::min(n, most));
+        });
+        if constexpr (kPart == Part::kResults) {
+#pragma unroll 4
+          for (int64_t p = 0; p < part; ++p) {
+            each_state(g, [&](int k, int i, int n) {
+              const int64_t line = batch * call.dim + channel_of(row[k]);
+              x[k][i] = after_part(a, p, line, std::min(n, most), x[k][i]);
+            });
+          }
+        }
+        each_state(g, [&](int k, int i, int n) {
+          exponent[k][i] = n <= most ? exponent[k][i] : 0.0F;
+          x[k][i] = n <= most ? x[k][i] : 0.0F;
+        });
 #pragma unroll
         for (int k = 0; k < kPair; ++k) {
-          const int64_t channel = channel_of(row[k]);
-          Four exponent{};
-          Four x{};
-#pragma unroll
-          for (int i = 0; i < kOwn; ++i) {
-            const int n = g * kGroup + own + i;
-            if (n >= call.states) continue;
-            exponent[i] = exponent_of(call, channel, n);
-            x[i] = state_before<kPart>(a, part, batch * call.dim + channel, batch, channel, n);
-          }
-          held.store(in_held(g, 0, k), exponent);
-          held.store(in_held(g, 1, k), x);
+          held.store(in_held(g, 0, k), exponent[k]);
+          held.store(in_held(g, 1, k), x[k]);
         }
+      }
+    }
+    // f of a lane's states: the i-th of channel k, by its number n, which there may not be.
+    template <class F>
+    __device__ __forceinline__ void each_state(int g, const F& f) const {
+#pragma unroll
+      for (int k = 0; k < kPair; ++k) {
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) f(k, i, g * kGroup + own + i);
       }
     }
 
@@ -353,25 +379,25 @@ struct StagedScanKernel {
           kPart == Part::kTotals || (call.last_state.exists && end == call.length);
       if (!is_asked) return;
       for (int g = 0; g < groups; ++g) {
+        Four exponent[kPair];
+        Four x[kPair];
 #pragma unroll
         for (int k = 0; k < kPair; ++k) {
-          const int64_t channel = channel_of(row[k]);
-          const Four exponent = held.load<kOwn>(in_held(g, 0, k));
-          const Four x = held.load<kOwn>(in_held(g, 1, k));
-#pragma unroll
-          for (int i = 0; i < kOwn; ++i) {
-            const int n = g * kGroup + own + i;
-            if (n >= call.states || !has(row[k])) continue;
-            if constexpr (kPart == Part::kTotals) {
-              const int64_t line = part * call.rows() + batch * call.dim + channel;
-              thread::store(a.segments + line * call.states + n,
-                            Segments{{thread::exp2(together[k] * exponent[i]), x[i]}});
-            } else {
-              thread::store(call.last_state.at<float>(batch, channel) + n * call.last_state.state,
-                            x[i]);
-            }
-          }
+          exponent[k] = held.load<kOwn>(in_held(g, 0, k));
+          x[k] = held.load<kOwn>(in_held(g, 1, k));
         }
+        each_state(g, [&](int k, int i, int n) {
+          if (n >= call.states || !has(row[k])) return;
+          const int64_t channel = channel_of(row[k]);
+          if constexpr (kPart == Part::kTotals) {
+            const int64_t line = part * call.rows() + batch * call.dim + channel;
+            thread::store(a.segments + line * call.states + n,
+                          Segments{{thread::exp2(together[k] * exponent[k][i]), x[k][i]}});
+          } else {
+            thread::store(call.last_state.at<float>(batch, channel) + n * call.last_state.state,
+                          x[k][i]);
+          }
+        });
       }
     }
   };
