@@ -8,6 +8,7 @@
 
 #if WS_DEVICE_CODE
 namespace ws::selective_scan {
+
 extern const Rung kChunked;
 const Rung kChunked =
     rung_of<InParts<LineScan<LinePolicy<WarpTeam<1>, 4, 1, 8, InVectors>>>, SelectiveScan>(

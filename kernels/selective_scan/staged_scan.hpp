@@ -7,8 +7,8 @@
 //
 // What a thread copies (cp.async) only it reads: 16 bytes of delta, u and z, of which it makes the
 // sizes and inflows that its warp walks and, afterwards, the gates; eight steps of b or c of a
-// state, which it puts down for the block as f32, state beside state. So a copy asks for no barrier,
-// and there is one for each 32 steps of 16 states.
+// state, which it puts down for the block as f32, state beside state. So a copy asks for no
+// barrier, and there is one for each 32 steps of 16 states.
 #pragma once
 
 #include <algorithm>
