@@ -27,6 +27,19 @@ struct PutKernel {
     a.sorted.put(a.call, rank, topk::Key<uint64_t>::place(thread::load(a.keys + rank)));
   }
 };
+
+// `keys`: room for two of each box.
+inline void sort_by_runs(const Call& call, const Sorted& sorted, uint64_t* keys, Stream stream) {
+  RowLayout<topk::kOperands> scores;
+  scores.columns = call.count;
+  scores.data[topk::kX] = const_cast<float*>(call.scores);
+  scores.inner[topk::kX] = call.score_stride;
+  const uint64_t* const in_order =
+      topk::sort_rows<float>(scores, {.first = 0, .rows = 1}, 0, keys, keys + call.count, stream);
+  launch<PutKernel>(
+      {.blocks = divide_up(call.count, PutKernel::kThreads), .threads = PutKernel::kThreads},
+      stream, {call, sorted, in_order});
+}
 #endif
 
 struct SortedRuns {
@@ -37,15 +50,7 @@ struct SortedRuns {
   }
   static void run(const Call& call, const Context& context) {
     const Sorted sorted(call, context.workspace);
-    RowLayout<topk::kOperands> scores;
-    scores.columns = call.count;
-    scores.data[topk::kX] = const_cast<float*>(call.scores);
-    scores.inner[topk::kX] = call.score_stride;
-    const uint64_t* keys = topk::sort_rows<float>(scores, {.first = 0, .rows = 1}, 0, sorted.words,
-                                                  sorted.words + call.count, context.stream);
-    launch<PutKernel>(
-        {.blocks = divide_up(call.count, PutKernel::kThreads), .threads = PutKernel::kThreads},
-        context.stream, {call, sorted, keys});
+    sort_by_runs(call, sorted, sorted.words, context.stream);
     run_tiles<Product>(call, sorted, context.stream);
   }
 };

@@ -6,6 +6,7 @@
 #include "kernels/nms/05_sorted_runs.cuh"
 #include "kernels/nms/06_soft_greedy.cuh"
 #include "kernels/nms/07_soft_resident.cuh"
+#include "kernels/nms/08_relay.cuh"
 
 namespace ws::nms {
 namespace {
@@ -13,19 +14,15 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<NmsIndices>(), operation_of<SoftNms>()};
 
 constexpr const Rung* kRungs[] = {
-    &kGreedy, &kPairMask, &kTileSweep, &kProduct, &kSortedRuns, &kSoftGreedy, &kSoftResident,
+    &kGreedy,     &kPairMask,   &kTileSweep,    &kProduct,
+    &kSortedRuns, &kSoftGreedy, &kSoftResident, &kRelay,
 };
-
-// Ranks are one launch, runs and their places two and one for each doubling of 4096.
-constexpr int64_t kMostRanked = 4096;
-constexpr const Rung* kFew[] = {&kProduct, &kGreedy};
-constexpr const Rung* kMany[] = {&kSortedRuns, &kGreedy};
 
 }  // namespace
 
-std::span<const Rung* const> NmsIndices::by_worth(const Call& call) {
-  if (call.count <= kMostRanked) return kFew;
-  return kMany;
+std::span<const Rung* const> NmsIndices::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kRelay, &kGreedy};
+  return kByWorth;
 }
 
 std::span<const Rung* const> SoftNms::by_worth(const Call& /*call*/) {

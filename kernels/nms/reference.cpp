@@ -357,8 +357,8 @@ Cases NmsIndices::cases() {
       boxes(40, 0.5),
       boxes(90, 0.3, kHasClasses | kStrided, 1),
   };
-  // Around the 64 of a tile, the 256 of a block; more tiles than are looked at together; the ends
-  // of the threshold's range.
+  // Around the 64 and 128 of a tile, the 256 of a block; more tiles than are looked at together;
+  // the ends of the threshold's range.
   static const std::array kVerify = {
       boxes(0, 0.5),
       boxes(1, 0.5),
@@ -371,6 +371,7 @@ Cases NmsIndices::cases() {
       boxes(255, 1.0 / 3, 0, 3),
       boxes(256, 0.4, kHasClasses),
       boxes(300, 0.5),
+      boxes(700, 0.3, kHasClasses),
       boxes(1100, 0.5),
   };
   static const std::array kBench = {

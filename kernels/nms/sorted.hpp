@@ -14,6 +14,10 @@ struct Sorted {
   int64_t* classes;  // null: all are of one
   int64_t* places;   // where they were
   uint64_t* words;
+  uint64_t* told = nullptr;  // what putting boxes clears: told_words(); null: nothing
+
+  // A word for 32 boxes, and a last one.
+  static int64_t told_words(int64_t count) { return divide_up(count, kWarpSize) + 1; }
 
   // `words` have room for what a rung makes of pairs.
   static size_t bytes(const Call& call, int64_t words) {
@@ -36,6 +40,9 @@ struct Sorted {
     if (classes != nullptr) {
       thread::store(classes + rank, thread::load(call.classes + place * call.class_stride));
     }
+    if (told == nullptr) return;
+    if (rank % kWarpSize == 0) thread::store(told + rank / kWarpSize, 0);
+    if (rank == count - 1) thread::store(told + rank / kWarpSize + 1, 0);
   }
   __device__ __forceinline__ Box box(int64_t rank) const {
     return std::bit_cast<Box>(thread::load<4>(reinterpret_cast<const float*>(boxes + rank)));
@@ -73,6 +80,10 @@ struct RanksKernel {
     if (mine < a.call.count) a.sorted.put(a.call, rank, mine);
   }
 };
+
+// Boxes up to which ranks, in one launch, are quicker than runs, places and a merge for each
+// doubling of 4096.
+inline constexpr int64_t kMostRanked = 4096;
 
 inline void sort_by_ranks(const Call& call, const Sorted& sorted, Stream stream) {
   launch<RanksKernel>(
