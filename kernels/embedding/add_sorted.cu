@@ -56,7 +56,7 @@ struct Vectors {
   }
 };
 
-// A thread a vector of a source: adds up what begins there.
+// A thread a vector of a place where a piece may begin: adds up what does.
 template <class T, int kWidth>
 struct AddPiecesKernel {
   static constexpr int kThreads = 128;
@@ -64,7 +64,8 @@ struct AddPiecesKernel {
   struct Arguments {
     Vectors<T, kWidth> vectors;
     SortedIndices sorted;
-    uint32_t count;  // of vectors of all sources
+    uint32_t count;     // of vectors of all places
+    bool has_few_rows;  // AddSorted's: which places these are
     float scale;
     bool by_count;
     float* sums;       // of pieces
@@ -75,8 +76,10 @@ struct AddPiecesKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const auto vector = static_cast<uint32_t>(block_index() * kThreads + thread_index());
     if (vector >= a.count) return;
-    const uint32_t at = a.vectors.row.quotient(vector);
-    const uint32_t lane = vector - at * a.vectors.of_row;
+    const uint32_t nth = a.vectors.row.quotient(vector);
+    const uint32_t lane = vector - nth * a.vectors.of_row;
+    const int64_t at = a.has_few_rows ? a.sorted.few_start(nth) : nth;
+    if (at < 0) return;
     const SortedIndices::Piece piece = a.sorted.piece_at(at);
     if (piece.row == kNoRow) return;
     if (a.touched != nullptr && piece.is_first && lane == 0) {
@@ -212,8 +215,9 @@ void add_vectors(const AddSorted& call, const uint64_t* keys, std::byte* memory,
   if (touched != nullptr) set_zero(touched, static_cast<size_t>(call.rows), stream);
   if (call.count > 0) {
     start.template operator()<Add>(
-        call.count, Add::kThreads,
-        typename Add::Arguments{vectors, sorted, 0, call.scale, call.by_count, sums, touched});
+        call.has_few_rows() ? call.few_starts() : call.count, Add::kThreads,
+        typename Add::Arguments{vectors, sorted, 0, call.has_few_rows(), call.scale, call.by_count,
+                                sums, touched});
   }
   if (call.slots() > 0) {
     start.template operator()<Join>(

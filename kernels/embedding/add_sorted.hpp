@@ -50,6 +50,10 @@ struct AddSorted {
     return inner % widest == 0 ? widest : 1;
   }
   int64_t vectors(DType dtype) const { return outer * inner / width(dtype); }  // of a row
+  // Places where a piece may begin: all there are; where rows are few, every kPiece-th and the
+  // first of each row, so that a block has something to do.
+  int64_t few_starts() const { return divide_up(count, kPiece) + rows; }
+  bool has_few_rows() const { return 8 * few_starts() <= count; }
   int64_t slots() const { return count > kPiece ? 2 * divide_up(count, kPiece) : 0; }
 
   bool supported(DType dtype, Why& why) const {

@@ -68,6 +68,7 @@ constexpr Case kGradientVerify[] = {
     {.extents = {64, 8}, .attributes = table(1)},
     {.extents = {65, 4}, .attributes = table(1, {}, true)},
     {.extents = {130, 5, 1}, .attributes = table(1)},
+    {.extents = {150, 8}, .attributes = table(30)},
     {.extents = {1500, 2}, .attributes = table(7)},
     {.extents = {60, 264}, .attributes = table(50, 0)},
     {.extents = {60, 40}, .offset = 1, .attributes = table(20)},

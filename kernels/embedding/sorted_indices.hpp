@@ -43,6 +43,14 @@ class SortedIndices {
     if (row == kNoRow || !(is_first || at % kPiece == 0)) return {};
     return {row, is_first, is_first && !is_of(row, next_piece(at))};
   }
+  // The `nth` of AddSorted::few_starts() places; -1: no piece begins there that is not another's.
+  __device__ __forceinline__ int64_t few_start(int64_t nth) const {
+    const int64_t regular = divide_up(count_, kPiece);
+    if (nth < regular) return nth * kPiece;
+    const int64_t row = nth - regular;
+    const int64_t at = start_of(row);
+    return at % kPiece != 0 && is_of(row, at) ? at : -1;
+  }
   // Where a piece that begins at a place ends at the latest.
   __device__ __forceinline__ int64_t piece_end(int64_t at) const {
     const int64_t end = next_piece(at);
