@@ -86,7 +86,7 @@ struct RelayKernel {
       ptx::barrier_sync();
 #pragma unroll 4
       for (int rival = quarter; rival < rivals; rival += kWords) {
-        is_hit |= look.overlaps(shared, rival, is_above);
+        if (look.overlaps(shared, rival, is_above)) is_hit = true;
       }
       next += seen;
     }
@@ -139,8 +139,8 @@ struct RelayKernel {
     __device__ __forceinline__ bool overlaps(SharedStorage& shared, int i,
                                              const Test& is_above) const {
       const Box rival = shared.rivals[i];
+      if (!box.meets(rival)) return false;  // nearly all
       const float inter = box.common_with(rival);
-      if (!(inter > 0)) return false;  // nearly all
       if (!is_above(inter, (area + rival.area()) - inter)) return false;
       const int64_t rivals_class = shared.classes[i];
       return rivals_class == its_class;
@@ -268,6 +268,7 @@ struct RelayKernel {
 #endif
 
 // The words that are told, and what sorting needs.
+template <class Test>
 struct Relay {
   static bool supports(const Call& call, Why& why) {
     constexpr int64_t kMost = int64_t{1} << 30;
@@ -287,9 +288,9 @@ struct Relay {
     } else {
       sort_by_runs(call, sorted, sorted.words, context.stream);
     }
-    using Kernel = RelayKernel<Product>;
+    using Kernel = RelayKernel<Test>;
     launch<Kernel>({.blocks = divide_up(call.count, Kernel::kTile), .threads = Kernel::kThreads},
-                   context.stream, {call, sorted, Product(call.threshold)});
+                   context.stream, {call, sorted, Test(call.threshold)});
   }
 
  private:
@@ -299,7 +300,7 @@ struct Relay {
   }
 };
 
-inline constexpr Rung kRelay = rung_of<Relay, NmsIndices>({
+inline constexpr Rung kRelay = rung_of<Relay<Product>, NmsIndices>({
     .name = "relay",
     .from = "sorted_runs",
     .idea = "blocks hand on which of 128 boxes each are kept; only those are compared with others",

@@ -1,4 +1,4 @@
-// Boxes as kernels see them, and two ways to tell whether they overlap by more than a threshold.
+// Boxes as kernels see them, and three ways to tell whether they overlap by more than a threshold.
 #pragma once
 
 #include <bit>
@@ -9,6 +9,7 @@
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/rounded.hpp"
 #include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/math.hpp"
 
 namespace ws::nms {
 
@@ -21,6 +22,12 @@ struct alignas(16) Box {
     const float width = fmaxf(fminf(x2, other.x2) - fmaxf(x1, other.x1), 0.0F);
     const float height = fmaxf(fminf(y2, other.y2) - fmaxf(y1, other.y1), 0.0F);
     return ptx::mul_rn_f32(width, height);
+  }
+  // Whether they have both a width and a height in common: if not, common_with() is 0.
+  __device__ __forceinline__ bool meets(const Box& other) const {
+    const bool is_wide = fminf(x2, other.x2) > fmaxf(x1, other.x1);
+    const bool is_high = fminf(y2, other.y2) > fmaxf(y1, other.y1);
+    return is_wide && is_high;
   }
 };
 
@@ -74,6 +81,36 @@ struct Product {
     const double least = middle * static_cast<double>(all);
     const auto is = static_cast<double>(inter);
     return is > least || (is_met && is == least);
+  }
+#endif
+};
+
+// The same in f32. inter - threshold * all, rounded once, is compared with `all` times half the
+// step from the threshold to the next float: `inter` with the middle, threshold * all taken from
+// both. The right side is exact, a product with a power of two. The left one need not be, but
+// rounding does not lead from one side of a float to the other, so all that matters is whether it
+// is exact where it equals the right one: both are multiples of g / 2, g the last bits of
+// `threshold` and `all` multiplied, and the right one is less than 2^23 g; what is rounded to that
+// is a multiple of g below 2^24 g, so a float. `inter` is a multiple of g there too, being as large
+// as a product of the two, with 24 bits. What is so small that g is no float, or nearly, is left to
+// f64.
+struct Remainder {
+  float threshold;
+  float half_step;
+  float least;  // of `all`
+  Product product;
+
+  explicit Remainder(float most)
+      : threshold(most),
+        half_step((std::nextafter(most, INFINITY) - most) / 2),
+        least(most >= 0x1p-20F ? 0x1p-60F : INFINITY),
+        product(most) {}
+#if WS_DEVICE_CODE
+  __device__ __forceinline__ bool operator()(float inter, float all) const {
+    if (!(all >= least)) return product(inter, all);
+    const float left = thread::fma(-threshold, all, inter);
+    const float middle = half_step * all;
+    return left > middle || (product.is_met && left == middle);
   }
 #endif
 };

@@ -7,6 +7,7 @@
 #include "kernels/nms/06_soft_greedy.cuh"
 #include "kernels/nms/07_soft_resident.cuh"
 #include "kernels/nms/08_relay.cuh"
+#include "kernels/nms/09_remainder.cuh"
 
 namespace ws::nms {
 namespace {
@@ -14,14 +15,14 @@ namespace {
 constexpr Operation kOperations[] = {operation_of<NmsIndices>(), operation_of<SoftNms>()};
 
 constexpr const Rung* kRungs[] = {
-    &kGreedy,     &kPairMask,   &kTileSweep,    &kProduct,
-    &kSortedRuns, &kSoftGreedy, &kSoftResident, &kRelay,
+    &kGreedy,     &kPairMask,     &kTileSweep, &kProduct,   &kSortedRuns,
+    &kSoftGreedy, &kSoftResident, &kRelay,     &kRemainder,
 };
 
 }  // namespace
 
 std::span<const Rung* const> NmsIndices::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kRelay, &kGreedy};
+  static constexpr const Rung* kByWorth[] = {&kRemainder, &kGreedy};
   return kByWorth;
 }
 

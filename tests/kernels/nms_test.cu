@@ -21,28 +21,32 @@ struct DecideKernel {
   struct Arguments {
     const float* inter;
     const float* all;
-    int* decisions;  // a bit for each of the two
+    int* decisions;  // a bit for each of the three
     int count;
     Quotient quotient;
     Product product;
+    Remainder remainder;
   };
   struct SharedStorage {};
   __device__ void operator()(SharedStorage&, const Arguments& a) const {
     for (int i = thread_index(); i < a.count; i += kThreads) {
       const float inter = thread::load(a.inter + i);
       const float all = thread::load(a.all + i);
-      thread::store(a.decisions + i,
-                    (a.quotient(inter, all) ? 1 : 0) + (a.product(inter, all) ? 2 : 0));
+      thread::store(a.decisions + i, (a.quotient(inter, all) ? 1 : 0) +
+                                         (a.product(inter, all) ? 2 : 0) +
+                                         (a.remainder(inter, all) ? 4 : 0));
     }
   }
 };
 
 // Products of the threshold, and of the middle above it, with numbers of few bits: quotients that
 // are exactly these, and their neighbours; zeros, infinities, NaN, the least and the largest.
-TEST(Nms, AProductDecidesAsTheQuotientDoes) {
+TEST(Nms, AProductAndARemainderDecideAsTheQuotientDoes) {
   std::mt19937 engine(11);
   std::uniform_real_distribution<float> uniform(0, 1);
-  std::vector<float> thresholds = {0, 1, 0.5F, 0.25F, 1.0F / 3, 0x1p-149F, 0x1p-127F, 0x1.8p-126F};
+  std::vector<float> thresholds = {
+      0,         1,           0.5F,     0.25F,           1.0F / 3,      0x1p-149F,
+      0x1p-127F, 0x1.8p-126F, 0x1p-20F, 0x1.fffffep-21F, 0x1.fffffep-1F};
   for (int i = 0; i < 8; ++i) thresholds.push_back(uniform(engine));
   for (const float threshold : thresholds) {
     std::vector<float> inter;
@@ -58,7 +62,8 @@ TEST(Nms, AProductDecidesAsTheQuotientDoes) {
     const double next = std::nextafter(threshold, INFINITY);
     for (const double quotient : {double{threshold}, (threshold + next) / 2, next}) {
       // 2 times the middle is a float of 25 bits at most: with some of these it is one of 24.
-      for (const float below : {1.0F, 2.0F, 3.0F, 0x1p20F, 0x1.8p-20F, 0x1p-126F, 0x1p127F}) {
+      for (const float below : {1.0F, 2.0F, 3.0F, 0x1p20F, 0x1.8p-20F, 0x1p-126F, 0x1p127F,
+                                0x1p-60F, 0x1.8p-60F, 0x1.fffffep-61F}) {
         add(quotient * below, below);
       }
       for (int i = 0; i < 50; ++i) {
@@ -78,14 +83,14 @@ TEST(Nms, AProductDecidesAsTheQuotientDoes) {
     test::Buffer<float> inters(inter);
     test::Buffer<float> alls(all);
     test::Buffer<int> decisions(inter.size());
-    test::run<DecideKernel>(
-        {.threads = 32}, {inters.data(), alls.data(), decisions.data(),
-                          static_cast<int>(inter.size()), Quotient(threshold), Product(threshold)});
+    test::run<DecideKernel>({.threads = 32}, {inters.data(), alls.data(), decisions.data(),
+                                              static_cast<int>(inter.size()), Quotient(threshold),
+                                              Product(threshold), Remainder(threshold)});
     bool is_ever[2] = {};
     for (size_t i = 0; i < inter.size(); ++i) {
-      ASSERT_TRUE(decisions[i] == 0 || decisions[i] == 3)
+      ASSERT_TRUE(decisions[i] == 0 || decisions[i] == 7)
           << inter[i] << " / " << all[i] << " > " << threshold << ": " << decisions[i];
-      is_ever[decisions[i] == 3] = true;
+      is_ever[decisions[i] == 7] = true;
     }
     EXPECT_TRUE(is_ever[0] && is_ever[1]) << threshold;
   }
@@ -135,8 +140,8 @@ TEST(Nms, BestIsChosenByCount) {
         .name;
   };
   EXPECT_EQ(best_of(0), "greedy");
-  EXPECT_EQ(best_of(1), "relay");
-  EXPECT_EQ(best_of(32768), "relay");
+  EXPECT_EQ(best_of(1), "remainder");
+  EXPECT_EQ(best_of(32768), "remainder");
   EXPECT_EQ(best_of((int64_t{1} << 30) + 1), "greedy");
 }
 
