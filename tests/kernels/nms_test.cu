@@ -100,7 +100,7 @@ TEST(Nms, AProductAndARemainderDecideAsTheQuotientDoes) {
 // before, over the bounds of tiles; the last are more tiles than a block compares its own with
 // before it is told of them.
 TEST(Nms, ChainsAreFollowedToTheirEnd) {
-  for (const int64_t count : {63, 64, 65, 330, 900}) {
+  for (const int64_t count : {63, 64, 65, 330, 700}) {
     test::Buffer<float> boxes(static_cast<size_t>(count) * 4);
     test::Buffer<float> scores(static_cast<size_t>(count));
     test::Buffer<int64_t> kept(static_cast<size_t>(count));
