@@ -181,10 +181,15 @@ struct WarpSpecializedKernel : Policy {
   // Walks this block's parts of the output: f(place, part).
   template <class F>
   __device__ __forceinline__ static void for_each_part(const Arguments& g, F&& f) {
-    const int rank = cluster_rank();
     const auto clusters = static_cast<int>(grid_blocks()) / Policy::kCluster;
-    const auto cluster = static_cast<int>(block_index()) / Policy::kCluster;
-    g.work.for_each(cluster, clusters, [&](const auto& part) {
+    for_each_part(g, static_cast<int>(block_index()) / Policy::kCluster, clusters, f);
+  }
+  // The same for one of more workers than there are clusters.
+  template <class F>
+  __device__ __forceinline__ static void for_each_part(const Arguments& g, int worker, int workers,
+                                                       F&& f) {
+    const int rank = cluster_rank();
+    g.work.for_each(worker, workers, [&](const auto& part) {
       const tile::TileIndex at = tile_of(g.raster, part);
       int row = (at.m * Policy::kClusterM + rank % Policy::kClusterM) * kTileM;
       if constexpr (kRowGroups) row += part.first_row;
@@ -224,7 +229,8 @@ struct WarpSpecializedKernel : Policy {
     });
   }
 
-  // A stage goes back to every block whose copies land in it: one arrival from each warpgroup.
+  // A stage goes back to every block whose copies land in it: one arrival from each warpgroup that
+  // uses it.
   template <ptx::Scope kScope = ptx::Scope::kCta>
   __device__ __forceinline__ static void release(SharedStorage& shared, int stage) {
     if constexpr (Policy::kCluster == 1) {
@@ -255,8 +261,34 @@ struct WarpSpecializedKernel : Policy {
     ptx::barrier_sync(1, kConsumerThreads);
   }
 
-  // A warpgroup: multiplies its rows of every tile and stores them. `warp` counts the consumers'
-  // warps.
+  // By a warpgroup: stores the sums of a tile's rows, blocks of 64 from the `panel`-th on; the
+  // output may change them. `warp` counts the consumers' warps.
+  template <class Part, class Held, class Sum>
+  __device__ __forceinline__ static void put_rows(
+      Store& store, const Arguments& g, const Place& place, [[maybe_unused]] const Part& part,
+      [[maybe_unused]] const Held& held, Sum (&sum)[kRowBlocks][kTileN / 2], int panel, int warp) {
+#pragma unroll
+    for (int i = 0; i < kRowBlocks; ++i) {
+      const int row = place.from_row + (panel + i) * 64 + warp % 4 * Store::kRows;
+      if (row < place.row) continue;  // the tile above has them
+#pragma unroll
+      for (int j = 0; j < kOutputN; j += Store::kColumns) {
+        const int column = place.from_column + j;
+        if (column < place.column) continue;
+        if constexpr (kRowGroups) {
+          g.c.put(store, part, row, column, &sum[i][j / 2]);
+        } else if constexpr (kBatched) {
+          g.c.put(store, index_of(part).c, row, column, &sum[i][j / 2]);
+        } else if constexpr (kHolds) {
+          g.c.put(store, held.from(j), row, column, &sum[i][j / 2]);
+        } else {
+          g.c.put(store, row, column, &sum[i][j / 2]);
+        }
+      }
+    }
+  }
+
+  // A warpgroup: multiplies its rows of every tile and stores them.
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& g,
                                                  int warp) {
     const int consumer = warp / 4;
@@ -292,25 +324,7 @@ struct WarpSpecializedKernel : Policy {
                                         [&](int stage) { release(shared, stage); });
       }
       if (!g.work.template complete<Policy>(part, consumer, sum)) return;
-#pragma unroll
-      for (int i = 0; i < kRowBlocks; ++i) {
-        const int row = place.from_row + (consumer * kRowBlocks + i) * 64 + warp % 4 * Store::kRows;
-        if (row < place.row) continue;  // the tile above has them
-#pragma unroll
-        for (int j = 0; j < kOutputN; j += Store::kColumns) {
-          const int column = place.from_column + j;
-          if (column < place.column) continue;
-          if constexpr (kRowGroups) {
-            g.c.put(store, part, row, column, &sum[i][j / 2]);
-          } else if constexpr (kBatched) {
-            g.c.put(store, index_of(part).c, row, column, &sum[i][j / 2]);
-          } else if constexpr (kHolds) {
-            g.c.put(store, held.from(j), row, column, &sum[i][j / 2]);
-          } else {
-            g.c.put(store, row, column, &sum[i][j / 2]);
-          }
-        }
-      }
+      put_rows(store, g, place, part, held, sum, consumer * kRowBlocks, warp);
     });
     store.finish();
   }
@@ -329,7 +343,7 @@ struct WarpSpecializedKernel : Policy {
       ptx::prefetch_tensor_map(g.a);
       ptx::prefetch_tensor_map(g.b);
       g.c.prefetch();
-      shared.pipeline.init(Policy::kConsumers * Policy::kCluster);
+      shared.pipeline.init(Policy::kUsers * Policy::kCluster);
       ptx::fence_mbarrier_init();
     }
     meet();
@@ -363,21 +377,23 @@ struct WarpSpecializedKernel : Policy {
     return std::min(raster.count(), max_blocks / Policy::kCluster);
   }
 
+  template <class Kernel = WarpSpecializedKernel>
   static void run(const Call& call, int max_blocks, Stream stream) {
     const tile::Raster raster = Policy::raster(call);
-    run(call, raster, clusters_of(raster, max_blocks),
-        {raster.count(), static_cast<int>(divide_up(call.k, kTileK))}, stream);
+    run<Kernel>(call, raster, clusters_of(raster, max_blocks),
+                {raster.count(), static_cast<int>(divide_up(call.k, kTileK))}, stream);
   }
+  template <class Kernel = WarpSpecializedKernel>
   static void run(const Call& call, const tile::Raster& raster, int clusters, const Work& work,
                   Stream stream) {
-    start({.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
-           .b = StageB::tensor_map(call.b.as<const TB>(), call.n, call.k, call.b.leading),
-           .c = Output::template of<Store>(call),
-           .raster = raster,
-           .work = work,
-           .m = static_cast<int>(call.m),
-           .n = static_cast<int>(call.n)},
-          clusters, stream);
+    start<Kernel>({.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
+                   .b = StageB::tensor_map(call.b.as<const TB>(), call.n, call.k, call.b.leading),
+                   .c = Output::template of<Store>(call),
+                   .raster = raster,
+                   .work = work,
+                   .m = static_cast<int>(call.m),
+                   .n = static_cast<int>(call.n)},
+                  clusters, stream);
   }
   template <class Kernel = WarpSpecializedKernel>
   static void start(const Arguments& arguments, int clusters, Stream stream) {

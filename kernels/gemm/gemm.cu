@@ -48,6 +48,7 @@ extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedWgmma;
 extern const Rung kWgmmaTf32;
 extern const Rung kCute;
+extern const Rung kPingpong;
 
 namespace {
 
@@ -62,7 +63,7 @@ constexpr const Rung* kRungs[] = {
     &kCute,         &kMmaAccF16,        &kMmaPipeline,     &kWgmmaTile,      &kWgmmaStages,
     &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent, &kWgmmaMulticast, &kWarpSpecialized,
     &kSplitK,       &kStreamK,          &kRealigned,       &kThin,           &kWgmmaTf32,
-    &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,
+    &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,   &kPingpong,
 };
 
 }  // namespace
@@ -80,6 +81,7 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kSplit[] = {&kSplitK, WS_OTHERS};
   static constexpr const Rung* kStream[] = {&kStreamK, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kWhole[] = {&kWarpSpecialized, &kRealigned, WS_OTHERS};
+  static constexpr const Rung* kInTurns[] = {&kPingpong, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kUnaligned[] = {&kRealigned, WS_OTHERS};
   static constexpr const Rung* kOthers[] = {WS_OTHERS};
 #undef WS_OTHERS
@@ -95,9 +97,12 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   // The model is some 10 % too high for split_k where both are near.
   const double split = 0.9 * plan_split_k(call).time;
   const double stream = stream_k_time(call);
-  const double whole = plan_wgmma(call).time;
+  const double together = plan_wgmma(call).time;
+  const double in_turns = kPingpongIsMeasured ? plan_pingpong(call).time : kNever;
+  const double whole = std::min(together, in_turns);
   if (split <= std::min(stream, whole)) return kSplit;
-  return stream < whole ? std::span<const Rung* const>(kStream) : kWhole;
+  if (stream < whole) return kStream;
+  return in_turns < together ? std::span<const Rung* const>(kInTurns) : kWhole;
 }
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {

@@ -52,7 +52,7 @@ double wave_time(const Call& call) {
          edge_factor(Policy::kTileM, call.m) * edge_factor(Policy::kTileN, call.n);
 }
 
-// ---- warp_specialized: whole waves of tiles -----------------------------------------------------
+// ---- warp_specialized, pingpong: whole waves of tiles -------------------------------------------
 
 template <class Policy>
 double whole_tiles_time(const Call& call) {
@@ -65,15 +65,23 @@ struct WgmmaPlan {
   int policy = 0;
   double time = kNever;
 };
-inline WgmmaPlan plan_wgmma(const Call& call) {
+template <class Policies>
+WgmmaPlan plan_whole_tiles(const Call& call) {
   WgmmaPlan best;
-  for (int policy = 0; policy < WgmmaPolicies::kCount; ++policy) {
-    WgmmaPolicies::with(policy, [&]<class Policy>() {
+  for (int policy = 0; policy < Policies::kCount; ++policy) {
+    Policies::with(policy, [&]<class Policy>() {
       const double time = whole_tiles_time<Policy>(call);
       if (time < best.time) best = {policy, time};
     });
   }
   return best;
+}
+inline WgmmaPlan plan_wgmma(const Call& call) { return plan_whole_tiles<WgmmaPolicies>(call); }
+
+// Whether pingpong's estimates count: when they have been measured.
+inline constexpr bool kPingpongIsMeasured = false;
+inline WgmmaPlan plan_pingpong(const Call& call) {
+  return plan_whole_tiles<PingpongPolicies>(call);
 }
 
 // ---- stream_k: parts of waves, and an exchange of sums ------------------------------------------

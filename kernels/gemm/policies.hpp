@@ -63,6 +63,7 @@ struct WgmmaShape {
   int cluster_n = 1;
   int store_buffers = 2;  // of 16 rows of C, of a warp
   int band = 2048;        // rows of C that running tiles should cover
+  int users = 2;          // warpgroups that compute a tile together; 1: each has its own (pingpong)
 };
 
 template <WgmmaShape kShape>
@@ -74,11 +75,12 @@ struct WgmmaPolicy {
   static constexpr int kClusterM = kShape.cluster_m;
   static constexpr int kClusterN = kShape.cluster_n;
   static constexpr int kCluster = kClusterM * kClusterN;
-  static constexpr int kConsumers = 2;  // warpgroups
+  static constexpr int kConsumers = 2;         // warpgroups
+  static constexpr int kUsers = kShape.users;  // of them, of a stage
   static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kRowBlocks = kTileM / 64 / kConsumers;  // of 64 rows, of a consumer
+  static constexpr int kRowBlocks = kTileM / 64 / kUsers;  // of 64 rows, of a consumer
   static constexpr int kStoreBuffers = kShape.store_buffers;
-  static constexpr int kStoreColumns = kTileN % 64 == 0 ? 64 : 32;
+  static constexpr int kStoreColumns = kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
   // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
   // consumers take.
   static constexpr int kProducerRegisters = 40;
@@ -89,7 +91,7 @@ struct WgmmaPolicy {
     return raster_of(call, kTileM * kClusterM, kTileN * kClusterN, kShape.band);
   }
 
-  static_assert(kTileM % (64 * kConsumers) == 0, "a consumer computes whole blocks of 64 rows");
+  static_assert(kTileM % (64 * kUsers) == 0, "a consumer computes whole blocks of 64 rows");
   static_assert(kTileN % kStoreColumns == 0 && kTileN <= 256, "wgmma's widest");
   static_assert(kRowBlocks * kTileN / 2 <= 192, "accumulators that a thread can hold");
   static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
@@ -145,6 +147,29 @@ struct Wgmma64 : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8
 };
 using WgmmaPolicies = PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma192, Wgmma192Across,
                                  Wgmma160, Wgmma128, Wgmma64>;
+
+// ---- pingpong -----------------------------------------------------------------------------------
+
+// Tiles of a warpgroup alone. kStep, of 64 of K, is an estimate: what warp_specialized's tile of
+// the same size takes, less the 1.5 % that its stores lie bare there; nothing was measured yet.
+struct Pingpong192 : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.537;
+};
+struct Pingpong160 : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 128, .tile_n = 160, .stages = 5, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.453;
+};
+struct Pingpong128 : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.36;
+};
+// wgmma of 64 x 128 asks shared memory for 96 bytes a cycle, those of 128 x 64 for 128: all of it.
+struct PingpongLow : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 64, .tile_n = 128, .stages = 8, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.25;
+};
+using PingpongPolicies = PolicyList<Pingpong192, Pingpong160, Pingpong128, PingpongLow>;
 
 // ---- split_k ------------------------------------------------------------------------------------
 

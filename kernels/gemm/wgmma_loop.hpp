@@ -10,20 +10,23 @@ namespace ws::gemm {
 struct AsTheyLand {
   __device__ __forceinline__ void operator()(int /*block*/, int /*stage*/) const {}
 };
+// Nobody waits for the tensor cores.
+struct NobodyWaits {
+  __device__ __forceinline__ void operator()() const {}
+};
 
 // sum = A's rows times B's columns over `blocks` slices of K, from `at` on in the ring; A's rows
 // begin at the 64-row panel `panel`. release(stage) gives a stage back, by all threads. One group
 // of products stays in flight, so a stage goes back when those after it have been issued.
-// prepare(block, stage) may change what has landed, before slice `block` is multiplied.
+// prepare(block, stage) may change what has landed, before slice `block` is multiplied; issued() is
+// called once, when all slices are and the last may still be in flight.
 template <class StageA, class StageB, class Sum, int kStages, int kRowBlocks, int kSums,
-          class Release, class Prepare = AsTheyLand>
-__device__ __forceinline__ void multiply_stages(Sum (&sum)[kRowBlocks][kSums],
-                                                const typename StageA::Element* stages_a,
-                                                const typename StageB::Element* stages_b,
-                                                tile::Pipeline<kStages>& pipeline,
-                                                tile::PipelinePosition<kStages>& at, int blocks,
-                                                int panel, Release&& release,
-                                                const Prepare& prepare = {}) {
+          class Release, class Prepare = AsTheyLand, class Issued = NobodyWaits>
+__device__ __forceinline__ void multiply_stages(
+    Sum (&sum)[kRowBlocks][kSums], const typename StageA::Element* stages_a,
+    const typename StageB::Element* stages_b, tile::Pipeline<kStages>& pipeline,
+    tile::PipelinePosition<kStages>& at, int blocks, int panel, Release&& release,
+    const Prepare& prepare = {}, const Issued& issued = {}) {
   using A = typename StageA::Element;
   using B = typename StageB::Element;
   constexpr int kTileN = kSums * 2;
@@ -54,6 +57,7 @@ __device__ __forceinline__ void multiply_stages(Sum (&sum)[kRowBlocks][kSums],
     previous = at.stage;
     at.advance();
   } while (++block < blocks);
+  issued();
   if constexpr (kRowBlocks == 1) {
     ptx::wgmma_wait_group<0>(sum[0]);
   } else {

@@ -103,17 +103,7 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, PromotedOutput> {
         scales = next;
         at.advance();
       }
-#pragma unroll
-      for (int i = 0; i < kRowBlocks; ++i) {
-        const int row = place.from_row + (consumer * kRowBlocks + i) * 64 + warp % 4 * Store::kRows;
-        if (row < place.row) continue;  // the tile above has them
-#pragma unroll
-        for (int j = 0; j < kTileN; j += Store::kColumns) {
-          const int column = place.from_column + j;
-          if (column < place.column) continue;
-          g.c.put(store, row, column, &sum[i][j / 2]);
-        }
-      }
+      Base::put_rows(store, g, place, part, 0, sum, consumer * kRowBlocks, warp);
     });
     store.finish();
   }

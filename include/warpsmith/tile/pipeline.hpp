@@ -21,6 +21,12 @@ struct PipelinePosition {
       parity ^= 1;
     }
   }
+  // Past `stages` of them, which others use.
+  __host__ __device__ __forceinline__ void advance(int stages) {
+    const int to = stage + stages;
+    stage = to % kStages;
+    parity ^= static_cast<uint32_t>(to / kStages) & 1;
+  }
 };
 
 template <int kStages>

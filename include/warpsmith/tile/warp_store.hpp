@@ -25,16 +25,19 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   }
 }
 
-// A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64 elements or 32,
-// of 32 bits 32 or 16. kBatched: for several matrices.
+// A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64, 32 or 16
+// elements, of 32 bits half as many. kBatched: for several matrices.
 template <class T, int kBuffers, int kWidth = 64, bool kBatched = false>
 struct WarpStore {
   using Sum = std::conditional_t<std::is_integral_v<T>, T, float>;
   static constexpr int kRows = 16;
   static constexpr int kColumns = kWidth;
   static constexpr int kRowBytes = kWidth * static_cast<int>(sizeof(T));
-  static_assert((sizeof(T) == 2 || sizeof(T) == 4) && (kRowBytes == 128 || kRowBytes == 64));
-  static constexpr auto kSwizzle = kRowBytes == 128 ? ptx::Swizzle::k128 : ptx::Swizzle::k64;
+  static_assert((sizeof(T) == 2 || sizeof(T) == 4) &&
+                (kRowBytes == 128 || kRowBytes == 64 || kRowBytes == 32));
+  static constexpr auto kSwizzle = kRowBytes == 128  ? ptx::Swizzle::k128
+                                   : kRowBytes == 64 ? ptx::Swizzle::k64
+                                                     : ptx::Swizzle::k32;
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));  // elements the swizzle moves
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
