@@ -1,11 +1,15 @@
-// What warp_specialized's policies were chosen from, a rung each, so that the tuner measures them
-// on the harness. Not in the family's table: f16 and a row-major A alone, to compile in little
-// time. mma_candidates.hpp and simt_candidates.hpp have those of other rungs.
+// What the policies of warp_specialized, pingpong, split_k and thin were chosen from, a rung each,
+// so that the tuner measures them on the harness. Not in the family's table: f16 and a row-major A
+// alone, to compile in little time. mma_candidates.hpp and simt_candidates.hpp have those of other
+// rungs.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/36_split_k.cuh"
 #include "kernels/gemm/39_thin.cuh"
+#include "kernels/gemm/45_pingpong.cuh"
 
 namespace ws::gemm {
 
@@ -23,7 +27,11 @@ struct WgmmaCandidate {
  private:
   template <Contiguous kB>
   static void run_b(const Call& call, const Context& context) {
-    using Kernel = WarpSpecializedKernel<half, Contiguous::kColumns, kB, WgmmaPolicy<kShape>>;
+    using Policy = WgmmaPolicy<kShape>;
+    using Kernel =
+        std::conditional_t<kShape.users == 1,
+                           PingpongKernel<half, Contiguous::kColumns, kB, Policy>,
+                           WarpSpecializedKernel<half, Contiguous::kColumns, kB, Policy>>;
     const int64_t clusters = resident_clusters<Kernel>(
         {.blocks = Kernel::kCluster, .threads = Kernel::kThreads, .cluster = Kernel::kCluster});
     Kernel::run(call, static_cast<int>(clusters) * Kernel::kCluster, context.stream);
@@ -91,6 +99,45 @@ inline constexpr Rung kWgmmaCandidates[] = {
         "128x64_s8_c2x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}>(
         "128x64_s8_c1x2"),
+};
+
+// pingpong's tiles. Widths that are no multiple of 64 read whole panels of B in layout nn; those of
+// 16 more than a multiple of 32 are stored by 16 columns.
+constexpr WgmmaShape alone(int tile_m, int tile_n, int stages, int cluster_m = 2, int cluster_n = 1,
+                           int store_buffers = 2, int band = 2048) {
+  return {tile_m, tile_n, stages, cluster_m, cluster_n, store_buffers, band, /*users=*/1};
+}
+inline constexpr Rung kPingpongCandidates[] = {
+    // The same run's measure: both warpgroups at one tile.
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>(
+        "together_128x256_s4_c2x1"),
+    // The policies of today, and who shares what.
+    candidate<alone(128, 192, 4)>("128x192_s4_c2x1"),
+    candidate<alone(128, 160, 5)>("128x160_s5_c2x1"),
+    candidate<alone(128, 128, 6)>("128x128_s6_c2x1"),
+    candidate<alone(64, 128, 8)>("64x128_s8_c2x1"),
+    candidate<alone(128, 192, 4, 1, 2)>("128x192_s4_c1x2"),
+    candidate<alone(128, 160, 5, 1, 2)>("128x160_s5_c1x2"),
+    candidate<alone(128, 128, 6, 1, 2)>("128x128_s6_c1x2"),
+    candidate<alone(128, 128, 6, 1, 1)>("128x128_s6_c1x1"),
+    candidate<alone(64, 128, 8, 1, 2)>("64x128_s8_c1x2"),
+    candidate<alone(64, 128, 8, 1, 1)>("64x128_s8_c1x1"),
+    // As many sums a thread as 128 x 128, and fewer bytes of shared memory for a product.
+    candidate<alone(64, 256, 4)>("64x256_s4_c2x1"),
+    candidate<alone(64, 256, 5, 2, 1, 1)>("64x256_s5_c2x1_stores1"),
+    candidate<alone(64, 192, 6)>("64x192_s6_c2x1"),
+    // Widths that may fill a wave.
+    candidate<alone(128, 176, 5)>("128x176_s5_c2x1"),
+    candidate<alone(128, 144, 5)>("128x144_s5_c2x1"),
+    candidate<alone(128, 96, 6)>("128x96_s6_c2x1"),
+    candidate<alone(64, 240, 5)>("64x240_s5_c2x1"),
+    candidate<alone(64, 208, 5)>("64x208_s5_c2x1"),
+    candidate<alone(64, 176, 6)>("64x176_s6_c2x1"),
+    candidate<alone(64, 144, 6)>("64x144_s6_c2x1"),
+    candidate<alone(64, 96, 8)>("64x96_s8_c2x1"),
+    // Stages against store buffers; the band.
+    candidate<alone(128, 128, 5, 2, 1, 4)>("128x128_s5_c2x1_stores4"),
+    candidate<alone(128, 192, 4, 2, 1, 2, 1024)>("128x192_s4_c2x1_band1024"),
 };
 
 // split_k's tiles, and how many parts K has.

@@ -334,9 +334,10 @@ void Bmm::reference(const Problem& problem, Slice slice, std::span<double* const
 
 namespace {
 
-constexpr std::array kSmoke = {shape(72, 136, 72, kNn), shape(65, 33, 40, kTt, 3),
-                               shape(19, 40, 24, kNn),  shape(32, 48, 64, kNn),
-                               shape(2, 40, 64, kNt),   tf32_shape(72, 136, 40, kNn)};
+constexpr std::array kSmoke = {shape(72, 136, 72, kNn),     shape(65, 33, 40, kTt, 3),
+                               shape(19, 40, 24, kNn),      shape(32, 48, 64, kNn),
+                               shape(2, 40, 64, kNt),       shape(8, 520, 72, kNt),
+                               tf32_shape(72, 136, 40, kNn)};
 
 // Around the tiles of the rungs: 64, 128 and 256 rows or columns, 64 deep; rows 16-byte aligned
 // (padding 7 or none), 8, 4, 2 (odd); pointers that are not.

@@ -22,6 +22,7 @@
 #include "kernels/gemm/38_realigned.cuh"
 #include "kernels/gemm/40_wgmma_tf32.cuh"
 #include "kernels/gemm/44_batched_wgmma.cuh"
+#include "kernels/gemm/45_pingpong.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -90,14 +91,19 @@ void run_and_wait(const Rung& rung, const AnyCall& call) {
   runtime::synchronize_device();
 }
 
-// Every layout of a shape through one configuration of the warp-specialised rung.
+// Every layout of a shape through one configuration of the warp-specialised rung, or of pingpong.
 template <WgmmaShape kShape, class T = half>
 void expect_shape_right(int64_t m, int64_t n, int64_t k) {
   for (const Gemm::Layout layout : kAllLayouts) {
     Instance<T> instance(shape(m, n, k, layout, 8));
     const Call call = Gemm::call(instance.problem());
     with_types<DTypes{kDType<T>}>(call, [&]<class U, Contiguous kA, Contiguous kB>() {
-      WarpSpecializedKernel<U, kA, kB, WgmmaPolicy<kShape>>::run(call, 4, nullptr);
+      using Policy = WgmmaPolicy<kShape>;
+      if constexpr (kShape.users == 1) {
+        PingpongKernel<U, kA, kB, Policy>::run(call, 4, nullptr);
+      } else {
+        WarpSpecializedKernel<U, kA, kB, Policy>::run(call, 4, nullptr);
+      }
     });
     runtime::synchronize_device();
     instance.expect_right();
@@ -128,6 +134,37 @@ TEST(WarpSpecialized, MiddleTile) {
 TEST(WarpSpecialized, SmallTileAlone) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}>(264, 200, 136);
+}
+
+// Five and four tiles for two clusters: turns pass both ways, the last to either warpgroup. The
+// ring goes round within a tile.
+TEST(Pingpong, TurnsInEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    expect_shape_right<
+        WgmmaShape{.tile_m = 64, .tile_n = 128, .stages = 2, .cluster_m = 2, .users = 1}, bf16>(
+        264, 264, 136);
+  });
+}
+
+// Two row blocks; either operand shared, or none; one slice of K; one tile.
+TEST(Pingpong, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 128, .tile_n = 192, .stages = 2, .cluster_m = 2, .users = 1}>(264, 400, 328);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 128, .tile_n = 128, .stages = 3, .cluster_n = 2, .users = 1}>(392, 264, 40);
+  expect_shape_right<WgmmaShape{.tile_m = 64, .tile_n = 256, .stages = 4, .users = 1}>(40, 200,
+                                                                                       136);
+}
+
+// Stored by 32 columns, and by 16.
+TEST(Pingpong, WidthsThatAreNoPanels) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 128, .tile_n = 160, .stages = 5, .cluster_m = 2, .users = 1}>(136, 504, 72);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 64, .tile_n = 144, .stages = 4, .cluster_m = 2, .users = 1}>(136, 440, 136);
 }
 
 // Numbers that tf32 holds: then it is as near as f32.
