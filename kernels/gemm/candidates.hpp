@@ -62,6 +62,17 @@ inline constexpr Rung kWgmmaCandidates[] = {
         "128x96_s6_c2x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 96, .stages = 6, .cluster_n = 2}>(
         "128x96_s6_c1x2"),
+    // Widths that may fill a wave, stored by 16 columns.
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 144, .stages = 5, .cluster_m = 2}>(
+        "128x144_s5_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_m = 2}>(
+        "128x176_s5_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_n = 2}>(
+        "128x176_s5_c1x2"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 208, .stages = 4, .cluster_m = 2}>(
+        "128x208_s4_c2x1"),
+    candidate<WgmmaShape{.tile_m = 128, .tile_n = 240, .stages = 4, .cluster_m = 2}>(
+        "128x240_s4_c2x1"),
     // Who shares what: nobody, A, both, B by four.
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4}>("128x256_s4_c1x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_n = 2}>(

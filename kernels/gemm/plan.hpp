@@ -78,7 +78,7 @@ WgmmaPlan plan_whole_tiles(const Call& call) {
 }
 inline WgmmaPlan plan_wgmma(const Call& call) { return plan_whole_tiles<WgmmaPolicies>(call); }
 
-// Whether pingpong's estimates count: when they have been measured.
+// `best` takes pingpong where its estimate is the least, once its steps have been measured.
 inline constexpr bool kPingpongIsMeasured = false;
 inline WgmmaPlan plan_pingpong(const Call& call) {
   return plan_whole_tiles<PingpongPolicies>(call);

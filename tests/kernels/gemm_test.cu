@@ -231,6 +231,8 @@ TEST(WarpSpecialized, WidthsThatAreNoPanels) {
       264, 328, 200);
   expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 224, .stages = 3, .cluster_m = 2}>(
       136, 456, 136);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 3, .cluster_m = 2}>(
+      136, 360, 136);
 }
 
 // ---- split_k, stream_k, realigned ---------------------------------------------------------------
