@@ -42,7 +42,7 @@ struct WelfordKernel {
         squares += before * (v - mean);
       }
     }
-    const auto moments = all_reduce(thread::Moments{count, mean, squares, 0}, MergePairs{});
+    const auto moments = all_reduce(thread::Moments{count, mean, squares, 0}, MergeMoments{});
     const Normal normal = a.statistics.normal(moments);
     if (thread_index() == 0) a.statistics.finish(c, moments);
 

@@ -48,7 +48,7 @@ struct VectorKernel {
         if (w + j * kThreads < runs.windows) add<kWidth>(running, window[j], x[j]);
       }
     }
-    const auto moments = all_reduce(running.moments(), MergePairs{});
+    const auto moments = all_reduce(running.moments(), MergeMoments{});
     if (thread_index() == 0) a.statistics.finish(s, moments);
 
     // From the end: what was read last is what the caches hold.

@@ -43,7 +43,7 @@ struct PartMomentsKernel {
         if (w + j * kThreads < last) add<kWidth>(running, window[j], x[j]);
       }
     }
-    const auto moments = all_reduce(running.moments(), MergePairs{});
+    const auto moments = all_reduce(running.moments(), MergeMoments{});
     if (thread_index() == 0) {
       thread::store(a.moments + block_index(), Vec<thread::Moments, 1>{{moments}});
     }

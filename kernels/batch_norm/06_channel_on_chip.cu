@@ -53,7 +53,7 @@ struct ChannelOnChipKernel {
       if (at(v) < last) add<kWidth>(running, runs.window(start, at(v)), x[v]);
     }
     mine = thread::forget(mine);
-    const auto moments = all_reduce(running.moments(), thread::Moments::none(), MergePairs{});
+    const auto moments = all_reduce(running.moments(), thread::Moments::none(), MergeMoments{});
     if (cluster_rank() == 0 && thread_index() == 0) a.statistics.finish(s, moments);
     Affine<T> affine(a.weight, a.bias, runs, s, a.statistics.normal(moments));
 #pragma unroll

@@ -45,7 +45,7 @@ struct ColumnMomentsKernel {
       }
     }
     auto moments = running.moments();
-    Merge::apply(shared.moments, moments, a.plan.across, MergePairs{});
+    Merge::apply(shared.moments, moments, a.plan.across, MergeMoments{});
     if (!place.is_first_row(a.plan.across)) return;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {

@@ -51,7 +51,7 @@ struct ChannelsLastOnChipKernel {
       if (holds(v)) running.add(x[v]);
     }
     auto moments = running.moments();
-    Merge::apply(shared.moments, moments, a.plan.across, MergePairs{});
+    Merge::apply(shared.moments, moments, a.plan.across, MergeMoments{});
     if (place.is_first_row(a.plan.across)) {
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
@@ -67,7 +67,7 @@ struct ChannelsLastOnChipKernel {
     for (int64_t c = block_index() * kWarps + warp_index(); c < channels;
          c += grid_blocks() * kWarps) {
       const auto total =
-          total_of_parts(a.moments + c * a.plan.rows.parts, a.plan.rows.parts, MergePairs{});
+          total_of_parts(a.moments + c * a.plan.rows.parts, a.plan.rows.parts, MergeMoments{});
       if (lane_index() == 0) a.statistics.finish(c, total);
     }
     ptx::grid_sync(a.meeting);

@@ -42,7 +42,7 @@ struct AnyLayoutKernel {
       } else {
         Running running;
         for (int64_t e = thread_index(); e < layout.count; e += kThreads) running.add(input(e));
-        const auto moments = all_reduce(running.moments(), MergePairs{});
+        const auto moments = all_reduce(running.moments(), MergeMoments{});
         normal = a.statistics.normal(moments);
         if (thread_index() == 0) a.statistics.finish(s, moments);
       }

@@ -13,6 +13,7 @@ namespace ws::batch_norm {
 // Rungs of units of their own.
 extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnChip;
 extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
+extern const Rung kChannelQueue, kBackwardQueue;
 
 namespace {
 
@@ -26,6 +27,7 @@ constexpr const Rung* kRungs[] = {
     &kTwoPassGrid,    &kChannelOnChip,        &kChannelsLast,      &kChannelsLastOnChip,
     &kAnyLayout,      &kBackwardNaive,        &kBackwardVector,    &kBackwardTwoPass,
     &kBackwardOnChip, &kBackwardChannelsLast, &kBackwardAnyLayout, &kBackwardGroups,
+    &kChannelQueue,   &kBackwardQueue,
 };
 
 }  // namespace
@@ -38,23 +40,40 @@ bool takes_blocks(const Layout& layout) {
   constexpr int64_t kElements = 32768;
   return layout.sets >= kSets || layout.count <= kElements;
 }
+// Counted, not measured: a queue reads once what others read twice. It wants 8 sets for an H200's 8
+// clusters of 16 blocks, sets that leave few threads idle, and runs that are whole windows for the
+// most part: of 7 x 7 elements of 16 bits the instructions would be what it waits for.
+template <class Call>
+bool takes_queue(const Call& call) {
+  constexpr int64_t kSets = 8;
+  constexpr int64_t kWindows = 12;  // of a run
+  constexpr int64_t kBytes = 4096;
+  const Pieces pieces = pieces_of(call.layout, call.dtype);
+  return call.layout.sets >= kSets && (pieces.aligned || pieces.windows >= kWindows) &&
+         call.layout.count * static_cast<int64_t>(size_of(call.dtype)) >= kBytes;
+}
+// `rungs` begin with a queue.
+template <class Call>
+std::span<const Rung* const> with_queue(const Call& call, std::span<const Rung* const> rungs) {
+  return rungs.subspan(takes_queue(call) ? 0 : 1);
+}
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
-  static constexpr const Rung* kMany[] = {&kVector, &kTwoPassGrid, &kChannelsLastOnChip,
-                                          &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kTwoPassGrid, &kChannelsLastOnChip, &kChannelsLast,
-                                         &kAnyLayout};
-  return takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
+  static constexpr const Rung* kMany[] = {&kChannelQueue,       &kVector,       &kTwoPassGrid,
+                                          &kChannelsLastOnChip, &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kChannelQueue, &kTwoPassGrid, &kChannelsLastOnChip,
+                                         &kChannelsLast, &kAnyLayout};
+  return with_queue(call, takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew);
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
   static constexpr const Rung* kGroups[] = {&kBackwardGroups, &kBackwardAnyLayout};
-  static constexpr const Rung* kMany[] = {&kBackwardVector, &kBackwardTwoPass,
+  static constexpr const Rung* kMany[] = {&kBackwardQueue, &kBackwardVector, &kBackwardTwoPass,
                                           &kBackwardChannelsLast, &kBackwardAnyLayout};
-  static constexpr const Rung* kFew[] = {&kBackwardTwoPass, &kBackwardChannelsLast,
+  static constexpr const Rung* kFew[] = {&kBackwardQueue, &kBackwardTwoPass, &kBackwardChannelsLast,
                                          &kBackwardAnyLayout};
   if (call.groups) return kGroups;
-  return takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
+  return with_queue(call, takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew);
 }
 
 extern const Family kFamily;

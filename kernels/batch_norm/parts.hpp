@@ -86,7 +86,7 @@ struct FinishKernel {
                          stream, arguments);
   }
 };
-using FinishStatistics = FinishKernel<thread::Moments, MergePairs, Statistics>;
+using FinishStatistics = FinishKernel<thread::Moments, MergeMoments, Statistics>;
 using FinishGradient = FinishKernel<Sums, PlusSums, GradientRule>;
 
 #endif

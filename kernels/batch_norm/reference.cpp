@@ -143,6 +143,7 @@ constexpr Case kVerify[] = {
     of(2, 2, 3136),
     of(1, 1, 5001),
     of(4, 1, 12544),  // a cluster of several blocks
+    of(2, 8, 2100),   // more channels than a queue holds, over several blocks each
     // Channels side by side.
     of(40, 24, 1, kMatrix),
     of(9, 16, 5, kSideBySide, kF32),
@@ -191,6 +192,7 @@ constexpr Case kBackwardVerify[] = {
     of(2, 2, 3136),
     of(1, 1, 5001),
     of(4, 1, 12544),
+    of(2, 8, 2100),
     of(40, 24, 1, kMatrix),
     of(9, 16, 5, kSideBySide, kF32),
     of(3, 264, 49, kSideBySide),
@@ -206,7 +208,7 @@ constexpr Case kBackwardVerify[] = {
 };
 
 constexpr Case kGroupSmoke[] = {
-    grouped(of(2, 8, 10), 2),
+    grouped(of(4, 8, 10), 2),  // more sets than a queue holds
     grouped(of(1, 5, 49, kContiguous, kF32), 5),
     grouped(of(2, 8, 9, kSideBySide, kNeither), 2),
     grouped(of(2, 4, 6, kGaps), 2),

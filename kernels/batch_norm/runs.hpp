@@ -107,7 +107,7 @@ struct Runs {
   T* out;
   int64_t begin;  // of the tensors' own elements
   int64_t end;
-  int64_t per;
+  thread::Divider of_sample;  // its sets
   int64_t sample;
   int64_t set;
   int64_t piece;  // from piece to piece
@@ -117,7 +117,13 @@ struct Runs {
   int64_t width;             // channels of a set: piece p is of the p-th where there are several
 
   __device__ __forceinline__ int64_t start(int64_t s) const {
-    return begin + s / per * sample + s % per * set;
+    const uint32_t of = of_sample.quotient(static_cast<uint32_t>(s));
+    return begin + of * sample + number(s) * set;
+  }
+  // Of a set in its sample.
+  __device__ __forceinline__ int64_t number(int64_t s) const {
+    const uint32_t of = of_sample.quotient(static_cast<uint32_t>(s));
+    return s - static_cast<int64_t>(of) * of_sample.divisor();
   }
   // Of a set that starts at `start`.
   __device__ __forceinline__ Window window(int64_t start, int64_t w) const {
@@ -133,9 +139,19 @@ struct Runs {
     found.piece = static_cast<int>(p);
     return found;
   }
+  // The same where all runs are aligned: every window is whole.
+  __device__ __forceinline__ Window whole_window(int64_t start, int w) const {
+    const uint32_t p = of_piece.quotient(static_cast<uint32_t>(w));
+    const int k = w - static_cast<int>(p * of_piece.divisor());
+    return {start + p * piece + k * kWidth, 0, kWidth, static_cast<int>(p)};
+  }
+  // Whether the tensors have all of a window, its neighbours' elements too.
+  __device__ __forceinline__ bool have(const Window& window) const {
+    return window.at >= begin && window.at + kWidth <= end;
+  }
   // A window of a tensor; elements beyond its ends are 0.
   __device__ __forceinline__ Packed load(int k, const Window& window WS_AND_PLACE) const {
-    if (window.at >= begin && window.at + kWidth <= end) [[likely]] {
+    if (have(window)) [[likely]] {
       return Packed::load(data[k] + window.at WS_PASS_AND_PLACE);
     }
     Vec<T, kWidth> elements{};
@@ -170,7 +186,7 @@ Runs<T> runs_of(const Layout& layout, DType dtype) {
   runs.out = aligned(layout.operands - 1);
   runs.begin = before;
   runs.end = before + layout.sets * layout.count;
-  runs.per = layout.per;
+  runs.of_sample = thread::Divider(std::max<int64_t>(layout.per, 1));
   runs.sample = layout.sample[0];
   runs.set = layout.set[0];
   runs.piece = pieces.stride;
@@ -228,6 +244,17 @@ __device__ __forceinline__ void store_gradient(const Runs<T>& runs, const Window
   runs.store(window, out);
 }
 
+// Of a channel.
+struct Parameters {
+  float weight;
+  float bias;
+
+  __device__ __forceinline__ static Parameters of(const Values& weight, const Values& bias,
+                                                  int64_t c) {
+    return {of_channel(weight, c, 1.0F), of_channel(bias, c)};
+  }
+};
+
 // What a set's elements become: (x - mean) * scale + bias, with the parameters of its channels.
 template <class T>
 struct Affine {
@@ -241,13 +268,21 @@ struct Affine {
 
   __device__ __forceinline__ Affine(const Values& w, const Values& b, const Runs<T>& runs,
                                     int64_t s, const Normal& n)
-      : weight(w), bias(b), normal(n), first(s % runs.per * runs.width), several(runs.width > 1) {
-    look_up(0);
+      : Affine(w, b, runs, s, n, parameters(w, b, runs, s)) {}
+  // Where those of its first channel have been fetched.
+  __device__ __forceinline__ Affine(const Values& w, const Values& b, const Runs<T>& runs,
+                                    int64_t s, const Normal& n, const Parameters& of_first)
+      : weight(w), bias(b), normal(n), first(runs.number(s) * runs.width), several(runs.width > 1) {
+    take(of_first);
+  }
+  __device__ __forceinline__ static Parameters parameters(const Values& w, const Values& b,
+                                                          const Runs<T>& runs, int64_t s) {
+    return Parameters::of(w, b, runs.number(s) * runs.width);
   }
   // Of a window of x.
   __device__ __forceinline__ Vec<float, Runs<T>::kWidth> operator()(
       const Window& window, const typename Runs<T>::Packed& x) {
-    if (several) look_up(window.piece);
+    if (several) take(Parameters::of(weight, bias, first + window.piece));
     Vec<float, Runs<T>::kWidth> out;
 #pragma unroll
     for (int i = 0; i < Runs<T>::kWidth; ++i) {
@@ -257,9 +292,9 @@ struct Affine {
   }
 
  private:
-  __device__ __forceinline__ void look_up(int piece) {
-    scale = normal.rstd * of_channel(weight, first + piece, 1.0F);
-    shift = of_channel(bias, first + piece);
+  __device__ __forceinline__ void take(const Parameters& of) {
+    scale = normal.rstd * of.weight;
+    shift = of.bias;
   }
 };
 

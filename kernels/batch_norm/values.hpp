@@ -7,6 +7,7 @@
 #include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/moments.hpp"
+#include "warpsmith/warp/moments.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
 namespace ws::batch_norm {
@@ -138,14 +139,8 @@ class Running {
   float count_ = 0;
 };
 
-// Moments of lanes and warps, any of which may hold nothing (warp::MergeMoments wants the first to
-// hold numbers where any does).
-struct MergePairs {
-  __device__ __forceinline__ thread::Moments operator()(const thread::Moments& a,
-                                                        const thread::Moments& b) const {
-    return thread::merge(a, b);
-  }
-};
+// Moments of lanes and warps, any of which may hold nothing.
+using MergeMoments = warp::MergeMomentsOfSome;
 
 // What a set's gradient is made of: sums over it of grad and of grad * (x - mean).
 struct alignas(8) Sums {
@@ -190,10 +185,15 @@ struct GradientRule {
 
   __device__ __forceinline__ float mean_of(int64_t c) const { return of_channel(mean, c); }
   __device__ __forceinline__ Gradient gradient(int64_t c, const Sums& sums) const {
-    const float r = of_channel(rstd, c);
-    const float scale = r * of_channel(weight, c, 1.0F);
+    return gradient({mean_of(c), of_channel(rstd, c)}, of_channel(weight, c, 1.0F), sums);
+  }
+  // Where a channel's numbers have been fetched.
+  __device__ __forceinline__ Gradient gradient(const Normal& normal, float of_weight,
+                                               const Sums& sums) const {
+    const float r = normal.rstd;
+    const float scale = r * of_weight;
     const float share = scale * inverse_count;
-    return {mean_of(c), scale, share * sums.grad, share * r * r * sums.product, training};
+    return {normal.mean, scale, share * sums.grad, share * r * r * sums.product, training};
   }
   // By one thread a channel.
   __device__ __forceinline__ void finish(int64_t c, const Sums& sums) const {

@@ -199,9 +199,11 @@ TEST(BatchNorm, RungsThatCallsGet) {
                          int64_t groups = 0) {
     return std::string(best(AnyCall(problem_of(operation, extents, DType::kF16, groups)), 90).name);
   };
-  EXPECT_EQ(chosen(training(), {32, 256, 3136}), "two_pass_grid");
-  EXPECT_EQ(chosen(training(), {32, 512, 3136}), "vector");
-  EXPECT_EQ(chosen(training(), {32, 256, 784}), "vector");
+  EXPECT_EQ(chosen(training(), {32, 256, 3136}), "channel_queue");
+  EXPECT_EQ(chosen(training(), {32, 64, 12544}), "channel_queue");
+  EXPECT_EQ(chosen(training(), {32, 512, 784}), "channel_queue");
+  EXPECT_EQ(chosen(training(), {128, 2048, 49}), "vector");
+  EXPECT_EQ(chosen(training(), {256, 512, 12544}), "vector");
   EXPECT_EQ(chosen(training(), {32, 3, 3136}), "two_pass_grid");
   EXPECT_EQ(chosen(training(), {256, 64, 12544}), "two_pass_grid");
   EXPECT_EQ(chosen(training(), {32, 256, 3136, kSideBySide}), "channels_last");
@@ -209,10 +211,12 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {32, 3, 3136, kSideBySide}), "any_layout");
   EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
   EXPECT_EQ(chosen(operation_named("batch_norm_inference"), {32, 256, 49}), "two_pass_grid");
-  EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_two_pass");
+  EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_queue");
+  EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_two_pass");
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_vector");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
   EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
+  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "channel_queue");
   EXPECT_EQ(chosen(operation_named("group_norm_backward"), {8, 64, 100}, 8), "backward_groups");
 }
 

@@ -12,15 +12,16 @@ namespace {
 
 using thread::Moments;
 
-// Lane i holds x[per_lane * i ...], of which only the first `count` of all are there. By merging
-// lanes at once, by merging pairs, and by one lane alone.
+// Lane i holds x[per_lane * i ...], of which only the first `count` of all are there; or lane 31 -
+// i does. By merging lanes at once, by merging pairs, by one lane alone, and, of lanes in reverse,
+// by merging at once where any may hold nothing.
 struct MomentsOfWarp {
   static constexpr int kThreads = 32;
   static constexpr int kPerLane = 4;
   struct Arguments {
     const float* x;
     int count;
-    float* out;  // [3 ways, 32 lanes, 3]
+    float* out;  // [4 ways, 32 lanes, 3]
   };
   struct SharedStorage {};
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
@@ -36,6 +37,8 @@ struct MomentsOfWarp {
             return thread::merge(p, q);
           }));
     store(a, 2, whole);
+    const Moments reversed = warp::shuffle(mine, kThreads - 1 - thread_index());
+    store(a, 3, warp::all_reduce(reversed, warp::MergeMomentsOfSome{}));
   }
   __device__ static void store(const Arguments& a, int way, const Moments& m) {
     float* out = a.out + (way * kThreads + thread_index()) * 3;
@@ -48,7 +51,7 @@ struct MomentsOfWarp {
 void check(double offset, double scale, int count) {
   SCOPED_TRACE(testing::Message() << offset << " + " << scale << " x, " << count << " numbers");
   test::Buffer<float> x(128);
-  test::Buffer<float> out(size_t{3} * 32 * 3);
+  test::Buffer<float> out(size_t{4} * 32 * 3);
   double mean = 0;
   for (int i = 0; i < 128; ++i) {
     x[static_cast<size_t>(i)] = static_cast<float>(offset + scale * ((i * 37 % 101) - 50));
@@ -58,7 +61,7 @@ void check(double offset, double scale, int count) {
   double squares = 0;
   for (int i = 0; i < count; ++i) squares += std::pow(x[static_cast<size_t>(i)] - mean, 2);
   test::run<MomentsOfWarp>({.blocks = 1, .threads = 32}, {x.data(), count, out.data()});
-  for (size_t way = 0; way < 3; ++way) {
+  for (size_t way = 0; way < 4; ++way) {
     const float* first = out.begin() + way * 32 * 3;
     EXPECT_EQ(first[0], static_cast<float>(count)) << way;
     EXPECT_NEAR(first[1], mean, 1e-6 * (std::abs(mean) + scale)) << way;
@@ -69,7 +72,7 @@ void check(double offset, double scale, int count) {
   }
 }
 
-TEST(Moments, OfAWarpInThreeWays) {
+TEST(Moments, OfAWarpInFourWays) {
   test::in_every_order([] {
     check(0, 1, 128);
     check(1000, 0.5, 128);  // a sum of squares would lose a third of its digits
