@@ -3,7 +3,7 @@
 // written.
 // From channel_on_chip: loads never pause for an exchange, and no block is launched for a channel.
 // Traffic: one read, one write; 16 bytes between each two blocks of a cluster.
-// Limits: 16 blocks of 111 KiB, whose runs have no gaps.
+// Limits: 16 blocks of 112 KiB, whose runs have no gaps.
 #include "kernels/batch_norm/queue.hpp"
 
 namespace ws::batch_norm {

@@ -2,7 +2,7 @@
 // a ring in shared memory; a channel's sums are sent before the channel ahead of it is written.
 // From backward_on_chip: loads never pause for an exchange, and no block is launched for a channel.
 // Traffic: two reads, one write; 8 bytes between each two blocks of a cluster.
-// Limits: 16 blocks of 55 KiB of each, whose runs have no gaps.
+// Limits: 16 blocks of 56 KiB of each, whose runs have no gaps.
 #include "kernels/batch_norm/queue.hpp"
 
 namespace ws::batch_norm {

@@ -18,15 +18,16 @@
 
 namespace ws::batch_norm {
 
-// kThreads threads of a block, kStages sets in the ring; an SM holds kMinBlocks blocks.
+// kThreads threads of a block, kStages sets in the ring; an SM holds kMinBlocks blocks, of whose
+// windows a thread looks at kBatch together.
 template <int kThreads_, int kStages_, int kMinBlocks_>
 struct QueueShape {
   static constexpr int kThreads = kThreads_;
   static constexpr int kStages = kStages_;
   static constexpr int kMinBlocks = kMinBlocks_;
-  // Of an SM's 228 KiB each block loses one, and one more where it is alone; its totals take up to
-  // 3.25 KiB.
-  static constexpr int64_t kShared = std::min(228 / kMinBlocks - 1, 227) * 1024 - 3328;
+  static constexpr int kBatch = kThreads * kMinBlocks > 512 ? 2 : 4;  // as registers allow
+  // Of an SM's 228 KiB each block loses one; its totals take up to 2.25 KiB.
+  static constexpr int64_t kShared = (228 / kMinBlocks - 1) * 1024 - 2304;
   static constexpr int64_t kBytes = kShared / kStages / 32 * 32;  // a block's part of a set
 };
 
@@ -34,10 +35,10 @@ struct QueueShape {
 // of nearly all of them for 2^n sets. A set that fits in a block's part needs no cluster; of longer
 // ones parts are as small as 16 blocks allow.
 struct QueueShapes {
-  using Small = QueueShape<256, 3, 4>;     // up to 17 KiB of a set
-  using Medium = QueueShape<512, 4, 2>;    // 27 KiB a block
-  using Large = QueueShape<1024, 4, 1>;    // 55 KiB
-  using Largest = QueueShape<1024, 2, 1>;  // 111 KiB
+  using Small = QueueShape<256, 3, 4>;    // up to 17 KiB of a set
+  using Medium = QueueShape<512, 4, 2>;   // 27 KiB a block
+  using Large = QueueShape<512, 4, 1>;    // 56 KiB
+  using Largest = QueueShape<512, 2, 1>;  // 112 KiB
   static constexpr int64_t kMostBytes = cluster::kMaxBlocks * Largest::kBytes;
 
   template <class F>
@@ -97,7 +98,7 @@ class Ring {
 
  private:
   static constexpr int kThreads = Shape::kThreads;
-  static constexpr int kBatch = 2;  // windows that a thread looks at together
+  static constexpr int kBatch = Shape::kBatch;
 
   __device__ __forceinline__ Window window(int64_t start, int w) const {
     if constexpr (kWhole) {
