@@ -179,6 +179,7 @@ Cases Sort::cases() {
   static const std::vector<Case> kSmoke = {
       of_sort({3, 40}),
       of_sort({5, 257}, -1, true),
+      of_sort({2, 1500}),
       of_sort({2, 30, 4}, 1),
   };
   static const std::vector<Case> kVerify = {
@@ -190,6 +191,10 @@ Cases Sort::cases() {
       of_sort({5, 1024}, -1, true),
       of_sort({5, 1025}, -1, false, 0, 3),
       of_sort({1, 5000}, -1, true),
+      of_sort({2, 512}),
+      of_sort({1, 2049}),
+      of_sort({1, 8192}),
+      of_sort({1, 16384}, -1, true),
       of_sort({4, 5, 6}, 0),
   };
   static const std::vector<Case> kBench = {

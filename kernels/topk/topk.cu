@@ -8,25 +8,42 @@
 namespace ws::topk {
 
 // Rungs of units of their own.
-extern const Rung kSortRegisters, kSortedLanes, kThreshold, kFilter, kMergeRuns;
+extern const Rung kSortRegisters, kSortedLanes, kThreshold, kFilter, kMergeRuns, kRadixRows;
 
 namespace {
 
 constexpr const Rung* kRungs[] = {
-    &kThreadPerRow,  &kWarpPerRow,  &kRank,      &kPackedKeys, &kBitonic,
-    &kSortRegisters, &kSortedLanes, &kThreshold, &kFilter,     &kMergeRuns,
+    &kThreadPerRow, &kWarpPerRow, &kRank,   &kPackedKeys, &kBitonic,   &kSortRegisters,
+    &kSortedLanes,  &kThreshold,  &kFilter, &kMergeRuns,  &kRadixRows,
 };
 constexpr Operation kOperations[] = {operation_of<TopK>(), operation_of<Sort>()};
 
 // Short rows to warps, long ones to blocks; what they do not take is sorted.
-constexpr const Rung* kSelectByWorth[] = {&kSortedLanes, &kThreshold, &kFilter, &kSortRegisters,
-                                          &kMergeRuns};
-constexpr const Rung* kSortByWorth[] = {&kSortRegisters, &kMergeRuns};
+constexpr const Rung* kSelectByWorth[] = {&kSortedLanes, &kThreshold,     &kFilter,
+                                          &kRadixRows,   &kSortRegisters, &kMergeRuns};
+constexpr const Rung* kSelectFromFewByWorth[] = {&kSortedLanes,   &kThreshold, &kFilter,
+                                                 &kSortRegisters, &kRadixRows, &kMergeRuns};
+constexpr const Rung* kSortByWorth[] = {&kRadixRows, &kSortRegisters, &kMergeRuns};
+constexpr const Rung* kSortFewByWorth[] = {&kSortRegisters, &kRadixRows, &kMergeRuns};
+
+// Whether a network sorts a row about as fast as passes by digits do, or faster: rows of a warp,
+// and those of 32 bits that fill a network of 1024. Others have half or more of it empty, or more
+// steps than digits are worth.
+bool suits_network(const Selection& call) {
+  const int64_t columns = call.rows.columns;
+  return columns <= 256 || (columns > 512 && columns <= 1024 && size_of(call.dtype) == 4);
+}
 
 }  // namespace
 
-std::span<const Rung* const> TopK::by_worth(const Call& /*call*/) { return kSelectByWorth; }
-std::span<const Rung* const> Sort::by_worth(const Call& /*call*/) { return kSortByWorth; }
+std::span<const Rung* const> TopK::by_worth(const Call& call) {
+  if (suits_network(call)) return kSelectFromFewByWorth;
+  return kSelectByWorth;
+}
+std::span<const Rung* const> Sort::by_worth(const Call& call) {
+  if (suits_network(call)) return kSortFewByWorth;
+  return kSortByWorth;
+}
 
 extern const Family kFamily;
 const Family kFamily = {

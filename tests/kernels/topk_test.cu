@@ -67,17 +67,19 @@ TEST(TopkWorth, KeepsTheOrder) {
 
 // ---- Rows that make bounds weak ---------------------------------------------------------------
 
-// Runs a rung on one row of f32 and compares it with a sort.
-void selects(std::string_view rung, const std::vector<float>& row, int64_t k, bool largest) {
+// Runs a rung on one row without NaN and compares it with a sort.
+template <class T>
+void selects(std::string_view rung, const std::vector<T>& row, int64_t k, bool largest) {
+  constexpr DType kDType = dtype_traits<T>::kValue;
   const auto columns = static_cast<int64_t>(row.size());
-  test::Buffer<float> x(row);
-  test::Buffer<float> values(static_cast<size_t>(k));
+  test::Buffer<T> x(row);
+  test::Buffer<T> values(static_cast<size_t>(k));
   test::Buffer<int64_t> indices(static_cast<size_t>(k));
   Problem problem;
   problem.operation = &operation_named("topk");
-  problem.tensor(kX) = Tensor::dense(DType::kF32, {1, columns});
+  problem.tensor(kX) = Tensor::dense(kDType, {1, columns});
   problem.tensor(kX).data = x.data();
-  problem.tensor(kValues) = Tensor::dense(DType::kF32, {1, k});
+  problem.tensor(kValues) = Tensor::dense(kDType, {1, k});
   problem.tensor(kValues).data = values.data();
   problem.tensor(kIndices) = Tensor::dense(DType::kI64, {1, k});
   problem.tensor(kIndices).data = indices.data();
@@ -93,8 +95,8 @@ void selects(std::string_view rung, const std::vector<float>& row, int64_t k, bo
   std::vector<int64_t> places(row.size());
   for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i);
   std::ranges::stable_sort(places, [&](int64_t a, int64_t b) {
-    const float one = row[static_cast<size_t>(a)];
-    const float other = row[static_cast<size_t>(b)];
+    const T one = row[static_cast<size_t>(a)];
+    const T other = row[static_cast<size_t>(b)];
     return largest ? one > other : one < other;
   });
   for (size_t j = 0; j < static_cast<size_t>(k); ++j) {
@@ -123,6 +125,17 @@ TEST(TopkCandidates, OfRowsThatMakeBoundsWeak) {
     selects_all("filter", 6000, k);
   }
   selects_all("filter", 40003, 64);
+}
+
+// What stands behind a row's end is as bad as the worst element, and stays behind it.
+TEST(TopkRadixRows, OfTheWorstElements) {
+  std::vector<int32_t> row(700, 0x7FFFFFFF);
+  for (size_t i = 0; i < row.size(); i += 3) row[i] = -0x7FFFFFFF - 1;
+  for (size_t i = 0; i < row.size(); i += 7) row[i] = static_cast<int32_t>(i << 16 | i % 5);
+  for (const bool largest : {true, false}) {
+    selects("radix_rows", row, 700, largest);
+    selects("radix_rows", std::vector<int32_t>(33, largest ? row[3] : row[1]), 33, largest);
+  }
 }
 
 }  // namespace

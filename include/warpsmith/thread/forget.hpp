@@ -23,6 +23,12 @@ __device__ __forceinline__ int forget(int value) {
 #endif
   return value;
 }
+__device__ __forceinline__ uint32_t forget(uint32_t value) {
+#ifndef WS_EMULATED
+  asm volatile("" : "+r"(value));
+#endif
+  return value;
+}
 
 }  // namespace ws::thread
 #endif
