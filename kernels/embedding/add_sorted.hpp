@@ -18,9 +18,21 @@ namespace ws::embedding {
 // Sources that one thread adds up; of a row that gets more each so many are a piece.
 inline constexpr int64_t kPiece = 64;
 
+// Up to so many indices are sorted by merging runs, in two launches; more by digits, some ten
+// launches whose work grows with the count alone.
+inline constexpr int64_t kMostMerged = 16384;
+inline constexpr int64_t kRadixTile = 4096;  // keys of a block
+inline constexpr int kRadixDigits = 64;      // at most
+
+// Counts of a sort by digits: each tile's of each digit, and the sum of each.
+inline int64_t radix_counts(int64_t count) {
+  return count > kMostMerged ? kRadixDigits * (divide_up(count, kRadixTile) + 1) : 0;
+}
 // Bytes that a sort of so many takes, a multiple of 256.
 inline size_t sort_bytes(int64_t count) {
-  return round_up(2 * static_cast<size_t>(count) * sizeof(uint64_t), size_t{256});
+  return round_up(2 * static_cast<size_t>(count) * sizeof(uint64_t) +
+                      static_cast<size_t>(radix_counts(count)) * sizeof(uint32_t),
+                  size_t{256});
 }
 
 enum Target { kX, kY, kSource, kTargets };

@@ -41,6 +41,7 @@ class Indices {
     }
   }
   __device__ __forceinline__ int64_t stride() const { return stride_; }
+  int64_t limit() const { return limit_; }
   // False where it is no row, which is reported of index `position`.
   __device__ __forceinline__ bool is_right(int64_t index, int64_t position) const {
     return check_(index, position);

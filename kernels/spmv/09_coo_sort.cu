@@ -2,8 +2,8 @@
 //   segments.
 // From coo_segments: what it asks of its caller it does itself; of a row the entries are added up
 //   in the order in which they are stored, the same in every run.
-// Traffic: 16 bytes for an entry's key, read and written some log16(entries / 1024) times; values
-//   and columns by a place each, a sector for each where they lie anywhere.
+// Traffic: 8 bytes for an entry's key, twice read and once written for each six bits of a row's
+//   number; values and columns by a place each, a sector for each where they lie anywhere.
 // Limits: fewer than 2^32 rows and entries. The sort stands in embedding/sorted_indices.cu.
 #include "kernels/embedding/sorted_indices.hpp"
 #include "kernels/spmv/segments.hpp"

@@ -393,8 +393,9 @@ Cases SpmvCoo::cases() {
       coordinates(40, 30, 202, true),
       coordinates(9, 17, 73, true, kWideIndices | kHasAdded, 2, 1, 0.5, -2),
   };
-  // Four entries a thread, 128 a warp, 2048 a tile, 1024 a run of the sort: one less, one more;
-  // rows of each kind, over warps and over tiles; no entries, no rows; unaligned; gaps.
+  // Four entries a thread, 128 a warp, 2048 a tile, 1024 a run of the sort, 16384 of those by runs:
+  // one less, one more; rows of each kind, over warps and over tiles; no entries, no rows;
+  // unaligned; gaps.
   static const std::array kVerify = {
       coordinates(1, 1, 1, true),
       coordinates(5, 8, 0, true, kHasAdded),
@@ -414,6 +415,7 @@ Cases SpmvCoo::cases() {
       coordinates(7, 9, 1023, false, kGaps, 3),
       coordinates(50, 9, 1025, false, kWideIndices | kHasAdded, 0, 1, -1, 2),
       coordinates(300, 100, 2101, false),
+      coordinates(3000, 100, 16385, false, kGaps),
   };
   // 16 a row; a power law; one row that has nearly all; and in no order.
   static const std::array kBench = {
