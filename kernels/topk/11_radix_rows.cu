@@ -20,12 +20,14 @@ struct RadixRowsKernel {
   static constexpr int kCount = kThreads * kKeys;
   using Order = block::DigitOrder<kThreads, kKeys>;
   using Keys = typename Order::Keys;
-  using Element = T;
   using Arguments = Rows<T>;
 
-  static constexpr int kSkewed = kCount + kCount / kWarpSize;  // words, as of Order
-  __device__ __forceinline__ static uint32_t of_element(uint32_t i) {
-    constexpr uint32_t kOfAWord = 4 / sizeof(T);
+  // Where element i lies: a word is left out after every 32, so that threads read their keys from
+  // different banks.
+  static constexpr int kSkewed = kCount + kCount / kWarpSize;
+  template <class U>
+  __device__ __forceinline__ static uint32_t skewed(uint32_t i) {
+    constexpr uint32_t kOfAWord = 4 / sizeof(U);
     return i + i / (kWarpSize * kOfAWord) * kOfAWord;
   }
 
@@ -42,22 +44,21 @@ struct RadixRowsKernel {
   // row's end is the worst, in places behind all others, so that it stays there.
   __device__ __forceinline__ static uint32_t word(SharedStorage& shared, const Arguments& a,
                                                   uint32_t at, bool upper) {
-    const uint32_t worth = ~Worth<T>::of(shared.row[of_element(at)], a.flip);
+    const uint32_t worth = ~Worth<T>::of(shared.row[skewed<T>(at)], a.flip);
     const uint32_t half = upper ? worth & 0xFFFF0000 : worth << 16;
-    return (at < static_cast<uint32_t>(a.columns) ? half : 0xFFFF0000) | at;
+    return (at < a.columns ? half : 0xFFFF0000) | at;
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     constexpr uint32_t kPasses = 3 * sizeof(T) / 2;
     const int64_t row = block_index();
     const auto thread = static_cast<uint32_t>(thread_index());
-    const auto columns = static_cast<uint32_t>(a.columns);
     const T* x = a.row(row);
 #pragma unroll 16
     for (uint32_t i = thread; i < kCount; i += kThreads) {
       T element{};
-      if (i < columns) element = thread::load(x + i);
-      shared.row[of_element(i)] = element;
+      if (i < a.columns) element = thread::load(x + i);
+      shared.row[skewed<T>(i)] = element;
     }
     Order::sync();
 
@@ -67,7 +68,7 @@ struct RadixRowsKernel {
       keys[j] = word(shared, a, thread * kKeys + j, sizeof(T) == 2);
     }
     Order order(shared.order, shared.sums);
-    const uint32_t mine = Order::skewed(thread * kKeys);
+    const uint32_t mine = skewed<uint32_t>(thread * kKeys);
     int shift = 16;
 #pragma unroll 1
     for (uint32_t pass = 0;; ++pass) {
@@ -76,7 +77,7 @@ struct RadixRowsKernel {
       Order::sync();
 #pragma unroll
       for (int j = 0; j < kKeys; ++j) {
-        shared.words[Order::skewed(places[j])] = keys[j];
+        shared.words[skewed<uint32_t>(places[j])] = keys[j];
       }
       Order::sync();
       if (pass == kPasses - 1) break;
@@ -94,11 +95,10 @@ struct RadixRowsKernel {
 
     T* values = a.values + row * a.values_stride;
     int64_t* indices = a.indices + row * a.indices_stride;
-    const auto k = static_cast<uint32_t>(a.k);
 #pragma unroll 4
-    for (uint32_t i = thread; i < k; i += kThreads) {
-      const uint32_t place = shared.words[Order::skewed(i)] & 0xFFFF;
-      thread::store(values + i, shared.row[of_element(place)]);
+    for (uint32_t i = thread; i < a.k; i += kThreads) {
+      const uint32_t place = shared.words[skewed<uint32_t>(i)] & 0xFFFF;
+      thread::store(values + i, shared.row[skewed<T>(place)]);
       thread::store(indices + i, int64_t{place});
     }
   }
@@ -134,7 +134,7 @@ struct RadixRows {
   static void run(const Selection& call, const Context& context) {
     with_kernel(call, [&]<class Kernel>() {
       launch<Kernel>({.blocks = call.rows.rows, .threads = Kernel::kThreads}, context.stream,
-                     Rows<typename Kernel::Element>(call));
+                     typename Kernel::Arguments(call));
     });
   }
 };

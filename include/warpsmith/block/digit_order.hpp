@@ -19,27 +19,22 @@ namespace ws::block {
 // "High Performance and Scalable Radix Sorting", 2011). Nothing depends on what the keys are but
 // who meets in a bank where they are put.
 //
-// A word has the counters of two digits, d and d + kHalf, and a thread's words lie in its own bank.
+// A word has the counters of two digits, half of all digits apart, and a thread's words lie in a
+// bank that no other lane of its warp has.
 template <int kThreads, int kKeys>
 class DigitOrder {
   static constexpr int kCount = kThreads * kKeys;
-  static constexpr uint32_t kMostRows = 32;
+  static constexpr int kMostRows = 32;
   static constexpr uint32_t kRowsAtOnce = 8;
-  static constexpr uint32_t kPitch = kThreads + kThreads / kWarpSize;
-  static_assert(kThreads % kWarpSize == 0 && kCount < 1 << 16 && 2 * kMostRows * kPitch < 1 << 16);
+  static_assert(kThreads % kWarpSize == 0 && kCount < 1 << 16 &&
+                2 * kMostRows * kThreads <= 1 << 16);
 
  public:
   using Keys = thread::Tile<uint32_t, kKeys>;
   struct Storage {
-    SharedArray<uint32_t, static_cast<int>(kMostRows* kPitch)> counters;
+    SharedArray<uint32_t, kMostRows * kThreads> counters;
   };
   using WarpSums = ScanOfWarps<uint32_t, kThreads>;
-
-  // Where word i lies: one is left out after every 32, so that lanes which are 16 or 32 words apart
-  // meet in few banks.
-  __device__ __forceinline__ static constexpr uint32_t skewed(uint32_t i) {
-    return i + i / kWarpSize;
-  }
 
   __device__ __forceinline__ DigitOrder(Storage& storage, typename WarpSums::Storage& sums)
       : storage_(storage), sums_(sums) {}
@@ -50,13 +45,12 @@ class DigitOrder {
   __device__ __forceinline__ Keys operator()(const Keys& keys, int shift, int bits WS_AND_PLACE) {
     const uint32_t rows = 1U << (bits - 1);
     const auto thread = static_cast<uint32_t>(thread_index());
-    const uint32_t column = skewed(thread);
     const SharedSpan<uint16_t> counters = halves();
 #pragma unroll 1
     for (uint32_t first = 0; first < rows; first += kRowsAtOnce) {
 #pragma unroll
       for (uint32_t r = 0; r < kRowsAtOnce; ++r) {
-        storage_.counters[{(first + r) * kPitch + column WS_PASS_AND_PLACE}] = 0;
+        storage_.counters[{(first + r) * kThreads + thread WS_PASS_AND_PLACE}] = 0;
       }
     }
     Keys places;  // until they are known, a counter and, above it, what it was
@@ -64,14 +58,14 @@ class DigitOrder {
     for (int j = 0; j < kKeys; ++j) {
       const uint32_t row = keys[j] >> shift & (rows - 1);
       const uint32_t half = keys[j] >> (shift + bits - 1) & 1;
-      const uint32_t counter = (row * (2 * kPitch) + 2 * column) | half;
+      const uint32_t counter = (row * (2 * kThreads) + 2 * thread) | half;
       const uint32_t before = counters[{counter WS_PASS_AND_PLACE}];
       counters[{counter WS_PASS_AND_PLACE}] = static_cast<uint16_t>(before + 1);
       // Packed: taken apart again by the compiler, they would be half as many registers more.
       places[j] = thread::forget(before << 16 | counter);
     }
     sync(WS_PASS_PLACE);
-    add_up(skewed(thread * rows), rows WS_PASS_AND_PLACE);
+    add_up(thread * rows, rows WS_PASS_AND_PLACE);
     sync(WS_PASS_PLACE);
 #pragma unroll
     for (int j = 0; j < kKeys; ++j) {
@@ -84,7 +78,7 @@ class DigitOrder {
   // How many keys of the last call have a smaller digit. Before the storage has something else.
   __device__ __forceinline__ uint32_t before(uint32_t digit, int bits WS_AND_PLACE) const {
     const uint32_t rows = 1U << (bits - 1);
-    return halves()[{(digit % rows) * kPitch * 2 + digit / rows WS_PASS_AND_PLACE}];
+    return halves()[{(digit % rows) * kThreads * 2 + digit / rows WS_PASS_AND_PLACE}];
   }
 
   // A barrier of the block; of a warp where that is all.
@@ -102,16 +96,21 @@ class DigitOrder {
   }
 
   // Makes counters sums of those before them. A thread has `rows` words from `begin` on; lower
-  // halves come before all upper ones.
+  // halves come before all upper ones. It begins with another word than its neighbours, or all
+  // would be in one bank, goes on to its last and then from its first.
   __device__ __forceinline__ void add_up(uint32_t begin, uint32_t rows WS_AND_PLACE) {
     const auto add = [](uint32_t a, uint32_t b) { return a + b; };
+    const uint32_t turn = begin / kWarpSize & (rows - 1);
+    const auto word = [&](uint32_t step) { return begin + ((step + turn) & (rows - 1)); };
     uint32_t sum = 0;
+    uint32_t to_last = 0;
 #pragma unroll 1
     for (uint32_t first = 0; first < rows; first += kRowsAtOnce) {
 #pragma unroll
-      for (uint32_t r = 0; r < kRowsAtOnce; ++r) {
-        const uint32_t count = storage_.counters[{begin + first + r WS_PASS_AND_PLACE}];
+      for (uint32_t step = first; step < first + kRowsAtOnce; ++step) {
+        const uint32_t count = storage_.counters[{word(step) WS_PASS_AND_PLACE}];
         sum += count;
+        if (step + turn + 1 == rows) to_last = sum;
       }
     }
     const uint32_t inclusive = warp::inclusive_scan(sum, add WS_PASS_AND_PLACE);
@@ -123,13 +122,15 @@ class DigitOrder {
       total = warps.total;
     }
     before += total << 16;
+    uint32_t next = before + (sum - to_last);
 #pragma unroll 1
     for (uint32_t first = 0; first < rows; first += kRowsAtOnce) {
 #pragma unroll
-      for (uint32_t r = 0; r < kRowsAtOnce; ++r) {
-        const uint32_t count = storage_.counters[{begin + first + r WS_PASS_AND_PLACE}];
-        storage_.counters[{begin + first + r WS_PASS_AND_PLACE}] = before;
-        before += count;
+      for (uint32_t step = first; step < first + kRowsAtOnce; ++step) {
+        if (step + turn == rows) next = before;
+        const uint32_t count = storage_.counters[{word(step) WS_PASS_AND_PLACE}];
+        storage_.counters[{word(step) WS_PASS_AND_PLACE}] = next;
+        next += count;
       }
     }
   }
