@@ -26,12 +26,12 @@ constexpr const Rung* kSelectFromFewByWorth[] = {&kSortedLanes,   &kThreshold, &
 constexpr const Rung* kSortByWorth[] = {&kRadixRows, &kSortRegisters, &kMergeRuns};
 constexpr const Rung* kSortFewByWorth[] = {&kSortRegisters, &kRadixRows, &kMergeRuns};
 
-// Whether a network sorts a row about as fast as passes by digits do, or faster: rows of a warp,
-// and those of 32 bits that fill a network of 1024. Others have half or more of it empty, or more
-// steps than digits are worth.
+// Whether a network should sort a row about as fast as passes by digits, or faster: rows of a warp,
+// and those that fill a network of 1024. Others have half or more of it empty, or more steps than
+// digits are worth.
 bool suits_network(const Selection& call) {
   const int64_t columns = call.rows.columns;
-  return columns <= 256 || (columns > 512 && columns <= 1024 && size_of(call.dtype) == 4);
+  return columns <= 256 || (columns > 512 && columns <= 1024);
 }
 
 }  // namespace

@@ -101,16 +101,16 @@ class DigitOrder {
   __device__ __forceinline__ void add_up(uint32_t begin, uint32_t rows WS_AND_PLACE) {
     const auto add = [](uint32_t a, uint32_t b) { return a + b; };
     const uint32_t turn = begin / kWarpSize & (rows - 1);
-    const auto word = [&](uint32_t step) { return begin + ((step + turn) & (rows - 1)); };
+    const auto word = [&](uint32_t step) { return begin | ((step + turn) & (rows - 1)); };
     uint32_t sum = 0;
     uint32_t to_last = 0;
 #pragma unroll 1
     for (uint32_t first = 0; first < rows; first += kRowsAtOnce) {
 #pragma unroll
-      for (uint32_t step = first; step < first + kRowsAtOnce; ++step) {
-        const uint32_t count = storage_.counters[{word(step) WS_PASS_AND_PLACE}];
+      for (uint32_t r = 0; r < kRowsAtOnce; ++r) {
+        const uint32_t count = storage_.counters[{word(first + r) WS_PASS_AND_PLACE}];
         sum += count;
-        if (step + turn + 1 == rows) to_last = sum;
+        if (first + r + turn + 1 == rows) to_last = sum;
       }
     }
     const uint32_t inclusive = warp::inclusive_scan(sum, add WS_PASS_AND_PLACE);
@@ -126,10 +126,10 @@ class DigitOrder {
 #pragma unroll 1
     for (uint32_t first = 0; first < rows; first += kRowsAtOnce) {
 #pragma unroll
-      for (uint32_t step = first; step < first + kRowsAtOnce; ++step) {
-        if (step + turn == rows) next = before;
-        const uint32_t count = storage_.counters[{word(step) WS_PASS_AND_PLACE}];
-        storage_.counters[{word(step) WS_PASS_AND_PLACE}] = next;
+      for (uint32_t r = 0; r < kRowsAtOnce; ++r) {
+        if (first + r + turn == rows) next = before;
+        const uint32_t count = storage_.counters[{word(first + r) WS_PASS_AND_PLACE}];
+        storage_.counters[{word(first + r) WS_PASS_AND_PLACE}] = next;
         next += count;
       }
     }
