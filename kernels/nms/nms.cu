@@ -21,9 +21,13 @@ constexpr const Rung* kRungs[] = {
 
 }  // namespace
 
-std::span<const Rung* const> NmsIndices::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kRemainder, &kGreedy};
-  return kByWorth;
+// H200: of 1000 boxes `product` takes 38 us and `remainder` 43, of 8192 331 and 106.
+std::span<const Rung* const> NmsIndices::by_worth(const Call& call) {
+  static constexpr int64_t kFew = 1024;
+  static constexpr const Rung* kOfFew[] = {&kProduct, &kRemainder, &kGreedy};
+  static constexpr const Rung* kOfMany[] = {&kRemainder, &kGreedy};
+  if (call.count <= kFew) return kOfFew;
+  return kOfMany;
 }
 
 std::span<const Rung* const> SoftNms::by_worth(const Call& /*call*/) {

@@ -55,10 +55,14 @@ class OnChip {
     if constexpr (kMostPlaces > 0) {
 #pragma unroll 1
       for (int t = 0; t < kTurns; ++t) {
-        for (int i = kHeld + t * kTurn; i < kHeld + (t + 1) * kTurn && i < again(); ++i) {
+        const int first = kHeld + t * kTurn;
+        if (first < again()) {
 #pragma unroll
-          for (int k = 0; k < kInputs; ++k) {
-            if (holds(i)) ptx::cp_async<kBytes>(memory_.pointer(place(i, k)), at(i, k));
+          for (int i = first; i < first + kTurn; ++i) {
+#pragma unroll
+            for (int k = 0; k < kInputs; ++k) {
+              if (holds(i)) ptx::cp_async<kBytes>(memory_.pointer(place(i, k)), at(i, k));
+            }
           }
         }
         ptx::cp_async_commit_group();
@@ -100,7 +104,7 @@ class OnChip {
   template <class Holds, class At, class Put>
   __device__ __forceinline__ void each_again(int end, const Holds& holds, const At& at,
                                              const Put& put) {
-    row::stay_packed(held_);
+    if constexpr (kHeld > 0) row::stay_packed(held_);
     Packed x[kTurn * kInputs];
     for (int i = again() + (end > again() ? round_up(end - again(), kTurn) : 0) - kTurn;
          i >= again(); i -= kTurn) {
@@ -163,7 +167,7 @@ class OnChip {
   SharedSpan<T> memory_;
   int places_;
   float padding_;
-  Packed held_[kHeld * kInputs];
+  Packed held_[std::max(kHeld * kInputs, 1)];
 };
 
 }  // namespace ws::softmax

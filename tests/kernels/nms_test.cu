@@ -140,7 +140,9 @@ TEST(Nms, BestIsChosenByCount) {
         .name;
   };
   EXPECT_EQ(best_of(0), "greedy");
-  EXPECT_EQ(best_of(1), "remainder");
+  EXPECT_EQ(best_of(1), "product");
+  EXPECT_EQ(best_of(1024), "product");
+  EXPECT_EQ(best_of(1025), "remainder");
   EXPECT_EQ(best_of(32768), "remainder");
   EXPECT_EQ(best_of((int64_t{1} << 30) + 1), "greedy");
 }
