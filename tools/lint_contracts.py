@@ -130,6 +130,23 @@ def check_rung(path: Path, text: str) -> Iterator[Problem]:
         yield 1, f"{table.name} does not list {row}"
 
 
+def check_private_kernels(text: str) -> Iterator[Problem]:
+    """A member type in a private section that names a kernel: the stubs that nvcc writes for a
+    launch name it too, where it is private. A compile to a cubin does not see it."""
+    private = False
+    member = 0  # the line at which a member type begins
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r" (private|public|protected):|\};", line):
+            private = line.startswith(" private:")
+        if re.match(r"  (struct|using) \w+", line):
+            member = number
+        if private and member and re.search(r"\w+Kernel<", line):
+            yield member, "nvcc's stubs name kernels' types: none of a private section"
+            member = 0
+        if re.match(r"  \S.*;|  \};|  \w.*\{", line) and not line.startswith("  struct"):
+            member = 0
+
+
 def is_second_half(path: Path) -> bool:
     """Whether a heavy rung's header stands beside it, in which the rung is told."""
     return path.suffix == ".cu" and path.with_suffix(".cuh").exists()
@@ -191,6 +208,7 @@ def check_file(root: Path, name: str) -> Iterator[Problem]:
             yield from check_lines(code_only(text), IN_A_TABLE)
         if path.suffix in {".cuh", ".cu", ".hpp"}:
             yield from includes_reference(text)
+            yield from check_private_kernels(code_only(text))
 
 
 def lint(root: Path, names: list[str]) -> list[str]:

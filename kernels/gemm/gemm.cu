@@ -98,7 +98,7 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   const double split = 0.9 * plan_split_k(call).time;
   const double stream = stream_k_time(call);
   const double together = plan_wgmma(call).time;
-  const double in_turns = kPingpongIsMeasured ? plan_pingpong(call).time : kNever;
+  const double in_turns = plan_pingpong(call).time;
   const double whole = std::min(together, in_turns);
   if (split <= std::min(stream, whole)) return kSplit;
   if (stream < whole) return kStream;

@@ -216,7 +216,8 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_vector");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
   EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
-  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "channel_queue");
+  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "vector");
+  EXPECT_EQ(chosen(group(), {32, 64, 12544}, 32), "channel_queue");
   EXPECT_EQ(chosen(operation_named("group_norm_backward"), {8, 64, 100}, 8), "backward_groups");
 }
 

@@ -48,6 +48,13 @@ def family(**changed: str) -> dict[str, str]:
         ("harness/a.cpp", '#include "emulator/emulator.hpp"\n', 1),
         ("docs/guide.md", "word " * 21 + "\n", 1),
         ("kernels/f/rows.hpp", "\nint i = std::countr_zero(ballot);\n", 2),
+        (
+            "kernels/f/rows.hpp",
+            "struct F {\n private:\n  template <class T>\n  struct Of {\n"
+            "    using Rows =\n        RowsKernel<T>;\n  };\n};\n",
+            4,
+        ),
+        ("kernels/f/rows.hpp", "struct F {\n private:\n  using Rows = RowsKernel<float>;\n};\n", 3),
     ],
 )
 def test_forbidden(tmp_path, name, text, line):
@@ -66,6 +73,11 @@ def test_forbidden(tmp_path, name, text, line):
         ("include/warpsmith/a.hpp", "#ifdef WS_EMULATED\n#endif\n"),
         ("include/warpsmith/ptx/bits.hpp", "return std::countr_zero(word);\n"),
         ("kernels/f/rows.hpp", "#if WS_DEVICE_CODE\n#endif\n"),
+        (
+            "kernels/f/rows.hpp",
+            "struct F {\n  using Rows = RowsKernel<float>;\n\n private:\n  static void run() {\n"
+            "    using Columns = ColumnsKernel<float>;\n  }\n};\n",
+        ),
         (
             "kernels/f/peers.cpp",
             "#if !defined(WS_EMULATED) && __has_include(<cudnn.h>)\n#endif\n",
