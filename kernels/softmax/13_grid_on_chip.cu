@@ -202,11 +202,12 @@ struct GridOnChip {
 };
 
 extern const Rung kGridOnChip;
-const Rung kGridOnChip =
-    rung_of<GridOnChip, Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>(
-        {.name = "grid_on_chip",
-         .from = "grid_fence",
-         .idea = "few long rows stay in the shared memory of all SMs between total and output: one read",
-         .arch = Arch::kSm90});
+const Rung kGridOnChip = rung_of<GridOnChip, Softmax, LogSoftmax, SoftmaxBackward,
+                                 LogSoftmaxBackward>(
+    {.name = "grid_on_chip",
+     .from = "grid_fence",
+     .idea =
+         "few long rows stay in the shared memory of all SMs between total and output: one read",
+     .arch = Arch::kSm90});
 
 }  // namespace ws::softmax
