@@ -566,7 +566,7 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
     return std::string(best(call, capability).name);
   };
   const AnyCall aligned = Instance<half>(shape(64, 64, 64, kNt)).call();
-  EXPECT_EQ(chosen(aligned, 90), "warp_specialized");
+  EXPECT_EQ(chosen(aligned, 90), "pingpong");
   EXPECT_EQ(chosen(aligned, 80), "mma_pipeline");
   EXPECT_EQ(chosen(Instance<half>(shape(65, 63, 61, kNn)).call(), 90), "mma_pipeline");
   EXPECT_EQ(why_not(rung("acc_f16"), Instance<half>(shape(8, 8, 8, kNn)).call(), 80), "");
@@ -586,7 +586,7 @@ TEST(Gemm, Tf32OnlyWhereItIsAllowed) {
   cut.expect_right();
   EXPECT_EQ(best(Instance<float>(tf32_shape(40, 24, 16, kNt)).call(), 90).name, "wgmma_tf32");
   EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 80).name, "warp_tile");
-  EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 64, kNt)).call(), 90).name, "warp_specialized");
+  EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 64, kNt)).call(), 90).name, "pingpong");
 }
 
 TEST(Gemm, RefusalsNameTheMatrix) {
