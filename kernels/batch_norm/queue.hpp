@@ -31,9 +31,9 @@ struct QueueShape {
   static constexpr int64_t kBytes = kShared / kStages / 32 * 32;  // a block's part of a set
 };
 
-// Counted, no others were compared. 132 SMs have 8 clusters of 16 blocks, 528 blocks of Small, 264 of Medium: in turns
-// of nearly all of them for 2^n sets. A set that fits in a block's part needs no cluster; of longer
-// ones parts are as small as 16 blocks allow.
+// Counted, no others were compared. 132 SMs have 8 clusters of 16 blocks, 528 blocks of Small, 264
+// of Medium: in turns of nearly all of them for 2^n sets. A set that fits in a block's part needs
+// no cluster; of longer ones parts are as small as 16 blocks allow.
 struct QueueShapes {
   using Small = QueueShape<256, 3, 4>;    // up to 17 KiB of a set
   using Medium = QueueShape<512, 4, 2>;   // 27 KiB a block

@@ -194,8 +194,9 @@ struct Columns {
     const int64_t end = divide_up(arguments.rows, Kernel::kThreads / arguments.across);
     if (end > Kernel::kHeld) {
       constexpr int64_t kOthers = 1024 + sizeof(typename Kernel::SharedStorage);
-      arguments.places = places_for(Kernel::kPlaces * Kernel::kInputs, Kernel::kThreads,
-                                    Kernel::kInputs, device_facts().shared_bytes / Kernel::kMinBlocks - kOthers);
+      arguments.places =
+          places_for(Kernel::kPlaces * Kernel::kInputs, Kernel::kThreads, Kernel::kInputs,
+                     device_facts().shared_bytes / Kernel::kMinBlocks - kOthers);
     }
     launch<Kernel>(
         {.blocks = layout.matrices * arguments.stripes,
