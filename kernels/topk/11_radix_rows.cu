@@ -50,7 +50,7 @@ struct RadixRowsKernel {
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    constexpr uint32_t kPasses = 3 * sizeof(T) / 2;
+    constexpr int kPasses = 3 * sizeof(T) / 2;
     const int64_t row = block_index();
     const auto thread = static_cast<uint32_t>(thread_index());
     const T* x = a.row(row);
@@ -69,11 +69,11 @@ struct RadixRowsKernel {
     }
     Order order(shared.order, shared.sums);
     const uint32_t mine = skewed<uint32_t>(thread * kKeys);
-    int shift = 16;
+    // Three passes of 5, 5 and 6 bits from bit 16 on, of each half of a key.
 #pragma unroll 1
-    for (uint32_t pass = 0;; ++pass) {
-      const int bits = shift == 26 ? 6 : 5;
-      const Keys places = order(keys, shift, bits);
+    for (int pass = 0;; ++pass) {
+      const int digit = sizeof(T) == 2 ? pass : pass % 3;
+      const Keys places = order(keys, 16 + 5 * digit, digit == 2 ? 6 : 5);
       Order::sync();
 #pragma unroll
       for (int j = 0; j < kKeys; ++j) {
@@ -84,10 +84,9 @@ struct RadixRowsKernel {
 #pragma unroll
       for (int j = 0; j < kKeys; ++j) keys[j] = shared.words[mine + j];
       Order::sync();
-      shift += bits;
       if constexpr (sizeof(T) == 4) {
-        if (shift < 32) continue;
-        shift = 16;  // the other half
+        if (digit < 2) continue;
+        // The other half.
 #pragma unroll
         for (int j = 0; j < kKeys; ++j) keys[j] = word(shared, a, keys[j] & 0xFFFF, true);
       }
