@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # above, attention with eight operations, whose kernels are compiled for dense and packed calls.
 CI = 3600  # all of .ci/run
 FAMILY = 600  # a family in all of it
-FAMILY_TESTS = 160  # ... its emulated tests
+FAMILY_TESTS = 200  # ... its emulated tests
 SMOKE_TEST = 3  # a rung's
 UNIT = {"emulated": 45, "cuda-check": 90}  # a unit: g++ -O2; nvcc, each kernel for one target
 
