@@ -134,16 +134,14 @@ def check_private_kernels(text: str) -> Iterator[Problem]:
     """A member type in a private section that names a kernel: the stubs that nvcc writes for a
     launch name it too, where it is private. A compile to a cubin does not see it."""
     private = False
-    member = 0  # the line at which a member type begins
+    member = 0  # the line at which the member type begins that this line is of
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r" (private|public|protected):|\};", line):
             private = line.startswith(" private:")
-        if re.match(r"  (struct|using) \w+", line):
-            member = number
+        if re.match(r"  \S", line):
+            member = number if re.match(r"  (struct|using) ", line) else 0
         if private and member and re.search(r"\w+Kernel<", line):
             yield member, "nvcc's stubs name kernels' types: none of a private section"
-            member = 0
-        if re.match(r"  \S.*;|  \};|  \w.*\{", line) and not line.startswith("  struct"):
             member = 0
 
 

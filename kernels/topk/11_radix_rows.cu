@@ -72,7 +72,7 @@ struct RadixRowsKernel {
     // Three passes of 5, 5 and 6 bits from bit 16 on, of each half of a key.
 #pragma unroll 1
     for (int pass = 0;; ++pass) {
-      const int digit = sizeof(T) == 2 ? pass : pass % 3;
+      const int digit = pass % 3;
       const Keys places = order(keys, 16 + 5 * digit, digit == 2 ? 6 : 5);
       Order::sync();
 #pragma unroll
