@@ -1,7 +1,8 @@
 """What processes of a group do together; tests/python/test_distributed.py starts them.
 
-`python distributed_checks.py FOLDER RANKS:CHECK,CHECK ...`: each rank of a group makes the same
-calls, and compares its part with attention over the whole sequence in double precision.
+`python distributed_checks.py cpu|cuda FOLDER RANKS:CHECK,CHECK ...`: each rank of a group makes the
+same calls, and compares its part with attention over the whole sequence in double precision. On
+"cuda" each has a GPU of its own, and the group is NCCL's, else gloo's.
 """
 
 import datetime
@@ -24,6 +25,7 @@ from warpsmith._expressions import torch_function
 _TIMEOUT = 60.0
 _SHORT = 4.0
 _ALARM = 150
+_device = torch.device("cpu")  # of this rank: run_rank
 
 
 def formula(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> Any:
@@ -43,7 +45,12 @@ def whole_of(
         (2, tokens, heads[1], value_dim),
         (2, tokens, heads[0], value_dim),
     ]
-    return [torch.randn(s, generator=generator).to(dtype).transpose(1, 2) for s in shapes]
+    made = [torch.randn(s, generator=generator) for s in shapes]
+    return [x.to(_device, dtype).transpose(1, 2) for x in made]
+
+
+def noise(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, device=_device)
 
 
 def compare(
@@ -135,7 +142,7 @@ def check_usp(ranks: int) -> None:
 
 
 def check_parts(ranks: int) -> None:
-    x = torch.arange(24 * ranks).reshape(3, 8 * ranks)
+    x = torch.arange(24 * ranks, device=_device).reshape(3, 8 * ranks)
     for order in ("zigzag", "plain"):
         for degree in {1, ranks}:
             layout = {"order": order, "ulysses_degree": degree}
@@ -154,7 +161,7 @@ def check_modes(ranks: int) -> None:
     with torch.no_grad():
         out = ring(*parts, causal=True)
         near(distributed.unshard(out), formula(q, k, v, causal=True)[0], torch.float32)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(_device.type, torch.bfloat16):
             assert ring(*parts).dtype == torch.bfloat16
     empty = [x[:0] for x in parts]
     assert ring(*empty).shape == empty[0].shape
@@ -180,7 +187,7 @@ def raises(kind: type[Exception], words: str, *arguments: Any, **keywords: Any) 
 def check_refused(ranks: int) -> None:
     """Wrong calls are told to all, whether all make them or one."""
     rank = dist.get_rank()
-    q, k, v = (torch.randn(1, 4, 8, 16) for _ in range(3))
+    q, k, v = (noise(1, 4, 8, 16) for _ in range(3))
     odd = q[:, :, : 8 if rank > 0 else 6]
     raises(
         ValueError, "ranks make different calls: rank 0: ring_attention([1, 4, 6, 16]", odd, k, v
@@ -217,7 +224,7 @@ def check_faults(ranks: int) -> None:
     """One makes another call than the others, which they cannot know; then it dies."""
     rank = dist.get_rank()
     group = dist.new_group(timeout=datetime.timedelta(seconds=_SHORT))
-    q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
+    q, k, v = (noise(1, 2, 8, 16) for _ in range(3))
     ring(q, k, v, group=group)
     start = time.monotonic()
     if rank == ranks - 1:
@@ -238,7 +245,7 @@ def check_death(ranks: int) -> None:
     """A rank dies between two calls; in the one of them keys go round, in the other all to all."""
     rank = dist.get_rank()
     group = dist.new_group(timeout=datetime.timedelta(seconds=_SHORT))
-    parts = [torch.randn(1, 2 * ranks, 8, 16) for _ in range(3)]
+    parts = [noise(1, 2 * ranks, 8, 16) for _ in range(3)]
     ring(*parts, group=group)
     ulysses(*parts, group=group)
     if rank == ranks - 1:
@@ -261,8 +268,9 @@ def check_death(ranks: int) -> None:
     assert time.monotonic() - start < 4 * _SHORT
 
 
-def run_rank(checks: list[str], rank: int, ranks: int, file: Path) -> None:
+def run_rank(device: str, checks: list[str], rank: int, ranks: int, file: Path) -> None:
     """In a process of its own: the checks of one rank, told in a file beside that of the group."""
+    global _device
     signal.alarm(_ALARM)  # whatever happens, nobody stays
     with (
         Path(f"{file}.{rank}").open("w", 1) as told,
@@ -271,8 +279,13 @@ def run_rank(checks: list[str], rank: int, ranks: int, file: Path) -> None:
     ):
         try:
             torch.set_num_threads(1)
+            if device == "cuda":
+                _device = torch.device(device, rank)
+                torch.cuda.set_device(_device)
+                # Who waits for a rank in vain is told, as docs/python.md says.
+                os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
             dist.init_process_group(
-                "gloo",
+                "nccl" if device == "cuda" else "gloo",
                 init_method=f"file://{file}",
                 rank=rank,
                 world_size=ranks,
@@ -296,14 +309,15 @@ def leave(code: int) -> NoReturn:
 def main() -> None:
     """Forks, so that all ranks of all groups import torch once."""
     failed = False
-    for number, group in enumerate(sys.argv[2:]):
+    device, folder, *groups = sys.argv[1:]
+    for number, group in enumerate(groups):
         count, _, checks = group.partition(":")
-        file = Path(sys.argv[1]) / f"group{number}"
+        file = Path(folder) / f"group{number}"
         children = []
         for rank in range(int(count)):
             child = os.fork()
             if child == 0:
-                run_rank(checks.split(","), rank, int(count), file)
+                run_rank(device, checks.split(","), rank, int(count), file)
             children.append(child)
         for rank, child in enumerate(children):
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,4 +1,4 @@
-"""Attention over several ranks: processes of a gloo group, on the emulator.
+"""Attention over several ranks: processes of a gloo group on the emulator, of NCCL's on GPUs.
 
 What they check of one another is in distributed_checks.py; here they are started, with a limit on
 their time. And how the work is cut, which needs no processes.
@@ -22,17 +22,30 @@ GROUPS = (
 )
 
 
-def test_parts_are_attention_over_the_whole(tmp_path: Path) -> None:
+def check(device: str, folder: Path, groups: list[str]) -> None:
     """Groups one after the other, forked from one process: to import torch takes longer."""
     run = subprocess.run(
-        [sys.executable, str(CHECKS), str(tmp_path), *GROUPS],
+        [sys.executable, str(CHECKS), device, str(folder), *groups],
         check=False,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert run.stdout.count(": 0\n") == 2 + 4 + 3
+    assert run.stdout.count(": 0\n") == sum(int(group[0]) for group in groups)
+
+
+def test_parts_are_attention_over_the_whole(tmp_path: Path) -> None:
+    check("cpu", tmp_path, list(GROUPS))
+
+
+@pytest.mark.cuda
+def test_parts_on_gpus_are_attention_over_the_whole(tmp_path: Path) -> None:
+    gpus = torch.cuda.device_count()
+    groups = [group for group in GROUPS if int(group[0]) <= gpus]
+    if not groups:
+        pytest.skip("one GPU is no group")
+    check("cuda", tmp_path, groups)
 
 
 # ---- How the work is cut ------------------------------------------------------------------------
