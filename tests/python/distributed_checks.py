@@ -7,6 +7,7 @@ same calls, and compares its part with attention over the whole sequence in doub
 
 import datetime
 import math
+import multiprocessing
 import os
 import signal
 import sys
@@ -307,22 +308,25 @@ def leave(code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Forks, so that all ranks of all groups import torch once."""
+    """On the CPU forks, so that all ranks of all groups import torch once; CUDA forbids that."""
     failed = False
     device, folder, *groups = sys.argv[1:]
+    processes = multiprocessing.get_context("fork" if device == "cpu" else "spawn")
     for number, group in enumerate(groups):
         count, _, checks = group.partition(":")
         file = Path(folder) / f"group{number}"
-        children = []
-        for rank in range(int(count)):
-            child = os.fork()
-            if child == 0:
-                run_rank(device, checks.split(","), rank, int(count), file)
-            children.append(child)
+        children = [
+            processes.Process(
+                target=run_rank, args=(device, checks.split(","), rank, int(count), file)
+            )
+            for rank in range(int(count))
+        ]
+        for child in children:
+            child.start()
         for rank, child in enumerate(children):
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            print(f"group {group}, rank {rank}: {code}", flush=True)
-            if code != 0:
+            child.join()
+            print(f"group {group}, rank {rank}: {child.exitcode}", flush=True)
+            if child.exitcode != 0:
                 failed = True
                 print(Path(f"{file}.{rank}").read_text(), flush=True)
     sys.exit(failed)

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 import warpsmith
 from warpsmith._matmul import _autocast, _check_tensors
 from warpsmith.distributed._layout import Part, check_order, mesh_of, schedule
-from warpsmith.distributed._ranks import Copies, Ranks, Ring
+from warpsmith.distributed._ranks import Ranks, Ring, Travelling
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -266,13 +266,13 @@ class _Ring(torch.autograd.Function):
         steps = schedule(order, ring.count, ring.place, q.shape[2], *options.window)
         sums = q.new_empty((*q.shape[:3], v.shape[3]), dtype=torch.float32)  # not read before set
         lse = q.new_full(q.shape[:3], -math.inf, dtype=torch.float32)
-        rounds = ring.rounds([k, v], len(steps))
+        rounds = ring.rounds([_as_sent(k), _as_sent(v)], len(steps))
         for parts, (keys, values) in zip(steps, rounds, strict=True):
             for part in parts:
                 warpsmith.ring_attention_step(
                     q[:, :, part.queries],
-                    keys[:, :, part.keys],
-                    values[:, :, part.keys],
+                    _as_sent(keys[:, part.keys]),
+                    _as_sent(values[:, part.keys]),
                     sums[:, :, part.queries],
                     lse[:, :, part.queries],
                     window_left=part.left,
@@ -295,19 +295,28 @@ class _Ring(torch.autograd.Function):
             return (None,) * 6
         dout = torch.zeros_like(out) if dout is None else dout
         ring, steps = ctx.ring, ctx.steps
-        dq = torch.zeros_like(q, dtype=torch.float32, memory_format=torch.contiguous_format)
-        travelling = _Travelling(ring, [k, v])
-        rounds = ring.rounds([k, v], len(steps))
-        for parts, (keys, values) in zip(steps, rounds, strict=True):
-            travelling.begin()
-            found = []
+        dq = torch.zeros_like(q, dtype=torch.float32)
+        sent = [_as_sent(k), _as_sent(v)]
+        sums = Travelling(sent)
+        for parts, keys_and_values in zip(steps, ring.rounds(sent, len(steps), sums), strict=True):
+            keys, values = (_as_sent(x) for x in keys_and_values)
             for part in parts:
                 gradients = _gradients(part, q, keys, values, dout, out, lse, dlse, ctx.scale)
                 dq[:, :, part.queries] += gradients[0]
-                found.append((part.keys, gradients[1:]))
-            travelling.add(found)
-        dk, dv = travelling.home(len(steps))
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None, None
+                sums.add(part.keys, [_as_sent(x) for x in gradients[1:]])
+        # They have got as far as the steps are many; nothing is added to them any more.
+        complete = [x.to(k.dtype) for x in sums.here]
+        if len(steps) > 1:
+            mine = [torch.empty_like(x) for x in complete]
+            ring.pass_on(complete, mine, 1 - len(steps))()
+            complete = mine
+        return dq.to(q.dtype), *(_as_sent(x) for x in complete), None, None, None
+
+
+def _as_sent(x: torch.Tensor) -> torch.Tensor:
+    """[B, H, S, D] as [B, S, H, D] or back: rows come before heads in what goes round, as linear
+    layers leave them, so that nothing has to be copied for it."""
+    return x.transpose(1, 2)
 
 
 def _gradients(
@@ -336,57 +345,6 @@ def _gradients(
         scale=scale,
         deterministic=torch.are_deterministic_algorithms_enabled(),
     )
-
-
-class _Travelling:
-    """dk and dv, which follow the keys and values that they belong to: from rank to rank, in f32.
-
-    Each rank adds what it finds to what the one before has sent, and sends it on under the next
-    step's arithmetic.
-    """
-
-    def __init__(self, ring: Ring, like: Sequence[torch.Tensor]) -> None:
-        self._ring = ring
-        self._copies = Copies(like[0].device)
-        self._here = [torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in like]
-        self._spare: list[torch.Tensor] | None = None
-        self._wait: Any = None
-        self._started = False
-
-    def begin(self) -> None:
-        """At the begin of each step but the first: sends on, and asks for those of this step."""
-        if not self._started:
-            self._started = True
-            return
-        self._send(1)
-
-    def _send(self, hops: int) -> None:
-        if self._spare is None:
-            self._spare = [torch.empty_like(x) for x in self._here]
-        self._copies.wait_for_now()
-        with self._copies.stream():
-            self._wait = self._ring.pass_on(self._here, self._spare, hops, tag=2)
-
-    def _receive(self) -> None:
-        if self._wait is not None:
-            with self._copies.stream():
-                self._wait()
-            self._copies.meet()
-            self._here, self._spare = self._spare, self._here
-            self._wait = None
-
-    def add(self, found: Sequence[tuple[slice, Sequence[torch.Tensor]]]) -> None:
-        self._receive()
-        for rows, gradients in found:
-            for total, gradient in zip(self._here, gradients, strict=True):
-                total[:, :, rows] += gradient
-
-    def home(self, steps: int) -> list[torch.Tensor]:
-        """After so many steps: one's own, from where they have got to."""
-        if steps > 1:
-            self._send(1 - steps)
-            self._receive()
-        return self._here
 
 
 # ---- Ulysses ------------------------------------------------------------------------------------

@@ -180,39 +180,68 @@ class Ring:
         return self.ranks.send(tensors, to, receive, source, tag)
 
     def rounds(
-        self, tensors: Sequence[torch.Tensor], steps: int
+        self, tensors: Sequence[torch.Tensor], steps: int, sums: "Travelling | None" = None
     ) -> Iterator[Sequence[torch.Tensor]]:
         """Each step's tensors: first one's own, then those of the rank that many places before.
 
-        The next are on their way while those of a step are used. On CUDA what is used of a step is
-        queued on the current stream before the next is asked for; copies have a stream of their
-        own, and as their memory is not that of the step before either, they may begin while that is
-        still computed. So NCCL's blocks stand in line before those of the next step, which would
-        leave no multiprocessor to them until its end.
+        The next are on their way while those of a step are used; `sums`, which a step adds to, are
+        while the next adds. On CUDA what is used of a step is queued on the current stream after
+        what is on its way, and that in one kernel: so NCCL's blocks stand in line before those of
+        the step, which would leave no multiprocessor to them until its end.
         """
-        if steps == 1:
-            yield tensors
-            return
         here = [x.contiguous() for x in tensors]
         slots = [[torch.empty_like(x) for x in here] for _ in range(min(steps - 1, _SLOTS))]
         copies = Copies(here[0].device)
         copies.wait_for_now()
         used: list[Any] = []  # when each step's tensors were
         for step in range(steps):
-            wait = None
+            leaving: list[torch.Tensor] = []
+            coming: list[torch.Tensor] = []
             if step + 1 < steps:
-                coming = slots[step % _SLOTS]
+                leaving, coming = [*here], [*slots[step % _SLOTS]]
                 if step >= _SLOTS:
                     copies.wait_for(used[step + 1 - _SLOTS])
-                with copies.stream():
-                    wait = self.pass_on(here, coming)
+            if sums is not None and step > 0:
+                leaving += sums.here
+                coming += sums.coming
+                copies.wait_for_now()
+            with copies.stream():
+                wait = self.pass_on(leaving, coming)
             yield here
             used.append(copies.now())
-            if wait is not None:
-                with copies.stream():
-                    wait()
-                copies.meet()
-                here = coming
+            with copies.stream():
+                wait()
+            copies.meet()
+            if step + 1 < steps:
+                here = slots[step % _SLOTS]
+            if sums is not None:
+                sums.arrive(new=step > 0)
+
+
+class Travelling:
+    """Sums in f32 that follow the tensors of a ring they belong to, from rank to rank.
+
+    Each rank adds what it finds to what the one before has sent, and sends it on under the next
+    step's arithmetic.
+    """
+
+    def __init__(self, like: Sequence[torch.Tensor]) -> None:
+        self.here = [torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in like]
+        self.coming = [torch.empty_like(x) for x in self.here]
+        self._found: list[tuple[slice, Sequence[torch.Tensor]]] = []
+
+    def add(self, rows: slice, found: Sequence[torch.Tensor]) -> None:
+        """Adds to those rows of dimension 1, when what the rank before has sent is there."""
+        self._found.append((rows, found))
+
+    def arrive(self, new: bool) -> None:
+        """All of a step is here: what was found in it is added to what came, if anything did."""
+        if new:
+            self.here, self.coming = self.coming, self.here
+        for rows, found in self._found:
+            for total, x in zip(self.here, found, strict=True):
+                total[:, rows] += x
+        self._found = []
 
 
 _streams: dict[torch.device, torch.cuda.Stream] = {}
