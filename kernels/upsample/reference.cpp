@@ -425,6 +425,12 @@ constexpr Case kBilinearVerify[] = {
     {.extents = {1, 1, 8, 16}, .attributes = to(8, 16)},
     {.extents = {1, 16, 9, 9}, .attributes = to(18, 17, true, true)},
     {.extents = {1, 4104, 1, 1}, .attributes = to(1, 2, false, true)},
+    // Twice the size: strips of four rows, one column, rows far apart.
+    {.extents = {2, 2, 9, 24}, .attributes = to(18, 48)},
+    {.extents = {1, 1, 1, 4}, .attributes = to(2, 8)},
+    {.extents = {2, 24, 5, 3}, .attributes = to(10, 6, false, true)},
+    {.extents = {1, 8, 1, 1}, .attributes = to(2, 2, false, true)},
+    {.extents = {1, 16, 4, 2}, .padding = 8, .attributes = to(8, 4, false, true)},
 };
 constexpr Case kBilinearBackwardSmoke[] = {
     {.extents = {1, 2, 6, 16}, .attributes = to(3, 8)},
@@ -453,6 +459,12 @@ constexpr Case kBilinearBackwardVerify[] = {
     {.extents = {1, 16, 18, 34}, .attributes = to(17, 17, true, true)},
     {.extents = {1, 8, 15, 10}, .attributes = to(3, 3, false, true)},
     {.extents = {1, 4104, 1, 2}, .attributes = to(1, 1, false, true)},
+    // Twice the size: strips of four rows, one column, rows far apart.
+    {.extents = {2, 2, 18, 48}, .attributes = to(9, 24)},
+    {.extents = {1, 1, 2, 8}, .attributes = to(1, 4)},
+    {.extents = {2, 24, 10, 6}, .attributes = to(5, 3, false, true)},
+    {.extents = {1, 8, 2, 2}, .attributes = to(1, 1, false, true)},
+    {.extents = {1, 16, 8, 4}, .padding = 8, .attributes = to(4, 2, false, true)},
 };
 
 }  // namespace
