@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/upsample/operations.hpp"
 #include "warpsmith/launch.hpp"
@@ -26,6 +27,15 @@ struct ShortAxis {
     return static_cast<int>(::fminf((static_cast<float>(i) + shift) * step, last));
   }
 };
+
+// A row further down, which is so many bytes long: one multiplication and addition, where elements
+// and strides of 64 bits take four.
+template <class T>
+__device__ __forceinline__ T* rows_below(T* at, int rows, uint32_t bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(at) +
+                              static_cast<uint64_t>(static_cast<uint32_t>(rows)) * bytes);
+}
 
 // ---- Which rungs take a call --------------------------------------------------------------------
 

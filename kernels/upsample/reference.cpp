@@ -431,6 +431,9 @@ constexpr Case kBilinearVerify[] = {
     {.extents = {2, 24, 5, 3}, .attributes = to(10, 6, false, true)},
     {.extents = {1, 8, 1, 1}, .attributes = to(2, 2, false, true)},
     {.extents = {1, 16, 4, 2}, .padding = 8, .attributes = to(8, 4, false, true)},
+    // Bands of four and of eight rows, several of a plane; three turns along a row.
+    {.extents = {2, 1, 9, 128}, .attributes = to(23, 8)},
+    {.extents = {1, 1, 2, 8}, .attributes = to(5, 1032)},
 };
 constexpr Case kBilinearBackwardSmoke[] = {
     {.extents = {1, 2, 6, 16}, .attributes = to(3, 8)},
@@ -465,6 +468,8 @@ constexpr Case kBilinearBackwardVerify[] = {
     {.extents = {2, 24, 10, 6}, .attributes = to(5, 3, false, true)},
     {.extents = {1, 8, 2, 2}, .attributes = to(1, 1, false, true)},
     {.extents = {1, 16, 8, 4}, .padding = 8, .attributes = to(4, 2, false, true)},
+    // Two bands of four rows a block, the last with one, and that with one row.
+    {.extents = {1, 13, 2, 2048}, .attributes = to(41, 6)},
 };
 
 }  // namespace

@@ -70,14 +70,6 @@ class Window {
   Vec<T, kLanes> right_;
 };
 
-// One multiplication and addition, where a stride of 64 bits takes four.
-template <class T>
-__device__ __forceinline__ T* rows_below(T* at, int rows, uint32_t bytes) {
-  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(at) +
-                              static_cast<uint64_t>(static_cast<uint32_t>(rows)) * bytes);
-}
-
 // The small image's rows in strips, and how both images lie.
 struct TwiceStrips {
   int64_t threads;

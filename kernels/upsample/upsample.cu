@@ -13,6 +13,8 @@
 #include "kernels/upsample/12_bilinear_channels.cuh"
 #include "kernels/upsample/13_bilinear_twice.cuh"
 #include "kernels/upsample/14_bilinear_backward_twice.cuh"
+#include "kernels/upsample/15_bilinear_bands.cuh"
+#include "kernels/upsample/16_bilinear_backward_fours.cuh"
 
 namespace ws::upsample {
 namespace {
@@ -36,6 +38,8 @@ constexpr const Rung* kRungs[] = {
     &kBilinearChannels,
     &kBilinearTwice,
     &kBilinearBackwardTwice,
+    &kBilinearBands,
+    &kBilinearBackwardFours,
 };
 
 }  // namespace
@@ -51,15 +55,27 @@ std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& /*c
   return kByWorth;
 }
 std::span<const Rung* const> UpsampleBilinear2d::by_worth(const Call& call) {
-  static constexpr const Rung* kByWorth[] = {&kBilinearTwice, &kBilinearChannels, &kBilinearRows,
-                                             &kBilinearNaive};
-  // Of f32 bilinear_rows is within a tenth of a copy, and nobody has measured the other.
-  return std::span(kByWorth).subspan(size_of(call.dtype) == 2 ? 0 : 1);
+  // Of f32 bilinear_rows is within a sixth of a copy, and nobody has measured what follows it.
+  if (call.dtype == DType::kF32) {
+    static constexpr const Rung* kWide[] = {&kBilinearChannels, &kBilinearRows, &kBilinearTwice,
+                                            &kBilinearBands, &kBilinearNaive};
+    return kWide;
+  }
+  static constexpr const Rung* kNarrow[] = {&kBilinearTwice, &kBilinearChannels, &kBilinearBands,
+                                            &kBilinearRows, &kBilinearNaive};
+  // Bands mix all columns of x, rows those that a smaller result wants.
+  static constexpr const Rung* kShrinking[] = {&kBilinearChannels, &kBilinearRows, &kBilinearBands,
+                                               &kBilinearNaive};
+  return call.columns.to < call.columns.from ? std::span<const Rung* const>(kShrinking) : kNarrow;
 }
-std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kBilinearBackwardTwice, &kBilinearChannels,
-                                             &kBilinearBackwardBands, &kBilinearNaive};
-  return kByWorth;
+                                             &kBilinearBackwardFours, &kBilinearBackwardBands,
+                                             &kBilinearNaive};
+  static constexpr const Rung* kShrinking[] = {&kBilinearChannels, &kBilinearBackwardBands,
+                                               &kBilinearBackwardFours, &kBilinearNaive};
+  const bool shrinks = call.columns.to < call.columns.from || call.rows.to < call.rows.from;
+  return shrinks ? std::span<const Rung* const>(kShrinking) : kByWorth;
 }
 
 extern const Family kFamily;
