@@ -7,6 +7,7 @@
 // Traffic: each element once, a row or two more a band from the L2; eight accesses in flight.
 // Limits: contiguous planes of up to 4096 columns, those of x in whole vectors, aligned to 16
 // bytes, those of the result in pairs.
+// Long: both directions of mixing, one after the other in shared memory.
 #pragma once
 
 #include "kernels/upsample/rows_of_four.hpp"
