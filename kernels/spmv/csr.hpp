@@ -16,14 +16,16 @@ inline bool is_dense(const Matrix& matrix, Why& why) {
                     matrix.value_step, ", ", matrix.crow_step, " and ", matrix.col_step);
 }
 
-// Whether rows of B and C are whole aligned vectors of 16 bytes, their elements side by side.
+// Whether rows of a matrix are whole aligned vectors of 16 bytes, their elements side by side.
+inline bool has_vector_rows(DType dtype, int64_t width, const void* data, int64_t row,
+                            int64_t column) {
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  return column == 1 && reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * bytes % 16 == 0 &&
+         width * bytes % 16 == 0;
+}
 inline bool has_vector_rows(const MatrixCall& call) {
-  const auto bytes = static_cast<int64_t>(size_of(call.dtype));
-  const auto is_aligned = [&](const void* data, int64_t row) {
-    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && row * bytes % 16 == 0;
-  };
-  return call.b_column == 1 && call.c_column == 1 && is_aligned(call.b, call.b_row) &&
-         is_aligned(call.c, call.c_row) && is_aligned(nullptr, call.width);
+  return has_vector_rows(call.dtype, call.width, call.b, call.b_row, call.b_column) &&
+         has_vector_rows(call.dtype, call.width, call.c, call.c_row, call.c_column);
 }
 
 #if WS_DEVICE_CODE
@@ -65,6 +67,22 @@ struct Csr {
     const bool begins =
         row == 0 ? ends.below(1)(first, 0) : static_cast<uint64_t>(first) <= uint64_t(entries);
     return begins && ends(end, row + 1, first) ? Entries{first, end} : Entries{0, 0};
+  }
+
+  // The row that entry j lies in, `rows` where it lies in none: the first that ends behind it, from
+  // `least` on. Whatever crow holds it is one of these.
+  __device__ __forceinline__ int64_t row_of(int64_t j, int64_t least = 0) const {
+    int64_t low = least;
+    int64_t high = rows;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (thread::load(crow + (middle + 1) * crow_step) <= j) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
   }
 
   // Entry j times its element of x.

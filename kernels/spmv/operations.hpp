@@ -2,6 +2,7 @@
 //
 //   spmv_csr, spmv_coo, spmv_ell, spmv_bsr   y = alpha A x + beta added
 //   spmm_csr                                 C = A B
+//   sddmm_csr                                of the product of two dense matrices what A has
 //
 // What A is in:
 //   csr  compressed rows: of row i the entries are those from crow[i] to crow[i + 1], each with a
@@ -63,6 +64,18 @@ struct MatrixCall : Matrix {
   int64_t b_column = 1;
   int64_t c_row = 0;
   int64_t c_column = 1;
+};
+
+// A's values are the result.
+struct SampledCall : Matrix {
+  int64_t width = 0;  // of left, and of right
+  const void* left = nullptr;
+  const void* right = nullptr;
+  void* result = nullptr;
+  int64_t left_row = 0;  // strides
+  int64_t left_column = 1;
+  int64_t right_row = 0;
+  int64_t right_column = 1;
 };
 
 struct CooCall : Vectors {
@@ -134,6 +147,15 @@ kept = rows < crow.shape[0] - 1)";
 // Each entry's column; 0 of those of no row, whose row is M: there the gradient is 0.
 inline constexpr std::string_view kColumnsInTorch = R"(
 at = torch.where(kept, col, 0).long())";
+// Compressed rows of the transposed matrix: the entries' order, where its rows begin, and their
+// columns, the rows. Entries of no row are of its first row, and of column M.
+inline constexpr std::string_view kTransposedInTorch = R"(
+at = torch.where(kept, col, 0)
+order = torch.argsort(at, stable=True)
+starts = torch.searchsorted(
+    at[order], torch.arange(b.shape[0] + 1, dtype=col.dtype, device=col.device),
+    out_int32=col.dtype == torch.int32)
+sources = rows[order].to(col.dtype))";
 
 struct SpmvCsr {
   static constexpr std::string_view kName = "spmv_csr";
@@ -414,14 +436,66 @@ return c.to(values.dtype))";
        "torch.sparse_csr_tensor(crow, col, values, (len(crow) - 1, len(b)), "
        "check_invariants=False) @ b"},
   };
+  // The product with the transposed matrix, and a row of zeros for entries of no row.
   static constexpr std::string_view kGiven = R"(
-d = torch.nn.functional.pad(g.to(wide), (0, 0, 0, 1))[rows]
-db = torch.zeros_like(b, dtype=wide).index_add(
-    0, at, d * torch.where(kept, values, 0).to(wide)[:, None])
-return (d * b.to(wide)[at]).sum(1).to(values.dtype), None, None, db.to(b.dtype))";
-  static constexpr std::string_view kGradient = kJoined<kEntriesInTorch, kColumnsInTorch, kGiven>;
+db = ops.spmm_csr(torch.where(kept, values, 0)[order], starts, sources,
+                  torch.nn.functional.pad(g, (0, 0, 0, 1)))
+return ops.sddmm_csr(g, crow, col, b), None, None, db)";
+  static constexpr std::string_view kGradient =
+      kJoined<kEntriesInTorch, kTransposedInTorch, kGiven>;
 
   using Call = MatrixCall;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct SddmmCsr {
+  static constexpr std::string_view kName = "sddmm_csr";
+  static constexpr std::string_view kSummary =
+      "of the product of two dense matrices the elements that a sparse matrix has, accumulated in "
+      "f32 or f64";
+  static constexpr std::string_view kSource = "torch.sparse.sampled_addmm";
+  static constexpr std::string_view kFormula =
+      "values[j] = sum of a[i, n] * b[col[j], n], crow[i] <= j < crow[i + 1]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "a", .doc = "[M, N], any strides"},
+      kCrowIn,
+      kColIn,
+      {.name = "b", .doc = "[K, N], dtype of a, any strides"},
+      {.name = "values",
+       .role = Parameter::Role::kOut,
+       .doc = "[nnz], dtype of a; 0 of entries of no row",
+       .shape = "(col.shape[0],)"},
+  };
+  // options: a sum of Options; transposed is b.
+  static constexpr std::string_view kExtentNames[] = {"M", "K", "nnz", "N", "options"};
+  static constexpr int kOptionalExtents = 1;
+  static constexpr DTypes kDTypes = kValues;
+  // As kEntriesInTorch, of a.
+  static constexpr std::string_view kPrepared = R"(
+wide = torch.promote_types(a.dtype, torch.float32)
+rows = torch.searchsorted(crow, torch.arange(col.shape[0], dtype=crow.dtype,
+                                             device=col.device), right=True) - 1
+kept = rows < crow.shape[0] - 1)";
+  static constexpr std::string_view kProductInTorch = R"(
+d = torch.nn.functional.pad(a.to(wide), (0, 0, 0, 1))[rows]
+return (d * b.to(wide)[at]).sum(1).to(a.dtype))";
+  static constexpr std::string_view kTorch = kJoined<kPrepared, kColumnsInTorch, kProductInTorch>;
+  static constexpr std::string_view kGiven = R"(
+db = ops.spmm_csr(torch.where(kept, g, 0)[order], starts, sources,
+                  torch.nn.functional.pad(a, (0, 0, 0, 1)))
+return ops.spmm_csr(g, crow, col, b), None, None, db)";
+  static constexpr std::string_view kGradient = kJoined<kPrepared, kTransposedInTorch, kGiven>;
+
+  using Call = SampledCall;
   static Call call(const Problem& problem);
   static void infer(Problem& problem);
   static void make(const Case& chosen, DType dtype, Problem& problem);

@@ -325,6 +325,93 @@ void SpmmCsr::reference(const Problem& problem, Slice slice, std::span<double* c
   }
 }
 
+// ---- sddmm_csr ----------------------------------------------------------------------------------
+
+// Tensors stand where those of spmm_csr do: a for values, and values for c.
+SampledCall SddmmCsr::call(const Problem& problem) {
+  const Tensor& a = problem.tensor(kValuesOf);
+  const Tensor& b = problem.tensor(kX);
+  const Tensor& values = problem.tensor(kAddedOrOut);
+  SampledCall call;
+  set_matrix(problem, b.extent(0), call);
+  call.values = values.data;
+  call.value_step = step_of(values);
+  call.width = a.extent(1);
+  call.left = a.data;
+  call.right = b.data;
+  call.result = values.data;
+  call.left_row = a.stride(0);
+  call.left_column = a.stride(1);
+  call.right_row = b.stride(0);
+  call.right_column = b.stride(1);
+  return call;
+}
+
+void SddmmCsr::infer(Problem& problem) {
+  const Tensor& a = problem.tensor(kValuesOf);
+  const Tensor& crow = problem.tensor(kCrow);
+  const Tensor& col = problem.tensor(kCol);
+  const Tensor& b = problem.tensor(kX);
+  const auto fail = [&](const std::string& what) {
+    throw InvalidArgument(concatenate(problem.operation->name, " takes ", what, ": a is ", a,
+                                      ", crow ", crow, ", col ", col, ", b ", b));
+  };
+  if (a.rank != 2 || b.rank != 2 || crow.rank != 1 || col.rank != 1) [[unlikely]]
+    fail("crow and col of one dimension and two matrices");
+  if (!kValues.has(a.dtype) || b.dtype != a.dtype) [[unlikely]]
+    fail(concatenate("one dtype of ", to_string(kValues)));
+  if (!kIndices.has(crow.dtype) || col.dtype != crow.dtype) [[unlikely]]
+    fail("crow and col of one dtype, i32 or i64");
+  if (crow.extent(0) != a.extent(0) + 1) [[unlikely]]
+    fail("a crow of an element more than a has rows");
+  if (a.extent(1) != b.extent(1)) [[unlikely]]
+    fail("a and b of as many columns");
+  problem.tensor(kAddedOrOut) = Tensor::dense(a.dtype, {col.extent(0)});
+}
+
+void SddmmCsr::make(const Case& chosen, DType dtype, Problem& problem) {
+  SpmmCsr::make(chosen, dtype, problem);
+  std::swap(problem.tensor(kValuesOf), problem.tensor(kAddedOrOut));
+}
+
+Cost SddmmCsr::cost(const Problem& problem) {
+  return {.bytes = least_traffic(problem),
+          .flops = 2 * static_cast<double>(problem.tensor(kCol).extent(0)) *
+                   static_cast<double>(problem.tensor(kX).extent(1))};
+}
+
+Tolerance SddmmCsr::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return tolerance_of_sums(problem.dtype(), std::max<int64_t>(problem.tensor(kX).extent(1), 1), 1,
+                           0);
+}
+
+int64_t SddmmCsr::items(const Problem& problem, const Parameter& /*output*/) {
+  return problem.tensor(kCol).extent(0);
+}
+
+void SddmmCsr::fill(const Problem& problem, int index, uint64_t seed) {
+  fill_operand(problem, index, seed);
+}
+
+// Slices are entries.
+void SddmmCsr::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+  const Tensor& a = problem.tensor(kValuesOf);
+  const Tensor& crow = problem.tensor(kCrow);
+  const Tensor& b = problem.tensor(kX);
+  const int64_t rows = a.extent(0);
+  const int64_t width = a.extent(1);
+  int64_t row = 0;
+  for (int64_t j = slice.first; j < slice.last; ++j) {
+    while (row < rows && element(crow, row + 1) <= static_cast<double>(j)) ++row;
+    const auto column = static_cast<int64_t>(element(problem.tensor(kCol), j));
+    double sum = 0;
+    for (int64_t n = 0; row < rows && n < width; ++n) {
+      sum += element(a, row * width + n) * element(b, column * width + n);
+    }
+    expected[kAddedOrOut][j - slice.first] = sum;
+  }
+}
+
 // ---- Cases ------------------------------------------------------------------------------------
 
 namespace {
@@ -402,6 +489,34 @@ Cases SpmmCsr::cases() {
       product(500, 40, 500 * 4 + 3, 8),
       product(12, 40, 12 * 100 + 1, 128),
       product(40, 30, 40 * 40 + 4, 1, kWideIndices),
+  };
+  static const std::array kBench = {
+      product(1 << 18, 1 << 18, 16 << 18, 64),
+      product(1 << 18, 1 << 18, (16 << 18) + 2, 128),
+  };
+  return {kSmoke, kVerify, kBench};
+}
+
+Cases SddmmCsr::cases() {
+  static const std::array kSmoke = {
+      product(20, 30, 102, 24),
+      product(9, 17, 72, 5, kWideIndices | kTransposed, 2, 1),
+  };
+  // Around the four entries of a step and the 32 of a group of lanes, and their 128 bytes of a row;
+  // whole vectors and not; long rows, rows without entries, entries of no row.
+  static const std::array kVerify = {
+      product(1, 1, 1, 1),
+      product(5, 8, 0, 16),
+      product(5, 8, 20, 0),
+      product(7, 40, 7 * 31 + 1, 8),
+      product(12, 40, 12 * 33 + 2, 136),
+      product(9, 30, 9 * 8 + 3, 64, kWideIndices, 8),
+      product(33, 30, 33 * 4 + 4, 72, 0, 16),
+      product(21, 30, 21 * 5 + 5, 33, kGaps),
+      product(21, 30, 21 * 5 + 4, 32, kGaps),
+      product(10, 30, 63, 16, 0, 1),
+      product(10, 30, 63, 16, kTransposed),
+      product(500, 40, 203, 8),
   };
   static const std::array kBench = {
       product(1 << 18, 1 << 18, 16 << 18, 64),

@@ -6,24 +6,26 @@
 #include "kernels/spmv/07_coo_atomic.cuh"
 #include "kernels/spmv/10_ell_thread.cuh"
 #include "kernels/spmv/13_bsr_thread.cuh"
+#include "kernels/spmv/16_sampled_entry.cuh"
 
 namespace ws::spmv {
 
 // Rungs of units of their own.
 extern const Rung kMergePath, kRowSlice;
-extern const Rung kCooSegments, kCooSort, kEllColumns, kEllLanes, kBsrWarp, kMergeSlice;
+extern const Rung kCooSegments, kCooSort, kEllColumns, kEllLanes, kBsrWarp, kMergeSlice,
+    kSampledLanes;
 
 namespace {
 
 constexpr Operation kOperations[] = {
     operation_of<SpmvCsr>(), operation_of<SpmvCoo>(), operation_of<SpmvEll>(),
-    operation_of<SpmvBsr>(), operation_of<SpmmCsr>(),
+    operation_of<SpmvBsr>(), operation_of<SpmmCsr>(), operation_of<SddmmCsr>(),
 };
 
 constexpr const Rung* kRungs[] = {
-    &kScalar,     &kVector,    &kLanesPerRow, &kMergePath, &kElement,
-    &kRowSlice,   &kCooAtomic, &kCooSegments, &kCooSort,   &kEllThread,
-    &kEllColumns, &kEllLanes,  &kBsrThread,   &kBsrWarp,   &kMergeSlice,
+    &kScalar,    &kVector,      &kLanesPerRow, &kMergePath,    &kElement,      &kRowSlice,
+    &kCooAtomic, &kCooSegments, &kCooSort,     &kEllThread,    &kEllColumns,   &kEllLanes,
+    &kBsrThread, &kBsrWarp,     &kMergeSlice,  &kSampledEntry, &kSampledLanes,
 };
 
 // Two launches and a search pay where there is a tile for each multiprocessor.
@@ -61,6 +63,11 @@ std::span<const Rung* const> SpmmCsr::by_worth(const Call& call) {
   // longer than row_slice, of a power law a hundredth: JOURNAL.md.
   if (call.rows + call.entries >= kLeastMerged) return kLargeProducts;
   return kSmallProducts;
+}
+
+std::span<const Rung* const> SddmmCsr::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kByWorth[] = {&kSampledLanes, &kSampledEntry};
+  return kByWorth;
 }
 
 extern const Family kFamily;

@@ -1173,6 +1173,17 @@ def scatter_add(
 ) -> _Array:
     """Elements added at their places along a dimension."""
 
+def sddmm_csr(
+    a: _Array,
+    crow: _Array,
+    col: _Array,
+    b: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Of the product of two dense matrices the elements that a sparse matrix has, accumulated in f32 or f64."""
+
 def selective_scan(
     u: _Array,
     delta: _Array,

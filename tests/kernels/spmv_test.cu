@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 
 const Operation& by_vector() { return operation_named("spmv_csr"); }
 const Operation& by_matrix() { return operation_named("spmm_csr"); }
+const Operation& sampled() { return operation_named("sddmm_csr"); }
 
 // A call on f32 with memory; NaN around what is written.
 class Instance {
@@ -34,20 +35,26 @@ class Instance {
         col_(col.empty() ? std::vector<int32_t>(1) : col),
         values_(std::max<size_t>(col.size(), 1)),
         x_(static_cast<size_t>(std::max<int64_t>(columns, 1) * kWidth)),
-        out_((crow.size() - 1) * kWidth + 2 * kAround) {
+        left_((crow.size() - 1) * kWidth + 1),
+        out_(std::max((crow.size() - 1) * kWidth, col.size()) + 2 * kAround) {
     for (size_t j = 0; j < values_.size(); ++j) values_[j] = static_cast<float>(j % 7) - 2;
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = static_cast<float>(i % 5) + 1;
     const auto rows = static_cast<int64_t>(crow.size()) - 1;
     const auto entries = static_cast<int64_t>(col.size());
+    for (size_t i = 0; i < left_.size(); ++i) left_[i] = static_cast<float>(i % 3) - 1;
     const bool is_vector = &operation == &by_vector();
+    const bool is_sampled = &operation == &sampled();
     problem_.operation = &operation;
-    problem_.tensor(0) = test::tensor_of(values_, {entries});
+    problem_.tensor(0) =
+        is_sampled ? test::tensor_of(left_, {rows, kWidth}) : test::tensor_of(values_, {entries});
     problem_.tensor(1) = test::tensor_of(crow_, {rows + 1});
     problem_.tensor(2) = test::tensor_of(col_, {entries});
     problem_.tensor(3) =
         is_vector ? test::tensor_of(x_, {columns}) : test::tensor_of(x_, {columns, kWidth});
     Tensor& out = problem_.tensor(is_vector ? 5 : 4);
-    out = is_vector ? test::tensor_of(out_, {rows}) : test::tensor_of(out_, {rows, kWidth});
+    out = is_vector    ? test::tensor_of(out_, {rows})
+          : is_sampled ? test::tensor_of(out_, {entries})
+                       : test::tensor_of(out_, {rows, kWidth});
     out.data = out_.data() + kAround;
     size_ = out.elements();
   }
@@ -84,6 +91,7 @@ class Instance {
   test::Buffer<int32_t> col_;
   test::Buffer<float> values_;
   test::Buffer<float> x_;
+  test::Buffer<float> left_;
   test::Buffer<float> out_;
   Problem problem_;
   int64_t size_ = 0;
@@ -106,7 +114,7 @@ TEST(Spmv, AWrongMatrixIsToldAndWritesNothingElsewhere) {
       {{0, 4, 6, 8}, -1, "index -1 at position 4 of 'col' is outside [0, 5)"},
   };
   for (const Wrong& wrong : all) {
-    for (const Operation* operation : {&by_vector(), &by_matrix()}) {
+    for (const Operation* operation : {&by_vector(), &by_matrix(), &sampled()}) {
       std::vector<int32_t> col = {0, 1, 2, 3, wrong.column, 4, 3, 2, 1};
       Instance instance(wrong.crow, col, 5, *operation);
       instance.for_each_rung([&](const Rung& rung) {
@@ -131,9 +139,11 @@ TEST(Spmv, ALargeWrongMatrixStaysWithinBounds) {
   for (size_t i = 0; i < crow.size(); ++i) {
     crow[i] = i == 0 ? 0 : static_cast<int32_t>(random_bits(3, i) % 20000) - 5000;
   }
-  Instance instance(crow, col, 5);
-  instance.for_each_rung(
-      [&](const Rung& rung) { EXPECT_THROW(instance.run(rung), InvalidArgument); });
+  for (const Operation* operation : {&by_vector(), &sampled()}) {
+    Instance instance(crow, col, 5, *operation);
+    instance.for_each_rung(
+        [&](const Rung& rung) { EXPECT_THROW(instance.run(rung), InvalidArgument); });
+  }
 }
 
 std::vector<int32_t> starts_of(const std::vector<int64_t>& lengths) {

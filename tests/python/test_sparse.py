@@ -163,6 +163,45 @@ def test_gradients(layout: str) -> None:
     )
 
 
+@DTYPES
+@INDICES
+def test_sampled_product(dtype: torch.dtype, index: torch.dtype, device: str) -> None:
+    a = matrix(dtype, index, device)
+    crow, col = a.crow_indices(), a.col_indices()
+    left = operand(37, 8, dtype=dtype, device=device)
+    right = operand(23, 8, dtype=dtype, device=device)
+    rows = torch.repeat_interleave(torch.arange(37), crow.cpu().diff())
+    want = (left.double().cpu() @ right.double().cpu().T)[rows, col.cpu()]
+    close(warpsmith.sddmm_csr(left, crow, col, right), want)
+
+
+def test_gradients_of_the_sampled_product_and_of_gradients() -> None:
+    a = matrix(torch.float64, torch.int32)
+    crow, col = a.crow_indices(), a.col_indices()
+    values = a.values().clone().requires_grad_()
+    left = operand(37, 3, dtype=torch.float64).requires_grad_()
+    right = operand(23, 3, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda left, right: warpsmith.sddmm_csr(left, crow, col, right), (left, right)
+    )
+    assert torch.autograd.gradgradcheck(
+        lambda values, right: warpsmith.spmm(crow, col, values, right), (values, right)
+    )
+
+
+def test_entries_behind_the_last_row_have_no_gradient_by_a_matrix() -> None:
+    crow = torch.tensor([0, 2, 2, 3], dtype=torch.int32)
+    col = torch.tensor([0, 1, 1, 99, -7], dtype=torch.int32)
+    values = torch.tensor([1.0, 2, 3, float("nan"), 5], requires_grad=True)
+    b = torch.tensor([[2.0, 1], [3, 4]], requires_grad=True)
+    c = warpsmith.spmm(crow, col, values, b)
+    assert c.tolist() == [[8, 9], [0, 0], [9, 12]]
+    c.sum().backward()
+    assert values.grad.tolist() == [3, 7, 7, 0, 0]
+    assert b.grad.tolist() == [[1, 1], [5, 5]]
+    warpsmith.check()
+
+
 def test_entries_behind_the_last_row_have_no_gradient() -> None:
     crow = torch.tensor([0, 2, 2, 3], dtype=torch.int32)
     col = torch.tensor([0, 1, 1, 99, -7], dtype=torch.int32)
@@ -200,6 +239,22 @@ def test_entries_behind_the_last_row_have_no_gradient() -> None:
 def test_refused(arguments: tuple[Any, ...], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         warpsmith.spmv(*arguments)
+
+
+def test_sampled_product_refused() -> None:
+    a = matrix()
+    crow, col = a.crow_indices(), a.col_indices()
+    with pytest.raises(ValueError, match="of an element more than a has rows"):
+        warpsmith.sddmm_csr(operand(36, 4), crow, col, operand(23, 4))
+    with pytest.raises(ValueError, match="of as many columns"):
+        warpsmith.sddmm_csr(operand(37, 4), crow, col, operand(23, 5))
+    with pytest.raises(ValueError, match="one dtype"):
+        warpsmith.sddmm_csr(operand(37, 4), crow, col, operand(23, 4).double())
+    wrong = col.clone()
+    wrong[5] = 23
+    with pytest.raises(ValueError, match=r"index 23 at position 5 of 'col' is outside \[0, 23\)"):
+        warpsmith.sddmm_csr(operand(37, 4), crow, wrong, operand(23, 4))
+        warpsmith.check()
 
 
 def test_wrong_columns_are_raised() -> None:
