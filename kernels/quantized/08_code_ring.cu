@@ -6,150 +6,15 @@
 // Traffic: codes, scales and zeros once; x once a block, from then on from shared memory.
 // Limits: those of tensor_core, up to 8 rows of x, which have to fit beside the ring, rows of codes
 //   at multiples of 16 bytes.
-// Long: pairs of codes by format and dtype.
 #include <algorithm>
 
-#include "kernels/quantized/pairs.hpp"
+#include "kernels/quantized/planes.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/cp_async.hpp"
 #include "warpsmith/ptx/mma.hpp"
 
 namespace ws::quantized {
 namespace {
-
-struct WithoutTables {
-  using Tables = Table;
-  __device__ __forceinline__ static void fill(Tables& /*tables*/) {}
-};
-
-// Of the pairs that 0x000F000F takes out of a word and of its upper three bytes, then 0x00F000F0:
-// the codes are 1, 5, 3, 7, 0, 4, 2, 6.
-__host__ __device__ constexpr int place_of_nibble(int i) {
-  return i % 2 * 4 + i / 2 % 2 * 2 + (i < 4 ? 1 : 0);
-}
-
-// What codes become, so that the sum over K of (pairs + offsets) x is, times kUnit, that of levels
-// times x. The i-th is code place_of(i) of its word. The pairs of a word lie in kPlanes, each of
-// which has a sum of its own; that of the second counts a sixteenth.
-//
-// Here levels themselves, by Pairs: nothing is added.
-template <class T, Format kFormat>
-struct Planes : Pairs<T, kFormat>, WithoutTables {
-  static constexpr bool kHasOffset = false;
-  static constexpr int kPlanes = 1;
-  static constexpr float kUnit = 1;
-  __host__ __device__ static constexpr int place_of(int i) { return i; }
-
-  using Pairs<T, kFormat>::Pairs;
-  __host__ __device__ static constexpr uint32_t kept(int zero) {
-    return static_cast<uint32_t>(zero);
-  }
-};
-
-constexpr uint32_t kMinusZeros = 0x80008000;  // -0 as halves
-
-// A number below 1024 in a half's last bits *is* that number, times 2^-24.
-template <>
-struct Planes<half, Format::kInt4> : WithoutTables {
-  static constexpr bool kHasOffset = true;
-  static constexpr int kPlanes = 2;
-  static constexpr int kCount = 4;
-  static constexpr float kUnit = 0x1p24F;
-  __host__ __device__ static constexpr int place_of(int i) { return place_of_nibble(i); }
-
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& /*tables*/)
-      : pairs{word & 0x000F000FU, (word >> 8) & 0x000F000FU, word & 0x00F000F0U,
-              (word >> 8) & 0x00F000F0U} {}
-  __host__ __device__ static constexpr uint32_t kept(int zero) {
-    return kMinusZeros | static_cast<uint32_t>(zero) * 0x00010001U;
-  }
-  __device__ __forceinline__ static uint32_t offset(uint32_t kept, int plane) {
-    return plane == 0 ? kept : ptx::and_or(kept << 4, 0x00F000F0U, kMinusZeros);
-  }
-};
-
-template <>
-struct Planes<half, Format::kInt8> : WithoutTables {
-  static constexpr bool kHasOffset = true;
-  static constexpr int kPlanes = 1;
-  static constexpr int kCount = 2;
-  static constexpr float kUnit = 0x1p24F;
-  __host__ __device__ static constexpr int place_of(int i) { return i; }
-
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& /*tables*/) {
-    const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
-    pairs[0] = ptx::permute_bytes(moved, 0, 0x4140);
-    pairs[1] = ptx::permute_bytes(moved, 0, 0x4342);
-  }
-  __host__ __device__ static constexpr uint32_t kept(int zero) {
-    return kMinusZeros | static_cast<uint32_t>(zero + 128) * 0x00010001U;
-  }
-  __device__ __forceinline__ static uint32_t offset(uint32_t kept, int /*plane*/) { return kept; }
-};
-
-// Bf16's last bits are whole numbers above 128.
-template <>
-struct Planes<bf16, Format::kInt4> : WithoutTables {
-  static constexpr bool kHasOffset = true;
-  static constexpr int kPlanes = 1;
-  static constexpr int kCount = 4;
-  static constexpr float kUnit = 1;
-  __host__ __device__ static constexpr int place_of(int i) { return place_of_nibble(i); }
-
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& /*tables*/)
-      : pairs{above(word), above(word >> 8), above(word >> 4), above(word >> 12)} {}
-  __host__ __device__ static constexpr uint32_t kept(int zero) {
-    return 0xC300C300U | static_cast<uint32_t>(zero) * 0x00010001U;  // -(128 + zero)
-  }
-  __device__ __forceinline__ static uint32_t offset(uint32_t kept, int /*plane*/) { return kept; }
-
- private:
-  __device__ __forceinline__ static uint32_t above(uint32_t word) {
-    return ptx::and_or(word, 0x000F000FU, 0x43004300U);
-  }
-};
-
-// A byte's pair is looked up. Lane i's table has bank i to itself.
-template <class T>
-struct Planes<T, Format::kNf4> {
-  struct Tables {
-    Table levels;
-    SharedArray<uint32_t, 256 * kWarpSize> pairs;
-  };
-  static constexpr bool kHasOffset = false;
-  static constexpr int kPlanes = 1;
-  static constexpr int kCount = 4;
-  static constexpr float kUnit = 1;
-  __host__ __device__ static constexpr int place_of(int i) { return i; }
-
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ Planes(uint32_t word, int /*zero*/, Tables& tables) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      pairs[i] = tables.pairs[(word >> (8 * i) & 255) * kWarpSize + lane_index()];
-    }
-  }
-  // By all threads, before a barrier; has one of its own.
-  __device__ __forceinline__ static void fill(Tables& tables) {
-    fill_table(tables.levels);
-    ptx::barrier_sync();
-    for (int byte = warp_index(); byte < 256; byte += block_threads() / kWarpSize) {
-      const float first = tables.levels[byte >> 4];
-      const float second = tables.levels[byte & 15];
-      tables.pairs[byte * kWarpSize + lane_index()] = std::is_same_v<T, half>
-                                                          ? ptx::cvt_rn_f16x2_f32(first, second)
-                                                          : ptx::cvt_rn_bf16x2_f32(first, second);
-    }
-  }
-  __host__ __device__ static constexpr uint32_t kept(int /*zero*/) { return 0; }
-};
 
 template <class T, Format kFormat>
 struct CodeRingKernel {
@@ -385,18 +250,8 @@ struct CodeRingKernel {
         const T* from = a.x.template as<const T>() + row * a.x.row + column;
         words = thread::load<4>(reinterpret_cast<const uint32_t*>(from));
       }
-      Vec<uint32_t, 4> ordered;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        ordered[i] = element(words, 2 * i) | element(words, 2 * i + 1) << 16;
-      }
-      x.template store<4>(int64_t{at} * 4, ordered);
+      x.template store<4>(int64_t{at} * 4, in_order<Of, kOfWord>(words));
     }
-  }
-  // Of the eight, the bits of the i-th in order.
-  static __device__ __forceinline__ uint32_t element(const Vec<uint32_t, 4>& words, int i) {
-    const int at = i / kOfWord * kOfWord + Of::place_of(i % kOfWord);
-    return words[at / 2] >> (at % 2 * 16) & 0xFFFF;
   }
 
   static __device__ __forceinline__ void multiply(SharedStorage& shared, const Arguments& a,

@@ -10,6 +10,7 @@ namespace ws::quantized {
 extern const Rung kWarpPerRow;
 extern const Rung kTensorCore;
 extern const Rung kCodeRing;
+extern const Rung kGroupColumns;
 
 namespace {
 
@@ -18,7 +19,7 @@ constexpr Operation kOperations[] = {operation_of<QuantizedLinear>(),
                                      operation_of<DequantizeBlockwise>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kWarpPerRow,    &kTensorCore,      &kCodeRing,
+    &kNaive,         &kWarpPerRow,    &kTensorCore,      &kCodeRing,         &kGroupColumns,
     &kQuantizeNaive, &kQuantizeLanes, &kDequantizeNaive, &kDequantizeVector,
 };
 

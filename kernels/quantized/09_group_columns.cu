@@ -1,0 +1,475 @@
+// Idea: with one row of x a product has seven idle columns: here its eight columns are eight runs
+// of
+//   K. A lane's x is 0 in the columns of other runs, so that each run has a sum of its own, which
+//   meets its scale and its zero once, eight runs later.
+// From code_ring: codes go from memory to registers, 4 KB of a warp always on their way, and no
+// warp
+//   waits for another; zeros are taken off by sums of x; x of bf16 becomes halves.
+// Traffic: codes, scales and zeros once; x once a block, from then on from shared memory.
+// Limits: one row of x, f16 or bf16, with its columns beside each other, that has room in shared
+//   memory; runs of 64 codes of 4 bits or 32 of 8; rows of codes at multiples of 16 bytes.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/quantized/planes.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/mma.hpp"
+#include "warpsmith/warp/reduce.hpp"
+
+namespace ws::quantized {
+namespace {
+
+template <Format kFormat>
+struct HalfPlanes : Planes<half, kFormat> {
+  using Planes<half, kFormat>::Planes;
+};
+
+// A byte's pair is looked up, and lane i's table has bank i to itself, as code_ring's. Entries are
+// 256 bytes apart, half of which nobody uses: so a permutation of bytes puts an address together.
+template <>
+struct HalfPlanes<Format::kNf4> {
+  static constexpr int kPitch = 256;
+  using Tables = SharedArray<uint8_t, 256 * kPitch>;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kPlanes = 1;
+  static constexpr int kCount = 4;
+  static constexpr float kUnit = 1;
+  __host__ __device__ static constexpr int place_of(int i) { return i; }
+
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ HalfPlanes(uint32_t word, int /*zero*/, Tables& tables) {
+    const auto lane = static_cast<uint32_t>(lane_index()) * 4;
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) {
+      const uint32_t at = ptx::permute_bytes(word, lane, 0x5504 | i << 4);  // byte i * 256 + lane
+      pairs[i] = SharedSpan<uint32_t>(reinterpret_cast<uint32_t*>(tables.pointer(at)), 1)[0];
+    }
+  }
+  // By all threads, before a barrier. A thread's turns start apart, in other banks.
+  __device__ __forceinline__ static void fill(Tables& tables) {
+    for (int byte = thread_index(); byte < 256; byte += block_threads()) {
+      const uint32_t pair = ptx::cvt_rn_f16x2_f32(nf4_level(byte >> 4), nf4_level(byte & 15));
+      const Vec<uint32_t, 4> four{{pair, pair, pair, pair}};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        tables.store<16>(byte * kPitch + (i + byte) % 8 * 16,
+                         std::bit_cast<Vec<uint8_t, 16>>(four));
+      }
+    }
+  }
+};
+
+template <class T, Format kFormat>
+struct GroupColumnsKernel {
+  using Of = HalfPlanes<kFormat>;
+  static constexpr int kMostWarps = 15;  // of a block, each with a barrier of its own
+  static constexpr int kWarpsOfSm = 16;  // that have registers
+  static constexpr int kThreads = kMostWarps * kWarpSize;
+  static constexpr int kRows = 16;  // of the weight, a tile
+  static constexpr int kOfWord = Levels<kFormat>::kOfWord;
+  static constexpr int kWords = 4;  // of a lane, a load
+  static constexpr int kLoads = 4;  // of a lane, from each of its two rows, a stretch
+  static constexpr int kEarly = kFormat == Format::kInt4 ? 2 : 3;
+  static constexpr int kRunBytes = 2 * kWords * 4;  // two lanes' words of a row: a column
+  static constexpr int kRuns = 2 * kLoads;          // columns of the product
+  static constexpr int kStretchBytes = kRuns * kRunBytes;
+  static constexpr int kRun = kRunBytes / 4 * kOfWord;
+  static constexpr int kStretch = kRuns * kRun;  // columns of the weight
+  // Of x, 8 elements: what a lane needs for one word of 8 codes or two of 4.
+  static constexpr int kPieces = kWords * kOfWord / 8;  // of a load
+  static constexpr int kPiecesOfStretch = kStretch / 8;
+  static constexpr int kPieceWords = 4;
+  static constexpr int kNoughts = 4 * kPieces * kPieceWords;  // words, where x is 0
+  static constexpr bool kIsScaled = std::is_same_v<T, bf16>;
+
+  // Whole numbers that fit a word, as operands of instructions.
+  struct Arguments : LinearCall {
+    thread::Divider runs_of_group;
+    int rows;
+    int tiles;
+    int stretches;
+    int runs;   // of a row, that there are
+    int bytes;  // of a row's codes
+    uint32_t codes_row;
+    int scales_row;
+    int zeros_row;
+    explicit Arguments(const LinearCall& call)
+        : LinearCall(call),
+          runs_of_group(call.weight.group / kRun),
+          rows(static_cast<int>(call.weight.rows)),
+          tiles(static_cast<int>(divide_up(call.weight.rows, kRows))),
+          stretches(static_cast<int>(stretches_of(call.weight))),
+          runs(static_cast<int>(call.weight.columns / kRun)),
+          bytes(runs * kRunBytes),
+          codes_row(static_cast<uint32_t>(call.weight.codes.row)),
+          scales_row(static_cast<int>(call.weight.scales.row)),
+          zeros_row(static_cast<int>(call.weight.zeros.row)) {}
+  };
+  struct SharedStorage {
+    typename Of::Tables tables;
+    SharedArray<float, kMostWarps * kMostWarps * kRows> sums;  // of so many tiles
+  };
+  // What a run of x has beside its elements.
+  struct RunOfX {
+    float sum;   // in units of codes
+    float unit;  // of elements
+  };
+
+  __host__ __device__ static int64_t stretches_of(const Weight& w) {
+    return divide_up(w.columns, kStretch);
+  }
+  static int64_t bytes_of_x(const Weight& w) {
+    return 4 * kNoughts + stretches_of(w) * (kStretch * 2 + kRuns * int64_t{sizeof(RunOfX)});
+  }
+  struct Shape {
+    int64_t warps;   // of a block
+    int64_t blocks;  // of an SM; 0: x has no room
+  };
+  // Eight warps a block, or as few as take the same number of turns; where an SM has room for one
+  // block only, as many as there are.
+  static Shape shape_of(const Weight& w) {
+    constexpr int64_t kReserved = 1024;  // of a block, for the system
+    const int64_t bytes = static_cast<int64_t>(sizeof(SharedStorage)) + bytes_of_x(w) + kReserved;
+    const int64_t room = (device_facts().shared_bytes + kReserved) / bytes;
+    const int64_t stretches = std::max<int64_t>(stretches_of(w), 1);
+    const int64_t most = room == 1 ? kMostWarps : kWarpsOfSm / 2;
+    const int64_t warps = divide_up(stretches, divide_up(stretches, most));
+    return {warps, std::min(room, kWarpsOfSm / warps)};
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int warps = block_threads() / kWarpSize;
+    const int words_of_x = a.stretches * kPiecesOfStretch * kPieceWords;
+    const int runs = a.stretches * kRuns;
+    const auto all = dynamic_shared<uint32_t>(shared, kNoughts + words_of_x + runs * 2);
+    const SharedSpan<RunOfX> of_runs(reinterpret_cast<RunOfX*>(all.pointer(kNoughts + words_of_x)),
+                                     runs);
+
+    // The same in all lanes, as the compiler can see: loops that depend on it do not diverge.
+    const int warp = warp::shuffle(warp_index(), 0);
+    Reader reader(a, warp);
+    Held held;
+#pragma unroll
+    for (int i = 0; i < kEarly; ++i) reader.load_whole(held, i);
+    reader.load_rest(held);
+    if constexpr (kFormat == Format::kNf4) Of::fill(shared.tables);
+    if (thread_index() < kNoughts) all[thread_index()] = 0;
+    order(a, all, of_runs, a.stretches * kPiecesOfStretch);
+    ptx::barrier_sync();
+
+    int turn = 0;
+    for (int tile = block_index(); tile < a.tiles; tile += grid_blocks()) {
+      float sums[2] = {};
+      for (int stretch = warp; stretch < a.stretches; stretch += warps) {
+        reader.next();
+        multiply(shared, a, all, of_runs, reader, held, stretch, sums);
+      }
+      add_up(shared, a, tile, warp, turn, sums);
+      turn = turn + 1 == warps ? 0 : turn + 1;
+    }
+  }
+
+ private:
+  // A stretch of 16 rows: what a lane has of it.
+  struct Held {
+    Vec<uint32_t, kWords> codes[kLoads][2];
+    float scales[2][2];
+    uint8_t zeros[2][2];
+  };
+
+  // Walks a warp's stretches of all of the block's tiles, one ahead of their use. Rows that are not
+  // there are the last one again, columns that are not there the last ones of the row: x is 0.
+  class Reader {
+   public:
+    __device__ __forceinline__ Reader(const Arguments& a, int warp)
+        : a_(a), warp_(warp), tile_(block_index()) {
+      begin_tile();
+    }
+
+    __device__ __forceinline__ void next() {
+      const int warps = block_threads() / kWarpSize;
+      stretch_ += warps;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) codes_[h] += warps * kStretchBytes;
+      if (stretch_ >= a_.stretches) {
+        tile_ += grid_blocks();
+        begin_tile();
+      }
+    }
+
+    // Of a stretch that lies in K as a whole, codes by load; then what else there is of any.
+    __device__ __forceinline__ void load_whole(Held& held, int i) const {
+      if (is_there() && is_whole()) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) held.codes[i][h] = load(codes_[h] + i * kLoadBytes);
+      }
+    }
+    __device__ __forceinline__ void load_rest(Held& held) const {
+      if (!is_there()) return;
+      load_scales(held);
+      if (is_whole()) {
+#pragma unroll
+        for (int i = kEarly; i < kLoads; ++i) load_whole(held, i);
+        return;
+      }
+      const int left = a_.bytes - 16 - stretch_ * kStretchBytes - lane_index() % 4 * 16;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int at = i * kLoadBytes < left ? i * kLoadBytes : left;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) held.codes[i][h] = load(codes_[h] + at);
+      }
+    }
+
+   private:
+    static constexpr int kLoadBytes = 2 * kRunBytes;
+
+    __device__ __forceinline__ bool is_there() const { return tile_ < a_.tiles; }
+    __device__ __forceinline__ bool is_whole() const {
+      return stretch_ * kStretchBytes <= a_.bytes - kStretchBytes;
+    }
+    __device__ __forceinline__ static Vec<uint32_t, kWords> load(const uint8_t* from) {
+      return thread::load<kWords>(reinterpret_cast<const uint32_t*>(from));
+    }
+
+    __device__ __forceinline__ void begin_tile() {
+      stretch_ = warp_;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = tile_ * kRows + lane_index() / 4 + h * 8;
+        const int n = row < a_.rows ? row : a_.rows - 1;
+        codes_[h] = a_.weight.codes.template as<const uint8_t>() +
+                    uint64_t{static_cast<uint32_t>(n)} * a_.codes_row +
+                    (stretch_ * kStretchBytes + lane_index() % 4 * 16);
+        rows_[h] = n;
+      }
+    }
+    // Of the two runs whose sums the lane has; of one that is not there, those of the last.
+    __device__ __forceinline__ void load_scales(Held& held) const {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int run = stretch_ * kRuns + lane_index() % 4 * 2 + e;
+        const auto group = static_cast<int>(
+            a_.runs_of_group.quotient(static_cast<uint32_t>(run < a_.runs ? run : a_.runs - 1)));
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          held.scales[h][e] = thread::load(a_.weight.scales.template as<const float>() +
+                                           (rows_[h] * a_.scales_row + group));
+          if (has_zeros(kFormat) && a_.weight.zeros.data != nullptr) {
+            held.zeros[h][e] = thread::load(a_.weight.zeros.template as<const uint8_t>() +
+                                            (rows_[h] * a_.zeros_row + group));
+          }
+        }
+      }
+    }
+
+    const Arguments& a_;
+    int warp_;
+    int tile_;
+    int stretch_ = 0;
+    const uint8_t* codes_[2] = {};  // of the stretch
+    int rows_[2] = {};
+  };
+
+  // x as pieces: of a load, of a piece of four lanes, in the order of codes. Columns beyond K are
+  // 0. Bf16 becomes halves of up to 2^16, so that what is lost of an element is 2^-40 of the
+  // largest of its run, which is less than what sums in f32 lose.
+  static __device__ __forceinline__ void order(const Arguments& a, const SharedSpan<uint32_t>& x,
+                                               const SharedSpan<RunOfX>& of_runs, int pieces) {
+    constexpr int kPiecesOfRun = kRun / 8;
+    for (int at = thread_index(); at < pieces; at += block_threads()) {
+      Vec<uint32_t, 4> words = {};
+      if (at * 8 < static_cast<int>(a.weight.columns)) {
+        words = thread::load<4>(a.x.template as<const uint32_t>() + at * 4);
+      }
+      float unit = 1;
+      if constexpr (kIsScaled) {
+        float most = 0;
+        float values[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          values[i] = half_of<bf16>(words, i);
+          most = thread::max(most, fabsf(values[i]));
+        }
+        most = warp::all_reduce<kPiecesOfRun>(most,
+                                              [](float p, float q) { return thread::max(p, q); });
+        const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
+        // The largest becomes 2^15 to 2^16: the exponent 142. The least normal unit is 2^-126.
+        const uint32_t of_unit = exponent < 16 ? 1 : (exponent < 255 ? exponent : 254) - 15;
+        unit = std::bit_cast<float>(of_unit << 23);
+        const float inverse = std::bit_cast<float>((254 - of_unit) << 23);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          words[i] = ptx::cvt_rn_f16x2_f32(values[2 * i] * inverse, values[2 * i + 1] * inverse);
+        }
+      }
+      float sum = 0;
+      if constexpr (Of::kHasOffset) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum += half_of<half>(words, i);
+        sum = warp::all_reduce<kPiecesOfRun>(sum, [](float p, float q) { return p + q; });
+      }
+      const int load = at / (4 * kPieces);
+      const int to = (load * kPieces + at % kPieces) * 4 + at / kPieces % 4;
+      x.template store<4>(kNoughts + to * kPieceWords, in_order<Of, kOfWord>(words));
+      if (at % kPiecesOfRun == 0) of_runs[at / kPiecesOfRun] = RunOfX{sum / Of::kUnit, unit};
+    }
+  }
+  template <class Of16>
+  static __device__ __forceinline__ float half_of(const Vec<uint32_t, 4>& words, int i) {
+    Of16 element;
+    element.bits = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
+    return to_float(element);
+  }
+
+  // The stretch that is held; of the next one, if there is one, each register is asked for as soon
+  // as it is free.
+  static __device__ __forceinline__ void multiply(SharedStorage& shared, const Arguments& a,
+                                                  const SharedSpan<uint32_t>& x,
+                                                  const SharedSpan<RunOfX>& of_runs,
+                                                  const Reader& reader, Held& held, int stretch,
+                                                  float (&sums)[2]) {
+    const int column = lane_index() / 4;
+    const int place = lane_index() % 4;
+    // Column c is the run of load c / 2 and of places c % 2 * 2 and one more.
+    const int mine = place / 2 == column % 2 ? column / 2 : -1;
+    const int from =
+        kNoughts + ((stretch * kLoads + column / 2) * kPieces * 4 + place) * kPieceWords;
+    float partial[Of::kPlanes][4] = {};
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int at = i == mine ? from : 0;
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const auto of_x = x.template load<4>(at + piece * 4 * kPieceWords);
+#pragma unroll
+        for (int word = 0; word < kWords / kPieces; ++word) {
+          const Of upper(held.codes[i][0][piece * (kWords / kPieces) + word], 0, shared.tables);
+          const Of lower(held.codes[i][1][piece * (kWords / kPieces) + word], 0, shared.tables);
+#pragma unroll
+          for (int p = 0; p < Of::kCount; p += 2) {
+            float (&sum)[4] = partial[Of::kPlanes * p / Of::kCount];
+            const uint32_t of_w[4] = {upper.pairs[p], lower.pairs[p], upper.pairs[p + 1],
+                                      lower.pairs[p + 1]};
+            const uint32_t both[2] = {of_x[word * Of::kCount + p], of_x[word * Of::kCount + p + 1]};
+            ptx::mma_m16n8k16<half>(sum, of_w, both, sum);
+          }
+        }
+      }
+      if (i < kEarly) reader.load_whole(held, i);
+    }
+    const auto of_x = of_runs.template load<2>(stretch * kRuns + place * 2);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float sum = partial[0][2 * h + e];
+        if constexpr (Of::kPlanes == 2) sum = thread::fma(partial[1][2 * h + e], 0x1p-4F, sum);
+        if constexpr (Of::kHasOffset) {
+          const int zero = a.weight.zeros.data != nullptr ? zero_of(kFormat, held.zeros[h][e])
+                                                          : middle_of(kFormat);
+          sum = thread::fma(-static_cast<float>(zero - least_of(kFormat)), of_x[e].sum, sum);
+        }
+        if constexpr (kIsScaled) sum *= of_x[e].unit;
+        // A run that is not there has a sum of 0, but a scale that may be none.
+        if (stretch * kRuns + place * 2 + e < a.runs) {
+          sums[h] = thread::fma(held.scales[h][e], sum, sums[h]);
+        }
+      }
+    }
+    reader.load_rest(held);
+  }
+
+  // The warps of a block take turns to add up a tile: the others leave their sums at its barrier
+  // and go on. None can come to a barrier twice before it has had its own turn between.
+  static __device__ __forceinline__ void add_up(SharedStorage& shared, const Arguments& a, int tile,
+                                                int warp, int turn, const float (&sums)[2]) {
+    const int threads = block_threads();
+    const int of_turn = turn * kMostWarps * kRows;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float sum =
+          warp::all_reduce<4>(sums[h], [](float p, float q) { return p + q; }) * Of::kUnit;
+      if (lane_index() % 4 == 0) {
+        shared.sums[of_turn + warp * kRows + lane_index() / 4 + h * 8] = sum;
+      }
+    }
+    if (warp != turn) {
+      ptx::barrier_arrive(1 + turn, threads);
+      return;
+    }
+    ptx::barrier_sync(1 + turn, threads);
+    const int64_t n = int64_t{tile} * kRows + lane_index();
+    if (lane_index() >= kRows || n >= a.weight.rows) return;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kMostWarps; ++i) {  // all are asked for at once
+      if (i < threads / kWarpSize) sum += shared.sums[of_turn + i * kRows + lane_index()];
+    }
+    if (a.bias != nullptr) {
+      sum += to_float(thread::load(static_cast<const T*>(a.bias) + n * a.bias_step));
+    }
+    thread::store(a.y.template as<T>() + n * a.y.column, from_float<T>(sum));
+  }
+};
+
+struct GroupColumns {
+  static bool supports(const LinearCall& call, Why& why) {
+    const Weight& w = call.weight;
+    // Whether a matrix of rows that far apart lies within 2^31 elements.
+    const auto is_near = [&](const Matrix& matrix) {
+      constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+      return matrix.row >= 0 && matrix.row <= kMost / std::max<int64_t>(w.rows, 1);
+    };
+    if (!why.unless(call.m == 1, "takes one row of x, not ", call.m) ||
+        !codes_are_runs(w, 256 / bits_of(w.format), 16, why) ||
+        !takes_groups_side_by_side(w, why) ||
+        !why.unless(has_aligned_rows(call.x, 2, 16),
+                    "reads 16 bytes of x at a time: rows have to start at multiples of that") ||
+        !why.unless(w.columns > 0 && w.rows < (int64_t{1} << 30),
+                    "takes up to 2^30 rows of at least a column") ||
+        !why.unless(
+            is_near(w.scales) && is_near(w.zeros) && w.codes.row >= 0 &&
+                w.codes.row < (int64_t{1} << 32),
+            "takes scales and zeros within 2^31 elements, rows of codes less than 2^32 apart")) {
+      return false;
+    }
+    return with_kernel(call, [&]<class Kernel>() {
+      return why.unless(Kernel::shape_of(w).blocks > 0, "has no room for x of ",
+                        Kernel::bytes_of_x(w), " bytes in shared memory");
+    });
+  }
+  static void run(const LinearCall& call, const Context& context) {
+    with_kernel(call, [&]<class Kernel>() {
+      const auto [warps, blocks] = Kernel::shape_of(call.weight);
+      const int64_t tiles = divide_up(call.weight.rows, Kernel::kRows);
+      launch<Kernel>({.blocks = std::min(tiles, blocks * device_facts().multiprocessors),
+                      .threads = static_cast<int>(warps) * kWarpSize,
+                      .dynamic_shared = static_cast<size_t>(Kernel::bytes_of_x(call.weight))},
+                     context.stream, typename Kernel::Arguments(call));
+      return true;
+    });
+  }
+
+ private:
+  template <class F>
+  static bool with_kernel(const LinearCall& call, const F& f) {
+    return with_type<kHalves>(call.dtype, [&]<class T>() {
+      return with_format(call.weight.format, [&]<Format kFormat>() {
+        return f.template operator()<GroupColumnsKernel<T, kFormat>>();
+      });
+    });
+  }
+};
+
+}  // namespace
+
+extern const Rung kGroupColumns;
+const Rung kGroupColumns = rung_of<GroupColumns, kHalves, QuantizedLinear>({
+    .name = "group_columns",
+    .from = "code_ring",
+    .idea = "one row of x: a product's eight columns are eight groups, scaled after the sum",
+});
+
+}  // namespace ws::quantized
