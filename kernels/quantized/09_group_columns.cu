@@ -154,7 +154,7 @@ struct GroupColumnsKernel {
     for (int i = 0; i < kEarly; ++i) reader.load_whole(held, i);
     reader.load_rest(held);
     if constexpr (kFormat == Format::kNf4) Of::fill(shared.tables);
-    if (thread_index() < kNoughts) all[thread_index()] = 0;
+    for (int i = thread_index(); i < kNoughts; i += block_threads()) all[i] = 0;
     order(a, all, of_runs, a.stretches * kPiecesOfStretch);
     ptx::barrier_sync();
 
@@ -387,6 +387,7 @@ struct GroupColumnsKernel {
                                                 int warp, int turn, const float (&sums)[2]) {
     const int threads = block_threads();
     const int of_turn = turn * kMostWarps * kRows;
+    ptx::syncwarp();  // what its own lanes read, a round ago
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float sum =
@@ -400,8 +401,8 @@ struct GroupColumnsKernel {
       return;
     }
     ptx::barrier_sync(1 + turn, threads);
-    const int64_t n = int64_t{tile} * kRows + lane_index();
-    if (lane_index() >= kRows || n >= a.weight.rows) return;
+    const int n = tile * kRows + lane_index();
+    if (lane_index() >= kRows || n >= a.rows) return;
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kMostWarps; ++i) {  // all are asked for at once

@@ -109,7 +109,7 @@ TEST(Quantized, Fp8ThatIsNoNumberIsNone) {
   bits[70] = 0xFF;
   Buffer<uint8_t> codes(bits);
   Buffer<float> scales(std::vector<float>(2, 0.5F));
-  for (const char* rung : {"naive", "warp_per_row", "tensor_core"}) {
+  for (const char* rung : {"naive", "warp_per_row", "tensor_core", "code_ring", "group_columns"}) {
     Buffer<half> y(2);
     Problem problem;
     problem.operation = &operation_named("quantized_linear");
