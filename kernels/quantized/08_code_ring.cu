@@ -6,6 +6,7 @@
 // Traffic: codes, scales and zeros once; x once a block, from then on from shared memory.
 // Limits: those of tensor_core, up to 8 rows of x, which have to fit beside the ring, rows of codes
 //   at multiples of 16 bytes.
+// Long: a ring that each warp fills for itself, across tiles.
 #include <algorithm>
 
 #include "kernels/quantized/planes.hpp"

@@ -1,13 +1,12 @@
 // Idea: with one row of x a product has seven idle columns: here its eight columns are eight runs
-// of
-//   K. A lane's x is 0 in the columns of other runs, so that each run has a sum of its own, which
-//   meets its scale and its zero once, eight runs later.
+//   of K. A lane's x is 0 in the columns of other runs, so that each run has a sum of its own,
+//   which meets its scale and its zero once, when all eight are done.
 // From code_ring: codes go from memory to registers, 4 KB of a warp always on their way, and no
-// warp
-//   waits for another; zeros are taken off by sums of x; x of bf16 becomes halves.
+//   warp waits for another; zeros are taken off by sums of x; x of bf16 becomes halves.
 // Traffic: codes, scales and zeros once; x once a block, from then on from shared memory.
-// Limits: one row of x, f16 or bf16, with its columns beside each other, that has room in shared
-//   memory; runs of 64 codes of 4 bits or 32 of 8; rows of codes at multiples of 16 bytes.
+// Limits: one row of x, f16 or bf16, that fits in shared memory; whole runs of 64 codes of 4 bits
+//   or 32 of 8; x and rows of codes at multiples of 16 bytes.
+// Long: a warp's walk over its stretches, x in order, nf4's table, the sums of a block.
 #include <algorithm>
 #include <limits>
 
@@ -70,6 +69,8 @@ struct GroupColumnsKernel {
   static constexpr int kOfWord = Levels<kFormat>::kOfWord;
   static constexpr int kWords = 4;  // of a lane, a load
   static constexpr int kLoads = 4;  // of a lane, from each of its two rows, a stretch
+  // Loads whose registers are asked for again as soon as they are free, before the others are used;
+  // with one more what is made of codes is made earlier, and spills.
   static constexpr int kEarly = kFormat == Format::kInt4 ? 2 : 3;
   static constexpr int kRunBytes = 2 * kWords * 4;  // two lanes' words of a row: a column
   static constexpr int kRuns = 2 * kLoads;          // columns of the product
@@ -80,7 +81,10 @@ struct GroupColumnsKernel {
   static constexpr int kPieces = kWords * kOfWord / 8;  // of a load
   static constexpr int kPiecesOfStretch = kStretch / 8;
   static constexpr int kPieceWords = 4;
-  static constexpr int kNoughts = 4 * kPieces * kPieceWords;  // words, where x is 0
+  // Before x, words that are 0, for lanes of other columns: in banks that x of the same piece is
+  // not in.
+  static constexpr int kNoughtsAt = 4 * kPieceWords;
+  static constexpr int kNoughts = 2 * kNoughtsAt + 4 * kPieces * kPieceWords;
   static constexpr bool kIsScaled = std::is_same_v<T, bf16>;
 
   // Whole numbers that fit a word, as operands of instructions.
@@ -109,6 +113,11 @@ struct GroupColumnsKernel {
   struct SharedStorage {
     typename Of::Tables tables;
     SharedArray<float, kMostWarps * kMostWarps * kRows> sums;  // of so many tiles
+  };
+  // Of x, what a thread puts in order at once.
+  static constexpr int kPiecesAtOnce = 4;
+  struct Pieces {
+    Vec<uint32_t, kPieceWords> words[kPiecesAtOnce];
   };
   // What a run of x has beside its elements.
   struct RunOfX {
@@ -149,13 +158,15 @@ struct GroupColumnsKernel {
     // The same in all lanes, as the compiler can see: loops that depend on it do not diverge.
     const int warp = warp::shuffle(warp_index(), 0);
     Reader reader(a, warp);
+    Pieces pieces;  // before all codes, which nobody waits for yet
+    load(a, pieces, thread_index());
     Held held;
 #pragma unroll
     for (int i = 0; i < kEarly; ++i) reader.load_whole(held, i);
     reader.load_rest(held);
     if constexpr (kFormat == Format::kNf4) Of::fill(shared.tables);
     for (int i = thread_index(); i < kNoughts; i += block_threads()) all[i] = 0;
-    order(a, all, of_runs, a.stretches * kPiecesOfStretch);
+    order(a, pieces, all, of_runs, a.stretches * kPiecesOfStretch);
     ptx::barrier_sync();
 
     int turn = 0;
@@ -274,47 +285,66 @@ struct GroupColumnsKernel {
 
   // x as pieces: of a load, of a piece of four lanes, in the order of codes. Columns beyond K are
   // 0. Bf16 becomes halves of up to 2^16, so that what is lost of an element is 2^-40 of the
-  // largest of its run, which is less than what sums in f32 lose.
-  static __device__ __forceinline__ void order(const Arguments& a, const SharedSpan<uint32_t>& x,
+  // largest of its run (where that is above 2^-111), which is less than what sums in f32 lose.
+  static __device__ __forceinline__ void order(const Arguments& a, Pieces& held,
+                                               const SharedSpan<uint32_t>& x,
                                                const SharedSpan<RunOfX>& of_runs, int pieces) {
-    constexpr int kPiecesOfRun = kRun / 8;
-    for (int at = thread_index(); at < pieces; at += block_threads()) {
-      Vec<uint32_t, 4> words = {};
-      if (at * 8 < static_cast<int>(a.weight.columns)) {
-        words = thread::load<4>(a.x.template as<const uint32_t>() + at * 4);
-      }
-      float unit = 1;
-      if constexpr (kIsScaled) {
-        float most = 0;
-        float values[8];
+    for (int first = thread_index();; first += kPiecesAtOnce * block_threads()) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          values[i] = half_of<bf16>(words, i);
-          most = thread::max(most, fabsf(values[i]));
-        }
-        most = warp::all_reduce<kPiecesOfRun>(most,
-                                              [](float p, float q) { return thread::max(p, q); });
-        const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
-        // The largest becomes 2^15 to 2^16: the exponent 142. The least normal unit is 2^-126.
-        const uint32_t of_unit = exponent < 16 ? 1 : (exponent < 255 ? exponent : 254) - 15;
-        unit = std::bit_cast<float>(of_unit << 23);
-        const float inverse = std::bit_cast<float>((254 - of_unit) << 23);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          words[i] = ptx::cvt_rn_f16x2_f32(values[2 * i] * inverse, values[2 * i + 1] * inverse);
-        }
+      for (int i = 0; i < kPiecesAtOnce; ++i) {
+        const int at = first + i * block_threads();
+        if (at < pieces) put(held.words[i], at, x, of_runs);
       }
-      float sum = 0;
-      if constexpr (Of::kHasOffset) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) sum += half_of<half>(words, i);
-        sum = warp::all_reduce<kPiecesOfRun>(sum, [](float p, float q) { return p + q; });
-      }
-      const int load = at / (4 * kPieces);
-      const int to = (load * kPieces + at % kPieces) * 4 + at / kPieces % 4;
-      x.template store<4>(kNoughts + to * kPieceWords, in_order<Of, kOfWord>(words));
-      if (at % kPiecesOfRun == 0) of_runs[at / kPiecesOfRun] = RunOfX{sum / Of::kUnit, unit};
+      if (first + kPiecesAtOnce * block_threads() >= pieces) break;
+      load(a, held, first + kPiecesAtOnce * block_threads());
     }
+  }
+  static __device__ __forceinline__ void load(const Arguments& a, Pieces& held, int first) {
+#pragma unroll
+    for (int i = 0; i < kPiecesAtOnce; ++i) {
+      const int at = first + i * block_threads();
+      held.words[i] = {};
+      if (at * 8 < static_cast<int>(a.weight.columns)) {
+        held.words[i] = thread::load<4>(a.x.template as<const uint32_t>() + at * 4);
+      }
+    }
+  }
+  // By all lanes of a warp: `at` of the first is a multiple of 32.
+  static __device__ __forceinline__ void put(Vec<uint32_t, 4> words, int at,
+                                             const SharedSpan<uint32_t>& x,
+                                             const SharedSpan<RunOfX>& of_runs) {
+    constexpr int kPiecesOfRun = kRun / 8;
+    float unit = 1;
+    if constexpr (kIsScaled) {
+      float most = 0;
+      float values[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        values[i] = half_of<bf16>(words, i);
+        most = thread::max(most, fabsf(values[i]));
+      }
+      most =
+          warp::all_reduce<kPiecesOfRun>(most, [](float p, float q) { return thread::max(p, q); });
+      const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
+      // The largest becomes 2^15 to 2^16: the exponent 142. The least normal unit is 2^-126.
+      const uint32_t of_unit = exponent < 16 ? 1 : (exponent < 255 ? exponent : 254) - 15;
+      unit = std::bit_cast<float>(of_unit << 23);
+      const float inverse = std::bit_cast<float>((254 - of_unit) << 23);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = ptx::cvt_rn_f16x2_f32(values[2 * i] * inverse, values[2 * i + 1] * inverse);
+      }
+    }
+    float sum = 0;
+    if constexpr (Of::kHasOffset) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum += half_of<half>(words, i);
+      sum = warp::all_reduce<kPiecesOfRun>(sum, [](float p, float q) { return p + q; });
+    }
+    const int load = at / (4 * kPieces);
+    const int to = (load * kPieces + at % kPieces) * 4 + at / kPieces % 4;
+    x.template store<4>(kNoughts + to * kPieceWords, in_order<Of, kOfWord>(words));
+    if (at % kPiecesOfRun == 0) of_runs[at / kPiecesOfRun] = RunOfX{sum / Of::kUnit, unit};
   }
   template <class Of16>
   static __device__ __forceinline__ float half_of(const Vec<uint32_t, 4>& words, int i) {
@@ -339,7 +369,7 @@ struct GroupColumnsKernel {
     float partial[Of::kPlanes][4] = {};
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const int at = i == mine ? from : 0;
+      const int at = i == mine ? from : kNoughtsAt;
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece) {
         const auto of_x = x.template load<4>(at + piece * 4 * kPieceWords);

@@ -535,8 +535,8 @@ constexpr Case kDequantizeBench[] = {
 };
 
 // M, N, K, options. Around a fragment's 8 rows of x and 16 of the weight, the warps of a block,
-// a warp's vectors and groups; several tiles of a block and stages of a warp; rows apart, rows that
-// start anywhere, K of no whole vectors.
+// a warp's vectors and groups; several tiles of a block and stages or stretches of a warp; rows
+// apart, rows that start anywhere, K of no whole vectors.
 constexpr Case kLinearSmoke[] = {
     {.extents = {1, 5, 128}, .attributes = attributes(kInt8, 64)},
     {.extents = {3, 17, 192, kBias}, .attributes = attributes(kNf4, 64)},
@@ -560,6 +560,9 @@ constexpr Case kLinearVerify[] = {
     {.extents = {8, 100, 2272, kZeros | kBias}, .attributes = attributes(kInt8, 32)},
     {.extents = {1, 130, 4416, kZeros}, .attributes = attributes(kInt4, 64)},
     {.extents = {3, 70, 4288}, .attributes = attributes(kNf4, 64)},
+    {.extents = {1, 130, 2208, kZeros}, .padding = 16, .attributes = attributes(kInt8, 96)},
+    {.extents = {1, 300, 1024, kBias}, .attributes = attributes(kNf4, 128)},
+    {.extents = {1, 37, 1120}, .attributes = attributes(kFp8, 32)},
     {.extents = {3, 7, 37, kTransposed}, .attributes = attributes(kFp8, 16)},
     {.extents = {3, 7, 128}, .offset = 1, .attributes = attributes(kNf4, 64)},
     {.extents = {3, 7, 100, kTransposed}, .attributes = attributes(kInt8, 48)},
