@@ -15,10 +15,12 @@ inline constexpr int kRun = 8;  // elements of a lane
 template <class T>
 struct QuantizeLanesKernel {
   static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = 16;  // all threads that an SM has: 32 registers
   struct Arguments : QuantizeCall {
     int64_t threads;
     thread::Divider runs;  // of a row
-    int lanes;             // of a group
+    int lanes;             // of a group, a power of two:
+    int log_lanes;         // a division of 64 bits is a hundred instructions
   };
   struct SharedStorage {};
 
@@ -38,7 +40,7 @@ struct QuantizeLanesKernel {
     }
     if (!is_there) return;
     const Encoder encoder(w.format, w.zeros.data != nullptr, range);
-    if (run % a.lanes == 0) store_group(w, n, run / a.lanes, encoder);
+    if ((run & (a.lanes - 1)) == 0) store_group(w, n, run >> a.log_lanes, encoder);
     store_codes(w, n, run, encoder, x);
   }
 
@@ -46,17 +48,19 @@ struct QuantizeLanesKernel {
   static __device__ __forceinline__ void store_codes(const Weight& w, int64_t n, int64_t run,
                                                      const Encoder& encoder,
                                                      const row::Packed<T, kRun>& x) {
-    const auto code = [&](int e) { return static_cast<uint32_t>(encoder.code(x[e])) & 0xFF; };
+    const auto element = [&](int e) { return x[e]; };
     uint8_t* codes = w.codes.as<uint8_t>() + n * w.codes.row;
     if (bits_of(w.format) == 8) {
       Vec<uint32_t, 2> words{};
-#pragma unroll
-      for (int e = 0; e < kRun; ++e) words[e / 4] |= code(e) << (e % 4 * 8);
+      encoder.codes<kRun>(element, [&](int e, int code) {
+        words[e / 4] |= (static_cast<uint32_t>(code) & 0xFF) << (e % 4 * 8);
+      });
       thread::store(reinterpret_cast<uint32_t*>(codes) + run * 2, words);
     } else {
       uint32_t word = 0;
-#pragma unroll
-      for (int e = 0; e < kRun; ++e) word |= code(e) << (4 * (e ^ 1));
+      encoder.codes<kRun>(element, [&](int e, int code) {
+        word |= (static_cast<uint32_t>(code) & 0xFF) << (4 * (e ^ 1));
+      });
       thread::store(reinterpret_cast<uint32_t*>(codes) + run, word);
     }
   }
@@ -81,10 +85,11 @@ struct QuantizeLanes {
       using Kernel = QuantizeLanesKernel<T>;
       const int64_t runs = call.weight.columns / kRun;
       const int64_t threads = call.weight.rows * runs;
+      const auto lanes = static_cast<uint32_t>(call.weight.group / kRun);
       launch<Kernel>(
           {.blocks = divide_up(threads, Kernel::kThreads), .threads = Kernel::kThreads},
           context.stream,
-          {call, threads, thread::Divider(runs), static_cast<int>(call.weight.group / kRun)});
+          {call, threads, thread::Divider(runs), static_cast<int>(lanes), std::countr_zero(lanes)});
     });
   }
 };
