@@ -19,8 +19,8 @@ struct QuantizeLanesKernel {
   struct Arguments : QuantizeCall {
     int64_t threads;
     thread::Divider runs;  // of a row
-    int lanes;             // of a group, a power of two:
-    int log_lanes;         // a division of 64 bits is a hundred instructions
+    int lanes;             // of a group, a power of two
+    thread::Divider by_lanes;
   };
   struct SharedStorage {};
 
@@ -40,7 +40,9 @@ struct QuantizeLanesKernel {
     }
     if (!is_there) return;
     const Encoder encoder(w.format, w.zeros.data != nullptr, range);
-    if ((run & (a.lanes - 1)) == 0) store_group(w, n, run >> a.log_lanes, encoder);
+    if ((run & (a.lanes - 1)) == 0) {
+      store_group(w, n, a.by_lanes.quotient(static_cast<uint32_t>(run)), encoder);
+    }
     store_codes(w, n, run, encoder, x);
   }
 
@@ -89,7 +91,7 @@ struct QuantizeLanes {
       launch<Kernel>(
           {.blocks = divide_up(threads, Kernel::kThreads), .threads = Kernel::kThreads},
           context.stream,
-          {call, threads, thread::Divider(runs), static_cast<int>(lanes), std::countr_zero(lanes)});
+          {call, threads, thread::Divider(runs), static_cast<int>(lanes), thread::Divider(lanes)});
     });
   }
 };
