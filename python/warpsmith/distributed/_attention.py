@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 import warpsmith
 from warpsmith._matmul import _autocast, _check_tensors
 from warpsmith.distributed._layout import Part, check_order, mesh_of, schedule
-from warpsmith.distributed._ranks import Ranks, Ring, Travelling
+from warpsmith.distributed._ranks import Ranks, Ring, Sum, Travelling
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -295,14 +295,14 @@ class _Ring(torch.autograd.Function):
             return (None,) * 6
         dout = torch.zeros_like(out) if dout is None else dout
         ring, steps = ctx.ring, ctx.steps
-        dq = torch.zeros_like(q, dtype=torch.float32)
+        dq = Sum(_as_sent(q))
         sent = [_as_sent(k), _as_sent(v)]
         sums = Travelling(sent)
         for parts, keys_and_values in zip(steps, ring.rounds(sent, len(steps), sums), strict=True):
             keys, values = (_as_sent(x) for x in keys_and_values)
             for part in parts:
                 gradients = _gradients(part, q, keys, values, dout, out, lse, dlse, ctx.scale)
-                dq[:, :, part.queries] += gradients[0]
+                dq.add(part.queries, _as_sent(gradients[0]))
                 sums.add(part.keys, [_as_sent(x) for x in gradients[1:]])
         # They have got as far as the steps are many; nothing is added to them any more.
         complete = [x.to(k.dtype) for x in sums.here]
@@ -310,7 +310,7 @@ class _Ring(torch.autograd.Function):
             mine = [torch.empty_like(x) for x in complete]
             ring.pass_on(complete, mine, 1 - len(steps))()
             complete = mine
-        return dq.to(q.dtype), *(_as_sent(x) for x in complete), None, None, None
+        return *(_as_sent(x) for x in (dq.total.to(q.dtype), *complete)), None, None, None
 
 
 def _as_sent(x: torch.Tensor) -> torch.Tensor:

@@ -202,7 +202,7 @@ class Ring:
                 if step >= _SLOTS:
                     copies.wait_for(used[step + 1 - _SLOTS])
             if sums is not None and step > 0:
-                leaving += sums.here
+                leaving += sums.leave()
                 coming += sums.coming
                 copies.wait_for_now()
             with copies.stream():
@@ -218,29 +218,65 @@ class Ring:
                 sums.arrive(new=step > 0)
 
 
+class Sum:
+    """In f32, of what is found of rows of dimension 1; begun by what is found of all of them."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self._shape, self._device = like.shape, like.device
+        self._total: torch.Tensor | None = None
+
+    def add(self, rows: slice, x: torch.Tensor) -> None:
+        if self._total is None and x.shape == self._shape:
+            self._total = x.to(torch.float32, memory_format=torch.contiguous_format)
+        else:
+            self.total[:, rows] += x
+
+    @property
+    def total(self) -> torch.Tensor:
+        if self._total is None:
+            self._total = torch.zeros(self._shape, dtype=torch.float32, device=self._device)
+        return self._total
+
+    @total.setter
+    def total(self, total: torch.Tensor) -> None:
+        self._total = total
+
+
 class Travelling:
-    """Sums in f32 that follow the tensors of a ring they belong to, from rank to rank.
+    """Sums that follow the tensors of a ring they belong to, from rank to rank.
 
     Each rank adds what it finds to what the one before has sent, and sends it on under the next
     step's arithmetic.
     """
 
     def __init__(self, like: Sequence[torch.Tensor]) -> None:
-        self.here = [torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in like]
-        self.coming = [torch.empty_like(x) for x in self.here]
+        self._sums = [Sum(x) for x in like]
         self._found: list[tuple[slice, Sequence[torch.Tensor]]] = []
+        self.coming: list[torch.Tensor] = []
+
+    @property
+    def here(self) -> list[torch.Tensor]:
+        return [sum.total for sum in self._sums]
 
     def add(self, rows: slice, found: Sequence[torch.Tensor]) -> None:
-        """Adds to those rows of dimension 1, when what the rank before has sent is there."""
+        """Adds to those rows, when what the rank before has sent is there."""
         self._found.append((rows, found))
+
+    def leave(self) -> list[torch.Tensor]:
+        """What is sent on; there is room for as much to come."""
+        leaving = self.here
+        self.coming = self.coming or [torch.empty_like(x) for x in leaving]
+        return leaving
 
     def arrive(self, new: bool) -> None:
         """All of a step is here: what was found in it is added to what came, if anything did."""
         if new:
-            self.here, self.coming = self.coming, self.here
+            came, self.coming = self.coming, self.here
+            for sum, total in zip(self._sums, came, strict=True):
+                sum.total = total
         for rows, found in self._found:
-            for total, x in zip(self.here, found, strict=True):
-                total[:, rows] += x
+            for sum, x in zip(self._sums, found, strict=True):
+                sum.add(rows, x)
         self._found = []
 
 
