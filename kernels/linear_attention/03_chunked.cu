@@ -166,7 +166,7 @@ struct Chunked : BackwardBy<Chunked> {
     return takes(call.walk, why);
   }
   static bool supports(const BackwardCall& call, Why& why) {
-    const BackwardWalks walks(call, BackwardPlan(call), nullptr);
+    const BackwardWalks walks(call, BackwardPlan(call, false), nullptr);
     return takes(walks.dq, why) && takes(walks.dk, why) && takes(walks.dv, why);
   }
 

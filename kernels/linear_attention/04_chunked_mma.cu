@@ -8,15 +8,24 @@ bool tensor_cores_take(const LinearAttention::Call& call, Why& why) {
   return mma_takes(call.walk, why);
 }
 bool tensor_cores_take(const BackwardCall& call, Why& why) {
-  const BackwardWalks walks(call, BackwardPlan(call), nullptr);
+  const BackwardWalks walks(call, BackwardPlan(call, true), nullptr);
   return mma_takes(walks.dq, why) && mma_takes(walks.dk, why) && mma_takes(walks.dv, why);
 }
 
-void walk_on_tensor_cores(DType dtype, DType out, const Walk& walk, const Segments& segments,
-                          Stream stream) {
+void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments, Stream stream) {
   const bool aligned = is_aligned(walk, walk.out, walk.value_dim);
-  with_mma_walk<false>(dtype, out, walk, [&]<class Kernel>() {
-    Kernel::run({.walk = walk, .segments = segments, .out_aligned = aligned}, stream);
+  const auto run = [&]<class T, int kDim, bool kDots>() {
+    MmaWalkKernel<T, kDim, false, kDots>::run(
+        {.walk = walk, .segments = segments, .out_aligned = aligned}, stream);
+  };
+  with_type<kHalves>(dtype, [&]<class T>() {
+    const bool narrow = walk.dim <= 64;
+    if (walk.dots.data != nullptr) {
+      if (narrow) return run.template operator()<T, 64, true>();
+      return run.template operator()<T, kMmaMostDim, true>();
+    }
+    if (narrow) return run.template operator()<T, 64, false>();
+    run.template operator()<T, kMmaMostDim, false>();
   });
 }
 

@@ -14,13 +14,13 @@
 namespace ws::linear_attention {
 
 // A walk on tensor cores, in segments or, with Segments{}, whole.
-void walk_on_tensor_cores(DType dtype, DType out, const Walk& walk, const Segments& segments,
-                          Stream stream);
+void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments, Stream stream);
 bool tensor_cores_take(const LinearAttention::Call& call, Why& why);
 bool tensor_cores_take(const BackwardCall& call, Why& why);
 
 struct ChunkedMma : BackwardBy<ChunkedMma> {
   using BackwardBy<ChunkedMma>::run, BackwardBy<ChunkedMma>::workspace;
+  static constexpr bool kFindsDots = true;
 
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
@@ -28,8 +28,8 @@ struct ChunkedMma : BackwardBy<ChunkedMma> {
   }
   static size_t workspace_of_walk(const Walk& /*walk*/) { return 0; }
   static Workspace workspace(const LinearAttention::Call& /*call*/) { return {}; }
-  static void walk(DType dtype, DType out, const Walk& walk, const Context& context) {
-    walk_on_tensor_cores(dtype, out, walk, {}, context.stream);
+  static void walk(DType dtype, DType /*out*/, const Walk& walk, const Context& context) {
+    walk_on_tensor_cores(dtype, walk, {}, context.stream);
   }
   static void run(const LinearAttention::Call& call, const Context& context) {
     if (call.walk.matrices() > 0) walk(call.dtype, call.dtype, call.walk, context);

@@ -63,6 +63,7 @@ struct StatesKernel {
 
 struct ChunkedParallel : BackwardBy<ChunkedParallel> {
   using BackwardBy<ChunkedParallel>::run, BackwardBy<ChunkedParallel>::workspace;
+  static constexpr bool kFindsDots = true;
 
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
@@ -78,19 +79,19 @@ struct ChunkedParallel : BackwardBy<ChunkedParallel> {
     return {.bytes = workspace_of_walk(call.walk)};
   }
 
-  static void walk(DType dtype, DType out, const Walk& walk, const Context& context) {
+  static void walk(DType dtype, DType /*out*/, const Walk& walk, const Context& context) {
     Segments segments = segments_of(walk);
     if (segments.count > 1) {
       segments.states = static_cast<float*>(context.workspace);
       segments.totals = segments.states + segments.count * walk.state_elements();
       segments.finds_states = true;
-      walk_on_tensor_cores(dtype, out, walk, segments, context.stream);
+      walk_on_tensor_cores(dtype, walk, segments, context.stream);
       segments.finds_states = false;
       launch<StatesKernel>({.blocks = divide_up(walk.state_elements(), StatesKernel::kThreads),
                             .threads = StatesKernel::kThreads},
                            context.stream, {walk, segments});
     }
-    walk_on_tensor_cores(dtype, out, walk, segments, context.stream);
+    walk_on_tensor_cores(dtype, walk, segments, context.stream);
   }
   static void run(const LinearAttention::Call& call, const Context& context) {
     if (call.walk.matrices() > 0) walk(call.dtype, call.dtype, call.walk, context);

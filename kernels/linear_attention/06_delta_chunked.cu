@@ -175,7 +175,7 @@ struct DeltaChunked {
         if (chunks > 0) {
           launch<Inverse>({.blocks = chunks, .threads = Inverse::kThreads}, context.stream, a);
         }
-        MmaWalkKernel<T, T, kDim, true>::run(a, context.stream);
+        MmaWalkKernel<T, kDim, true, false>::run(a, context.stream);
       };
       if (walk.dim <= 64) return run.template operator()<64>();
       run.template operator()<kMmaMostDim>();

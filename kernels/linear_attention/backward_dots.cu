@@ -1,5 +1,5 @@
-// What is left of a gradient after its three walks: <q, dq> - <k, dk> of each step, and their sums
-// from the last step on, which are dlog_decay.
+// What is left of a gradient after its three walks: <q, dq> - <k, dk> of each step, where they have
+// not found it, and their sums from the last step on, which are dlog_decay.
 #include "kernels/linear_attention/walk.hpp"
 #include "warpsmith/block/scan.hpp"
 #include "warpsmith/warp/reduce.hpp"
@@ -49,17 +49,11 @@ States transposed(States states) {
 }
 
 #if WS_DEVICE_CODE
-template <class F>
-__device__ __forceinline__ float warp_sum(int64_t count, const F& term) {
-  float sum = 0;
-  for (int64_t i = lane_index(); i < count; i += kWarpSize) sum += term(i);
-  return warp::all_reduce(sum, [](float a, float b) { return a + b; });
-}
-
 // A warp a step.
 template <class T>
 struct DotsKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kLoads = 4;
   struct Arguments {
     BackwardCall call;
     Rows dq, dk;  // of f32
@@ -74,17 +68,33 @@ struct DotsKernel {
     const int64_t batch = index / call.steps / call.heads;
     const int64_t head = index / call.steps % call.heads;
     const int64_t t = index % call.steps;
+    // A lane's numbers are all asked for before one is stored.
     const auto dot = [&](const Rows& rows, const Rows& exact, const Rows& out) {
       const T* const row = rows.at<const T>(batch, head, t);
       const float* const gradient = exact.at<const float>(batch, head, t);
-      T* const rounded = out.at<T>(batch, head, t);
-      return warp_sum(call.dim, [&](int64_t d) {
-        const float value = thread::load(gradient + d * exact.column);
-        if constexpr (!std::is_same_v<T, float>) {
-          thread::store(rounded + d * out.column, from_float<T>(value));
+      float sum = 0;
+      for (int64_t first = lane_index(); first < call.dim; first += kLoads * kWarpSize) {
+        float values[kLoads] = {};
+        float factors[kLoads] = {};
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) {
+          const int64_t d = first + i * kWarpSize;
+          if (d >= call.dim) continue;
+          values[i] = thread::load(gradient + d * exact.column);
+          factors[i] = to_float(thread::load(row + d * rows.column));
         }
-        return to_float(thread::load(row + d * rows.column)) * value;
-      });
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) {
+          const int64_t d = first + i * kWarpSize;
+          if constexpr (!std::is_same_v<T, float>) {
+            if (d < call.dim) {
+              thread::store(out.at<T>(batch, head, t) + d * out.column, from_float<T>(values[i]));
+            }
+          }
+          sum = thread::fma(factors[i], values[i], sum);
+        }
+      }
+      return warp::all_reduce(sum, [](float a, float b) { return a + b; });
     };
     const float sum = dot(call.q, a.dq, call.dq) - dot(call.k, a.dk, call.dk);
     if (lane_index() == 0) thread::store(a.dots + index, sum);
@@ -93,10 +103,11 @@ struct DotsKernel {
 
 // A block a head, from the last step to the first.
 struct SumsKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 1024;
   struct Arguments {
     BackwardCall call;
-    const float* dots;   // [matrices, steps]
+    const float* dots;  // [added + taken, matrices, steps]
+    int64_t added, taken;
     const float* final;  // [matrices, value_dim, dim]; null: dfinal_state is none
   };
   using Scan = block::ScanOfWarps<float, kThreads>;
@@ -120,10 +131,17 @@ struct SumsKernel {
       }
       after = scan(warp::all_reduce(sum, add), 0.0F, add).total;
     }
+    const int64_t rows = call.matrices() * call.steps;
     const float* const dots = a.dots + block_index() * call.steps;
+    const auto dot_of = [&](int64_t t) {
+      float dot = 0;
+      for (int64_t i = 0; i < a.added; ++i) dot += thread::load(dots + i * rows + t);
+      for (int64_t i = 0; i < a.taken; ++i) dot -= thread::load(dots + (a.added + i) * rows + t);
+      return dot;
+    };
     for (int64_t first = 0; first < call.steps; first += kThreads) {
       const int64_t t = call.steps - 1 - first - thread_index();
-      const float scanned = warp::inclusive_scan(t >= 0 ? thread::load(dots + t) : 0.0F, add);
+      const float scanned = warp::inclusive_scan(t >= 0 ? dot_of(t) : 0.0F, add);
       const float whole = warp::shuffle(scanned, kWarpSize - 1, kFullMask);
       const auto warps = scan(whole, 0.0F, add);
       if (t >= 0) {
@@ -137,16 +155,20 @@ struct SumsKernel {
 
 }  // namespace
 
-BackwardPlan::BackwardPlan(const BackwardCall& call)
+BackwardPlan::BackwardPlan(const BackwardCall& call, bool walks_find_dots)
     : has_dots(call.has_decay),
-      is_exact(has_dots && size_of(call.dtype) < sizeof(float)),
-      has_final(has_dots && call.has_dfinal) {
-  const int64_t rows = call.matrices() * call.steps;
+      finds_dots(has_dots && walks_find_dots),
+      is_exact(has_dots && !finds_dots && size_of(call.dtype) < sizeof(float)),
+      has_final(has_dots && call.has_dfinal),
+      rows(call.matrices() * call.steps) {
+  constexpr int64_t kColumns = 64;
+  if (finds_dots) added = taken = divide_up(call.dim, kColumns);
+  if (has_dots && !finds_dots) added = 1;  // the difference
   if (is_exact) {
     dq = take(walk, rows * call.dim);
     dk = take(walk, rows * call.dim);
   }
-  if (has_dots) dots = take(walk, rows);
+  if (has_dots) dots = take(walk, (added + taken) * rows);
   if (has_final) final = take(walk, call.matrices() * call.dim * call.value_dim);
 }
 
@@ -194,25 +216,41 @@ BackwardWalks::BackwardWalks(const BackwardCall& call, const BackwardPlan& plan,
   dv.out = backwards(call.dv);
   dv.initial = call.dfinal;
   dv.final = call.dinitial;
+
+  if (!plan.finds_dots) return;
+  const Numbers dots{.data = reinterpret_cast<float*>(at(plan.dots)),
+                     .batch = call.heads * call.steps,
+                     .head = call.steps,
+                     .row = 1};
+  Numbers of_keys = dots;
+  of_keys.data = reinterpret_cast<float*>(
+      moved(dots.data, plan.added * plan.rows * static_cast<int64_t>(sizeof(float))));
+  dq.dots_with = call.q;
+  dq.dots = dots;
+  dk.dots_with = backwards(call.k);
+  dk.dots = reversed(of_keys, call.steps - 1);
+  dq.dots_block = dk.dots_block = plan.rows;
 }
 
 #if WS_DEVICE_CODE
 void finish_backward(const BackwardCall& call, const BackwardPlan& plan, const Context& context) {
-  const int64_t rows = call.matrices() * call.steps;
-  if (!plan.has_dots || rows == 0) return;
+  if (!plan.has_dots || plan.rows == 0) return;
   const auto at = [&](size_t offset) {
     return reinterpret_cast<float*>(static_cast<std::byte*>(context.workspace) + offset);
   };
-  with_type<kFloats>(call.dtype, [&]<class T>() {
-    using Kernel = DotsKernel<T>;
-    launch<Kernel>(
-        {.blocks = divide_up(rows, Kernel::kThreads / kWarpSize), .threads = Kernel::kThreads},
-        context.stream,
-        {call, plan.is_exact ? f32_rows(call, at(plan.dq)) : call.dq,
-         plan.is_exact ? f32_rows(call, at(plan.dk)) : call.dk, at(plan.dots)});
-  });
-  launch<SumsKernel>({.blocks = call.matrices(), .threads = SumsKernel::kThreads}, context.stream,
-                     {call, at(plan.dots), plan.has_final ? at(plan.final) : nullptr});
+  if (!plan.finds_dots) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = DotsKernel<T>;
+      launch<Kernel>({.blocks = divide_up(plan.rows, Kernel::kThreads / kWarpSize),
+                      .threads = Kernel::kThreads},
+                     context.stream,
+                     {call, plan.is_exact ? f32_rows(call, at(plan.dq)) : call.dq,
+                      plan.is_exact ? f32_rows(call, at(plan.dk)) : call.dk, at(plan.dots)});
+    });
+  }
+  launch<SumsKernel>(
+      {.blocks = call.matrices(), .threads = SumsKernel::kThreads}, context.stream,
+      {call, at(plan.dots), plan.added, plan.taken, plan.has_final ? at(plan.final) : nullptr});
 }
 #endif
 

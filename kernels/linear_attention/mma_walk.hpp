@@ -5,9 +5,9 @@
 // registers. The state is also in shared memory, rounded to 16 bits, as an operand. The next
 // chunk's q, k and v are asked for (cp.async) before this one is used.
 //
-// Where outputs are f32 (of a gradient whose dots are wanted) what is rounded to 16 bits, pairs,
-// decayed keys and the state, is two numbers each, what the first is off by being the second: their
-// products are off by 2^-16 instead of 2^-8.
+// Where dots of the outputs are wanted, which are taken before these are rounded, what is rounded
+// to 16 bits on the way, pairs, decayed keys and the state, is two numbers each, what the first is
+// off by being the second: their products are off by 2^-16 instead of 2^-8.
 #pragma once
 
 #include <bit>
@@ -18,6 +18,7 @@
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/mma.hpp"
 #include "warpsmith/tile/warp_store.hpp"
+#include "warpsmith/warp/reduce.hpp"
 
 namespace ws::linear_attention {
 
@@ -88,18 +89,18 @@ __device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (
 }
 
 // Long: a chunk is four products, and what comes between them.
-template <class T, class Out, int kDim, bool kDelta>
+template <class T, int kDim, bool kDelta, bool kDots>
 struct MmaWalkKernel {
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 2;  // three, of 64 rows, would spill up to 48 bytes
   static constexpr int kColumns = 64;
-  static constexpr bool kExact = !std::is_same_v<T, Out>;
-  static constexpr int kParts = kExact ? 2 : 1;
+  static constexpr int kParts = kDots ? 2 : 1;
   static constexpr int kDown = kDim / 64;
   using Steps = attention::RowTile<T, kChunk, kDim, kThreads>;
   using Values = attention::RowTile<T, kChunk, kColumns, kThreads>;
   using State = attention::RowTile<T, kDim, kColumns, kThreads>;
-  using Held = Sums[kDown];  // the warp's rows of the state
+  using Own = attention::RowTile<T, 16, kColumns, kWarpSize>;  // a warp's steps
+  using Held = Sums[kDown];                                    // the warp's rows of the state
   // Of the warp's 16 steps and 64, rounded: what a left operand has of 8 columns, rows 8 apart.
   using Pairs = uint32_t[kParts][8][2];
   using Arguments = MmaWalkArguments;
@@ -294,6 +295,7 @@ struct MmaWalkKernel {
         ptx::barrier_sync();  // the state is there for all
         if constexpr (kDelta) chunk.correct_values();
         chunk.ask(out, shared.q.span(), walk.scale_out);
+        if constexpr (kDots) fetch_factors(shared, a, at, first, i % 2);
       }
       chunk.add_values(out, pairs, state, walk.scale_in, a.segments.finds_states);
       if (!a.segments.finds_states) write(shared, a, at, first, i % 2, out);
@@ -325,9 +327,9 @@ struct MmaWalkKernel {
             // Eight columns further is an exclusive or: see SwizzledTile.
             const int to = (first ^ n * 8) + (r * 64 + e * 4) * State::Tile::kPitch;
             uint32_t rest = 0;
-            const uint32_t pair = rounded<T, kExact>(state[r][n][e], state[r][n][e + 1], rest);
+            const uint32_t pair = rounded<T, kDots>(state[r][n][e], state[r][n][e + 1], rest);
             shared.state.template store<2>(to, std::bit_cast<Vec<T, 2>>(pair));
-            if constexpr (kExact) {
+            if constexpr (kDots) {
               shared.state.template store<2>(State::kElements + to, std::bit_cast<Vec<T, 2>>(rest));
             }
           }
@@ -368,8 +370,8 @@ struct MmaWalkKernel {
             weighed[i] = column + i <= row ? pairs[n][e + i] * weight : 0.0F;
           }
           uint32_t rest = 0;
-          to[0][n][e / 2] = rounded<T, kExact>(weighed[0], weighed[1], rest);
-          if constexpr (kExact) to[1][n][e / 2] = rest;
+          to[0][n][e / 2] = rounded<T, kDots>(weighed[0], weighed[1], rest);
+          if constexpr (kDots) to[1][n][e / 2] = rest;
         }
       }
     }
@@ -487,7 +489,7 @@ struct MmaWalkKernel {
                                                   Steps::further(keys, k, r * 64 + warp_row())));
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            key[r][0][i] = scaled<T, kExact>(key[r][0][i], weights[i / 2], key[r][kParts - 1][i]);
+            key[r][0][i] = scaled<T, kDots>(key[r][0][i], weights[i / 2], key[r][kParts - 1][i]);
           }
         }
         const bool has_pairs = k <= warp_row() && !only_state;
@@ -510,8 +512,64 @@ struct MmaWalkKernel {
     }
   };
 
-  // The warp's steps; of 16 bits through where its queries were: lanes write 16 bytes that lie
-  // together.
+  // A warp's queries, when it has asked, make room for 16 x 64 numbers; those of this lane's sums are
+  // at OwnPlace.
+  __device__ __forceinline__ static SharedSpan<T> own_rows(SharedStorage& shared, int stage) {
+    return {shared.q.pointer(stage * Steps::kElements + warp_row() * Steps::Tile::kPitch),
+            Own::kElements};
+  }
+  struct OwnPlace {
+    int first;
+    __device__ __forceinline__ explicit OwnPlace(SharedStorage& shared)
+        : first(shared.of_state[thread_index()] - warp_row() * State::Tile::kPitch) {}
+    // As in show(): both tiles have rows of 64.
+    __device__ __forceinline__ int operator()(int n, int e) const {
+      return (first ^ n * 8) + e * 4 * Own::Tile::kPitch;
+    }
+  };
+
+  // What the warp's outputs are multiplied by.
+  __device__ __forceinline__ static void fetch_factors(SharedStorage& shared, const Arguments& a,
+                                                       const BlockPlace& at, int first, int stage) {
+    const Walk& walk = a.walk;
+    const Rows& with = walk.dots_with;
+    const int rows = static_cast<int>(walk.steps) - first - warp_row();
+    if (rows <= 0) return;
+    auto from =
+        Own::strided(with.at<const T>(at.batch, at.head, first + warp_row()) + at.column, with.row);
+    ptx::syncwarp();  // all lanes have read their queries
+    Own::copy(own_rows(shared, stage), from, static_cast<const T*>(with.data), rows,
+              static_cast<int>(walk.value_dim) - at.column);
+    ptx::cp_async_commit_group();
+  }
+  // Of the warp's steps, the block's columns of their dots; four lanes have a row.
+  __device__ __forceinline__ static void write_dots(SharedStorage& shared, const Arguments& a,
+                                                    const BlockPlace& at, int first, int stage,
+                                                    const Sums& out) {
+    const Walk& walk = a.walk;
+    const SharedSpan<T> with = own_rows(shared, stage);
+    const OwnPlace place(shared);
+    const int rows = static_cast<int>(walk.steps) - first - warp_row();
+    ptx::cp_async_wait_group<0>();
+    ptx::syncwarp();
+    float* const to = walk.dots.at(at.batch, at.head, first + warp_row()) +
+                      at.column / kColumns * walk.dots_block;
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      float dot = 0;
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const auto by = with.template load<2>(place(n, e));
+        dot = thread::fma(to_float(by[0]), out[n][e], dot);
+        dot = thread::fma(to_float(by[1]), out[n][e + 1], dot);
+      }
+      dot = warp::all_reduce<4>(dot, [](float x, float y) { return x + y; });
+      const int row = lane_row() + e * 4;
+      if (lane_index() % 4 == 0 && row < rows) thread::store(to + row * walk.dots.row, dot);
+    }
+  }
+
+  // The warp's steps, through where its queries were: lanes write 16 bytes that lie together.
   __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
                                                const BlockPlace& at, int first, int stage,
                                                const Sums& out) {
@@ -519,62 +577,40 @@ struct MmaWalkKernel {
     const int rows = static_cast<int>(walk.steps) - first - warp_row();
     const int columns = static_cast<int>(walk.value_dim) - at.column;
     if (rows <= 0) return;
-    Out* const to =
-        walk.out.at<Out>(at.batch, at.head, first + warp_row()) + at.column * walk.out.column;
-    if constexpr (kExact) {
+    if constexpr (kDots) write_dots(shared, a, at, first, stage, out);
+    T* const to =
+        walk.out.at<T>(at.batch, at.head, first + warp_row()) + at.column * walk.out.column;
+    const SharedSpan<T> staged = own_rows(shared, stage);
+    const OwnPlace place(shared);
+    ptx::syncwarp();  // all lanes have read their queries
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
+    for (int n = 0; n < 8; ++n) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int row = lane_row() + e / 2 * 8;
-          const int column = n * 8 + lane_column() + e % 2;
-          if (row < rows && column < columns) {
-            thread::store(to + row * walk.out.row + column * walk.out.column, out[n][e]);
-          }
-        }
+      for (int e = 0; e < 4; e += 2) {
+        const uint32_t pair = tile::pack<T>(out[n][e], out[n][e + 1]);
+        staged.template store<2>(place(n, e), std::bit_cast<Vec<T, 2>>(pair));
       }
-    } else {
-      const SharedSpan<T> staged{shared.q.pointer(stage * Steps::kElements), Steps::kElements};
-      ptx::syncwarp();  // all lanes have read their queries
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-          const uint32_t pair = tile::pack<T>(out[n][e], out[n][e + 1]);
-          staged.template store<2>(
-              Steps::Tile::offset(warp_row() + lane_row() + e * 4, n * 8 + lane_column()),
-              std::bit_cast<Vec<T, 2>>(pair));
-        }
-      }
-      ptx::syncwarp();
+    }
+    ptx::syncwarp();
 #pragma unroll 1
-      for (int i = 0; i < 16 * 8; i += kWarpSize) {
-        const int row = (i + lane_index()) / 8;
-        const int column = (i + lane_index()) % 8 * 8;
-        if (row >= rows || column >= columns) continue;
-        T* const eight = to + row * walk.out.row + column * walk.out.column;
-        const auto chunk = staged.template load<8>(Steps::Tile::offset(warp_row() + row, column));
-        if (a.out_aligned && column + 8 <= columns) {
-          thread::store(eight, chunk);
-        } else {
+    for (int i = 0; i < 16 * 8; i += kWarpSize) {
+      const int row = (i + lane_index()) / 8;
+      const int column = (i + lane_index()) % 8 * 8;
+      if (row >= rows || column >= columns) continue;
+      T* const eight = to + row * walk.out.row + column * walk.out.column;
+      const auto chunk = staged.template load<8>(Own::Tile::offset(row, column));
+      if (a.out_aligned && column + 8 <= columns) {
+        thread::store(eight, chunk);
+      } else {
 #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            if (column + j < columns) thread::store(eight + j * walk.out.column, chunk[j]);
-          }
+        for (int j = 0; j < 8; ++j) {
+          if (column + j < columns) thread::store(eight + j * walk.out.column, chunk[j]);
         }
       }
     }
   }
 };
 
-// f<Kernel>() of the kernel that is wide enough.
-template <bool kDelta, class F>
-void with_mma_walk(DType dtype, DType out, const Walk& walk, F&& f) {
-  with_types<kHalves>(dtype, out, [&]<class T, class Out>() {
-    if (walk.dim <= 64) return f.template operator()<MmaWalkKernel<T, Out, 64, kDelta>>();
-    f.template operator()<MmaWalkKernel<T, Out, kMmaMostDim, kDelta>>();
-  });
-}
 #endif
 
 }  // namespace ws::linear_attention

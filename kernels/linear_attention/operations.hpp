@@ -74,6 +74,11 @@ struct Walk {
   Numbers log_decay{};
   Numbers beta{};  // of the delta rule
   States initial{}, final{};
+  // Of each step, where there is room for them: the dot of its output and of a row of the inputs'
+  // dtype, a part of it for every 64 columns, `dots_block` numbers apart.
+  Rows dots_with{};
+  Numbers dots{};
+  int64_t dots_block = 0;
   float scale_in = 1;
   float scale_out = 1;
   bool shifted = false;

@@ -43,20 +43,25 @@ __device__ __forceinline__ float last_decay(const Walk& walk, int64_t batch,
 
 // ---- Gradients --------------------------------------------------------------------------------
 
-// Where a backward's parts lie in its workspace, bytes from its beginning. dq and dk stand there in
-// f32 where their dots with q and k are wanted and they are of 16 bits: from rounded ones
-// dlog_decay, a sum over all steps, would be a random walk of rounding errors.
+// Where a backward's parts lie in its workspace, bytes from its beginning. Of dlog_decay that is
+// <q, dq> - <k, dk> of each step, from dq and dk in f32: from rounded ones it, a sum over all
+// steps, would be a random walk of rounding errors. Either walks find these dots before they round,
+// or dq and dk of 16 bits stand in the workspace in f32 first.
 struct BackwardPlan {
-  explicit BackwardPlan(const BackwardCall& call);
+  BackwardPlan(const BackwardCall& call, bool walks_find_dots);
 
-  bool has_dots;   // dlog_decay is wanted
-  bool is_exact;   // dq and dk are f32 first
-  bool has_final;  // dfinal_state says something of decays
+  bool has_dots;     // dlog_decay is wanted
+  bool finds_dots;   // the walks do
+  bool is_exact;     // dq and dk are f32 first
+  bool has_final;    // dfinal_state says something of decays
+  int64_t rows = 0;  // heads times steps
+  // Parts of a row's dot: those of q and dq, to be added, then those of k and dk, to be taken away.
+  int64_t added = 0, taken = 0;
   size_t dq = 0, dk = 0, dots = 0, final = 0;
   size_t walk = 0;  // of the rung's own
 };
 
-// The three walks; dq and dk to f32 in the workspace where the plan says so.
+// The three walks; dq and dk to f32 in the workspace, or with their dots, as the plan says.
 struct BackwardWalks {
   BackwardWalks(const BackwardCall& call, const BackwardPlan& plan, void* workspace);
   Walk dq, dk, dv;
@@ -72,21 +77,24 @@ inline Context part_of(const Context& context, size_t offset) {
 }
 
 // Of a rung that computes a walk: walk(dtype, dtype of out, walk, context), which needs
-// workspace_of_walk(walk) bytes.
+// workspace_of_walk(walk) bytes. kFindsDots: it also finds Walk::dots, and its out is of dtype.
 template <class Rung>
 struct BackwardBy {
+  static constexpr bool kFindsDots = false;
+
   static Workspace workspace(const BackwardCall& call) {
     Walk of_keys{.batch = call.batch, .heads = call.heads, .steps = call.steps};
     of_keys.dim = call.value_dim;
     of_keys.value_dim = call.dim;
     Walk of_values = of_keys;
     std::swap(of_values.dim, of_values.value_dim);
-    return {.bytes = BackwardPlan(call).walk + std::max(Rung::workspace_of_walk(of_keys),
-                                                        Rung::workspace_of_walk(of_values))};
+    return {.bytes =
+                BackwardPlan(call, Rung::kFindsDots).walk +
+                std::max(Rung::workspace_of_walk(of_keys), Rung::workspace_of_walk(of_values))};
   }
   static void run(const BackwardCall& call, const Context& context) {
     if (call.matrices() == 0) return;
-    const BackwardPlan plan(call);
+    const BackwardPlan plan(call, Rung::kFindsDots);
     const BackwardWalks walks(call, plan, context.workspace);
     const Context own = part_of(context, plan.walk);
     const DType exact = plan.is_exact ? DType::kF32 : call.dtype;
