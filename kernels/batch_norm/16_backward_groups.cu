@@ -7,25 +7,11 @@
 // Limits: tensors without gaps that lie alike, channels in runs; short runs (7 x 7) leave most of a
 // block idle.
 // Long: two kernels, each with the rule of groups.
+#include "kernels/batch_norm/groups.hpp"
 #include "kernels/batch_norm/part_sums.hpp"
 
 namespace ws::batch_norm {
 namespace {
-
-struct GroupRule {
-  GradientRule rule;
-  int64_t groups;    // of a sample
-  int64_t width;     // channels of a group
-  int64_t channels;  // of a sample
-  float inverse_count;
-
-  __device__ __forceinline__ float mean_of(int64_t set) const {
-    return load(rule.mean, place_of_set(rule.mean, set, groups));
-  }
-  __device__ __forceinline__ float rstd_of(int64_t set) const {
-    return load(rule.rstd, place_of_set(rule.rstd, set, groups));
-  }
-};
 
 // A warp a group of a sample, then a warp a channel.
 struct FinishGroupsKernel {
@@ -48,32 +34,18 @@ struct FinishGroupsKernel {
     if (item < sets) {
       const int64_t each = of.width * a.count;
       const int64_t first = item % of.groups * of.width;
-      const Sums total = sum(each, [&](int64_t i) {
-        const float w = of_channel(of.rule.weight, first + i / a.count, 1.0F);
+      const Sums total = GroupRule::sum(each, [&](int64_t i) {
+        const float w = of.weight(first + i / a.count);
         const Sums part = thread::load(a.parts + item * each + i);
         return Sums{w * part.grad, w * part.product};
       });
       if (lane_index() == 0) thread::store(a.totals + item, Vec<Sums, 1>{{total}});
     } else if (item < sets + of.channels) {
       const int64_t c = item - sets;
-      const Sums total = sum(a.samples * a.count, [&](int64_t i) {
-        const int64_t n = i / a.count;
-        const float r = of.rstd_of(n * of.groups + c / of.width);
-        const Sums part = thread::load(a.parts + (n * of.channels + c) * a.count + i % a.count);
-        return Sums{part.grad, r * part.product};
+      of.finish(c, a.samples, a.count, [&](int64_t n, int64_t k) {
+        return thread::load(a.parts + (n * of.channels + c) * a.count + k);
       });
-      if (lane_index() != 0) return;
-      store(of.rule.dweight, c * of.rule.dweight.stride, total.product);
-      store(of.rule.dbias, c * of.rule.dbias.stride, total.grad);
     }
-  }
-
-  template <class Part>
-  __device__ __forceinline__ static Sums sum(int64_t count, const Part& part) {
-    Sums total = Sums::none();
-#pragma unroll 4
-    for (int64_t i = lane_index(); i < count; i += kWarpSize) total = PlusSums{}(total, part(i));
-    return warp::all_reduce(total, PlusSums{});
   }
 };
 
@@ -95,11 +67,8 @@ struct ApplyGroupGradientKernel {
     const int64_t set = row / a.of.width;
     ptx::griddepcontrol_wait();
     const Sums total = thread::load(a.totals + set);
-    const float rstd = a.of.rstd_of(set);
-    const float share = rstd * a.of.inverse_count;
-    const Gradient gradient{a.of.mean_of(set),
-                            rstd * of_channel(a.of.rule.weight, row % a.of.channels, 1.0F),
-                            share * total.grad, share * rstd * rstd * total.product, true};
+    const Gradient gradient =
+        a.of.gradient(a.of.normal(set), a.of.weight(row % a.of.channels), total);
     apply_gradient<kThreads, kLoads>(a.runs, a.runs.start(row), a.plan.range(item, a.runs.windows),
                                      gradient);
   }
@@ -124,13 +93,12 @@ struct BackwardGroups {
       const Runs<T> runs = runs_of<T>(call.rows, call.dtype);
       const int64_t rows = call.rows.sets;
       const int64_t channels = call.rows.per;
-      const GradientRule rule = rule_of(call);
-      const GroupRule of{rule, call.layout.per, call.layout.width, channels, rule.inverse_count};
+      const GroupRule of = GroupRule::of(call);
       auto* parts = static_cast<Sums*>(context.workspace);
       Sums* totals = parts + rows * cut.parts;
       using Parts = PartSumsKernel<T>;
       launch<Parts>({.blocks = rows * cut.parts, .threads = Parts::kThreads}, context.stream,
-                    {runs, cut, rule.mean, of.groups, of.width, parts});
+                    {runs, cut, of.rule.mean, of.groups, of.width, parts});
       launch<FinishGroupsKernel>(
           {.blocks = divide_up(call.layout.sets + channels, int64_t{FinishGroupsKernel::kWarps}),
            .threads = FinishGroupsKernel::kThreads,

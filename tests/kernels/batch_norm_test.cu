@@ -21,6 +21,7 @@ using testing::HasSubstr;
 const Operation& training() { return operation_named("batch_norm_training"); }
 const Operation& backward() { return operation_named("batch_norm_backward"); }
 const Operation& group() { return operation_named("group_norm_forward"); }
+const Operation& group_backward() { return operation_named("group_norm_backward"); }
 
 Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
                    DType dtype = DType::kF32, int64_t groups = 0) {
@@ -216,9 +217,12 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_vector");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
   EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
-  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "vector");
-  EXPECT_EQ(chosen(group(), {32, 64, 12544}, 32), "channel_queue");
-  EXPECT_EQ(chosen(operation_named("group_norm_backward"), {8, 64, 100}, 8), "backward_groups");
+  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "groups_on_chip");
+  EXPECT_EQ(chosen(group(), {32, 64, 12544}, 64), "channel_queue");
+  EXPECT_EQ(chosen(group(), {2, 64, 50176}, 4), "channel_queue");
+  EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_groups");
+  EXPECT_EQ(chosen(group_backward(), {32, 512, 784}, 32), "backward_groups_on_chip");
+  EXPECT_EQ(chosen(group_backward(), {2, 64, 50176}, 8), "backward_groups");
 }
 
 // 2^31 elements and more: nothing is run, but addresses are those of 64 bits.

@@ -1,0 +1,157 @@
+// Idea: a group of a sample is one run of memory, which a cluster keeps in shared memory: grad and
+// x are read once. Each warp has a share of its own, which two bulk copies bring; it adds up what
+// channels have there, and writes dx of the same share when the cluster's total has come.
+// From backward_groups: dx needs no second read, and no warp waits for more than its own share.
+// Traffic: two reads, one write; 8 bytes a channel and share.
+// Limits: groups without gaps of up to 440 KiB, whose channels begin at multiples of 16 bytes.
+// Long: a second kernel adds up what shares have of a channel.
+#include "kernels/batch_norm/group_shares.hpp"
+#include "kernels/batch_norm/groups.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+using Shape = GroupShape<2>;
+
+#if WS_DEVICE_CODE
+
+template <class T>
+struct BackwardGroupsKernel {
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kMinBlocks = Shape::kMinBlocks;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kWidth = row::kWidest<T>;
+  using ShareOf = GroupShare<T, 2>;
+  using Packed = typename ShareOf::Packed;
+  using AllReduce = cluster::AllReduce<Sums, kThreads>;
+  struct Arguments {
+    const T* grad;
+    const T* x;
+    T* dx;
+    int64_t elements;  // of a group
+    Shares shares;
+    GroupRule of;
+    Sums* parts;  // [samples, channels, shares.most]
+  };
+  struct SharedStorage {
+    typename ShareOf::Storage share;
+    typename AllReduce::Storage totals;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const int64_t set = block_index() / cluster_size();
+    const int64_t from = set * a.elements;
+    const ShareOf share(shared.share, a.shares, {a.grad + from, a.x + from});
+    const Normal normal = a.of.normal(set);
+    const int64_t first_channel = set % a.of.groups * a.of.width;
+    AllReduce all_reduce(shared.totals);  // the cluster meets
+    share.wait();
+
+    Sums total = Sums::none();
+    share.each_channel([&](int channel, int begin, int end) {
+      const float weight = a.of.weight(first_channel + channel);
+      Sums sums = Sums::none();
+#pragma unroll 2
+      for (int w = begin + lane_index(); w < end; w += kWarpSize) {
+        const Packed grad = share.load(0, w);
+        const Packed x = share.load(1, w);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) sums.add(grad[i], x[i] - normal.mean);
+      }
+      sums = warp::all_reduce(sums, PlusSums{});
+      total = PlusSums{}(total, {weight * sums.grad, weight * sums.product});
+      if (lane_index() == 0) {
+        const int64_t part = (set * a.of.width + channel) * a.shares.most;
+        const int nth = share.number() - a.shares.first_of(channel);
+        thread::store(a.parts + part + nth, Vec<Sums, 1>{{sums}});
+      }
+    });
+    total = all_reduce.of_warps(total, Sums::none(), PlusSums{});
+
+    share.each_channel([&](int channel, int begin, int end) {
+      const Gradient gradient = a.of.gradient(normal, a.of.weight(first_channel + channel), total);
+#pragma unroll 2
+      for (int w = begin + lane_index(); w < end; w += kWarpSize) {
+        const Packed grad = share.load(0, w);
+        const Packed x = share.load(1, w);
+        Vec<float, kWidth> dx;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) dx[i] = gradient(grad[i], x[i]);
+        thread::store(a.dx + from + int64_t{w} * kWidth, thread::convert<T>(dx));
+      }
+    });
+    all_reduce.finish();
+  }
+};
+
+// A warp a channel.
+struct FinishChannelsKernel {
+  static constexpr int kThreads = 128;
+  static constexpr int kWarps = kThreads / kWarpSize;
+  struct Arguments {
+    GroupRule of;
+    Shares shares;
+    const Sums* parts;
+    int64_t samples;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
+    const int64_t c = block_index() * kWarps + warp_index();
+    if (c >= a.of.channels) return;
+    const int count = a.shares.count_of(static_cast<int>(c % a.of.width));
+    a.of.finish(c, a.samples, count, [&](int64_t n, int64_t k) {
+      return thread::load(a.parts + (n * a.of.channels + c) * a.shares.most + k);
+    });
+  }
+};
+
+#endif
+
+struct BackwardGroupsOnChip {
+  static constexpr size_t kBytesOfSums = 2 * sizeof(float);
+
+  static bool supports(const BackwardCall& call, Why& why) {
+    return Shape::takes(call.layout, call.dtype, why);
+  }
+  static Shares shares_of(const BackwardCall& call) {
+    return Shares::of<Shape>(call.layout, call.dtype);
+  }
+  static Workspace workspace(const BackwardCall& call) {
+    const int64_t parts = call.rows.sets * shares_of(call).most;
+    return {.bytes = static_cast<size_t>(parts) * kBytesOfSums};
+  }
+  static void run(const BackwardCall& call, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      using Kernel = BackwardGroupsKernel<T>;
+      const Layout& layout = call.layout;
+      const int blocks = Shape::blocks(layout, call.dtype);
+      const Shares shares = shares_of(call);
+      const GroupRule of = GroupRule::of(call);
+      auto* parts = static_cast<Sums*>(context.workspace);
+      launch<Kernel>(
+          {.blocks = layout.sets * blocks, .threads = Kernel::kThreads, .cluster = blocks},
+          context.stream,
+          {layout.as<const T>(kGrad), layout.as<const T>(kInput), layout.as<T>(kDx), layout.count,
+           shares, of, parts});
+      using Finish = FinishChannelsKernel;
+      launch<Finish>({.blocks = divide_up(of.channels, int64_t{Finish::kWarps}),
+                      .threads = Finish::kThreads,
+                      .overlaps = true},
+                     context.stream, {of, shares, parts, layout.sets / layout.per});
+    });
+  }
+};
+
+}  // namespace
+
+extern const Rung kBackwardGroupsOnChip;
+const Rung kBackwardGroupsOnChip = rung_of<BackwardGroupsOnChip, GroupNormBackward>({
+    .name = "backward_groups_on_chip",
+    .from = "backward_groups",
+    .idea = "a cluster keeps grad and x of a group in shared memory, a share of its own each warp",
+    .arch = Arch::kSm90,
+});
+
+}  // namespace ws::batch_norm
