@@ -19,6 +19,133 @@
 namespace ws::scan {
 
 template <class Monoid>
+struct ColumnsArguments {
+  using Accumulator = typename Monoid::Accumulator;
+
+  Monoid monoid;
+  const typename Monoid::Element* x;
+  typename Monoid::Result* y;
+  int64_t x_pitch;  // from row to row
+  int64_t y_pitch;
+  int64_t x_matrix;
+  int64_t y_matrix;
+  int64_t rows;
+  int64_t vectors;  // of a row
+  int strips;       // of a matrix: of `across` vectors
+  int across;       // lanes side by side, a power of two
+  int each;         // rows of a thread
+  bool exclusive;
+  bool reverse;
+  LookBack<Accumulator> look_back;  // a line is a strip
+};
+
+// What a block of a matrix's columns works on, and a thread of it. kPart thread rows are added up
+// side by side before a thread a column takes over.
+template <class Monoid, int kThreads, int kPart>
+struct ColumnsTile {
+  using Arguments = ColumnsArguments<Monoid>;
+  using Accumulator = typename Monoid::Accumulator;
+  static constexpr int kWidth = row::kWidest<typename Monoid::Element>;
+  using Totals = SharedArray<Accumulator, kThreads * kWidth>;  // [thread rows, columns]
+
+  const Arguments& a;
+  int64_t line;
+  int tile;
+  int thread_rows;
+  int columns;
+  int mine;        // this thread's in Totals
+  int64_t vector;  // its columns
+  int64_t first;   // its first row
+  const typename Monoid::Element* x;
+  typename Monoid::Result* y;
+
+  // Item `item` of all blocks.
+  __device__ __forceinline__ ColumnsTile(const Arguments& arguments, uint32_t item, int each)
+      : a(arguments) {
+    // Strips of a matrix side by side, then the next tile of each: chains go on together.
+    const auto strips = static_cast<uint32_t>(a.strips);
+    const uint32_t of_matrix = strips * static_cast<uint32_t>(a.look_back.tiles);
+    const uint32_t matrix = item / of_matrix;
+    const uint32_t within = item - matrix * of_matrix;
+    tile = static_cast<int>(within / strips);
+    const uint32_t strip = within - static_cast<uint32_t>(tile) * strips;
+    line = static_cast<int64_t>(matrix) * a.strips + strip;
+
+    const int lane = thread_index() & (a.across - 1);
+    const int thread_row = thread_index() / a.across;
+    thread_rows = kThreads / a.across;
+    columns = a.across * kWidth;
+    mine = thread_row * columns + lane * kWidth;
+    vector = static_cast<int64_t>(strip) * a.across + lane;
+    first = (static_cast<int64_t>(tile) * thread_rows + thread_row) * each;
+    x = a.x + matrix * a.x_matrix + vector * kWidth;
+    y = a.y + matrix * a.y_matrix + vector * kWidth;
+  }
+  __device__ __forceinline__ bool is_mine(int r) const {
+    return vector < a.vectors && first + r < a.rows;
+  }
+  __device__ __forceinline__ int64_t row_at(int r) const {
+    return a.reverse ? a.rows - 1 - first - r : first + r;
+  }
+
+  // Totals become what lies before each thread's rows, as before() finds it. All threads first: a
+  // column and kPart thread rows each, of which the sum takes the place of the first, and what lies
+  // before each of the others of these that of the others. Then a thread a column scans these sums.
+  __device__ __forceinline__ void scan_columns(Totals& totals) const {
+    ptx::barrier_sync();
+    if constexpr (kPart > 1) {
+      static_assert(kPart == kWidth, "a column and a part for each thread");
+      const int top = thread_index() / columns * part_size() + (thread_index() & (columns - 1));
+      Accumulator sum = totals[top];
+#pragma unroll
+      for (int i = 1; i < kPart; ++i) {
+        const Accumulator own = totals[top + i * columns];
+        totals[top + i * columns] = sum;
+        sum = Monoid::merge(sum, own);
+      }
+      totals[top] = sum;
+      ptx::barrier_sync();
+    }
+    if (thread_index() < columns) scan_column(totals, thread_index());
+    ptx::barrier_sync();
+  }
+  __device__ __forceinline__ Accumulator before(Totals& totals, int e) const {
+    if constexpr (kPart == 1) return totals[mine + e];
+    const int in_part = thread_index() / a.across % kPart;
+    const Accumulator part = totals[mine - in_part * columns + e];
+    const Accumulator own = totals[mine + e];
+    const Accumulator both = Monoid::merge(part, own);
+    return in_part == 0 ? part : both;
+  }
+  // After all results are written.
+  __device__ __forceinline__ void leave() const {
+    if (a.look_back.tiles == 1) return;
+    if (thread_index() == 0) a.look_back.done(line, tile);
+    a.look_back.leave(line, tile, thread_index(), kThreads, [] { ptx::barrier_sync(); });
+  }
+
+ private:
+  __device__ __forceinline__ int part_size() const { return kPart * columns; }
+  __device__ __forceinline__ void scan_column(Totals& totals, int c) const {
+    const int parts = thread_rows / kPart;
+    Accumulator before = Monoid::none();
+    if (a.look_back.tiles > 1) {
+      Accumulator total = Monoid::none();
+      for (int p = 0; p < parts; ++p) {
+        const Accumulator own = totals[p * part_size() + c];
+        total = Monoid::merge(total, own);
+      }
+      before = a.look_back.by_thread(line, tile, c, total, Monoid::none(), Monoid::merge);
+    }
+    for (int p = 0; p < parts; ++p) {
+      const Accumulator own = totals[p * part_size() + c];
+      totals[p * part_size() + c] = before;
+      before = Monoid::merge(before, own);
+    }
+  }
+};
+
+template <class Monoid>
 struct ColumnsKernel {
   using Element = typename Monoid::Element;
   using Result = typename Monoid::Result;
@@ -30,74 +157,39 @@ struct ColumnsKernel {
   static constexpr int kRows = 4;  // of a thread
   using Lowered = decltype(std::declval<Monoid>().lower(Monoid::none()));
   static constexpr int kWidth = row::kWidest<Element>;
-  struct Arguments {
-    Monoid monoid;
-    const Element* x;
-    Result* y;
-    int64_t x_pitch;  // from row to row
-    int64_t y_pitch;
-    int64_t x_matrix;
-    int64_t y_matrix;
-    int64_t rows;
-    int64_t vectors;  // of a row
-    int strips;       // of a matrix: of `across` vectors
-    int across;       // lanes side by side, a power of two
-    bool exclusive;
-    bool reverse;
-    LookBack<Accumulator> look_back;  // a line is a strip
-  };
+  using Arguments = ColumnsArguments<Monoid>;
+  using Tile = ColumnsTile<Monoid, kThreads, 1>;
   struct SharedStorage {
-    SharedArray<Accumulator, kThreads * kWidth> totals;  // [thread rows, columns]
+    typename Tile::Totals totals;
     SharedArray<uint32_t, 1> drawn;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const int tiles = a.look_back.tiles;
-    const uint32_t item =
-        tiles == 1 ? static_cast<uint32_t>(block_index()) : a.look_back.draw(shared.drawn);
-    // Strips of a matrix side by side, then the next tile of each: chains go on together.
-    const uint32_t of_matrix = static_cast<uint32_t>(a.strips) * static_cast<uint32_t>(tiles);
-    const uint32_t matrix = item / of_matrix;
-    const uint32_t within = item - matrix * of_matrix;
-    const auto tile = static_cast<int>(within / static_cast<uint32_t>(a.strips));
-    const uint32_t strip = within - static_cast<uint32_t>(tile) * static_cast<uint32_t>(a.strips);
-    const int64_t line = static_cast<int64_t>(matrix) * a.strips + strip;
-
-    const int lane = thread_index() & (a.across - 1);
-    const int thread_row = thread_index() / a.across;
-    const int thread_rows = kThreads / a.across;
-    const int columns = a.across * kWidth;
-    const int64_t vector = static_cast<int64_t>(strip) * a.across + lane;
-    const int64_t first = (static_cast<int64_t>(tile) * thread_rows + thread_row) * kRows;
-    const Element* x = a.x + matrix * a.x_matrix + vector * kWidth;
-    Result* y = a.y + matrix * a.y_matrix + vector * kWidth;
-    const auto is_mine = [&](int r) { return vector < a.vectors && first + r < a.rows; };
-    const auto row_at = [&](int r) { return a.reverse ? a.rows - 1 - first - r : first + r; };
-
+    const uint32_t item = a.look_back.tiles == 1 ? static_cast<uint32_t>(block_index())
+                                                 : a.look_back.draw(shared.drawn);
+    const Tile tile(a, item, kRows);
     Packed<Element> held[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       held[r] = filled_with(a.monoid.filler());
-      if (is_mine(r)) {
-        held[r] = Packed<Element>::template load<Cache::kStreaming>(x + row_at(r) * a.x_pitch);
+      if (tile.is_mine(r)) {
+        held[r] =
+            Packed<Element>::template load<Cache::kStreaming>(tile.x + tile.row_at(r) * a.x_pitch);
       }
     }
-    const int mine = thread_row * columns + lane * kWidth;
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
       Accumulator own = a.monoid.lift(element(held[0], e));
 #pragma unroll
       for (int r = 1; r < kRows; ++r) own = Monoid::merge(own, a.monoid.lift(element(held[r], e)));
-      shared.totals[mine + e] = own;
+      shared.totals[tile.mine + e] = own;
     }
     row::stay_packed(held);
-    ptx::barrier_sync();
-    if (thread_index() < columns) scan_column(shared, a, line, tile, thread_rows, columns);
-    ptx::barrier_sync();
+    tile.scan_columns(shared.totals);
 
     Accumulator running[kWidth];
 #pragma unroll
-    for (int e = 0; e < kWidth; ++e) running[e] = shared.totals[mine + e];
+    for (int e = 0; e < kWidth; ++e) running[e] = tile.before(shared.totals, e);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       Vec<Lowered, kWidth> out;
@@ -107,35 +199,11 @@ struct ColumnsKernel {
         out[e] = a.monoid.lower(a.exclusive ? running[e] : with);
         running[e] = with;
       }
-      if (is_mine(r)) {
-        thread::store<Cache::kStreaming>(y + row_at(r) * a.y_pitch, results<Result>(out));
+      if (tile.is_mine(r)) {
+        thread::store<Cache::kStreaming>(tile.y + tile.row_at(r) * a.y_pitch, results<Result>(out));
       }
     }
-    if (tiles > 1) {
-      if (thread_index() == 0) a.look_back.done(line, tile);
-      a.look_back.leave(line, tile, thread_index(), kThreads, [] { ptx::barrier_sync(); });
-    }
-  }
-
-  // The totals of a column's thread rows become what lies before each.
-  __device__ __forceinline__ static void scan_column(SharedStorage& shared, const Arguments& a,
-                                                     int64_t line, int tile, int thread_rows,
-                                                     int columns) {
-    const int c = thread_index();
-    Accumulator before = Monoid::none();
-    if (a.look_back.tiles > 1) {
-      Accumulator total = Monoid::none();
-      for (int t = 0; t < thread_rows; ++t) {
-        const Accumulator own = shared.totals[t * columns + c];
-        total = Monoid::merge(total, own);
-      }
-      before = a.look_back.by_thread(line, tile, c, total, Monoid::none(), Monoid::merge);
-    }
-    for (int t = 0; t < thread_rows; ++t) {
-      const Accumulator own = shared.totals[t * columns + c];
-      shared.totals[t * columns + c] = before;
-      before = Monoid::merge(before, own);
-    }
+    tile.leave();
   }
 };
 
@@ -170,30 +238,52 @@ struct Columns {
                "takes fewer than 2^31 tiles");
   }
 
-  template <class Monoid>
-  static LookBackPlan plan(const Scan& call, int& across, int& strips) {
-    using Kernel = ColumnsKernel<Monoid>;
+  // Of a kernel whose threads have `each` rows.
+  template <class Kernel, class Monoid>
+  static LookBackPlan plan(const Scan& call, ColumnsArguments<Monoid>& a, int each) {
     const auto [matrices, columns] = shape_of(call);
     const int64_t vectors = columns.extent / Kernel::kWidth;
-    across = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, 32))));
-    strips = static_cast<int>(divide_up(vectors, across));
+    a.vectors = vectors;
+    a.across =
+        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, 32))));
+    a.strips = static_cast<int>(divide_up(vectors, a.across));
+    a.each = each;
     LookBackPlan plan;
-    plan.lines = matrices.extent * strips;
-    plan.tiles = static_cast<int>(
-        divide_up(call.count, int64_t{Kernel::kRows} * (Kernel::kThreads / across)));
+    plan.lines = matrices.extent * a.strips;
+    plan.tiles =
+        static_cast<int>(divide_up(call.count, int64_t{each} * (Kernel::kThreads / a.across)));
     // What a tile reads of others' totals grows with it, the wait from band to band shrinks.
-    plan.radix = strips >= 8 ? 4 : LookBack<typename Monoid::Accumulator>::kRadixOfThreads;
-    plan.values = across * Kernel::kWidth;
+    plan.radix = a.strips >= 8 ? 4 : LookBack<typename Monoid::Accumulator>::kRadixOfThreads;
+    plan.values = a.across * Kernel::kWidth;
     plan.words = LookBack<typename Monoid::Accumulator>::kWords;
     return plan;
   }
+  template <class Kernel, class Monoid>
+  static void launch_on(const Scan& call, const Monoid& monoid, ColumnsArguments<Monoid>& a,
+                        const LookBackPlan& plan, const Context& context) {
+    const Loop matrices = shape_of(call).matrices;
+    a.monoid = monoid;
+    a.x = static_cast<const typename Monoid::Element*>(call.input);
+    a.y = static_cast<typename Monoid::Result*>(call.output);
+    a.x_pitch = call.strides[0];
+    a.y_pitch = call.strides[1];
+    a.x_matrix = matrices.strides[0];
+    a.y_matrix = matrices.strides[1];
+    a.rows = call.count;
+    a.exclusive = call.exclusive;
+    a.reverse = call.reverse;
+    a.look_back = {plan, context.workspace};
+    launch<Kernel>({.blocks = plan.lines * plan.tiles, .threads = Kernel::kThreads}, context.stream,
+                   a);
+  }
+
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
     with_fast_monoid(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
-      int across = 1;
-      int strips = 1;
-      workspace = plan<Monoid>(call, across, strips).workspace();
+      using Kernel = ColumnsKernel<Monoid>;
+      ColumnsArguments<Monoid> arguments{};
+      workspace = plan<Kernel>(call, arguments, Kernel::kRows).workspace();
     });
     return workspace;
   }
@@ -201,23 +291,9 @@ struct Columns {
   static void run(const Call& call, const Context& context) {
     with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
       using Kernel = ColumnsKernel<Monoid>;
-      const auto [matrices, columns] = shape_of(call);
-      typename Kernel::Arguments arguments{};
-      const LookBackPlan look_back = plan<Monoid>(call, arguments.across, arguments.strips);
-      arguments.monoid = monoid;
-      arguments.x = static_cast<const typename Monoid::Element*>(call.input);
-      arguments.y = static_cast<typename Monoid::Result*>(call.output);
-      arguments.x_pitch = call.strides[0];
-      arguments.y_pitch = call.strides[1];
-      arguments.x_matrix = matrices.strides[0];
-      arguments.y_matrix = matrices.strides[1];
-      arguments.rows = call.count;
-      arguments.vectors = columns.extent / Kernel::kWidth;
-      arguments.exclusive = call.exclusive;
-      arguments.reverse = call.reverse;
-      arguments.look_back = {look_back, context.workspace};
-      launch<Kernel>({.blocks = look_back.lines * look_back.tiles, .threads = Kernel::kThreads},
-                     context.stream, arguments);
+      ColumnsArguments<Monoid> arguments{};
+      const LookBackPlan look_back = plan<Kernel>(call, arguments, Kernel::kRows);
+      launch_on<Kernel>(call, monoid, arguments, look_back, context);
     });
   }
 };

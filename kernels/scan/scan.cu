@@ -13,6 +13,7 @@ extern const Rung kLookBackQueue;
 extern const Rung kTensorCore;
 extern const Rung kLanesPerRow;
 extern const Rung kColumns;
+extern const Rung kColumnsStaged;
 extern const Rung kAnyLayout;
 
 namespace {
@@ -23,12 +24,14 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,    &kHillisSteele,  &kBlelloch,   &kWarpScan,    &kBlockScan, &kReduceThenScan,
-    &kLookBack, &kLookBackQueue, &kTensorCore, &kLanesPerRow, &kColumns,   &kAnyLayout,
+    &kNaive,          &kHillisSteele, &kBlelloch,      &kWarpScan,   &kBlockScan,
+    &kReduceThenScan, &kLookBack,     &kLookBackQueue, &kTensorCore, &kLanesPerRow,
+    &kColumns,        &kAnyLayout,    &kColumnsStaged,
 };
 
 // Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look
-// back; blocks that stay pay once there are some tiles for each.
+// back; blocks that stay pay once there are some tiles for each. That large columns are staged was
+// counted, not measured.
 std::span<const Rung* const> best_for(const Scan& call) {
   constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
@@ -36,7 +39,8 @@ std::span<const Rung* const> best_for(const Scan& call) {
   static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kAnyLayout};
   static constexpr const Rung* kBlocks[] = {&kBlockScan, &kColumns, &kAnyLayout};
   static constexpr const Rung* kTiles[] = {&kLookBack, &kColumns, &kAnyLayout};
-  static constexpr const Rung* kQueue[] = {&kLookBackQueue, &kLookBack, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kQueue[] = {&kLookBackQueue, &kLookBack, &kColumnsStaged, &kColumns,
+                                           &kAnyLayout};
   const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype));
   if (bytes <= kShortBytes && call.lines >= 16) return kShort;
   if (bytes <= kTileBytes) return kBlocks;

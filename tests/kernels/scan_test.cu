@@ -210,10 +210,13 @@ TEST(LookBack, BandsPassOn) {
 TEST(Scan, GroupsOfColumnsPassOn) {
   for (const bool reverse : {false, true}) {
     Instance instance("cumsum", DType::kI64, {300, 1024}, 0, reverse, reverse);
-    test::in_every_order([&] {
-      instance.run(instance.rung("columns"));
-      instance.expect_right();
-    });
+    for (const std::string_view name : {"columns", "columns_staged"}) {
+      SCOPED_TRACE(name);
+      test::in_every_order([&] {
+        instance.run(instance.rung(name));
+        instance.expect_right();
+      });
+    }
   }
 }
 
@@ -221,8 +224,9 @@ TEST(Scan, GroupsOfColumnsPassOn) {
 // not.
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
-    for (const std::string_view name : {"look_back", "look_back_queue", "columns"}) {
-      const bool columns = name == "columns";
+    for (const std::string_view name :
+         {"look_back", "look_back_queue", "columns", "columns_staged"}) {
+      const bool columns = name.starts_with("columns");
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
       const Rung& rung = instance.rung(name);
