@@ -1,13 +1,12 @@
 // warpsmith doctor: what this machine and this build have, what is missing and how to get it.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
 #include "catalogue/peers/library.hpp"
 #include "cli/command.hpp"
+#include "cuda_file/nvcc.hpp"
 #include "harness/machine.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -21,28 +20,8 @@ struct Finding {
   std::string advice;  // where not good
 };
 
-bool executable(const std::string& path) { return access(path.c_str(), X_OK) == 0; }
-
-// A program on PATH or in one of the folders; empty where there is none.
-std::string find_program(const std::string& name, std::vector<std::string> folders) {
-  const char* path = std::getenv("PATH");
-  std::string rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    folders.push_back(rest.substr(0, end));
-    rest.erase(0, end + 1);
-  }
-  for (const std::string& folder : folders) {
-    if (executable(folder + "/" + name)) return folder + "/" + name;
-  }
-  return {};
-}
-
 Finding nvcc() {
-  std::vector<std::string> folders;
-  if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(std::string(home) + "/bin");
-  folders.emplace_back("/usr/local/cuda/bin");
-  const std::string path = find_program("nvcc", folders);
+  const std::string path = cuda_file::find_nvcc();
   return {
       "nvcc", !path.empty(), path.empty() ? "not found" : path,
       "only the CUDA build needs it: install NVIDIA's CUDA toolkit 12.4 or newer, then put nvcc on "
@@ -50,7 +29,7 @@ Finding nvcc() {
 }
 
 Finding driver() {
-  const std::string path = find_program("nvidia-smi", {});
+  const std::string path = cuda_file::find_program("nvidia-smi");
   return {
       "driver", !path.empty(), path.empty() ? "no nvidia-smi on PATH" : path,
       "without an NVIDIA driver kernels run in the emulator; on a machine with a GPU install its "

@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/line_text.hpp"
 #include "cuda_file/cuda_file.hpp"
+#include "cuda_file/nvcc.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
@@ -21,6 +22,7 @@ struct RunArguments {
   std::string keep;
   std::vector<std::string> includes;
   std::vector<std::string> definitions;
+  std::vector<std::string> libraries;
   bool cuda = false;
   bool profile = false;
   bool show = false;
@@ -75,12 +77,19 @@ int run_run(const RunArguments& arguments) {
     print(cuda_file::rewritten(arguments.file));
     return kOk;
   }
+  const bool on_gpu = arguments.cuda || !runtime::kEmulated;
+  require(!on_gpu || (!arguments.profile && arguments.order == "forward"),
+          "--profile and --order are the emulator's: it counts, and has an order of threads");
   const cuda_file::Built built =
       cuda_file::build(arguments.file, {.include_folders = arguments.includes,
                                         .definitions = arguments.definitions,
                                         .folder = arguments.keep,
-                                        .with_nvcc = arguments.cuda || !runtime::kEmulated});
+                                        .with_nvcc = on_gpu,
+                                        .libraries = arguments.libraries});
   Json json = cuda_file::to_json(built);
+  if (built.ok() && arguments.cuda && runtime::kEmulated && cuda_file::capability_here().empty()) {
+    fmt::print(stderr, "warpsmith: nvidia-smi finds no GPU here; the program wants one\n");
+  }
   if (!built.ok()) {
     if (arguments.as_json) print_json(json);
     for (const auto& d : built.diagnostics) fmt::print(stderr, "{}\n", to_string(d));
@@ -138,6 +147,7 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("-I", arguments->includes, "folders of headers");
   command->add_option("-D", arguments->definitions, "definitions: N=1024");
   command->add_flag("--cuda", arguments->cuda, "by nvcc, on the GPU");
+  command->add_option("-l", arguments->libraries, "libraries to link, with --cuda: cublas");
   command->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
 }
 

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -248,6 +250,12 @@ void place_by_time(const TryArguments& arguments, OwnRung& own, const Signature&
     if (signature.why_not(chosen).empty()) cases.push_back(chosen);
   }
   if (cases.empty()) return;
+  // What is timed has to be right there too; of so large an output a sample is compared.
+  const std::array problem{std::pair(tried.dtype, cases.front())};
+  ++tried.problems;
+  std::ranges::move(own.verify(problem, selection.seed, {.flops = 1e9, .elements = 1 << 22}),
+                    std::back_inserter(tried.results));
+  if (tried.first_failure() != nullptr) return;
   std::vector<const Rung*> rungs;
   for (const Target& target : rungs_of(operation)) {
     if (target.dtypes.has(tried.dtype)) rungs.push_back(target.rung);
@@ -256,7 +264,8 @@ void place_by_time(const TryArguments& arguments, OwnRung& own, const Signature&
   options.seed = selection.seed;
   harness::BenchGroup group = harness::bench(operation, rungs, cases.front(), tried.dtype, options);
   const std::vector<float> times = own.time(tried.dtype, cases.front(), selection.seed, kRuns);
-  harness::Measurement mine{.name = "yours", .runs = kRuns};
+  group.family = family_of(operation).name;
+  harness::Measurement mine{.name = "yours", .runs = static_cast<int>(times.size())};
   mine.median = times[times.size() / 2];
   mine.min = times.front();
   mine.max = times.back();

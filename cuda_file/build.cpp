@@ -11,6 +11,7 @@
 
 #include "cuda_file/child.hpp"
 #include "cuda_file/cuda_file.hpp"
+#include "cuda_file/nvcc.hpp"
 #include "cuda_file/rewriter.hpp"
 #include "warpsmith/error.hpp"
 #include "warpsmith/runtime.hpp"
@@ -84,6 +85,27 @@ std::vector<std::string> compile_command() {
   };
   for (const fs::path& folder : toolchain().headers) command.push_back("-I" + folder.string());
   return command;
+}
+
+// By nvcc, for the GPU here. The samples' header is put where none of the emulator's own is beside
+// it, which would stand for CUDA's.
+std::vector<std::string> cuda_command(const fs::path& source, const fs::path& program,
+                                      const fs::path& folder, const BuildOptions& options) {
+  const std::string nvcc = find_nvcc();
+  require(!nvcc.empty(),
+          "there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; without --cuda the "
+          "emulated build runs the file");
+  const fs::path samples = folder / "samples";
+  std::vector<fs::path> headers{samples};
+  fs::create_directories(samples);
+  for (const fs::path& in : toolchain().headers) {
+    if (const fs::path ours = in / "helper_cuda.h"; fs::exists(ours)) {
+      fs::copy_file(ours, samples / "helper_cuda.h", fs::copy_options::overwrite_existing);
+    } else {
+      headers.push_back(in);
+    }
+  }
+  return nvcc_command(nvcc, target_option(capability_here()), source, program, headers, options);
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -208,8 +230,7 @@ Built build(const fs::path& source, const BuildOptions& options) {
   std::vector<Suspect> suspects;
   std::vector<std::vector<std::string>> commands;
   if (options.with_nvcc) {
-    commands = {
-        {"nvcc", "-O3", "-lineinfo", "-arch=native", source.string(), "-o", program.string()}};
+    commands = {cuda_command(source, program, folder, options)};
   } else {
     const Rewritten rewritten = rewrite(source, options.include_folders);
     suspects = rewritten.suspects;
@@ -226,11 +247,9 @@ Built build(const fs::path& source, const BuildOptions& options) {
                                      object.string()};
     std::ranges::copy(toolchain().libraries, std::back_inserter(link));
     link.emplace_back("-lbacktrace");
+    for (const std::string& in : options.include_folders) compile.push_back("-I" + in);
+    for (const std::string& definition : options.definitions) compile.push_back("-D" + definition);
     commands = {std::move(compile), std::move(link)};
-  }
-  for (const std::string& in : options.include_folders) commands.front().push_back("-I" + in);
-  for (const std::string& definition : options.definitions) {
-    commands.front().push_back("-D" + definition);
   }
   ChildEnd end;
   for (const std::vector<std::string>& command : commands) {
@@ -238,10 +257,12 @@ Built build(const fs::path& source, const BuildOptions& options) {
     if (end.exit_code != 0 || end.signal != 0) break;
   }
   built.compiler_output = text_of(log);
-  built.diagnostics = diagnostics_of(built.compiler_output, suspects);
+  built.diagnostics = options.with_nvcc ? nvcc_diagnostics(built.compiler_output)
+                                        : diagnostics_of(built.compiler_output, suspects);
+  const auto is_warning = [](const Diagnostic& d) { return d.kind == "warning"; };
   if (end.exit_code == 0 && end.signal == 0 && fs::exists(program)) {
     built.program = fs::absolute(program);
-  } else if (built.diagnostics.empty()) {
+  } else if (std::ranges::all_of(built.diagnostics, is_warning)) {
     built.diagnostics.push_back(
         {source.string(), 0, 0, "error",
          built.compiler_output.empty()

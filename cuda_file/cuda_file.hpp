@@ -33,6 +33,7 @@ struct BuildOptions {
   std::vector<std::string> definitions{};      // as -D: "N=1024"
   std::filesystem::path folder{};  // keeps the rewritten sources and the program; empty: temporary
   bool with_nvcc = false;          // for a GPU; then there are no faults, counts and profile
+  std::vector<std::string> libraries{};  // of CUDA's, as -l: "cublas"; with nvcc only
 };
 
 // One message on the file, at its own line.
@@ -58,7 +59,7 @@ struct Built {
   bool ok() const { return !program.empty(); }
 };
 
-// Throws InvalidArgument where the file cannot be read, Error where there is no compiler.
+// Throws InvalidArgument where the file cannot be read or there is no nvcc.
 Built build(const std::filesystem::path& source, const BuildOptions& options = {});
 
 // The file as the host compiler gets it.

@@ -94,11 +94,12 @@ std::vector<std::pair<DType, Case>> OwnRung::problems(const harness::Selection& 
 }
 
 std::vector<harness::Verification> OwnRung::verify(std::span<const std::pair<DType, Case>> problems,
-                                                   uint64_t seed) {
+                                                   uint64_t seed,
+                                                   const harness::SampleLimits& sample) {
   std::vector<std::unique_ptr<Instance>> instances;
   std::vector<const Instance*> all;
   for (const auto& [dtype, chosen] : problems) {
-    instances.push_back(std::make_unique<Instance>(operation_, chosen, dtype, seed));
+    instances.push_back(std::make_unique<Instance>(operation_, chosen, dtype, seed, sample));
     all.push_back(instances.back().get());
   }
   std::vector<std::vector<Left>> by_run;

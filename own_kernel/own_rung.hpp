@@ -26,7 +26,8 @@ class OwnRung {
   std::vector<std::pair<DType, Case>> problems(const harness::Selection& selection) const;
   // A result for each, up to the first fault: a program that is broken tells no more.
   std::vector<harness::Verification> verify(std::span<const std::pair<DType, Case>> problems,
-                                            uint64_t seed);
+                                            uint64_t seed,
+                                            const harness::SampleLimits& sample = {});
 
   // One run, seen by line; its counts, by the names of the emulator's.
   struct Seen {
@@ -34,7 +35,7 @@ class OwnRung {
     std::map<std::string, uint64_t> counts;
   };
   Seen profile(DType dtype, const Case& chosen, uint64_t seed);
-  // Microseconds of runs on a GPU, sorted.
+  // Microseconds of runs on a GPU, sorted; fewer than `runs` where they take long.
   std::vector<float> time(DType dtype, const Case& chosen, uint64_t seed, int runs);
 
  private:

@@ -224,11 +224,11 @@ std::vector<Left> Program::read_response(std::span<const Instance* const> instan
       size_t bytes = 0;
       for (const Tensor& tensor : instance->problem().tensors) bytes += bytes_of(tensor);
       left.bytes.resize(bytes);
-      left.microseconds.resize(static_cast<size_t>(timed_runs));
-      if (!take(left.bytes.data(), bytes) ||
-          !take(left.microseconds.data(), sizeof(float) * left.microseconds.size())) {
-        break;
-      }
+      int32_t timed = 0;
+      if (!take(left.bytes.data(), bytes)) break;
+      if (timed_runs > 0 && !take(&timed, sizeof(timed))) break;
+      left.microseconds.resize(static_cast<size_t>(timed));
+      if (!take(left.microseconds.data(), sizeof(float) * left.microseconds.size())) break;
     }
     all_left.push_back(std::move(left));
   }
@@ -248,7 +248,9 @@ std::vector<Left> Program::run(std::span<const Instance* const> instances, const
   options.memory_bytes = limits_.memory_bytes;
   cuda_file::Outcome outcome = cuda_file::run(built_, options);
   std::vector<Left> left = read_response(instances, how.timed_runs);
-  if (left.size() < instances.size()) {
+  // On a GPU a fault ends the calls, not the process, and is the last one's failure.
+  const bool is_told = !left.empty() && !left.back().failure.empty() && !runtime::kEmulated;
+  if (left.size() < instances.size() && !is_told) {
     Left last;
     if (outcome.faults.empty()) {
       last.failure = fmt::format("the program ended with {}{}{}", outcome.exit_code,

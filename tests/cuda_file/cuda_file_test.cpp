@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "cuda_file/nvcc.hpp"
+
 namespace ws::cuda_file {
 namespace {
 
@@ -169,6 +171,69 @@ TEST(Outcome, GivesTheProgramItsArgumentsAndItsCode) {
 }
 
 TEST(Build, RefusesWhatIsNoFile) { EXPECT_THROW(build("/there/is/none.cu"), InvalidArgument); }
+
+// ---- For a GPU ---------------------------------------------------------------------------------
+
+TEST(Nvcc, CompilesForTheGpuHere) {
+  EXPECT_EQ(target_option("8.0"), "-gencode=arch=compute_80,code=sm_80");
+  EXPECT_EQ(target_option("9.0"), "-gencode=arch=compute_90a,code=sm_90a");
+  EXPECT_EQ(target_option("12.0"), "-gencode=arch=compute_120a,code=sm_120a");
+  EXPECT_EQ(target_option(""), "-arch=native");
+  EXPECT_EQ(target_option("No devices were found"), "-arch=native");
+}
+
+TEST(Nvcc, IsCalledWithWhatTheEmulatorsProgramsHave) {
+  BuildOptions options;
+  options.include_folders = {"theirs"};
+  options.definitions = {"N=4"};
+  options.libraries = {"cublas"};
+  const std::vector<std::string> command =
+      nvcc_command("nvcc", "-arch=native", "my.cu", "made/program", {"ours"}, options);
+  EXPECT_THAT(command,
+              testing::ElementsAre("nvcc", "-std=c++20", "-O3", "-lineinfo", "--extended-lambda",
+                                   "--expt-relaxed-constexpr", "-arch=native", "my.cu", "-o",
+                                   "made/program", "-Itheirs", "-Iours", "-DN=4", "-lcublas"));
+}
+
+TEST(Nvcc, EveryToolsErrorsAreTold) {
+  const std::vector<Diagnostic> all = nvcc_diagnostics(
+      "my.cu(3): error: identifier \"y\" is undefined\n"
+      "      y = 3;\n"
+      "      ^\n"
+      "\n"
+      "my.cu(3): error: identifier \"y\" is undefined\n"
+      "my.cu(5): warning #550-D: variable \"n\" was set but never used\n"
+      "my.cu(1): catastrophic error: cannot open source file \"none.h\"\n"
+      "my.cu:7:5: error: expected ';'\n"
+      "ptxas error   : Entry function 'k' uses too much shared data (0x61a80 bytes, 0xc000 max)\n"
+      "nvcc fatal   : Unsupported gpu architecture 'compute_10'\n"
+      "/usr/bin/ld: /tmp/x.o: in function `main':\n"
+      "x.cpp:(.text.startup+0x5): undefined reference to `f()'\n"
+      "collect2: error: ld returned 1 exit status\n"
+      "1 error detected in the compilation of \"my.cu\".\n");
+  std::vector<std::string> texts;
+  for (const Diagnostic& d : all) texts.push_back(to_string(d));
+  EXPECT_THAT(
+      texts,
+      testing::ElementsAre(
+          "my.cu:3: error: identifier \"y\" is undefined",
+          "my.cu:5: warning: variable \"n\" was set but never used",
+          "my.cu:1: error: cannot open source file \"none.h\"", "my.cu:7:5: error: expected ';'",
+          "ptxas: error: Entry function 'k' uses too much shared data (0x61a80 bytes, "
+          "0xc000 max)",
+          "nvcc: error: Unsupported gpu architecture 'compute_10'",
+          "ld: error: undefined reference to `f()'"));
+}
+
+TEST(Nvcc, AFileThatDoesNotCompileIsToldOffAtItsLine) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc here";
+  const Built built = build(kFolder / "bugs" / "syntax_error.cu", {.with_nvcc = true});
+  EXPECT_FALSE(built.ok());
+  ASSERT_FALSE(built.diagnostics.empty());
+  EXPECT_EQ(built.diagnostics.front().kind, "error") << built.compiler_output;
+  EXPECT_EQ(fs::path(built.diagnostics.front().file).filename(), "syntax_error.cu");
+  EXPECT_GT(built.diagnostics.front().line, 0);
+}
 
 }  // namespace
 }  // namespace ws::cuda_file
