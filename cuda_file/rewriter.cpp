@@ -239,7 +239,10 @@ struct Declared {
   std::set<std::string, std::less<>> deduced;  // kernels whose types arguments must tell
   std::set<std::string, std::less<>> kernels;
   std::map<std::string, std::string, std::less<>> clusters;  // of kernels with __cluster_dims__
+  std::map<std::string, std::string, std::less<>> bounds;  // of declarations with __launch_bounds__
   std::set<std::string, std::less<>> shared_words = {"__shared__"};  // macros that stand for it
+  std::set<std::string, std::less<>> global_words = {
+      "__global__"};  // or begin with it, and no more
 };
 
 // Attributes with parentheses of their own, which are no parameters.
@@ -266,6 +269,11 @@ size_t body_of_macro(std::string_view directive) {
                              directive.data());
 }
 
+std::string name_of_macro(const Token& directive) {
+  const Row head(tokens_of(directive.text, directive.line, true));
+  return std::string(head[head.next(head.next(1) + 1)].text);
+}
+
 void declare_kernels(const Row& row, Declared& declared) {
   for (size_t i = 0; i < row.size(); ++i) {
     if (row[i].kind == TokenKind::kDirective) {
@@ -275,10 +283,17 @@ void declare_kernels(const Row& row, Declared& declared) {
       const Row body(inside);
       const size_t only = body.next(0);
       if (body.is(only, "__shared__") && body.next(only + 1) == body.size()) {
-        const std::vector<Token> whole = tokens_of(row[i].text, row[i].line, true);
-        const Row head(whole);
-        declared.shared_words.emplace(head[head.next(head.next(1) + 1)].text);
+        declared.shared_words.emplace(name_of_macro(row[i]));
       }
+      bool is_kernels_beginning = false;
+      for (size_t b = 0; b < body.size(); ++b) {
+        if (body.is(b, "__global__")) is_kernels_beginning = true;
+        if (body.is(b, "{") || body.is(b, ";")) {
+          is_kernels_beginning = false;
+          break;
+        }
+      }
+      if (is_kernels_beginning) declared.global_words.emplace(name_of_macro(row[i]));
       declare_kernels(body, declared);
       continue;
     }
@@ -292,15 +307,17 @@ void declare_kernels(const Row& row, Declared& declared) {
       if (row.is(b, "template")) is_template = true;
     }
     std::string cluster;
+    std::string bounds;
     for (size_t k = i + 1; k < row.size() && !row.is(k, ";") && !row.is(k, "{"); ++k) {
       if (!row.is_word(k)) continue;
       const size_t open = row.next(k + 1);
       if (!row.is(open, "(")) continue;
       if (takes_parentheses(row[k].text)) {
-        const bool is_cluster = row.is(k, "__cluster_dims__");
+        const std::string_view word = row[k].text;
         k = row.closing(open);
         if (k == Row::kNone) break;
-        if (is_cluster) cluster = row.text(open + 1, k);
+        if (word == "__cluster_dims__") cluster = row.text(open + 1, k);
+        if (word == "__launch_bounds__") bounds = row.text(open + 1, k);
         continue;
       }
       const size_t close = row.closing(open);
@@ -312,6 +329,7 @@ void declare_kernels(const Row& row, Declared& declared) {
       const bool again = is_definition && !declared.kernels.insert(name).second;
       if (is_template || has_defaults || again) declared.deduced.insert(name);
       if (!cluster.empty()) declared.clusters[name] = cluster;
+      if (!bounds.empty() && !is_definition && !is_template) declared.bounds[name] = bounds;
       break;
     }
   }
@@ -336,11 +354,13 @@ class Rewriter {
       if (token.text == "<<<") launch(i);
       if (token.kind != TokenKind::kWord) continue;
       built_in(i);
+      if (outside_.contains(token.text)) use_of_shared(i);
       if (declared_.shared_words.contains(token.text)) shared(i);
       if (token.text == "__device__" || token.text == "__constant__" ||
           token.text == "__managed__") {
         variable(i);
       }
+      if (declared_.global_words.contains(token.text)) entry(i);
       if (token.text == "__noinline__") row_.out(i) = "__attribute__((noinline))";
       // Beside `inline` too.
       if (token.text == "__forceinline__") row_.out(i) = "__attribute__((always_inline))";
@@ -427,6 +447,44 @@ class Rewriter {
       if (!has_outer || row_.is(outer, "return")) return sign;
       at = outer;
     }
+  }
+
+  // A kernel's definition begins with saying, when that alone is asked, what its __launch_bounds__
+  // are, in words that may be its template's.
+  void entry(size_t i) {
+    std::string bounds;
+    const auto take_bounds = [&](size_t word) {
+      const size_t open = row_.next(word + 1);
+      const size_t close = row_.is(open, "(") ? row_.closing(open) : Row::kNone;
+      if (close != Row::kNone && row_.is(word, "__launch_bounds__")) {
+        bounds = row_.text(open + 1, close);
+      }
+      return close;
+    };
+    bool is_template = false;
+    for (size_t b = row_.before(i); b != Row::kNone; b = row_.before(b)) {
+      if (row_.is(b, ";") || row_.is(b, "}") || row_.is(b, "{")) break;
+      if (row_[b].kind == TokenKind::kDirective) break;
+      if (row_.is(b, "__launch_bounds__")) take_bounds(b);
+      if (row_.is(b, "template")) is_template = true;
+    }
+    std::string name;
+    size_t at = row_.next(i + 1);
+    if (row_.is(at, "(") && row_.closing(at) != Row::kNone) at = row_.closing(at);  // a macro's
+    for (; at < row_.size() && !row_.is(at, ";") && !row_.is(at, "{"); ++at) {
+      if (!row_.is_word(at) || !row_.is(row_.next(at + 1), "(")) continue;
+      const bool is_attribute = takes_parentheses(row_[at].text);
+      if (!is_attribute && name.empty()) name = row_[at].text;
+      const size_t close = is_attribute ? take_bounds(at) : row_.closing(row_.next(at + 1));
+      if (close == Row::kNone) return;
+      at = close;
+    }
+    if (!row_.is(at, "{")) return;
+    if (const auto known = declared_.bounds.find(name);
+        bounds.empty() && !is_template && known != declared_.bounds.end()) {
+      bounds = known->second;  // of its declaration
+    }
+    row_.out(at) += fmt::format(" if (::ws::cuda_file::is_asked({})) return;", bounds);
   }
 
   // kernel<<<grid, block>>>(arguments): a call of an object that knows the kernel and is told the
@@ -535,6 +593,21 @@ class Rewriter {
     return found;
   }
 
+  // Of struct { ... }, also with a name, the {; kNone of other words.
+  size_t body_of_class(size_t i) const {
+    if (!row_.is(i, "struct") && !row_.is(i, "class") && !row_.is(i, "union")) return Row::kNone;
+    size_t open = row_.next(i + 1);
+    while (row_.is_word(open)) {
+      const bool is_attribute = takes_parentheses(row_[open].text);
+      open = row_.next(open + 1);
+      if (!is_attribute || !row_.is(open, "(")) continue;
+      open = row_.closing(open);
+      if (open == Row::kNone) return open;
+      open = row_.next(open + 1);
+    }
+    return row_.is(open, "{") ? open : Row::kNone;
+  }
+
   // Names that the declaration declares, and where its = stands, if it has one.
   std::vector<size_t> declared_names(const Statement& statement, bool& has_initializer) const {
     std::vector<size_t> names;
@@ -548,6 +621,11 @@ class Rewriter {
     for (size_t k = statement.begin; k < statement.end; ++k) {
       if (row_[k].kind == TokenKind::kSpace) continue;
       if (row_.is_word(k)) {
+        if (const size_t body = body_of_class(k); body != Row::kNone) {
+          k = row_.closing(body);
+          if (k == Row::kNone) break;
+          continue;
+        }
         const size_t after = row_.next(k + 1);
         if (takes_parentheses(row_[k].text) && row_.is(after, "(")) {
           k = row_.closing(after);
@@ -620,7 +698,10 @@ class Rewriter {
     for (const size_t name : names) {
       const std::string_view word = row_[name].text;
       row_.out(name) = fmt::format("ws_shared_{}", word);
-      if (!is_extern) {
+      if (!is_extern && scope() != Scope::kCode) {
+        outside_.emplace(word);
+        references += fmt::format(" inline auto ws_name_{0} = [] {{ return \"{0}\"; }};", word);
+      } else if (!is_extern) {
         references += fmt::format(
             " ws_shared_{0}& {0} = ::ws::cuda_file::shared<ws_shared_{0}>([] {{ return \"{0}\"; "
             "}});",
@@ -640,6 +721,31 @@ class Rewriter {
           "initial value\");";
     }
     end_of(statement, alignment + ";" + references);
+  }
+
+  // The name of a __shared__ variable that stands outside of functions, where it can be no
+  // reference; unless it is another variable's here, after a type or behind a . or ->.
+  void use_of_shared(size_t i) {
+    static const std::set<std::string_view> kTypes = {"float", "double",   "int",  "char", "short",
+                                                      "long",  "unsigned", "bool", "void", "half"};
+    const std::string_view word = row_[i].text;
+    size_t before = row_.before(i);
+    if (before == Row::kNone) return;
+    if (row_.is(before, ".") || row_.is(before, "->") || row_.is(before, "::")) return;
+    while (before != Row::kNone && (row_.is(before, "*") || row_.is(before, "&"))) {
+      const size_t type = row_.before(before);
+      if (type != Row::kNone && !row_.is(type, "*") && !row_.is(type, "&") &&
+          !kTypes.contains(row_[type].text)) {
+        break;
+      }
+      before = type;
+    }
+    static const std::set<std::string_view> kNoTypes = {"return", "else", "do", "case", "throw"};
+    if (before != Row::kNone && row_.is_word(before) && !kNoTypes.contains(row_[before].text)) {
+      hidden_[word] = scopes_.size() + (scope() == Scope::kCode ? 0 : 1);
+    }
+    if (hidden_.contains(word)) return;
+    row_.out(i) = fmt::format("::ws::cuda_file::shared<ws_shared_{0}>(ws_name_{0})", word);
   }
 
   // Puts a text in place of the ; at the end.
@@ -741,7 +847,8 @@ class Rewriter {
   const Declared& declared_;
   const bool in_macro_;
   std::vector<Scope> scopes_;
-  std::map<std::string_view, size_t> hidden_;  // built-in names that are variables, down to a depth
+  std::map<std::string_view, size_t> hidden_;  // names that are other variables, down to a depth
+  std::set<std::string_view> outside_;         // __shared__ variables outside of functions
 };
 
 // ---- Files -------------------------------------------------------------------------------------

@@ -126,6 +126,8 @@ class Guarded {
   }
 
  private:
+  // Build: this file is part of the program that the user's file becomes, which links no runtime of
+  // ours.
 #ifdef WS_EMULATED
   static constexpr size_t kGuard = 0;
 #else

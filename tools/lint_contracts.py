@@ -19,7 +19,13 @@ OUTSIDE_THE_DEVICE_LAYER = [
     (r"\bextern\s+__shared__", "extern __shared__: declare SharedStorage"),
 ]
 # The device layer, and CUDA files as others write them: `warpsmith run` takes those.
-SPEAKS_CUDA = ("include/warpsmith/", "learn/", "tests/cuda_file/", "examples/lessons/")
+SPEAKS_CUDA = (
+    "include/warpsmith/",
+    "learn/",
+    "own_kernel/driver.cuh",
+    "tests/cuda_file/",
+    "examples/lessons/",
+)
 IN_THE_LIBRARY = [
     (r"\bf?printf\s*\(", "printf: return it, or throw ws::Error"),
     (r"\bexit\s*\(", "exit: throw ws::Error"),

@@ -276,10 +276,10 @@ cudaError_t set_attribute(const void* entry, cudaFuncAttribute attribute, int va
   return cudaSuccess;
 }
 
-cudaError_t get_attributes(cudaFuncAttributes* attributes, const void* entry) {
+cudaError_t get_attributes(cudaFuncAttributes* attributes, const void* entry, int most_threads) {
   const KernelFacts& facts = facts_of(entry);
   *attributes = {};
-  attributes->maxThreadsPerBlock = 1024;
+  attributes->maxThreadsPerBlock = most_threads > 0 ? std::min(most_threads, 1024) : 1024;
   attributes->numRegs = 32;
   attributes->ptxVersion = attributes->binaryVersion = 90;
   attributes->maxDynamicSharedSizeBytes =
@@ -302,8 +302,8 @@ LaunchExtents extents_of(const cudaLaunchConfig_t& config) {
   return extents;
 }
 
-int resident_blocks(const void*, int threads, size_t shared) {
-  if (threads < 1 || threads > 1024) return 0;
+int resident_blocks(int most_threads, int threads, size_t shared) {
+  if (threads < 1 || threads > (most_threads > 0 ? most_threads : 1024)) return 0;
   const int warps = (threads + 31) / 32;
   const auto by_shared =
       static_cast<int>(Multiprocessor::kSharedBytes / (shared + Multiprocessor::kSharedReserved));

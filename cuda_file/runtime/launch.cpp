@@ -19,6 +19,10 @@
 namespace ws::cuda_file {
 
 constinit thread_local Frame* frame = nullptr;
+namespace {
+// Where the kernel that is asked for its bound puts it; null: none is.
+constinit thread_local long long* asked = nullptr;
+}  // namespace
 
 namespace {
 
@@ -41,7 +45,7 @@ struct Refusal {
   cudaError_t error = cudaSuccess;
   std::string why;
 };
-Refusal refusal(const LaunchExtents& e, const KernelFacts& facts) {
+Refusal refusal(const LaunchExtents& e, const KernelFacts& facts, int most_threads) {
   const auto threads = uint64_t{e.block.x} * e.block.y * e.block.z;
   const auto text = [](const dim3& d) { return fmt::format("({}, {}, {})", d.x, d.y, d.z); };
   if (threads == 0 || e.grid.x == 0 || e.grid.y == 0 || e.grid.z == 0) {
@@ -54,6 +58,12 @@ Refusal refusal(const LaunchExtents& e, const KernelFacts& facts) {
         cudaErrorInvalidConfiguration,
         fmt::format("a block of {} = {} threads; a block has at most 1024, and (1024, 1024, 64)",
                     text(e.block), threads)};
+  }
+  if (most_threads > 0 && threads > static_cast<uint64_t>(most_threads)) {
+    return {cudaErrorInvalidValue,
+            fmt::format("a block of {} = {} threads; the kernel's __launch_bounds__ promise at "
+                        "most {}",
+                        text(e.block), threads, most_threads)};
   }
   if (e.grid.x > 0x7FFFFFFFu || e.grid.y > 65535 || e.grid.z > 65535) {
     return {cudaErrorInvalidConfiguration,
@@ -135,6 +145,20 @@ cudaError_t run(const KernelCall& kernel, const LaunchExtents& extents,
 
 }  // namespace
 
+bool is_asked_at_most(long long threads) {
+  if (asked == nullptr) return false;
+  *asked = threads;
+  return true;
+}
+
+int most_threads_by(void (*call)(const void*), const void* object) {
+  long long answer = 0;
+  asked = &answer;
+  call(object);
+  asked = nullptr;
+  return static_cast<int>(answer);
+}
+
 KernelFacts& facts_of(const void* entry) {
   const std::lock_guard lock(kernels_mutex);
   return kernels()[entry];
@@ -147,7 +171,7 @@ int launch(const KernelCall& kernel, const LaunchExtents& extents, std::source_l
     end_with("not supported", "a kernel launches a kernel (dynamic parallelism)", place);
   }
   const KernelFacts facts = kernel.entry != nullptr ? facts_of(kernel.entry) : KernelFacts{};
-  const Refusal refused = refusal(extents, facts);
+  const Refusal refused = refusal(extents, facts, most_threads_by(kernel.call, kernel.object));
   if (refused.error != cudaSuccess) {
     remember_error(refused.error, refused.why, place);
     return refused.error;

@@ -207,7 +207,7 @@ TEST(Nvcc, EveryToolsErrorsAreTold) {
       "my.cu:7:5: error: expected ';'\n"
       "ptxas error   : Entry function 'k' uses too much shared data (0x61a80 bytes, 0xc000 max)\n"
       "nvcc fatal   : Unsupported gpu architecture 'compute_10'\n"
-      "/usr/bin/ld: /tmp/x.o: in function `main':\n"
+      "ld: x.o: in function `main':\n"
       "x.cpp:(.text.startup+0x5): undefined reference to `f()'\n"
       "collect2: error: ld returned 1 exit status\n"
       "1 error detected in the compilation of \"my.cu\".\n");

@@ -492,8 +492,8 @@ struct cudaFuncAttributes {
 namespace ws::cuda_file {
 cudaError_t set_attribute(const void* entry, cudaFuncAttribute attribute, int value,
                           std::source_location place);
-cudaError_t get_attributes(cudaFuncAttributes* attributes, const void* entry);
-int resident_blocks(const void* entry, int threads, size_t shared);
+cudaError_t get_attributes(cudaFuncAttributes* attributes, const void* entry, int most_threads);
+int resident_blocks(int most_threads, int threads, size_t shared);
 cudaError_t launch_pointer(const void* entry, const KernelCall& kernel,
                            const LaunchExtents& extents, std::source_location place);
 }  // namespace ws::cuda_file
@@ -505,7 +505,8 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int val
 }
 template <class T>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T* kernel) {
-  return ws::cuda_file::get_attributes(attributes, reinterpret_cast<const void*>(kernel));
+  return ws::cuda_file::get_attributes(attributes, reinterpret_cast<const void*>(kernel),
+                                       ws::cuda_file::most_threads_of(kernel));
 }
 template <class T>
 cudaError_t cudaFuncSetCacheConfig(T*, cudaFuncCache) {
@@ -520,7 +521,7 @@ inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess;
 template <class T>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T* kernel, int threads,
                                                           size_t shared) {
-  *blocks = ws::cuda_file::resident_blocks(reinterpret_cast<const void*>(kernel), threads, shared);
+  *blocks = ws::cuda_file::resident_blocks(ws::cuda_file::most_threads_of(kernel), threads, shared);
   return cudaSuccess;
 }
 template <class T>
@@ -532,7 +533,9 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
 template <class T>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int* least_grid, int* block, T* kernel,
                                                size_t shared = 0, int limit = 0) {
-  *block = limit > 0 && limit < 1024 ? limit : 1024;
+  const int bound = ws::cuda_file::most_threads_of(kernel);
+  const int most = bound > 0 && bound < 1024 ? bound : 1024;
+  *block = limit > 0 && limit < most ? limit : most;
   int blocks = 0;
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, *block, shared);
   int multiprocessors = 0;
@@ -549,7 +552,7 @@ cudaError_t launch_addresses(void (*kernel)(Parameters...), std::index_sequence<
                              std::source_location place) {
   struct Bound {
     void (*kernel)(Parameters...);
-    std::tuple<std::decay_t<Parameters>...> arguments;
+    std::tuple<Kept<Parameters>...> arguments;
   } const bound{kernel, {*static_cast<std::decay_t<Parameters>*>(arguments[kPlaces])...}};
   return static_cast<cudaError_t>(
       launch({"the kernel", reinterpret_cast<const void*>(kernel), &bound, sizeof(bound),

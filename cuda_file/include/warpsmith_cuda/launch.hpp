@@ -1,6 +1,7 @@
 // What the rewriter puts into the file: launches, shared variables, device variables.
 #pragma once
 
+#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,7 +32,20 @@ struct LaunchExtents {
   bool cooperative = false;
 };
 
+// A kernel that is asked tells its __launch_bounds__, does nothing else and returns: each begins
+// with `if (is_asked(its bounds)) return;`.
+bool is_asked_at_most(long long threads);  // 0: no bound
+template <class... Others>
+bool is_asked(long long most_threads = 0, Others...) {
+  return is_asked_at_most(most_threads);
+}
+// The answer of a kernel's call; 0: no bound.
+int most_threads_by(void (*call)(const void*), const void* object);
 int launch(const KernelCall& kernel, const LaunchExtents& extents, std::source_location place);
+
+// What a launch keeps for a parameter: a reference stays one, to managed memory, say.
+template <class Parameter>
+using Kept = std::conditional_t<std::is_reference_v<Parameter>, Parameter, std::decay_t<Parameter>>;
 
 // kernel<<<grid, block, shared, stream>>>(arguments) is
 // launch_of("kernel", kernel).configure(grid, block, shared, stream)(arguments).
@@ -55,22 +69,23 @@ class Configured {
 
   // Arguments become the kernel's parameters here, on the host, once.
   void operator()(std::type_identity_t<Parameters>... arguments) && {
-    run(reinterpret_cast<const void*>(kernel_), std::forward<Parameters>(arguments)...);
+    run<Kept<Parameters>...>(reinterpret_cast<const void*>(kernel_),
+                             std::forward<Parameters>(arguments)...);
   }
 
   template <class... Arguments>
   cudaError launch_as(const LaunchExtents& extents, Arguments&... arguments) && {
     extents_ = extents;
-    return static_cast<cudaError>(
-        run(reinterpret_cast<const void*>(kernel_), static_cast<Parameters>(arguments)...));
+    return static_cast<cudaError>(run<Kept<Parameters>...>(reinterpret_cast<const void*>(kernel_),
+                                                           static_cast<Parameters>(arguments)...));
   }
 
  protected:
-  template <class... Arguments>
+  template <class... Values, class... Arguments>
   int run(const void* entry, Arguments&&... arguments) {
     struct Bound {
       Kernel kernel;
-      std::tuple<std::decay_t<Arguments>...> arguments;
+      std::tuple<Values...> arguments;
     } bound{kernel_, {std::forward<Arguments>(arguments)...}};
     return launch({name_, entry, &bound, sizeof(bound),
                    [](const void* object) {
@@ -113,13 +128,35 @@ class Deduced : private Configured<Call> {
   }
   template <class... Arguments>
   void operator()(Arguments&&... arguments) && {
-    this->run(nullptr, std::forward<Arguments>(arguments)...);
+    this->template run<std::decay_t<Arguments>...>(nullptr, std::forward<Arguments>(arguments)...);
   }
 };
 template <class Call>
 Deduced<Call> launch_of_template(const char* name, Call call) {
   return {name, call};
 }
+
+// Of a kernel that can be called without its arguments, those of types whose copies are their
+// bytes; else 0.
+template <class... Parameters>
+int most_threads_of(void (*kernel)(Parameters...)) {
+  if constexpr ((std::is_trivially_copyable_v<std::remove_reference_t<Parameters>> && ...)) {
+    struct Call {
+      void (*kernel)(Parameters...);
+      // Each argument is what stands here, and nobody looks at it.
+      alignas(std::max_align_t) char zeros[(sizeof(std::remove_reference_t<Parameters>) + ... + 1)];
+    } const object{kernel, {}};
+    return most_threads_by(
+        [](const void* of) {
+          const auto& call = *static_cast<const Call*>(of);
+          call.kernel(reinterpret_cast<std::remove_reference_t<Parameters>&>(
+              const_cast<char&>(call.zeros[0]))...);
+        },
+        &object);
+  }
+  return 0;
+}
+inline int most_threads_of(const void*) { return 0; }  // a kernel that has lost its type
 
 // A __shared__ variable: where it lies in the block's shared memory is found out by the first
 // thread of a launch that comes by, and is the same for all blocks.

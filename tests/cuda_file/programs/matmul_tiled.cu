@@ -1,4 +1,5 @@
 // Matrix products: naive, tiled, and with a tile of registers a thread.
+#include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <cmath>
@@ -79,7 +80,6 @@ __global__ void sgemm1DBlocktiling(int M, int N, int K, float alpha, const float
         alpha * threadResults[resIdx] + beta * C[(threadRow * TM + resIdx) * N + threadCol];
   }
 }
-#include <cassert>
 
 int main() {
   const int n = 64;
