@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import warpsmith
 from warpsmith import _arrays, _as_torch, _functions, _signatures
 from warpsmith._catalogue import BEST, OPERATIONS, Operation, resolve
 from warpsmith._explore import _Table
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
+_OF_TORCHS_NAME = {_signatures.torch_name(one): name for name, one in OPERATIONS.items()}
 _TAKES = "takes it; {} comes first"
 _NARROW = "adds up in {}: runs only where named"
 
@@ -83,6 +85,10 @@ def _operation_of(name: str) -> Operation:
     if not isinstance(name, str):
         raise ValueError(f"explain takes the name of an operation, not {name!r}")
     if name not in OPERATIONS:
+        name = _OF_TORCHS_NAME.get(name, name)
+    if name not in OPERATIONS:
+        if name in warpsmith.__all__:
+            raise ValueError(f"explain takes an operation of the catalogue: {name} calls such")
         _, found, code = resolve(name)  # suggests near names
         if found is None or code != BEST:
             raise ValueError(f"explain takes the name of an operation, not of a rung: {name!r}")

@@ -258,6 +258,7 @@ def test_explain_says_what_runs_and_why_not_the_others() -> None:
     assert "<table>" in found._repr_html_()
     assert warpsmith.explain("softmax", x.detach().numpy()).rung == found.rung
     assert warpsmith.explain("softmax", x, bounded=True).rungs[0]["takes"]
+    assert warpsmith.explain("silu", x).rung == warpsmith.explain("swish", x).rung
     half = torch.ones(16, 16, dtype=torch.float16)
     narrow = {row["rung"]: row for row in warpsmith.explain("gemm", half, half).rungs}
     assert narrow["acc_f16"]["why"] == "adds up in f16: runs only where named"
@@ -268,6 +269,8 @@ def test_explain_says_what_is_wrong() -> None:
     for arguments, keywords, error, text in [
         (("softmaxx", x), {}, ValueError, "did you mean 'softmax'"),
         (("softmax/online", x), {}, ValueError, "not of a rung"),
+        (("linear", x, x), {}, ValueError, "linear calls such"),
+        (("cross_entropy", x, x), {}, ValueError, "cross_entropy calls such"),
         ((3, x), {}, ValueError, "not 3"),
         (("softmax", x), {"rung": "online"}, TypeError, "takes no rung="),
         (("softmax", None), {}, TypeError, "'input' is None"),
