@@ -58,6 +58,7 @@ for _operation in OPERATIONS.values():
 del _operation, _alias
 
 if _functions.torch is not None:
+    _of_catalogue = {_name: globals().get(_name) for _name in __all__}
     from warpsmith._matmul import grouped_mm, matmul, mm
 
     __all__ += ["grouped_mm", "matmul", "mm"]
@@ -122,6 +123,12 @@ if _functions.torch is not None:
         from warpsmith._nms import batched_nms, nms
 
         __all__ += ["batched_nms", "nms"]
+
+    # These ask for ranks and dtypes, which torch.fx's proxies have not: it records a call of one.
+    for _name in __all__:
+        if _name not in OPERATIONS and globals()[_name] is not _of_catalogue.get(_name):
+            _functions.torch.fx.wrap(_name)
+    del _name, _of_catalogue
 
     if {"addmm", "attention", "quantized_linear", "rms_norm", "swiglu"} <= OPERATIONS.keys():
         from warpsmith import nn

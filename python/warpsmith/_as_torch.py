@@ -68,8 +68,22 @@ def apply(
         if rule is None:
             raise NotImplementedError(f"{operation}: {name} is {default!r} here, not {value!r}")
         rest = {other: given for other, (given, _) in extras.items() if other != name}
+        if has_proxy(tensors):
+            return recorded(function, tensors, keywords | rest | {name: value})
         return rule(function, operation, tensors, keywords | rest, value)
     return function(**tensors, **keywords)
+
+
+def has_proxy(tensors: _Tensors) -> bool:
+    """Whether torch.fx traces: of its proxies neither rank nor dtype is known."""
+    return torch is not None and any(isinstance(x, torch.fx.Proxy) for x in tensors.values())
+
+
+def recorded(function: _Function, tensors: _Tensors, keywords: _Keywords) -> Any:
+    """A call as torch.fx records one of a function that it knows."""
+    tracer = next(x.tracer for x in tensors.values() if isinstance(x, torch.fx.Proxy))
+    given = {name: x for name, x in keywords.items() if x is not None}
+    return tracer.create_proxy("call_function", function, (), tensors | given)
 
 
 def _first(tensors: _Tensors) -> tuple[str, Any]:
@@ -205,12 +219,18 @@ def promotes(operation: Operation) -> bool:
 
 
 def differ(a: Any, b: Any) -> bool:
-    """Whether two operands are torch's and Python's numbers, and not of one dtype and device."""
+    """Whether two operands are torch's and Python's numbers, and not of one dtype and device.
+
+    Or torch.fx's, and a number.
+    """
     if isinstance(a, torch.Tensor):
         if isinstance(b, torch.Tensor):
             return a.dtype != b.dtype or (a.device != b.device and 0 in (a.dim(), b.dim()))
         return isinstance(b, (bool, int, float))
-    return isinstance(a, (bool, int, float)) and isinstance(b, torch.Tensor)
+    of_torch = (torch.Tensor, torch.fx.Proxy)
+    if isinstance(a, (bool, int, float)):
+        return isinstance(b, of_torch)
+    return isinstance(a, of_torch) and isinstance(b, (bool, int, float))
 
 
 def _dtype_of(number: Any) -> Any:
@@ -248,6 +268,8 @@ def promote(function: _Function, tensors: _Tensors, keywords: _Keywords) -> Any:
     Beside a tensor of 16 bits a number, or a tensor without dimensions, keeps what it is: the call
     is in f32 then, and rounded once.
     """
+    if has_proxy(tensors):
+        return recorded(function, tensors, keywords)
     a, b = tensors.values()
     dtype = result_dtype(a, b)
     device = next(

@@ -165,6 +165,11 @@ def instance_norm(
     )[0]
 
 
+for _function in (batch_norm, group_norm, instance_norm):
+    _function.__module__ = "warpsmith"
+del _function
+
+
 def _fit(input: torch.Tensor, vectors: tuple[torch.Tensor | None, ...]) -> bool:
     """Whether the tensors are such as torch takes too; dtypes are for the operations to refuse."""
     if input.dim() < 2:

@@ -90,5 +90,8 @@ def interpolate(
     return result.permute(0, 3, 1, 2) if inside else result
 
 
+interpolate.__module__ = "warpsmith"
+
+
 def _pair(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, Sequence) else (value, value)

@@ -110,6 +110,40 @@ def test_fx_records_the_operator(operation: Operation) -> None:
     call.check(module(*there))
 
 
+X, W = torch.randn(4, 4), torch.randn(4, 4)
+LABELS = torch.tensor([0, 3, 1, 2])
+HEADS = torch.randn(1, 2, 4, 4)
+RECORDED = {
+    "softmax": (lambda x: warpsmith.softmax(x, 0), X),
+    "softmax of a dtype": (lambda x: warpsmith.softmax(x, -1, torch.float16), X),
+    "layer_norm": (lambda x: warpsmith.layer_norm(x, (4, 4)), X),
+    "add": (lambda x: warpsmith.add(x, 2, alpha=3), X),
+    "mul": (lambda x: warpsmith.mul(2.0, x), X),
+    "histc": (lambda x: warpsmith.histc(x, 4), X),
+    "matmul": (lambda x: warpsmith.matmul(x, W), X),
+    "linear": (lambda x: warpsmith.linear(x, W, activation="gelu"), X),
+    "cross_entropy": (lambda x: warpsmith.cross_entropy(x, LABELS), X),
+    "batch_norm": (lambda x: warpsmith.batch_norm(x, None, None, training=True), X),
+    "interpolate": (lambda x: warpsmith.interpolate(x, scale_factor=2), HEADS),
+    "scaled_dot_product_attention": (
+        lambda x: warpsmith.scaled_dot_product_attention(x, x, x, is_causal=True),
+        HEADS,
+    ),
+    "nms": (lambda x: warpsmith.nms(x, x[:, 0], 0.5), X.abs()),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_fx_records_the_function_where_an_operator_would_need_to_know_more(name: str) -> None:
+    function, x = RECORDED[name]
+    module = torch.fx.symbolic_trace(function)
+    called = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    own = [str(f.__name__) for f in called if getattr(f, "__module__", "") == "warpsmith"]
+    assert own == [name.split()[0]]
+    torch.testing.assert_close(module(x), function(x))
+    torch.testing.assert_close(module(x + 0), function(x + 0))
+
+
 def test_the_profiler_names_operators() -> None:
     calls = [call_with(operation) for operation in OPERATIONS.values()]
     with torch.profiler.profile() as profile:
