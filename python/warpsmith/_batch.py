@@ -1,8 +1,9 @@
 """What of an operation's tensors is a batch, for torch.vmap and for DTensor.
 
-The row says it (Operation::batch and Parameter::rows in catalogue.hpp): nothing here names an
-operation. vmap of one that has a batch is one call of more dimensions. DTensor may spread the
-batch over devices, each of which computes its part; what is no batch is a whole on each.
+The row says it (Operation::batch and Parameter::rows in catalogue.hpp), of other operations
+_letters.py: nothing here names one. vmap of one that has a batch is one call of more of it. DTensor
+may spread the batch over devices, each of which computes its part; what is no batch is a whole on
+each.
 """
 
 import warnings
@@ -11,10 +12,8 @@ from typing import Any
 
 import torch
 
-from warpsmith import _functions
+from warpsmith import _functions, _letters
 from warpsmith._catalogue import OPERATIONS, Operation, Parameter
-
-_MOST_DIMENSIONS = 6  # of a tensor: kMaxRank of catalogue/problem.hpp
 
 
 def _parameters(operation: Operation) -> tuple[list[Parameter], list[Parameter]]:
@@ -40,7 +39,7 @@ def _dims(rank: int, dim: int | Sequence[int] | None) -> list[int] | None:
 
 def rule_of(operation: Operation, operator: Callable[..., Any]) -> Callable[..., Any] | None:
     """The rule of an operator for torch.library.register_vmap; None where nothing is told of it."""
-    if operation.batch == "none":
+    if operation.batch == "none" and not _letters.fold_of(operation):
         return None
     wanted_of = _functions.wanted_of(operation)
     has_dim = any(a.name == "dim" for a in operation.attributes)
@@ -56,7 +55,14 @@ def rule_of(operation: Operation, operator: Callable[..., Any]) -> Callable[...,
         front = [x if d is None else x.movedim(d, 0) for x, d in zip(inputs, in_dims, strict=True)]
         dims = [0 if has else None for has in there]
         out_dims = tuple(dims) if len(dims) > 1 else dims[0]
-        if has_dim:
+        if operation.batch == "none":
+            is_batched = [d is not None for d in in_dims]
+            rung = keywords.get("rung")
+            values = _values(operation, keywords)
+            result = _letters.batched(
+                operation, operator, info.batch_size, is_batched, front, values, rung
+            )
+        elif has_dim:
             result = _along(operation, operator, front[0], keywords)
         else:
             tensors = _stacked(operation, info.batch_size, in_dims, front)
@@ -78,7 +84,7 @@ def _stacked(
     ]
     most = max(rank for rank in ranks if rank is not None)
     on_rows = operation.batch == "rows"
-    if most == _MOST_DIMENSIONS or (on_rows and ranks[0] == 0):
+    if most == _letters.MOST_DIMENSIONS or (on_rows and ranks[0] == 0):
         return None
     tensors = []
     reads = _parameters(operation)[0]
@@ -103,7 +109,7 @@ def _along(
     rank = x.dim() - 1
     dim = _values(operation, keywords)["dim"]
     dims = _dims(rank, dim)
-    if rank in (0, _MOST_DIMENSIONS) or dims is None:
+    if rank in (0, _letters.MOST_DIMENSIONS) or dims is None:
         return None
     if dim is not None:
         moved = [d + 1 for d in dims]
@@ -177,6 +183,17 @@ def _shardings_of(operation: Operation) -> Callable[..., Any]:
         there = wanted_of(*metas, *values.values())
         found = [([Replicate() for _ in writes], [m and Replicate() for m in metas[: len(specs)]])]
         shapes = [None if m is None else tuple(m.shape) for m in metas]
+        if _letters.knows(operation):
+            for of_inputs, of_outputs in _letters.splits(operation, shapes, values):
+                ins = [
+                    None if shape is None else Replicate() if dim is None else Shard(dim)
+                    for shape, dim in zip(shapes, of_inputs, strict=True)
+                ]
+                outs = [
+                    Replicate() if not has else Partial() if dim is None else Shard(dim)
+                    for has, dim in zip(there, of_outputs, strict=True)
+                ]
+                found.append((outs, ins[: len(specs)]))
         for of_inputs, of_output in _batch_dims(operation, shapes, values):
             ins = [
                 None if shape is None else placed(p, dim)

@@ -23,7 +23,7 @@ from conftest import (
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
-from warpsmith import _autocast
+from warpsmith import _autocast, _letters
 from warpsmith._catalogue import OPERATIONS, Operation
 
 BACKEND = "aot_eager"
@@ -31,6 +31,8 @@ F = torch.nn.functional
 BATCHED = [
     pytest.param(op, id=op.name) for op in OPERATIONS.values() if op.batch != "none" if op.outputs
 ]
+SPELT = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if _letters.knows(op)]
+LETTERED = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if _letters.fold_of(op)]
 CASTING = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if _autocast.may_cast(op)]
 
 
@@ -344,6 +346,70 @@ def test_vmap_is_one_call(operation: Operation) -> None:
                         torch.testing.assert_close(batched[i], one, equal_nan=True)
 
 
+@pytest.mark.parametrize("operation", SPELT)
+def test_letters_are_those_of_the_operation(operation: Operation) -> None:
+    """A word for each tensor, and of the same letter as many elements in what is made."""
+    assert operation.batch == "none"
+    for call in calls_with(operation):
+        shapes = [None if x is None else tuple(x.shape) for x in call.inputs]
+        words = _letters.Words(operation, shapes, call.attributes)
+        assert len(words.writes) == len(operation.outputs)
+        fold = _letters.fold_of(operation).replace("*", "A" if words.many else "")
+        assert all(fold in word for word in words.writes)
+        made = [x.shape if x is not None else None for x in call.theirs()]
+        for word, shape in zip(words.writes, made, strict=True):
+            if shape is None or len(word) > len(shape) or "*" in _letters.fold_of(operation):
+                continue  # where dims are told by attributes
+            for at, letter in enumerate(word):
+                assert letter == "." or words.extent(letter) in (None, shape[at])
+
+
+@pytest.mark.parametrize("operation", LETTERED)
+def test_vmap_folds_the_batch_into_a_letter(operation: Operation) -> None:
+    """Of the first tensor alone, and of all that have the letter, in front and at the end."""
+    for call in calls_with(operation):
+        ours, there = of_there(finite(call))
+        shapes = [None if x is None else tuple(x.shape) for x in call.inputs]
+        words = _letters.Words(operation, shapes, call.attributes)
+        fold = _letters.fold_of(operation)
+        letter = fold.replace("*", "A")
+        has = [
+            words.has_many[i]
+            if fold == "*"
+            else letter in words.whole[i]
+            and (words.broadcasts[i] or x.dim() >= len(words.whole[i]) - 1)
+            for i, x in enumerate(call.inputs)
+            if x is not None
+        ]
+        others = [torch.stack([x, x.roll(1, -1)]) if x.dim() else x.expand(2) for x in there]
+        firsts = [i == has.index(True) for i in range(len(has))]
+        for is_batched, at in ((has, 0), (has, -1), (firsts, 0), (firsts, -1)):
+            inputs = [
+                x.movedim(0, at).contiguous() if is_it else one
+                for x, one, is_it in zip(others, there, is_batched, strict=True)
+            ]
+            in_dims = tuple(at if is_it else None for is_it in is_batched)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                got = torch.vmap(ours, in_dims)(*inputs)
+            for i in range(2):
+                triples = zip(others, there, is_batched, strict=True)
+                want = ours(*[x[i] if is_it else one for x, one, is_it in triples])
+                for batched, one in zip(results_of(got), results_of(want), strict=True):
+                    same(batched[i], one)
+
+
+def same(got: torch.Tensor, want: torch.Tensor) -> None:
+    """As near as another rung is, which a larger call may have."""
+    assert got.dtype == want.dtype
+    near = 4 * torch.finfo(want.dtype).eps if want.dtype.is_floating_point else 0
+    got, want = got.double(), want.double()
+    largest = float(want.nan_to_num(0, 0, 0).abs().max()) if want.numel() > 0 else 0.0
+    torch.testing.assert_close(
+        got, want, rtol=near, atol=max(near, 1e-5) * max(1.0, largest), equal_nan=True
+    )
+
+
 def test_vmap_of_products_is_bmm() -> None:
     a, b = torch.randn(3, 4, 5), torch.randn(3, 5, 6)
     seen = []
@@ -380,6 +446,27 @@ def test_vmap_of_products_is_bmm() -> None:
     with pytest.warns(UserWarning, match="gemm is called 3 times"):
         got = torch.vmap(lambda a, b: warpsmith.gemm(a, b, rung="naive"))(a, b)
     torch.testing.assert_close(got, a @ b)
+
+
+def test_vmap_of_what_has_no_letter_is_a_loop() -> None:
+    x, w = torch.randn(3, 4, 6), torch.randn(3, 5, 6)
+    with pytest.warns(UserWarning, match="addmm is called 3 times"):
+        got = torch.vmap(lambda x, w: warpsmith.addmm(x[0, :5], x, w.mT))(x, w)
+    torch.testing.assert_close(got, torch.vmap(lambda x, w: torch.addmm(x[0, :5], x, w.mT))(x, w))
+    with pytest.warns(UserWarning, match="embedding is called 3 times"):
+        got = torch.vmap(warpsmith.embedding, (None, 0))(torch.tensor([4, 0]), w)
+    assert torch.equal(got, w[:, [4, 0]])
+    table = torch.randn(3, 4, 3)  # for each of the batch another one
+    heads = torch.randn(1, 4, 2, 6)
+    with pytest.warns(UserWarning, match="rope is called 3 times"):
+        got = torch.vmap(warpsmith.rope, (None, 0, 0))(heads, table.cos(), table.sin())
+    assert torch.equal(got[1], warpsmith.rope(heads, table[1].cos(), table[1].sin()))
+    deep = torch.randn(2, 1, 1, 1, 1, 2, 3)  # 7 dimensions
+    with pytest.warns(UserWarning, match="transpose is called 2 times"):
+        got = torch.vmap(lambda x: warpsmith.transpose(x, -1, 0))(deep)
+    assert torch.equal(got, deep.transpose(-1, 1))
+    with pytest.warns(UserWarning, match="gather is called 2 times"), pytest.raises(ValueError):
+        torch.vmap(lambda x: warpsmith.gather(x, 1, x.long()))(torch.zeros(2, 3))
 
 
 def test_vmap_of_what_no_call_takes_is_a_loop() -> None:
@@ -542,6 +629,23 @@ def test_dtensor_computes_shards_alone(mesh: Any) -> None:
     check(lambda x: warpsmith.cumsum(x, dim=0), (whole, 1), out=Shard(1))
     check(lambda x: warpsmith.topk(x, k=2), (whole, 0), out=Shard(0))
     check(warpsmith.gemm, (whole, None), (other.t(), None), out=Replicate())
+    check(lambda x: warpsmith.transpose(x, 0, 1), (whole, 0), out=Replicate())
+    rows = torch.tensor([3, 1])
+    check(
+        lambda x, i: warpsmith.gather(x, 0, i),
+        (whole, 1),
+        (rows[:, None].expand(2, 6), 1),
+        out=Shard(1),
+    )
+    check(lambda x, i: warpsmith.index_select(x, 1, i), (whole, 0), (rows, None), out=Shard(0))
+    check(lambda i, w: warpsmith.embedding(i, w), (rows, 0), (whole, None), out=Shard(0))
+    check(lambda i, w: warpsmith.embedding(i, w), (rows, None), (whole, 1), out=Shard(1))
+
+    # The heads of k and v that all of q's share stay whole.
+    q, kv = torch.randn(2, 4, 5, 8), torch.randn(2, 1, 5, 8)
+    check(warpsmith.attention, (q, 1), (q, 1), (q, 1), out=Shard(1))
+    check(warpsmith.attention, (q, 0), (kv, 0), (kv, 0), out=Shard(0))
+    check(warpsmith.attention, (q, None), (kv, None), (kv, None), out=Replicate())
 
     x, shared = spread(whole, 0).requires_grad_(), spread(weight, None).requires_grad_()
     warpsmith.layer_norm(x, weight=shared).backward(spread(other, 0))
@@ -550,3 +654,38 @@ def test_dtensor_computes_shards_alone(mesh: Any) -> None:
     own = weight.clone().requires_grad_()
     warpsmith.layer_norm(whole[:2], weight=own).backward(other[:2])
     torch.testing.assert_close(shared.grad.to_local(), own.grad)
+
+
+@pytest.mark.parametrize(
+    ("layout", "of_a", "of_b", "out"),
+    [
+        ("nn", 0, None, 0),
+        ("nn", None, 1, 1),
+        ("nn", 1, 0, None),
+        ("tt", 1, None, 0),
+        ("tt", None, 0, 1),
+        ("tt", 0, 1, None),
+        ("nt", 0, None, 0),
+        ("nt", 1, 1, None),
+    ],
+)
+def test_dtensor_spreads_products(
+    mesh: Any, layout: str, of_a: int | None, of_b: int | None, out: int | None
+) -> None:
+    """Rows of one, columns of the other; and what is summed over, whose parts are left to add."""
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+
+    a, b = torch.randn(4, 6), torch.randn(6, 8)
+    pairs = zip((a, b), layout, (of_a, of_b), strict=True)
+    locals_ = []
+    spread = []
+    for whole, turned, dim in pairs:
+        whole = whole.t() if turned == "t" else whole
+        local = whole if dim is None else whole.narrow(dim, 0, whole.shape[dim] // 2)
+        placement = Replicate() if dim is None else Shard(dim)
+        locals_.append(local)
+        spread.append(DTensor.from_local(local, mesh, [placement], run_check=False))
+    result = warpsmith.gemm(*spread, layout=layout)
+    assert result.placements == (Partial() if out is None else Shard(out),)
+    assert result.shape == (4, 8)
+    torch.testing.assert_close(result.to_local(), warpsmith.gemm(*locals_, layout=layout))
