@@ -407,6 +407,31 @@ class TwoInputs(GatedMlp):
         return super().forward(x) + y
 
 
+class Adapted(GatedMlp):
+    """With a layer that adds nothing until it has learnt."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.nn.SiLU())
+        del self.act
+        self.adapter = torch.nn.Linear(6, 6, bias=False)
+        torch.nn.init.zeros_(self.adapter.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gated = F.silu(self.gate_proj(x)) * self.up_proj(x)
+        added = self.adapter(x[..., :1].expand(*x.shape[:-1], 6)).sum(-1, True)
+        return self.down_proj(gated) + added
+
+
+def test_an_adapter_is_not_left_out() -> None:
+    module = Adapted()
+    report = warpsmith.patch(module)
+    assert type(module) is Adapted
+    assert {r.name for r in report.replaced} >= {"adapter", "gate_proj"}
+    torch.nn.init.ones_(module.adapter.weight)
+    x = tensor(4, module.gate_proj.in_features)
+    assert_close(module(x), Adapted.forward(module, x))
+
+
 @pytest.mark.parametrize(
     ("module", "reason"),
     [

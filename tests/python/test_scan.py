@@ -3,6 +3,7 @@
 import pytest
 import torch
 import warpsmith
+from warpsmith import _expressions
 
 
 def of_torch(name: str, x: torch.Tensor, dim: int) -> torch.Tensor:
@@ -86,3 +87,23 @@ def test_the_product_has_no_gradient() -> None:
     x = torch.randn(4, requires_grad=True)
     with pytest.raises(NotImplementedError):
         warpsmith.cumprod(x).sum().backward()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4, 5), (4, 0)], ids=str)
+def test_the_answer_that_tests_compare_with(shape: tuple[int, ...]) -> None:
+    """Torch has no scan without each element itself, nor from the other end: sums say what is."""
+    x = torch.randn(shape)
+    line = x.reshape(1, -1) if x.ndim < 2 else x
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            found = _expressions.scanned(torch.cumsum, x, -1, 0.0, exclusive, reverse)
+            ones = torch.ones(line.shape[1], line.shape[1]).tril(-1 if exclusive else 0)
+            want = line @ (ones if reverse else ones.T)
+            torch.testing.assert_close(found, want.reshape(shape), rtol=1e-5, atol=1e-5)
+
+
+def test_the_answers_broadcast_is_undone() -> None:
+    x = torch.randn(3, 4)
+    assert _expressions.sum_to(x, x.shape) is x and _expressions.sum_to(None, (4,)) is None
+    torch.testing.assert_close(_expressions.sum_to(x, (4,)), x.sum(0))
+    torch.testing.assert_close(_expressions.sum_to(x, (3, 1)), x.sum(1, keepdim=True))

@@ -259,6 +259,9 @@ def test_explain_says_what_runs_and_why_not_the_others() -> None:
     assert warpsmith.explain("softmax", x.detach().numpy()).rung == found.rung
     assert warpsmith.explain("softmax", x, bounded=True).rungs[0]["takes"]
     assert warpsmith.explain("silu", x).rung == warpsmith.explain("swish", x).rung
+    for eps in (None, 1e-3):
+        told = warpsmith.explain("rms_norm", x, eps=eps).call
+        assert told == "rms_norm(float32 [16, 1024], None, None" + (", eps=0.001)" if eps else ")")
     half = torch.ones(16, 16, dtype=torch.float16)
     narrow = {row["rung"]: row for row in warpsmith.explain("gemm", half, half).rungs}
     assert narrow["acc_f16"]["why"] == "adds up in f16: runs only where named"
