@@ -232,3 +232,10 @@ def test_signatures() -> None:
         assert str(inspect.signature(getattr(warpsmith, name))) == text
         assert str(_functions.signature_of(OPERATIONS[name])) == text
     assert warpsmith.silu is warpsmith.swish
+
+
+def test_flags_may_be_numbers() -> None:
+    x = torch.randn(3, 4)
+    assert torch.equal(warpsmith.silu(x, inplace=0), warpsmith.silu(x))
+    dropped = warpsmith.dropout(x, 0.5, training=1, seed=1)
+    assert torch.equal(dropped, warpsmith.dropout(x, 0.5, seed=1))
