@@ -246,7 +246,8 @@ void place_by_time(const TryArguments& arguments, OwnRung& own, const Signature&
   const Operation& operation = *arguments.operation;
   const harness::Selection& selection = arguments.problems.selection;
   std::vector<Case> cases;
-  for (const Case& chosen : selection.of(operation, operation.cases().bench)) {
+  for (Case chosen : selection.of(operation, operation.cases().bench)) {
+    if (!signature.why_not(chosen).empty()) chosen.attributes = {};  // which it may not be told
     if (signature.why_not(chosen).empty()) cases.push_back(chosen);
   }
   if (cases.empty()) return;

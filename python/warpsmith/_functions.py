@@ -252,7 +252,10 @@ def _source(operation: Operation) -> str:
     plain = ["not function_mode()"]  # first: it would see what the others ask
     for p in operation.parameters:
         if p.is_read:
-            is_plain = f"type({p.name}) is Tensor and not ({p.name}.requires_grad and grad_on())"
+            is_plain = (
+                f"(type({p.name}) is Tensor or type({p.name}) is Parameter)"
+                f" and not ({p.name}.requires_grad and grad_on())"
+            )
             plain.append(f"({p.name} is None or {is_plain})" if p.optional else is_plain)
     plain += ["not dispatch_modes()", "forward_ad._current_level < 0", "tracing_state() is None"]
     plain.append("not profiler._is_profiler_enabled")
@@ -372,6 +375,7 @@ def make(operation: Operation) -> Callable[..., Any]:
         scope |= _expressions.scope() | {
             "new_as": _expressions.new_as,
             "Tensor": torch.Tensor,
+            "Parameter": torch.nn.Parameter,
             "empty_like": torch.empty_like,
             "grad_on": torch.is_grad_enabled,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,

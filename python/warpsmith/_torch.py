@@ -15,7 +15,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
-from warpsmith import _arrays, _as_torch, _autocast, _batch, _expressions, _functions
+from warpsmith import _arrays, _as_torch, _autocast, _batch, _expressions, _functions, _signatures
 from warpsmith._catalogue import DTYPES, OPERATIONS, Attribute, Operation, Parameter
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
@@ -220,6 +220,25 @@ class _Output:
 # ---- Gradients ----------------------------------------------------------------------------------
 
 
+class _Quick:
+    """Operators by name; where there is one result and the same arguments, the package's function.
+
+    That goes the quick way where it can, and else to the operator: as most gradients are plain.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operator = getattr(torch.ops.warpsmith, name)
+        found: Callable[..., Any] = operator
+        operation = OPERATIONS.get(name)
+        if operation is not None and operation.name in _TRACED.functions:
+            outputs = [p for p in operation.parameters if not p.is_read]
+            one = len(outputs) == 1 and not outputs[0].optional
+            if one and all(a.own == a.name for a in _signatures.arguments_of(operation)):
+                found = _TRACED.functions[name]
+        setattr(self, name, found)
+        return found
+
+
 def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     """setup, backward and tangents of an operation, from the catalogue's expression."""
     wanted = _functions.wanted_of(operation)
@@ -228,7 +247,7 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     incoming = ["g"] if len(operation.outputs) == 1 else [f"g_{name}" for name in operation.outputs]
     used = _names_used(text, [*operation.inputs, *operation.outputs])
     everything = [*operation.inputs, *operation.outputs, *attributes, *incoming]
-    gradient = _expressions.make("gradient", everything, text, ops=torch.ops.warpsmith)
+    gradient = _expressions.make("gradient", everything, text, ops=_Quick())
     defaults = {a.name: a.default for a in operation.attributes}
 
     def setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: Any, output: Any) -> None:
