@@ -23,31 +23,18 @@ constexpr const Rung* kRungs[] = {
     &kQuantizeNaive, &kQuantizeLanes, &kDequantizeNaive, &kDequantizeVector,
 };
 
-// Whether one row of x goes to group_columns, by format: a line each, for who has measured it.
-constexpr bool is_by_columns(Format format) {
-  switch (format) {
-    case Format::kInt8: return false;
-    case Format::kInt4: return false;
-    case Format::kNf4: return false;
-    case Format::kFp8: return false;
-  }
-  return false;
-}
-
 }  // namespace
 
-// A ring takes some us to fill, and x of many rows its room (H200 2026-11-24: 10 and 9 us for 8 MB
-// of codes, 76 and 69 for 8 rows of x).
+// One row of x: H200 2026-11-26, all formats and sizes. More: a ring takes some us to fill, and x of
+// many rows its room (10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
   static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing, &kTensorCore, &kWarpPerRow,
                                             &kNaive};
-  static constexpr const Rung* kLarge[] = {&kCodeRing, &kGroupColumns, &kTensorCore, &kWarpPerRow,
-                                           &kNaive};
-  static constexpr const Rung* kSmall[] = {&kTensorCore, &kCodeRing, &kGroupColumns, &kWarpPerRow,
-                                           &kNaive};
+  static constexpr const Rung* kLarge[] = {&kCodeRing, &kTensorCore, &kWarpPerRow, &kNaive};
+  static constexpr const Rung* kSmall[] = {&kTensorCore, &kCodeRing, &kWarpPerRow, &kNaive};
   constexpr int64_t kBytes = 16 << 20;
   const Weight& w = call.weight;
-  if (call.m == 1 && is_by_columns(w.format)) return kOneRow;
+  if (call.m == 1) return kOneRow;
   const bool is_large = w.rows * w.columns * bits_of(w.format) / 8 > kBytes && call.m <= 4;
   return is_large || w.format == Format::kNf4 ? std::span(kLarge) : std::span(kSmall);
 }

@@ -220,10 +220,11 @@ Tolerance UpsampleBilinear2d::tolerance(const Problem& problem, const Parameter&
 }
 Tolerance UpsampleBilinear2dBackward::tolerance(const Problem& problem,
                                                 const Parameter& /*output*/) {
-  const auto elements = [&](std::string_view name) {
-    return static_cast<double>(problem[name].elements());
+  const BackwardCall call = UpsampleBilinear2dBackward::call(problem);
+  const auto terms = [](const auto& side) {
+    return std::max(1.0, static_cast<double>(side.to) / std::max<double>(1, side.from));
   };
-  return of_sums(problem.dtype(), elements("grad") / std::max(1.0, elements("dx")));
+  return of_sums(problem.dtype(), terms(call.rows) * terms(call.columns));
 }
 
 void UpsampleNearest2d::reference(const Problem& problem, Slice slice,

@@ -54,19 +54,14 @@ std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& /*c
                                              &kBackwardNaive, &kAnyLayout};
   return kByWorth;
 }
+// H200 2026-11-26; shrinking by counting.
 std::span<const Rung* const> UpsampleBilinear2d::by_worth(const Call& call) {
-  // Of f32 bilinear_rows is within a sixth of a copy, and nobody has measured what follows it.
-  if (call.dtype == DType::kF32) {
-    static constexpr const Rung* kWide[] = {&kBilinearChannels, &kBilinearRows, &kBilinearTwice,
-                                            &kBilinearBands, &kBilinearNaive};
-    return kWide;
-  }
-  static constexpr const Rung* kNarrow[] = {&kBilinearTwice, &kBilinearChannels, &kBilinearBands,
-                                            &kBilinearRows, &kBilinearNaive};
+  static constexpr const Rung* kByWorth[] = {&kBilinearTwice, &kBilinearChannels, &kBilinearBands,
+                                             &kBilinearRows, &kBilinearNaive};
   // Bands mix all columns of x, rows those that a smaller result wants.
   static constexpr const Rung* kShrinking[] = {&kBilinearChannels, &kBilinearRows, &kBilinearBands,
                                                &kBilinearNaive};
-  return call.columns.to < call.columns.from ? std::span<const Rung* const>(kShrinking) : kNarrow;
+  return call.columns.to < call.columns.from ? std::span<const Rung* const>(kShrinking) : kByWorth;
 }
 std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kBilinearBackwardTwice, &kBilinearChannels,
