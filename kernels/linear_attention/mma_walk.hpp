@@ -512,8 +512,8 @@ struct MmaWalkKernel {
     }
   };
 
-  // A warp's queries, when it has asked, make room for 16 x 64 numbers; those of this lane's sums are
-  // at OwnPlace.
+  // A warp's queries, when it has asked, make room for 16 x 64 numbers; those of this lane's sums
+  // are at OwnPlace.
   __device__ __forceinline__ static SharedSpan<T> own_rows(SharedStorage& shared, int stage) {
     return {shared.q.pointer(stage * Steps::kElements + warp_row() * Steps::Tile::kPitch),
             Own::kElements};

@@ -25,8 +25,8 @@ constexpr const Rung* kRungs[] = {
 
 }  // namespace
 
-// One row of x: H200 2026-11-26, all formats and sizes. More: a ring takes some us to fill, and x of
-// many rows its room (10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
+// One row of x: H200 2026-11-26, all formats and sizes. More: a ring takes some us to fill, and x
+// of many rows its room (10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
   static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing, &kTensorCore, &kWarpPerRow,
                                             &kNaive};

@@ -30,8 +30,8 @@ constexpr const Rung* kRungs[] = {
 };
 
 // Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look
-// back; blocks that stay pay once there are some tiles for each. Large columns are staged (H200 2026-11-26:
-// 1.34 to 1.55 times).
+// back; blocks that stay pay once there are some tiles for each. Large columns are staged (H200
+// 2026-11-26: 1.34 to 1.55 times).
 std::span<const Rung* const> best_for(const Scan& call) {
   constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
