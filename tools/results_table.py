@@ -221,6 +221,28 @@ def overhead(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tokens(path: Path) -> str:
+    data = json.loads(path.read_text())
+    sizes = data["sizes"]
+    lines = [
+        f"## A model of transformers, patched: {path.relative_to(RESULTS).as_posix()}",
+        "",
+        textwrap.fill(
+            f"{data['device']}, {data['date']} ({data['revision']}), torch {data['torch']}, "
+            f"transformers {data['transformers']}, `python -m warpsmith.nn.benchmark`: a Llama of "
+            f"{sizes['layers']} layers of {sizes['hidden']}, {data['dtype']}, {sizes['batch']} x "
+            f"{sizes['tokens']} tokens, {'compiled' if data['compiled'] else 'eager'}.",
+            100,
+        ),
+        "",
+        "| tokens a second | before | after | ratio |",
+        "|---|---:|---:|---:|",
+    ]
+    for r in data["rows"]:
+        lines.append(f"| {r['name']} | {r['before']:.0f} | {r['after']:.0f} | {r['ratio']:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
 def several_gpus(path: Path) -> str:
     data = json.loads(path.read_text())
     rows = data["seconds"]
@@ -279,6 +301,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every file with tables in it, and what it should be."""
     parts = [index()]
     parts += [overhead(path) for path in sorted(RESULTS.glob("*/overhead.json"))]
+    parts += [tokens(path) for path in sorted(RESULTS.glob("*/tokens_*.json"))]
     parts += [several_gpus(path) for path in sorted(RESULTS.glob("*/several_gpus_*.json"))]
     yield RESULTS / "README.md", "\n".join(parts)
     for family in sorted({path.parent.name for path in RESULTS.glob("*/*/*.json")}):

@@ -7,6 +7,7 @@ take turns (A B A B) on the same tokens; the median of the turns is shown.
 
 import argparse
 import copy
+import datetime
 import json
 import statistics
 import time
@@ -126,8 +127,11 @@ def measure(
         rows.append({"name": name, **found, "ratio": found["after"] / found["before"]})
     import transformers
 
+    variant = "cuda" if tokens.is_cuda else "emulated"
     return {
         "device": torch.cuda.get_device_name() if tokens.is_cuda else "CPU, emulated kernels",
+        "date": datetime.date.today().isoformat(),
+        "revision": warpsmith.build_info()["variants"][variant]["revision"],
         "sizes": sizes,
         "dtype": dtype,
         "compiled": compiled,
