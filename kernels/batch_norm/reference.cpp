@@ -212,6 +212,7 @@ constexpr Case kGroupSmoke[] = {
     grouped(of(1, 5, 49, kContiguous, kF32), 5),
     grouped(of(2, 8, 9, kSideBySide, kNeither), 2),
     grouped(of(2, 4, 6, kGaps), 2),
+    grouped(of(2, 4, 16), 2),  // runs of whole vectors
 };
 constexpr Case kGroupVerify[] = {
     grouped(of(17, 4, 1), 2),
