@@ -130,6 +130,11 @@ def test_tables_keep_bars_inside_cells() -> None:
     assert table(("a",), [(escaped("|x|"),)]).splitlines()[-1] == r"| \|x\| |"
 
 
+def test_a_cell_of_several_lines_is_refused() -> None:
+    with pytest.raises(ValueError, match="several lines: `a\nb`"):
+        table(("a",), [("`a\nb`",)])
+
+
 # ---- Pictures ------------------------------------------------------------------------------------
 
 

@@ -73,9 +73,11 @@ def block(text: str, language: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table; `right`: the columns of numbers."""
+    """A table; `right`: the columns of numbers. A cell is a line: more would end the table."""
 
-    def line(cells: Iterable[str]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        if several := [cell for cell in cells if "\n" in cell]:
+            raise ValueError(f"a cell of a table has several lines: {several[0]}")
         return "| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in cells) + " |"
 
     rule = ["--:" if i in right else "---" for i in range(len(head))]

@@ -1,6 +1,7 @@
 """An operation's page: formula, tensors, attributes, ladder, results, errors."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -137,12 +138,8 @@ def operation_page(family: Family, operation: Operation, rungs: Sequence[Rung]) 
     page = page_of_operation(operation["name"])
     lesson = link(f"lesson of {family['name']}", page_of_lesson(family["name"]), page)
     rows = []
-    if operation["torch"]:
-        rows.append(("torch", code(operation["torch"])))
     rows.append(("dtypes", " ".join(map(code, operation["dtypes"]))))
     rows.append(("in place", "an output may be an input" if operation["in_place"] else "no"))
-    if operation["gradient"]:
-        rows.append(("gradient", code(operation["gradient"])))
     peers = [*operation["peers"], *(peer["name"] for peer in operation["python_peers"])]
     if peers:
         rows.append(("peers", ", ".join(peers)))
@@ -159,6 +156,11 @@ def operation_page(family: Family, operation: Operation, rungs: Sequence[Rung]) 
         f"{lesson}.\n",
         block(operation["formula"], "text"),
         table(("", ""), rows),
+        *(
+            f"{what}:\n\n{block(textwrap.dedent(operation[key]).strip(), 'python')}"
+            for what, key in (("In torch", "torch"), ("Its gradient", "gradient"))
+            if operation[key]
+        ),
         "## Tensors\n",
         parameters_table(operation),
     ]
