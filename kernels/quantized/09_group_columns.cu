@@ -201,8 +201,9 @@ struct GroupColumnsKernel {
     __device__ __forceinline__ void next() {
       const int warps = block_threads() / kWarpSize;
       stretch_ += warps;
-#pragma unroll
-      for (int h = 0; h < 2; ++h) codes_[h] += warps * kStretchBytes;
+      const int further = warps * kStretchBytes;
+      codes_[0] += further;
+      codes_[1] += further;
       if (stretch_ >= a_.stretches) {
         tile_ += grid_blocks();
         begin_tile();
