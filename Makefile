@@ -29,7 +29,7 @@ setup:  ## Install what a build needs and is missing: distribution packages, .ve
 	@tools/setup build
 
 demo: setup  ## Build, then climb the softmax and the gemm ladder: on the GPU here, else in the emulator
-	@$(MAKE) build/$(PRESET) TARGET=warpsmith
+	@$(MAKE) build/$(PRESET) TARGET=warpsmith UNITED=$(if $(filter emulated,$(PRESET)),ON,OFF)
 	@build/$(PRESET)/warpsmith ladder softmax
 	@build/$(PRESET)/warpsmith ladder gemm
 

@@ -49,7 +49,8 @@ def main() -> int:
             house = folder / "warpsmith"
             walk.step("git clone", ["git", "clone", "--quiet", str(ROOT), str(house)], folder)
             walk.step("make setup", ["make", "setup"], house)
-            walk.step("make build/emulated", ["make", "build/emulated", "TARGET=warpsmith"], house)
+            build = ["make", "build/emulated", "TARGET=warpsmith", "UNITED=ON"]
+            walk.step("make build/emulated", build, house)
         program = str(house / "build" / "emulated" / "warpsmith")
         walk.step("learn start", [program, "learn", "start"], folder)
         walk.step("learn check: not yet", [program, "learn", "check"], folder, expected=1)
