@@ -335,19 +335,16 @@ struct CodeRingKernel {
 struct CodeRing {
   static bool supports(const LinearCall& call, Why& why) {
     if (!why.unless(call.m <= 8, "takes up to 8 rows of x, not ", call.m) ||
-        !codes_are_runs(call.weight, 256 / bits_of(call.weight.format), 16, why) ||
-        !takes_groups_side_by_side(call.weight, why) ||
-        !why.unless(has_aligned_rows(call.x, 2, 16),
-                    "reads 16 bytes of x at a time: rows have to start at multiples of that")) {
+        !takes_whole_reads(call, why)) {
       return false;
     }
-    return with_kernel(call, [&]<class Kernel>() {
+    return with_kernel_of<CodeRingKernel>(call, [&]<class Kernel>() {
       return why.unless(Kernel::shape_of(call).warps > 0, "has no room for x of ",
                         Kernel::bytes_of_x(call), " bytes in shared memory");
     });
   }
   static void run(const LinearCall& call, const Context& context) {
-    with_kernel(call, [&]<class Kernel>() {
+    with_kernel_of<CodeRingKernel>(call, [&]<class Kernel>() {
       const auto [warps, blocks] = Kernel::shape_of(call);
       const int64_t tiles = divide_up(call.weight.rows, Kernel::kRows);
       const int64_t resident = int64_t{blocks} * device_facts().multiprocessors;
@@ -358,17 +355,6 @@ struct CodeRing {
                static_cast<size_t>(Kernel::bytes_of_x(call) + Kernel::bytes_of_ring(warps))},
           context.stream,
           {call, thread::Divider(call.weight.group / Kernel::kChain), thread::Divider(call.m)});
-      return true;
-    });
-  }
-
- private:
-  template <class F>
-  static bool with_kernel(const LinearCall& call, const F& f) {
-    return with_type<kHalves>(call.dtype, [&]<class T>() {
-      return with_format(call.weight.format, [&]<Format kFormat>() {
-        return f.template operator()<CodeRingKernel<T, kFormat>>();
-      });
     });
   }
 };

@@ -455,10 +455,7 @@ struct GroupColumns {
       return matrix.row >= 0 && matrix.row <= kMost / std::max<int64_t>(w.rows, 1);
     };
     if (!why.unless(call.m == 1, "takes one row of x, not ", call.m) ||
-        !codes_are_runs(w, 256 / bits_of(w.format), 16, why) ||
-        !takes_groups_side_by_side(w, why) ||
-        !why.unless(has_aligned_rows(call.x, 2, 16),
-                    "reads 16 bytes of x at a time: rows have to start at multiples of that") ||
+        !takes_whole_reads(call, why) ||
         !why.unless(w.columns > 0 && w.rows < (int64_t{1} << 30),
                     "takes up to 2^30 rows of at least a column") ||
         !why.unless(
@@ -467,30 +464,19 @@ struct GroupColumns {
             "takes scales and zeros within 2^31 elements, rows of codes less than 2^32 apart")) {
       return false;
     }
-    return with_kernel(call, [&]<class Kernel>() {
+    return with_kernel_of<GroupColumnsKernel>(call, [&]<class Kernel>() {
       return why.unless(Kernel::shape_of(w).blocks > 0, "has no room for x of ",
                         Kernel::bytes_of_x(w), " bytes in shared memory");
     });
   }
   static void run(const LinearCall& call, const Context& context) {
-    with_kernel(call, [&]<class Kernel>() {
+    with_kernel_of<GroupColumnsKernel>(call, [&]<class Kernel>() {
       const auto [warps, blocks] = Kernel::shape_of(call.weight);
       const int64_t tiles = divide_up(call.weight.rows, Kernel::kRows);
       launch<Kernel>({.blocks = std::min(tiles, blocks * device_facts().multiprocessors),
                       .threads = static_cast<int>(warps) * kWarpSize,
                       .dynamic_shared = static_cast<size_t>(Kernel::bytes_of_x(call.weight))},
                      context.stream, typename Kernel::Arguments(call));
-      return true;
-    });
-  }
-
- private:
-  template <class F>
-  static bool with_kernel(const LinearCall& call, const F& f) {
-    return with_type<kHalves>(call.dtype, [&]<class T>() {
-      return with_format(call.weight.format, [&]<Format kFormat>() {
-        return f.template operator()<GroupColumnsKernel<T, kFormat>>();
-      });
     });
   }
 };

@@ -155,5 +155,23 @@ __device__ __forceinline__ Vec<uint32_t, 4> in_order(const Vec<uint32_t, 4>& x) 
   return ordered;
 }
 
+// What rungs take that read codes and x by 16 bytes.
+inline bool takes_whole_reads(const LinearCall& call, Why& why) {
+  return codes_are_runs(call.weight, 256 / bits_of(call.weight.format), 16, why) &&
+         takes_groups_side_by_side(call.weight, why) &&
+         why.unless(has_aligned_rows(call.x, 2, 16),
+                    "reads 16 bytes of x at a time: rows have to start at multiples of that");
+}
+
+// f.template operator()<Kernel<T, kFormat>>() of a call's dtype and format.
+template <template <class T, Format kFormat> class Kernel, class F>
+decltype(auto) with_kernel_of(const LinearCall& call, const F& f) {
+  return with_type<kHalves>(call.dtype, [&]<class T>() {
+    return with_format(call.weight.format, [&]<Format kFormat>() {
+      return f.template operator()<Kernel<T, kFormat>>();
+    });
+  });
+}
+
 }  // namespace ws::quantized
 #endif

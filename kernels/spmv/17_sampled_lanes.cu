@@ -106,7 +106,6 @@ struct SampledLanesKernel {
 
 struct SampledLanes {
   static bool supports(const SampledCall& call, Why& why) {
-    constexpr int64_t kMost = int64_t{1} << 38;
     return why.unless(call.col_step == 1, "takes col without gaps, not with a stride of ",
                       call.col_step) &&
            why.unless(has_vector_rows(call.dtype, call.width, call.left, call.left_row,
@@ -114,7 +113,7 @@ struct SampledLanes {
                           has_vector_rows(call.dtype, call.width, call.right, call.right_row,
                                           call.right_column),
                       "takes rows of a and b of whole aligned vectors of 16 bytes") &&
-           why.unless(call.entries <= kMost, "takes up to ", kMost, " entries, not ", call.entries);
+           SampledEntry::supports(call, why);
   }
   static void run(const SampledCall& call, const Context& context) {
     with_types(call, [&]<class T, class I>() {

@@ -139,11 +139,13 @@ inline constexpr Attribute kBeta = {
     .name = "beta", .kind = Value::Kind::kFloat, .standard = 1.0, .doc = "what times added"};
 
 // Of compressed rows, in torch: each entry's row, and whether it has one.
-inline constexpr std::string_view kEntriesInTorch = R"(
-wide = torch.promote_types(values.dtype, torch.float32)
-rows = torch.searchsorted(crow, torch.arange(values.shape[0], dtype=crow.dtype,
+inline constexpr std::string_view kWideInTorch = R"(
+wide = torch.promote_types(values.dtype, torch.float32))";
+inline constexpr std::string_view kRowsInTorch = R"(
+rows = torch.searchsorted(crow, torch.arange(col.shape[0], dtype=crow.dtype,
                                              device=col.device), right=True) - 1
 kept = rows < crow.shape[0] - 1)";
+inline constexpr std::string_view kEntriesInTorch = kJoined<kWideInTorch, kRowsInTorch>;
 // Each entry's column; 0 of those of no row, whose row is M: there the gradient is 0.
 inline constexpr std::string_view kColumnsInTorch = R"(
 at = torch.where(kept, col, 0).long())";
@@ -479,21 +481,18 @@ struct SddmmCsr {
   static constexpr std::string_view kExtentNames[] = {"M", "K", "nnz", "N", "options"};
   static constexpr int kOptionalExtents = 1;
   static constexpr DTypes kDTypes = kValues;
-  // As kEntriesInTorch, of a.
-  static constexpr std::string_view kPrepared = R"(
-wide = torch.promote_types(a.dtype, torch.float32)
-rows = torch.searchsorted(crow, torch.arange(col.shape[0], dtype=crow.dtype,
-                                             device=col.device), right=True) - 1
-kept = rows < crow.shape[0] - 1)";
+  static constexpr std::string_view kWideOfA = R"(
+wide = torch.promote_types(a.dtype, torch.float32))";
   static constexpr std::string_view kProductInTorch = R"(
 d = torch.nn.functional.pad(a.to(wide), (0, 0, 0, 1))[rows]
 return (d * b.to(wide)[at]).sum(1).to(a.dtype))";
-  static constexpr std::string_view kTorch = kJoined<kPrepared, kColumnsInTorch, kProductInTorch>;
+  static constexpr std::string_view kTorch =
+      kJoined<kWideOfA, kRowsInTorch, kColumnsInTorch, kProductInTorch>;
   static constexpr std::string_view kGiven = R"(
 db = ops.spmm_csr(torch.where(kept, g, 0)[order], starts, sources,
                   torch.nn.functional.pad(a, (0, 0, 0, 1)))
 return ops.spmm_csr(g, crow, col, b), None, None, db)";
-  static constexpr std::string_view kGradient = kJoined<kPrepared, kTransposedInTorch, kGiven>;
+  static constexpr std::string_view kGradient = kJoined<kRowsInTorch, kTransposedInTorch, kGiven>;
 
   using Call = SampledCall;
   static Call call(const Problem& problem);

@@ -239,6 +239,9 @@ class _Quick:
         return found
 
 
+_QUICK = _Quick()
+
+
 def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     """setup, backward and tangents of an operation, from the catalogue's expression."""
     wanted = _functions.wanted_of(operation)
@@ -247,7 +250,7 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     incoming = ["g"] if len(operation.outputs) == 1 else [f"g_{name}" for name in operation.outputs]
     used = _names_used(text, [*operation.inputs, *operation.outputs])
     everything = [*operation.inputs, *operation.outputs, *attributes, *incoming]
-    gradient = _expressions.make("gradient", everything, text, ops=_Quick())
+    gradient = _expressions.make("gradient", everything, text, ops=_QUICK)
     defaults = {a.name: a.default for a in operation.attributes}
 
     def setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: Any, output: Any) -> None:

@@ -23,7 +23,7 @@ GROUPS = (
 
 
 def check(device: str, folder: Path, groups: list[str]) -> None:
-    """Groups one after the other, forked from one process: to import torch takes longer."""
+    """Starts the groups, one after the other, and waits for all their ranks."""
     run = subprocess.run(
         [sys.executable, str(CHECKS), device, str(folder), *groups],
         check=False,
