@@ -455,7 +455,7 @@ ffi::Shape resolve_name(const ffi::String& name) {
 // Whether the first of the tensors is another library's.
 bool is_elsewhere(const Operation& operation, const ffi::PackedArgs& args) {
   for (int i = 0; i < static_cast<int>(operation.parameters.size()) && i < args.size(); ++i) {
-    if (const auto tensor = args[i].as<DLTensor*>()) return !is_ours((*tensor)->device);
+    if (const auto tensor = args[i].try_cast<DLTensor*>()) return !is_ours((*tensor)->device);
   }
   return false;
 }

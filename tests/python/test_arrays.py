@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm_ffi
 import warpsmith
 from warpsmith import _arrays
 from warpsmith._catalogue import OPERATIONS, Operation
-from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
+from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA, MODULES
 
 X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6)
 
@@ -193,3 +194,14 @@ def test_arrays_of_nobody_need_out() -> None:
         warpsmith.relu([1.0])
     with pytest.raises(ValueError, match="type DLPack need out="):
         warpsmith.relu(_arrays.NumPy(X).view(X))
+
+
+def test_arrays_of_another_library_go_to_it() -> None:
+    # As where both libraries are: NumPy's arrays reach that for GPUs first.
+    relu = OPERATIONS["relu"]
+    view = _arrays.memory(X.ctypes.data, (2, 32), X.shape, (6, 1), (DEVICE_CUDA, 0))
+    calls = []
+    other = tvm_ffi.convert(lambda *call: calls.append(len(call)))
+    for way in range(3):
+        MODULES["emulated"].function_of(relu.id, other, way)(view, view)
+    assert calls == [2, 2, 2]
