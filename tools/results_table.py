@@ -247,6 +247,8 @@ def several_gpus(path: Path) -> str:
     data = json.loads(path.read_text())
     rows = data["seconds"]
     seen = "causal" if data["causal"] else "all keys seen"
+    if data["window"] >= 0:
+        seen += f", a window of {data['window']} keys before"
     lines = [
         f"## Attention over several GPUs: {path.relative_to(RESULTS).as_posix()}",
         "",
