@@ -615,6 +615,17 @@ def test_compiles(name: str, dynamic: bool, device: str) -> None:
         assert torch.equal(ours, want)
 
 
+@pytest.mark.parametrize("name", ["sdpa", "flash", "attention"])
+def test_gradient_compiles(name: str, device: str) -> None:
+    function = traced(name)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    given = [x.requires_grad_() for x in qkv(*[(2, 5, 4, 8)] * 3, device=device)]
+    mine = torch.autograd.grad(compiled(*given).square().sum(), given)
+    want = torch.autograd.grad(function(*given).square().sum(), given)
+    for one, other in zip(mine, want, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_compiles_of_packed_sequences(device: str) -> None:
     def function(*given: torch.Tensor) -> torch.Tensor:
         return warpsmith.flash_attn_varlen_func(*given, 5, 4)
@@ -670,6 +681,25 @@ def test_gradient(extra: str, of_lse: bool, device: str) -> None:
     ours = gradients(warpsmith.attention, {name: x.to(device) for name, x in given.items()})
     for name, mine, right in zip(given, ours, want, strict=True):
         torch.testing.assert_close(mine.cpu().double(), right, rtol=2e-5, atol=2e-5, msg=name)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_gradcheck_of_the_formula(extra: str) -> None:
+    """Numbers beside what the catalogue says in torch, which kernels are held against."""
+    given = dict(zip("qkv", qkv((1, 4, 3, 3), (1, 2, 4, 3), (1, 2, 4, 2)), strict=True))
+    attributes = dict(EXTRAS[extra])
+    shapes = {"bias": (1, 1, 3, 4), "alibi_slopes": (4,), "sinks": (4,)}
+    for at, name in enumerate(shapes.keys() & attributes.keys()):
+        attributes.pop(name)
+        given[name] = tensor(shapes[name], 7 + at).abs() / 2
+    every = {"bias": None, "alibi_slopes": None, "sinks": None}
+    doubles = [x.double().requires_grad_() for x in given.values()]
+
+    def found(*inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        named = dict(zip(given, inputs, strict=True))
+        return torch_function("attention")(**every | named, **attributes)
+
+    assert torch.autograd.gradcheck(found, doubles)
 
 
 def test_gradient_of_a_query_that_sees_nothing(device: str) -> None:
