@@ -126,10 +126,22 @@ struct Cumprod : OverDim {
   static constexpr std::string_view kTorch =
       "scanned(lambda x, dim: torch.cumprod(x, dim, dtype=None if dtype is None else "
       "getattr(torch, dtype)), x, dim, 1, exclusive, reverse)";
+  // Before the first zero of a line that is a sum of g * y, over x; at that zero a sum of g by the
+  // products of all others; behind it nothing.
+  static constexpr std::string_view kGradient = R"(
+    zero = x == 0
+    seen = ops.cumsum(zero.int(), dim=dim, reverse=reverse)
+    first = zero & (seen == 1)
+    others = ops.cumprod(torch.where(first, 1, x), dim=dim, exclusive=exclusive, reverse=reverse)
+    def back(products):
+        return ops.cumsum(g * products, dim=dim, exclusive=exclusive, reverse=not reverse)
+    before = torch.where(seen > 0, 0, back(y) / torch.where(zero, 1, x))
+    return (torch.where(first, back(others), before),)
+)";
   static constexpr auto& kParameters = kAddedUp;
   static constexpr Attribute kAttributes[] = {kDim, kExclusive, kReverse, kResultDType};
   static constexpr DTypes kDTypes = kFloats | kWhole;
-  static constexpr DTypes kFast = kFloats;
+  static constexpr DTypes kFast = kDTypes;
   struct Call : Scan {};
 
   static void infer(Problem& problem);
@@ -174,7 +186,8 @@ struct Logcumsumexp : OverDim {
   static std::span<const Rung* const> by_worth(const Call& call);
 };
 
-// scan_max, scan_min: the values of torch.cummax and torch.cummin, which give places as well.
+// scan_max, scan_min: the values of torch.cummax and torch.cummin, which give places as well. As
+// theirs, a gradient goes to the latest of equal elements.
 struct Extremum : OverDim {
   static constexpr auto& kParameters = kSameDType;
   static constexpr Attribute kAttributes[] = {kDim, kExclusive, kReverse};
@@ -198,6 +211,8 @@ struct ScanMax : Extremum {
   static constexpr std::string_view kTorch =
       "scanned(lambda x, dim: torch.cummax(x, dim).values, x, dim, -torch.inf if "
       "x.dtype.is_floating_point else torch.iinfo(x.dtype).min, exclusive, reverse)";
+  static constexpr std::string_view kGradient =
+      "(to_latest(ops, (x >= y) | x.isnan(), g, dim, exclusive, reverse),)";
 
   static Call call(const Problem& problem);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
@@ -211,6 +226,8 @@ struct ScanMin : Extremum {
   static constexpr std::string_view kTorch =
       "scanned(lambda x, dim: torch.cummin(x, dim).values, x, dim, torch.inf if "
       "x.dtype.is_floating_point else torch.iinfo(x.dtype).max, exclusive, reverse)";
+  static constexpr std::string_view kGradient =
+      "(to_latest(ops, (x <= y) | x.isnan(), g, dim, exclusive, reverse),)";
 
   static Call call(const Problem& problem);
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);

@@ -2,7 +2,7 @@
 
 An expression is over the names of an operation's tensors and attributes, those that are absent
 being None, and over `torch`, `sum_to`, `reduced_shape`, `laid_as`, `refuse`,
-`lengths_of` and `scanned`.
+`lengths_of`, `scanned` and `to_latest`.
 """
 
 import ast
@@ -107,11 +107,35 @@ def scanned(
     return (y.flip(dim) if reverse else y).reshape(x.shape)
 
 
+def to_latest(ops: Any, chosen: Any, g: Any, dim: int, exclusive: bool, reverse: bool) -> Any:
+    """The gradient of a scan that hands elements on: each g goes to the latest chosen one so far.
+
+    Args:
+        ops: The package's operators.
+        chosen: Bools, of the elements that results are of from there on.
+        g: Gradient of the results.
+        dim: Along which.
+        exclusive: A result is of what lies before it: the first is nobody's.
+        reverse: From the other end.
+    """
+    import torch
+
+    places = ops.cumsum(torch.ones_like(g, dtype=torch.int32), dim=dim, reverse=reverse) - 1
+    latest = ops.scan_max(
+        torch.where(chosen, places, -1), dim=dim, exclusive=exclusive, reverse=reverse
+    )
+    found = latest.clamp_min(0)
+    if reverse and g.ndim > 0:
+        found = g.shape[dim] - 1 - found
+    sums = torch.zeros_like(g, dtype=torch.float32)
+    return sums.scatter_add(dim, found, torch.where(latest < 0, 0, g.float())).to(g.dtype)
+
+
 def scope() -> dict[str, Any]:
     """What expressions may name beside tensors and attributes."""
     import torch
 
-    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of, scanned)
+    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of, scanned, to_latest)
     return {"torch": torch, **{helper.__name__: helper for helper in helpers}}
 
 

@@ -247,6 +247,8 @@ TRANSFORMED = {
     "mul": (lambda x: warpsmith.mul(x, x), lambda x: x * x),
     "gemv": (lambda x: warpsmith.gemv(LINEAR, x), lambda x: LINEAR @ x),
     "cumsum": (warpsmith.cumsum, lambda x: torch.cumsum(x, -1)),
+    "cumprod": (warpsmith.cumprod, lambda x: torch.cumprod(x, -1)),
+    "scan_max": (warpsmith.scan_max, lambda x: torch.cummax(x, -1).values),
     "logcumsumexp": (warpsmith.logcumsumexp, lambda x: torch.logcumsumexp(x, -1)),
     "sort": (lambda x: warpsmith.sort(x)[0], lambda x: torch.sort(x)[0]),
 }

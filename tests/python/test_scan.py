@@ -73,7 +73,7 @@ def test_without_itself_and_from_the_end(device: str) -> None:
     assert warpsmith.logcumsumexp(x, exclusive=True)[0] == -inf
 
 
-@pytest.mark.parametrize("name", ["cumsum", "logcumsumexp"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_gradients(name: str, dim: int, device: str) -> None:
     x = torch.randn(5, 30, device=device, requires_grad=True)
@@ -83,10 +83,21 @@ def test_gradients(name: str, dim: int, device: str) -> None:
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_product_has_no_gradient() -> None:
-    x = torch.randn(4, requires_grad=True)
-    with pytest.raises(NotImplementedError):
-        warpsmith.cumprod(x).sum().backward()
+@pytest.mark.parametrize("name", ["cumprod", "scan_max", "scan_min"])
+@pytest.mark.parametrize("shape", [(), (4, 9)], ids=str)
+def test_gradients_of_zeros_and_ties(name: str, shape: tuple[int, ...], device: str) -> None:
+    """Lines with no zero, one, and several; equal elements; from both ends, without themselves."""
+    x = torch.randint(-2, 3, shape, generator=torch.Generator().manual_seed(5)).float()
+    x = x.to(device).requires_grad_()
+    g = torch.randn(shape, device=device)
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            how = {"dim": -1, "exclusive": exclusive, "reverse": reverse}
+            (got,) = torch.autograd.grad(getattr(warpsmith, name)(x, **how), x, g)
+            no_dtype = {"dtype": None} if name == "cumprod" else {}
+            want = _expressions.torch_function(name)(x, **how, **no_dtype)
+            (expected,) = torch.autograd.grad(want, x, g)
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (4, 5), (4, 0)], ids=str)
