@@ -26,6 +26,17 @@ endfunction()
 
 add_warpsmith_library(libwarpsmith warpsmith)
 
+if(WS_MANYLINUX)
+  include(cmake/manylinux/manylinux.cmake)
+  link_for_manylinux(libwarpsmith)
+  if(TARGET warpsmith)
+    link_for_manylinux(warpsmith)
+  endif()
+  if(WS_EMULATED)
+    target_sources(warpsmith_cuda_file PRIVATE cmake/manylinux/missing.cpp)
+  endif()
+endif()
+
 if(NOT SKBUILD)
   # The same binding over a family that exists to try the contracts: tests/python/test_trial.py.
   file(GLOB trial CONFIGURE_DEPENDS tests/trial/*.cpp tests/trial/*.cu)
@@ -90,7 +101,8 @@ if(SKBUILD)
       BINARY_DIR ${PROJECT_BINARY_DIR}/cuda
       LIST_SEPARATOR "|"
       # -s: what is not of this build is not stripped when it is installed.
-      CMAKE_ARGS -DWS_EMULATED=OFF -DWS_PROGRAM=${CLI11_FOUND} -DCMAKE_BUILD_TYPE=Release
+      CMAKE_ARGS -DWS_EMULATED=OFF -DWS_PROGRAM=${CLI11_FOUND} -DWS_MANYLINUX=${WS_MANYLINUX}
+                 -DCMAKE_BUILD_TYPE=Release
                  -DPython_EXECUTABLE=${Python_EXECUTABLE} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
                  -DCMAKE_CUDA_ARCHITECTURES=${architectures} "-DCMAKE_SHARED_LINKER_FLAGS=${CMAKE_SHARED_LINKER_FLAGS} -s"
                  "-DCMAKE_EXE_LINKER_FLAGS=${CMAKE_EXE_LINKER_FLAGS} -s"

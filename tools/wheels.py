@@ -4,8 +4,8 @@
 Usage: tools/wheels.py build [cpu] [cuda]     cuda: needs nvcc; both libraries, for every GPU target
        tools/wheels.py check                  installs dist's wheel for CPUs and tries it
 
-The wheels are built from the source distribution, and tagged with the oldest manylinux that has all
-that their libraries ask of glibc; that depends on the glibc of this machine. Two wheels of one
+The wheels are built from the source distribution, and are for manylinux_2_28 whichever glibc is
+here: cmake/manylinux/ has how, and a wheel that asks for a newer one is refused. Two wheels of one
 version differ in their build tag: pip takes the higher, the one with CUDA, where it has both.
 """
 
@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ DIST = ROOT / "dist"
 # Inside the checkout, so that git tells the sources their revision.
 UNPACKED = ROOT / "build" / "sdist"
 BUILD_TAGS = {"cpu": "1cpu", "cuda": "2cuda"}
+OLDEST_GLIBC = (2, 28)
+PLATFORM = "manylinux_2_28_x86_64"
 CALLED = """
 import importlib.util, numpy, warpsmith
 assert importlib.util.find_spec("torch") is None, "this was to be a machine without torch"
@@ -97,17 +100,53 @@ def find_cutlass() -> None:
     os.environ.setdefault("CUTLASS_INCLUDE", str(include))
 
 
+def compiled_as_here() -> dict[str, str]:
+    """How `make` has compiled all of it here, so that ccache has the objects; else sooner done, and
+    what another compiler than CI's warns of is no error."""
+    settings = {"CMAKE_COMPILE_WARNING_AS_ERROR": "OFF", "WS_UNITED": "ON"}
+    here = ROOT / "build" / "emulated"
+    if (here / "libwarpsmith.so").exists():
+        cache = (here / "CMakeCache.txt").read_text()
+        for name in settings:
+            if found := re.search(rf"^{name}:\w+=(\w+)$", cache, re.MULTILINE):
+                settings[name] = found[1]
+    return settings
+
+
+def newer_symbols(library: Path) -> list[str]:
+    """What it asks for of a glibc that is newer than the oldest, as NAME@GLIBC_VERSION."""
+    table = run("objdump", "-T", library)
+    asked = re.findall(r"\(?GLIBC_([\d.]+)\)?\s+(\S+)$", table, re.MULTILINE)
+    return sorted(
+        f"{name}@GLIBC_{version}"
+        for version, name in asked
+        if tuple(int(part) for part in version.split(".")) > OLDEST_GLIBC
+    )
+
+
+def refuse_newer_glibc(made: Path) -> None:
+    """Ends the program, with their names, where a wheel's files ask for such."""
+    unpacked = UNPACKED / "unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    shutil.unpack_archive(made, unpacked, "zip")
+    for file in sorted(unpacked.rglob("*")):
+        if not file.is_file() or not file.read_bytes().startswith(b"\x7fELF"):
+            continue
+        if symbols := newer_symbols(file):
+            sys.exit(
+                f"wheels: {made.name} would not be for {PLATFORM}:"
+                f" {file.relative_to(unpacked)} asks for {', '.join(symbols)};"
+                " cmake/manylinux/ has what to do about it"
+            )
+
+
 def wheel(variant: str, source: Path) -> Path:
-    """Makes a wheel in dist/, audited and tagged for the oldest manylinux that it runs on."""
-    # Else they would ask for a libstdc++ as new as this compiler; and what of it nobody calls, as
-    # std::random_device, for a glibc as new as this one.
-    link = "-static-libstdc++ -Wl,--gc-sections"
+    """Makes a wheel in dist/, audited and tagged."""
     defines = {
+        "WS_MANYLINUX": "ON",
         "WS_WHEEL_CUDA": "ON" if variant == "cuda" else "OFF",
         "CMAKE_CUDA_ARCHITECTURES": cuda_targets(),
-        "CMAKE_COMPILE_WARNING_AS_ERROR": "ON",
-        "CMAKE_SHARED_LINKER_FLAGS": link,
-        "CMAKE_EXE_LINKER_FLAGS": link,
+        **compiled_as_here(),
     }
     made = uv_build(
         "wheel",
@@ -116,13 +155,15 @@ def wheel(variant: str, source: Path) -> Path:
         **{f"cmake.define.{name}": value for name, value in defines.items()},
         **{"wheel.build-tag": BUILD_TAGS[variant], "build-dir": f"build/wheel-{variant}"},
     )
+    refuse_newer_glibc(made)
     repaired = UNPACKED / "repaired"
     shutil.rmtree(repaired, ignore_errors=True)
-    # libtvm_ffi.so is another wheel's, which the metadata ask for.
-    run("auditwheel", "repair", "--exclude", "libtvm_ffi.so", "--wheel-dir", repaired, made)
+    run(
+        *("auditwheel", "repair", "--plat", PLATFORM, "--only-plat"),
+        *("--exclude", "libtvm_ffi.so"),  # another wheel's, which the metadata ask for
+        *("--wheel-dir", repaired, made),
+    )
     (found,) = repaired.iterdir()
-    if "-manylinux_" not in found.name:
-        sys.exit(f"wheels: auditwheel finds no manylinux for {found.name}")
     for old in DIST.glob(f"*-{BUILD_TAGS[variant]}-*.whl"):
         old.unlink()
     shutil.move(found, DIST / found.name)

@@ -1,10 +1,13 @@
 """What pip and `make setup` say and make; `make wheel-check` builds a wheel and calls it."""
 
+import ctypes
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
@@ -102,10 +105,10 @@ def test_source_distribution_has_all_that_a_build_reads(
     tracked = [file for file in listed.stdout.splitlines() if (ROOT / file).exists()]
     assert not [file for file in tracked if not (unpacked / file).exists()]
     assert not [x.name for x in unpacked.iterdir() if x.name in {"build", "dist", ".venv", ".git"}]
-    result = configure(unpacked, tmp_path / "build")
+    result = configure(unpacked, tmp_path / "build", "-DWS_MANYLINUX=ON")
     assert result.returncode == 0, result.stderr
     sources = sources_of_the_library(tmp_path / "build", unpacked)
-    assert Path("kernels/softmax/softmax.cu") in sources
+    assert {Path("kernels/softmax/softmax.cu"), Path("cmake/manylinux/older.S")} <= sources
     assert not [file for file in sources if file.parts[0] == "tests"]
 
 
@@ -139,6 +142,128 @@ def test_wheels_are_for_every_target() -> None:
     targets = wheels.cuda_targets().split(";")
     assert {"80-real", "86-real", "89-real", "90a-real"} < set(targets)
     assert [one for one in targets if one.endswith("-virtual")]  # PTX
+
+
+CALLS = """
+#include <dlfcn.h>
+#include <semaphore.h>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <random>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+
+struct Constructed { std::string text = "constructed"; ~Constructed() { std::puts("destroyed"); } };
+Constructed constructed;
+volatile double two = 2;
+
+extern "C" __attribute__((visibility("default"))) int calls(const char* file) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::unique_lock lock(mutex);
+  bool is_done = false;
+  const auto before = std::chrono::steady_clock::now();
+  const bool early = changed.wait_for(lock, std::chrono::milliseconds(30), [&] { return is_done; });
+  if (early || std::chrono::steady_clock::now() - before < std::chrono::milliseconds(30)) return 1;
+  std::thread other([&] { std::lock_guard held(mutex); is_done = true; changed.notify_one(); });
+  if (!changed.wait_for(lock, std::chrono::minutes(1), [&] { return is_done; })) return 2;
+  lock.unlock();
+  other.join();
+  if (std::pow(two, two) != 4 || std::exp2(two) != 4 || std::log2(two) != 1) return 3;
+  if (std::exp(two) < 7 || std::log(two) > 1 || std::fmod(two, 2.0) != 0) return 4;
+  if (dlsym(dlopen(nullptr, RTLD_NOW), "malloc") == nullptr) return 5;
+  if (std::filesystem::file_size(file) == 0 || !std::filesystem::is_symlink(file)) return 6;
+  if (std::strtol("42", nullptr, 10) != 42 || constructed.text != "constructed") return 7;
+  std::shared_mutex shared;
+  std::shared_lock reads(shared);
+  sem_t semaphore;
+  return sem_init(&semaphore, 0, 1) + sem_wait(&semaphore) + sem_destroy(&semaphore);
+}
+
+int main(int count, char** arguments) { return count == 2 ? calls(arguments[1]) : 8; }
+"""
+LINKED = """
+cmake_minimum_required(VERSION 4.0)
+project(linked LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+find_package(Threads REQUIRED)
+include("{}/cmake/manylinux/manylinux.cmake")
+add_executable(program calls.cpp)
+add_library(library SHARED calls.cpp)
+foreach(target program library)
+  link_for_manylinux(${{target}})
+  target_link_libraries(${{target}} PRIVATE Threads::Threads ${{CMAKE_DL_LIBS}})
+endforeach()
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="wheels are for x86-64")
+def test_links_to_glibc_2_28_whichever_is_here(tmp_path: Path) -> None:
+    (tmp_path / "calls.cpp").write_text(CALLS)
+    (tmp_path / "CMakeLists.txt").write_text(LINKED.format(ROOT))
+    build = tmp_path / "build"
+    for command in (
+        [BIN / "cmake", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={BIN / 'ninja'}", "-B", build],
+        [BIN / "cmake", "--build", build],
+    ):
+        made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert made.returncode == 0, made.stdout + made.stderr
+    library = build / "liblibrary.so"
+    assert wheels.newer_symbols(build / "program") == wheels.newer_symbols(library) == []
+    link = tmp_path / "link"
+    link.symlink_to(build / "program")
+    result = subprocess.run([build / "program", link], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, "destroyed\n")
+    assert ctypes.CDLL(str(library)).calls(os.fsencode(link)) == 0
+
+
+TABLE = """
+0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.2.5) free
+0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.34) dlopen
+0000000000000000  w   DF *UND*  0000000000000000 (GLIBC_2.28) fcntl64
+0000000000000000      DF *UND*  0000000000000000 (CXXABI_1.3.9) _ZdlPvm
+000000000066f0a0 g    DO .bss   0000000000000001  GLIBC_2.32  __libc_single_threaded
+"""
+
+
+def test_refuses_a_wheel_that_asks_for_a_newer_glibc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "UNPACKED", tmp_path)
+    monkeypatch.setattr(wheels, "run", lambda *command: TABLE)
+    made = tmp_path / "made.whl"
+    with zipfile.ZipFile(made, "w") as wheel:
+        wheel.writestr("warpsmith/__init__.py", "")
+        wheel.writestr("warpsmith/_emulated/libwarpsmith.so", b"\x7fELF")
+    with pytest.raises(SystemExit) as refused:
+        wheels.refuse_newer_glibc(made)
+    said = (
+        "_emulated/libwarpsmith.so asks for __libc_single_threaded@GLIBC_2.32, dlopen@GLIBC_2.34;"
+    )
+    assert said in str(refused.value)
+
+
+def test_a_wheel_is_compiled_as_make_has_compiled_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose warnings are none then; of another compiler's none is an error."""
+    monkeypatch.setattr(wheels, "ROOT", tmp_path)
+    names = ("CMAKE_COMPILE_WARNING_AS_ERROR", "WS_UNITED")
+    assert wheels.compiled_as_here() == dict(zip(names, ("OFF", "ON"), strict=True))
+    build = tmp_path / "build" / "emulated"
+    build.mkdir(parents=True)
+    (build / "CMakeCache.txt").write_text(f"{names[0]}:UNINITIALIZED=ON\n{names[1]}:BOOL=OFF\n")
+    assert wheels.compiled_as_here() == dict(zip(names, ("OFF", "ON"), strict=True))
+    (build / "libwarpsmith.so").touch()
+    assert wheels.compiled_as_here() == dict(zip(names, ("ON", "OFF"), strict=True))
 
 
 # ---- tools/setup ---------------------------------------------------------------------------------
