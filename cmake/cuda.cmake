@@ -30,6 +30,6 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 set(CMAKE_CUDA_FLAGS_DEBUG "-O0")  # of the host's code; kernels are optimized all the same
 add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas>")
 if(WS_MANYLINUX AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  # A unit's kernels take a tenth of the bytes, and are unpacked when the first of them is called.
+  # Code of kernels is packed as small as it gets, which the driver unpacks: docs/python.md has what it saves.
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>")
 endif()

@@ -154,13 +154,15 @@ CALLS = """
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
-#include <random>
 #include <shared_mutex>
 #include <string>
 #include <thread>
 
-struct Constructed { std::string text = "constructed"; ~Constructed() { std::puts("destroyed"); } };
-Constructed constructed;
+bool tells = false;
+struct Constructed {
+  std::string text = "constructed";
+  ~Constructed() { if (tells) std::puts("destroyed"); }
+} constructed;
 volatile double two = 2;
 
 extern "C" __attribute__((visibility("default"))) int calls(const char* file) {
@@ -186,7 +188,10 @@ extern "C" __attribute__((visibility("default"))) int calls(const char* file) {
   return sem_init(&semaphore, 0, 1) + sem_wait(&semaphore) + sem_destroy(&semaphore);
 }
 
-int main(int count, char** arguments) { return count == 2 ? calls(arguments[1]) : 8; }
+int main(int count, char** arguments) {
+  tells = true;
+  return count == 2 ? calls(arguments[1]) : 8;
+}
 """
 LINKED = """
 cmake_minimum_required(VERSION 4.0)
@@ -196,11 +201,12 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 find_package(Threads REQUIRED)
 include("{}/cmake/manylinux/manylinux.cmake")
-add_executable(program calls.cpp)
-add_library(library SHARED calls.cpp)
+add_library(calls OBJECT calls.cpp)
+add_executable(program)
+add_library(library SHARED)
 foreach(target program library)
   link_for_manylinux(${{target}})
-  target_link_libraries(${{target}} PRIVATE Threads::Threads ${{CMAKE_DL_LIBS}})
+  target_link_libraries(${{target}} PRIVATE calls Threads::Threads ${{CMAKE_DL_LIBS}})
 endforeach()
 """
 
