@@ -251,9 +251,14 @@ def swizzle_map(name: str, swizzle: dict[str, Any]) -> str:
 # ---- Fragments of tensor cores -------------------------------------------------------------------
 
 
-def fragment(of: dict[str, Any], packed: bool) -> str:
+# What of a register an element is, by how many are in one.
+PARTS = {1: ("",), 2: (", low half", ", high half"), 4: tuple(f", byte {i}" for i in range(4))}
+
+
+def fragment(of: dict[str, Any]) -> str:
     """Who holds each element: the number is the lane's (of a warpgroup the thread's), the colour
-    tells the register. `packed`: two elements of 16 bits are a register."""
+    tells the register."""
+    each = of["to_a_register"]
     left, top, cell_width, cell_height = 34, 18, 29, 17
     drawing = Drawing(of["name"])
     rows, columns = len(of["lane"]), len(of["lane"][0])
@@ -265,21 +270,20 @@ def fragment(of: dict[str, Any], packed: bool) -> str:
         drawing.text((left - 6, y + 12), str(row), size=9, anchor="end")
         for column in range(columns):
             lane, place = of["lane"][row][column], of["place"][row][column]
-            register = place // 2 if packed else place
-            half = (", low half", ", high half")[place % 2] if packed else ""
+            register, part = place // each, PARTS[each][place % each]
             at = (left + column * cell_width, y)
             size = (cell_width - 2, cell_height - 2)
-            tip = f"({row}, {column}): thread {lane}, register {register}{half}"
+            tip = f"({row}, {column}): thread {lane}, register {register}{part}"
             colour = COLOURS[register % len(COLOURS)]
             drawing.box(at, size, colour, opacity=0.4, outline=0.15, tip=tip)
             drawing.text((at[0] + size[0] / 2, y + 11), str(lane), size=10, anchor="middle")
     places = {place for row in of["place"] for place in row}
-    registers = sorted({place // 2 if packed else place for place in places})
+    registers = sorted({place // each for place in places})
     y = top + rows * cell_height + 6
-    each = 64
-    across = max(1, columns * cell_width // each)
+    room = 64
+    across = max(1, columns * cell_width // room)
     for i, register in enumerate(registers):
-        at = (left + i % across * each, y + i // across * 18)
+        at = (left + i % across * room, y + i // across * 18)
         drawing.box(at, (12, 12), COLOURS[register % len(COLOURS)], opacity=0.6)
         drawing.text((at[0] + 16, at[1] + 10), f"reg {register}", size=10)
     y += (len(registers) + across - 1) // across * 18
@@ -306,8 +310,13 @@ def _span_kind(name: str) -> tuple[str, str]:
     return next((text, colour) for prefix, text, colour in SPANS if name.startswith(prefix))
 
 
-def _track_names(events: Sequence[Event]) -> dict[int, str]:
-    block = min(e["pid"] for e in events)
+def _shown_block(events: Sequence[Event]) -> int:
+    """The first that has copies in flight, where one has: a launch before may have none."""
+    copying = (e["pid"] for e in events if e.get("cat") == "copy")
+    return min(copying, default=min(e["pid"] for e in events))
+
+
+def _track_names(events: Sequence[Event], block: int) -> dict[int, str]:
     return {
         e["tid"]: e["args"]["name"]
         for e in events
@@ -327,16 +336,16 @@ def _of_one_kind(names: dict[int, str], events: Sequence[Event]) -> list[int]:
 
 
 def timeline(trace: dict[str, Any], barriers: int = 4) -> str:
-    """A trace's first block: one warp of each kind, the first mbarriers with their phases, and the
-    copies and products in flight. The clock is the emulator's order, not time."""
-    block = min(e["pid"] for e in trace["traceEvents"])
+    """A trace's first block that copies: one warp of each kind, the first mbarriers with their
+    phases, and the copies and products in flight. The clock is the emulator's order, not time."""
+    block = _shown_block(trace["traceEvents"])
     events = [e for e in trace["traceEvents"] if e["pid"] == block and e["ph"] != "M"]
-    names = _track_names(trace["traceEvents"])
+    names = _track_names(trace["traceEvents"], block)
     begin = min(e["ts"] for e in events)
     end = max(e["ts"] + e.get("dur", 0) for e in events)
     left, wide, height = 176, 556, 17
     about = trace["otherData"]
-    drawing = Drawing(f"{about['rung']}, {about['problem']}: the first block's order of events")
+    drawing = Drawing(f"{about['rung']}, {about['problem']}: a block's order of events")
 
     def place(ts: float) -> float:
         return left + (ts - begin) * wide / max(end - begin, 1)

@@ -61,7 +61,7 @@ def test_entries_of_a_topic_stand_together() -> None:
     assert len(changes) == len(set(changes))
 
 
-@pytest.mark.parametrize("family", [f for f in RUNGS if reading.of_family(f)])
+@pytest.mark.parametrize("family", RUNGS)
 def test_lessons_link_back(family: str) -> None:
     lesson = (ROOT / "kernels" / family / "README.md").read_text()
     assert "(../../docs/reading.md)" in lesson, "the lesson links to the reading list"
@@ -227,19 +227,28 @@ def test_a_map_of_banks_marks_the_first_chunk_of_each_row() -> None:
     assert "takes one pass" in _figures.swizzle_map("one", of_one)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_fragment_tells_registers_and_halves(packed: bool) -> None:
-    svg = _figures.fragment({"name": "f", "lane": [[0, 4]] * 2, "place": [[0, 1], [2, 3]]}, packed)
+@pytest.mark.parametrize(
+    ("each", "registers", "rows_of_legend"),
+    [
+        (1, ("0", "1", "2", "3"), 4),
+        (2, ("0, low half", "0, high half", "1, low half", "1, high half"), 2),
+        (4, tuple(f"0, byte {i}" for i in range(4)), 1),
+    ],
+)
+def test_a_fragment_tells_registers_and_their_parts(
+    each: int, registers: tuple[str, ...], rows_of_legend: int
+) -> None:
+    fragment = {"name": "f", "to_a_register": each, "lane": [[0, 4]] * 2, "place": [[0, 1], [2, 3]]}
+    svg = _figures.fragment(fragment)
     there = [(row, column) for row in range(2) for column in range(2)]
-    registers = ["0, low half", "0, high half", "1, low half", "1, high half"]
     assert shapes(svg) == [
         f"({row}, {column}): thread {4 * column}, register {register}"
-        for (row, column), register in zip(there, registers if packed else "0123", strict=True)
+        for (row, column), register in zip(there, registers, strict=True)
     ]
-    legend = ["reg 0", "reg 1", "reg 2", "reg 3"]
-    assert texts(svg)[-3:] == (["4", *legend[:2]] if packed else legend[1:])
+    legend = [f"reg {i}" for i in range(rows_of_legend)]
+    assert texts(svg)[-rows_of_legend:] == legend
     # The legend goes on in the next line where a fragment is narrow.
-    assert len({y for _, y, width, _ in boxes(svg) if width == 12}) == (2 if packed else 4)
+    assert len({y for _, y, width, _ in boxes(svg) if width == 12}) == rows_of_legend
 
 
 def test_a_timeline_has_a_row_for_what_waits_and_what_is_in_flight() -> None:
@@ -276,6 +285,24 @@ def test_a_timeline_has_a_row_for_what_waits_and_what_is_in_flight() -> None:
     copies = boxes(svg, fill=_figures.COLOURS[4], fill_opacity="0.7")
     assert [tall for _, _, _, tall in copies] == [6.5, 13, 6.5]
     assert [round(x) for x, _, _, _ in copies] == [176, 176 + 56, 176 + wide // 2]
+
+
+def test_a_timeline_is_of_the_first_block_that_copies() -> None:
+    def runs(pid: int, name: str) -> list[dict[str, object]]:
+        named = {"ph": "M", "pid": pid, "tid": 1, "name": "thread_name", "args": {"name": name}}
+        event = {"ph": "X", "pid": pid, "tid": 1, "name": "runs", "ts": 0, "dur": 9, "cat": "wait"}
+        return [named, {**event, "args": {}}]
+
+    copy = {"pid": 2, "tid": 0, "name": "copy", "cat": "copy"}
+    events = [
+        *runs(1, "warp 7"),
+        *runs(2, "warp 8"),
+        {**copy, "ph": "b", "ts": 1},
+        {**copy, "ph": "e", "ts": 5},
+    ]
+    about = {"rung": "gemm/tile", "problem": "f16 [8]"}
+    svg = _figures.timeline({"traceEvents": events, "otherData": about})
+    assert texts(svg) == ["warp 8", "copies in flight (at most 1)", "runs"]
 
 
 def test_pictures_are_the_same_every_time() -> None:

@@ -9,7 +9,7 @@ import results_table
 
 from book import reading
 from book.markdown import code, folded, relative, toctree
-from book.operations import plots
+from book.operations import plots, results_of
 from book.pictures import dearest, worst_and_best
 from book.places import (
     PICTURES,
@@ -22,25 +22,42 @@ from book.places import (
     page_of_rung,
 )
 from book.program import ROOT
-from book.rungs import access_figure
+from book.rungs import TIMELINE_ANCHOR, Timelines, access_figure
 
 # ---- A lesson ------------------------------------------------------------------------------------
 
 
-def lesson_opening(family: Family, told: dict[tuple[str, str], Rung], page: PurePosixPath) -> str:
+def lesson_opening(
+    family: Family,
+    told: dict[tuple[str, str], Rung],
+    timelines: Timelines,
+    page: PurePosixPath,
+) -> str:
     """Below a lesson's first paragraph: the ladder as a picture, and where else to look."""
-    first = family["operations"][0]
+    measured = [o for o in family["operations"] if results_of(o, family)]
     links = (
         link(code(o["name"]), page_of_operation(o["name"]), page) for o in family["operations"]
     )
     parts = [f"Operations: {', '.join(links)}.\n"]
-    parts.append(plots(first, family, ("ladder",)))
+    if measured:
+        parts.append(plots(measured[0], family, ("ladder", "roofline")))
+    else:
+        parts.append("Nothing of it was measured on a GPU yet: there is no ladder of rates.\n")
     pair = worst_and_best([told[family["name"], r["name"]] for r in family["rungs"]])
     parts += [access_figure(rung, dearest(rung)) for rung in pair]
+    drawn = [name for of, name in timelines if of == family["name"]]
+    if drawn:
+        rungs = (
+            link(code(name), page_of_rung(family["name"], name), page, TIMELINE_ANCHOR)
+            for name in drawn
+        )
+        parts.append(f"What is in flight, as timelines: {', '.join(rungs)}.\n")
     return "\n".join(parts)
 
 
-def lesson_page(text: str, family: Family, told: dict[tuple[str, str], Rung]) -> str:
+def lesson_page(
+    text: str, family: Family, told: dict[tuple[str, str], Rung], timelines: Timelines
+) -> str:
     """A lesson with links to the rungs that it names in tables, pictures, reading and tables that
     open when asked for. `text` is the site's Markdown of the lesson."""
     page = page_of_lesson(family["name"])
@@ -48,7 +65,7 @@ def lesson_page(text: str, family: Family, told: dict[tuple[str, str], Rung]) ->
         name = rung["name"]
         target = relative(page_of_rung(family["name"], name), page)
         text = text.replace(f"\n| `{name}`", f"\n| [`{name}`]({target})")
-    opening = lesson_opening(family, told, page)
+    opening = lesson_opening(family, told, timelines, page)
     before, heading, after = text.partition("\n## ")
     text = f"{before}\n\n{opening}{heading}{after}"
     begin, end = results_table.BEGIN, results_table.END

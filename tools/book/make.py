@@ -28,6 +28,7 @@ class Book:
     def __init__(self) -> None:
         self.families = in_lesson_order(program.catalogue()["families"])
         self.told = program.told_rungs()
+        self.timelines = rungs.timelines(self.told)
         self.markdown = [
             PurePosixPath(path.relative_to(ROOT).as_posix())
             for folder in sorted(ROOT.iterdir())
@@ -78,15 +79,16 @@ class Book:
         for family in self.families:
             mine = [self.told[family["name"], rung["name"]] for rung in family["rungs"]]
             lesson = places.page_of_lesson(family["name"])
-            made[lesson] = lessons.lesson_page(made[lesson], family, self.told)
+            made[lesson] = lessons.lesson_page(made[lesson], family, self.told, self.timelines)
             for rung in mine:
                 page = places.page_of_rung(family["name"], rung["name"])
-                made[page] = rungs.rung_page(family, rung)
+                drawn = self.timelines.get((family["name"], rung["name"]))
+                made[page] = rungs.rung_page(family, rung, drawn)
             for operation in family["operations"]:
                 page = places.page_of_operation(operation["name"])
                 made[page] = operations.operation_page(family, operation, mine)
         made[PurePosixPath("operations/index.md")] = operations.operations_page(self.families)
-        made[places.PICTURES] = pictures.pictures_page(self.families, self.told)
+        made[places.PICTURES] = pictures.pictures_page(self.families, self.told, self.timelines)
         guides = [path for path in self.markdown if path.parts[0] == "docs"]
         others: dict[str, list[PurePosixPath]] = {}  # what further folders have to read
         for path in self.markdown:

@@ -66,10 +66,11 @@ Json plain_json() {
 
 // An element's number is row * columns + column, and each holder tells the numbers that it holds.
 struct Fragment {
-  Fragment(std::string of_name, int of_rows, int of_columns)
+  Fragment(std::string of_name, int of_rows, int of_columns, int elements)
       : name(std::move(of_name)),
         rows(of_rows),
         columns(of_columns),
+        to_a_register(elements),
         lane(static_cast<size_t>(of_rows * of_columns), -1),
         place(lane) {}
 
@@ -87,14 +88,16 @@ struct Fragment {
       by_lane.push_back(std::vector(lane.begin() + at, lane.begin() + at + columns));
       by_place.push_back(std::vector(place.begin() + at, place.begin() + at + columns));
     }
-    return {{"name", name}, {"lane", by_lane}, {"place", by_place}};
+    return {
+        {"name", name}, {"to_a_register", to_a_register}, {"lane", by_lane}, {"place", by_place}};
   }
 
   std::string name;
   int rows;
   int columns;
+  int to_a_register;       // elements
   std::vector<int> lane;   // of a warp, or the thread of a warpgroup
-  std::vector<int> place;  // of accumulators the register, of packed operands the half of one
+  std::vector<int> place;  // of those that the lane holds, in the order of its registers
 };
 
 // Memory of the device, and of the host here.
@@ -148,16 +151,21 @@ struct LoadFragment {
   }
 };
 
+// `elements` of 8 or 16 bits to a register: ldmatrix moves 16 bits, which may be two of 8.
 template <int kMatrices, bool kTranspose = false>
-Json loaded(const char* name) {
+Json loaded(const char* name, int elements = 2) {
   using Kernel = LoadFragment<kMatrices, kTranspose>;
   Held<uint32_t> registers(size_t{32} * kMatrices);
   launch<Kernel>({.threads = 32}, nullptr, {registers.data()});
-  Fragment fragment(name, Kernel::kRows, Kernel::kColumns);
+  const int each = elements / 2;
+  Fragment fragment(name, Kernel::kRows, Kernel::kColumns * each, elements);
   for (int i = 0; i < 32 * kMatrices; ++i) {
     for (int half = 0; half < 2; ++half) {
       const uint32_t number = registers[static_cast<size_t>(i)] >> (16 * half) & 0xFFFF;
-      fragment.hold(static_cast<int>(number), i / kMatrices, 2 * (i % kMatrices) + half);
+      const int place = 2 * (i % kMatrices) + half;
+      for (int part = 0; part < each; ++part) {
+        fragment.hold(static_cast<int>(number) * each + part, i / kMatrices, place * each + part);
+      }
     }
   }
   return fragment.json();
@@ -165,73 +173,85 @@ Json loaded(const char* name) {
 
 // Products whose elements are their numbers: A = (row, 1, 0 ...), B = (columns, column, 0 ...).
 template <class T>
-__device__ uint16_t a_element(int row, int k) {
-  return T(k == 0 ? static_cast<float>(row) : static_cast<float>(k == 1)).bits;
+__device__ T a_element(int row, int k) {
+  return T(k == 0 ? static_cast<float>(row) : static_cast<float>(k == 1));
 }
 template <class T>
-__device__ uint16_t b_element(int k, int column, int columns) {
-  return T(static_cast<float>(k == 0 ? columns : k == 1 ? column : 0)).bits;
+__device__ T b_element(int k, int column, int columns) {
+  return T(static_cast<float>(k == 0 ? columns : k == 1 ? column : 0));
 }
 
+// k of an instruction: operands' rows are of 32 bytes there.
+template <class T>
+constexpr int kDepth = static_cast<int>(32 / sizeof(T));
+
+template <class T>
 struct MultiplyOfWarp {
   static constexpr int kThreads = 32;
+  static constexpr int kK = kDepth<T>;
   struct Arguments {
     float* d;  // [32, 4]
   };
   struct SharedStorage {
-    SharedArray<uint16_t, size_t{16} * 16, 16> a;  // [16, k]
-    SharedArray<uint16_t, size_t{8} * 16, 16> b;   // [8, k]
+    SharedArray<T, size_t{16} * kK, 16> a;  // [16, k]
+    SharedArray<T, size_t{8} * kK, 16> b;   // [8, k]
   };
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const int lane = lane_index();
-    for (int i = lane; i < 16 * 16; i += 32) shared.a[i] = a_element<half>(i / 16, i % 16);
-    for (int i = lane; i < 8 * 16; i += 32) shared.b[i] = b_element<half>(i % 16, i / 16, 8);
+    for (int i = lane; i < 16 * kK; i += 32) shared.a[i] = a_element<T>(i / kK, i % kK);
+    for (int i = lane; i < 8 * kK; i += 32) shared.b[i] = b_element<T>(i % kK, i / kK, 8);
     ptx::barrier_sync();
     uint32_t a[4];
     uint32_t b[2];
-    ptx::ldmatrix_x4(a, shared.a.pointer(lane % 16 * 16 + lane / 16 * 8));
-    ptx::ldmatrix_x2(b, shared.b.pointer(lane % 8 * 16 + lane / 8 % 2 * 8));
+    ptx::ldmatrix_x4(a, shared.a.pointer(lane % 16 * kK + lane / 16 * (kK / 2)));
+    ptx::ldmatrix_x2(b, shared.b.pointer(lane % 8 * kK + lane / 8 % 2 * (kK / 2)));
     constexpr float kZeros[4] = {};
     float d[4];
-    ptx::mma_m16n8k16<half>(d, a, b, kZeros);
+    if constexpr (sizeof(T) == 1) {
+      ptx::mma_m16n8k32<T>(d, a, b, kZeros);
+    } else {
+      ptx::mma_m16n8k16<T>(d, a, b, kZeros);
+    }
     for (int i = 0; i < 4; ++i) arguments.d[lane * 4 + i] = d[i];
   }
 };
 
-constexpr int kColumnsOfGroup = 16;
+// K-major without swizzle: core matrices of 8 rows of 16 bytes, those of one k in a column.
+template <class T>
+__device__ int place_in_core(int mn, int k, int extent) {
+  constexpr auto kWide = static_cast<int>(kChunk / sizeof(T));
+  return k / kWide * extent * kWide + mn * kWide + k % kWide;
+}
+__device__ uint64_t core_descriptor(const void* pointer, uint32_t extent) {
+  return ptx::wgmma_descriptor(pointer, kChunk * extent, 128, ptx::Swizzle::kNone);
+}
 
+template <class T, int kColumns>
 struct MultiplyOfGroup {
   static constexpr int kThreads = 128;
   static constexpr Arch kArch = Arch::kSm90a;
-  static constexpr int kN = kColumnsOfGroup;
+  static constexpr int kN = kColumns;
   struct Arguments {
     float* d;  // [128, kN / 2]
   };
   struct SharedStorage {
-    SharedArray<uint16_t, size_t{64} * 16, 128> a;
-    SharedArray<uint16_t, size_t{kN} * 16, 128> b;
+    SharedArray<T, size_t{64} * 16, 128> a;
+    SharedArray<T, size_t{kN} * 16, 128> b;
   };
-  // K-major without swizzle: core matrices of 8 rows of 8 elements, those of one k in a column.
-  __device__ static int place(int mn, int k, int extent) {
-    return k / 8 * extent * 8 + mn * 8 + k % 8;
-  }
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const int thread = thread_index();
     for (int i = thread; i < 64 * 16; i += kThreads) {
-      shared.a[place(i / 16, i % 16, 64)] = a_element<half>(i / 16, i % 16);
+      shared.a[place_in_core<T>(i / 16, i % 16, 64)] = a_element<T>(i / 16, i % 16);
     }
     for (int i = thread; i < kN * 16; i += kThreads) {
-      shared.b[place(i / 16, i % 16, kN)] = b_element<half>(i % 16, i / 16, kN);
+      shared.b[place_in_core<T>(i / 16, i % 16, kN)] = b_element<T>(i % 16, i / 16, kN);
     }
     ptx::fence_proxy_async();
     ptx::barrier_sync();
-    const auto descriptor = [](const void* pointer, uint32_t extent) {
-      return ptx::wgmma_descriptor(pointer, 16 * extent, 128, ptx::Swizzle::kNone);
-    };
     float d[kN / 2];
     ptx::wgmma_fence(d);
-    ptx::wgmma_m64k16<kN, half>(d, descriptor(shared.a.pointer(), 64),
-                                descriptor(shared.b.pointer(), kN), false);
+    ptx::wgmma_m64k16<kN, T>(d, core_descriptor(shared.a.pointer(), 64),
+                             core_descriptor(shared.b.pointer(), kN), false);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<0>(d);
     for (int i = 0; i < kN / 2; ++i) arguments.d[thread * (kN / 2) + i] = d[i];
@@ -239,14 +259,82 @@ struct MultiplyOfGroup {
 };
 
 template <class Kernel>
-Json product(const char* name, int rows, int columns) {
+Fragment product(const char* name, int rows, int columns) {
   constexpr int kThreads = Kernel::kThreads;
   const int each = rows * columns / kThreads;
   Held<float> d(static_cast<size_t>(rows * columns));
   launch<Kernel>({.threads = kThreads}, nullptr, {d.data()});
-  Fragment fragment(name, rows, columns);
+  Fragment fragment(name, rows, columns, 1);
   for (int i = 0; i < rows * columns; ++i) {
     fragment.hold(static_cast<int>(d[static_cast<size_t>(i)]), i / each, i % each);
+  }
+  return fragment;
+}
+
+// What lies in registers of A, told by a product with the identity: each element is a digit of the
+// number (of 16 digits, which 8 bits hold exactly) that says which of the thread's elements it is.
+constexpr int kDigit = 16;
+
+template <class T>
+struct TellRegisters {
+  static constexpr int kThreads = 128;
+  static constexpr Arch kArch = Arch::kSm90a;
+  static constexpr int kK = kDepth<T>;
+  static constexpr int kEach = 64 * kK / kThreads;  // elements of a thread
+  struct Arguments {
+    int divisor;  // 1, kDigit, kDigit^2
+    float* d;     // [128, kK / 2]
+  };
+  struct SharedStorage {
+    SharedArray<T, size_t{kK} * kK, 128> b;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
+    const int thread = thread_index();
+    for (int i = thread; i < kK * kK; i += kThreads) {
+      const int column = i / kK;
+      const int k = i % kK;
+      shared.b[place_in_core<T>(column, k, kK)] = T(static_cast<float>(column == k));
+    }
+    ptx::fence_proxy_async();
+    ptx::barrier_sync();
+    constexpr int kWide = kEach / 4;
+    uint32_t a[4] = {};
+    for (int i = 0; i < kEach; ++i) {
+      const int digit = (thread * kEach + i) / arguments.divisor % kDigit;
+      a[i / kWide] |= uint32_t{T(static_cast<float>(digit)).bits} << (i % kWide * (32 / kWide));
+    }
+    float d[kK / 2];
+    ptx::wgmma_fence(d, a);
+    const uint64_t b = core_descriptor(shared.b.pointer(), kK);
+    if constexpr (sizeof(T) == 1) {
+      ptx::wgmma_m64k32<kK, T, T>(d, a, b, false);
+    } else {
+      ptx::wgmma_m64k16<kK, T>(d, a, b, false);
+    }
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<0>(d);
+    for (int i = 0; i < kK / 2; ++i) arguments.d[thread * (kK / 2) + i] = d[i];
+  }
+};
+
+// `sums`: which thread holds which of the product.
+template <class T>
+Json of_registers(const char* name, const Fragment& sums) {
+  using Kernel = TellRegisters<T>;
+  const auto columns = static_cast<size_t>(Kernel::kK);
+  Held<float> d(64 * columns);
+  std::vector<int> numbers(d.size());
+  for (int divisor = 1; divisor < Kernel::kThreads * Kernel::kEach; divisor *= kDigit) {
+    launch<Kernel>({.threads = Kernel::kThreads}, nullptr, {divisor, d.data()});
+    for (size_t i = 0; i < d.size(); ++i) {
+      const auto at =
+          static_cast<size_t>(sums.lane[i]) * (columns / 2) + static_cast<size_t>(sums.place[i]);
+      numbers[i] += divisor * static_cast<int>(d[at]);
+    }
+  }
+  Fragment fragment(name, 64, Kernel::kK, Kernel::kEach / 4);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    fragment.hold(static_cast<int>(i), numbers[i] / Kernel::kEach, numbers[i] % Kernel::kEach);
   }
   return fragment.json();
 }
@@ -257,14 +345,28 @@ void print_models() {
                    {"swizzle of 32 bytes", swizzle_json(Swizzle::k32)},
                    {"swizzle of 64 bytes", swizzle_json(Swizzle::k64)},
                    {"swizzle of 128 bytes", swizzle_json(Swizzle::k128)}};
+  const Fragment sums =
+      product<MultiplyOfWarp<half>>("mma.sync.m16n8k16 and m16n8k32: sums, 16 x 8 of f32", 16, 8);
+  const Fragment sums_of_bytes = product<MultiplyOfWarp<e4m3>>("mma.sync.m16n8k32", 16, 8);
+  require(sums.lane == sums_of_bytes.lane && sums.place == sums_of_bytes.place,
+          "mma.sync's sums lie otherwise where operands are of 8 bits");
+  const Fragment sums_of_group =
+      product<MultiplyOfGroup<half, 16>>("wgmma.m64n16: sums, 64 x 16 of f32", 64, 16);
   const Json fragments = {
       {"ldmatrix", loaded<1>("ldmatrix: an 8 x 8 matrix of 16 bits")},
       {"ldmatrix_trans", loaded<1, true>("ldmatrix.trans: the same, transposed on the way")},
-      {"mma_a", loaded<4>("mma.sync.m16n8k16: A, 16 x 16, by ldmatrix.x4")},
-      {"mma_b", loaded<2>("mma.sync.m16n8k16: B, 8 columns x 16 k, by ldmatrix.x2")},
-      {"mma_d", product<MultiplyOfWarp>("mma.sync.m16n8k16: sums, 16 x 8 of f32", 16, 8)},
-      {"wgmma_d",
-       product<MultiplyOfGroup>("wgmma.m64n16k16: sums, 64 x 16 of f32", 64, kColumnsOfGroup)}};
+      {"mma_a", loaded<4>("mma.sync.m16n8k16: A, 16 x 16 of 16 bits, by ldmatrix.x4")},
+      {"mma_b", loaded<2>("mma.sync.m16n8k16: B, 8 columns x 16 k of 16 bits, by ldmatrix.x2")},
+      {"mma_a_of_bytes", loaded<4>("mma.sync.m16n8k32: A, 16 x 32 of 8 bits, by ldmatrix.x4", 4)},
+      {"mma_b_of_bytes",
+       loaded<2>("mma.sync.m16n8k32: B, 8 columns x 32 k of 8 bits, by ldmatrix.x2", 4)},
+      {"mma_d", sums.json()},
+      {"wgmma_a",
+       of_registers<half>("wgmma.m64k16: A in registers, 64 x 16 of 16 bits", sums_of_group)},
+      {"wgmma_a_of_bytes",
+       of_registers<e4m3>("wgmma.m64k32: A in registers, 64 x 32 of 8 bits",
+                          product<MultiplyOfGroup<half, 32>>("wgmma.m64n32", 64, 32))},
+      {"wgmma_d", sums_of_group.json()}};
   const Json models = {{"swizzles", swizzles}, {"fragments", fragments}};
   fmt::print("{}\n", models.dump());
 }

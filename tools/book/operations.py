@@ -66,7 +66,10 @@ def measured_section(operation: Operation, family: Family) -> str:
         rows = "\n".join([results_table.COLUMNS, *results_table.rows(data)])
         parts.append(f"{data['device']['name']}, {runs}:\n\n{rows}\n")
     if not parts:
-        return ""
+        return (
+            "## Measured\n\nNothing yet: no GPU has timed this operation. What the emulator counts "
+            "is above.\n"
+        )
     return (
         "## Measured\n\n"
         + plots(operation, family, ("ladder", "roofline"))

@@ -7,9 +7,16 @@ from typing import Any
 from warpsmith import _figures
 
 from book import program
-from book.markdown import escaped, figure
-from book.places import PICTURES, Family, Rung, link
-from book.rungs import access_figure, accesses
+from book.markdown import code, escaped, figure
+from book.places import PICTURES, Family, Rung, link, page_of_rung
+from book.rungs import (
+    TIMELINE_ANCHOR,
+    Timelines,
+    access_figure,
+    accesses,
+    timeline_figure,
+    timeline_words,
+)
 
 
 def swizzles_section() -> str:
@@ -32,40 +39,31 @@ def fragments_section() -> str:
     parts = [
         "## Fragments of tensor cores\n",
         "Which thread holds which element of a tile: what a kernel must know that touches the "
-        "registers itself. Two elements of 16 bits share a register.\n",
+        "registers itself. Two elements of 16 bits share a register, or four of 8 bits. Operands "
+        "of tf32 are not here: `wgmma` takes them from shared memory, and `wmma` keeps to itself "
+        "what its fragments hold.\n",
     ]
     for key, fragment in program.models()["fragments"].items():
-        packed = not key.endswith("_d")
         parts.append(f"### {escaped(fragment['name'])}\n")
         holder = "thread of the warpgroup" if key.startswith("wgmma") else "lane"
         caption = f"Number: the {holder} that holds the element; colour: in which register."
-        parts.append(figure(_figures.fragment(fragment, packed), caption))
+        parts.append(figure(_figures.fragment(fragment), caption))
     return "\n".join(parts)
 
 
-# A ring's stages at work, deep enough to see it fill: rungs that the timeline is drawn of, where
-# the catalogue has them.
-TRACED = {
-    "gemm/warp_specialized": ("--shape", "128x256x1024"),
-    "gemm/mma_pipeline": ("--shape", "128x128x512"),
-}
+# Of the timelines that stand on rungs' pages those that stand here too.
+TIMELINES = (("gemm", "warp_specialized"), ("gemm", "mma_pipeline"))
 
 
-def timelines_section(page: PurePosixPath) -> str:
-    parts = [
-        "## Timelines of pipelines\n",
-        "One warp of each kind, some of the mbarriers with the numbers of their phases, and what "
-        "is in flight. The clock is the emulator's order of events, not time: see "
-        f"{link('the trace', PurePosixPath('docs/trace.md'), page)}.\n",
+def timelines_section(timelines: Timelines, page: PurePosixPath) -> str:
+    parts = ["## Timelines of pipelines\n", timeline_words(page)]
+    parts += [
+        timeline_figure(timelines[key], "/".join(key)) for key in TIMELINES if key in timelines
     ]
-    known = {
-        f"{f['name']}/{r['name']}" for f in program.catalogue()["families"] for r in f["rungs"]
-    }
-    for rung, problem in TRACED.items():
-        if rung in known:
-            trace = program.trace(rung, *problem)
-            caption = f"{rung} on {trace['otherData']['problem']}: its first block."
-            parts.append(figure(_figures.timeline(trace), caption))
+    links = (
+        link(code("/".join(key)), page_of_rung(*key), page, TIMELINE_ANCHOR) for key in timelines
+    )
+    parts.append(f"Of every rung that copies asynchronously: {', '.join(links)}.\n")
     return "\n".join(parts)
 
 
@@ -107,7 +105,9 @@ def accesses_section(families: Sequence[Family], told: dict[tuple[str, str], Run
     return "\n".join(parts)
 
 
-def pictures_page(families: Sequence[Family], told: dict[tuple[str, str], Rung]) -> str:
+def pictures_page(
+    families: Sequence[Family], told: dict[tuple[str, str], Rung], timelines: Timelines
+) -> str:
     return "\n".join(
         [
             "# Pictures\n",
@@ -115,6 +115,6 @@ def pictures_page(families: Sequence[Family], told: dict[tuple[str, str], Rung])
             accesses_section(families, told),
             swizzles_section(),
             fragments_section(),
-            timelines_section(PICTURES),
+            timelines_section(timelines, PICTURES),
         ]
     )

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -67,12 +68,17 @@ def follow_switch(svg: str) -> str:
     return svg.replace("</style>", f"{rules}</style>", 1)
 
 
-def trace(rung: str, *problem: str) -> dict[str, Any]:
-    """A rung's trace, by events."""
-    path = ROOT / "build" / "docs" / "trace.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    run("warpsmith", "trace", rung, *problem, "-o", str(path))
-    return json.loads(path.read_text())
+def trace(rung: str, problem: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A rung's trace, by events, on a problem, or on the ladder's own where it does not take it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        try:
+            run("warpsmith", "trace", rung, *problem, "-o", str(path))
+        except ProgramError:
+            if not problem:
+                raise
+            run("warpsmith", "trace", rung, "-o", str(path))
+        return json.loads(path.read_text())
 
 
 def profile(rung: str, flags: tuple[str, ...]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """A rung's page: its idea, what a warp asks for, what changed from the rung below, the source."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Any
 
 from warpsmith import _figures
 
-from book import reading
+from book import program, reading
 from book.markdown import block, code, escaped, figure, table
 from book.places import (
     Family,
@@ -73,6 +74,54 @@ def what_a_warp_asks(rung: Rung) -> str:
     return "\n".join(parts)
 
 
+# ---- Timelines -----------------------------------------------------------------------------------
+
+# A problem on which a ring is seen to fill, where a family's own small one is over before: of the
+# rungs that take it.
+DEEP = {
+    "gemm": ("--shape", "128x256x1024"),
+    "linear": ("--shape", "128x1024x256"),
+}
+TIMELINE = "What is in flight"
+TIMELINE_ANCHOR = "what-is-in-flight"
+
+Timelines = dict[tuple[str, str], tuple[str, str]]  # by family and rung: the picture, its problem
+
+
+def copies_ahead(rung: Rung) -> bool:
+    """Whether it has copies to shared memory that it does not stand and wait for."""
+    lines = rung["profile"]["lines"] if rung["profile"] else ()
+    kinds = {line["operation"] for line in lines}
+    return any(
+        k == "cp.async" or (k.startswith("cp.async.bulk") and ".shared.global" in k) for k in kinds
+    )
+
+
+def timelines(told: dict[tuple[str, str], Rung]) -> Timelines:
+    """Of each rung that copies asynchronously what a block waited for."""
+
+    def draw(key: tuple[str, str]) -> tuple[str, str]:
+        trace = program.trace(told[key]["rung"], DEEP.get(key[0], ()))
+        return _figures.timeline(trace), trace["otherData"]["problem"]
+
+    keys = [key for key, rung in told.items() if copies_ahead(rung)]
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(keys, pool.map(draw, keys), strict=True))
+
+
+def timeline_words(page: PurePosixPath) -> str:
+    trace = link("the trace", PurePosixPath("docs/trace.md"), page)
+    return (
+        "One warp of each kind, some of the mbarriers with the numbers of their phases, and what "
+        f"is in flight. The clock is the emulator's order of events, not time: see {trace}.\n"
+    )
+
+
+def timeline_figure(drawn: tuple[str, str], rung: str) -> str:
+    svg, problem = drawn
+    return figure(svg, f"{rung} on {problem}: the first block that copies.")
+
+
 # ---- A rung --------------------------------------------------------------------------------------
 
 
@@ -124,7 +173,8 @@ def sources_of(rung: Rung) -> list[str]:
     return files
 
 
-def rung_page(family: Family, rung: Rung) -> str:
+def rung_page(family: Family, rung: Rung, drawn: tuple[str, str] | None) -> str:
+    """`drawn`: the rung's timeline, if it has one."""
     page = page_of_rung(family["name"], rung["name"])
     lesson = link(f"lesson of {family['name']}", page_of_lesson(family["name"]), page)
     parts = [
@@ -135,6 +185,8 @@ def rung_page(family: Family, rung: Rung) -> str:
         rung_facts(rung, family, page),
         what_a_warp_asks(rung),
     ]
+    if drawn:
+        parts += [f"## {TIMELINE}\n", timeline_words(page), timeline_figure(drawn, rung["rung"])]
     if rung["from"]:
         before = rung["from"].split("/")[1]
         parts.append(f"## What changed from {before}\n")
