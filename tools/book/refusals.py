@@ -5,29 +5,47 @@ from typing import Any
 
 import numpy as np
 import warpsmith
+from warpsmith._arrays import memory
 from warpsmith._cases import cases_of
 from warpsmith._catalogue import DTYPES, OPERATIONS, Operation
 from warpsmith._signatures import tensor_names
 
 MOST = 4096  # elements of a tensor of a call that is to fail
+MEMORY = np.zeros(64 * MOST, np.uint8)  # of all tensors that NumPy cannot hold
+
+Layout = tuple[tuple[int, ...], str]  # a tensor's shape and dtype
 
 
-def _arrays(operation: Operation) -> tuple[list[Any], dict[str, Any]] | None:
-    """Inputs of the first small case that NumPy can hold, and its attributes."""
+def _numpy_holds(dtype: str) -> bool:
+    return hasattr(np, DTYPES[dtype].torch)
+
+
+def _inputs(operation: Operation) -> tuple[list[Layout | None], dict[str, Any]] | None:
+    """Inputs of the first small case, and its attributes; of one that NumPy can hold if there is
+    such a case."""
+    found = None
     for case in cases_of(operation, "smoke"):
         for dtype in operation.dtypes:
             known = case.layouts(dtype)[: len(operation.inputs)]
             held = [layout for layout in known if layout is not None]
-            if any(layout.dtype in ("bf16", "e4m3", "e5m2") for layout in held):
-                continue
             if any(np.prod(layout.shape) > MOST or 0 in layout.shape for layout in held):
                 continue
-            arrays = [
-                layout and np.zeros(layout.shape, getattr(np, DTYPES[layout.dtype].torch))
-                for layout in known
-            ]
-            return arrays, case.attributes
-    return None
+            layouts = [layout and (tuple(layout.shape), layout.dtype) for layout in known]
+            if all(_numpy_holds(layout.dtype) for layout in held):
+                return layouts, case.attributes
+            found = found or (layouts, case.attributes)
+    return found
+
+
+def _tensor(layout: Layout, of_numpy: bool) -> Any:
+    """Zeros: an array of NumPy, or a view of memory that has dtypes which NumPy lacks."""
+    shape, dtype = layout
+    if of_numpy:
+        return np.zeros(shape, getattr(np, DTYPES[dtype].torch))
+    strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+    code = (DTYPES[dtype].code, DTYPES[dtype].bits)
+    assert np.prod(shape) * code[1] <= 8 * MEMORY.size
+    return memory(MEMORY.ctypes.data, code, shape, strides)
 
 
 def _other_dtype(operation: Operation) -> str | None:
@@ -35,50 +53,50 @@ def _other_dtype(operation: Operation) -> str | None:
 
 
 def _calls(
-    operation: Operation, arrays: list[Any], attributes: dict[str, Any]
+    operation: Operation, layouts: list[Layout | None], attributes: dict[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     names = tensor_names(operation)
+    of_numpy = all(layout is None or _numpy_holds(layout[1]) for layout in layouts)
 
-    def function(*tensors: Any, **keywords: Any) -> Any:
+    def function(*some: Layout | None, **keywords: Any) -> Any:
+        tensors = [layout and _tensor(layout, of_numpy) for layout in some]
         given = dict(zip(names, tensors, strict=True))
         return getattr(warpsmith, operation.name)(**given, **keywords)
 
+    shape, dtype = layouts[0]
     other = _other_dtype(operation)
     if other is not None:
-        name = DTYPES[other].torch
         yield (
             f"a tensor of {other}",
-            lambda: function(arrays[0].astype(name), *arrays[1:], **attributes),
+            lambda: function((shape, other), *layouts[1:], **attributes),
         )
+    nine = (1,) * (9 - len(shape)) + shape
     yield (
         "a tensor of nine dimensions",
-        lambda: function(
-            arrays[0].reshape((1,) * (9 - arrays[0].ndim) + arrays[0].shape),
-            *arrays[1:],
-            **attributes,
-        ),
+        lambda: function((nine, dtype), *layouts[1:], **attributes),
     )
-    seconds = [i for i, array in enumerate(arrays) if i > 0 and array is not None and array.ndim]
+    seconds = [i for i, layout in enumerate(layouts) if i > 0 and layout is not None and layout[0]]
     if seconds:
         i = seconds[0]
-        wide = np.zeros((*arrays[i].shape[:-1], arrays[i].shape[-1] + 3), arrays[i].dtype)
+        second, dtype_there = layouts[i]
+        wide = ((*second[:-1], second[-1] + 3), dtype_there)
         yield (
             f"`{operation.inputs[i]}` of another size",
-            lambda: function(*arrays[:i], wide, *arrays[i + 1 :], **attributes),
+            lambda: function(*layouts[:i], wide, *layouts[i + 1 :], **attributes),
         )
     for attribute in operation.attributes:
         wrong = {**attributes, attribute.name: "nonsense"}
-        yield f'`{attribute.name}="nonsense"`', lambda wrong=wrong: function(*arrays, **wrong)
+        yield f'`{attribute.name}="nonsense"`', lambda wrong=wrong: function(*layouts, **wrong)
     yield (
         '`rung="nonsense"`',
-        lambda: function(*arrays, **attributes, rung="nonsense"),
+        lambda: function(*layouts, **attributes, rung="nonsense"),
     )
 
 
 def refusals(name: str) -> list[tuple[str, str, str]]:
     """(what is wrong with a call, the error's type, its text)."""
     operation = OPERATIONS[name]
-    found = _arrays(operation)
+    found = _inputs(operation)
     if found is None:
         return []
     told = []
