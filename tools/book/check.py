@@ -4,11 +4,13 @@ Usage: PYTHONPATH=tools python -m book.check
 
 No link within the site leads nowhere, nothing is loaded from elsewhere, no page writes an error to
 the console or is wider than the window at 400 and at 1400 pixels, search finds what is there, and
-dark mode is dark. Pictures of some pages are left in build/docs/screenshots.
+dark mode is dark. A report of the emulator is looked at likewise. Pictures of some pages are left
+in build/docs/screenshots.
 """
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -41,7 +43,16 @@ PICTURED = (
     "kernels/*/rungs/*.html",
     "operations/*.html",
 )
-SEARCHED = "softmax"
+# What a reader may look for, and a page that must be among those found.
+SEARCHED = {
+    "softmax": "kernels/softmax/README.html",
+    "layer_norm": "operations/layer_norm.html",  # an operation
+    "warp_specialized": "kernels/gemm/rungs/warp_specialized.html",  # a rung
+    "softmax_f32x4": "operations/softmax.html",  # a seed's name
+    "perfetto": "docs/trace.html",  # a word of a guide
+}
+REPORTED = "elementwise"  # a family that the emulator is quick with
+REPORT = ROOT / "build" / "docs" / "report.html"
 
 
 # ---- Links ---------------------------------------------------------------------------------------
@@ -99,7 +110,8 @@ def wrong_links(folder: Path) -> Iterator[str]:
 
 
 WIDENS = """() => {
-  const mayScroll = ".table-wrapper, .highlight, pre, .scroll, .sidebar-drawer, .toc-drawer";
+  const mayScroll =
+    ".table-wrapper, .highlight, pre, .scroll, .scrolling, .sidebar-drawer, .toc-drawer";
   const isWide = (e) => e.scrollWidth > e.clientWidth + 1;
   const wide = [document.documentElement, ...document.querySelectorAll("main, main *")].find(
     (e) => isWide(e) && !e.closest(mayScroll) && !e.closest("svg") &&
@@ -161,12 +173,16 @@ def wrong_pages(browser: Browser, folder: Path) -> Iterator[str]:
 
 def wrong_search(browser: Browser, folder: Path, patience: float = 20_000) -> Iterator[str]:
     reader = Reader(browser)
-    reader.page.goto((folder / "search.html").as_uri() + f"?q={SEARCHED}")
-    try:
-        reader.page.wait_for_selector("#search-results li a", timeout=patience)
-    except PlaywrightError as error:
-        yield f"search finds nothing for {SEARCHED}: {str(error).splitlines()[0]}"
-    yield from (f"search: {complaint}" for complaint in reader.complaints)
+    for words, page in SEARCHED.items():
+        reader.complaints.clear()
+        reader.page.goto((folder / "search.html").as_uri() + f"?q={words}")
+        try:
+            reader.page.wait_for_selector(
+                f'#search-results li a[href*="{page}"]', state="attached", timeout=patience
+            )
+        except PlaywrightError as error:
+            yield f"search finds no {page} for {words}: {str(error).splitlines()[0]}"
+        yield from (f"search for {words}: {complaint}" for complaint in reader.complaints)
 
 
 def brightness(page: Page) -> float:
@@ -176,34 +192,71 @@ def brightness(page: Page) -> float:
     return sum(numbers) / 3
 
 
+def pages_of_each_kind(folder: Path) -> Iterator[Path]:
+    for pattern in PICTURED:
+        yield from sorted(folder.glob(pattern))[:1]
+
+
+SCHEMES = {"light": lambda bright: bright > 200, "dark": lambda bright: bright < 60}
+
+
+def wrong_theme(reader: Reader, scheme: str, name: str) -> Iterator[str]:
+    """Of the page that the reader looks at."""
+    found = brightness(reader.page)
+    if not SCHEMES[scheme](found):
+        yield f"{name}: {scheme} mode has a ground of brightness {found:.0f} of 255"
+
+
 def wrong_themes(browser: Browser, folder: Path) -> Iterator[str]:
-    for scheme, is_right in (("light", lambda b: b > 200), ("dark", lambda b: b < 60)):
+    for scheme in SCHEMES:
         reader = Reader(browser, scheme)
-        reader.look(folder / "index.html")
-        found = brightness(reader.page)
-        if not is_right(found):
-            yield f"{scheme} mode has a ground of brightness {found:.0f} of 255"
+        for path in pages_of_each_kind(folder):
+            reader.look(path)
+            yield from wrong_theme(reader, scheme, str(path.relative_to(folder)))
         reader.page.close()
 
 
-def take_pictures(browser: Browser, folder: Path) -> int:
+def make_report() -> Path:
+    """What `warpsmith report` writes with no GPU."""
+    program = ROOT / "build" / "emulated" / "warpsmith"
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        (program, "report", REPORTED, "-o", REPORT), cwd=ROOT, check=True, capture_output=True
+    )
+    return REPORT
+
+
+def wrong_report(browser: Browser, path: Path) -> Iterator[str]:
+    """The same of one page for itself: widths, console, both schemes, with all that folds open."""
+    for scheme in SCHEMES:
+        reader = Reader(browser, scheme)
+        reader.look(path)
+        reader.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        for width in WIDTHS:
+            wide = reader.widens(width)
+            if wide:
+                yield f"{path.name} is wider than {width} pixels: {wide}"
+        yield from wrong_theme(reader, scheme, path.name)
+        yield from (f"{path.name}: {complaint}" for complaint in reader.complaints)
+        reader.page.close()
+
+
+def take_pictures(browser: Browser, folder: Path, report: Path) -> int:
     """Some pages at each width, light and dark, for people to look at."""
     shutil.rmtree(SCREENSHOTS, ignore_errors=True)
     SCREENSHOTS.mkdir(parents=True)
-    taken = 0
-    for scheme in ("light", "dark"):
+    pages = {
+        "-".join(p.relative_to(folder).with_suffix("").parts): p for p in pages_of_each_kind(folder)
+    }
+    pages["report"] = report
+    for scheme in SCHEMES:
         reader = Reader(browser, scheme)
-        for pattern in PICTURED:
-            path = next(iter(sorted(folder.glob(pattern))), None)
-            if path is None:
-                continue
-            name = "-".join(path.relative_to(folder).with_suffix("").parts)
+        for name, path in pages.items():
             for width in WIDTHS:
                 reader.look(path, width)
                 reader.page.screenshot(path=SCREENSHOTS / f"{name}-{width}-{scheme}.png")
-                taken += 1
         reader.page.close()
-    return taken
+    return len(pages) * len(SCHEMES) * len(WIDTHS)
 
 
 def browser_path() -> str | None:
@@ -224,7 +277,9 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=path)
         for looked in (wrong_pages, wrong_search, wrong_themes):
             wrong += looked(browser, HTML)
-        taken = take_pictures(browser, HTML)
+        report = make_report()
+        wrong += wrong_report(browser, report)
+        taken = take_pictures(browser, HTML, report)
         browser.close()
     for message in wrong:
         print(f"docs-check: {message}")
