@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/catalogue.hpp"
 #include "harness/embedded.hpp"
 #include "harness/selection.hpp"
 #include "tests/program.hpp"
@@ -143,7 +144,13 @@ TEST_P(EachExercise, IsTold) {
   // The rung that shows it is one.
   std::smatch match;
   ASSERT_TRUE(std::regex_search(text, match, std::regex("\nIn earnest: `warpsmith show (.*?)`")));
-  EXPECT_NE(ws::harness::address_of(match[1].str()).rung, nullptr) << match[1];
+  const ws::Address address = ws::harness::address_of(match[1].str());
+  EXPECT_NE(address.rung, nullptr) << match[1];
+  // An exercise that is called as a family is: that family's.
+  for (const ws::Family* family : ws::families()) {
+    if (GetParam().find(family->name) == std::string::npos) continue;
+    EXPECT_EQ(address.family->name, family->name) << match[1];
+  }
   const Json json = Json::parse(text_of(GetParam(), "exercise.json"));
   EXPECT_GE(json["hints"].size(), 2U);
   EXPECT_NE(text_of(GetParam(), "exercise.cu"), text_of(GetParam(), "solution.cu"));
