@@ -3,7 +3,7 @@
 // From block_uncached: a single row keeps every SM busy instead of one.
 // Traffic: two reads, one write, 8 bytes for a part. The second read comes from L2 while the
 // tensor fits there.
-// Limits: forward, no mask.
+// Limits: forward.
 #pragma once
 
 #include "kernels/softmax/rows.hpp"
@@ -87,7 +87,8 @@ struct GridFence {
     const int64_t most = call.rows.columns / (int64_t{widest(call)} * kWarpSize);
     return static_cast<int>(std::max<int64_t>(1, std::min(blocks_a_row, most)));
   }
-  static bool supports(const RowsCall& call, Why& why) {
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
     return rows_supported(call, widest(call), why);
   }
   static Workspace workspace(const RowsCall& call) {
@@ -118,7 +119,7 @@ inline constexpr Seed kGridFenceSeeds[] = {
     {.name = "softmax_f32", .operation = "softmax", .dtypes = {DType::kF32}},
     {.name = "softmax_f32x4", .operation = "softmax", .dtypes = {DType::kF32}},
 };
-inline constexpr Rung kGridFence = rung_of<GridFence, Softmax, LogSoftmax>(
+inline constexpr Rung kGridFence = rung_of<GridFence, Softmax, LogSoftmax, ScaleMaskSoftmax>(
     {.name = "grid_fence",
      .from = "block_uncached",
      .idea = "few long rows over the whole grid, which meets between total and output",

@@ -59,24 +59,31 @@ struct RowInRegisters {
            rows_supported(call, widest(call), why);
   }
   template <class Call>
-  static void run(const Call& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Op = typename Call::RowOperation;
-      const Rows<T, Op> rows = rows_of<T>(call);
-      const auto with = [&]<Fit kFit>() {
-        RegistersPolicy<T, Op, kFit>::first_that_holds(
-            call.rows.row_bytes(), [&]<int kLanes, int kVectors>() {
-              RowInRegistersKernel<T, Op, kLanes, kVectors, kFit>::launch_on(rows, context.stream);
-            });
-      };
-      if (rows_aligned(call.rows, kWidest<T>)) {
-        with.template operator()<Fit::kAligned>();
-      } else {
-        with.template operator()<Fit::kAnywhere>();
-      }
-    });
-  }
+  static void run(const Call& call, const Context& context);
 };
+
+template <class Call>
+void RowInRegisters::run(const Call& call, const Context& context) {
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    using Op = typename Call::RowOperation;
+    const Rows<T, Op> rows = rows_of<T>(call);
+    const auto with = [&]<Fit kFit>() {
+      RegistersPolicy<T, Op, kFit>::first_that_holds(
+          call.rows.row_bytes(), [&]<int kLanes, int kVectors>() {
+            RowInRegistersKernel<T, Op, kLanes, kVectors, kFit>::launch_on(rows, context.stream);
+          });
+    };
+    if (rows_aligned(call.rows, kWidest<T>)) {
+      with.template operator()<Fit::kAligned>();
+    } else {
+      with.template operator()<Fit::kAnywhere>();
+    }
+  });
+}
+
+// row_in_registers_masked.cu
+extern template void RowInRegisters::run(const ScaleMaskSoftmax::Call&, const Context&);
+extern template void RowInRegisters::run(const ScaleMaskSoftmaxBackward::Call&, const Context&);
 
 }  // namespace ws::softmax
 #endif

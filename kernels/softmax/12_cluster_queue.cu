@@ -4,13 +4,12 @@
 namespace ws::softmax {
 
 extern const Rung kClusterQueue;
-const Rung kClusterQueue =
-    rung_of<ClusterQueue, Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>(
-        {.name = "cluster_queue",
-         .from = "cluster_per_row",
-         .idea =
-             "clusters stay and draw the next row from a counter, so that addresses stay in order",
-         .arch = Arch::kSm90,
-         .file = "12_cluster_queue.cuh"});
+const Rung kClusterQueue = rung_of<ClusterQueue, Softmax, LogSoftmax, ScaleMaskSoftmax,
+                                   SoftmaxBackward, LogSoftmaxBackward, ScaleMaskSoftmaxBackward>(
+    {.name = "cluster_queue",
+     .from = "cluster_per_row",
+     .idea = "clusters stay and draw the next row from a counter, so that addresses stay in order",
+     .arch = Arch::kSm90,
+     .file = "12_cluster_queue.cuh"});
 
 }  // namespace ws::softmax

@@ -4,7 +4,9 @@
 // The counter hands rows out in the order of their addresses, so that DRAM pages are read and
 // written as a whole; dealt out in turns, rows drift apart, and 3 to 5 % of the rate is lost.
 // Traffic: one read, one write, one pass through shared memory.
-// Limits: 16 blocks of 64 KiB, of 16-bit gradients, which hold two rows, of 32 KiB; no mask.
+// Masks are not staged: the warp that fetches rows asks L2 for them, which heads share.
+// Limits: 16 blocks of 64 KiB, of 16-bit gradients, which hold two rows, of 32 KiB, of masked ones
+// in f32 of 56.
 #pragma once
 
 #include "kernels/softmax/policies.hpp"
@@ -47,6 +49,7 @@ struct ClusterQueueKernel {
     if (thread_index() == Shape::kConsumers) {
       Queue::produce(shared.queue, a.next, rows, [&](uint64_t r) {
         const auto row = part_of(r);
+        if constexpr (Op::kMasked) prefetch_mask(row.mask + row.head, row.vectors * kWidth);
         typename Queue::Part part{};
         part.bytes = static_cast<uint32_t>(row.vectors * 16);
 #pragma unroll
@@ -81,11 +84,12 @@ struct ClusterQueueKernel {
 struct ClusterQueue {
   template <class Call>
   static bool supports(const Call& call, Why& why) {
-    constexpr int kInputs = Call::RowOperation::kInputs;
+    using Op = typename Call::RowOperation;
     const int64_t bytes = call.rows.row_bytes();
     const int64_t most =
-        cluster::kMaxBlocks * (size_of(call.dtype) == 2 ? QueuePolicy<2, kInputs>::Whole::kBytes
-                                                        : QueuePolicy<4, kInputs>::Whole::kBytes);
+        cluster::kMaxBlocks * (size_of(call.dtype) == 2
+                                   ? QueuePolicy<2, Op::kInputs, Op::kMasked>::Whole::kBytes
+                                   : QueuePolicy<4, Op::kInputs, Op::kMasked>::Whole::kBytes);
     return why.unless(bytes <= most, "a cluster's registers hold rows of up to ", most,
                       " bytes, not ", bytes) &&
            rows_supported(call, widest(call), why);
@@ -94,13 +98,7 @@ struct ClusterQueue {
     return {.bytes = sizeof(uint64_t), .zeroed = sizeof(uint64_t)};
   }
   template <class Call>
-  static void run(const Call& call, const Context& context) {
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      QueuePolicy<sizeof(T), Call::RowOperation::kInputs>::choose(
-          call.rows.row_bytes(), rows_aligned(call.rows, kWidest<T>),
-          [&]<class Shape>() { run_shape<T, Shape>(call, context); });
-    });
-  }
+  static void run(const Call& call, const Context& context);
 
   template <class T, class Shape, class Call>
   static void run_shape(const Call& call, const Context& context) {
@@ -123,6 +121,20 @@ struct ClusterQueue {
     }
   }
 };
+
+template <class Call>
+void ClusterQueue::run(const Call& call, const Context& context) {
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    using Op = typename Call::RowOperation;
+    QueuePolicy<sizeof(T), Op::kInputs, Op::kMasked>::choose(
+        call.rows.row_bytes(), rows_aligned(call.rows, kWidest<T>),
+        [&]<class Shape>() { run_shape<T, Shape>(call, context); });
+  });
+}
+
+// cluster_queue_masked.cu
+extern template void ClusterQueue::run(const ScaleMaskSoftmax::Call&, const Context&);
+extern template void ClusterQueue::run(const ScaleMaskSoftmaxBackward::Call&, const Context&);
 
 }  // namespace ws::softmax
 #endif

@@ -3,8 +3,9 @@
 // more. What does not fit is read again, what was read last first, while L2 has it.
 // From grid_fence: x is read once; blocks wait for those of their row only, and by letter: a word
 // that is zero until it has come, so that no fence and no counter stand before the total.
+// Masks are read where they are looked at, twice, of gradients once; L2 is asked for them at first.
 // Traffic: one read, one write; 8 bytes from each block of a row to each.
-// Limits: no mask. Rows that do not fit together go in rounds.
+// Limits: rows that do not fit together go in rounds.
 // Long: letters, and how rows share the SMs, which only it has.
 #include <algorithm>
 #include <bit>
@@ -38,8 +39,11 @@ struct GridOnChipKernel : GridOnChipShape {
   using OnChipOf =
       OnChip<T, kWidth, kInputs, kThreads, GridOnChipShape::held(kInputs), kPlaces / kInputs>;
   using Packed = typename OnChipOf::Packed;
+  template <int N>
+  using Masks = Tile<typename RowOf::MaskVector, N>;
   // Exponentials between one maximum and the next: more would not fit beside what is held.
   static constexpr int kGroup = OnChipOf::kTurn / 2;
+  static constexpr int kMasksAtOnce = Op::kMasked ? 4 : 1;  // of vectors in registers
   struct Arguments {
     Rows<T, Op> rows;
     int parts;          // blocks of a row
@@ -68,12 +72,45 @@ struct GridOnChipKernel : GridOnChipShape {
       const auto holds = [&](int i) { return vector(i) < vectors; };
       const auto at = [&](int i, int k) { return row.inputs[k] + row.at(vector(i)); };
 
+      // The masks of vectors from i on, all asked for before one is looked at.
+      const auto masks = [&]<int N>(int i) {
+        Masks<N> masks{};
+        if constexpr (Op::kMasked) {
+#pragma unroll
+          for (int v = 0; v < N; ++v) {
+            if (holds(i + v)) {
+              masks[v] = RowOf::MaskVector::load(row.mask + row.at(vector(i + v)));
+            }
+          }
+        }
+        return masks;
+      };
+
+      if constexpr (Op::kMasked) {
+        for (int i = thread_index(); i < end; i += kThreads) {  // a stripe each
+          const int first = part * kThreads + i * a.stride;
+          prefetch_mask(
+              row.mask + row.at(first),
+              int64_t{kWidth} * (vectors - first < kThreads ? vectors - first : kThreads));
+        }
+      }
       OnChipOf x(places, a.places, Op::kPadding, holds, at);
       mine = thread::forget(mine);  // where vectors are costs less than the registers to keep it
       Total total = Op::none();
-      x.template each<kGroup>(end, holds, at, [&]<int N>(const Packed* more) {
+      x.template each<kGroup>(end, holds, at, [&]<int N>(int i, const Packed* more) {
+        Masks<N> keep{};
+        if constexpr (Op::kMaskInTotal) keep = masks.template operator()<N>(i);
 #pragma unroll
-        for (int v = 0; v < N; v += kGroup) total = add(total, more + v * kInputs);
+        for (int v = 0; v < N; v += kGroup) {
+          Tile<typename Op::Element, kGroup * kWidth> tile;
+#pragma unroll
+          for (int e = 0; e < kGroup * kWidth; ++e) {
+            const int at_vector = v + e / kWidth;
+            tile[e] = element(row.op, more + at_vector * kInputs, keep[at_vector],
+                              holds(i + at_vector), e % kWidth);
+          }
+          total = Op::merge(total, Op::begin(tile));
+        }
       });
       if (thread_index() < edges) total = Op::add(total, row.edge_element(thread_index()));
       total = all_reduce(total, Op::merge);
@@ -84,12 +121,17 @@ struct GridOnChipKernel : GridOnChipShape {
 
       const typename Op::Finish finish(total);
       mine = thread::forget(mine);
-      x.each_again(end, holds, at, [&](int i, const Packed* of) {
-        Vec<float, kWidth> out;
+      x.template each_again<kMasksAtOnce>(end, holds, at, [&]<int N>(int i, const Packed* of) {
+        const Masks<N> keep = masks.template operator()<N>(i);
 #pragma unroll
-        for (int e = 0; e < kWidth; ++e)
-          out[e] = finish(OnChipOf::template element<typename Op::Element>(of, e));
-        row.store(vector(i), out);
+        for (int v = 0; v < N; ++v) {
+          if (!holds(i + v)) continue;
+          Vec<float, kWidth> out;
+#pragma unroll
+          for (int e = 0; e < kWidth; ++e)
+            out[e] = finish(element(row.op, of + v * kInputs, keep[v], true, e));
+          row.store(vector(i + v), out);
+        }
       });
       if (thread_index() < edges) {
         row.store_edge(thread_index(), finish(row.edge_element(thread_index())));
@@ -98,15 +140,15 @@ struct GridOnChipKernel : GridOnChipShape {
   }
 
  private:
-  // The total with a group of vectors more.
-  __device__ __forceinline__ static Total add(const Total& total, const Packed* more) {
-    Tile<typename Op::Element, kGroup * kWidth> tile;
-#pragma unroll
-    for (int i = 0; i < kGroup * kWidth; ++i) {
-      tile[i] =
-          OnChipOf::template element<typename Op::Element>(more + i / kWidth * kInputs, i % kWidth);
+  // The e-th of a vector with that mask.
+  __device__ __forceinline__ static typename Op::Element element(
+      const Op& op, const Packed* of, const typename RowOf::MaskVector& keep, bool inside, int e) {
+    const auto values = OnChipOf::template element<Values<kInputs>>(of, e);
+    if constexpr (Op::kMasked) {
+      return op.prepare(values, keep[e], inside);
+    } else {
+      return values;
     }
-    return Op::merge(total, Op::begin(tile));
   }
 
   // A total as a word that is not 0: a maximum is -infinity where there is no sum.
@@ -171,7 +213,8 @@ struct GridOnChipPlan {
 };
 
 struct GridOnChip {
-  static bool supports(const RowsCall& call, Why& why) {
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
     constexpr int64_t kMostVectors = 1 << 30;  // int, with those beyond the row's end
     const int64_t vectors = call.rows.columns / widest(call);
     return why.unless(vectors <= kMostVectors, "takes rows of up to ", kMostVectors,
@@ -202,8 +245,8 @@ struct GridOnChip {
 };
 
 extern const Rung kGridOnChip;
-const Rung kGridOnChip = rung_of<GridOnChip, Softmax, LogSoftmax, SoftmaxBackward,
-                                 LogSoftmaxBackward>(
+const Rung kGridOnChip = rung_of<GridOnChip, Softmax, LogSoftmax, ScaleMaskSoftmax, SoftmaxBackward,
+                                 LogSoftmaxBackward, ScaleMaskSoftmaxBackward>(
     {.name = "grid_on_chip",
      .from = "grid_fence",
      .idea =

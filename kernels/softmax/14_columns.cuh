@@ -79,19 +79,24 @@ struct ColumnsKernel {
     Tile<Total, kWidth> totals;
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) totals[e] = Op::none();
-    x.template each<kTurn>(end, holds, at, [&]<int N>(const Packed* more) { add(totals, more); });
+    x.template each<kTurn>(end, holds, at,
+                           [&]<int N>(int /*i*/, const Packed* more) { add(totals, more); });
     if (step > 1) merge(shared, totals, a.across, column);
 
     const Finishes finish = finishes(totals, std::make_integer_sequence<int, kWidth>());
     first = thread::forget(first);
-    x.each_again(end, holds, at, [&](int i, const Packed* of) {
-      Vec<float, kWidth> out;
+    x.template each_again<1>(end, holds, at, [&]<int N>(int i, const Packed* of) {
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e)
-        out[e] = finish[e](OnChipOf::template element<typename Op::Element>(of, e));
-      thread::store(
-          a.output + matrix * a.matrix[kInputs] + row(i) * a.pitch[kInputs] + vector * kWidth,
-          thread::convert<T>(out));
+      for (int v = 0; v < N; ++v) {
+        if (!holds(i + v)) continue;
+        Vec<float, kWidth> out;
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e)
+          out[e] = finish[e](OnChipOf::template element<typename Op::Element>(of + v * kInputs, e));
+        thread::store(
+            a.output + matrix * a.matrix[kInputs] + row(i + v) * a.pitch[kInputs] + vector * kWidth,
+            thread::convert<T>(out));
+      }
     });
   }
 

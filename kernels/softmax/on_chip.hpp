@@ -72,13 +72,13 @@ class OnChip {
     for (int i = 0; i < kHeld; ++i) load(held_ + i * kInputs, i, holds, at);
   }
 
-  // f(x) with kGroup or kTurn vectors at a time, each once and in order, the inputs of a vector
+  // f(i, x) with kGroup or kTurn vectors from i on, each once and in order, the inputs of a vector
   // side by side; those that there are not hold the padding.
   template <int kGroup, class Holds, class At, class F>
   __device__ __forceinline__ void each(int end, const Holds& holds, const At& at, const F& f) {
 #pragma unroll
     for (int i = 0; i < kHeld; i += kGroup) {
-      if (i < end) f.template operator()<kGroup>(held_ + i * kInputs);
+      if (i < end) f.template operator()<kGroup>(i, held_ + i * kInputs);
     }
     Packed x[kTurn * kInputs];
     if constexpr (kMostPlaces > 0) {
@@ -88,7 +88,7 @@ class OnChip {
         const int i = kHeld + t * kTurn;
         if (i < again() && i < end) {
           take(x, i, holds);
-          f.template operator()<kTurn>(x);
+          f.template operator()<kTurn>(i, x);
         }
         ptx::cp_async_commit_group();  // an empty one, so that it is the next one's turn
       }
@@ -96,12 +96,13 @@ class OnChip {
     for (int i = again(); i < end; i += kTurn) {
 #pragma unroll
       for (int v = 0; v < kTurn; ++v) load(x + v * kInputs, i + v, holds, at);
-      f.template operator()<kTurn>(x);
+      f.template operator()<kTurn>(i, x);
     }
   }
 
-  // put(i, x) with each vector that there is once more, the last first as far as it is read again.
-  template <class Holds, class At, class Put>
+  // put(i, x) with kTurn or, of those in registers, up to kGroup vectors from i on once more, each
+  // of which put() asks holds() for; the last first as far as they are read again.
+  template <int kGroup, class Holds, class At, class Put>
   __device__ __forceinline__ void each_again(int end, const Holds& holds, const At& at,
                                              const Put& put) {
     if constexpr (kHeld > 0) row::stay_packed(held_);
@@ -110,24 +111,22 @@ class OnChip {
          i >= again(); i -= kTurn) {
 #pragma unroll
       for (int v = 0; v < kTurn; ++v) load(x + v * kInputs, i + v, holds, at);
-#pragma unroll
-      for (int v = 0; v < kTurn; ++v) {
-        if (holds(i + v)) put(i + v, x + v * kInputs);
-      }
+      put.template operator()<kTurn>(i, x);
     }
     if constexpr (kMostPlaces > 0) {
       for (int i = again() - kTurn; i >= kHeld; i -= kTurn) {
         if (i >= end) continue;
         take(x, i, holds);
-#pragma unroll
-        for (int v = 0; v < kTurn; ++v) {
-          if (holds(i + v)) put(i + v, x + v * kInputs);
-        }
+        put.template operator()<kTurn>(i, x);
       }
     }
+    constexpr int kRest = kHeld % kGroup;
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      if (holds(i)) put(i, held_ + i * kInputs);
+    for (int i = 0; i < kHeld - kRest; i += kGroup) {
+      put.template operator()<kGroup>(i, held_ + i * kInputs);
+    }
+    if constexpr (kRest > 0) {
+      put.template operator()<kRest>(kHeld - kRest, held_ + (kHeld - kRest) * kInputs);
     }
   }
 

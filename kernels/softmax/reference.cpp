@@ -242,8 +242,10 @@ constexpr Case kBackwardSmoke[] = {
 constexpr Case kBackwardVerify[] = {
     {.extents = {17, 1}},
     {.extents = {5, 2}},
+    {.extents = {37, 4}},
     {.extents = {17, 7}},
     {.extents = {5, 8}},
+    {.extents = {130, 16}},
     {.extents = {17, 31}},
     {.extents = {17, 32}},
     {.extents = {33, 33}},
@@ -311,6 +313,8 @@ constexpr Case kMaskedVerify[] = {
     masked({17, 1}),
     masked({8, 7, 3}, 1, -1),
     masked({10, 8}, 0),
+    masked({37, 4}),
+    masked({130, 16}),
     masked({33, 33, 2}),
     masked({7, 128, 3}, -0.5, 0),
     masked({10, 129}, 0.125, -kInf),
@@ -322,6 +326,7 @@ constexpr Case kMaskedVerify[] = {
     masked({2, 16392, 2}),
     masked({1, 65536}),
     masked({1, 100003}),
+    masked({1, 262144}, 0.125, -kInf),
     // Nothing to do.
     masked({0, 16}),
     masked({4, 0}),
@@ -331,6 +336,7 @@ constexpr Case kMaskedVerify[] = {
     at(masked({5, 256, 2}), 0, 8),
     at(masked({7, 250, 3}), 5, 6),
     at(masked({10, 2048}), 0, 3),
+    at(masked({4, 20001}, -0.5), 3, 0),
     masked({10, 40, 0, 3}),
 };
 // Attention's scores, 512 MiB of f32 or more; the heads share the mask.

@@ -3,7 +3,8 @@
 // A row operation makes one Total of a row's elements, then each output from its element and the
 // Total. An Element is one float of each of kInputs inputs; an operation that is kMasked makes it
 // of those floats and the element's mask, in prepare(). Beyond a row (`inside` is false) inputs are
-// kPadding and the mask is false.
+// kPadding and the mask is false. kMaskInTotal: whether the mask changes the Total; gradients have
+// it in their y.
 #pragma once
 
 #include "kernels/softmax/operations.hpp"
@@ -26,6 +27,7 @@ template <bool kLogarithm>
 struct Forward {
   static constexpr int kInputs = 1;
   static constexpr bool kMasked = false;
+  static constexpr bool kMaskInTotal = false;
   static constexpr float kPadding = -kInfinity;  // an input that changes no total
   using Element = Values<1>;
   using Total = MaxSum;
@@ -101,6 +103,7 @@ template <bool kLogarithm>
 struct Backward {
   static constexpr int kInputs = 2;
   static constexpr bool kMasked = false;
+  static constexpr bool kMaskInTotal = false;
   static constexpr float kPadding = 0;
   using Element = Values<2>;
   using Total = float;
@@ -134,6 +137,7 @@ struct Backward {
 // y = softmax(mask ? scale x : fill); input: x.
 struct ScaleMaskForward : Forward<false> {
   static constexpr bool kMasked = true;
+  static constexpr bool kMaskInTotal = true;
 
   float scale;
   float fill;

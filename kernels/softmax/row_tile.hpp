@@ -28,10 +28,11 @@ class RowTile {
   }
 
   // The same with the vectors from elsewhere: load(input, vector), where they have been staged.
+  // Masks come from memory, and so are asked for first.
   template <class Load>
   __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load)
       : share_(row, lane), op_(row.op) {
-    static_assert(!Op::kMasked, "a mask would have to be staged too");
+    if constexpr (Op::kMasked) load_mask(row);
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
       held_[k].load(share_, row.inputs[k], Op::kPadding, [&](int v) {

@@ -183,6 +183,12 @@ TEST(GridOnChip, RoundsPlacesAndWhatIsReadAgain) {
   expect_right("log_softmax", {1, 819208}, 0, DType::kBf16);  // a vector is read again
   expect_right("softmax_backward", {3, 60001}, 0, DType::kF32);
   expect_right("log_softmax_backward", {1, 411003}, 5, DType::kF16);
+  // Masks: in rounds, shared by heads, beside what is read again.
+  test::in_every_order([&] { expect_right("scale_mask_softmax", {2, 120000, 2}, 0, DType::kF32); });
+  expect_right("scale_mask_softmax", {1, 430003}, 3, DType::kF32);
+  expect_right("scale_mask_softmax", {1, 819208}, 0, DType::kBf16);
+  expect_right("scale_mask_softmax_backward", {2, 60000, 2}, 0, DType::kF32);
+  expect_right("scale_mask_softmax_backward", {1, 411003}, 5, DType::kF16);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "tests/run.hpp"
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/prefetch.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/memory.hpp"
 
@@ -142,6 +143,39 @@ TEST(Bulk, CopiesFromBlockToBlock) {
       }
     }
   });
+}
+
+// ---- Prefetches -------------------------------------------------------------------------------
+
+struct Prefetch {
+  static constexpr int kThreads = 1;
+  static constexpr Arch kArch = Arch::kSm90;
+  struct Arguments {
+    const uint8_t* from;
+    uint8_t* to;
+    uint32_t bytes;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    ptx::bulk_prefetch(a.from, a.bytes);
+    thread::store(a.to, thread::load(a.from));
+  }
+};
+
+TEST(Bulk, PrefetchesChangeNothing) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  test::Buffer<uint8_t> from(64);
+  from[16] = 5;
+  test::Buffer<uint8_t> to(1);
+  test::run<Prefetch>({.threads = 1}, {from.data() + 16, to.data(), 48});
+  EXPECT_EQ(to[0], 5);
+#ifdef WS_EMULATED
+  const std::string words = "cp.async.bulk.prefetch.L2.global";
+  test::expect_fault<Prefetch>(emulator::Fault::kMisaligned, words, {.threads = 1},
+                               {from.data() + 8, to.data(), 16});
+  test::expect_fault<Prefetch>(emulator::Fault::kMisaligned, words, {.threads = 1},
+                               {from.data(), to.data(), 8});
+#endif
 }
 
 }  // namespace
