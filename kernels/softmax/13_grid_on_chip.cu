@@ -87,7 +87,9 @@ struct GridOnChipKernel : GridOnChipShape {
       };
 
       if constexpr (Op::kMasked) {
-        for (int i = thread_index(); i < end; i += kThreads) {  // a stripe each
+        // A stripe each, of what stays; the others' come when they are read again.
+        const int stay = GridOnChipShape::held(kInputs) + a.places;
+        for (int i = thread_index(); i < stay && i < end; i += kThreads) {
           const int first = part * kThreads + i * a.stride;
           prefetch_mask(
               row.mask + row.at(first),
@@ -105,9 +107,8 @@ struct GridOnChipKernel : GridOnChipShape {
           Tile<typename Op::Element, kGroup * kWidth> tile;
 #pragma unroll
           for (int e = 0; e < kGroup * kWidth; ++e) {
-            const int at_vector = v + e / kWidth;
-            tile[e] = element(row.op, more + at_vector * kInputs, keep[at_vector],
-                              holds(i + at_vector), e % kWidth);
+            const int n = v + e / kWidth;
+            tile[e] = element(row.op, more + n * kInputs, keep[n], holds(i + n), e % kWidth);
           }
           total = Op::merge(total, Op::begin(tile));
         }
