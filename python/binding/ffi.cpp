@@ -22,6 +22,7 @@
 #include "catalogue/fill.hpp"
 #include "python/binding/call.hpp"
 #include "python/binding/measure.hpp"
+#include "python/binding/python_api.hpp"
 #include "python/binding/zeroed_memory.hpp"
 #include "report/plots.hpp"
 #include "warpsmith/interrupt.hpp"
@@ -106,8 +107,10 @@ Value value_of(const Attribute& attribute, const ffi::AnyView& given) {
 // Positional arguments of a call: a tensor or None for each parameter, the attributes, then
 // optionally rung, stream, workspace.
 struct Arguments {
-  Arguments(const Operation& operation, const ffi::PackedArgs& args)
-      : tensor_count(operation.parameters.size()), attribute_count(operation.attributes.size()) {
+  explicit Arguments(const Operation& operation)
+      : tensor_count(operation.parameters.size()), attribute_count(operation.attributes.size()) {}
+
+  Arguments(const Operation& operation, const ffi::PackedArgs& args) : Arguments(operation) {
     const auto least = static_cast<int>(tensor_count + attribute_count);
     if (args.size() < least) [[unlikely]] {
       throw ffi::Error(
@@ -216,6 +219,23 @@ bool may_be_imaginary(const DLTensor& tensor) {
 // the last one did, ends the same: neither is done again.
 class Memo {
  public:
+  // Whether all but addresses, and what is only written, is as in the last call: then outputs are
+  // such as its were.
+  bool reads_alike(const Arguments& arguments) const {
+    if (rung_ == nullptr) return false;
+    for (size_t i = 0; i < arguments.attribute_count; ++i) {
+      if (arguments.attributes[i] != attributes_[i]) return false;
+    }
+    const std::span<const Parameter> parameters = call_->operation().parameters;
+    for (size_t i = 0; i < arguments.tensor_count; ++i) {
+      if (!parameters[i].is_read()) continue;
+      const Tensor& known = call_->problem().tensors[i];
+      if ((arguments.tensors[i] != nullptr) != known.exists()) return false;
+      if (known.exists() && !lies_alike(known, *arguments.tensors[i])) return false;
+    }
+    return true;
+  }
+
   // Whether this is such a call; then its addresses are taken over.
   bool takes(const Arguments& arguments) {
     if (rung_ == nullptr || arguments.rung != code_) return false;
@@ -273,7 +293,7 @@ class Memo {
 
   static int64_t address(const void* data) { return reinterpret_cast<int64_t>(data); }
 
-  bool is_like(const Tensor& known, const DLTensor& given) const {
+  bool lies_alike(const Tensor& known, const DLTensor& given) const {
     const DLDataType dtype = to_dlpack(known.dtype);
     if (given.dtype.code != dtype.code || given.dtype.bits != dtype.bits ||
         given.dtype.lanes != 1 || given.device.device_type != device_.device_type ||
@@ -284,6 +304,11 @@ class Memo {
     for (int d = 0; d < known.rank; ++d) {
       if (given.shape[d] != known.extent(d) || given.strides[d] != known.stride(d)) return false;
     }
+    return true;
+  }
+
+  bool is_like(const Tensor& known, const DLTensor& given) const {
+    if (!lies_alike(known, given)) return false;
     void* const data = data_of(given);
     return (data == nullptr) == (known.data == nullptr) &&
            (address(data) - address(known.data)) % static_cast<int64_t>(kAlignment) == 0;
@@ -339,10 +364,12 @@ enum Way : int64_t {
   kGeneral = 0,  // all: they are what they seem
   kFresh = 1,    // that outputs are new; whether a view is negated was not asked
   kGiven = 2,    // nothing
+  kMade = 3,     // as kFresh, and outputs are to be made
 };
 
 Memo& memo_of(int64_t id, Way way) {
   thread_local std::vector<std::unique_ptr<Memo>> memos;
+  if (way == kMade) way = kFresh;
   const auto index = 3 * static_cast<size_t>(id) + static_cast<size_t>(way);
   if (index >= memos.size()) memos.resize(index + 1);
   if (memos[index] == nullptr) memos[index] = std::make_unique<Memo>();
@@ -401,14 +428,6 @@ void enqueue(const Memo& memo, const Arguments& arguments) {
   }
 }
 
-// What became of a quick call.
-enum Outcome : int64_t { kNotTaken = 0, kDone = 1, kFailed = 2 };
-
-// Of the quick call on this thread that failed last.
-thread_local std::exception_ptr failure;
-// Whether a quick call on this thread ended by what a signal's handler raised.
-thread_local bool quick_call_interrupted = false;
-
 void run_call(int64_t id, const Operation& operation, const ffi::PackedArgs& args) {
   Memo& memo = memo_of(id, kGeneral);
   const Arguments arguments(operation, args);
@@ -416,26 +435,242 @@ void run_call(int64_t id, const Operation& operation, const ffi::PackedArgs& arg
   enqueue(memo, arguments);
 }
 
-Outcome run_quickly(int64_t id, const Operation& operation, Way way, const ffi::PackedArgs& args) {
-  const Interruptible interruptible;
-  Memo& memo = memo_of(id, way);
-  std::optional<Arguments> arguments;
+// ---- Quick calls: functions of Python's own kind, on torch's tensors as they are ---------------
+
+// What is torch's, and raises what rethrow() throws; Python keeps these objects.
+struct Torch {
+  const DLPackExchangeAPI* exchange = nullptr;
+  python::Object* empty_strided = nullptr;  // of sizes, strides and dtype, on the current device
+  python::Object* fills_memory = nullptr;   // whether it may set new memory: of no arguments
+  python::Object* has_names = nullptr;      // of a tensor; null where none can have any
+  python::Object* rethrow = nullptr;
+  std::array<python::Object*, kDTypeFacts.size()> dtypes{};
+};
+Torch torch;
+
+// Of the quick call on this thread that failed last.
+thread_local std::exception_ptr failure;
+
+std::optional<int64_t> integer_of(python::Object& given) {
+  if (!python::is_a(given, python::PyLong_Type)) return std::nullopt;
+  int overflow = 0;
+  const int64_t number = python::PyLong_AsLongLongAndOverflow(&given, &overflow);
+  return overflow == 0 ? std::optional(number) : std::nullopt;
+}
+
+// As the other value_of(), from what Python has; nothing where that says what is wrong.
+std::optional<Value> value_of(const Attribute& attribute, python::Object& given) {
+  if (&given == &python::_Py_NoneStruct) return Value::absent();
+  const std::optional<int64_t> integer = integer_of(given);
+  switch (attribute.kind) {
+    case Value::Kind::kBool:
+      if (integer != 0 && integer != 1) return std::nullopt;
+      return *integer == 1;
+    case Value::Kind::kInt: return integer;
+    case Value::Kind::kFloat:
+      if (integer) return static_cast<double>(*integer);
+      if (!python::is_a(given, python::PyFloat_Type)) return std::nullopt;
+      return python::PyFloat_AsDouble(&given);
+    case Value::Kind::kChoice:
+      if (!integer) return std::nullopt;
+      return Value::choice(static_cast<int>(*integer));
+    case Value::Kind::kDims: break;
+    case Value::Kind::kUnset:
+    case Value::Kind::kAbsent: return std::nullopt;
+  }
+  Dims dims;
+  const auto add = [&](std::optional<int64_t> dim) {
+    if (!dim || static_cast<size_t>(dims.count) == dims.at.size()) return false;
+    dims.at[static_cast<size_t>(dims.count++)] = dim_of(*dim);
+    return true;
+  };
+  if (integer) return add(integer) ? std::optional<Value>(dims) : std::nullopt;
+  if (!python::is_a(given, python::PyTuple_Type) && !python::is_a(given, python::PyList_Type)) {
+    return std::nullopt;
+  }
+  const intptr_t size = python::PySequence_Size(&given);
+  for (intptr_t i = 0; i < size; ++i) {
+    const python::Owned dim(python::PySequence_GetItem(&given, i));
+    if (dim.get() == nullptr || !add(integer_of(*dim.get()))) return std::nullopt;
+  }
+  return dims;
+}
+
+// A function of Python's: (parameters, attributes, rung = best) of one operation.
+struct QuickCall {
+  int64_t id;
+  const Operation* operation;
+  Way way;
+  const QuickCall* other;  // the same of the other library, which may take what is elsewhere
+  python::Object* (*call)(const QuickCall&, python::Object* const*, intptr_t);
+
+  // What tells Python that nothing ran.
+  python::Object* not_taken() const {
+    python::PyErr_Clear();
+    return python::shared(way == kMade ? python::_Py_NoneStruct : python::_Py_FalseStruct);
+  }
+};
+
+// Its arguments, as torch and Python have them.
+class QuickArguments : public Arguments {
+ public:
+  explicit QuickArguments(const QuickCall& quick) : Arguments(*quick.operation), quick_(quick) {}
+
+  // Whether they are such as may be taken.
+  bool take(python::Object* const* given, intptr_t count) {
+    const Operation& operation = *quick_.operation;
+    intptr_t next = 0;
+    for (size_t i = 0; i < tensor_count; ++i) {
+      if (quick_.way == kMade && !operation.parameters[i].is_read()) continue;
+      if (next == count || !see(i, *given[next++])) return false;
+      if (is_elsewhere()) return false;
+    }
+    if (first == nullptr) return false;
+    for (size_t i = 0; i < attribute_count; ++i) {
+      if (next == count) return false;
+      const std::optional<Value> value = value_of(operation.attributes[i], *given[next++]);
+      if (!value) return false;
+      attributes[i] = *value;
+    }
+    if (next < count) {
+      const std::optional<int64_t> code = integer_of(*given[next]);
+      if (!code) return false;
+      rung = *code;
+    }
+    if (first->device.device_type == kDLCUDA) {
+      has_stream = true;
+      return torch.exchange->current_work_stream(kDLCUDA, first->device.device_id, &stream) == 0;
+    }
+    return true;
+  }
+
+  // Whether a tensor is another library's.
+  bool is_elsewhere() const { return first != nullptr && !is_ours(first->device); }
+
+  bool see(size_t i, python::Object& tensor) {
+    if (&tensor == &python::_Py_NoneStruct) return true;
+    if (torch.exchange->dltensor_from_py_object_no_sync(&tensor, &views_[i]) != 0) return false;
+    tensors[i] = &views_[i];
+    if (first == nullptr) first = &views_[i];
+    return true;
+  }
+
+  const DLTensor* first = nullptr;
+
+ private:
+  const QuickCall& quick_;
+  std::array<DLTensor, kMaxTensors> views_;
+};
+
+// Tensors that a quick call makes and returns.
+class Results {
+ public:
+  // All outputs that the call in the memo has, alike; false where one cannot be made.
+  bool make(const Memo& memo, QuickArguments& arguments) {
+    const runtime::DeviceScope scope(runtime::kEmulated ? 0 : memo.device().device_id);
+    const Operation& operation = memo.call().operation();
+    for (size_t i = 0; i < operation.parameters.size(); ++i) {
+      const Tensor& known = memo.call().problem().tensors[i];
+      if (operation.parameters[i].is_read() || !known.exists()) continue;
+      made_[count_] = empty_like(known);
+      python::Object* const made = made_[count_].get();
+      if (made == nullptr || !arguments.see(i, *made)) return false;
+      ++count_;
+    }
+    return true;
+  }
+
+  // The only one, else a tuple.
+  python::Object* release() {
+    if (count_ == 1) return made_[0].release();
+    python::Object* const tuple = python::PyTuple_New(static_cast<intptr_t>(count_));
+    for (size_t i = 0; tuple != nullptr && i < count_; ++i) {
+      python::PyTuple_SetItem(tuple, static_cast<intptr_t>(i), made_[i].release());
+    }
+    return tuple;
+  }
+
+ private:
+  static python::Owned tuple_of(std::span<const int64_t> numbers) {
+    python::Owned tuple(python::PyTuple_New(static_cast<intptr_t>(numbers.size())));
+    for (size_t i = 0; tuple.get() != nullptr && i < numbers.size(); ++i) {
+      python::PyTuple_SetItem(tuple.get(), static_cast<intptr_t>(i),
+                              python::PyLong_FromLongLong(numbers[i]));
+    }
+    return tuple;
+  }
+
+  // By torch's function for compiled code, which asks neither dispatcher nor modes.
+  static python::Owned empty_like(const Tensor& known) {
+    const auto rank = static_cast<size_t>(known.rank);
+    const python::Owned sizes = tuple_of({known.shape.data(), rank});
+    const python::Owned strides = tuple_of({known.strides.data(), rank});
+    if (sizes.get() == nullptr || strides.get() == nullptr) return {};
+    const std::array given = {sizes.get(), strides.get(),
+                              torch.dtypes[static_cast<size_t>(known.dtype)]};
+    return python::Owned(
+        python::PyObject_Vectorcall(torch.empty_strided, given.data(), given.size(), nullptr));
+  }
+
+  std::array<python::Owned, kMaxTensors> made_;
+  size_t count_ = 0;
+};
+
+// What a function says; true, too, where it fails.
+bool is_true(python::Object* function, std::span<python::Object* const> given) {
+  const python::Owned answer(
+      python::PyObject_Vectorcall(function, given.data(), given.size(), nullptr));
+  return answer.get() != &python::_Py_FalseStruct;
+}
+
+// torch's allocator, for the workspace of a call.
+class TorchAllocator {
+ public:
+  TorchAllocator() {
+    TVMFFIEnvSetDLPackManagedTensorAllocator(torch.exchange->managed_tensor_allocator, 0,
+                                             &previous_);
+  }
+  TorchAllocator(const TorchAllocator&) = delete;
+  TorchAllocator& operator=(const TorchAllocator&) = delete;
+  ~TorchAllocator() { TVMFFIEnvSetDLPackManagedTensorAllocator(previous_, 0, nullptr); }
+
+ private:
+  DLPackManagedTensorAllocator previous_ = nullptr;
+};
+
+python::Object* run_quickly(const QuickCall& quick, python::Object* const* given, intptr_t count) {
+  QuickArguments arguments(quick);
+  Results results;
+  Memo& memo = memo_of(quick.id, quick.way);
+  std::optional<Interruptible> interruptible;
   try {
-    arguments.emplace(operation, args);
-    if (!prepare(operation, way, *arguments, memo)) return kNotTaken;
+    if (!arguments.take(given, count)) {
+      if (quick.other == nullptr || !arguments.is_elsewhere()) return quick.not_taken();
+      return quick.other->call(*quick.other, given, count);
+    }
+    if (quick.way == kMade &&
+        (!memo.reads_alike(arguments) || is_true(torch.fills_memory, {}) ||
+         (torch.has_names != nullptr && is_true(torch.has_names, {given, 1})) ||
+         !results.make(memo, arguments))) {
+      return quick.not_taken();
+    }
+    interruptible.emplace();
+    if (!prepare(*quick.operation, quick.way, arguments, memo)) return quick.not_taken();
   } catch (const std::exception&) {
-    return kNotTaken;  // nothing ran: the general way finds the same, and says it better
+    return quick.not_taken();  // nothing ran: the general way finds the same, and says it better
   }
   try {
-    enqueue(memo, *arguments);
-    return kDone;
+    std::optional<TorchAllocator> allocator;
+    if (memo.workspace().bytes > 0) allocator.emplace();
+    const python::Unlocked unlocked;
+    enqueue(memo, arguments);
   } catch (const runtime::Interrupted&) {
-    quick_call_interrupted = true;
-    throw ffi::EnvErrorAlreadySet();
+    return nullptr;  // with what the signal's handler raised
   } catch (...) {
     failure = std::current_exception();
-    return kFailed;
+    return python::PyObject_Vectorcall(torch.rethrow, nullptr, 0, nullptr);
   }
+  return quick.way == kMade ? results.release() : python::shared(python::_Py_TrueStruct);
 }
 
 // ---- What the module exports ------------------------------------------------------------------
@@ -463,25 +698,68 @@ bool is_elsewhere(const Operation& operation, const ffi::PackedArgs& args) {
 // A function (parameters, attributes, rung = best, stream = the caller's, workspace = the caller's
 // allocator) that enqueues one call. Arrays of another device go to `other`, the same function of
 // the other library.
-//
-// Where `way` is not kGeneral, it does not take what may be negated, nor what is not right, and
-// returns an Outcome: an exception of its own then means that an argument is no array, and that
-// nothing ran, or that interrupted(); what was thrown by a call that ran is kept for rethrow().
-ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other, int64_t number) {
+ffi::Function function_of(int64_t id, ffi::Optional<ffi::Function> other) {
   return translated([&] {
     const Operation* operation = &operation_at(id);
-    const auto way = static_cast<Way>(number);
     return ffi::Function::FromPacked(
-        [id, operation, way, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
+        [id, operation, other = std::move(other)](ffi::PackedArgs args, ffi::Any* result) {
           if (other.has_value() && is_elsewhere(*operation, args)) {
             other.value().CallPacked(args, result);
-          } else if (way != kGeneral) {
-            *result = static_cast<int64_t>(run_quickly(id, *operation, way, args));
           } else {
             translated([&] { run_call(id, *operation, args); });
           }
         });
   });
+}
+
+// Addresses of what quick calls take from Python: torch's table of functions for DLPack, and what
+// Torch has.
+void use_torch(int64_t exchange, int64_t empty_strided, int64_t fills_memory, int64_t has_names,
+               int64_t rethrow, const ffi::Array<int64_t>& dtypes) {
+  translated([&] {
+    const auto object = [](int64_t address) { return reinterpret_cast<python::Object*>(address); };
+    const auto* const functions = reinterpret_cast<const DLPackExchangeAPI*>(exchange);
+    require(functions->header.version.major == DLPACK_MAJOR_VERSION &&
+                functions->dltensor_from_py_object_no_sync != nullptr,
+            "this torch does not exchange tensors by DLPack ", DLPACK_MAJOR_VERSION, ".3");
+    require(dtypes.size() == torch.dtypes.size(), torch.dtypes.size(), " dtypes, got ",
+            dtypes.size());
+    torch = {functions, object(empty_strided), object(fills_memory), object(has_names),
+             object(rethrow)};
+    for (size_t i = 0; i < torch.dtypes.size(); ++i) {
+      torch.dtypes[i] = object(dtypes[static_cast<int64_t>(i)]);
+    }
+  });
+}
+
+// The address of a QuickCall, for the other library and for object_of(); `other` is one, or 0.
+int64_t quick_call_of(int64_t id, int64_t way, int64_t other) {
+  return translated([&] {
+    static std::vector<std::unique_ptr<QuickCall>> kept;
+    kept.push_back(std::make_unique<QuickCall>(
+        QuickCall{id, &operation_at(id), static_cast<Way>(way),
+                  reinterpret_cast<const QuickCall*>(other), run_quickly}));
+    return reinterpret_cast<int64_t>(kept.back().get());
+  });
+}
+
+// The address of a new function of Python's for a QuickCall. It takes plain tensors of torch's, and
+// does not take what may be negated, nor what is not right: then nothing ran, and it returns False,
+// or None where it is to make the outputs; else True, or those that there are. What a call that ran
+// fails with is raised.
+int64_t object_of(int64_t quick_call) {
+  constexpr const char* kName = "warpsmith.quick_call";
+  static python::Method method = {
+      "quick_call",
+      [](python::Object* self, python::Object* const* given, intptr_t count) {
+        const auto& quick =
+            *static_cast<const QuickCall*>(python::PyCapsule_GetPointer(self, kName));
+        return quick.call(quick, given, count);
+      },
+      python::kFastCall, nullptr};
+  const python::Owned capsule(
+      python::PyCapsule_New(reinterpret_cast<void*>(quick_call), kName, nullptr));
+  return reinterpret_cast<int64_t>(python::PyCFunction_NewEx(&method, capsule.get(), nullptr));
 }
 
 // What the quick call of this thread that failed last had thrown.
@@ -490,10 +768,6 @@ void rethrow() {
     if (failure != nullptr) std::rethrow_exception(std::exchange(failure, nullptr));
   });
 }
-
-// Whether the exception that a quick call of this thread ended with is that of a signal's handler;
-// asked once for each.
-bool interrupted() { return std::exchange(quick_call_interrupted, false); }
 
 // Functions of (parameters, attributes, rung) with None for outputs that are not there: dtypes and
 // shapes of the outputs, flat: (code, bits, rank, extents...) each, rank -1 where the call has no
@@ -785,8 +1059,10 @@ ffi::String bench_rungs(const ffi::String& options, const ffi::Array<ffi::String
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(catalogue, ws::binding::catalogue)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(resolve, ws::binding::resolve_name)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(function_of, ws::binding::function_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(use_torch, ws::binding::use_torch)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(quick_call_of, ws::binding::quick_call_of)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(object_of, ws::binding::object_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(rethrow, ws::binding::rethrow)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(interrupted, ws::binding::interrupted)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(infer_of, ws::binding::infer_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(workspace_of, ws::binding::workspace_bytes_of)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(reason_of, ws::binding::reason_of)

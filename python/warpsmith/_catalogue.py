@@ -174,29 +174,38 @@ class Operation:
     @cached_property
     def run(self) -> Any:
         """run(*parameters, *attributes, rung=BEST, stream=None, workspace=None)."""
-        return self._run(0)
+        function = None
+        for variant in ("emulated", "cuda"):
+            if variant in MODULES:
+                function = MODULES[variant].function_of(self.id, function)
+        return function
 
     @cached_property
     def run_fresh(self) -> Any:
         """`run` for torch tensors of which nothing was asked, and outputs that are new.
 
-        Returns 1 where the call was enqueued, 2 where it failed in that (failed() raises why), 0
-        for what it does not take; an exception means that an argument is no plain tensor, or that
-        interrupted(). Nothing has run in the last two cases, but for the interrupted one.
+        Returns True where the call was enqueued, False for what it does not take: then nothing has
+        run.
         """
-        return self._run(1)
+        return self._quick_call(1)
 
     @cached_property
     def run_given(self) -> Any:
         """The same where outputs are the caller's."""
-        return self._run(2)
+        return self._quick_call(2)
 
-    def _run(self, way: int) -> Any:
-        function = None
-        for variant in ("emulated", "cuda"):
-            if variant in MODULES:
-                function = MODULES[variant].function_of(self.id, function, way)
-        return function
+    @cached_property
+    def run_made(self) -> Any:
+        """As run_fresh, but makes the outputs and returns them, a tuple where there are several.
+
+        None for what it does not take: also what is not such as the last call of it or run_fresh.
+        """
+        return self._quick_call(3)
+
+    def _quick_call(self, way: int) -> Any:
+        from warpsmith import _quick
+
+        return _quick.call_of(self, way)
 
     def functions(self, device_type: int) -> Functions:
         """The queries of the library for arrays on a DLPack device type."""
@@ -273,17 +282,6 @@ class RungCodes(dict[str | None, int]):
             return resolve(local)  # for rungs of this operation that are near to it
         except ValueError as error:
             raise error if "did you mean" in str(error) else unknown from None
-
-
-def failed() -> None:
-    """Raises what the last quick call of this thread that failed had thrown."""
-    for module in MODULES.values():
-        module.rethrow()
-
-
-def interrupted() -> bool:
-    """Whether the exception that is being handled is a signal handler's, out of a quick call."""
-    return any(module.interrupted() for module in MODULES.values())
 
 
 def resolve(name: str) -> tuple[str, str | None, int]:

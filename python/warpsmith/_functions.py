@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warpsmith import _arrays, _as_torch, _expressions, _signatures
-from warpsmith._catalogue import Operation, Parameter, failed, interrupted
+from warpsmith._catalogue import Operation, Parameter
 
 try:
     import torch
@@ -267,23 +267,14 @@ def _source(operation: Operation) -> str:
         for a in operation.attributes
     ]
 
-    def call(written: Sequence[str], news: Sequence[str], then: Sequence[str]) -> list[str]:
-        """Source that makes outputs, runs the call with them, and returns where it did."""
-        way = "run_given" if written and not news else "run"
+    def called(way: str, written: Sequence[str] = ()) -> str:
+        """Source that runs a call of the binding, in one of its ways."""
         given = ", ".join([*operation.inputs, *written, *encoded])
-        return [
-            "try:",
-            *(f"    {name} = {new}" for name, new in zip(written, news, strict=False)),
-            f"    done = {way}({given}) if rung is None else {way}({given}, rung_codes[rung])",
-            "except BaseException as error:  # an argument is not what it seems: nothing ran",
-            "    if interrupted() or not isinstance(error, Exception):",
-            "        raise",
-            "    done = 0",
-            "if done == 1:",
-            *(f"    {line}" for line in then),
-            "if done == 2:",
-            "    failed()",
-        ]
+        return f"{way}({given}) if rung is None else {way}({given}, rung_codes[rung])"
+
+    def call(written: Sequence[str], then: Sequence[str]) -> list[str]:
+        """Source that runs a call on outputs that are there, and returns where it did."""
+        return [f"if {called('run_given', written)}:", *_indented(then)]
 
     def touch(names: Sequence[str]) -> list[str]:
         return [f"increment_version(({''.join(f'{name}, ' for name in names)}))"] if names else []
@@ -291,25 +282,39 @@ def _source(operation: Operation) -> str:
     changed = list(operation.in_out)
     if not outputs:
         value = changed[0] if len(changed) == 1 else f"({', '.join(changed)})"
-        body = call([], [], [*touch(changed), f"return {value}"])
+        body = call([], [*touch(changed), f"return {value}"])
     else:
         news = [_new(operation, output) for output in outputs]
         optional = any(output.optional for output in outputs)
         made = ", ".join(results)
         value = results[0] if len(outputs) == 1 else f"gathered(({made}))" if optional else made
+        result = "made"
         if result_type_of(operation) is not None:
-            value = f"result_type(({made}))"
-        body = ["if out is None:"]
-        body += _indented(call(results, news, [*touch(changed), f"return {value}"]))
+            value, result = f"result_type(({made}))", "result_type(made)"
+        # As in the last call, whose outputs the binding knows; else as the row has them.
+        body = [
+            "if out is None:",
+            f"    made = {called('run_made')}",
+            "    if made is not None:",
+            *(f"        {line}" for line in [*touch(changed), f"return {result}"]),
+            "    try:",
+            *(f"        {name} = {new}" for name, new in zip(results, news, strict=True)),
+            "    except Exception:  # an argument is not what it seems",
+            "        done = False",
+            "    else:",
+            f"        done = {called('run_fresh', results)}",
+            "    if done:",
+            *(f"        {line}" for line in [*touch(changed), f"return {value}"]),
+        ]
         if len(outputs) == 1:
             body.append("elif type(out) is Tensor and not out.requires_grad:")
-            body += _indented(call(["out"], [], [*touch([*changed, "out"]), "return out"]))
+            body += _indented(call(["out"], [*touch([*changed, "out"]), "return out"]))
         elif not optional:
             fit = " and ".join(f"type({o}) is Tensor and not {o}.requires_grad" for o in outs)
             body.append(f"elif type(out) is tuple and len(out) == {len(outs)}:")
             body.append(f"    {', '.join(outs)} = out")
             body.append(f"    if {fit}:")
-            taken = call(outs, [], [*touch([*changed, *outs]), "return out"])
+            taken = call(outs, [*touch([*changed, *outs]), "return out"])
             body += _indented(_indented(taken))
     lines = [
         *prologue_of(operation, "this"),
@@ -363,16 +368,15 @@ def make(operation: Operation) -> Callable[..., Any]:
         "__name__": "warpsmith",
         "general": _general(operation),
         "gathered": _there,
-        "run": operation.run_fresh,
-        "run_given": operation.run_given,
         "rung_codes": operation.codes,
-        "failed": failed,
-        "interrupted": interrupted,
     }
     if torch is not None:
         from warpsmith import _torch
 
         scope |= _expressions.scope() | {
+            "run_fresh": operation.run_fresh,
+            "run_given": operation.run_given,
+            "run_made": operation.run_made,
             "new_as": _expressions.new_as,
             "Tensor": torch.Tensor,
             "Parameter": torch.nn.Parameter,

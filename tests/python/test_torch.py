@@ -450,12 +450,12 @@ def test_a_kernel_that_fails_is_not_tried_another_way(monkeypatch: pytest.Monkey
         call = call_with(operation)
         function = inspect.unwrap(getattr(warpsmith, operation.name))
 
-        def failed() -> None:
+        def failed(*_: Any) -> None:
             raise RuntimeError("the kernel failed")
 
         with monkeypatch.context() as patch:
-            patch.setitem(function.__globals__, "run", lambda *_: 2)
-            patch.setitem(function.__globals__, "failed", failed)
+            for way in ("run_fresh", "run_given", "run_made"):
+                patch.setitem(function.__globals__, way, failed)
             patch.setitem(function.__globals__, "general", lambda *_: pytest.fail("tried again"))
             with pytest.raises(RuntimeError, match="the kernel failed"):
                 call.ours()
