@@ -522,8 +522,9 @@ class QuickArguments : public Arguments {
     intptr_t next = 0;
     for (size_t i = 0; i < tensor_count; ++i) {
       if (quick_.way == kMade && !operation.parameters[i].is_read()) continue;
-      if (next == count || !see(i, *given[next++])) return false;
+      if (next == count || !see(i, *given[next])) return false;
       if (is_elsewhere()) return false;
+      ++next;
     }
     if (first == nullptr) return false;
     for (size_t i = 0; i < attribute_count; ++i) {
@@ -721,7 +722,7 @@ void use_torch(int64_t exchange, int64_t empty_strided, int64_t fills_memory, in
     const auto* const functions = reinterpret_cast<const DLPackExchangeAPI*>(exchange);
     require(functions->header.version.major == DLPACK_MAJOR_VERSION &&
                 functions->dltensor_from_py_object_no_sync != nullptr,
-            "this torch does not exchange tensors by DLPack ", DLPACK_MAJOR_VERSION, ".3");
+            "this torch has no table of functions for DLPack that takes tensors as they are");
     require(dtypes.size() == torch.dtypes.size(), torch.dtypes.size(), " dtypes, got ",
             dtypes.size());
     torch = {functions, object(empty_strided), object(fills_memory), object(has_names),
