@@ -177,10 +177,8 @@ void TopK::reference(const Problem& problem, Slice slice, std::span<double* cons
 
 Cases Sort::cases() {
   static const std::vector<Case> kSmoke = {
-      of_sort({3, 40}),
-      of_sort({5, 257}, -1, true),
-      of_sort({2, 1500}),
-      of_sort({2, 30, 4}, 1),
+      of_sort({3, 40}),       of_sort({5, 257}, -1, true),  of_sort({2, 1500}),
+      of_sort({2, 30, 4}, 1), of_sort({1, 8300}, -1, true),
   };
   static const std::vector<Case> kVerify = {
       of_sort({1, 1}),
@@ -195,6 +193,8 @@ Cases Sort::cases() {
       of_sort({1, 2049}),
       of_sort({1, 8192}),
       of_sort({1, 16384}, -1, true),
+      of_sort({2, 16385}, -1, false, 1, 3),
+      of_sort({1, 8193, 2}, 1, true),
       of_sort({4, 5, 6}, 0),
   };
   static const std::vector<Case> kBench = {

@@ -88,7 +88,8 @@ void selects(std::string_view rung, const std::vector<T>& row, int64_t k, bool l
   const AnyCall call(problem);
   const Rung& with = *rung_named(family_of(*problem.operation), rung);
   ASSERT_EQ(why_not(with, call, 90), "");
-  run(with, call, {});
+  test::Buffer<uint8_t> workspace(workspace_of(with, call).bytes);
+  run(with, call, {.workspace = workspace.data()});
 #ifndef WS_EMULATED
   ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 #endif
@@ -136,6 +137,37 @@ TEST(TopkRadixRows, OfTheWorstElements) {
     selects("radix_rows", row, 700, largest);
     selects("radix_rows", std::vector<int32_t>(33, largest ? row[3] : row[1]), 33, largest);
   }
+}
+
+// The same behind the end of a tile; rows that end with one, or just before or behind; of one key,
+// and of all digits.
+TEST(TopkRadixPasses, OfRowsThatEndWithATile) {
+  for (const size_t columns : {8191, 8192, 8193}) {
+    std::vector<int32_t> mixed(columns);
+    for (size_t i = 0; i < columns; ++i) {
+      mixed[i] = static_cast<int32_t>(static_cast<uint32_t>(i) * 0x9E3779B1U);
+      if (i % 9 == 0) mixed[i] = 0x7FFFFFFF;
+      if (i % 9 == 1) mixed[i] = -0x7FFFFFFF - 1;
+    }
+    for (const bool largest : {true, false}) selects("radix_passes", mixed, 8191, largest);
+    selects("radix_passes", std::vector<int32_t>(columns, -0x7FFFFFFF - 1), 8000, true);
+  }
+}
+
+// Beyond a block's rows passes are chosen; for few words of 32 bits, merges.
+TEST(TopkRadixPasses, AreChosenForLongRows) {
+  const auto chosen = [](DType dtype, int64_t rows, int64_t columns) {
+    Problem problem;
+    problem.operation = &operation_named("sort");
+    problem.tensor(kX) = Tensor::dense(dtype, {rows, columns});
+    problem.tensor(kValues) = Tensor::dense(dtype, {rows, columns});
+    problem.tensor(kIndices) = Tensor::dense(DType::kI64, {rows, columns});
+    return std::string(best(AnyCall(problem), 90).name);
+  };
+  EXPECT_EQ(chosen(DType::kBf16, 1, 16384), "radix_rows");
+  EXPECT_EQ(chosen(DType::kBf16, 1, 16385), "radix_passes");
+  EXPECT_EQ(chosen(DType::kF32, 63, 16385), "merge_runs");
+  EXPECT_EQ(chosen(DType::kF32, 64, 16385), "radix_passes");
 }
 
 }  // namespace
