@@ -18,6 +18,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 std::string error_of(const auto& call) {
@@ -439,18 +440,130 @@ TEST(Families, BrokenRulesAreTold) {
   two.rung.accumulate = DType::kF32;
   two.implementation.dtypes = {};
   EXPECT_THAT(defects(), HasSubstr("takes no dtype of softmax"));
+  two.implementation.dtypes = kFloats;
+  const Seed nameless{""};
+  two.rung.seeds = {&nameless, 1};
+  EXPECT_THAT(defects(), HasSubstr("a seed without a name"));
+  two.rung.seeds = {};
+  one.rung.from = "plain";
+  EXPECT_THAT(defects(), HasSubstr("the first of the ladder grew from another"));
+}
+
+// What is wrong with a family of softmax alone and one rung, the operation changed by `change`.
+template <class Change>
+std::vector<std::string> defects_after(const Change& change) {
+  Plain plain;
+  const Rung* const rung = &plain.row();
+  Family family = *resolve("softmax").family;
+  family.rungs = {&rung, 1};
+  Operation operation = family.operations.front();
+  change(operation);
+  family.operations = {&operation, 1};
+  return defects_of(family);
 }
 
 TEST(Families, BrokenRulesOfAttributesAreTold) {
-  Family family = *resolve("softmax").family;
-  Operation operation = family.operations.front();
-  std::array<Attribute, 2> attributes{};
-  for (Attribute& attribute : attributes) attribute.name = "Scale";
-  operation.attributes = attributes;
-  family.operations = {&operation, 1};
-  const std::vector<std::string> defects = defects_of(family);
-  EXPECT_THAT(defects, Contains(HasSubstr("attribute 'Scale' is not snake_case")));
-  EXPECT_THAT(defects, Contains(HasSubstr("two attributes are called 'Scale'")));
+  using Kind = Value::Kind;
+  static std::vector<Attribute> attributes;
+  const auto defects = [] {
+    return defects_after([](Operation& operation) { operation.attributes = attributes; });
+  };
+  const auto defects_of_one = [&](const Attribute& attribute) {
+    attributes = {attribute};
+    return defects();
+  };
+  attributes.assign(2, {.name = "Scale", .kind = Kind::kBool, .doc = ""});
+  EXPECT_THAT(defects(), Contains(HasSubstr("attribute 'Scale' is not snake_case")));
+  EXPECT_THAT(defects(), Contains(HasSubstr("two attributes are called 'Scale'")));
+  attributes.resize(kMaxAttributes);
+  EXPECT_THAT(defects(), Not(Contains(HasSubstr("at most 16"))));
+  attributes.resize(kMaxAttributes + 1);
+  EXPECT_THAT(defects(), Contains(HasSubstr("has 17 attributes; at most 16")));
+  static constexpr std::array<std::string_view, 1> kChoices = {"one"};
+  const auto has_choices = Contains(HasSubstr("has choices where it is a choice"));
+  EXPECT_THAT(defects_of_one({.name = "a", .kind = Kind::kChoice, .doc = ""}), has_choices);
+  EXPECT_THAT(defects_of_one({.name = "a", .kind = Kind::kInt, .choices = kChoices, .doc = ""}),
+              has_choices);
+  EXPECT_THAT(defects_of_one({.name = "a", .kind = Kind::kInt, .standard = 1.5, .doc = ""}),
+              Contains(HasSubstr("the default: attribute 'a' is an integer, not 1.5")));
+  EXPECT_THAT(defects_of_one({.name = "a", .kind = Kind::kFloat, .standard = 1, .doc = ""}),
+              Contains(HasSubstr("the default of 'a' is of another kind")));
+}
+
+TEST(Families, BrokenRulesOfParametersAreTold) {
+  static std::vector<Parameter> parameters;
+  const auto defects = [](std::vector<Parameter> all) {
+    parameters = std::move(all);
+    return defects_after([](Operation& operation) { operation.parameters = parameters; });
+  };
+  using Role = Parameter::Role;
+  const Parameter in{.name = "x", .doc = ""};
+  const Parameter optional{.name = "bias", .optional = true, .doc = ""};
+  const Parameter inout{.name = "sum", .role = Role::kInOut, .doc = ""};
+  const Parameter out{.name = "y", .role = Role::kOut, .doc = ""};
+  EXPECT_THAT(defects({in, optional, inout, out}), IsEmpty());
+  EXPECT_THAT(defects({}), Contains(HasSubstr("has 0 tensors; from 1 to 16")));
+  EXPECT_THAT(defects(std::vector(17, in)), Contains(HasSubstr("has 17 tensors; from 1 to 16")));
+  EXPECT_THAT(defects(std::vector(16, in)), Not(Contains(HasSubstr("from 1 to 16"))));
+  EXPECT_THAT(defects({in, in, out}), ElementsAre(HasSubstr("two tensors are called 'x'")));
+  const auto first = ElementsAre(HasSubstr("the first tensor is one that a call always has"));
+  EXPECT_THAT(defects({optional, out}), first);
+  EXPECT_THAT(defects({out}), first);
+  EXPECT_THAT(defects({in}), ElementsAre(HasSubstr("writes nothing")));
+  EXPECT_THAT(defects({in, out, inout}), ElementsAre(HasSubstr("stand before outputs")));
+  EXPECT_THAT(defects({in, {.name = "Y", .role = Role::kOut, .doc = ""}}),
+              ElementsAre(HasSubstr("tensor 'Y' is not snake_case")));
+  EXPECT_THAT(defects({in, {.name = "y", .role = Role::kInOut, .optional = true, .doc = ""}}),
+              ElementsAre(HasSubstr("in-out tensor 'y' is optional")));
+}
+
+TEST(Families, BrokenRulesOfOperationsAreTold) {
+  EXPECT_THAT(defects_after([](Operation&) {}), IsEmpty());
+  const auto lines = ElementsAre(HasSubstr("summary, formula: one line"));
+  EXPECT_THAT(defects_after([](Operation& operation) { operation.summary = "two\nlines"; }), lines);
+  EXPECT_THAT(defects_after([](Operation& operation) { operation.formula = ""; }), lines);
+  EXPECT_THAT(defects_after([](Operation& operation) { operation.dtypes = {}; }),
+              ElementsAre(HasSubstr("takes no dtype")));
+  EXPECT_THAT(defects_after([](Operation& operation) { operation.name = "Softmax"; }),
+              AllOf(Contains("Softmax: the name is not snake_case"),
+                    Contains("Softmax: no rung computes it"),
+                    Contains(HasSubstr("computes softmax, which the family does not have"))));
+  static std::vector<std::string_view> extents;
+  const auto with_extents = [](size_t count) {
+    extents.assign(count, "n");
+    return defects_after([](Operation& operation) { operation.extent_names = extents; });
+  };
+  EXPECT_THAT(with_extents(0), ElementsAre(HasSubstr("has 0 extents; from 1 to 8")));
+  EXPECT_THAT(with_extents(8), IsEmpty());
+  EXPECT_THAT(with_extents(9), ElementsAre(HasSubstr("has 9 extents; from 1 to 8")));
+  static Cases cases;
+  const Cases all = operation_named("softmax").cases();
+  for (std::span<const Case> Cases::* list : {&Cases::smoke, &Cases::verify, &Cases::bench}) {
+    cases = all;
+    cases.*list = {};
+    EXPECT_THAT(defects_after([](Operation& op) { op.cases = [] { return cases; }; }),
+                ElementsAre(HasSubstr("cases are missing")));
+  }
+}
+
+TEST(Families, BrokenRulesOfTheFamilyAreTold) {
+  const Family& softmax = *resolve("softmax").family;
+  Family family = softmax;
+  family.summary = "two\nlines";
+  EXPECT_THAT(defects_of(family), ElementsAre("softmax: name and summary"));
+  family = softmax;
+  family.name = "Softmax";
+  EXPECT_THAT(defects_of(family), Contains("Softmax: name and summary"));
+  family = softmax;
+  family.operations = {};
+  EXPECT_THAT(defects_of(family), Contains("softmax: operations and rungs"));
+  family = softmax;
+  family.rungs = {};
+  EXPECT_THAT(defects_of(family), Contains("softmax: operations and rungs"));
+  const std::array twice = {softmax.operations.front(), softmax.operations.front()};
+  family = softmax;
+  family.operations = twice;
+  EXPECT_THAT(defects_of(family), Contains("softmax: two operations are called 'softmax'"));
 }
 
 // f(operation, case, dtype) for every case of every list.

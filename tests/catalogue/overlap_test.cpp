@@ -105,6 +105,10 @@ TEST(Coincide, IsTheSameElementsInTheSameOrder) {
   EXPECT_FALSE(coincide(whole, at(0, DType::kF32, {4, 4}, {1, 4})));
   EXPECT_FALSE(coincide(whole, at(0, DType::kI32, {4, 4}, {4, 1})));
   EXPECT_FALSE(coincide(whole, at(4, DType::kF32, {4, 4}, {4, 1})));
+  EXPECT_FALSE(coincide(whole, at(0, DType::kF32, {4}, {1})));
+  const Tensor two = at(0, DType::kF32, {1, 2}, {4, 1});
+  EXPECT_TRUE(coincide(two, at(0, DType::kF32, {1, 2}, {9, 1}))) << "there is no second row";
+  EXPECT_FALSE(coincide(two, at(0, DType::kF32, {1, 2}, {4, 2})));
 }
 
 }  // namespace

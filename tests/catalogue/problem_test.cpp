@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <utility>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/fill.hpp"
@@ -174,16 +177,32 @@ TEST(Fill, OfIntegersIsEveryNumberOfItsRange) {
     fill_normal_input(problem, 0, 3);
     double least = INFINITY;
     double most = -INFINITY;
+    double sum = 0;
     for (int64_t i = 0; i < 20'000; ++i) {
-      least = std::min(least, element(problem.tensor(0), i));
-      most = std::max(most, element(problem.tensor(0), i));
+      const double number = element(problem.tensor(0), i);
+      least = std::min(least, number);
+      most = std::max(most, number);
+      sum += number;
     }
+    EXPECT_NEAR(sum / 20'000, (least + most) / 2, (most - least) / 50) << to_string(dtype);
     return std::pair(least, most);
   };
   EXPECT_EQ(range_of(DType::kI32), std::pair(-100.0, 100.0));
   EXPECT_EQ(range_of(DType::kI8), std::pair(-100.0, 100.0));
   EXPECT_EQ(range_of(DType::kU8), std::pair(0.0, 100.0));
   EXPECT_EQ(range_of(DType::kBool), std::pair(0.0, 1.0));
+}
+
+TEST(ParallelFor, LeavesWhatIsSmallToTheCaller) {
+  std::vector<std::pair<int64_t, int64_t>> pieces;
+  const auto note = [&](int64_t first, int64_t last) { pieces.emplace_back(first, last); };
+  parallel_for(0, 7, note);
+  EXPECT_TRUE(pieces.empty());
+  parallel_for(13, 7, note);
+  EXPECT_EQ(pieces, (std::vector<std::pair<int64_t, int64_t>>{{0, 13}}));
+  std::atomic<int> count = 0;
+  parallel_for(14, 7, [&](int64_t, int64_t) { ++count; });
+  EXPECT_EQ(count, 2);
 }
 
 TEST(ParallelFor, CoversEveryIndexOnceAndPassesErrorsOn) {
