@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 TEST(DType, NamesGoBothWays) {
   for (const DType dtype : kAllDTypes) {
@@ -198,8 +199,9 @@ TEST(ParallelFor, LeavesWhatIsSmallToTheCaller) {
   const auto note = [&](int64_t first, int64_t last) { pieces.emplace_back(first, last); };
   parallel_for(0, 7, note);
   EXPECT_TRUE(pieces.empty());
+  parallel_for(1, 7, note);
   parallel_for(13, 7, note);
-  EXPECT_EQ(pieces, (std::vector<std::pair<int64_t, int64_t>>{{0, 13}}));
+  EXPECT_THAT(pieces, ElementsAre(Pair(0, 1), Pair(0, 13)));
   std::atomic<int> count = 0;
   parallel_for(14, 7, [&](int64_t, int64_t) { ++count; });
   EXPECT_EQ(count, 2);
