@@ -23,8 +23,11 @@
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
@@ -414,12 +417,18 @@ TEST(Cli, TraceWritesTheChromeFormat) {
   EXPECT_EQ(json["otherData"]["rung"], "gemm/warp_specialized");
   std::map<std::string, int> phases;
   std::map<int64_t, int64_t> in_flight;
+  std::map<std::string, std::set<int64_t>> values;  // of the arguments that are numbers
   for (const Json& event : json["traceEvents"]) {
     const std::string phase = event["ph"];
     ++phases[phase];
     if (phase == "b") in_flight[event["id"]] = event["ts"];
     if (phase == "e") {
       EXPECT_GE(event["ts"], in_flight.at(event["id"]));
+      EXPECT_FALSE(event.contains("args")) << "as its begin has them";
+      continue;
+    }
+    for (const auto& [key, value] : event["args"].items()) {
+      if (value.is_number_integer()) values[key].insert(value.get<int64_t>());
     }
     if (event["name"] == "process_name") {
       EXPECT_THAT(event["args"]["name"], HasSubstr("not time"));
@@ -428,6 +437,9 @@ TEST(Cli, TraceWritesTheChromeFormat) {
       EXPECT_THAT(event["args"]["place"], StartsWith("kernels/gemm/"));
     }
   }
+  EXPECT_THAT(values["phase"], IsSupersetOf({0, 1}));
+  EXPECT_THAT(values["products"], Each(Gt(0)));
+  EXPECT_FALSE(values["products"].empty());
   // 16 steps: two copies, and a group of products of each of two warpgroups; and the stores of C.
   EXPECT_GE(phases["b"], 64);
   EXPECT_EQ(phases["b"], phases["e"]);

@@ -257,7 +257,8 @@ TEST(Robust, AFileThatIsNoResultSaysWhereAndWhat) {
     json[Json::json_pointer(pointer)] = value;
     return json;
   };
-  refused(changed("/results/0/run", -1), "results[0]: 'run' is -1, not a whole number");
+  refused(changed("/results/0/run", -1),
+          "results[0]: 'run' is -1, not a whole number from 0 to 18446744073709551615");
   refused(changed("/results/0/run", 5), "results[0]: 'run' is 5, and there are 1 runs");
   refused(changed("/results", nullptr), "'results' is null, not a list");
   refused(changed("/results/0/measurements/0/median_us", "fast"),
@@ -267,6 +268,7 @@ TEST(Robust, AFileThatIsNoResultSaysWhereAndWhat) {
   refused(changed("/tool", "other"), "it is of 'other'");
   refused(Json(nullptr), "null, not an object");
   refused(std::string("{"), "is no JSON: parse error at line 1");
+  expect_refused({"compare", good.path(), "/proc/self/mem"}, "cannot read /proc/self/mem");
   refused(std::string("\x1b[31m"), "is no JSON");
   refused(std::string("{\"a\": \"\xff\"}"), "is no JSON");
   expect_refused({"compare", good.path(), "/tmp"}, "cannot read /tmp: it is a directory");

@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "harness/bench_loop.hpp"
 #include "harness/contenders.hpp"
+#include "harness/limits.hpp"
 #include "harness/machine.hpp"
+#include "harness/profile.hpp"
 #include "harness/resources.hpp"
+#include "harness/selection.hpp"
 #include "harness/variants.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
 
@@ -15,7 +20,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Lt;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -69,6 +76,31 @@ TEST(Machine, FloorCountsBytesThatMustCrossTheMemory) {
   const Problem f16 =
       AnyCall(make_problem(wrong::center(), {.extents = {16, 16}}, DType::kF16)).problem();
   EXPECT_NEAR(floor_microseconds(h200(), f16, {0, 1e12}), 1e12 / (2 * 989e12) * 1e6, 1e-6);
+}
+
+TEST(Limits, CountWhatHostAndDeviceHold) {
+  const auto error_of = [](const Operation& operation) -> std::string {
+    const Case chosen{.extents = {1 << 20, 1 << 22}};
+    try {
+      check_memory(AnyCall(make_problem(operation, chosen, DType::kF32)).problem(), 0, {});
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  // Of 17.6 TB each: on the host the input and two outputs, on the device, here the same memory,
+  // both once; an in-out tensor three times there and twice here.
+  EXPECT_THAT(error_of(wrong::center()), HasSubstr("needs 8.8e+04 GB of the host's memory"));
+  EXPECT_THAT(error_of(wrong::accumulate()), HasSubstr("needs 1.23e+05 GB"));
+}
+
+TEST(Limits, DurationsAreInTheUnitThatReadsBest) {
+  EXPECT_EQ(duration_text(99), "99 s");
+  EXPECT_EQ(duration_text(100), "2 min");
+  EXPECT_EQ(duration_text(5940), "99 min");
+  EXPECT_EQ(duration_text(6000), "1.7 h");
+  EXPECT_EQ(duration_text(199'000), "55.3 h");
+  EXPECT_EQ(duration_text(200'000), "2.31 days");
 }
 
 // The loop runs in the emulator too; only its times mean nothing there.
@@ -159,6 +191,32 @@ TEST(Contenders, ThatDoNotTakeTheProblemSayWhy) {
   EXPECT_EQ(contenders[1].verdict, Verdict::kPassed);
 }
 
+TEST(Contenders, HaveAWorkspaceOfZerosWhereTheyAskForOne) {
+  Instance instance(wrong::center(), {.extents = {4, 64}}, DType::kF32, 1);
+  TensorSets sets(instance, 0);
+  BenchOptions options;
+  const Rung* rungs[] = {&wrong::rung("right"), &wrong::rung("counts")};
+  std::vector<Contender> contenders = contenders_of(wrong::center(), rungs, sets, options);
+  EXPECT_EQ(contenders[0].workspace, nullptr);
+  ASSERT_NE(contenders[1].workspace, nullptr);
+  const auto is_zero = [](const DeviceBuffer& buffer) {
+    std::vector<std::byte> bytes(buffer.bytes());
+    buffer.download(bytes);
+    return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+  };
+  EXPECT_TRUE(is_zero(*contenders[1].workspace));
+  contenders[1].run(0);
+  EXPECT_TRUE(is_zero(*contenders[1].workspace)) << "as the next call finds it";
+}
+
+TEST(Contenders, AreMeasuredByTheirMedian) {
+  Contender contender;
+  contender.times = {5, 1, 3, 9, 7};
+  EXPECT_EQ(contender.median(), 5);
+  contender.times = {7, 1, 2, 4};
+  EXPECT_EQ(contender.median(), 3);
+}
+
 TEST_F(Loop, SustainedIsWindowsOfCallsThatTakeTurns) {
   options.mode = Mode::kSustained;
   options.windows = 2;
@@ -177,6 +235,7 @@ TEST_F(Loop, SustainedIsWindowsOfCallsThatTakeTurns) {
   for (const Contender& c : std::span(contenders).first(2)) {
     EXPECT_THAT(c.times, SizeIs(2));
     EXPECT_GE(c.spent, 2 * 2000) << "both windows are at least as long as was asked for";
+    EXPECT_THAT(c.times, Each(Lt(c.spent))) << "a call's, not the window's";
     EXPECT_GE(c.calls, 2);
   }
   EXPECT_EQ(contenders[2].reason, "it broke");
@@ -234,6 +293,8 @@ class Variants : public Loop {
 
 TEST_F(Variants, OfAPeerTheFastestTakesPart) {
   ASSERT_THAT(contenders, SizeIs(2));
+  EXPECT_EQ(contenders[0].role, Role::kRung);
+  EXPECT_EQ(contenders[1].role, Role::kPeer);
   ASSERT_THAT(contenders[1].variants, SizeIs(3));
   choose({30, 20, 25}, [](Contender&) {});
   EXPECT_EQ(rounds, 1) << "rungs are not tuned here";
@@ -348,6 +409,12 @@ TEST(Report, HoldsWhatCompareReads) {
   EXPECT_EQ(json["results"][0]["run"], 0);
   const Json& measurements = json["results"][0]["measurements"];
   ASSERT_THAT(measurements, SizeIs(5));
+  EXPECT_EQ(measurements[0]["runs"], 50);
+  EXPECT_EQ(measurements[0]["median_us"], 4.123);
+  EXPECT_EQ(measurements[0]["min_us"], 1);
+  EXPECT_EQ(measurements[0]["max_us"], 3);
+  EXPECT_EQ(measurements[0]["role"], "rung");
+  EXPECT_EQ(measurements[3]["role"], "peer");
   EXPECT_FALSE(measurements[4].contains("median_us"));
   EXPECT_EQ(measurements[4]["reason"], "rows are too long");
 }
@@ -359,6 +426,59 @@ TEST(Report, TextHasALineForEachMeasurementAndFourDigits) {
   EXPECT_EQ(Json::parse(text), json);
   EXPECT_THAT(text, AllOf(HasSubstr("\n   {\"name\":\"softmax/a\""),
                           HasSubstr("\"median_us\":4.123,"), HasSubstr("\"rate\":123500000,")));
+}
+
+TEST(Profile, RemarksSayWhatIsBadAboutALine) {
+  EXPECT_THAT(remarks_on({}), SizeIs(0));
+  ProfileLine line;
+  line.requests = 10;
+  line.sectors = 80;
+  line.ideal_sectors = 40;
+  line.strided = 5;
+  line.stride = -128;
+  EXPECT_THAT(remarks_on(line), ElementsAre("8.0 sectors a request where 4.0 would do"))
+      << "half of them are no most";
+  line.strided = 6;
+  EXPECT_THAT(remarks_on(line), ElementsAre("8.0 sectors a request where 4.0 would do: lanes are "
+                                            "128 bytes apart"));
+  line.sectors = 40;
+  EXPECT_THAT(remarks_on(line), SizeIs(0));
+  line.warp_instructions = 200;
+  line.divergent = 1;
+  EXPECT_THAT(remarks_on(line), SizeIs(0)) << "less than a hundredth";
+  line.divergent = 50;
+  EXPECT_THAT(remarks_on(line), ElementsAre("25 % of them without some lanes of the warp"));
+  line.by_one_thread = true;
+  line.wavefronts = 32;
+  line.ideal_wavefronts = 8;
+  line.most_on_one_address = 7;
+  line.swizzle = 0;
+  EXPECT_THAT(remarks_on(line),
+              ElementsAre("bank conflicts: 4.0 ways", "no swizzle", "7 times on one address"));
+  line = {};
+  line.swizzle = 64;
+  line.most_on_one_address = 1;
+  for (const int number : {1, 2, 3, 4, 5}) {
+    line.waits_for.push_back({.file = "a.cuh", .line = number, .operation = "store"});
+  }
+  EXPECT_THAT(remarks_on(line),
+              ElementsAre("swizzle of 64 bytes",
+                          "waits for store a.cuh:1, store a.cuh:2, store a.cuh:3 and 2 more"));
+}
+
+TEST(Selection, ProgressIsTheShareOfWhatIsDone) {
+  Selection selection;
+  selection.names = {"relu"};
+  selection.dtypes = {"f32"};
+  selection.shapes = {{1, 64}, {1, 64}};
+  std::vector<double> shares;
+  const auto results =
+      verify_all(selection, [&](const std::string&, double share) { shares.push_back(share); });
+  ASSERT_THAT(shares, SizeIs(results.size()));
+  ASSERT_THAT(shares, SizeIs(::testing::Ge(4U)));
+  for (size_t i = 0; i < shares.size(); ++i) {
+    EXPECT_NEAR(shares[i], static_cast<double>(i) / static_cast<double>(shares.size()), 1e-9);
+  }
 }
 
 TEST(Resources, SeesLaunchesWithoutRunningThem) {
