@@ -438,6 +438,7 @@ TEST(Cli, TraceWritesTheChromeFormat) {
     }
   }
   EXPECT_THAT(values["phase"], IsSupersetOf({0, 1}));
+  EXPECT_THAT(values["pending"], IsSupersetOf({0, 1}));
   EXPECT_THAT(values["products"], Each(Gt(0)));
   EXPECT_FALSE(values["products"].empty());
   // 16 steps: two copies, and a group of products of each of two warpgroups; and the stores of C.
