@@ -1,6 +1,7 @@
 // warpsmith run: an ordinary CUDA file, built with the host compiler and run in the emulator.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/command.hpp"
@@ -80,12 +81,16 @@ int run_run(const RunArguments& arguments) {
   const bool on_gpu = arguments.cuda || !runtime::kEmulated;
   require(!on_gpu || (!arguments.profile && arguments.order == "forward"),
           "--profile and --order are the emulator's: it counts, and has an order of threads");
-  const cuda_file::Built built =
-      cuda_file::build(arguments.file, {.include_folders = arguments.includes,
-                                        .definitions = arguments.definitions,
-                                        .folder = arguments.keep,
-                                        .with_nvcc = on_gpu,
-                                        .libraries = arguments.libraries});
+  cuda_file::BuildOptions options{.include_folders = arguments.includes,
+                                  .definitions = arguments.definitions,
+                                  .folder = arguments.keep,
+                                  .with_nvcc = on_gpu,
+                                  .libraries = arguments.libraries};
+  const auto memory_bytes = static_cast<uint64_t>(arguments.gigabytes * 1e9);
+  // Who gives a program more gives its compiler more; who gives it less must still compile it.
+  options.seconds = std::max(options.seconds, arguments.seconds);
+  options.memory_bytes = std::max(options.memory_bytes, memory_bytes);
+  const cuda_file::Built built = cuda_file::build(arguments.file, options);
   Json json = cuda_file::to_json(built);
   if (built.ok() && arguments.cuda && runtime::kEmulated && cuda_file::capability_here().empty()) {
     fmt::print(stderr, "warpsmith: nvidia-smi finds no GPU here; the program wants one\n");
@@ -100,14 +105,13 @@ int run_run(const RunArguments& arguments) {
   json["runs"] = Json::array();
   int code = kOk;
   for (const std::string& order : orders) {
-    const cuda_file::Outcome outcome =
-        cuda_file::run(built, {.arguments = arguments.rest,
-                               .order = order,
-                               .seed = arguments.seed,
-                               .profile = arguments.profile,
-                               .capture = arguments.as_json,
-                               .seconds = arguments.seconds,
-                               .memory_bytes = static_cast<uint64_t>(arguments.gigabytes * 1e9)});
+    const cuda_file::Outcome outcome = cuda_file::run(built, {.arguments = arguments.rest,
+                                                              .order = order,
+                                                              .seed = arguments.seed,
+                                                              .profile = arguments.profile,
+                                                              .capture = arguments.as_json,
+                                                              .seconds = arguments.seconds,
+                                                              .memory_bytes = memory_bytes});
     if (arguments.as_json) {
       json["runs"].push_back(cuda_file::to_json(outcome));
       json["runs"].back()["order"] = order;

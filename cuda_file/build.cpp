@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <regex>
 #include <sstream>
 
@@ -20,6 +21,11 @@ namespace ws::cuda_file {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void write_file(const fs::path& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary);
@@ -64,6 +70,9 @@ std::vector<std::string> compile_command() {
       // one access.
       "-O1",
       "-fno-tree-sra",
+      // What a function returns or takes is a variable before it goes to memory or after it has
+      // come from there: of calls themselves the accesses are not told.
+      "-fno-elide-constructors",
       // Files keep the names that they were given.
       "-fdebug-prefix-map=" + fs::current_path().string() + "=.",
       // Calls at each access to memory, which our own functions take.
@@ -87,8 +96,8 @@ std::vector<std::string> compile_command() {
   return command;
 }
 
-// By nvcc, for the GPU here. The samples' header is put where none of the emulator's own is beside
-// it, which would stand for CUDA's.
+// By nvcc, for the GPU here. The samples' headers are put where none of the emulator's own is
+// beside it, which would stand for CUDA's.
 std::vector<std::string> cuda_command(const fs::path& source, const fs::path& program,
                                       const fs::path& folder, const BuildOptions& options) {
   const std::string nvcc = find_nvcc();
@@ -99,10 +108,12 @@ std::vector<std::string> cuda_command(const fs::path& source, const fs::path& pr
   std::vector<fs::path> headers{samples};
   fs::create_directories(samples);
   for (const fs::path& in : toolchain().headers) {
-    if (const fs::path ours = in / "helper_cuda.h"; fs::exists(ours)) {
-      fs::copy_file(ours, samples / "helper_cuda.h", fs::copy_options::overwrite_existing);
-    } else {
+    if (!fs::exists(in / "helper_cuda.h")) {
       headers.push_back(in);
+      continue;
+    }
+    for (const char* name : {"helper_cuda.h", "helper_functions.h"}) {
+      fs::copy_file(in / name, samples / name, fs::copy_options::overwrite_existing);
     }
   }
   return nvcc_command(nvcc, target_option(capability_here()), source, program, headers, options);
@@ -126,7 +137,7 @@ fs::path cache_folder() {
 
 // The folder with warpsmith_cuda/first.hpp precompiled for this command; made when it is missing or
 // older than what it consists of. Empty where that does not work: all compiles without, slower.
-fs::path precompiled(const std::vector<std::string>& command) {
+fs::path precompiled(const std::vector<std::string>& command, double seconds) {
   const fs::path& headers = toolchain().headers.front();
   // Of the folder that it is called in the command names the path, and nothing else.
   std::string known = joined(command);
@@ -151,7 +162,8 @@ fs::path precompiled(const std::vector<std::string>& command) {
   std::vector<std::string> making = command;
   making.insert(making.end(),
                 {"-x", "c++-header", (headers / "cuda_runtime.h").string(), "-o", made.string()});
-  const ChildEnd end = run_child(making, {.output = folder / fmt::format("log-{}", getpid())});
+  const ChildEnd end =
+      run_child(making, {.output = folder / fmt::format("log-{}", getpid()), .seconds = seconds});
   fs::remove(folder / fmt::format("log-{}", getpid()), error);
   if (end.exit_code != 0 || end.signal != 0) return {};
   fs::rename(made, result, error);
@@ -160,30 +172,90 @@ fs::path precompiled(const std::vector<std::string>& command) {
 
 // ---- What the compiler says --------------------------------------------------------------------
 
+// An error at a name that looks like CUDA's and that nobody here has declared.
+std::string unknown_in(const std::string& message) {
+  static const std::regex kName(
+      R"('((?:cuda[A-Z]|__)\w*)' (?:was not declared|does not name a type|has not been declared))");
+  static const std::regex kMember(
+      R"('(?:const |struct |class )*((?:cuda[A-Z]|cooperative_groups::|nvcuda::)[^']*)' has no member )"
+      R"(named '(\w+)')");
+  static const std::regex kOfNamespace(
+      R"('(\w+)' is not a member of '((?:cooperative_groups|nvcuda)[\w:]*)')");
+  static const std::regex kMeant(R"(; did you mean '.*'\?$)");
+  std::smatch match;
+  std::string name;
+  if (std::regex_search(message, match, kName)) {
+    name = match[1];
+  } else if (std::regex_search(message, match, kMember)) {
+    name = match[1].str() + "::" + match[2].str();
+  } else if (std::regex_search(message, match, kOfNamespace)) {
+    name = match[2].str() + "::" + match[1].str();
+  } else {
+    return {};
+  }
+  std::string why = name + ", unless it is misspelled";
+  if (std::regex_search(message, match, kMeant)) why += match[0];
+  return why;
+}
+
+// Where in the user's files a template of ours was asked for.
+class AskedFor {
+ public:
+  void take(const std::string& line) {
+    static const std::regex kNew(R"(^.+?: In .*:$|^.+?: At global scope:$)");
+    static const std::regex kFrom(R"(^(.+?):(\d+):(\d+):\s+(?:recursively )?required from .*$)");
+    std::smatch match;
+    if (std::regex_match(line, kNew)) at_.reset();
+    if (!at_ && std::regex_match(line, match, kFrom) && !is_ours(match[1])) {
+      at_ = {match[1], std::stoi(match[2]), std::stoi(match[3]), {}, {}};
+    }
+  }
+  void put_in(Diagnostic& d) const {
+    if (!at_ || !is_ours(d.file)) return;
+    d.file = at_->file;
+    d.line = at_->line;
+    d.column = at_->column;
+  }
+
+ private:
+  static bool is_ours(const std::string& file) {
+    return file.starts_with(toolchain().headers.front().string());
+  }
+
+  std::optional<Diagnostic> at_;
+};
+
+void take_beginning(Diagnostic& d, std::string_view beginning) {
+  if (d.message.starts_with(beginning)) d.message.erase(0, beginning.size());
+}
+
 std::vector<Diagnostic> diagnostics_of(const std::string& output,
                                        const std::vector<Suspect>& suspects) {
   static const std::regex kLine(R"(^(.+?):(\d+)(?::(\d+))?: (fatal error|error|warning): (.*)$)");
   std::vector<Diagnostic> all;
+  AskedFor asked_for;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
+    asked_for.take(line);
     if (!std::regex_match(line, match, kLine)) continue;
     Diagnostic d{match[1], std::stoi(match[2]), match[3].matched ? std::stoi(match[3]) : 0,
                  match[4] == "warning" ? "warning" : "error", match[5]};
-    constexpr std::string_view kStatic = "static assertion failed: ";
-    if (d.message.starts_with(kStatic)) d.message.erase(0, kStatic.size());
-    constexpr std::string_view kError = "#error ";
-    if (d.message.starts_with(kError)) d.message.erase(0, kError.size());
+    asked_for.put_in(d);
+    take_beginning(d, "static assertion failed: ");
+    take_beginning(d, "#error ");
     constexpr std::string_view kNot = "not supported: ";
     if (d.message.starts_with(kNot)) {
       d.kind = "not supported";
       d.message.erase(0, kNot.size());
     } else if (d.kind == "error") {
+      std::string why = unknown_in(d.message);
       for (const Suspect& suspect : suspects) {
-        if (suspect.file == d.file && suspect.line == d.line) {
-          d.kind = "not supported";
-          d.message = suspect.why;
-        }
+        if (suspect.file == d.file && suspect.line == d.line) why = suspect.why;
+      }
+      if (!why.empty()) {
+        d.kind = "not supported";
+        d.message = std::move(why);
       }
     }
     if (d.kind == "error" && !all.empty() && all.back().kind == "not supported") continue;
@@ -194,6 +266,19 @@ std::vector<Diagnostic> diagnostics_of(const std::string& output,
     if (!again) all.push_back(std::move(d));
   }
   return all;
+}
+
+std::string limit_text(Limit limit, const BuildOptions& options) {
+  constexpr const char* kLikely = ": templates, macros or includes without an end?";
+  if (limit == Limit::kTime) {
+    return fmt::format("the compiler is not at its end after {:.4g} s{}", options.seconds, kLikely);
+  }
+  if (limit == Limit::kMemory) {
+    return fmt::format("the compiler takes more than {:.4g} GB of memory{}",
+                       static_cast<double>(options.memory_bytes) / 1e9, kLikely);
+  }
+  return fmt::format("the compiler prints more than {:.4g} MB{}",
+                     static_cast<double>(kOutputBytes) / 1e6, kLikely);
 }
 
 }  // namespace
@@ -208,7 +293,7 @@ std::string to_string(const Diagnostic& d) {
 std::string rewritten(const fs::path& source) { return rewrite(source, {}).files.front().text; }
 
 Built build(const fs::path& source, const BuildOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   Built built;
   built.source = source;
   built.with_nvcc = options.with_nvcc;
@@ -237,7 +322,7 @@ Built build(const fs::path& source, const BuildOptions& options) {
     for (const RewrittenFile& file : rewritten.files) write_file(folder / file.name, file.text);
     const fs::path object = folder / "program.o";
     std::vector<std::string> compile = compile_command();
-    const fs::path headers = precompiled(compile);
+    const fs::path headers = precompiled(compile, options.seconds);
     if (!headers.empty()) compile.insert(compile.begin() + 1, "-I" + headers.string());
     compile.insert(compile.end(),
                    {"-I" + fs::absolute(source).parent_path().string(), "-c",
@@ -253,8 +338,20 @@ Built build(const fs::path& source, const BuildOptions& options) {
   }
   ChildEnd end;
   for (const std::vector<std::string>& command : commands) {
-    end = run_child(command, {.environment = {{"LC_ALL", "C"}}, .output = log});
+    // What it leaves behind when it is stopped goes with the folder.
+    const std::map<std::string, std::string> environment = {
+        {"LC_ALL", "C"}, {"TMPDIR", fs::absolute(folder).string()}};
+    end = run_child(command, {.environment = environment,
+                              .output = log,
+                              .seconds = options.seconds,
+                              .memory_bytes = options.memory_bytes,
+                              .output_bytes = kOutputBytes});
     if (end.exit_code != 0 || end.signal != 0) break;
+  }
+  if (end.limit != Limit::kNone) {
+    built.diagnostics.push_back({source.string(), 0, 0, "error", limit_text(end.limit, options)});
+    built.seconds = seconds_since(begin);
+    return built;
   }
   built.compiler_output = text_of(log);
   built.diagnostics = options.with_nvcc ? nvcc_diagnostics(built.compiler_output)
@@ -269,7 +366,7 @@ Built build(const fs::path& source, const BuildOptions& options) {
              ? concatenate("there is no compiler ", commands.front().front())
              : built.compiler_output});
   }
-  built.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  built.seconds = seconds_since(begin);
   return built;
 }
 

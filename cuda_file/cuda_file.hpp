@@ -34,6 +34,8 @@ struct BuildOptions {
   std::filesystem::path folder{};  // keeps the rewritten sources and the program; empty: temporary
   bool with_nvcc = false;          // for a GPU; then there are no faults, counts and profile
   std::vector<std::string> libraries{};  // of CUDA's, as -l: "cublas"; with nvcc only
+  double seconds = 60;                   // of the compiler: then it is stopped
+  uint64_t memory_bytes = uint64_t{4} << 30;
 };
 
 // One message on the file, at its own line.
@@ -69,6 +71,8 @@ std::string to_string(const Diagnostic& diagnostic);  // "my.cu:12:5: error: ...
 
 // ---- Run ---------------------------------------------------------------------------------------
 
+inline constexpr uint64_t kOutputBytes = 64'000'000;
+
 struct RunOptions {
   std::vector<std::string> arguments{};  // the program's
   std::string order = "forward";         // of threads: forward, reverse, random
@@ -78,6 +82,7 @@ struct RunOptions {
   std::filesystem::path working_folder{};     // empty: the caller's
   double seconds = 60;                        // then it is stopped
   uint64_t memory_bytes = uint64_t{4} << 30;  // the same; device memory counts
+  uint64_t output_bytes = kOutputBytes;       // the same; captured, or into a file
 };
 
 // Three numbers as CUDA has them: x, y, z.
@@ -86,7 +91,8 @@ using Extent3 = std::array<int64_t, 3>;
 struct FaultReport {
   // As the emulator names them (docs/emulator.md): "race", "divergence", "out of range" ...; beside
   // these "illegal address" (a kernel reaches host memory), "host access" (the host reaches device
-  // memory), "launch" (CUDA refused one and nobody asked), "assertion", "time", "memory", "crash".
+  // memory), "launch" (CUDA refused one and nobody asked), "assertion", "time", "memory", "output",
+  // "crash".
   std::string kind;
   std::string message;  // without the kind
   std::string file;     // empty: not known
@@ -113,7 +119,7 @@ struct LaunchReport {
   std::map<std::string, uint64_t> counts;  // by the names of emulator::to_string(Count), summed
 };
 
-enum class End { kExited, kFault, kTime, kMemory, kSignal };
+enum class End { kExited, kFault, kTime, kMemory, kOutput, kSignal };
 
 struct Outcome {
   End end = End::kExited;

@@ -70,6 +70,12 @@ constexpr auto kUnsupported = std::to_array<Unsupported>({
     {"cute", "CuTe"},
     {"nccl*", "NCCL"},
     {"nvrtc*", "NVRTC"},
+    {"multi_grid_group", "groups over several devices, which CUDA 13 has no more"},
+    {"this_multi_grid", "groups over several devices, which CUDA 13 has no more"},
+    {"cudaLaunchCooperativeKernelMultiDevice",
+     "groups over several devices, which CUDA 13 has no more"},
+    {"experimental", "wmma's matrices of 4 bits and of one"},
+    {"bmma_sync", "wmma's matrices of 4 bits and of one"},
     {"cudaGraph_t", {}},  // those that a stream has captured are there
     {"cudaGraphNode_t", {}},
     {"cudaGraphExec_t", {}},
@@ -117,6 +123,12 @@ constexpr std::array kLibraries = std::to_array<std::pair<std::string_view, std:
     {"nccl", "NCCL"},
     {"nvrtc", "NVRTC"},
     {"cuda/", "libcu++"},
+    {"cuda_awbarrier", "the barriers of <cuda_awbarrier.h>, which arrive and wait apart"},
+    {"cuda_gl_interop", "OpenGL"},
+    {"GL/", "OpenGL"},
+    {"cuda_texture_types", "textures"},
+    {"texture_", "textures"},
+    {"surface_", "surfaces"},
     {"npp", "NPP"},
     {"nvjpeg", "nvJPEG"},
     {"torch/", "PyTorch"},
@@ -826,6 +838,7 @@ class Rewriter {
     }
   }
 
+  // Inline PTX, unless it is what CUDA has functions for: a special register, a fence, a barrier.
   void assembly(size_t i) {
     size_t at = row_.next(i + 1);
     while (row_.is(at, "volatile") || row_.is(at, "__volatile__")) at = row_.next(at + 1);
@@ -833,14 +846,91 @@ class Rewriter {
     const size_t text = row_.next(at + 1);
     const size_t close = row_.closing(at);
     if (close == Row::kNone || text >= row_.size() || row_[text].text == "\"\"") return;
-    std::string instruction(row_[text].text);
+    size_t end = text;  // of the pieces of its text
+    std::string instruction;
+    for (; end < close && row_[end].kind != TokenKind::kSign; ++end) {
+      if (row_[end].kind == TokenKind::kText) instruction += row_[end].text;
+    }
     std::erase(instruction, '"');
+    const Equivalent same = equivalent_of(instruction);
+    size_t left = Row::kNone;  // the ( of its only operand, which stays
+    size_t right = Row::kNone;
+    if (same.has_result && row_.is(end, ":")) {
+      const size_t constraint = row_.next(end + 1);
+      const bool is_output = row_.is(constraint, "\"=r\"") || row_.is(constraint, "\"=l\"");
+      left = is_output ? row_.next(constraint + 1) : Row::kNone;
+      if (left != Row::kNone) right = row_.is(left, "(") ? row_.closing(left) : Row::kNone;
+    }
+    const bool is_known = !same.call.empty() && same.has_result == (right != Row::kNone);
     for (size_t k = i; k <= close; ++k) {
+      if (is_known && right != Row::kNone && k >= left && k <= right) continue;
       const std::string_view piece = row_[k].text;
       row_.out(k) = std::string(static_cast<size_t>(std::ranges::count(piece, '\n')), '\n');
     }
+    if (is_known) {
+      (right != Row::kNone ? row_.out(right) : row_.out(i)) +=
+          (same.has_result ? " = " : "") + same.call;
+      return;
+    }
     row_.out(i) = fmt::format("static_assert(sizeof(char) == 0, {})",
                               literal("not supported: inline PTX, " + instruction));
+  }
+
+  struct Equivalent {
+    std::string call;  // empty: none
+    bool has_result = false;
+  };
+  static Equivalent equivalent_of(std::string_view instruction) {
+    static const std::map<std::string, std::string, std::less<>> kStatements = {
+        {"membar.cta", "__threadfence_block()"},  {"membar.gl", "__threadfence()"},
+        {"membar.sys", "__threadfence_system()"}, {"bar.sync 0", "__syncthreads()"},
+        {"barrier.sync 0", "__syncthreads()"},    {"trap", "__trap()"},
+    };
+    static const std::map<std::string, std::string, std::less<>> kRegisters = {
+        {"laneid", "lane()"},
+        {"warpid", "warp()"},
+        {"smid", "multiprocessor()"},
+        {"nsmid", "multiprocessors()"},
+        {"lanemask_eq", "lane_mask_equal()"},
+        {"lanemask_lt", "lane_mask_below()"},
+        {"lanemask_le", "lane_mask_up_to()"},
+        {"lanemask_gt", "lane_mask_above()"},
+        {"lanemask_ge", "lane_mask_from()"},
+        {"tid", "thread_index()"},
+        {"ntid", "block_extent()"},
+        {"ctaid", "block_index()"},
+        {"nctaid", "grid_extent()"},
+        {"cluster_ctarank", "cluster_rank()"},
+        {"cluster_nctarank", "cluster_blocks()"},
+        {"clock", "clock()"},
+        {"clock64", "clock()"},
+        {"globaltimer", "clock()"},
+    };
+    // By words and signs, whatever stands between them.
+    std::string plain;
+    for (const char c : instruction) {
+      const bool is_space = c == ' ' || c == '\t' || c == '\n';
+      if (is_space ? !plain.empty() && plain.back() != ' ' : c != ';') plain += is_space ? ' ' : c;
+    }
+    for (std::string_view end : {"\\n\\t", "\\n", "\\t", " "}) {
+      while (plain.ends_with(end)) plain.erase(plain.size() - end.size());
+    }
+    if (const auto at = kStatements.find(plain); at != kStatements.end()) return {at->second};
+    if (!plain.starts_with("mov.") || plain.size() < 8) return {};
+    const size_t comma = plain.find(',');
+    const size_t percent = plain.find('%', comma == std::string::npos ? plain.size() : comma);
+    if (percent == std::string::npos || plain.substr(7, comma - 7) != " %0") return {};
+    std::string name = plain.substr(plain.find_first_not_of('%', percent));
+    std::string member;
+    if (name.size() > 2 && name[name.size() - 2] == '.') {
+      member = name.substr(name.size() - 2);
+      name.erase(name.size() - 2);
+    }
+    const auto at = kRegisters.find(name);
+    if (at == kRegisters.end()) return {};
+    const bool is_vector = name.ends_with("tid") || name.ends_with("ctaid");
+    if (is_vector != !member.empty()) return {};
+    return {fmt::format("::ws::cuda_file::device::{}{}", at->second, member), true};
   }
 
   Row& row_;

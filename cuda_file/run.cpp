@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction, kill
 
+#include <algorithm>
 #include <cstring>
 
 #include "cuda_file/child.hpp"
@@ -42,7 +43,8 @@ Outcome run(const Built& built, const RunOptions& options) {
   const fs::path report = *folder / "report.json";
   ChildOptions child{.working_folder = options.working_folder,
                      .seconds = options.seconds,
-                     .memory_bytes = options.memory_bytes};
+                     .memory_bytes = options.memory_bytes,
+                     .output_bytes = options.output_bytes};
   if (options.capture) child.output = *folder / "output.txt";
   child.environment[kReportVariable] = report.string();
   child.environment[kMemoryVariable] = std::to_string(options.memory_bytes);
@@ -66,6 +68,12 @@ Outcome run(const Built& built, const RunOptions& options) {
     tell_limit(outcome, "memory",
                fmt::format("takes more than {:.4g} GB of memory",
                            static_cast<double>(options.memory_bytes) / 1e9));
+  } else if (end.limit == Limit::kOutput) {
+    outcome.end = End::kOutput;
+    outcome.output.resize(std::min(outcome.output.size(), options.output_bytes));
+    tell_limit(
+        outcome, "output",
+        fmt::format("prints more than {:.4g} MB", static_cast<double>(options.output_bytes) / 1e6));
   } else if (!outcome.faults.empty()) {
     outcome.end = End::kFault;
   } else if (end.signal != 0) {
@@ -79,7 +87,7 @@ Outcome run(const Built& built, const RunOptions& options) {
 }
 
 Json to_json(const Outcome& outcome) {
-  static constexpr std::array kEnds = {"exited", "fault", "time", "memory", "signal"};
+  static constexpr std::array kEnds = {"exited", "fault", "time", "memory", "output", "signal"};
   Json json = {{"end", kEnds[static_cast<size_t>(outcome.end)]},
                {"exit_code", outcome.exit_code},
                {"seconds", outcome.seconds},

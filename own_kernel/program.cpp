@@ -131,7 +131,11 @@ Program::Program(const fs::path& source, const Operation& operation, const Limit
   options.include_folders.push_back(fs::absolute(source).parent_path());
   options.folder = folder_;
   options.with_nvcc = !runtime::kEmulated;
+  options.seconds = std::max(options.seconds, limits.seconds);
   built_ = cuda_file::build(driver, options);
+  for (cuda_file::Diagnostic& d : built_.diagnostics) {
+    if (d.line == 0) d.file = source.string();  // of the file as a whole
+  }
   is_there_.assign(entries_.size(), false);
   if (built_.ok()) run({}, {});
 }

@@ -9,11 +9,7 @@ namespace cooperative_groups {
 namespace device = ::ws::cuda_file::device;
 
 namespace detail {
-WS_CUDA_INLINE unsigned thread_in_block() {
-  const uint3 t = device::thread_index();
-  const dim3 b = device::block_extent();
-  return (t.z * b.y + t.y) * b.x + t.x;
-}
+WS_CUDA_INLINE unsigned thread_in_block() { return device::thread_number(); }
 WS_CUDA_INLINE unsigned block_in_grid() {
   const uint3 t = device::block_index();
   const dim3 g = device::grid_extent();
@@ -216,6 +212,7 @@ class grid_group {
            detail::thread_in_block();
   }
   static unsigned long long block_rank() { return detail::block_in_grid(); }
+  static dim3 block_index() { return device::block_index(); }
   static unsigned long long size() {
     return static_cast<unsigned long long>(detail::volume(device::grid_extent())) *
            detail::volume(device::block_extent());
@@ -237,8 +234,16 @@ class cluster_group {
   static void barrier_wait(WS_CUDA_PLACE) { device::wait_cluster(place); }
   static unsigned block_rank() { return device::cluster_rank(); }
   static unsigned num_blocks() { return device::cluster_blocks(); }
-  static dim3 block_index() { return dim3(device::cluster_rank()); }
+  static dim3 block_index() { return dim3(device::cluster_rank(), 0, 0); }
   static dim3 dim_blocks() { return dim3(device::cluster_blocks()); }
+  static dim3 dim_threads() {
+    const dim3 block = device::block_extent();
+    return dim3(device::cluster_blocks() * block.x, block.y, block.z);
+  }
+  static dim3 thread_index() {
+    const uint3 at = device::thread_index();
+    return dim3(device::cluster_rank() * device::block_extent().x + at.x, at.y, at.z);
+  }
   static unsigned thread_rank() {
     return device::cluster_rank() * detail::volume(device::block_extent()) +
            detail::thread_in_block();
@@ -261,15 +266,34 @@ WS_CUDA_INLINE void sync(const Group& group, WS_CUDA_PLACE) {
 WS_CUDA_INLINE void sync(const thread_block&, WS_CUDA_PLACE) { __syncthreads(place); }
 WS_CUDA_INLINE void sync(const grid_group&, WS_CUDA_PLACE) { device::sync_grid(place); }
 
-// Copies by all threads of a group, which wait for them: an element a thread at a time.
+// By one of a group's threads.
+template <class Group, class Function, class... Arguments>
+WS_CUDA_INLINE void invoke_one(const Group& group, Function&& function, Arguments&&... arguments) {
+  if (group.thread_rank() == 0) function(static_cast<Arguments&&>(arguments)...);
+}
+
+// Copies by all threads of a group, which wait for them: an element a thread at a time. Of a layout
+// in elements the smaller number counts.
+template <class Group, class To, class From>
+WS_CUDA_INLINE void memcpy_async(const Group& group, To* to, size_t to_elements, const From* from,
+                                 size_t from_elements) {
+  const size_t elements = to_elements < from_elements ? to_elements : from_elements;
+  for (size_t i = group.thread_rank(); i < elements; i += group.num_threads()) to[i] = from[i];
+}
 template <class Group, class T>
 WS_CUDA_INLINE void memcpy_async(const Group& group, T* to, const T* from, size_t bytes) {
-  for (size_t i = group.thread_rank(); i < bytes / sizeof(T); i += group.num_threads()) {
-    to[i] = from[i];
+  memcpy_async(group, to, bytes / sizeof(T), from, bytes / sizeof(T));
+  for (size_t i = bytes / sizeof(T) * sizeof(T) + group.thread_rank(); i < bytes;
+       i += group.num_threads()) {
+    reinterpret_cast<char*>(to)[i] = reinterpret_cast<const char*>(from)[i];
   }
 }
 template <class Group>
 WS_CUDA_INLINE void wait(const Group& group, WS_CUDA_PLACE) {
+  sync(group, place);
+}
+template <unsigned kStages, class Group>
+WS_CUDA_INLINE void wait_prior(const Group& group, WS_CUDA_PLACE) {
   sync(group, place);
 }
 

@@ -44,18 +44,42 @@ struct Shape<accumulator, m, n, k> {
   static constexpr int kRows = m, kColumns = n;
 };
 
-template <class T, int m, int n, int k>
-constexpr bool exists() {
-  if (std::is_same_v<T, precision::tf32>) return m == 16 && n == 16 && k == 8;
-  if (std::is_same_v<T, double>) return m == 8 && n == 8 && k == 4;
+// What A and B may be, by what the sums are.
+template <class T>
+inline constexpr bool kIsInteger =
+    std::is_same_v<T, signed char> || std::is_same_v<T, unsigned char>;
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
+template <class T>
+inline constexpr bool kIsTf32 = std::is_same_v<T, precision::tf32>;
+
+template <int m, int n, int k>
+constexpr bool is_usual_shape() {
   return k == 16 && ((m == 16 && n == 16) || (m == 32 && n == 8) || (m == 8 && n == 32));
 }
-
-WS_CUDA_INLINE unsigned lane() {
-  const uint3 t = ::ws::cuda_file::device::thread_index();
-  const dim3 b = ::ws::cuda_file::device::block_extent();
-  return ((t.z * b.y + t.y) * b.x + t.x) % 32;
+template <class Use, class T, int m, int n, int k>
+constexpr bool exists() {
+  constexpr bool kUsual = is_usual_shape<m, n, k>();
+  constexpr bool kOfDouble = m == 8 && n == 8 && k == 4;
+  constexpr bool kOfTf32 = m == 16 && n == 16 && k == 8;
+  if (std::is_same_v<T, double>) return kOfDouble;
+  if (std::is_same_v<Use, accumulator>) {
+    return std::is_same_v<T, float>                              ? kUsual || kOfTf32
+           : std::is_same_v<T, __half> || std::is_same_v<T, int> ? kUsual
+                                                                 : false;
+  }
+  if (kIsTf32<T>) return kOfTf32;
+  return (kIsHalf<T> || kIsInteger<T>) && kUsual;
 }
+// Of products of T, sums of Sum.
+template <class T, class Sum>
+constexpr bool may_sum() {
+  if (kIsInteger<T>) return std::is_same_v<Sum, int>;
+  if (std::is_same_v<T, double>) return std::is_same_v<Sum, double>;
+  return std::is_same_v<Sum, float> || (std::is_same_v<T, __half> && std::is_same_v<Sum, __half>);
+}
+
+using ::ws::cuda_file::device::lane;
 
 }  // namespace detail
 
@@ -68,6 +92,7 @@ class fragment {
   static constexpr int num_storage_elements = num_elements;
   using element_type = T;
   using storage_element_type = typename detail::Storage<T>::Type;
+  static_assert(detail::exists<Use, T, m, n, k>(), "wmma has no such fragment of this type");
   storage_element_type x[num_elements];
 };
 
@@ -134,13 +159,41 @@ WS_CUDA_INLINE void store_matrix_sync(T* base, const fragment<accumulator, m, n,
   detail::together("wmma.store", place);
 }
 
-// d = a * b + c, accumulated in float; d may be c.
+namespace detail {
+// Which it stays within, if it is asked: the largest number instead of infinity, zero for a NaN.
+template <class D, class Sum>
+D saturated(Sum sum) {
+  if constexpr (std::is_same_v<D, int>) {
+    constexpr Sum kLeast = -2147483647 - 1, kMost = 2147483647;
+    return static_cast<D>(sum < kLeast ? kLeast : sum > kMost ? kMost : sum);
+  } else {
+    const Sum most = std::is_same_v<D, __half> ? Sum(65504) : Sum(3.402823466e38f);
+    return D(sum != sum ? 0 : sum < -most ? -most : sum > most ? most : sum);
+  }
+}
+// Integers are exact, and wrap around where they are not asked to stay within an int.
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, double>, double,
+                                 std::conditional_t<kIsInteger<T>, long long, float>>;
+template <class D, class Sum>
+D narrowed(Sum sum) {
+  if constexpr (std::is_same_v<D, int>) {
+    return static_cast<D>(static_cast<unsigned>(sum));
+  } else {
+    return D(sum);
+  }
+}
+}  // namespace detail
+
+// d = a * b + c, accumulated in float, double or int; d may be c.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB, class C, class D>
 WS_CUDA_INLINE void mma_sync(fragment<accumulator, m, n, k, D>& d,
                              const fragment<matrix_a, m, n, k, T, LayoutA>& a,
                              const fragment<matrix_b, m, n, k, T, LayoutB>& b,
-                             const fragment<accumulator, m, n, k, C>& c, WS_CUDA_PLACE) {
-  static_assert(detail::exists<T, m, n, k>(), "wmma has no such shape for this type");
+                             const fragment<accumulator, m, n, k, C>& c, bool satf = false,
+                             WS_CUDA_PLACE) {
+  static_assert(detail::may_sum<T, C>() && detail::may_sum<T, D>(),
+                "wmma has no accumulator of this type for these factors");
   using A = fragment<matrix_a, m, n, k, T, LayoutA>;
   using B = fragment<matrix_b, m, n, k, T, LayoutB>;
   struct Operands {
@@ -148,12 +201,13 @@ WS_CUDA_INLINE void mma_sync(fragment<accumulator, m, n, k, D>& d,
     const A* a;
     const B* b;
     const fragment<accumulator, m, n, k, C>* c;
-  } mine{&d, &a, &b, &c};
+    bool satf;
+  } mine{&d, &a, &b, &c, satf};
   ::ws::cuda_file::device::converge(
       "wmma.mma", &mine,
       // Between lanes, on their stacks: no access of the kernel's own.
       [](void* const* lanes) __attribute__((no_sanitize("thread"))) {
-        using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+        using Sum = detail::SumOf<T>;
         static thread_local Sum left[m * k];
         static thread_local Sum right[k * n];
         static thread_local Sum sum[m * n];
@@ -176,7 +230,10 @@ WS_CUDA_INLINE void mma_sync(fragment<accumulator, m, n, k, D>& d,
         }
         for (unsigned lane = 0; lane < 32; ++lane) {
           const auto& of = *static_cast<const Operands*>(lanes[lane]);
-          for (int i = 0; i < of.d->num_elements; ++i) of.d->x[i] = D(sum[i * 32 + lane]);
+          for (int i = 0; i < of.d->num_elements; ++i) {
+            const Sum one = sum[i * 32 + lane];
+            of.d->x[i] = of.satf ? detail::saturated<D>(one) : detail::narrowed<D>(one);
+          }
         }
       },
       place);

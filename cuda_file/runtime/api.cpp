@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "cuda_file/include/warpsmith_cuda/device.hpp"
 #include "cuda_file/runtime/kernels.hpp"
 #include "cuda_file/runtime/memory.hpp"
 #include "cuda_file/runtime/process.hpp"
@@ -111,7 +112,7 @@ cudaError_t check_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return check_side(from, bytes, from_device, function, "source", place);
 }
 
-// Rows of bytes; one, where they lie side by side.
+// Rows of bytes; one, where they lie side by side. Of a volume those of all slices.
 struct CopiedRows {
   void* to;
   size_t to_pitch;
@@ -119,13 +120,19 @@ struct CopiedRows {
   size_t from_pitch;
   size_t width;
   size_t height;
+  size_t slice = SIZE_MAX;  // rows
+  size_t to_slice = 0;      // bytes from one to the next
+  size_t from_slice = 0;
 
   static CopiedRows of(void* to, const void* from, size_t bytes) {
     return {to, bytes, from, bytes, bytes, 1};
   }
-  void* target(size_t row) const { return static_cast<std::byte*>(to) + row * to_pitch; }
+  void* target(size_t row) const {
+    return static_cast<std::byte*>(to) + row / slice * to_slice + row % slice * to_pitch;
+  }
   const void* source(size_t row) const {
-    return static_cast<const std::byte*>(from) + row * from_pitch;
+    return static_cast<const std::byte*>(from) + row / slice * from_slice +
+           row % slice * from_pitch;
   }
 };
 
@@ -340,9 +347,7 @@ cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(cf::last_err
 // ---- Devices: one, with the numbers of an H200
 // ---------------------------------------------------
 
-namespace {
-constexpr int kMultiprocessors = 132;
-}
+namespace {}
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
@@ -379,10 +384,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device, std::source_l
   p->clockRate = 1980000;
   p->totalConstMem = 64 * 1024;
   p->major = 9;
-  p->textureAlignment = 512;
+  p->textureAlignment = p->surfaceAlignment = 512;
   p->texturePitchAlignment = 32;
+  p->maxTexture1D = 131072;
+  p->maxTexture2D[0] = 131072;
+  p->maxTexture2D[1] = 65536;
+  p->maxTexture3D[0] = p->maxTexture3D[1] = p->maxTexture3D[2] = 16384;
+  p->maxTexture1DLayered[0] = p->maxTexture2DLayered[0] = p->maxTexture2DLayered[1] = 32768;
+  p->maxTexture1DLayered[1] = p->maxTexture2DLayered[2] = 2048;
   p->deviceOverlap = p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = 1;
-  p->multiProcessorCount = kMultiprocessors;
+  p->multiProcessorCount = cf::device::multiprocessors();
   p->ECCEnabled = 1;
   p->asyncEngineCount = 3;
   p->memoryClockRate = 3201000;
@@ -622,6 +633,56 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   return status != cudaSuccess ? status
                                : cf::copy_in(stream, rows, kind, "cudaMemcpy2DAsync", place);
 }
+namespace {
+
+// The rows of a volume; those of one of no bytes are none.
+cudaError_t rows_of(cf::CopiedRows& rows, const cudaMemcpy3DParms* parameters, const char* function,
+                    std::source_location place) {
+  const cudaMemcpy3DParms& p = *parameters;
+  const auto at = [](const cudaPitchedPtr& volume, const cudaPos& first) {
+    return static_cast<std::byte*>(volume.ptr) + (first.z * volume.ysize + first.y) * volume.pitch +
+           first.x;
+  };
+  const cudaExtent& extent = p.extent;
+  const size_t height = extent.width > 0 ? extent.height * extent.depth : 0;
+  rows = {at(p.dstPtr, p.dstPos),
+          p.dstPtr.pitch,
+          at(p.srcPtr, p.srcPos),
+          p.srcPtr.pitch,
+          extent.width,
+          height,
+          std::max<size_t>(extent.height, 1),
+          p.dstPtr.pitch * p.dstPtr.ysize,
+          p.srcPtr.pitch * p.srcPtr.ysize};
+  const auto fits = [&](const cudaPitchedPtr& volume, const cudaPos& first) {
+    return first.x + extent.width <= volume.pitch &&
+           (extent.depth < 2 || first.y + extent.height <= volume.ysize);
+  };
+  if (height == 0 || (fits(p.dstPtr, p.dstPos) && fits(p.srcPtr, p.srcPos))) return cudaSuccess;
+  return cf::refuse(
+      cudaErrorInvalidValue,
+      fmt::format("{}: {} bytes x {} rows do not fit between the pitches {} and {} and the {} and "
+                  "{} rows of a slice",
+                  function, extent.width, extent.height, p.dstPtr.pitch, p.srcPtr.pitch,
+                  p.dstPtr.ysize, p.srcPtr.ysize),
+      place);
+}
+
+}  // namespace
+
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* parameters, std::source_location place) {
+  cf::CopiedRows rows{};
+  const cudaError_t status = rows_of(rows, parameters, "cudaMemcpy3D", place);
+  return status != cudaSuccess ? status : cf::copy(rows, parameters->kind, "cudaMemcpy3D", place);
+}
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* parameters, cudaStream_t stream,
+                              std::source_location place) {
+  cf::CopiedRows rows{};
+  const cudaError_t status = rows_of(rows, parameters, "cudaMemcpy3DAsync", place);
+  return status != cudaSuccess
+             ? status
+             : cf::copy_in(stream, rows, parameters->kind, "cudaMemcpy3DAsync", place);
+}
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes,
                            std::source_location place) {
   return cf::copy(cf::CopiedRows::of(to, from, bytes), cudaMemcpyDeviceToDevice, "cudaMemcpyPeer",
@@ -634,11 +695,25 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t
                             std::source_location place) {
   return cf::set_in(stream, pointer, value, bytes, "cudaMemsetAsync", place);
 }
+cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream, std::source_location place) {
+  for (size_t row = 0; row < height; ++row) {
+    const cudaError_t status = cf::set_in(stream, static_cast<std::byte*>(pointer) + row * pitch,
+                                          value, width, "cudaMemset2D", place);
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
 cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height,
                          std::source_location place) {
-  for (size_t row = 0; row < height; ++row) {
-    const cudaError_t status = cf::set_in(nullptr, static_cast<std::byte*>(pointer) + row * pitch,
-                                          value, width, "cudaMemset2D", place);
+  return cudaMemset2DAsync(pointer, pitch, value, width, height, nullptr, place);
+}
+cudaError_t cudaMemset3D(cudaPitchedPtr volume, int value, cudaExtent extent,
+                         std::source_location place) {
+  for (size_t slice = 0; slice < extent.depth; ++slice) {
+    const cudaError_t status =
+        cudaMemset2D(static_cast<std::byte*>(volume.ptr) + slice * volume.ysize * volume.pitch,
+                     volume.pitch, value, extent.width, extent.height, place);
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;

@@ -8,12 +8,14 @@
 #include <cstring>
 #include <map>
 
+#include "cuda_file/include/cuda_pipeline.h"
 #include "cuda_file/include/warpsmith_cuda/atomics.hpp"
 #include "cuda_file/include/warpsmith_cuda/math.hpp"
 #include "cuda_file/include/warpsmith_cuda/narrow.hpp"
 #include "cuda_file/runtime/frame.hpp"
 #include "cuda_file/runtime/memory.hpp"
 #include "cuda_file/runtime/process.hpp"
+#include "emulator/copies.hpp"
 #include "emulator/global_memory.hpp"
 #include "emulator/profile.hpp"
 #include "emulator/scheduler.hpp"
@@ -248,10 +250,38 @@ void converge(const char* operation, void* mine, void (*act)(void* const* lanes)
   });
 }
 
+unsigned long long clock() {
+  return static_cast<unsigned long long>(
+      std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
 void fence(Scope scope, std::source_location place) {
   enter(place);
   emulator::fence_acq_rel(scope == Scope::kBlock ? emulator::Reach::kBlock
                                                  : emulator::Reach::kDevice);
+}
+
+// ---- Copies that a thread does not wait for ----------------------------------------------------
+
+void pipeline_copy(void* shared, const void* global, size_t bytes, size_t zeros,
+                   std::source_location place) {
+  constexpr const char* kName = "__pipeline_memcpy_async";
+  enter(place);
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) {
+    emulator::fail(emulator::Fault::kInvalidUse,
+                   concatenate(kName, " of ", bytes, " bytes, ", zeros,
+                               " of them zeros: it copies 4, 8 or 16"));
+  }
+  check_copy(shared, global, bytes, bytes - zeros, kName);
+  emulator::cp_async(shared, global, static_cast<int>(bytes), static_cast<int>(bytes - zeros));
+}
+void pipeline_commit(std::source_location place) {
+  enter(place);
+  emulator::cp_async_commit_group();
+}
+void pipeline_wait(size_t pending, std::source_location place) {
+  enter(place);
+  emulator::cp_async_wait_group(static_cast<int>(pending));
 }
 
 // ---- Atomics -----------------------------------------------------------------------------------
@@ -343,10 +373,8 @@ unsigned __activemask(std::source_location place) {
   emulator::Thread& me = enter(place);
   Waiting mine{&me, place.line(), place.column()};
   all.push_back(&mine);
-  // Conditions are looked at when nobody can run: the first look is one too many.
-  bool looked = false;
   emulator::wait_until("__activemask", [&] {
-    if (!std::exchange(looked, true)) return false;
+    if (!me.block->group->ready.empty()) return false;  // who can run may come here, too
     if (mine.mask == 0) {
       std::vector<Waiting*> together;
       for (Waiting* w : all) {
@@ -367,8 +395,8 @@ unsigned __activemask(std::source_location place) {
   return mine.mask;
 }
 
-long long clock64() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-unsigned long long __globaltimer() { return static_cast<unsigned long long>(clock64()); }
+long long clock64() { return static_cast<long long>(ws::cuda_file::device::clock()); }
+unsigned long long __globaltimer() { return ws::cuda_file::device::clock(); }
 void __nanosleep(unsigned, std::source_location place) {
   enter(place);
   emulator::yield("__nanosleep");

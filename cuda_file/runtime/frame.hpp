@@ -57,5 +57,8 @@ inline emulator::Thread& enter(emulator::Place place) {
 }
 // What an ordinary access would be asked, for an atomic one.
 void check_atomic(void* address, size_t bytes, const char* operation);
+// ... and a copy from global to shared memory, of which the last bytes are not read.
+void check_copy(const void* shared, const void* global, size_t bytes, size_t read_bytes,
+                const char* operation);
 
 }  // namespace ws::cuda_file

@@ -296,6 +296,24 @@ void check_atomic(void* address, size_t bytes, const char* operation) {
   if (of != nullptr && of->written != nullptr) require_written(*of, at, bytes, me.place);
 }
 
+void check_copy(const void* shared, const void* global, size_t bytes, size_t read_bytes,
+                const char* operation) {
+  const Thread& me = emulator::self();
+  if (!in_shared(*me.block, number(shared))) {
+    end_with("invalid use", concatenate(operation, " to what is not the block's shared memory"),
+             me.place);
+  }
+  check_variable(*me.block, number(shared), bytes, operation);
+  if (read_bytes == 0) return;
+  if (is_local(me, number(global)) || emulator::is_shared(global)) {
+    end_with("invalid use", concatenate(operation, " from what is not global memory"), me.place);
+  }
+  const Allocation* of = global_at(number(global), read_bytes, false, me.place);
+  if (of != nullptr && of->written != nullptr) {
+    require_written(*of, number(global), read_bytes, me.place);
+  }
+}
+
 void settle() {
   if (store.address == nullptr) return;
   Thread& me = emulator::self();

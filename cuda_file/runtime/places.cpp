@@ -23,6 +23,9 @@ int backtrace_simple(backtrace_state* state, int skip, BacktraceFrame frame, Bac
                      void* data);
 int backtrace_pcinfo(backtrace_state* state, uintptr_t address, BacktraceFound found,
                      BacktraceFailed fail, void* data);
+// Of the linker: where the program's own code is.
+extern const char __executable_start;  // NOLINT
+extern const char etext;
 }
 
 namespace ws::cuda_file {
@@ -43,6 +46,11 @@ void ignore(void*, const char*, int) {}
 backtrace_state* debug_information() {
   static backtrace_state* const state = backtrace_create_state(nullptr, 1, ignore, nullptr);
   return state;
+}
+
+bool is_in_program(uintptr_t address) {
+  return address >= reinterpret_cast<uintptr_t>(&__executable_start) &&
+         address < reinterpret_cast<uintptr_t>(&etext);
 }
 
 bool is_the_users(const char* file) {
@@ -143,6 +151,7 @@ CallStack call_stack_at(uintptr_t address) {
 emulator::Place place_of(const CallStack& stack) {
   Found found;
   for (size_t i = 0; i < stack.count && found.file == nullptr; ++i) {
+    if (!is_in_program(stack.addresses[i])) continue;  // libraries may have lines of their own
     backtrace_pcinfo(debug_information(), stack.addresses[i], take_first, ignore, &found);
   }
   const std::lock_guard lock(mutex);

@@ -247,7 +247,7 @@ void say_where(int, siginfo_t*, void* context) {
   sem_post(&said);
 }
 
-// `warpsmith run` says that time or memory is over.
+// `warpsmith run` says that a limit is reached.
 [[noreturn]] void tell_end(const std::string& limit) {
   FaultReport fault;
   fault.kind = limit;
@@ -272,7 +272,7 @@ void* wait_and_tell(void* signals) {
   int signal = 0;
   sigwait(static_cast<const sigset_t*>(signals), &signal);
   if (signal == to_teller()) tell(crashed);
-  tell_end(signal == SIGALRM ? "time" : "memory");
+  tell_end(signal == SIGALRM ? "time" : signal == SIGXFSZ ? "output" : "memory");
 }
 
 void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
@@ -285,7 +285,7 @@ void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
 void watch_signals() {
   static sigset_t of_teller;
   sigemptyset(&of_teller);
-  for (const int signal : {SIGALRM, SIGXCPU, to_teller()}) sigaddset(&of_teller, signal);
+  for (const int signal : {SIGALRM, SIGXCPU, SIGXFSZ, to_teller()}) sigaddset(&of_teller, signal);
   // Here, and so in every thread to come.
   pthread_sigmask(SIG_BLOCK, &of_teller, nullptr);
   main_thread = pthread_self();

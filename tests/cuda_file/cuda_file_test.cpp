@@ -1,7 +1,8 @@
 // Every file in programs/ and in examples/lessons/ must run and end with 0 in every order of
 // threads; every one in bugs/ must be told off as its first lines say: "// expect: KIND at LINE:
-// TEXT" (line 0: any), beside "// order: random", which leaves that one order, and "// time:
-// SECONDS".
+// TEXT" (line 0: any), beside "// order: random", which leaves that one order, and limits: "//
+// time: SECONDS", "// memory: BYTES", "// printed: BYTES", "// compile time: SECONDS", "// compile
+// memory: BYTES".
 #include "cuda_file/cuda_file.hpp"
 
 #include <gmock/gmock.h>
@@ -26,6 +27,7 @@ struct Expected {
   std::string output;
   std::vector<std::string> orders = {"forward", "reverse", "random"};  // of threads; bugs: first
   RunOptions run{.capture = true, .seconds = 30};
+  BuildOptions build;
 };
 
 Expected expected_of(const fs::path& file) {
@@ -50,6 +52,15 @@ Expected expected_of(const fs::path& file) {
     if (const std::string text = value("memory"); !text.empty()) {
       expected.run.memory_bytes = std::stoull(text);
     }
+    if (const std::string text = value("printed"); !text.empty()) {
+      expected.run.output_bytes = std::stoull(text);
+    }
+    if (const std::string text = value("compile time"); !text.empty()) {
+      expected.build.seconds = std::stod(text);
+    }
+    if (const std::string text = value("compile memory"); !text.empty()) {
+      expected.build.memory_bytes = std::stoull(text);
+    }
   }
   return expected;
 }
@@ -60,7 +71,7 @@ class FileTest : public testing::Test {
 
   void TestBody() override {
     const Expected expected = expected_of(file_);
-    const Built built = build(file_);
+    const Built built = build(file_, expected.build);
     if (!built.ok()) {
       ASSERT_FALSE(built.diagnostics.empty());
       const Diagnostic& first = built.diagnostics.front();

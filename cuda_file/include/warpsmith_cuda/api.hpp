@@ -87,6 +87,12 @@ struct cudaDeviceProp {
   int minor;
   size_t textureAlignment;
   size_t texturePitchAlignment;
+  size_t surfaceAlignment;
+  int maxTexture1D;
+  int maxTexture2D[2];
+  int maxTexture3D[3];
+  int maxTexture1DLayered[2];
+  int maxTexture2DLayered[3];
   int deviceOverlap;
   int multiProcessorCount;
   int kernelExecTimeoutEnabled;
@@ -252,6 +258,22 @@ inline cudaPitchedPtr make_cudaPitchedPtr(void* d, size_t p, size_t xsz, size_t 
   return {d, p, xsz, ysz};
 }
 
+struct cudaPos {
+  size_t x, y, z;
+};
+inline cudaPos make_cudaPos(size_t x, size_t y, size_t z) { return {x, y, z}; }
+struct cudaArray;  // of which there are none
+struct cudaMemcpy3DParms {
+  cudaArray* srcArray;
+  cudaPos srcPos;
+  cudaPitchedPtr srcPtr;
+  cudaArray* dstArray;
+  cudaPos dstPos;
+  cudaPitchedPtr dstPtr;
+  cudaExtent extent;
+  cudaMemcpyKind kind;
+};
+
 namespace ws::cuda_file {
 enum class MemoryKind { kDevice, kManaged, kPinned };
 cudaError_t allocate(void** pointer, size_t bytes, MemoryKind kind, const char* function,
@@ -341,6 +363,9 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                               size_t width, size_t height, cudaMemcpyKind kind,
                               cudaStream_t stream = nullptr, WS_CUDA_PLACE);
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* parameters, WS_CUDA_PLACE);
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* parameters, cudaStream_t stream = nullptr,
+                              WS_CUDA_PLACE);
 cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes,
                            WS_CUDA_PLACE);
 cudaError_t cudaMemset(void* pointer, int value, size_t bytes, WS_CUDA_PLACE);
@@ -348,6 +373,9 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t
                             WS_CUDA_PLACE);
 cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height,
                          WS_CUDA_PLACE);
+cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream = nullptr, WS_CUDA_PLACE);
+cudaError_t cudaMemset3D(cudaPitchedPtr volume, int value, cudaExtent extent, WS_CUDA_PLACE);
 
 template <class T>
 cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
@@ -607,6 +635,21 @@ struct cudaLaunchConfig_t {
 };
 namespace ws::cuda_file {
 LaunchExtents extents_of(const cudaLaunchConfig_t& config);
+}
+// As if any blocks of the device could be a cluster.
+template <class T>
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, T* kernel,
+                                           const cudaLaunchConfig_t* config) {
+  const dim3& of = config->blockDim;
+  const ws::cuda_file::LaunchExtents extents = ws::cuda_file::extents_of(*config);
+  int blocks = 0;
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, kernel, static_cast<int>(of.x * of.y * of.z), config->dynamicSmemBytes);
+  int multiprocessors = 0;
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+  const dim3& cluster = extents.cluster;
+  *clusters = blocks * multiprocessors / static_cast<int>(cluster.x * cluster.y * cluster.z);
+  return cudaSuccess;
 }
 template <class... Parameters>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),

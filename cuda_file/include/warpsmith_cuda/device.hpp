@@ -14,6 +14,27 @@ namespace ws::cuda_file::device {
 [[gnu::const]] dim3 block_extent();
 [[gnu::const]] dim3 grid_extent();
 
+// PTX's special registers. Where blocks run means nothing here, nor do clocks.
+WS_CUDA_INLINE unsigned thread_number() {
+  const uint3 t = thread_index();
+  const dim3 b = block_extent();
+  return (t.z * b.y + t.y) * b.x + t.x;
+}
+WS_CUDA_INLINE unsigned lane() { return thread_number() % 32; }
+WS_CUDA_INLINE unsigned warp() { return thread_number() / 32; }
+WS_CUDA_INLINE unsigned lane_mask_equal() { return 1u << lane(); }
+WS_CUDA_INLINE unsigned lane_mask_below() { return lane_mask_equal() - 1; }
+WS_CUDA_INLINE unsigned lane_mask_from() { return ~lane_mask_below(); }
+WS_CUDA_INLINE unsigned lane_mask_above() { return lane_mask_from() & ~lane_mask_equal(); }
+WS_CUDA_INLINE unsigned lane_mask_up_to() { return ~lane_mask_above(); }
+WS_CUDA_INLINE constexpr unsigned multiprocessors() { return 132; }
+WS_CUDA_INLINE unsigned multiprocessor() {
+  const uint3 at = block_index();
+  const dim3 grid = grid_extent();
+  return ((at.z * grid.y + at.y) * grid.x + at.x) % multiprocessors();
+}
+unsigned long long clock();
+
 enum class Shuffle { kIndex, kUp, kDown, kXor };
 // `words` of 4 bytes each, in place.
 void shuffle(Shuffle mode, unsigned mask, void* words, int count, int lane, int width,

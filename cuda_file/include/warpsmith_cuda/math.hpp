@@ -239,5 +239,42 @@ WS_PURE unsigned umin(unsigned a, unsigned b) { return min(a, b); }
 WS_PURE unsigned umax(unsigned a, unsigned b) { return max(a, b); }
 WS_PURE long long llmin(long long a, long long b) { return min(a, b); }
 WS_PURE long long llmax(long long a, long long b) { return max(a, b); }
+
+// Two or four numbers in a word, each by itself.
+template <class T, class Function>
+WS_CUDA_INLINE unsigned ws_cuda_each(unsigned a, unsigned b, Function function) {
+  constexpr unsigned kBits = 8 * sizeof(T);
+  constexpr unsigned kMask = (1u << kBits) - 1;
+  unsigned result = 0;
+  for (unsigned at = 0; at < 32; at += kBits) {
+    const unsigned one = static_cast<unsigned>(
+        function(static_cast<T>(a >> at & kMask), static_cast<T>(b >> at & kMask)));
+    result |= (one & kMask) << at;
+  }
+  return result;
+}
+#define WS_EACH(name, T, result)                                       \
+  WS_PURE unsigned name(unsigned a, unsigned b) {                      \
+    return ws_cuda_each<T>(a, b, [](int x, int y) { return result; }); \
+  }
+#define WS_EACH_OF_BOTH(name, result)      \
+  WS_EACH(name##2, unsigned short, result) \
+  WS_EACH(name##4, unsigned char, result)
+#define WS_EACH_SIGNED(name, result) \
+  WS_EACH(name##2, short, result)    \
+  WS_EACH(name##4, signed char, result)
+WS_EACH_OF_BOTH(__vadd, x + y)
+WS_EACH_OF_BOTH(__vsub, x - y)
+WS_EACH_OF_BOTH(__vmaxu, x > y ? x : y)
+WS_EACH_OF_BOTH(__vminu, x < y ? x : y)
+WS_EACH_OF_BOTH(__vabsdiffu, x > y ? x - y : y - x)
+WS_EACH_OF_BOTH(__vavgu, (x + y + 1) / 2)
+WS_EACH_OF_BOTH(__vcmpeq, x == y ? -1 : 0)
+WS_EACH_OF_BOTH(__vcmpgtu, x > y ? -1 : 0)
+WS_EACH_SIGNED(__vmaxs, x > y ? x : y)
+WS_EACH_SIGNED(__vmins, x < y ? x : y)
+#undef WS_EACH_SIGNED
+#undef WS_EACH_OF_BOTH
+#undef WS_EACH
 #undef WS_PURE
 // NOLINTEND

@@ -56,6 +56,18 @@ namespace ws::cuda_file::device {
   WS_CUDA_INLINE T operator*(T a, T b) { return T(float(a) * float(b)); }                          \
   WS_CUDA_INLINE T operator/(T a, T b) { return T(float(a) / float(b)); }                          \
   WS_CUDA_INLINE T operator-(T a) { return T(raw{static_cast<unsigned short>(a.bits ^ 0x8000)}); } \
+  WS_CUDA_INLINE T& operator++(T& a) { return a += T(1.0f); }                                      \
+  WS_CUDA_INLINE T& operator--(T& a) { return a -= T(1.0f); }                                      \
+  WS_CUDA_INLINE T operator++(T& a, int) {                                                         \
+    const T before = a;                                                                            \
+    ++a;                                                                                           \
+    return before;                                                                                 \
+  }                                                                                                \
+  WS_CUDA_INLINE T operator--(T& a, int) {                                                         \
+    const T before = a;                                                                            \
+    --a;                                                                                           \
+    return before;                                                                                 \
+  }                                                                                                \
   WS_CUDA_INLINE bool operator==(T a, T b) { return float(a) == float(b); }                        \
   WS_CUDA_INLINE bool operator!=(T a, T b) { return float(a) != float(b); }                        \
   WS_CUDA_INLINE bool operator<(T a, T b) { return float(a) < float(b); }                          \

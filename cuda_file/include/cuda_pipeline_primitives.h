@@ -1,0 +1,4 @@
+// Stands in <cuda_pipeline.h>.
+#pragma once
+
+#include <cuda_pipeline.h>
