@@ -1,4 +1,4 @@
-// expect: output at 0: prints more than 1 MB: in host code
+// expect: output at 5: prints more than 1 MB: in host code
 // printed: 1000000
 #include <iostream>
 int main() {
