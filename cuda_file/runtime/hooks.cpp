@@ -257,6 +257,8 @@ bool is_local(const Thread& me, uintptr_t address) {
     return;
   }
   if (is_local(*me, address)) return;
+  // What the emulator knows of the thread: its headers' accesses may be told at the file's lines.
+  if (address - number(me) < sizeof(Thread)) return settle();
   const emulator::Place place = place_of_access(from);
   if (is_in_emulator(place)) return settle();  // before the instruction: it may let others run
   // Functions of the standard library that the file and the emulator both use are linked once, with
