@@ -1,6 +1,8 @@
 """The page of pictures: accesses of warps, bank maps, fragments, timelines."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -60,10 +62,11 @@ def timelines_section(timelines: Timelines, page: PurePosixPath) -> str:
     parts += [
         timeline_figure(timelines[key], "/".join(key)) for key in TIMELINES if key in timelines
     ]
-    links = (
-        link(code("/".join(key)), page_of_rung(*key), page, TIMELINE_ANCHOR) for key in timelines
-    )
-    parts.append(f"Of every rung that copies asynchronously: {', '.join(links)}.\n")
+    parts.append("Every rung that copies asynchronously has one on its page:\n")
+    for family, some in groupby(timelines, key=itemgetter(0)):
+        links = (link(code(n), page_of_rung(family, n), page, TIMELINE_ANCHOR) for _, n in some)
+        parts.append(f"- {family}: {', '.join(links)}")
+    parts.append("")
     return "\n".join(parts)
 
 
