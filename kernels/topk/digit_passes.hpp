@@ -3,6 +3,8 @@
 // belong.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/topk/merge_runs.hpp"
 #include "kernels/topk/rows.hpp"
 #include "warpsmith/block/digit_ranks.hpp"
@@ -29,6 +31,7 @@ inline constexpr int kUnused = 32 - 8 * static_cast<int>(sizeof(Bits));
 // there.
 template <class T>
 struct TensorRows {
+  using Element = T;
   using Bits = Stored<T>;
   RowLayout<kOperands> layout;
   int64_t first;
@@ -45,8 +48,9 @@ struct TensorRows {
     int64_t k;
     uint32_t flip;
 
-    __device__ __forceinline__ uint32_t key(int64_t i) const {
-      return ~Worth<T>::of(thread::load(x + i * x_step), flip);
+    __device__ __forceinline__ T load(int64_t i) const { return thread::load(x + i * x_step); }
+    __device__ __forceinline__ uint32_t key(T element) const {
+      return ~Worth<T>::of(element, flip);
     }
     __device__ __forceinline__ uint32_t place(int64_t i) const { return static_cast<uint32_t>(i); }
     __device__ __forceinline__ void put(int64_t i, uint32_t key, uint32_t place) const {
@@ -58,21 +62,28 @@ struct TensorRows {
     }
   };
   __device__ __forceinline__ Row row(int64_t r) const {
-    return {static_cast<const T*>(layout.data[kX]) + layout.offset(kX, first + r),
-            static_cast<T*>(layout.data[kValues]) + layout.offset(kValues, first + r),
-            static_cast<int64_t*>(layout.data[kIndices]) + layout.offset(kIndices, first + r),
+    return {static_cast<const T*>(layout.data[kX]) + offset(kX, first + r),
+            static_cast<T*>(layout.data[kValues]) + offset(kValues, first + r),
+            static_cast<int64_t*>(layout.data[kIndices]) + offset(kIndices, first + r),
             layout.inner[kX],
             layout.inner[kValues],
             layout.inner[kIndices],
             k,
             flip};
   }
+
+ private:
+  // Without divisions where rows have one stride.
+  __device__ __forceinline__ int64_t offset(int operand, int64_t r) const {
+    return layout.outer <= 1 ? r * layout.strides[operand][0] : layout.offset(operand, r);
+  }
 };
 
 // On their way, in the workspace.
-template <class Bits_>
+template <class Word>
 struct KeyRows {
-  using Bits = Bits_;
+  using Element = Word;
+  using Bits = Word;
   Bits* keys;
   uint32_t* places;
   int64_t columns;
@@ -81,8 +92,9 @@ struct KeyRows {
     Bits* keys;
     uint32_t* places;
 
-    __device__ __forceinline__ uint32_t key(int64_t i) const {
-      return uint32_t{thread::load(keys + i)} << kUnused<Bits>;
+    __device__ __forceinline__ Bits load(int64_t i) const { return thread::load(keys + i); }
+    __device__ __forceinline__ uint32_t key(Bits bits) const {
+      return uint32_t{bits} << kUnused<Bits>;
     }
     __device__ __forceinline__ uint32_t place(int64_t i) const { return thread::load(places + i); }
     __device__ __forceinline__ void put(int64_t i, uint32_t key, uint32_t place) const {
@@ -113,6 +125,28 @@ struct Pass {
   }
 };
 
+// The keys of a tile that a thread ranks. Behind the last there are some that stay behind it.
+template <class From>
+__device__ __forceinline__ PassOrder::Keys keys_of_tile(const From& from, const Pass& pass) {
+  const auto row = from.row(pass.batch.row());
+  const uint32_t count = pass.keys();
+  const uint32_t mine = PassOrder::first();
+  const int64_t first = pass.start() + mine;
+  // All on their way before the first is looked at.
+  thread::Tile<typename From::Element, kPassKeys> elements;
+#pragma unroll
+  for (int j = 0; j < kPassKeys; ++j) {
+    elements[j] = {};
+    if (mine + j * kWarpSize < count) elements[j] = row.load(first + j * kWarpSize);
+  }
+  PassOrder::Keys keys;
+#pragma unroll
+  for (int j = 0; j < kPassKeys; ++j) {
+    keys[j] = row.key(elements[j]) | (mine + j * kWarpSize < count ? 0 : 0xFFFFFFFF);
+  }
+  return keys;
+}
+
 template <class From>
 struct CountDigitsKernel {
   static constexpr int kThreads = kPassThreads;
@@ -128,21 +162,12 @@ struct CountDigitsKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const auto thread = static_cast<uint32_t>(thread_index());
-    const auto from = a.from.row(a.pass.batch.row());
-    const int64_t start = a.pass.start();
-    const uint32_t count = a.pass.keys();
     for (uint32_t i = thread; i < PassOrder::kDigits * kCopies; i += kThreads) shared.counts[i] = 0;
-    PassOrder::Keys keys;  // all on their way before the first is counted
-#pragma unroll
-    for (int j = 0; j < kPassKeys; ++j) {
-      const uint32_t i = j * kThreads + thread;
-      keys[j] = 0;
-      if (i < count) keys[j] = from.key(start + i);
-    }
+    const PassOrder::Keys keys = keys_of_tile(a.from, a.pass);
     ptx::barrier_sync();
 #pragma unroll
     for (int j = 0; j < kPassKeys; ++j) {
-      if (j * kThreads + thread >= count) break;
+      if (PassOrder::first() + j * kWarpSize >= a.pass.keys()) break;
       const uint32_t digit = PassOrder::digit(keys[j], a.pass.shift);
       ptx::red_shared_increment(shared.counts.pointer(digit * kCopies + thread % kCopies));
     }
@@ -211,8 +236,8 @@ struct ScatterDigitsKernel {
   struct SharedStorage {
     PassOrder::Storage order;
     typename Totals::Storage totals;
-    SharedArray<uint32_t, PassOrder::kDigits>
-        starts;  // where a digit's keys go, less their place here
+    // Where in the row a digit's keys go, less their place here.
+    SharedArray<uint32_t, PassOrder::kDigits> starts;
     SharedArray<uint32_t, kPassTile> places;
     SharedArray<Bits, kPassTile> keys;
   };
@@ -223,16 +248,9 @@ struct ScatterDigitsKernel {
     const auto from = a.from.row(row);
     const uint32_t count = a.pass.keys();
     const int shift = a.pass.shift;
-
     const uint32_t mine = PassOrder::first();
     const int64_t first = a.pass.start() + mine;
-    // Behind the last key there are some that stay behind it.
-    PassOrder::Keys keys;
-#pragma unroll
-    for (int j = 0; j < kPassKeys; ++j) {
-      keys[j] = 0xFFFFFFFF;
-      if (mine + j * kWarpSize < count) keys[j] = from.key(first + j * kWarpSize);
-    }
+    const PassOrder::Keys keys = keys_of_tile(a.from, a.pass);
     start_digits(shared, a.pass);
     PassOrder order(shared.order);
     const PassOrder::Ranks ranks = order.count(keys, shift);

@@ -59,6 +59,7 @@ class DigitRanks {
     }
     ptx::syncwarp(kFullMask WS_PASS_AND_PLACE);
     Ranks ranks;
+    uint32_t even = 0;
 #pragma unroll
     for (int j = 0; j < kKeys; ++j) {
       const uint32_t counter = counters + digit(keys[j], shift);
@@ -72,7 +73,11 @@ class DigitRanks {
       }
       ptx::syncwarp(kFullMask WS_PASS_AND_PLACE);
       // Packed: taken apart again by the compiler, they would be half as many registers more.
-      ranks[j / 2] = j % 2 == 0 ? rank : thread::forget(ranks[j / 2] | rank << 16);
+      if (j % 2 == 0) {
+        even = rank;
+      } else {
+        ranks[j / 2] = thread::forget(even | rank << 16);
+      }
     }
     return ranks;
   }
