@@ -14,6 +14,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -736,7 +737,9 @@ void use_torch(int64_t exchange, int64_t empty_strided, int64_t fills_memory, in
 // The address of a QuickCall, for the other library and for object_of(); `other` is one, or 0.
 int64_t quick_call_of(int64_t id, int64_t way, int64_t other) {
   return translated([&] {
+    static std::mutex one_at_a_time;  // tvm-ffi gives Python's lock away
     static std::vector<std::unique_ptr<QuickCall>> kept;
+    const std::lock_guard lock(one_at_a_time);
     kept.push_back(std::make_unique<QuickCall>(
         QuickCall{id, &operation_at(id), static_cast<Way>(way),
                   reinterpret_cast<const QuickCall*>(other), run_quickly}));
