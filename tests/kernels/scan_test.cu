@@ -279,7 +279,8 @@ TEST(Scan, BestIsByShape) {
   EXPECT_EQ(Instance("cumsum", DType::kF32, {4000}, 0).best_rung(), "block_scan");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 1).best_rung(), "lanes_per_row");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 0).best_rung(), "columns");
-  EXPECT_EQ(Instance("cumprod", DType::kI64, {64, 256}, 0).best_rung(), "any_layout");
+  EXPECT_EQ(Instance("cumprod", DType::kI64, {64, 256}, 0).best_rung(), "columns");
+  EXPECT_EQ(Instance("cumprod", DType::kI32, {8000000}, 0).best_rung(), "look_back_queue");
   EXPECT_EQ(Instance("scan_max", DType::kBf16, {64, 250}, 0).best_rung(), "any_layout");
 }
 
