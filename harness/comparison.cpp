@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 
 #include "catalogue/fill.hpp"
 #include "warpsmith/thread/divide.hpp"
@@ -386,13 +387,14 @@ void compare_bits(const Problem& problem, const Written& one, const Written& two
     if (a.contiguous() && std::ranges::equal(first.bytes(), second.bytes())) return;
     a.data = first.memory.get();
     b.data = second.memory.get();
-    for (int64_t e = 0; e < a.elements(); ++e) {
-      if (std::ranges::equal(bytes_of(a, first, e), bytes_of(b, second, e))) continue;
-      fail(result, defect,
-           fmt::format("{} differ at {}: {:.9g} and {:.9g}", what, place(problem, i, e),
-                       element(a, e), element(b, e)));
-      return;
-    }
+    const auto elements = std::views::iota(int64_t{0}, a.elements());
+    const auto e = std::ranges::find_if(elements, [&](int64_t at) {
+      return !std::ranges::equal(bytes_of(a, first, at), bytes_of(b, second, at));
+    });
+    if (e == elements.end()) return;  // only bytes between elements differ
+    fail(result, defect,
+         fmt::format("{} differ at {}: {:.9g} and {:.9g}", what, place(problem, i, *e),
+                     element(a, *e), element(b, *e)));
   });
 }
 

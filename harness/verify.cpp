@@ -27,15 +27,19 @@ struct InPlace {
 };
 InPlace in_place_of(const Problem& problem) {
   const std::span<const Parameter> parameters = problem.operation->parameters;
-  for (size_t o = 0; o < parameters.size(); ++o) {
-    if (parameters[o].role != Parameter::Role::kOut) continue;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      Tensor moved = problem.tensors[o];
-      moved.data = problem.tensors[i].data;
-      if (parameters[i].role != Parameter::Role::kIn || moved.elements() == 0) continue;
-      if (!problem.tensors[i].exists() || !coincide(moved, problem.tensors[i])) continue;
-      InPlace found{problem, static_cast<int>(o), static_cast<int>(i)};
-      found.problem.tensors[o] = moved;
+  const auto index_of = [&](const Parameter& p) {
+    return static_cast<int>(&p - parameters.data());
+  };
+  for (const Parameter& out : parameters) {
+    if (out.role != Parameter::Role::kOut) continue;
+    for (const Parameter& in : parameters) {
+      const Tensor& given = problem[in.name];
+      Tensor moved = problem[out.name];
+      moved.data = given.data;
+      if (in.role != Parameter::Role::kIn || moved.elements() == 0) continue;
+      if (!given.exists() || !coincide(moved, given)) continue;
+      InPlace found{problem, index_of(out), index_of(in)};
+      found.problem[out.name] = moved;
       return found;
     }
   }

@@ -26,12 +26,12 @@ struct TraceEvent {
     kProducts,  // in flight
   };
   Kind kind = Kind::kRun;
-  std::string name;
+  std::string name{};
   int process = 0;  // a block of a launch
   int track = 0;    // of the process: a warp, an mbarrier; in flight the warp that issued it
   uint64_t begin = 0;
   uint64_t end = 0;
-  std::string place;  // file:line
+  std::string place{};  // file:line
   // Where there is something to tell:
   int64_t mbarrier = -1;        // shared byte
   int64_t mbarrier_block = -1;  // ... of which block of the launch
@@ -50,9 +50,9 @@ struct TraceTrack {
 };
 
 struct Trace {
-  std::vector<TraceTrack> tracks;
-  std::vector<TraceEvent> events;
-  std::string order;          // "forward", "reverse", "random": in which threads ran
+  std::vector<TraceTrack> tracks{};
+  std::vector<TraceEvent> events{};
+  std::string order{};        // "forward", "reverse", "random": in which threads ran
   uint64_t left_out = 0;      // events beyond the limit
   int64_t blocks = 0;         // in the trace, over all launches
   int64_t blocks_of_run = 0;  // over all launches

@@ -4,14 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <thread>
 
 #include "harness/bench_loop.hpp"
 #include "harness/contenders.hpp"
 #include "harness/limits.hpp"
 #include "harness/machine.hpp"
-#include "harness/profile.hpp"
 #include "harness/resources.hpp"
-#include "harness/selection.hpp"
 #include "harness/variants.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
 
@@ -20,7 +22,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Lt;
 using ::testing::Not;
@@ -76,6 +77,8 @@ TEST(Machine, FloorCountsBytesThatMustCrossTheMemory) {
   const Problem f16 =
       AnyCall(make_problem(wrong::center(), {.extents = {16, 16}}, DType::kF16)).problem();
   EXPECT_NEAR(floor_microseconds(h200(), f16, {0, 1e12}), 1e12 / (2 * 989e12) * 1e6, 1e-6);
+  // Of f32 that of TF32, which is f16's halved and doubled.
+  EXPECT_NEAR(floor_microseconds(h200(), large, {0, 1e12}), 1e12 / 989e12 * 1e6, 1e-6);
 }
 
 TEST(Limits, CountWhatHostAndDeviceHold) {
@@ -94,12 +97,38 @@ TEST(Limits, CountWhatHostAndDeviceHold) {
   EXPECT_THAT(error_of(wrong::accumulate()), HasSubstr("needs 1.23e+05 GB"));
 }
 
+TEST(Limits, OfMemoryIsNineTenthsOfWhatIsFree) {
+  const auto figures = [](const Limits& limits) {
+    std::array<double, 4> gigabytes{};
+    try {
+      const Case chosen{.extents = {1 << 20, 1 << 22}};
+      check_memory(AnyCall(make_problem(wrong::center(), chosen, DType::kF32)).problem(), 0,
+                   limits);
+    } catch (const InvalidArgument& error) {
+      const std::string text = error.what();
+      std::sscanf(
+          text.c_str() + text.find("needs"),  // NOLINT(cert-err34-c): text of ours
+          "needs %lf GB of the host's memory, which has %lf GB, %lf of them free; the limit "
+          "is %lf GB",
+          &gigabytes[0], &gigabytes[1], &gigabytes[2], &gigabytes[3]);
+    }
+    return gigabytes;
+  };
+  const auto [needed, total, free, limit] = figures({});
+  EXPECT_NEAR(needed, 88'000, 100);
+  EXPECT_GT(free, 0);
+  EXPECT_LE(free, total);
+  EXPECT_NEAR(limit, 0.9 * free, 0.01 * free) << "three digits of each";
+  EXPECT_EQ(figures({.gigabytes = 12}).back(), 12) << "or what somebody says";
+}
+
 TEST(Limits, DurationsAreInTheUnitThatReadsBest) {
   EXPECT_EQ(duration_text(99), "99 s");
   EXPECT_EQ(duration_text(100), "2 min");
   EXPECT_EQ(duration_text(5940), "99 min");
   EXPECT_EQ(duration_text(6000), "1.7 h");
-  EXPECT_EQ(duration_text(199'000), "55.3 h");
+  EXPECT_EQ(duration_text(198'880), "55.2 h");
+  EXPECT_EQ(duration_text(198'920), "55.3 h");
   EXPECT_EQ(duration_text(200'000), "2.31 days");
 }
 
@@ -241,6 +270,25 @@ TEST_F(Loop, SustainedIsWindowsOfCallsThatTakeTurns) {
   EXPECT_EQ(contenders[2].reason, "it broke");
 }
 
+TEST_F(Loop, AWindowIsNoLongerThanWhatWasAskedFor) {
+  options.mode = Mode::kSustained;
+  options.windows = 1;
+  options.window_milliseconds = 20;
+  int64_t ran = 0;
+  std::vector<Contender> contenders;
+  contenders.push_back(contender("a millisecond", [&ran](size_t) {
+    ++ran;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }));
+  run(contenders);
+  EXPECT_GE(contenders[0].spent, 20'000);
+  // As a call never takes less, a twentieth more than fits at most.
+  EXPECT_LE(contenders[0].calls, 21);
+  EXPECT_GE(ran, contenders[0].calls + 2) << "one to warm up, and what went before the window";
+  EXPECT_DOUBLE_EQ(contenders[0].times.at(0),
+                   contenders[0].spent / static_cast<double>(contenders[0].calls));
+}
+
 TEST_F(Loop, SustainedCallsTakeTheSetsInTurns) {
   TensorSets many(instance, size_t{1} << 30, Mode::kSustained);
   EXPECT_EQ(many.count(), 256U) << "what is small does not exceed the L2";
@@ -259,6 +307,21 @@ const Peer kThreeWays = {
     .run_variant = [](const Problem&, const Context&, int) {},
 };
 std::span<const Peer> three_ways() { return {&kThreeWays, 1}; }
+
+TEST_F(Loop, APeerOfOneWayHasNoVariants) {
+  static Peer peer;
+  Operation with_peer = wrong::accumulate();
+  with_peer.peers = [] { return std::span<const Peer>(&peer, 1); };
+  const auto variants = [&] {
+    return contenders_of(with_peer, {}, sets, options).at(0).variants.size();
+  };
+  peer = kThreeWays;
+  EXPECT_EQ(variants(), 3U);
+  peer.variants = [](const Problem&) { return 1; };
+  EXPECT_EQ(variants(), 0U);
+  peer.variants = nullptr;
+  EXPECT_EQ(variants(), 0U);
+}
 
 class Variants : public Loop {
  protected:
@@ -426,59 +489,6 @@ TEST(Report, TextHasALineForEachMeasurementAndFourDigits) {
   EXPECT_EQ(Json::parse(text), json);
   EXPECT_THAT(text, AllOf(HasSubstr("\n   {\"name\":\"softmax/a\""),
                           HasSubstr("\"median_us\":4.123,"), HasSubstr("\"rate\":123500000,")));
-}
-
-TEST(Profile, RemarksSayWhatIsBadAboutALine) {
-  EXPECT_THAT(remarks_on({}), SizeIs(0));
-  ProfileLine line;
-  line.requests = 10;
-  line.sectors = 80;
-  line.ideal_sectors = 40;
-  line.strided = 5;
-  line.stride = -128;
-  EXPECT_THAT(remarks_on(line), ElementsAre("8.0 sectors a request where 4.0 would do"))
-      << "half of them are no most";
-  line.strided = 6;
-  EXPECT_THAT(remarks_on(line), ElementsAre("8.0 sectors a request where 4.0 would do: lanes are "
-                                            "128 bytes apart"));
-  line.sectors = 40;
-  EXPECT_THAT(remarks_on(line), SizeIs(0));
-  line.warp_instructions = 200;
-  line.divergent = 1;
-  EXPECT_THAT(remarks_on(line), SizeIs(0)) << "less than a hundredth";
-  line.divergent = 50;
-  EXPECT_THAT(remarks_on(line), ElementsAre("25 % of them without some lanes of the warp"));
-  line.by_one_thread = true;
-  line.wavefronts = 32;
-  line.ideal_wavefronts = 8;
-  line.most_on_one_address = 7;
-  line.swizzle = 0;
-  EXPECT_THAT(remarks_on(line),
-              ElementsAre("bank conflicts: 4.0 ways", "no swizzle", "7 times on one address"));
-  line = {};
-  line.swizzle = 64;
-  line.most_on_one_address = 1;
-  for (const int number : {1, 2, 3, 4, 5}) {
-    line.waits_for.push_back({.file = "a.cuh", .line = number, .operation = "store"});
-  }
-  EXPECT_THAT(remarks_on(line),
-              ElementsAre("swizzle of 64 bytes",
-                          "waits for store a.cuh:1, store a.cuh:2, store a.cuh:3 and 2 more"));
-}
-
-TEST(Selection, ProgressIsTheShareOfWhatIsDone) {
-  Selection selection;
-  selection.names = {"relu"};
-  selection.dtypes = {"f32"};
-  selection.shapes = {{1, 64}, {1, 64}};
-  std::vector<double> shares;
-  const auto results =
-      verify_all(selection, [&](const std::string&, double share) { shares.push_back(share); });
-  ASSERT_THAT(shares, SizeIs(results.size()));
-  ASSERT_THAT(shares, SizeIs(::testing::Ge(4U)));
-  for (size_t i = 0; i < shares.size(); ++i) {
-    EXPECT_NEAR(shares[i], static_cast<double>(i) / static_cast<double>(shares.size()), 1e-9);
-  }
 }
 
 TEST(Resources, SeesLaunchesWithoutRunningThem) {
