@@ -166,6 +166,17 @@ TEST_F(Loop, TakesTurnsAfterWarmingUp) {
   for (const Contender& c : contenders) EXPECT_THAT(c.times, SizeIs(3));
 }
 
+TEST_F(Loop, OneLongCallIsWarmUpEnough) {
+  options.warm_up = 3;
+  int ran = 0;
+  std::vector<Contender> contenders;
+  contenders.push_back(contender("slow at first", [&ran](size_t) {
+    if (ran++ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(101));
+  }));
+  run(contenders);
+  EXPECT_EQ(ran, 1 + 3);
+}
+
 TEST_F(Loop, RestoresInOutTensorsBeforeEachRun) {
   const Rung& rung = wrong::rung("right_accumulate");
   std::vector<float> seen;
@@ -310,6 +321,7 @@ std::span<const Peer> three_ways() { return {&kThreeWays, 1}; }
 
 TEST_F(Loop, APeerOfOneWayHasNoVariants) {
   static Peer peer;
+  static int ran = 0;
   Operation with_peer = wrong::accumulate();
   with_peer.peers = [] { return std::span<const Peer>(&peer, 1); };
   const auto variants = [&] {
@@ -321,6 +333,10 @@ TEST_F(Loop, APeerOfOneWayHasNoVariants) {
   EXPECT_EQ(variants(), 0U);
   peer.variants = nullptr;
   EXPECT_EQ(variants(), 0U);
+  peer.run = [](const Problem&, const Context&) { ++ran; };
+  std::vector<Contender> contenders = contenders_of(with_peer, {}, sets, options);
+  run(contenders);
+  EXPECT_EQ(ran, 1 + 3) << "it is its own way that is timed";
 }
 
 class Variants : public Loop {
@@ -456,7 +472,17 @@ TEST(Report, SaysWhichVariantAndWhatWasTimed) {
   EXPECT_EQ(json["measurements"][3]["calls"], 4711);
   EXPECT_EQ(group.measurements[3].title(), "cudnn (3 of 8)");
   EXPECT_EQ(group.measurements[0].title(), "softmax/a");
-  const Json run = report({.mode = Mode::kSustained}, {&group, 1})["runs"][0]["options"];
+  const auto options_of = [&](const BenchOptions& options) -> Json {
+    return report(options, {&group, 1})["runs"][0]["options"];
+  };
+  const Json burst = options_of({.min_runs = 7, .min_milliseconds = 12, .warm_up = 2, .seed = 9});
+  EXPECT_EQ(burst, (Json{{"mode", "burst"},
+                         {"min_runs", 7},
+                         {"min_milliseconds", 12},
+                         {"flush", "reads 2x the L2 before each run"},
+                         {"warm_up", 2},
+                         {"seed", 9}}));
+  const Json run = options_of({.mode = Mode::kSustained});
   EXPECT_EQ(run["mode"], "sustained");
   EXPECT_EQ(run["window_milliseconds"], 1000);
   EXPECT_FALSE(run.contains("min_runs"));
@@ -489,6 +515,22 @@ TEST(Report, TextHasALineForEachMeasurementAndFourDigits) {
   EXPECT_EQ(Json::parse(text), json);
   EXPECT_THAT(text, AllOf(HasSubstr("\n   {\"name\":\"softmax/a\""),
                           HasSubstr("\"median_us\":4.123,"), HasSubstr("\"rate\":123500000,")));
+}
+
+TEST(Resources, OfRegistersAreAGpus) {
+  KernelResources resources{};
+  resources.shared_bytes = 256;
+  EXPECT_FALSE(to_json(resources).contains("registers"));
+  resources.registers = 32;
+  resources.local_bytes = 16;
+  resources.blocks_per_sm = 8;
+  resources.occupancy = 0.5;
+  const Json json = to_json(resources);
+  EXPECT_EQ(json["shared_bytes"], 256);
+  EXPECT_EQ(json["registers"], 32);
+  EXPECT_EQ(json["local_bytes"], 16);
+  EXPECT_EQ(json["blocks_per_sm"], 8);
+  EXPECT_EQ(json["occupancy"], 0.5);
 }
 
 TEST(Resources, SeesLaunchesWithoutRunningThem) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/ladder.hpp"
+
 namespace ws::harness {
 namespace {
 
@@ -28,6 +30,8 @@ TEST(Profile, RemarksSayWhatIsBadAboutALine) {
   line.warp_instructions = 200;
   line.divergent = 1;
   EXPECT_THAT(remarks_on(line), SizeIs(0)) << "less than a hundredth";
+  line.divergent = 2;
+  EXPECT_THAT(remarks_on(line), ElementsAre("1 % of them without some lanes of the warp"));
   line.divergent = 50;
   EXPECT_THAT(remarks_on(line), ElementsAre("25 % of them without some lanes of the warp"));
   line.by_one_thread = true;
@@ -123,6 +127,17 @@ TEST(Profile, SourcesAreShownWithoutTheirIndentation) {
   EXPECT_EQ(short_place(kernel), "softmax/01_naive.cuh:9");
   EXPECT_EQ(short_place(kernel, "softmax"), "01_naive.cuh:9");
   EXPECT_EQ(short_place(kernel, "norm"), "softmax/01_naive.cuh:9");
+}
+
+TEST(Profile, OfALadderHasItsLinesWhereTheyAreWanted) {
+  CountedRung rung;
+  EXPECT_FALSE(to_json(rung, {}, true).contains("profile")) << "it did not pass";
+  rung.profile = Profile{.lines = {ProfileLine()}};
+  EXPECT_THAT(to_json(rung, {}, true)["profile"]["lines"], SizeIs(1));
+  const Json json = to_json(rung, {.bytes = 12, .flops = 5}, false);
+  EXPECT_FALSE(json["profile"].contains("lines"));
+  EXPECT_EQ(json["bytes"], 12);
+  EXPECT_EQ(json["flops"], 5);
 }
 
 TEST(Occupancy, IsWhatTheScarcestLeaves) {

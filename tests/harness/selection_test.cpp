@@ -7,6 +7,7 @@
 #include "harness/emulated_case.hpp"
 #include "harness/ladder.hpp"
 #include "harness/limits.hpp"
+#include "harness/seeds.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
 
 namespace ws::harness {
@@ -76,6 +77,26 @@ TEST(Selection, OfNothingSaysWhy) {
   }
 }
 
+TEST(Selection, OfWhatTakesTooLongIsRefusedWithASummary) {
+  const auto error_of = [](std::vector<std::vector<int64_t>> shapes) -> std::string {
+    Selection selection;
+    selection.names = {"relu/scalar"};
+    selection.dtypes = {"f32"};
+    selection.shapes = std::move(shapes);
+    selection.limits.seconds = 1e-9;
+    try {
+      verify_all(selection);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of({{1, 64}}), StartsWith("verify of 1 rung on relu f32 [1, 64] takes about"));
+  EXPECT_THAT(error_of({{1, 64}, {2, 64}, {1, 32}}),
+              StartsWith("verify of 1 rung on relu f32 [2, 64] and 2 problems more takes about"))
+      << "the longest";
+}
+
 TEST(Selection, TensorsThatAreLeftOutAreNotLookedFor) {
   Selection selection;  // without grad_scale and found_inf
   selection.names = {"adamw/naive"};
@@ -94,6 +115,8 @@ TEST(Ladder, IsOfOneDtypeUnlessSomeAreNamed) {
   };
   EXPECT_THAT(dtypes("softmax"), ElementsAre("f16"));
   EXPECT_THAT(dtypes("softmax", {"f32", "bf16"}), ElementsAre("f32", "bf16"));
+  EXPECT_THAT(dtypes("adamw"), ElementsAre("f16")) << "though more rungs take f32";
+  EXPECT_THAT(dtypes("count_bins"), ElementsAre("i32")) << "that most rungs take";
   EXPECT_THAT(dtypes("int_mm"), ElementsAre("i8")) << "it has no f16";
 }
 
@@ -108,6 +131,41 @@ TEST(Ladder, HasTheRungsOfItsOperation) {
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(), HasSubstr("not the rung softmax/online"));
   }
+}
+
+TEST(Ladder, ProblemsAreOfTheRungsThatTakeTheirDtype) {
+  Selection selection;
+  selection.dtypes = {"f16", "f32"};
+  selection.shapes = {{4, 64}};
+  const Operation& operation = choose_ladder("adamw", selection);
+  const std::vector<LadderProblem> problems = ladder_problems(operation, selection);
+  ASSERT_THAT(problems, SizeIs(2));
+  double seconds = 0;
+  for (const LadderProblem& problem : problems) {
+    EXPECT_EQ(problem.chosen.extents[1], 64);
+    ASSERT_FALSE(problem.targets.empty());
+    for (const Target& target : problem.targets) EXPECT_TRUE(target.dtypes.has(problem.dtype));
+    seconds += problem.seconds;
+  }
+  EXPECT_LT(problems[0].targets.size(), problems[1].targets.size()) << "the naive one has no f16";
+  EXPECT_DOUBLE_EQ(seconds_of(problems), seconds);
+}
+
+TEST(Seeds, HaveARungOrAVerb) {
+  const std::vector<SeedRow> rows = seed_rows();
+  const auto row = [&](std::string_view name) {
+    const auto at = std::ranges::find(rows, name, &SeedRow::name);
+    return at == rows.end() ? SeedRow{} : *at;
+  };
+  const SeedRow kernel = row("softmax_f32x4");
+  EXPECT_EQ(kernel.family, "softmax");
+  EXPECT_THAT(kernel.rung, StartsWith("softmax/"));
+  EXPECT_EQ(kernel.dtypes, "f32");
+  EXPECT_EQ(kernel.verb, "");
+  const SeedRow device = row("device query: count, capability, properties");
+  EXPECT_EQ(device.verb, "doctor");
+  EXPECT_EQ(device.dtypes, "f32");
+  EXPECT_EQ(device.rung, "");
 }
 
 TEST(ChosenRun, IsAskedForOrTheLaddersOwn) {

@@ -8,6 +8,7 @@
 
 #include "catalogue/fill.hpp"
 #include "emulator/emulator.hpp"
+#include "harness/json.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
 
 namespace ws::harness {
@@ -322,6 +323,9 @@ TEST_F(Verify, NanAndInfinityMustMatch) {
   EXPECT_EQ(verify_constant(DType::kF16, inf, 70000, some).verdict, Verdict::kPassed);
   EXPECT_EQ(verify_constant(DType::kF16, 65504, 65530, some).verdict, Verdict::kPassed);
   EXPECT_EQ(verify_constant(DType::kF16, 1000, 70000, some).defect, Defect::kNotFinite);
+  // 65520 and more is infinity, and twice the tolerance above 64500 is.
+  EXPECT_EQ(verify_constant(DType::kF16, inf, 64500, some).verdict, Verdict::kPassed);
+  EXPECT_EQ(verify_constant(DType::kF16, inf, 64000, some).defect, Defect::kNotFinite);
 }
 
 TEST_F(Verify, ExactMeansEveryBit) {
@@ -358,9 +362,24 @@ TEST(Instance, ComparesASampleOfLargeProblems) {
               static_cast<size_t>((piece.slice.last - piece.slice.first) * 8));
   }
   EXPECT_EQ(instance.expected().front().slice.first, 0) << "the first item";
+  const auto pieces = static_cast<int64_t>(instance.expected().size());
+  EXPECT_NE(instance.expected()[1].slice.first, 5000 / pieces) << "somewhere in its stretch";
   EXPECT_EQ(last, 5000) << "the last item";
   EXPECT_GE(items, 250);
   EXPECT_LE(items, 500);
+}
+
+TEST(Instance, SamplesEachOutputByItsOwnSize) {
+  Instance instance(wrong::summary(), {.extents = {5000, 8}}, DType::kF32, 1,
+                    {.flops = 1e9, .elements = 4000});
+  size_t of_y = 0;
+  size_t of_sums = 0;
+  for (const Instance::Expected& piece : instance.expected()) {
+    of_y += piece.tensors[1].size();
+    of_sums += piece.tensors[4].size();
+  }
+  EXPECT_LT(of_y, 5000U);
+  EXPECT_EQ(of_sums, 8U) << "all of few";
 }
 
 TEST(Instance, ComparesAllOfSmallOnes) {
@@ -371,6 +390,36 @@ TEST(Instance, ComparesAllOfSmallOnes) {
     next = piece.slice.last;
   }
   EXPECT_EQ(next, 1000);
+}
+
+// ---- Results ----------------------------------------------------------------------------------
+
+TEST(VerificationJson, HasFiguresOfWhatRan) {
+  Verification result;
+  result.rung = "softmax/online";
+  result.verdict = Verdict::kSkipped;
+  result.reason = "not on a Friday";
+  Json json = to_json(result);
+  EXPECT_EQ(json["rung"], "softmax/online");
+  EXPECT_EQ(json["verdict"], "skipped");
+  EXPECT_EQ(json["reason"], "not on a Friday");
+  EXPECT_FALSE(json.contains("error"));
+  EXPECT_FALSE(json.contains("defect"));
+  result.verdict = Verdict::kFailed;
+  result.defect = Defect::kInaccurate;
+  result.error = INFINITY;
+  result.worst.got = 2;
+  result.checked = 5;
+  result.elements = 7;
+  json = to_json(result);
+  EXPECT_EQ(json["defect"], "inaccurate");
+  EXPECT_TRUE(json["error"].is_null()) << "JSON has no infinity";
+  EXPECT_EQ(json["worst"]["got"], 2);
+  EXPECT_EQ(json["checked"], 5);
+  EXPECT_EQ(json["elements"], 7);
+  EXPECT_FALSE(json.contains("counts"));
+  result.counts["cluster"] = 3;
+  EXPECT_EQ(to_json(result)["counts"]["cluster"], 3);
 }
 
 // ---- Memory -----------------------------------------------------------------------------------
