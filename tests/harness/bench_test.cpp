@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <thread>
 
 #include "harness/bench_loop.hpp"
@@ -98,28 +96,26 @@ TEST(Limits, CountWhatHostAndDeviceHold) {
 }
 
 TEST(Limits, OfMemoryIsNineTenthsOfWhatIsFree) {
-  const auto figures = [](const Limits& limits) {
-    std::array<double, 4> gigabytes{};
+  const auto error_of = [](const Limits& limits) -> std::string {
+    const Case chosen{.extents = {1 << 20, 1 << 22}};
     try {
-      const Case chosen{.extents = {1 << 20, 1 << 22}};
       check_memory(AnyCall(make_problem(wrong::center(), chosen, DType::kF32)).problem(), 0,
                    limits);
     } catch (const InvalidArgument& error) {
-      const std::string text = error.what();
-      std::sscanf(
-          text.c_str() + text.find("needs"),  // NOLINT(cert-err34-c): text of ours
-          "needs %lf GB of the host's memory, which has %lf GB, %lf of them free; the limit "
-          "is %lf GB",
-          &gigabytes[0], &gigabytes[1], &gigabytes[2], &gigabytes[3]);
+      return error.what();
     }
-    return gigabytes;
+    return "no error";
   };
-  const auto [needed, total, free, limit] = figures({});
-  EXPECT_NEAR(needed, 88'000, 100);
-  EXPECT_GT(free, 0);
-  EXPECT_LE(free, total);
-  EXPECT_NEAR(limit, 0.9 * free, 0.01 * free) << "three digits of each";
-  EXPECT_EQ(figures({.gigabytes = 12}).back(), 12) << "or what somebody says";
+  const std::string error = error_of({});
+  const auto number_after = [&](std::string_view words) {
+    const size_t at = error.find(words);
+    return at == std::string::npos ? -1 : std::stod(error.substr(at + words.size()));
+  };
+  const double free = number_after(" GB, ");
+  EXPECT_GT(free, 0) << error;
+  EXPECT_LE(free, number_after("memory, which has ")) << error;
+  EXPECT_NEAR(number_after("the limit is "), 0.9 * free, 0.01 * free) << "three digits of each";
+  EXPECT_THAT(error_of({.gigabytes = 12}), HasSubstr("the limit is 12 GB"));
 }
 
 TEST(Limits, DurationsAreInTheUnitThatReadsBest) {
@@ -295,7 +291,7 @@ TEST_F(Loop, AWindowIsNoLongerThanWhatWasAskedFor) {
   EXPECT_GE(contenders[0].spent, 20'000);
   // As a call never takes less, a twentieth more than fits at most.
   EXPECT_LE(contenders[0].calls, 21);
-  EXPECT_GE(ran, contenders[0].calls + 2) << "one to warm up, and what went before the window";
+  EXPECT_GT(ran, contenders[0].calls) << "what warms up is not counted";
   EXPECT_DOUBLE_EQ(contenders[0].times.at(0),
                    contenders[0].spent / static_cast<double>(contenders[0].calls));
 }
@@ -321,7 +317,8 @@ std::span<const Peer> three_ways() { return {&kThreeWays, 1}; }
 
 TEST_F(Loop, APeerOfOneWayHasNoVariants) {
   static Peer peer;
-  static int ran = 0;
+  static int ran;
+  ran = 0;
   Operation with_peer = wrong::accumulate();
   with_peer.peers = [] { return std::span<const Peer>(&peer, 1); };
   const auto variants = [&] {
