@@ -133,10 +133,8 @@ void OverRows::fill(const Problem& problem, int index, uint64_t seed) {
 
 Cases TopK::cases() {
   static const std::vector<Case> kSmoke = {
-      of_topk({3, 40}, 5),
-      of_topk({5, 257}, 8, -1, false),
-      of_topk({2, 3, 70}, 1, 1),
-      of_topk({6, 100}, 100),
+      of_topk({3, 40}, 5),    of_topk({5, 257}, 8, -1, false), of_topk({2, 3, 70}, 1, 1),
+      of_topk({6, 100}, 100), of_topk({1, 1030}, 7),
   };
   static const std::vector<Case> kVerify = {
       of_topk({1, 1}, 1),
