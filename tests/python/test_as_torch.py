@@ -26,6 +26,7 @@ CALLS = [
     "softmax(X[0, 0, 0], 0)",
     "log_softmax(X, 0, torch.bfloat16)",
     "layer_norm(X, (5,), WEIGHT[0], BIAS[0], 1e-3)",
+    "layer_norm(X, [5], WEIGHT[0])",
     "layer_norm(X, [4, 5], WEIGHT, BIAS)",
     "layer_norm(X.mT, (4,), bias=WEIGHT[:, 0], weight=BIAS[:, 0])",
     "layer_norm(X, X.shape)",

@@ -190,6 +190,13 @@ def test_adamw_moves_versions() -> None:
     assert lists[0][0]._version > before
 
 
+@pytest.mark.parametrize("sizes", [[], [0], [0, 0]], ids=str)
+def test_adamw_of_nothing(sizes: list[int]) -> None:
+    params, means, squares = adamw_state(sizes, torch.float32, torch.float32)
+    warpsmith.adamw_(params, [p.clone() for p in params], means, squares, 1)
+    assert all(p.numel() == 0 for p in params)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_qkv_is_taken_apart_and_put_together(dtype: torch.dtype) -> None:
     """And the gradient of one part alone."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 import warpsmith
 from torch.utils._python_dispatch import TorchDispatchMode
+from warpsmith import _torch
 from warpsmith._catalogue import OPERATIONS, Operation
 from warpsmith._expressions import torch_function
 
@@ -48,6 +49,14 @@ def test_gradient_is_one_kernel(operation: Operation) -> None:
 def test_gradients_of_a_product_are_products() -> None:
     a, b = (torch.randn(4, 5, requires_grad=True) for _ in range(2))
     assert operators_of_gradient(warpsmith.mul(a, b), [a, b]) == ["warpsmith.mul.default"] * 2
+
+
+def test_gradients_call_functions_that_are_quick() -> None:
+    """Of one result and the operator's own names; else the operators."""
+    names = ("gemm", "mul", "topk", "adamw")
+    functions = [warpsmith.gemm, *(getattr(torch.ops.warpsmith, name) for name in names[1:])]
+    for name, function in zip(names, functions, strict=True):
+        assert getattr(_torch._QUICK, name) is function
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,9 @@ def test_out(shapes: Any) -> None:
 def test_out_is_resized_with_torchs_warning() -> None:
     a, b = pair(((2, 3, 5), (5, 4)))
     for matmul in (warpsmith.matmul, torch.matmul):
-        with pytest.warns(UserWarning, match="was resized"):
-            same(matmul(a, b, out=torch.empty(2, 2)), a @ b)
+        for shape in ((2, 2), (1,)):
+            with pytest.warns(UserWarning, match="was resized"):
+                same(matmul(a, b, out=torch.empty(shape)), a @ b)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same(warpsmith.mm(a[0], b, out=torch.empty(0)), a[0] @ b)

@@ -1,8 +1,9 @@
 """Peers from Python's packages, as the bench loop calls them; no GPU is needed for that."""
 
-import importlib
+import importlib.metadata
 import json
 import sys
+import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -234,3 +235,28 @@ def test_a_package_that_is_not_there_is_told_before_anything_runs(
         warpsmith.bench("softmax", peers=["far"])
     with pytest.raises(ValueError, match=r"peers are 'torch', 'compile'.*, not 'nothing'"):
         warpsmith.bench("softmax", peers=["nothing"])
+
+
+def test_the_loop_gets_peers_their_versions_and_whom_to_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handed: list[Any] = []
+
+    def loop(text: str, peers: list[str], functions: list[Any], stream: int, tell: Any) -> str:
+        handed.append((json.loads(text), peers, len(functions), stream))
+        if tell is not None:
+            tell("one problem")
+        return "all problems"
+
+    library = types.SimpleNamespace(bench=loop)
+    monkeypatch.setattr(_measure, "MODULES", {"emulated": library})
+    told: list[str] = []
+    version = importlib.metadata.version("torch")
+    options = {"names": ["softmax"], "min_runs": 2, "packages": {"torch": version}}
+    for done in (None, told.append):
+        text = _measure._bench_text("softmax", peers=["torch"], done=done, min_runs=2)
+        assert text == "all problems"
+        assert handed.pop() == (options, ["torch"], 1, 0)
+    assert told == ["one problem"]
+    _measure._bench_text("softmax", peers=[])
+    assert handed == [({"names": ["softmax"]}, [], 0, 0)]

@@ -476,6 +476,10 @@ def test_vmap_of_what_no_call_takes_is_a_loop() -> None:
     x = torch.randn(2, 1, 1, 1, 1, 2, 3)  # 7 dimensions
     with pytest.warns(UserWarning, match="softmax is called 2 times"):
         torch.testing.assert_close(torch.vmap(warpsmith.softmax)(x), torch.softmax(x, -1))
+    with pytest.warns(UserWarning, match="topk is called 2 times"):
+        got = torch.vmap(lambda x: warpsmith.topk(x, 2))(x)
+    for ours, theirs in zip(got, torch.topk(x, 2), strict=True):
+        assert torch.equal(ours, theirs)
     with pytest.warns(UserWarning, match="sum is called 2 times"), pytest.raises(ValueError):
         torch.vmap(lambda x: warpsmith.sum(x, dim=-2))(torch.randn(2, 3))  # not the batch's
 
