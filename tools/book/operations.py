@@ -142,7 +142,9 @@ def operation_page(family: Family, operation: Operation, rungs: Sequence[Rung]) 
     lesson = link(f"lesson of {family['name']}", page_of_lesson(family["name"]), page)
     rows = []
     rows.append(("dtypes", " ".join(map(code, operation["dtypes"]))))
-    rows.append(("in place", "an output may be an input" if operation["in_place"] else "no"))
+    changed = [p["name"] for p in operation["parameters"] if p["role"] == "inout"]
+    may = "an output may be an input" if operation["in_place"] else "no"
+    rows.append(("in place", " ".join(map(code, changed)) or may))
     peers = [*operation["peers"], *(peer["name"] for peer in operation["python_peers"])]
     if peers:
         rows.append(("peers", ", ".join(peers)))
