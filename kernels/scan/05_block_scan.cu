@@ -4,11 +4,9 @@
 namespace ws::scan {
 
 extern const Rung kBlockScan;
-const Rung kBlockScan =
-    fast_rung_of<BlockScan<256, 4>, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
-        {.name = "block_scan",
-         .from = "warp_scan",
-         .idea =
-             "four vectors of 16 bytes a thread, scanned where they lie; the next on their way"});
+const Rung kBlockScan = rung_of<BlockScan<256, 4>, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
+    {.name = "block_scan",
+     .from = "warp_scan",
+     .idea = "four vectors of 16 bytes a thread, scanned where they lie; the next on their way"});
 
 }  // namespace ws::scan

@@ -52,7 +52,7 @@ struct BlockScan {
 
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       using Kernel = BlockScanKernel<Monoid, kThreads, kVectors>;
       launch<Kernel>({.blocks = call.lines, .threads = kThreads}, context.stream,
                      {monoid, rows_of<Monoid>(call), vectors_of<Monoid>(call)});

@@ -11,7 +11,7 @@ inline constexpr Seed kLookBackSeeds[] = {
 
 extern const Rung kLookBack;
 const Rung kLookBack =
-    fast_rung_of<LookBackRung<LookBackChosen>, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
+    rung_of<LookBackRung<LookBackChosen>, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
         {.name = "look_back",
          .from = "reduce_then_scan",
          .idea = "decoupled look-back in groups of tiles: one read, the same bits in each run",

@@ -93,14 +93,14 @@ struct LookBackRung {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
       workspace = plan<Monoid>(call).workspace();
     });
     return workspace;
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       using Kernel = LookBackKernel<Monoid, Policy>;
       const LookBackPlan look_back = plan<Monoid>(call);
       launch<Kernel>({.blocks = look_back.lines * look_back.tiles, .threads = Kernel::kThreads},

@@ -9,7 +9,7 @@ using LookBackQueueChosen = LookBackQueueRung<LookBackQueueShape<16, 4, 4, 6, 3,
 
 extern const Rung kLookBackQueue;
 const Rung kLookBackQueue =
-    fast_rung_of<LookBackQueueChosen, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
+    rung_of<LookBackQueueChosen, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
         {.name = "look_back_queue",
          .from = "look_back",
          .idea = "blocks stay and draw tiles, which bulk copies fetch ahead of the look-back",

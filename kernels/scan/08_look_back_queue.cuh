@@ -280,7 +280,7 @@ struct LookBackQueueRung {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
       const size_t bytes =
           sizeof(uint64_t) + look_back_plan<Monoid>(call, Shape::kTile).workspace().bytes;
       workspace = {.bytes = bytes, .zeroed = bytes};
@@ -289,7 +289,7 @@ struct LookBackQueueRung {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       using Kernel = LookBackQueueKernel<Monoid, Shape>;
       const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
       auto* const next = static_cast<uint64_t*>(context.workspace);

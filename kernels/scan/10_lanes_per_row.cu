@@ -4,10 +4,9 @@
 namespace ws::scan {
 
 extern const Rung kLanesPerRow;
-const Rung kLanesPerRow =
-    fast_rung_of<LanesPerRow, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
-        {.name = "lanes_per_row",
-         .from = "block_scan",
-         .idea = "8 or 32 lanes a row, with a carry from part to part"});
+const Rung kLanesPerRow = rung_of<LanesPerRow, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
+    {.name = "lanes_per_row",
+     .from = "block_scan",
+     .idea = "8 or 32 lanes a row, with a carry from part to part"});
 
 }  // namespace ws::scan

@@ -51,7 +51,7 @@ struct LanesPerRow {
 
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       const int64_t vectors = vectors_of<Monoid>(call);
       const auto with = [&]<int kLanes, int kVectors, bool kWhole>() {
         using Kernel = LanesPerRowKernel<Monoid, kLanes, kVectors, kWhole>;

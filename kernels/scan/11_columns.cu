@@ -4,7 +4,7 @@
 namespace ws::scan {
 
 extern const Rung kColumns;
-const Rung kColumns = fast_rung_of<Columns, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
+const Rung kColumns = rung_of<Columns, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
     {.name = "columns",
      .from = "look_back",
      .idea = "down columns: 16 bytes of them a thread, look-back for each along the rows"});

@@ -280,7 +280,7 @@ struct Columns {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
       using Kernel = ColumnsKernel<Monoid>;
       ColumnsArguments<Monoid> arguments{};
       workspace = plan<Kernel>(call, arguments, Kernel::kRows).workspace();
@@ -289,7 +289,7 @@ struct Columns {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       using Kernel = ColumnsKernel<Monoid>;
       ColumnsArguments<Monoid> arguments{};
       const LookBackPlan look_back = plan<Kernel>(call, arguments, Kernel::kRows);

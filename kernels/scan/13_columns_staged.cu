@@ -113,7 +113,7 @@ struct StagedColumns {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
       ColumnsArguments<Monoid> arguments{};
       workspace = plan(call, arguments).workspace();
     });
@@ -121,7 +121,7 @@ struct StagedColumns {
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
-    with_fast_monoid(call, [&]<class Monoid>(const Monoid& monoid) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       ColumnsArguments<Monoid> arguments{};
       const LookBackPlan look_back = plan(call, arguments);
       Columns::launch_on<StagedColumnsKernel<Monoid>>(call, monoid, arguments, look_back, context);
@@ -132,12 +132,10 @@ struct StagedColumns {
 }  // namespace
 
 extern const Rung kColumnsStaged;
-const Rung kColumnsStaged =
-    fast_rung_of<StagedColumns, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
-        {.name = "columns_staged",
-         .from = "columns",
-         .idea =
-             "rows wait in shared memory for the totals above them: tiles three times as tall"});
+const Rung kColumnsStaged = rung_of<StagedColumns, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
+    {.name = "columns_staged",
+     .from = "columns",
+     .idea = "rows wait in shared memory for the totals above them: tiles three times as tall"});
 
 }  // namespace ws::scan
 #endif

@@ -224,21 +224,6 @@ void with_monoid(const Extremum::Call& call, const F& f) {
     f(monoid);
   });
 }
-// The same for a rung for speed.
-template <class Call, class F>
-void with_fast_monoid(const Call& call, const F& f) {
-  if constexpr (std::is_same_v<Call, Cumprod::Call>) {
-    with_monoid<Cumprod::kFast>(call, f);
-  } else {
-    with_monoid<kEveryDType>(call, f);
-  }
-}
-
-// The row of a rung for speed: Struct for each of Ops in the dtypes of its kFast.
-template <class Struct, class... Ops>
-constexpr Rung fast_rung_of(Rung text) {
-  return reduce::fast_rung_of<Struct, Ops...>(text);
-}
 
 }  // namespace ws::scan
 #endif

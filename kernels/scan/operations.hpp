@@ -89,8 +89,6 @@ struct OverDim {
   static int64_t items(const Problem& problem, const Parameter& output);
 };
 
-// kFast is what the rungs for speed take: fewer kernels to compile. `any_layout` takes all kDTypes.
-
 // ---- The operations -----------------------------------------------------------------------------
 
 struct Cumsum : OverDim {
@@ -106,7 +104,6 @@ struct Cumsum : OverDim {
   static constexpr auto& kParameters = kAddedUp;
   static constexpr Attribute kAttributes[] = {kDim, kExclusive, kReverse, kResultDType};
   static constexpr DTypes kDTypes = kFloats | kWhole;
-  static constexpr DTypes kFast = kDTypes;
   struct Call : Scan {};
 
   static void infer(Problem& problem);
@@ -141,7 +138,6 @@ struct Cumprod : OverDim {
   static constexpr auto& kParameters = kAddedUp;
   static constexpr Attribute kAttributes[] = {kDim, kExclusive, kReverse, kResultDType};
   static constexpr DTypes kDTypes = kFloats | kWhole;
-  static constexpr DTypes kFast = kDTypes;
   struct Call : Scan {};
 
   static void infer(Problem& problem);
@@ -175,7 +171,6 @@ struct Logcumsumexp : OverDim {
   static constexpr auto& kParameters = kSameDType;
   static constexpr Attribute kAttributes[] = {kDim, kExclusive, kReverse};
   static constexpr DTypes kDTypes = kFloats;
-  static constexpr DTypes kFast = kFloats;
   struct Call : Scan {};
 
   static void infer(Problem& problem);
@@ -192,7 +187,6 @@ struct Extremum : OverDim {
   static constexpr auto& kParameters = kSameDType;
   static constexpr Attribute kAttributes[] = {kDim, kExclusive, kReverse};
   static constexpr DTypes kDTypes = kFloats | kWhole;
-  static constexpr DTypes kFast = kDTypes;
   struct Call : Scan {
     bool least = false;
   };
