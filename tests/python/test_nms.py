@@ -84,6 +84,78 @@ def test_indices_are_not_cut(device: str) -> None:
     assert kept.tolist() == want + [-1] * (70 - len(want))
 
 
+def assert_as_the_division_decides(
+    boxes: torch.Tensor, scores: torch.Tensor, threshold: float, kept: torch.Tensor
+) -> None:
+    """That a box is kept where its quotient by no kept box before it is beyond the threshold.
+
+    One within two last places of the threshold may be decided either way.
+    """
+    order = torch.sort(scores, descending=True, stable=True).indices
+    ranked = boxes[order]
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device)
+    ranks = rank[kept]
+    assert ranks.diff().gt(0).all()
+    areas = (ranked[:, 2] - ranked[:, 0]) * (ranked[:, 3] - ranked[:, 1])
+    largest = torch.zeros_like(areas)
+    for some in ranks.split(512):
+        low = torch.maximum(ranked[some, None, :2], ranked[:, :2])
+        high = torch.minimum(ranked[some, None, 2:], ranked[:, 2:])
+        inter = (high - low).clamp(min=0).prod(-1)
+        quotients = inter / ((areas[some, None] + areas) - inter)
+        later = some[:, None] < torch.arange(len(order), device=order.device)
+        largest = torch.maximum(largest, torch.where(later, quotients, 0).amax(0))
+    is_kept = torch.zeros_like(areas, dtype=torch.bool)
+    is_kept[ranks] = True
+    wrong = (largest > threshold) == is_kept
+    allowed = 2 * torch.finfo(torch.float32).eps * threshold
+    assert (largest[wrong] - threshold).abs().le(allowed).all()
+
+
+COUNTS = [
+    pytest.param("cpu", 1000, id="cpu-1000"),
+    *(
+        pytest.param("cuda", count, marks=pytest.mark.cuda, id=f"cuda-{count}")
+        for count in (1000, 8192, 32768)
+    ),
+]
+
+
+def crowd(count: int, seed: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Boxes of which some ten overlap each, and scores without a tie."""
+    generator = torch.Generator().manual_seed(seed)
+    low = torch.rand(count, 2, generator=generator) * math.sqrt(count)
+    boxes = torch.cat((low, low + 1 + 2 * torch.rand(count, 2, generator=generator)), 1)
+    scores = torch.randperm(count, generator=generator) / count
+    return boxes.to(device), scores.to(device)
+
+
+@pytest.mark.parametrize(("device", "count"), COUNTS, indirect=["device"])
+@pytest.mark.parametrize("seed", range(3))
+def test_beside_torchvision(device: str, count: int, seed: int) -> None:
+    """The indices of torchvision itself: its kernels may round a quotient in another way."""
+    torchvision = pytest.importorskip("torchvision", exc_type=ImportError)
+    boxes, scores = crowd(count, seed, device)
+    for threshold in (0.1, 0.5):
+        ours = warpsmith.nms(boxes, scores, threshold)
+        theirs = torchvision.ops.nms(boxes, scores, threshold)
+        assert count / 20 < len(ours) < count
+        if not torch.equal(ours, theirs):
+            assert_as_the_division_decides(boxes, scores, threshold, ours)
+            assert_as_the_division_decides(boxes, scores, threshold, theirs)
+
+
+@pytest.mark.parametrize(("device", "count"), COUNTS, indirect=["device"])
+def test_as_the_division_decides(device: str, count: int) -> None:
+    boxes, scores = crowd(count, 3, device)
+    kept = warpsmith.nms(boxes, scores, 0.3)
+    assert_as_the_division_decides(boxes, scores, 0.3, kept)
+    for wrong in (kept[1:], torch.sort(scores, descending=True).indices):
+        with pytest.raises(AssertionError):
+            assert_as_the_division_decides(boxes, scores, 0.3, wrong)
+
+
 def test_columns_of_a_detectors_output(device: str) -> None:
     boxes, scores, idxs = detections(80)
     output = torch.cat((scores[:, None], boxes, torch.zeros(80, 2)), 1).to(device)
