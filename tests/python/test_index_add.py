@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 import torch
 import warpsmith
-from conftest import assert_close
+from conftest import assert_close, torch_dtype
 from warpsmith._catalogue import OPERATIONS
 
 
-def indices(*shape: int, rows: int) -> torch.Tensor:
-    return torch.randint(rows, shape, generator=torch.Generator().manual_seed(5))
+def indices(*shape: int, rows: int, device: str = "cpu") -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return torch.randint(rows, shape, generator=generator).to(device)
 
 
 def dense(x: torch.Tensor) -> torch.Tensor:
@@ -32,18 +33,18 @@ Layout = Callable[[torch.Tensor], torch.Tensor]
 @pytest.mark.parametrize("dim", [0, 1, 2, -2])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
-def test_lists_of_indices(dim: int, layout: Layout, dtype: torch.dtype) -> None:
-    x = layout(torch.randn(4, 5, 8)).requires_grad_()
-    index = indices(11, rows=x.shape[dim]).to(dtype)
+def test_lists_of_indices(dim: int, layout: Layout, dtype: torch.dtype, device: str) -> None:
+    x = layout(torch.randn(4, 5, 8, device=device)).requires_grad_()
+    index = indices(11, rows=x.shape[dim], device=device).to(dtype)
     taken = warpsmith.index_select(x, dim, index)
     assert torch.equal(taken, torch.index_select(x, dim, index))
     shape = list(x.shape)
     shape[dim] = 11
-    source = layout(torch.randn(shape)).requires_grad_()
+    source = layout(torch.randn(shape, device=device)).requires_grad_()
     ours = warpsmith.index_add(x, dim, index, source, alpha=-2)
     theirs = torch.index_add(x, dim, index, source, alpha=-2)
     assert_close(ours, theirs)
-    g = torch.randn(x.shape)
+    g = torch.randn(x.shape, device=device)
     for mine, right in zip(
         torch.autograd.grad(ours, (x, source), g),
         torch.autograd.grad(theirs, (x, source), g),
@@ -57,27 +58,36 @@ def test_lists_of_indices(dim: int, layout: Layout, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_index_for_each_element(dim: int, layout: Layout) -> None:
-    x = layout(torch.randn(4, 5, 8)).requires_grad_()
+def test_an_index_for_each_element(dim: int, layout: Layout, device: str) -> None:
+    x = layout(torch.randn(4, 5, 8, device=device)).requires_grad_()
     shape = [3, 4, 6]
     shape[dim] = 9
-    index = layout(indices(*shape, rows=x.shape[dim]))
+    index = layout(indices(*shape, rows=x.shape[dim], device=device))
     ours, theirs = warpsmith.gather(x, dim, index), torch.gather(x, dim, index)
     assert torch.equal(ours, theirs)
-    g = torch.randn(shape)
+    g = torch.randn(shape, device=device)
     (mine,) = torch.autograd.grad(ours, x, g)
     (right,) = torch.autograd.grad(theirs, x, g)
     assert_close(mine, right)
-    src = layout(torch.randn([n + 1 for n in shape]))
+    src = layout(torch.randn([n + 1 for n in shape], device=device))
     assert_close(warpsmith.scatter_add(x, dim, index, src), torch.scatter_add(x, dim, index, src))
 
 
-@pytest.mark.parametrize("rung", [rung["name"] for rung in OPERATIONS["index_add"].rungs])
-def test_in_place(rung: str) -> None:
+def rungs_of(operation: str) -> pytest.MarkDecorator:
+    """Each rung of an operation, and a dtype that it takes."""
+    rows = OPERATIONS[operation].rungs
+    return pytest.mark.parametrize(
+        ("rung", "dtype"),
+        [pytest.param(r["name"], torch_dtype(r["dtypes"][0]), id=r["name"]) for r in rows],
+    )
+
+
+@rungs_of("index_add")
+def test_in_place(rung: str, dtype: torch.dtype, device: str) -> None:
     """Rows that get nothing are not touched, and those that do are torch's."""
-    dtype = {"packed_acc_f16": torch.float16, "packed_acc_bf16": torch.bfloat16}
-    x = torch.randn(9, 16).to(dtype.get(rung, torch.float32))
-    index, source = torch.tensor([3, 7, 3]), torch.randn(3, 16).to(x.dtype)
+    x = torch.randn(9, 16, device=device).to(dtype)
+    index = torch.tensor([3, 7, 3], device=device)
+    source = torch.randn(3, 16, device=device).to(dtype)
     want = torch.index_add(x, 0, index, source)
     version = x._version
     assert warpsmith.index_add(x, 0, index, source, rung=rung, out=x) is x
@@ -85,29 +95,80 @@ def test_in_place(rung: str) -> None:
     assert_close(x, want)
 
 
-def test_an_index_that_is_no_row() -> None:
-    x, source = torch.randn(4, 8), torch.randn(5, 8)
-    index = torch.tensor([1, 0, 4, 3, 1])
-    keeps = torch.tensor([0, 1, 3, 4])
-    want = torch.index_add(x, 0, index[keeps], source[keeps])
-    for rung in OPERATIONS["index_add"].rungs:
-        if "f32" not in rung["dtypes"]:
-            continue
-        out = torch.empty(4, 8)
-        with pytest.raises(ValueError, match="index 4 at position 2 of 'index'"):
-            warpsmith.index_add(x, 0, index, source, rung=rung["name"], out=out)
-        assert_close(out, want)
-    for rung in OPERATIONS["index_select"].rungs:
-        out = torch.full((5, 8), 7.0)
-        with pytest.raises(ValueError, match="index 4 at position 2 of 'index'"):
-            warpsmith.index_select(x, 0, index, rung=rung["name"], out=out)
-        assert torch.equal(out[keeps], x[index[keeps]])
-        assert torch.equal(out[2], torch.full((8,), 7.0))
-    wrong = torch.tensor([[0, 1, -1]])
-    with pytest.raises(ValueError, match="index -1 at position 2 of 'index'"):
-        warpsmith.gather(x, 0, wrong)
-    with pytest.raises(ValueError, match="index -1 at position 2 of 'index'"):
-        warpsmith.scatter_add(x, 0, wrong, source)
+# What is no row of four, at place 2 of the indices: the element there is left out of a sum, or is
+# what it was, and all others are as they would be without it.
+WRONG = pytest.mark.parametrize("wrong", [4, -1, 2**40])
+KEEPS = [0, 1, 3, 4]
+
+
+def told_of(wrong: int, call: Callable[[], object]) -> None:
+    """That a call, or the check behind it, names the index and its place."""
+    with pytest.raises(ValueError, match=rf"index {wrong} at position 2 of 'index'"):
+        call()
+        warpsmith.check()
+
+
+@WRONG
+@rungs_of("index_add")
+def test_index_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
+    x = torch.randn(4, 8, device=device).to(dtype)
+    source = torch.randn(5, 8, device=device).to(dtype)
+    index = torch.tensor([1, 0, wrong, 3, 1], device=device)
+    want = torch.index_add(x, 0, index[KEEPS], source[KEEPS])
+    out = torch.empty_like(x)
+    told_of(wrong, lambda: warpsmith.index_add(x, 0, index, source, rung=rung, out=out))
+    assert_close(out, want)
+    # Of nothing but wrong indices, in place: not a bit of it is written.
+    before = x.clone()
+    index[:] = wrong
+    with pytest.raises(ValueError, match=rf"index {wrong} at position \d of 'index'"):
+        warpsmith.index_add(x, 0, index, source, rung=rung, out=x)
+        warpsmith.check()
+    assert torch.equal(x, before)
+
+
+@WRONG
+@rungs_of("scatter_add")
+def test_scatter_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
+    x = torch.randn(4, 8, device=device).to(dtype)
+    src = torch.randn(2, 5, device=device).to(dtype)
+    index = indices(2, 5, rows=4, device=device)
+    index[0, 2] = wrong
+    sound, rest = index.clone(), src.clone()
+    sound[0, 2] = rest[0, 2] = 0
+    want = torch.scatter_add(x, 0, sound, rest)
+    out = torch.empty_like(x)
+    told_of(wrong, lambda: warpsmith.scatter_add(x, 0, index, src, rung=rung, out=out))
+    assert_close(out, want)
+    before = x.clone()
+    index[:] = wrong
+    with pytest.raises(ValueError, match=rf"index {wrong} at position \d of 'index'"):
+        warpsmith.scatter_add(x, 0, index, src, rung=rung, out=x)
+        warpsmith.check()
+    assert torch.equal(x, before)
+
+
+@WRONG
+@rungs_of("index_select")
+def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
+    x = torch.randn(4, 8, device=device).to(dtype)
+    index = torch.tensor([1, 0, wrong, 3, 1], device=device)
+    out = torch.full((5, 8), 7, device=device, dtype=dtype)
+    told_of(wrong, lambda: warpsmith.index_select(x, 0, index, rung=rung, out=out))
+    assert torch.equal(out[KEEPS], x[index[KEEPS]])
+    assert out[2].eq(7).all()
+
+
+@WRONG
+@rungs_of("gather")
+def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
+    x = torch.randn(4, 8, device=device).to(dtype)
+    index = indices(2, 5, rows=4, device=device)
+    want = torch.gather(x, 0, index)
+    index[0, 2], want[0, 2] = wrong, 7
+    out = torch.full((2, 5), 7, device=device, dtype=dtype)
+    told_of(wrong, lambda: warpsmith.gather(x, 0, index, rung=rung, out=out))
+    assert torch.equal(out, want)
 
 
 def test_what_is_refused() -> None:
@@ -130,13 +191,14 @@ def test_what_is_refused() -> None:
         warpsmith.index_add(x, 0, indices(4, rows=4), same, out=same)
 
 
-def test_compiles() -> None:
+def test_compiles(device: str) -> None:
     def loss(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         added = warpsmith.index_add(x, 0, index, source)
         return warpsmith.index_select(added, 0, index).square().sum()
 
-    x, source = torch.randn(6, 8, requires_grad=True), torch.randn(9, 8, requires_grad=True)
-    index = indices(9, rows=6)
+    x = torch.randn(6, 8, device=device, requires_grad=True)
+    source = torch.randn(9, 8, device=device, requires_grad=True)
+    index = indices(9, rows=6, device=device)
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     ours = torch.autograd.grad(compiled(x, index, source), (x, source))
     right = torch.index_add(x, 0, index, source).index_select(0, index).square().sum()
