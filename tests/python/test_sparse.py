@@ -3,12 +3,19 @@
 What they compute in general is tested where all operations are.
 """
 
+import json
 import re
 from typing import Any
 
+import bench_matrices
+import networkx
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 import warpsmith
+from warpsmith._catalogue import OPERATIONS
+from warpsmith._libraries import has_gpu
 
 INDICES = pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
 DTYPES = pytest.mark.parametrize(
@@ -61,6 +68,92 @@ def test_torchs_sparse_tensors(dtype: torch.dtype, index: torch.dtype, device: s
     parts = (a.crow_indices(), a.col_indices(), a.values())
     assert torch.equal(warpsmith.spmv(*parts, x), warpsmith.spmv(a, x))
     assert torch.equal(warpsmith.spmm(*parts, b), warpsmith.spmm(a, b))
+
+
+def dense_row() -> sp.csr_array:
+    """Every other row is empty, and one has an entry in each column."""
+    matrix = sp.random_array((40, 300), density=0.01, rng=5, format="lil")
+    matrix[::2] = 0
+    matrix[17] = np.arange(300) % 7 + 1
+    return sp.csr_array(matrix)
+
+
+def block_diagonal() -> sp.csr_array:
+    return sp.csr_array(sp.block_diag([np.full((n, n + 1), n + 0.5) for n in range(1, 9)]))
+
+
+# What scipy and networkx make: what tools/bench_matrices.py times, small, and corners of the two.
+MADE = {name: lambda make=make: make(70) for name, make in bench_matrices.MATRICES.items()} | {
+    "random": lambda: sp.random_array((83, 61), density=0.1, rng=5, format="csr"),
+    "block diagonal": block_diagonal,
+    "a dense row": dense_row,
+    "no entries": lambda: sp.csr_array((13, 7), dtype=np.float64),
+    "no rows": lambda: sp.csr_array((0, 7), dtype=np.float64),
+    "explicit zeros": lambda: sp.csr_array(([0.0, 2, 0], [1, 1, 4], [0, 2, 2, 3]), shape=(3, 5)),
+    "grid": lambda: bench_matrices.graph(networkx.grid_2d_graph(9, 7)),
+    "path": lambda: bench_matrices.graph(networkx.path_graph(50)),
+    "no edges": lambda: bench_matrices.graph(networkx.empty_graph(6)),
+    "directed": lambda: bench_matrices.graph(networkx.gnp_random_graph(40, 0.1, 3, directed=True)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@INDICES
+def test_matrices_of_scipy_and_networkx(name: str, index: torch.dtype, device: str) -> None:
+    """By compressed rows and by coordinates, in every rung, as scipy multiplies.
+
+    Numbers are small and whole: sums are exact, in whichever order.
+    """
+    a = MADE[name]()
+    a.data = np.rint(4 * a.data)
+    host = np.random.default_rng(7).integers(-8, 9, a.shape[1]).astype(np.float64)
+    want = torch.from_numpy(a @ host)
+    coo = a.tocoo()  # by rows
+    shuffled = np.random.default_rng(8).permutation(a.nnz)
+    for dtype in (torch.float32, torch.float64):
+
+        def moved(array: np.ndarray, to: torch.dtype = dtype) -> torch.Tensor:
+            return torch.from_numpy(np.array(array)).to(device, to)
+
+        def same(y: torch.Tensor) -> None:
+            assert torch.equal(y.cpu().double(), want)
+
+        x, values = moved(host), moved(a.data)
+        compressed = moved(a.indptr, index), moved(a.indices, index), values
+        same(warpsmith.spmv(*compressed, x))
+        same(warpsmith.spmm(*compressed, x[:, None])[:, 0])
+        for rung in OPERATIONS["spmv_csr"].rungs:
+            same(warpsmith.spmv(*compressed, x, rung=rung["name"]))
+        for order, ordered in ((np.arange(a.nnz), True), (shuffled, False)):
+            row, col = (moved(at[order], index) for at in coo.coords)
+            numbers = moved(coo.data[order])
+            whole = torch.sparse_coo_tensor(torch.stack((row, col)), numbers, a.shape)
+            same(warpsmith.spmv(whole, x))
+            for rung in (None, *(rung["name"] for rung in OPERATIONS["spmv_coo"].rungs)):
+                if rung == "coo_segments" and not ordered:
+                    continue
+                how = {"rows": a.shape[0], "ordered": ordered, "rung": rung}
+                same(warpsmith.spmv_coo(numbers, row, col, x, **how))
+    warpsmith.check()
+
+
+def test_the_benchmark_of_such_matrices(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its products are right; its times are a GPU's, or none."""
+    assert bench_matrices.main(["--rows", "64", "--runs", "2", "--rung", "scalar", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["matrix"] for one in told["results"]] == list(bench_matrices.MATRICES)
+    for one in told["results"]:
+        assert [m["name"] for m in one["measurements"]] == ["best", "scalar", "torch"]
+        for m in one["measurements"]:
+            assert m["verdict"] == "passed"
+            assert (m["median_us"] is not None) == has_gpu()
+    assert bench_matrices.main(["star", "--rows", "64", "--runs", "2", "--dtype", "f64"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("star: f64, 64 x 64, 126 entries, the longest row has 63\n")
+    assert text.count(" torch") == 1 + 2 * has_gpu()
+    for wrong in (["moon"], ["--rows", "31"], ["star", "--rows", "64", "--rung", "none"]):
+        with pytest.raises(SystemExit):
+            bench_matrices.main(wrong)
 
 
 LAYOUTS = pytest.mark.parametrize("layout", ["coalesced", "any order", "blocks", "slots"])
