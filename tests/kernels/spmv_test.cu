@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <list>
+#include <numeric>
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/fill.hpp"
+#include "kernels/spmv/merge_path.hpp"
 #include "kernels/spmv/operations.hpp"
 #include "tests/kernels/refused.hpp"
 #include "tests/kernels/tensor_of.hpp"
@@ -227,6 +229,122 @@ TEST(Spmv, EntriesBehindTheLastRowMayBeAnything) {
       EXPECT_NO_THROW(instance.run(rung));
       EXPECT_EQ(take_device_error(), std::nullopt);
     });
+  }
+}
+
+// The list of a matrix of over 2^31 entries, which nobody has to hold: tiles of 2^28 items of it.
+struct TilesKernel {
+  static constexpr int kThreads = 1;
+  struct Arguments {
+    Csr<float, int64_t> a;
+    const int64_t* starts;
+    TileOfList* tiles;
+    int tile_items;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
+    const auto& [a, starts, tiles, tile_items] = arguments;
+    tiles[block_index()] = TileOfList(a, starts, block_index(), tile_items);
+  }
+};
+
+TEST(Spmv, TilesOfOver2To31Entries) {
+  constexpr int kTileItems = 1 << 28;
+  test::Buffer<int64_t> crow(1001);
+  const auto rows = static_cast<int64_t>(crow.size()) - 1;
+  for (size_t i = 0; i + 1 < crow.size(); ++i) {
+    const auto length = static_cast<int64_t>(random_bits(5, i) >> 36);  // up to 2^28
+    crow[i + 1] = crow[i] + (i == 500 ? int64_t{1} << 33 : i % 3 == 0 ? 0 : length);
+  }
+  const int64_t last = crow[crow.size() - 1];
+  ASSERT_GT(last, int64_t{1} << 36);
+  for (const int64_t behind : {int64_t{0}, int64_t{7}, int64_t{1} << 32}) {
+    Matrix matrix{.dtype = DType::kF32, .index = DType::kI64};
+    matrix.rows = rows;
+    matrix.columns = 1;
+    matrix.entries = last + behind;
+    matrix.crow = crow.data();
+    const Csr<float, int64_t> a(matrix, "spmv_csr/merge_path");
+    const int64_t tiles = tiles_of(matrix, kTileItems);
+    test::Buffer<int64_t> starts(static_cast<size_t>(tiles) + 1);
+    test::Buffer<TileOfList> found(static_cast<size_t>(tiles));
+    find_starts(a, starts.data(), tiles, kTileItems, nullptr);
+    test::run<TilesKernel>({.blocks = tiles, .threads = TilesKernel::kThreads},
+                           {a, starts.data(), found.data(), kTileItems});
+    int64_t row = 0;
+    int64_t entry = 0;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const TileOfList& tile = found[static_cast<size_t>(i)];
+      ASSERT_TRUE(tile.fits) << i;
+      ASSERT_EQ(tile.first_row, row) << i;
+      ASSERT_EQ(tile.first_entry, i * kTileItems - row) << i;
+      ASSERT_EQ(std::min(tile.first_entry, last), entry) << i;
+      const int64_t end = std::min<int64_t>((i + 1) * kTileItems, rows + matrix.entries);
+      while (row < rows && row + crow[static_cast<size_t>(row) + 1] < end) ++row;
+      ASSERT_EQ(tile.first_row + tile.rows, row) << i;
+      entry += tile.entries;
+    }
+    EXPECT_EQ(row, rows);
+    EXPECT_EQ(entry, last);
+  }
+  EXPECT_EQ(take_device_error(), std::nullopt);
+}
+
+// Of such a matrix here only the last rows have entries: the first, which would have all before, is
+// wrong, as it begins there, and so is empty. All entries are one, by strides of 0.
+TEST(Spmv, RowsBeyond2To31Entries) {
+  constexpr int64_t kBefore = (int64_t{1} << 31) + 5;
+  test::Buffer<int64_t> crow(42);
+  for (size_t i = 0; i < crow.size(); ++i) crow[i] = (i == 0 ? kBefore : crow[i - 1]) + i * 5 % 37;
+  const auto rows = static_cast<int64_t>(crow.size()) - 1;
+  const int64_t entries = crow[crow.size() - 1] + 3;
+  test::Buffer<int64_t> col(std::vector<int64_t>{1});
+  test::Buffer<float> values(std::vector<float>{3});
+  const int64_t width = Instance::kWidth;
+  test::Buffer<float> x(static_cast<size_t>(2 * width));
+  std::iota(x.begin(), x.end(), 1.0f);
+  for (const Operation* operation : {&by_vector(), &by_matrix()}) {
+    const bool is_vector = operation == &by_vector();
+    test::Buffer<float> out(static_cast<size_t>(rows * width));
+    Problem problem;
+    problem.operation = operation;
+    problem.tensor(0) = Tensor::dense(DType::kF32, {entries});
+    problem.tensor(0).data = values.data();
+    problem.tensor(0).strides[0] = 0;
+    problem.tensor(1) = test::tensor_of(crow, {rows + 1});
+    problem.tensor(2) = Tensor::dense(DType::kI64, {entries});
+    problem.tensor(2).data = col.data();
+    problem.tensor(2).strides[0] = 0;
+    problem.tensor(3) = is_vector ? test::tensor_of(x, {2}) : test::tensor_of(x, {2, width});
+    problem.tensor(is_vector ? 5 : 4) =
+        is_vector ? test::tensor_of(out, {rows}) : test::tensor_of(out, {rows, width});
+    const AnyCall call(problem);
+    int count = 0;
+    for (const Rung* rung : family_of(*operation).rungs) {
+      if (!takes(*rung, call, runtime::capability())) continue;
+      SCOPED_TRACE(rung->name);
+      ++count;
+      std::ranges::fill(out, NAN);
+      std::string told;
+      try {
+        ws::run(*rung, call, {});
+        runtime::synchronize_device();
+        told = take_device_error().value_or("");
+      } catch (const InvalidArgument& error) {  // in the emulator by the call itself
+        told = error.what();
+      }
+      EXPECT_THAT(told, HasSubstr("index 2147483653 at position 0 of 'crow' is outside [0, 1)"));
+      const int64_t each = is_vector ? 1 : width;
+      for (int64_t i = 0; i < rows * each; ++i) {
+        const auto row = static_cast<size_t>(i / each);
+        const int64_t length = row == 0 ? 0 : crow[row + 1] - crow[row];
+        ASSERT_EQ(out[static_cast<size_t>(i)],
+                  static_cast<float>(3 * length) * x[static_cast<size_t>(each + i % each)])
+            << i;
+      }
+    }
+    EXPECT_EQ(count, is_vector ? 3 : 1);
   }
 }
 
