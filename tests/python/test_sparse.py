@@ -156,6 +156,59 @@ def test_the_benchmark_of_such_matrices(capsys: pytest.CaptureFixture[str]) -> N
             bench_matrices.main(wrong)
 
 
+# On a GPU over 2^31 entries, whose places and sums of places need 64 bits.
+SIZES = [
+    pytest.param("cpu", 4, id="cpu"),
+    pytest.param("cuda", 20, marks=pytest.mark.cuda, id="cuda-large"),
+]
+
+
+@pytest.mark.parametrize(("device", "bits"), SIZES, indirect=["device"])
+def test_rows_of_2048(device: str, bits: int) -> None:
+    """2^bits rows of 0 to 4096 entries, 2048 on average, and one of 4096: y is their length.
+
+    Entries of the last eighth, and the last row's, are 2, so that it matters which are read. Sums
+    are exact in f16: what is above 2048 is even, and above 4096 a multiple of four.
+    """
+    rows, width = 2**bits + 1, 8
+    entries = 2048 * 2**bits + 4096
+    if device == "cuda":
+        torch.cuda.empty_cache()  # of what tests before had
+        if torch.cuda.mem_get_info()[0] < 40 << 30:
+            pytest.skip("needs 40 GB of GPU memory")
+    # In pairs of 2048 - k and 2048 + k, so that those of an even row begin at a multiple of 4096.
+    k = 2 * (torch.arange(rows // 2) * 389 % 1025)
+    lengths = torch.cat((torch.stack((2048 - k, 2048 + k), 1).flatten(), torch.tensor([4096])))
+    want = lengths.double()
+    want[7 * rows // 8 :] *= 2
+    crow = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    assert crow[-1] == entries and crow[7 * rows // 8] % 4096 == 0
+    values = torch.ones(entries, dtype=torch.float16, device=device)
+    values[crow[7 * rows // 8] :] = 2
+    col = torch.empty(entries, dtype=torch.int32, device=device)
+    col.view(-1, 4096).copy_(torch.arange(4096, device=device))
+    x = torch.ones(4096, dtype=torch.float16, device=device)
+
+    row = torch.empty_like(col)
+    for some in torch.arange(rows).split(1 << 16):
+        numbers = torch.repeat_interleave(some.int().to(device), lengths[some].to(device))
+        row[crow[some[0]] : crow[some[-1] + 1]] = numbers
+    for rung in ("coo_segments", "coo_atomic"):
+        y = warpsmith.spmv_coo(values, row, col, x, rows=rows, ordered=True, rung=rung)
+        assert torch.equal(y.cpu().double(), want), rung
+    del row, numbers
+
+    crow, col = crow.to(device), col.long()
+    for rung in [row["name"] for row in OPERATIONS["spmv_csr"].rungs]:
+        y = warpsmith.spmv_csr(values, crow, col, x, rung=rung)
+        assert torch.equal(y.cpu().double(), want), rung
+    b = x[:, None].repeat(1, width)
+    for rung in [row["name"] for row in OPERATIONS["spmm_csr"].rungs]:
+        c = warpsmith.spmm_csr(values, crow, col, b, rung=rung)
+        assert torch.equal(c.cpu().double(), want[:, None].expand(rows, width)), rung
+    warpsmith.check()
+
+
 LAYOUTS = pytest.mark.parametrize("layout", ["coalesced", "any order", "blocks", "slots"])
 
 
