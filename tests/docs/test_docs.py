@@ -125,6 +125,14 @@ def test_commands(block: Block) -> None:
     run_commands(block, ROOT, BUILD)
 
 
+@needs_program
+def test_every_probe_is_told() -> None:
+    listed = run(["warpsmith", "microbench", "--list"], ROOT, BUILD).stdout.splitlines()[1:]
+    names = {line.split()[0] for line in listed}
+    page = (ROOT / "docs" / "microbench.md").read_text()
+    assert names and not [name for name in names if f"`{name}`" not in page]
+
+
 @pytest.mark.parametrize("block", [b for b in of("run") if b.language == "python"], ids=str)
 def test_python(block: Block, tmp_path: Path) -> None:
     text = block.text
