@@ -97,12 +97,13 @@ struct HeadsKernel {
     int columns;
     int pairs;
     bool inverse;
-    bool heads_inside;  // tiles go along the heads first
+    bool heads_inside;        // tiles go along the heads first
+    bool sequences_together;  // then through the sequences, else along the other
     uint32_t tile_positions;
     thread::Divider vectors;     // of half a head
     thread::Divider side_heads;  // of a tile, from thread to thread
     thread::Divider inside;      // tiles along what is inside
-    thread::Divider outside;     // and along the other
+    thread::Divider next;        // tiles, or sequences, of what comes then
   };
   using SharedStorage = typename Kept<Source>::SharedStorage;
 
@@ -112,8 +113,10 @@ struct HeadsKernel {
     const auto block = static_cast<uint32_t>(block_index());
     const uint32_t outer = a.inside.quotient(block);
     const uint32_t first = block - outer * a.inside.divisor();
-    const uint32_t batch = a.outside.quotient(outer);
-    const uint32_t second = outer - batch * a.outside.divisor();
+    const uint32_t far = a.next.quotient(outer);
+    const uint32_t near = outer - far * a.next.divisor();
+    const uint32_t batch = a.sequences_together ? near : far;
+    const uint32_t second = a.sequences_together ? far : near;
     const auto thread = static_cast<uint32_t>(thread_index());
     const uint32_t row = a.vectors.quotient(thread);
     const auto vector = static_cast<int>(thread - row * a.vectors.divisor());
@@ -244,12 +247,15 @@ struct Tiles {
   int64_t along_heads;
   int64_t along_positions;
   bool heads_inside;
+  bool sequences_together;  // all at one position before the next, which then find its tables' rows
+                            // in the L2 and not in memory
 
   // `vectors` threads a head, each with up to `most` heads.
   Tiles(const Call& call, int64_t vectors, int64_t most) {
     const Strides& s = call.tensors[call.tensors[0].heads > 0 ? 0 : 1].from;
     const int64_t rows = kTileThreads / vectors;
     heads_inside = call.positions <= 1 || s.head < s.position;
+    sequences_together = heads_inside && sequences_share_rows(call);
     // All heads in as few tiles as it takes, each of the same size; else positions side by side.
     along_heads = divide_up(call.heads(), most * (heads_inside ? rows : 1));
     side_heads = heads_inside ? divide_up(call.heads(), most * along_heads) : 1;
@@ -258,8 +264,17 @@ struct Tiles {
     along_positions = divide_up(call.positions, positions);
   }
   int64_t blocks(const Call& call) const { return call.batches * along_heads * along_positions; }
+  int64_t inside() const { return heads_inside ? along_heads : along_positions; }
+  int64_t next(const Call& call) const {
+    if (sequences_together) return call.batches;
+    return heads_inside ? along_positions : along_heads;
+  }
 
  private:
+  static bool sequences_share_rows(const Call& call) {
+    return call.has_tables && call.cos.strides.batch == 0 && call.sin.strides.batch == 0 &&
+           (!call.has_positions || call.batch_stride == 0);
+  }
   // More than a block's worth where that leaves fewer lanes idle: 40 heads of 128 halves are 80
   // threads a position, of which two make five whole warps.
   static int64_t positions_of(int64_t threads) {
@@ -280,24 +295,25 @@ void launch_heads(const Call& call, const char* rung, const Context& context) {
   const int64_t vectors = call.pairs / Kernel::kWidth;
   static_assert(Kernel::kThreads == 2 * kTileThreads);
   const Tiles tiles(call, vectors, kMost);
-  launch<Kernel>(
-      {.blocks = tiles.blocks(call), .threads = static_cast<int>(tiles.threads)}, context.stream,
-      {.queries = Heads<T>(call.tensors[0]),
-       .keys = Heads<T>(call.tensors[1]),
-       .source = Source(call),
-       .positions = Positions(call, rung),
-       .tokens = call.positions,
-       .heads = static_cast<uint32_t>(call.heads()),
-       .query_heads = static_cast<uint32_t>(call.tensors[0].heads),
-       .columns = static_cast<int>(call.columns),
-       .pairs = static_cast<int>(call.pairs),
-       .inverse = call.inverse,
-       .heads_inside = tiles.heads_inside,
-       .tile_positions = static_cast<uint32_t>(tiles.positions),
-       .vectors = thread::Divider(vectors),
-       .side_heads = thread::Divider(tiles.side_heads),
-       .inside = thread::Divider(tiles.heads_inside ? tiles.along_heads : tiles.along_positions),
-       .outside = thread::Divider(tiles.heads_inside ? tiles.along_positions : tiles.along_heads)});
+  launch<Kernel>({.blocks = tiles.blocks(call), .threads = static_cast<int>(tiles.threads)},
+                 context.stream,
+                 {.queries = Heads<T>(call.tensors[0]),
+                  .keys = Heads<T>(call.tensors[1]),
+                  .source = Source(call),
+                  .positions = Positions(call, rung),
+                  .tokens = call.positions,
+                  .heads = static_cast<uint32_t>(call.heads()),
+                  .query_heads = static_cast<uint32_t>(call.tensors[0].heads),
+                  .columns = static_cast<int>(call.columns),
+                  .pairs = static_cast<int>(call.pairs),
+                  .inverse = call.inverse,
+                  .heads_inside = tiles.heads_inside,
+                  .sequences_together = tiles.sequences_together,
+                  .tile_positions = static_cast<uint32_t>(tiles.positions),
+                  .vectors = thread::Divider(vectors),
+                  .side_heads = thread::Divider(tiles.side_heads),
+                  .inside = thread::Divider(tiles.inside()),
+                  .next = thread::Divider(tiles.next(call))});
 }
 // Of a call that has tables.
 template <int kMost>

@@ -283,6 +283,7 @@ constexpr Case kVerify[] = {
     {.extents = {2, 3, 2, 16, 0, kTables | kSteps}},
     {.extents = {2, 19, 3, 32, 0, kPositionsIn | kPositionsOfBatch}, .attributes = kNeighbours},
     {.extents = {2, 5, 3, 48, 16, kPositionsIn | kSwapped}, .attributes = kBack},
+    {.extents = {3, 9, 5, 128, 0, kTables}},
 };
 constexpr Case kBench[] = {
     {.extents = {4, 8192, 32, 128, 0, kTables}},
@@ -308,7 +309,7 @@ constexpr Case kQkVerify[] = {
     {.extents = {2, 4, 3, 2, 16, 0, kTables | kSwapped}, .padding = 8},
     {.extents = {2, 4, 3, 2, 16, 0, kTables}, .offset = 1},
     {.extents = {1, 21, 3, 2, 48, 16, kPositionsIn}, .attributes = kHeadsFirst},
-    {.extents = {1, 3, 33, 4, 128, 0, kTables}},
+    {.extents = {2, 3, 33, 4, 128, 0, kTables}},
     {.extents = {1, 27, 9, 3, 48, 0, kTables}},
 };
 constexpr Case kQkBench[] = {
