@@ -1,4 +1,5 @@
-// Rotary position embedding in torch: the formula, which tests and gradients are held against.
+// Rotary position embedding in torch: the formula, which tests and gradients are held against, and
+// how others are called.
 #pragma once
 
 #include "catalogue/joined.hpp"
@@ -58,5 +59,33 @@ return q, k, None, None, None
 )";
 inline constexpr std::string_view kRopeGradient = kJoined<kBackInTorch, kOneGradient>;
 inline constexpr std::string_view kRopeQkGradient = kJoined<kBackInTorch, kBothGradients>;
+
+// ---- What others call ---------------------------------------------------------------------------
+
+// A tensor a call, into memory of its own.
+inline constexpr std::string_view kTurnedByQuack = R"(
+if cos is None or cos.dim() != 2 or positions is not None:
+    refuse('takes tables of [T, columns], and the positions 0, 1, 2, ...')
+def turned(x):
+    x = x[(None,) * (4 - x.dim())]
+    return quack.rotary.apply_rotary(
+        x.transpose(1, 2) if heads_first else x, cos, sin, interleaved=interleaved,
+        conjugate=inverse)
+)";
+inline constexpr std::string_view kRopeOfQuack = kJoined<kTurnedByQuack, kOneResult>;
+inline constexpr std::string_view kRopeQkOfQuack = kJoined<kTurnedByQuack, kBothResults>;
+
+// It turns in place, which moves as many bytes: the outputs, so that the inputs stay as they are.
+inline constexpr std::string_view kRopeQkOfLiger = R"(
+if cos is None or cos.dim() != 2 or positions is not None or interleaved:
+    refuse('takes halves, tables of [T, columns], and the positions 0, 1, 2, ...')
+if 2 * cos.shape[-1] != q.shape[-1]:
+    refuse('turns in place, and leaves there what does not turn')
+if heads_first or not (q_out.is_contiguous() and k_out.is_contiguous()):
+    refuse('copies first what is not contiguous [B, S, H, D]')
+both = [t[(None,) * (4 - t.dim())].transpose(1, 2) for t in (q_out, k_out)]
+turn = liger_kernel.ops.rope.rope_backward if inverse else liger_kernel.ops.rope.rope_forward
+return turn(*both, cos, sin, rotary_dim=q.shape[-1])
+)";
 
 }  // namespace ws::rope

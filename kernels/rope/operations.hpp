@@ -165,6 +165,7 @@ struct Rope : Common {
        .doc = "shape and dtype of x, whose memory it may be"}};
   static constexpr std::string_view kTorch = kRopeInTorch;
   static constexpr std::string_view kGradient = kRopeGradient;
+  static constexpr PythonPeer kPythonPeers[] = {{"quack", kRopeOfQuack}};
   static constexpr std::span<const std::string_view> kExtentNames = kRopeExtents;
 
   using Call = RopeCall;
@@ -194,6 +195,8 @@ struct RopeQk : Common {
        .shape = "k.shape"}};
   static constexpr std::string_view kTorch = kRopeQkInTorch;
   static constexpr std::string_view kGradient = kRopeQkGradient;
+  static constexpr PythonPeer kPythonPeers[] = {{"quack", kRopeQkOfQuack},
+                                                {"liger", kRopeQkOfLiger}};
   static constexpr std::span<const std::string_view> kExtentNames = kRopeQkExtents;
 
   using Call = RopeQkCall;

@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,21 +89,39 @@ def gemm(A, B, out=None, tuned=True):
 
 
 @pytest.fixture
-def quack_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What a package called as QuACK is, which has its matrix product, was called with."""
-    (tmp_path / "quack").mkdir()
-    (tmp_path / "quack" / "__init__.py").write_text("")
-    (tmp_path / "quack" / "gemm_interface.py").write_text(QUACK)
+def installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str, str], types.ModuleType]]:
+    """Makes a module of this text, in the place of a package that is installed."""
     monkeypatch.syspath_prepend(tmp_path)
-    there = {name: sys.modules.pop(name) for name in list(sys.modules) if is_quack(name)}
-    yield importlib.import_module("quack.gemm_interface").calls
-    for name in [name for name in sys.modules if is_quack(name)]:
+    roots: set[str] = set()
+    there: dict[str, types.ModuleType] = {}
+
+    def install(path: str, text: str) -> types.ModuleType:
+        *folders, name = path.split(".")
+        folder = tmp_path.joinpath(*folders)
+        folder.mkdir(parents=True, exist_ok=True)
+        (tmp_path / folders[0] / "__init__.py").touch()
+        (folder / f"{name}.py").write_text(text)
+        if folders[0] not in roots:
+            roots.add(folders[0])
+            there.update({n: sys.modules.pop(n) for n in list(sys.modules) if is_of(n, roots)})
+        return importlib.import_module(path)
+
+    yield install
+    for name in [name for name in sys.modules if is_of(name, roots)]:
         del sys.modules[name]
     sys.modules.update(there)
 
 
-def is_quack(name: str) -> bool:
-    return name.partition(".")[0] == "quack"
+def is_of(name: str, roots: Collection[str]) -> bool:
+    return name.partition(".")[0] in roots
+
+
+@pytest.fixture
+def quack_calls(installed: Callable[[str, str], types.ModuleType]) -> list[Any]:
+    """What a package called as QuACK is, which has its matrix product, was called with."""
+    return installed("quack.gemm_interface", QUACK).calls
 
 
 def product(layout: str, dtype: torch.dtype = torch.bfloat16) -> list[torch.Tensor]:
@@ -150,13 +168,9 @@ def flash_attn_varlen_func(q, k, v, **keywords):
 
 
 def test_flash_attention_reads_rows_where_they_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed: Callable[[str, str], types.ModuleType],
 ) -> None:
-    (tmp_path / "flash_attn" / "cute").mkdir(parents=True)
-    (tmp_path / "flash_attn" / "cute" / "interface.py").write_text(FLASH_ATTN)
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
-        monkeypatch.delitem(sys.modules, name)
+    calls = installed("flash_attn.cute.interface", FLASH_ATTN).calls
     peer = _measure._Peer("fa4")
     heads = [torch.randn(2, 3, 4, 8).half() for _ in range(4)]
     causal = (True, -1, -1, None, 0.0)
@@ -165,7 +179,7 @@ def test_flash_attention_reads_rows_where_they_lie(
     rows = [torch.randn(4, 3, 8).half() for _ in range(4)]
     packed = [*rows[:3], starts, starts, *[None] * 6, rows[3], None]
     call(peer, "attention_varlen", packed, *causal, None)
-    dense, (q, _, _, keywords) = importlib.import_module("flash_attn.cute.interface").calls
+    dense, (q, _, _, keywords) = calls
     assert dense[0].shape == (2, 4, 3, 8)
     assert dense[0].data_ptr() == heads[0].data_ptr()
     assert dense[3]["causal"]
@@ -175,6 +189,82 @@ def test_flash_attention_reads_rows_where_they_lie(
     with pytest.raises(ValueError, match="takes no bias"):
         bias = torch.zeros(4, 4).half()
         call(peer, "attention", [*heads[:3], bias, None, None, heads[3], None], *causal)
+
+
+QUACK_ROTARY = """
+import torch
+calls = []
+def apply_rotary(x, cos, sin, seqlen_offsets=None, cu_seqlens=None, max_seqlen=None,
+                 interleaved=False, inplace=False, conjugate=False):
+    assert x.dim() == 4 and cos.dim() == 2 and cos.shape[0] >= x.shape[1]
+    calls.append((x, interleaved, conjugate))
+    return torch.empty_like(x)
+"""
+LIGER_ROPE = """
+calls = []
+def rope_forward(q, k, cos, sin, position_ids=None, unsqueeze_dim=1, rotary_dim=None):
+    calls.append(("forward", q, k, rotary_dim))
+def rope_backward(q, k, cos, sin, position_ids=None, unsqueeze_dim=1, rotary_dim=None):
+    calls.append(("backward", q, k, rotary_dim))
+"""
+# Of queries or keys [2, 5, H, 8], and what is said of pairs: neighbours, inverse, heads first.
+HALVES, BACK, NEIGHBOURS_HEADS_FIRST = (
+    (False, False, False, None, 1e4),
+    (False, True, False, None, 1e4),
+    (True, False, True, None, 1e4),
+)
+
+
+def heads(count: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*(shape or (2, 5)), count, 8).half()
+
+
+def test_quack_turns_queries_and_keys_where_they_lie(
+    installed: Callable[[str, str], types.ModuleType],
+) -> None:
+    calls = installed("quack.rotary", QUACK_ROTARY).calls
+    peer, table = _measure._Peer("quack"), torch.randn(6, 4)
+    q, k = heads(4), heads(2)
+    call(peer, "rope_qk", [q, k, table, table, None, q.clone(), k.clone()], *BACK)
+    assert [x.data_ptr() for x, *_ in calls] == [q.data_ptr(), k.data_ptr()]
+    assert calls.pop()[1:] == (False, True)
+    call(peer, "rope", [q.transpose(1, 2), table, table, None, q], *NEIGHBOURS_HEADS_FIRST)
+    x, *how = calls.pop()
+    assert (x.data_ptr(), x.stride(), how) == (q.data_ptr(), q.stride(), [True, False])
+    call(peer, "rope", [heads(3, 5), table, table, None, heads(3, 5)], *HALVES)
+    assert calls.pop()[0].shape == (1, 5, 3, 8)
+    one = torch.zeros(5, dtype=torch.int64)
+    for tables in ([None, None, None], [table, table, one], [table[None, :, None]] * 2 + [None]):
+        with pytest.raises(ValueError, match=r"takes tables of \[T, columns\], and the positions"):
+            call(peer, "rope", [q, *tables, q], *HALVES)
+
+
+def test_liger_turns_the_outputs_in_place(
+    installed: Callable[[str, str], types.ModuleType],
+) -> None:
+    calls = installed("liger_kernel.ops.rope", LIGER_ROPE).calls
+    peer, table, narrow = _measure._Peer("liger"), torch.randn(6, 4), torch.randn(6, 2)
+    q, k, q_out, k_out = heads(4), heads(2), heads(4), heads(2)
+    for how, name in ((HALVES, "forward"), (BACK, "backward")):
+        call(peer, "rope_qk", [q, k, table, table, None, q_out, k_out], *how)
+        which, *turned, columns = calls.pop()
+        assert (which, columns) == (name, 8)
+        for got, want in zip(turned, (q_out, k_out), strict=True):
+            assert got.data_ptr() == want.data_ptr(), "no input is changed"
+            assert got.transpose(1, 2).is_contiguous(), "or it would be copied"
+    positions, first = torch.zeros(5, dtype=torch.int64), heads(4).transpose(1, 2)
+    for reason, tensors, how in (
+        ("takes halves", [q, k, table, table, positions, q_out, k_out], HALVES),
+        ("takes halves", [q, k, None, None, None, q_out, k_out], HALVES),
+        ("takes halves", [q, k, table, table, None, q_out, k_out], NEIGHBOURS_HEADS_FIRST),
+        ("leaves there", [q, k, narrow, narrow, None, q_out, k_out], HALVES),
+        ("copies first", [q, k, table, table, None, first, first], HALVES),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            call(peer, "rope_qk", tensors, *how)
+    with pytest.raises(ValueError, match="rope has no peer 'liger'"):
+        call(peer, "rope", [q, table, table, None, q_out], *HALVES)
+    assert not calls
 
 
 def test_torch_attends_by_its_own_function(monkeypatch: pytest.MonkeyPatch) -> None:
