@@ -219,6 +219,16 @@ void add_elements(const Adding& call, const char* rung, const Context& context) 
   });
 }
 
+// Whether the innermost loop's lines of a tensor start at multiples of so many elements.
+inline bool lines_start_at(const Nest<kOperands>& nest, Operand k, const void* data,
+                           int64_t elements, int64_t size) {
+  bool fits = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(elements * size) == 0;
+  for (size_t loop = 0; static_cast<int>(loop) + 1 < nest.loops; ++loop) {
+    fits = fits && nest.strides[k][loop] % elements == 0;
+  }
+  return fits;
+}
+
 inline bool is_quick(const Indexed& call, Why& why) {
   return why.unless(call.nest.count < QuickNest<kOperands>::kMost,
                     "takes fewer than 2^31 elements, not ", call.nest.count);

@@ -8,6 +8,7 @@
 #include "kernels/index_add/07_take.cuh"
 #include "kernels/index_add/08_take_quick.cuh"
 #include "kernels/index_add/09_take_vectors.cuh"
+#include "kernels/index_add/10_take_lines.cuh"
 
 namespace ws::index_add {
 namespace {
@@ -17,7 +18,7 @@ constexpr Operation kOperations[] = {operation_of<IndexAdd>(), operation_of<Inde
 
 constexpr const Rung* kRungs[] = {
     &kNaive,         &kGenericAtomic, &kSmallIndex, &kLargeIndex, &kVectorAtomic, &kPackedAccF16,
-    &kPackedAccBf16, &kSorted,        &kTake,       &kTakeQuick,  &kTakeVectors,
+    &kPackedAccBf16, &kSorted,        &kTake,       &kTakeQuick,  &kTakeVectors,  &kTakeLines,
 };
 
 }  // namespace
@@ -31,12 +32,16 @@ std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
   if (call.has_lines && call.lines.inner >= kLeast) return kRows;
   return kElements;
 }
-std::span<const Rung* const> IndexSelect::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> IndexSelect::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kTakeVectors, &kTakeQuick, &kTake};
+  static constexpr const Rung* kLines[] = {&kTakeLines, &kTakeVectors, &kTakeQuick, &kTake};
+  if (TakeLines::is_worth(call)) return kLines;
   return kByWorth;
 }
-std::span<const Rung* const> Gather::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> Gather::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kTakeQuick, &kTake};
+  static constexpr const Rung* kLines[] = {&kTakeLines, &kTakeQuick, &kTake};
+  if (TakeLines::is_worth(call)) return kLines;
   return kByWorth;
 }
 std::span<const Rung* const> ScatterAdd::by_worth(const Call& /*call*/) {

@@ -59,15 +59,23 @@ constexpr Case kBench[] = {
     {.extents = {1 << 20, 64, 1 << 16}, .attributes = along(0)},
     {.extents = {4096, 1, 4096, 4096}, .attributes = along(1)},
 };
-// With alpha.
-template <size_t kCount>
-constexpr std::array<Case, kCount + 1> with_alpha(const Case (&cases)[kCount]) {
-  std::array<Case, kCount + 1> all{};
-  std::copy_n(cases, kCount, all.begin());
-  all[kCount] = {.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)};
+template <size_t kCount, size_t kMore>
+constexpr std::array<Case, kCount + kMore> with(const Case (&cases)[kCount],
+                                                const Case (&more)[kMore]) {
+  std::array<Case, kCount + kMore> all{};
+  std::copy_n(more, kMore, std::copy_n(cases, kCount, all.begin()));
   return all;
 }
-constexpr auto kAddSmoke = with_alpha(kSmoke);
+constexpr auto kAddSmoke =
+    with(kSmoke, {{.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)}});
+// Along the last dimension in whole vectors; of two blocks for a line, which go on where indices
+// are of 64 bits.
+constexpr auto kTakeSmoke = with(
+    kSmoke, {{.extents = {36, 1, 24, 3}, .attributes = along(-1)},
+             {.extents = {140, 1, 16, 2, kNarrowIndex}, .padding = 8, .attributes = along(-1)}});
+constexpr auto kTakeVerify =
+    with(kVerify, {{.extents = {16640, 1, 8704}, .attributes = along(-1)},
+                   {.extents = {524, 1, 264, 2, kNarrowIndex}, .attributes = along(-1)}});
 
 struct Chosen {
   int64_t count, inner, rows, outer;
@@ -252,7 +260,7 @@ void IndexSelect::make(const Case& chosen, DType dtype, Problem& problem) {
   problem["y"] = c.tensor(dtype, c.count, dim);
   problem["index"] = c.list();
 }
-Cases IndexSelect::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
+Cases IndexSelect::cases() { return {.smoke = kTakeSmoke, .verify = kTakeVerify, .bench = kBench}; }
 Cost IndexSelect::cost(const Problem& problem) { return take_cost(problem); }
 Tolerance IndexSelect::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) {
   return {};
@@ -272,7 +280,7 @@ void Gather::make(const Case& chosen, DType dtype, Problem& problem) {
   problem["index"] = c.elements(dim);
   problem["y"] = Tensor::like(problem["index"], dtype);
 }
-Cases Gather::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
+Cases Gather::cases() { return {.smoke = kTakeSmoke, .verify = kTakeVerify, .bench = kBench}; }
 Cost Gather::cost(const Problem& problem) { return take_cost(problem); }
 Tolerance Gather::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) { return {}; }
 void Gather::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {

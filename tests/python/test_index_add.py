@@ -73,9 +73,9 @@ def test_an_index_for_each_element(dim: int, layout: Layout, device: str) -> Non
     assert_close(warpsmith.scatter_add(x, dim, index, src), torch.scatter_add(x, dim, index, src))
 
 
-def rungs_of(operation: str) -> pytest.MarkDecorator:
-    """Each rung of an operation, and a dtype that it takes."""
-    rows = OPERATIONS[operation].rungs
+def rungs_of(operation: str, but: str = "") -> pytest.MarkDecorator:
+    """Each rung of an operation but one, and a dtype that it takes."""
+    rows = [row for row in OPERATIONS[operation].rungs if row["name"] != but]
     return pytest.mark.parametrize(
         ("rung", "dtype"),
         [pytest.param(r["name"], torch_dtype(r["dtypes"][0]), id=r["name"]) for r in rows],
@@ -149,7 +149,7 @@ def test_scatter_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device
 
 
 @WRONG
-@rungs_of("index_select")
+@rungs_of("index_select", but="take_lines")  # along the last dimension: below
 def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     index = torch.tensor([1, 0, wrong, 3, 1], device=device)
@@ -160,7 +160,7 @@ def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, devic
 
 
 @WRONG
-@rungs_of("gather")
+@rungs_of("gather", but="take_lines")  # along the last dimension: below
 def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     index = indices(2, 5, rows=4, device=device)
@@ -169,6 +169,34 @@ def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str
     out = torch.full((2, 5), 7, device=device, dtype=dtype)
     told_of(wrong, lambda: warpsmith.gather(x, 0, index, rung=rung, out=out))
     assert torch.equal(out, want)
+
+
+@pytest.mark.parametrize("wrong", [-1, 24, 2**32 + 1])
+def test_an_index_that_a_line_has_not(wrong: int) -> None:
+    x, index = torch.randn(3, 24).half(), indices(3, 36, rows=24)
+    want = torch.gather(x, 1, index)
+    index[1, 7] = wrong
+    want[1, 7] = 7
+    out = torch.full((3, 36), 7).half()
+    with pytest.raises(ValueError, match=f"index {wrong} at position 43 of 'index'"):
+        warpsmith.gather(x, 1, index, rung="take_lines", out=out)
+    assert torch.equal(out, want)
+
+
+def test_lines_that_are_no_whole_vectors_are_left_to_others() -> None:
+    x, index = torch.randn(4 * 24 + 4).half(), indices(4, 36, rows=16)
+    for refused, of_it in (
+        (x[4:].view(4, 24), index),
+        (x[:84].view(4, 21), index),
+        (x[:96].view(4, 24), index[:, 1:]),
+        (x[:96].view(4, 24), index[:, ::2]),
+        (x[:96].view(24, 4).t(), index),
+    ):
+        with pytest.raises(ValueError, match="takes lines of whole vectors"):
+            warpsmith.gather(refused, 1, of_it, rung="take_lines")
+        assert torch.equal(warpsmith.gather(refused, 1, of_it), torch.gather(refused, 1, of_it))
+    with pytest.raises(ValueError, match="lines of up to 24576 elements, not 24580"):
+        warpsmith.gather(torch.zeros(1, 24580), 1, index[:1], rung="take_lines")
 
 
 def test_what_is_refused() -> None:
