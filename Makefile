@@ -42,11 +42,8 @@ test:  ## Build and run all tests, C++ and Python, with no GPU
 	@CXX=$${CXX:-c++} .venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF --config-settings=cmake.define.WS_UNITED=$(UNITED) \
 	  --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
-	@echo "test: Python tests; beside them those of pages and notebooks"
-	@$(PYTHON) -m pytest -p no:cacheprovider --junitxml=build/emulated/pages.xml tests/docs notebooks \
-	  >build/emulated/pages.log 2>&1 & pages=$$!; \
-	$(PYTHON) -m pytest --junitxml=build/emulated/python.xml tests/python && python=0 || python=$$?; \
-	wait $$pages && pages=0 || pages=$$?; cat build/emulated/pages.log; exit $$((python | pages))
+	@echo "test: Python tests, pages and notebooks"
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadfile --junitxml=build/emulated/python.xml
 
 fuzz: setup  ## Broken arguments, result files and C calls for longer: make fuzz SEED=7 TIME=600; FUZZ=ci sanitizes them
 	@$(MAKE) build/$(FUZZ) TARGET="warpsmith fuzz_test c_api_fuzz"

@@ -132,7 +132,6 @@ def collect(catalogue: Catalogue, build: Path, cores: int) -> Costs:
         ("sanitize", build / "ci" / "catalogue_test.xml"),
         ("sanitize", build / "ci" / "kernels_test.xml"),
         ("python", build / "emulated" / "python.xml"),
-        ("python", build / "emulated" / "pages.xml"),
     ):
         for name, seconds in junit(report).items():
             add(kind, catalogue.of_test(name), seconds)

@@ -380,7 +380,7 @@ constexpr std::array kVerify = {
     shape(3, 70, 520, kNt),
     tf32_shape(3, 5, 0, kNn),
     tf32_shape(129, 257, 65, kNn, 7),
-    tf32_shape(304, 520, 200, kNn),
+    tf32_shape(144, 264, 200, kNn),
     tf32_shape(240, 496, 144, kNt),
     tf32_shape(160, 96, 200, kTt, 0, 1),
 };
