@@ -11,12 +11,20 @@ namespace {
 
 // ---- Kernels ----------------------------------------------------------------------------------
 
+// The vectors of rows, of which a thread takes several: those kOfThread threads away from each
+// other, or `threads` where a row has as many.
 template <class T, int kWidth>
 struct Vectors {
+  static constexpr int kOfThread = kWidth == 8 ? 2 : 4;  // their f32 sums are 16 registers at most
+  using Vector = Vec<T, kWidth>;
+  using Values = thread::Tile<Vector, kOfThread>;
+  using Sums = thread::Tile<Vec<float, kWidth>, kOfThread>;
+
   T* data[kTargets];
   uint32_t of_row;
-  thread::Divider row;    // by of_row
-  thread::Divider inner;  // vectors of a stretch
+  thread::Divider row;      // by of_row
+  thread::Divider threads;  // of a row
+  thread::Divider inner;    // vectors of a stretch
   int64_t row_strides[kTargets];
   int64_t outer_strides[kTargets];
   int64_t inner_strides[kTargets];
@@ -24,6 +32,7 @@ struct Vectors {
   explicit Vectors(const AddSorted& call)
       : of_row(static_cast<uint32_t>(call.outer * call.inner / kWidth)),
         row(of_row),
+        threads(divide_up(of_row, uint32_t{kOfThread})),
         inner(call.inner / kWidth) {
     for (size_t k = 0; k < kTargets; ++k) {
       data[k] = static_cast<T*>(call.data[k]);
@@ -41,94 +50,134 @@ struct Vectors {
     return data[k] + of * row_strides[k] + stretch * outer_strides[k] +
            (kWidth == 1 ? i * inner_strides[k] : i);
   }
-  using Sum = thread::Tile<float, kWidth>;
-  __device__ __forceinline__ Vec<T, kWidth> x(int64_t of, uint32_t lane) const {
-    if (data[kX] == nullptr) return Vec<T, kWidth>{};
-    return thread::load<kWidth>(at(kX, of, lane));
-  }
-  __device__ __forceinline__ void add(int64_t of, uint32_t lane, const Sum& sum,
-                                      float scale) const {
-    const Vec<T, kWidth> before = x(of, lane);
-    Vec<float, kWidth> y;
+
+  // A thread's lanes. Behind the row's last it reads its first again, which nobody else writes.
+  struct Lanes {
+    uint32_t lane[kOfThread];
+    uint32_t mine;  // how many there are
+  };
+  // What the nth of all threads has of its row, or its place.
+  __device__ __forceinline__ Lanes lanes(uint32_t thread, uint32_t& of) const {
+    of = threads.quotient(thread);
+    const uint32_t first = thread - of * threads.divisor();
+    Lanes lanes{{}, 0};
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) y[i] = thread::fma(scale, sum[i], to_float(before[i]));
-    thread::store(at(kY, of, lane), thread::convert<T>(y));
+    for (int v = 0; v < kOfThread; ++v) {
+      const uint32_t lane = first + static_cast<uint32_t>(v) * threads.divisor();
+      lanes.mine += lane < of_row ? 1 : 0;
+      lanes.lane[v] = lane < of_row ? lane : first;
+    }
+    return lanes;
+  }
+
+  __device__ __forceinline__ Values load(Target k, int64_t of, const Lanes& lanes) const {
+    Values values;
+#pragma unroll
+    for (int v = 0; v < kOfThread; ++v) values[v] = thread::load<kWidth>(at(k, of, lanes.lane[v]));
+    return values;
+  }
+  // Those of x: zeros where there is none.
+  __device__ __forceinline__ Values x(int64_t of, const Lanes& lanes) const {
+    if (data[kX] == nullptr) return {};
+    return load(kX, of, lanes);
+  }
+  // y = x and the sums, scaled.
+  __device__ __forceinline__ void add(int64_t of, const Lanes& lanes, const Values& x,
+                                      const Sums& sums, float scale) const {
+#pragma unroll
+    for (int v = 0; v < kOfThread; ++v) {
+      if (static_cast<uint32_t>(v) >= lanes.mine) break;
+      Vec<float, kWidth> y;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) y[i] = thread::fma(scale, sums[v][i], to_float(x[v][i]));
+      thread::store(at(kY, of, lanes.lane[v]), thread::convert<T>(y));
+    }
   }
 };
 
-// A thread a vector of a place where a piece may begin: adds up what does.
+// A thread some vectors of a place where a piece may begin: adds up what does.
 template <class T, int kWidth>
 struct AddPiecesKernel {
   static constexpr int kThreads = 128;
-  static constexpr int kAtOnce = 4;
+  static constexpr int kMinBlocks = 5;
+  using Of = Vectors<T, kWidth>;
+  // Eight vectors under way, of a row that gets several sources; of one that gets one, and of x.
+  static constexpr int kAtOnce = 8 / Of::kOfThread;
   struct Arguments {
-    Vectors<T, kWidth> vectors;
+    Of vectors;
     SortedIndices sorted;
-    uint32_t count;     // of vectors of all places
+    uint32_t count;     // of threads of all places
     bool has_few_rows;  // AddSorted's: which places these are
     float scale;
     bool by_count;
-    float* sums;       // of pieces
-    uint8_t* touched;  // by row; null: nobody asks
+    float* sums;  // of pieces
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const auto vector = static_cast<uint32_t>(block_index() * kThreads + thread_index());
-    if (vector >= a.count) return;
-    const uint32_t nth = a.vectors.row.quotient(vector);
-    const uint32_t lane = vector - nth * a.vectors.of_row;
+    const auto thread = static_cast<uint32_t>(block_index() * kThreads + thread_index());
+    if (thread >= a.count) return;
+    uint32_t nth = 0;
+    const auto lanes = a.vectors.lanes(thread, nth);
     const int64_t at = a.has_few_rows ? a.sorted.few_start(nth) : nth;
     if (at < 0) return;
-    const SortedIndices::Piece piece = a.sorted.piece_at(at);
-    if (piece.row == kNoRow) return;
-    if (a.touched != nullptr && piece.is_first && lane == 0) {
-      thread::store(a.touched + piece.row, uint8_t{1});
-    }
-    thread::Tile<float, kWidth> sum{};
-    int found = 0;
+    // One wait for keys, then one for vectors.
     const int64_t end = a.sorted.piece_end(at);
+    auto sources = a.sorted.template sources_at<kAtOnce>(at, end);
+    const SortedIndices::Piece piece = a.sorted.piece_at(at, sources[0].row);
+    if (piece.row == kNoRow) return;
+    typename Of::Values x;
+    if (piece.is_alone) x = a.vectors.x(piece.row, lanes);
+    typename Of::Sums sums{};
+    int found = 0;
     bool goes_on = true;
-    for (int64_t p = at; goes_on && p < end; p += kAtOnce) {
-      // Keys at once, then vectors at once: neither waits for one of its own.
-      SortedIndices::Source sources[kAtOnce];
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) sources[j] = a.sorted.source_at(p + j < end ? p + j : p);
-      Vec<T, kWidth> values[kAtOnce];
+    for (int64_t p = at; goes_on; p += kAtOnce) {
+      typename Of::Values values[kAtOnce];
       bool known[kAtOnce];
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         known[j] = p + j < end && sources[j].row == piece.row;
-        if (!known[j]) continue;
-        values[j] = thread::load<kWidth>(a.vectors.at(kSource, sources[j].position, lane));
+        if (known[j]) values[j] = a.vectors.load(kSource, sources[j].position, lanes);
       }
+      // The next keys come while these vectors do.
+      goes_on = known[kAtOnce - 1] && p + kAtOnce < end;
+      if (goes_on) sources = a.sorted.template sources_at<kAtOnce>(p + kAtOnce, end);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         if (!known[j]) break;
         ++found;
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) sum[i] += to_float(values[j][i]);
+        for (int v = 0; v < Of::kOfThread; ++v) {
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) sums[v][i] += to_float(values[j][v][i]);
+        }
       }
-      goes_on = known[kAtOnce - 1];
     }
     if (piece.is_alone) {
       const float scale = a.by_count ? a.scale / static_cast<float>(found) : a.scale;
-      return a.vectors.add(piece.row, lane, sum, scale);
+      return a.vectors.add(piece.row, lanes, x, sums, scale);
     }
-    const int64_t slot = 2 * (at / kPiece) + (piece.is_first ? 1 : 0);
-    Vec<float, kWidth> stored;
+    float* const slot = a.sums + slot_of(at, piece.is_first) * a.vectors.of_row * kWidth;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) stored[i] = sum[i];
-    thread::store(a.sums + (slot * a.vectors.of_row + lane) * kWidth, stored);
+    for (int v = 0; v < Of::kOfThread; ++v) {
+      if (static_cast<uint32_t>(v) >= lanes.mine) break;
+      thread::store(slot + int64_t{lanes.lane[v]} * kWidth, sums[v]);
+    }
+  }
+
+  // Of the sum of a piece that is not all of its row.
+  __device__ __forceinline__ static int64_t slot_of(int64_t at, bool is_first) {
+    return 2 * (at / kPiece) + (is_first ? 1 : 0);
   }
 };
 
-// A thread a vector and kPiece places: adds up the pieces of the row whose first begins there.
+// A thread some vectors and kPiece places: adds up the pieces of the row whose first begins there.
 template <class T, int kWidth>
 struct JoinPiecesKernel {
   static constexpr int kThreads = 128;
+  using Of = Vectors<T, kWidth>;
   struct Arguments {
-    Vectors<T, kWidth> vectors;
+    Of vectors;
     SortedIndices sorted;
     uint32_t count;
     float scale;
@@ -138,54 +187,79 @@ struct JoinPiecesKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const auto vector = static_cast<uint32_t>(block_index() * kThreads + thread_index());
-    if (vector >= a.count) return;
-    const uint32_t block = a.vectors.row.quotient(vector);
-    const uint32_t lane = vector - block * a.vectors.of_row;
+    const auto thread = static_cast<uint32_t>(block_index() * kThreads + thread_index());
+    if (thread >= a.count) return;
+    uint32_t block = 0;
+    const auto lanes = a.vectors.lanes(thread, block);
     const int64_t start = a.sorted.start_of_pieces(block);
     if (start < 0) return;
     const int64_t row = a.sorted.row_at(start);
-    thread::Tile<float, kWidth> sum{};
+    const auto x = a.vectors.x(row, lanes);
+    typename Of::Sums sums{};
     for (int64_t p = start; a.sorted.is_of(row, p); p = SortedIndices::next_piece(p)) {
-      const int64_t slot = 2 * (p / kPiece) + (p == start ? 1 : 0);
-      const auto piece = thread::load<kWidth>(a.sums + (slot * a.vectors.of_row + lane) * kWidth);
+      const float* const slot =
+          a.sums + AddPiecesKernel<T, kWidth>::slot_of(p, p == start) * a.vectors.of_row * kWidth;
+      typename Of::Sums piece;
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sum[i] += piece[i];
+      for (int v = 0; v < Of::kOfThread; ++v) {
+        piece[v] = thread::load<kWidth>(slot + int64_t{lanes.lane[v]} * kWidth);
+      }
+#pragma unroll
+      for (int v = 0; v < Of::kOfThread; ++v) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) sums[v][i] += piece[v][i];
+      }
     }
     float scale = a.scale;
     if (a.by_count) scale /= static_cast<float>(a.sorted.start_of(row + 1) - start);
-    a.vectors.add(row, lane, sum, scale);
+    a.vectors.add(row, lanes, x, sums, scale);
   }
 };
 
-// A thread four vectors of y, of rows that got nothing.
+// A thread eight vectors of y, of rows that get nothing. Blocks before those merge the indices that
+// say so to others: a hundred blocks that wait for each key in turn, while these move most of what
+// there is to move.
 template <class T, int kWidth>
 struct KeepRowsKernel {
-  static constexpr int kThreads = 128;
-  static constexpr int kLoads = 4;
+  static constexpr int kThreads = MergeRuns::kThreads;
+  static constexpr int kLoads = 8;
+  static constexpr int kTile = kThreads * kLoads;
   struct Arguments {
+    MergeRuns merge;
     Vectors<T, kWidth> vectors;
     uint32_t count;
-    const uint8_t* touched;
+    const Touched* touched;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const auto first = static_cast<uint32_t>(block_index() * kThreads * kLoads + thread_index());
+    const int64_t block = block_index() - a.merge.blocks();
+    if (block < 0) return a.merge(block_index());
+    const auto first = static_cast<uint32_t>(block * kTile + thread_index());
     uint32_t row[kLoads];
     uint32_t lane[kLoads];
-    bool is_kept[kLoads];
-    Vec<T, kWidth> values[kLoads];
+    Touched touched[kLoads];
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
       const uint32_t vector = first + static_cast<uint32_t>(j * kThreads);
-      row[j] = a.vectors.row.quotient(vector);
-      lane[j] = vector - row[j] * a.vectors.of_row;
-      is_kept[j] = vector < a.count && thread::load(a.touched + row[j]) == 0;
+      const uint32_t known = vector < a.count ? vector : a.count - 1;
+      row[j] = a.vectors.row.quotient(known);
+      lane[j] = known - row[j] * a.vectors.of_row;
+      touched[j] = thread::load(a.touched + row[j]);
     }
+    bool is_kept[kLoads];
+    Vec<T, kWidth> values[kLoads] = {};
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
-      if (is_kept[j]) values[j] = a.vectors.x(row[j], lane[j]);
+      is_kept[j] = touched[j] == 0 && first + static_cast<uint32_t>(j * kThreads) < a.count;
+    }
+    if (a.vectors.data[kX] != nullptr) {
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        // In the place of what is not kept x's first vector: a load without a branch.
+        const T* x = a.vectors.at(kX, row[j], lane[j]);
+        values[j] = thread::load<kWidth>(is_kept[j] ? x : a.vectors.data[kX]);
+      }
     }
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
@@ -197,36 +271,50 @@ struct KeepRowsKernel {
 // ---- Launches ---------------------------------------------------------------------------------
 
 template <class T, int kWidth>
-void add_vectors(const AddSorted& call, const uint64_t* keys, std::byte* memory, Stream stream) {
+void add_vectors(const AddSorted& call, IndexSource source, const Context& context) {
   using Add = AddPiecesKernel<T, kWidth>;
   using Join = JoinPiecesKernel<T, kWidth>;
   using Keep = KeepRowsKernel<T, kWidth>;
+  Stream stream = context.stream;
   const Vectors<T, kWidth> vectors(call);
+  auto* const sums =
+      reinterpret_cast<float*>(static_cast<std::byte*>(context.workspace) + sort_bytes(call.count));
+  const uint64_t* keys = nullptr;
+  if (call.keeps_rows()) {
+    auto* touched = reinterpret_cast<Touched*>(sums + call.slots() * call.outer * call.inner);
+    set_zero(touched, static_cast<size_t>(call.rows) * sizeof(Touched), stream);
+    source.touched = touched;
+    MergeRuns merge;
+    if (call.count > kMostMerged) {
+      keys = sort_indices(source, context.workspace, stream);
+    } else if (call.count > 0) {
+      merge = sort_runs(source, context.workspace, stream);
+      keys = merge.sorted();
+    }
+    const int64_t count = call.rows * vectors.of_row;
+    launch<Keep>({.blocks = merge.blocks() + divide_up(count, int64_t{Keep::kTile}),
+                  .threads = Keep::kThreads},
+                 stream, {merge, vectors, static_cast<uint32_t>(count), touched});
+  } else if (call.count > 0) {
+    keys = sort_indices(source, context.workspace, stream);
+  }
   const SortedIndices sorted(keys, call.count);
-  auto* sums = reinterpret_cast<float*>(memory);
-  auto* touched = reinterpret_cast<uint8_t*>(sums + call.slots() * call.outer * call.inner);
-  if (!call.keeps_rows()) touched = nullptr;
-  const auto start = [&]<class Kernel>(int64_t rows, int64_t of_block, auto arguments) {
-    const int64_t count = rows * vectors.of_row;
-    arguments.count = static_cast<uint32_t>(count);
-    launch<Kernel>({.blocks = divide_up(count, of_block), .threads = Kernel::kThreads}, stream,
-                   arguments);
+  const auto start = [&]<class Kernel>(int64_t places, auto arguments) {
+    const int64_t threads = places * vectors.threads.divisor();
+    arguments.count = static_cast<uint32_t>(threads);
+    launch<Kernel>(
+        {.blocks = divide_up(threads, int64_t{Kernel::kThreads}), .threads = Kernel::kThreads},
+        stream, arguments);
   };
-  if (touched != nullptr) set_zero(touched, static_cast<size_t>(call.rows), stream);
   if (call.count > 0) {
-    start.template operator()<Add>(
-        call.has_few_rows() ? call.few_starts() : call.count, Add::kThreads,
-        typename Add::Arguments{vectors, sorted, 0, call.has_few_rows(), call.scale, call.by_count,
-                                sums, touched});
+    start.template operator()<Add>(call.has_few_rows() ? call.few_starts() : call.count,
+                                   typename Add::Arguments{vectors, sorted, 0, call.has_few_rows(),
+                                                           call.scale, call.by_count, sums});
   }
   if (call.slots() > 0) {
     start.template operator()<Join>(
-        call.slots() / 2, Join::kThreads,
+        call.slots() / 2,
         typename Join::Arguments{vectors, sorted, 0, call.scale, call.by_count, sums});
-  }
-  if (touched != nullptr) {
-    start.template operator()<Keep>(call.rows, Keep::kThreads * Keep::kLoads,
-                                    typename Keep::Arguments{vectors, 0, touched});
   }
 }
 
@@ -234,16 +322,12 @@ void add_vectors(const AddSorted& call, const uint64_t* keys, std::byte* memory,
 
 void add_sorted(const AddSorted& call, DType dtype, const Indices& index, int64_t ignored,
                 const Context& context) {
-  const uint64_t* keys = nullptr;
-  if (call.count > 0) {
-    keys = sort_indices(index, call.count, ignored, context.workspace, context.stream);
-  }
-  std::byte* rest = static_cast<std::byte*>(context.workspace) + sort_bytes(call.count);
+  const IndexSource source{index, call.count, ignored};
   with_type<kFloats>(dtype, [&]<class T>() {
     if (call.width(dtype) > 1) {
-      add_vectors<T, static_cast<int>(16 / sizeof(T))>(call, keys, rest, context.stream);
+      add_vectors<T, static_cast<int>(16 / sizeof(T))>(call, source, context);
     } else {
-      add_vectors<T, 1>(call, keys, rest, context.stream);
+      add_vectors<T, 1>(call, source, context);
     }
   });
 }

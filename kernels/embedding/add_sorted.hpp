@@ -3,10 +3,11 @@
 //
 //   y[r] = x[r] + scale * sum(source[i] : index[i] = r)
 //
-// Sorted, the sources of a row stand together. A thread adds up a vector of up to kPiece of them in
-// f32; where a row gets more, each piece leaves its sum in the workspace, and a second launch adds
-// these. So a row with one source costs what it moves, and one with all sources keeps every SM
-// busy. Rows that get nothing are written by a last launch, unless they are right already (y is x).
+// Sorted, the sources of a row stand together. A thread adds up some vectors of up to kPiece of them
+// in f32; where a row gets more, each piece leaves its sum in the workspace, and a second launch
+// adds these. So a row with one source costs what it moves, and one with all sources keeps every SM
+// busy. Rows that get nothing are marked before the sort, and written while it ends, unless they are
+// right already (y is x).
 #pragma once
 
 #include "catalogue/catalogue.hpp"
@@ -34,6 +35,9 @@ inline size_t sort_bytes(int64_t count) {
                       static_cast<size_t>(radix_counts(count)) * sizeof(uint32_t),
                   size_t{256});
 }
+
+// Whether a row gets something: the smallest word that many threads may store to.
+using Touched = uint16_t;
 
 enum Target { kX, kY, kSource, kTargets };
 
@@ -77,7 +81,7 @@ struct AddSorted {
   Workspace workspace() const {
     const auto sums = static_cast<size_t>(slots() * outer * inner) * sizeof(float);
     return {.bytes = sort_bytes(count) + sums +
-                     (keeps_rows() ? static_cast<size_t>(rows) * sizeof(uint8_t) : 0)};
+                     (keeps_rows() ? static_cast<size_t>(rows) * sizeof(Touched) : 0)};
   }
 };
 

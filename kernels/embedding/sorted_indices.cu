@@ -1,33 +1,49 @@
-// The sort of indices: blocks sort runs of 1024 keys, of which 16 at a time become one; of many,
-// passes by the digits of rows.
+// The sort of indices: blocks sort runs of 1024 keys, of which up to 16 become one; of more, passes
+// by the digits of rows.
 #include "kernels/embedding/sorted_indices.hpp"
 
 #include "kernels/embedding/radix_passes.hpp"
-#include "kernels/topk/merge_runs.hpp"
 #include "warpsmith/block/sort.hpp"
+#include "warpsmith/ptx/store_relaxed.hpp"
 
 namespace ws::embedding {
 namespace {
 
-struct Source {
-  Indices index;
-  int64_t count;
-  int64_t ignored;
-
-  __device__ __forceinline__ uint64_t key(int64_t i) const {
-    const int64_t row = index[i];
-    const bool counts = index.is_right(row, i) && row != ignored;
-    return SortedIndices::key_of(counts ? row : kNoRow, i);
+// The keys of kCount positions, `apart` from each other; behind the last index 0, which comes
+// behind all keys. Indices are under way together before one is looked at.
+template <int kCount>
+__device__ __forceinline__ thread::Tile<uint64_t, kCount> keys_of(const IndexSource& source,
+                                                                  int64_t first, int64_t apart) {
+  int64_t offsets[kCount];
+  int64_t rows[kCount];
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    const int64_t i = first + j * apart;
+    offsets[j] = (i < source.count ? i : source.count - 1) * source.index.stride();
   }
-};
+  source.index.read(offsets, rows);
+  thread::Tile<uint64_t, kCount> keys;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    const int64_t i = first + j * apart;
+    keys[j] = 0;
+    if (i >= source.count) continue;
+    const bool counts = source.index.is_right(rows[j], i) && rows[j] != source.ignored;
+    if (counts && source.touched != nullptr) {
+      ptx::st_global_relaxed(source.touched + rows[j], 1);
+    }
+    keys[j] = SortedIndices::key_of(counts ? rows[j] : kNoRow, i);
+  }
+  return keys;
+}
 
 struct RunsKernel {
   static constexpr int kThreads = 128;
-  static constexpr int kKeys = 8;  // of a thread
-  static constexpr int kRun = kThreads * kKeys;
+  static constexpr int kRun = MergeRuns::kRun;
+  static constexpr int kKeys = kRun / kThreads;  // of a thread
   using Sorter = block::BitonicSort<uint64_t, kThreads, kKeys>;
   struct Arguments {
-    Source source;
+    IndexSource source;
     uint64_t* keys;
   };
   struct SharedStorage {
@@ -36,12 +52,7 @@ struct RunsKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const int64_t start = block_index() * kRun;
-    Sorter::Keys keys;
-#pragma unroll
-    for (int j = 0; j < kKeys; ++j) {
-      const int64_t i = start + j * kThreads + thread_index();
-      keys[j] = i < a.source.count ? a.source.key(i) : 0;
-    }
+    Sorter::Keys keys = keys_of<kKeys>(a.source, start + thread_index(), kThreads);
     Sorter{shared.sort}(keys);
 #pragma unroll
     for (int j = 0; j < kKeys; ++j) {
@@ -51,46 +62,68 @@ struct RunsKernel {
   }
 };
 
+struct MergeKernel {
+  static constexpr int kThreads = MergeRuns::kThreads;
+  struct Arguments {
+    MergeRuns merge;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    a.merge(block_index());
+  }
+};
+
 // In the order of positions.
 struct KeysKernel {
   static constexpr int kThreads = 256;
   static constexpr int kKeys = 4;  // of a thread
   struct Arguments {
-    Source source;
+    IndexSource source;
     uint64_t* keys;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const int64_t first = block_index() * kKeys * kThreads + thread_index();
+    const auto keys = keys_of<kKeys>(a.source, first, kThreads);
 #pragma unroll
     for (int j = 0; j < kKeys; ++j) {
-      const int64_t i = (block_index() * kKeys + j) * kThreads + thread_index();
-      if (i < a.source.count) thread::store(a.keys + i, a.source.key(i));
+      const int64_t i = first + j * kThreads;
+      if (i < a.source.count) thread::store(a.keys + i, keys[j]);
     }
   }
 };
 
 }  // namespace
 
-const uint64_t* sort_indices(const Indices& index, int64_t count, int64_t ignored, void* memory,
-                             Stream stream) {
-  constexpr int64_t kWays = 16;
+MergeRuns sort_runs(const IndexSource& source, void* memory, Stream stream) {
   auto* const keys = static_cast<uint64_t*>(memory);
-  const Source source{index, count, ignored};
+  launch<RunsKernel>({.blocks = divide_up(source.count, int64_t{RunsKernel::kRun}),
+                      .threads = RunsKernel::kThreads},
+                     stream, {source, keys});
+  return {keys, keys + source.count, static_cast<uint32_t>(source.count)};
+}
+
+const uint64_t* sort_indices(const IndexSource& source, void* memory, Stream stream) {
+  const int64_t count = source.count;
+  auto* const keys = static_cast<uint64_t*>(memory);
   if (count > kMostMerged) {
     launch<KeysKernel>(
         {.blocks = divide_up(count, int64_t{KeysKernel::kThreads} * KeysKernel::kKeys),
          .threads = KeysKernel::kThreads},
         stream, {source, keys});
     int row_bits = 1;  // all ones stand for no row: more than any row's number
-    while (index.limit() >> row_bits != 0) ++row_bits;
+    while (source.index.limit() >> row_bits != 0) ++row_bits;
     return sort_by_digits(keys, keys + count, reinterpret_cast<uint32_t*>(keys + 2 * count), count,
                           row_bits, stream);
   }
-  launch<RunsKernel>(
-      {.blocks = divide_up(count, int64_t{RunsKernel::kRun}), .threads = RunsKernel::kThreads},
-      stream, {source, keys});
-  return topk::merge_runs(keys, keys + count, 1, count, RunsKernel::kRun, kWays, stream);
+  const MergeRuns merge = sort_runs(source, memory, stream);
+  if (merge.blocks() > 0) {
+    launch<MergeKernel>({.blocks = merge.blocks(), .threads = MergeKernel::kThreads}, stream,
+                        {merge});
+  }
+  return merge.sorted();
 }
 
 }  // namespace ws::embedding

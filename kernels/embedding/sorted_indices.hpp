@@ -6,8 +6,9 @@
 #pragma once
 
 #include "kernels/embedding/add_sorted.hpp"
-#include "warpsmith/stream.hpp"
+#include "warpsmith/launch.hpp"
 #include "warpsmith/thread/search.hpp"
+#include "warpsmith/thread/tile.hpp"
 
 namespace ws::embedding {
 
@@ -15,10 +16,63 @@ inline constexpr int64_t kNoRow = 0xFFFFFFFF;  // of an index that counts nothin
 
 #if WS_DEVICE_CODE
 
-// Keys in `memory` of sort_bytes(), in order. Counts nothing of those that are `ignored` or wrong,
-// which are reported.
-const uint64_t* sort_indices(const Indices& index, int64_t count, int64_t ignored, void* memory,
-                             Stream stream);
+// What is sorted.
+struct IndexSource {
+  Indices index;
+  int64_t count = 0;
+  int64_t ignored = -1;  // a row whose indices count nothing, as do wrong ones, which are told
+  Touched* touched = nullptr;  // by row: 1 is written where an index counts; null: nobody asks
+};
+
+// Sorted runs of keys become one: a thread asks kAtOnce of them at a time how many of their keys
+// come before its own, by halves.
+struct MergeRuns {
+  static constexpr int kThreads = 128;
+  static constexpr int kRun = 1024;
+  static constexpr int kAtOnce = 8;
+
+  const uint64_t* from = nullptr;
+  uint64_t* to = nullptr;
+  uint32_t count = 0;
+
+  // That there are to launch: of one run none.
+  __host__ __device__ int64_t blocks() const {
+    return count > kRun ? divide_up(count, uint32_t{kThreads}) : 0;
+  }
+  const uint64_t* sorted() const { return blocks() > 0 ? to : from; }
+
+  __device__ __forceinline__ void operator()(int64_t block) const {
+    const auto mine = static_cast<uint32_t>(block * kThreads + thread_index());
+    if (mine >= count) return;
+    const uint64_t key = thread::load(from + mine);
+    uint32_t place = 0;
+#pragma unroll 1
+    for (uint32_t first = 0; first < count; first += kAtOnce * kRun) {
+      uint32_t before[kAtOnce] = {};
+#pragma unroll 1
+      for (uint32_t step = kRun; step > 0; step /= 2) {
+        uint64_t other[kAtOnce];
+#pragma unroll
+        for (int r = 0; r < kAtOnce; ++r) {
+          const uint32_t next = before[r] + step;
+          const uint32_t at = first + static_cast<uint32_t>(r * kRun) + next - 1;
+          // No key comes before itself.
+          other[r] = thread::load(from + (next <= kRun && at < count ? at : mine));
+        }
+#pragma unroll
+        for (int r = 0; r < kAtOnce; ++r) before[r] += other[r] > key ? step : 0;
+      }
+#pragma unroll
+      for (const uint32_t larger : before) place += larger;
+    }
+    thread::store(to + place, key);
+  }
+};
+
+// Keys in `memory` of sort_bytes(), in order.
+const uint64_t* sort_indices(const IndexSource& source, void* memory, Stream stream);
+// The same of up to kMostMerged, up to the merge, which is left to a launch of the caller's.
+MergeRuns sort_runs(const IndexSource& source, void* memory, Stream stream);
 
 class SortedIndices {
  public:
@@ -37,11 +91,14 @@ class SortedIndices {
     bool is_first = false;
     bool is_alone = false;  // all there is of the row
   };
-  __device__ __forceinline__ Piece piece_at(int64_t at) const {
-    const int64_t row = row_at(at);
-    const bool is_first = at == 0 || row_at(at - 1) != row;
+  // `row` is that of the place.
+  __device__ __forceinline__ Piece piece_at(int64_t at, int64_t row) const {
+    const int64_t next = next_piece(at);
+    const int64_t row_before = row_at(at > 0 ? at - 1 : 0);
+    const int64_t row_behind = row_at(next < count_ ? next : count_ - 1);
+    const bool is_first = at == 0 || row_before != row;
     if (row == kNoRow || !(is_first || at % kPiece == 0)) return {};
-    return {row, is_first, is_first && !is_of(row, next_piece(at))};
+    return {row, is_first, is_first && (next >= count_ || row_behind != row)};
   }
   // The `nth` of AddSorted::few_starts() places; -1: no piece begins there that is not another's.
   __device__ __forceinline__ int64_t few_start(int64_t nth) const {
@@ -80,6 +137,15 @@ class SortedIndices {
   __device__ __forceinline__ Source source_at(int64_t at) const {
     const uint64_t key = ~thread::load(keys_ + at);
     return {static_cast<int64_t>(key >> 32), static_cast<int64_t>(static_cast<uint32_t>(key))};
+  }
+  // Those of kCount places; from `end` on, that of `at` again.
+  template <int kCount>
+  __device__ __forceinline__ thread::Tile<Source, kCount> sources_at(int64_t at,
+                                                                     int64_t end) const {
+    thread::Tile<Source, kCount> sources;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) sources[j] = source_at(at + j < end ? at + j : at);
+    return sources;
   }
   // Whether there is a place `at`, of that row.
   __device__ __forceinline__ bool is_of(int64_t row, int64_t at) const {

@@ -64,7 +64,7 @@ struct CooSort {
     if (call.entries > 0) {
       const embedding::Indices rows(call.row, call.index == DType::kI64, call.row_step, rung,
                                     call.rows, "row");
-      keys = embedding::sort_indices(rows, call.entries, -1, context.workspace, context.stream);
+      keys = embedding::sort_indices({rows, call.entries}, context.workspace, context.stream);
     }
     auto* parts = static_cast<std::byte*>(context.workspace) + embedding::sort_bytes(call.entries);
     with_types(call, [&]<class T, class I>() {
