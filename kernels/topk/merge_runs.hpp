@@ -1,5 +1,5 @@
-// Sorted runs of distinct keys become longer ones: each key looks up how many of the other runs
-// come before it.
+// Sorted runs of distinct keys become longer ones, two at a time: each key looks up how many of the
+// other run come before it.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct RowBatch {
   __device__ __forceinline__ int64_t part() const { return block_index() % blocks; }
 };
 
-// `ways` runs of `run` keys at a time, largest first.
+// Two runs of `run` keys at a time, largest first.
 struct MergeKernel {
   static constexpr int kThreads = 256;
   static constexpr int kCount = 4 * kThreads;  // of a block
@@ -32,7 +32,6 @@ struct MergeKernel {
     const uint64_t* from;
     uint64_t* to;
     int64_t run;
-    int64_t ways;
   };
   struct SharedStorage {};
 
@@ -43,16 +42,14 @@ struct MergeKernel {
     for (int j = 0; j < kCount / kThreads; ++j) {
       const int64_t i = a.batch.part() * kCount + j * kThreads + thread_index();
       if (i >= columns) return;
-      const int64_t first = i / (a.run * a.ways) * (a.run * a.ways);
       const int64_t mine = i / a.run * a.run;
+      const int64_t first = i / (2 * a.run) * (2 * a.run);
+      const int64_t other = mine == first ? first + a.run : first;
       const uint64_t key = thread::load(from + i);
       int64_t place = first + (i - mine);
-      for (int way = 0; way < a.ways; ++way) {
-        const int64_t other = first + way * a.run;
-        if (other != mine && other < columns) {
-          const int64_t count = columns - other < a.run ? columns - other : a.run;
-          place += thread::count_larger(from + other, count, key);
-        }
+      if (other < columns) {
+        const int64_t count = columns - other < a.run ? columns - other : a.run;
+        place += thread::count_larger(from + other, count, key);
       }
       thread::store(to + place, key);
     }
@@ -62,11 +59,11 @@ struct MergeKernel {
 // Merges the runs of so many rows of `columns` keys each; gives the memory, of the two, in which
 // they then are.
 inline uint64_t* merge_runs(uint64_t* keys, uint64_t* others, int64_t rows, int64_t columns,
-                            int64_t run, int64_t ways, Stream stream) {
-  for (; run < columns; run *= ways) {
+                            int64_t run, Stream stream) {
+  for (; run < columns; run *= 2) {
     const RowBatch merged{0, columns, divide_up(columns, int64_t{MergeKernel::kCount})};
     launch<MergeKernel>({.blocks = rows * merged.blocks, .threads = MergeKernel::kThreads}, stream,
-                        {merged, keys, others, run, ways});
+                        {merged, keys, others, run});
     std::swap(keys, others);
   }
   return keys;

@@ -73,7 +73,7 @@ uint64_t* sort_rows(const RowLayout<kOperands>& layout, const RowRange& range, u
   } else {
     sort_runs.template operator()<256, kKeysOfARun / 256>();
   }
-  return merge_runs(keys, others, range.rows, columns, kKeysOfARun, 2, stream);
+  return merge_runs(keys, others, range.rows, columns, kKeysOfARun, stream);
 }
 #endif
 
