@@ -27,23 +27,14 @@ struct TakeVectors {
   // The call with a vector as its element; false where it has none.
   static bool widened(const IndexSelect::Call& call, Indexed& vectors) {
     vectors = call;
-    const auto size = static_cast<int64_t>(size_of(call.dtype));
-    const int64_t width = 16 / size;
+    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
     Nest<kOperands>& nest = vectors.nest;
-    if (nest.loops == 0) return false;
-    const auto inner = static_cast<size_t>(nest.loops - 1);
-    const bool fits = nest.strides[kEach][inner] == 1 && nest.strides[kTable][inner] == 1 &&
-                      nest.strides[kIndex][inner] == 0 && nest.strides[kPosition][inner] == 0 &&
-                      nest.extents[inner] % width == 0 && call.table_stride % width == 0 &&
-                      lines_start_at(nest, kEach, call.each, width, size) &&
-                      lines_start_at(nest, kTable, call.table, width, size);
-    for (size_t loop = 0; loop < inner; ++loop) {
-      for (const Operand k : {kEach, kTable}) nest.strides[k][loop] /= width;
-    }
-    nest.extents[inner] /= width;
-    nest.count /= width;
+    const bool fits = widen(nest, width, {kEach, kTable}) && call.table_stride % width == 0 &&
+                      starts_a_vector(call.each) && starts_a_vector(call.table);
     vectors.table_stride /= width;
-    return fits;
+    if (!fits) return false;
+    const auto inner = static_cast<size_t>(nest.loops - 1);
+    return nest.strides[kIndex][inner] == 0 && nest.strides[kPosition][inner] == 0;
   }
 };
 

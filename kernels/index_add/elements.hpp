@@ -2,6 +2,8 @@
 // f32 sums of 16-bit tensors go.
 #pragma once
 
+#include <initializer_list>
+
 #include "kernels/embedding/indices.hpp"
 #include "kernels/index_add/operations.hpp"
 #include "warpsmith/launch.hpp"
@@ -47,6 +49,29 @@ struct QuickNest {
     }
   }
 };
+
+// Makes `width` elements that lie side by side an element of the nest, at strides that count such;
+// false where some tensor of these has none. Of the others the strides stay.
+template <int kTensors>
+bool widen(Nest<kTensors>& nest, int64_t width, std::initializer_list<int> tensors) {
+  if (nest.loops == 0) return false;
+  const auto inner = static_cast<size_t>(nest.loops - 1);
+  bool fits = nest.extents[inner] % width == 0;
+  for (const int tensor : tensors) {
+    auto& strides = nest.strides[static_cast<size_t>(tensor)];
+    fits = fits && strides[inner] == 1;
+    for (size_t loop = 0; loop < inner; ++loop) {
+      fits = fits && strides[loop] % width == 0;
+      strides[loop] /= width;
+    }
+  }
+  nest.extents[inner] /= width;
+  nest.count /= width;
+  return fits;
+}
+inline bool starts_a_vector(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0;
+}
 
 inline Indices indices_of(const Indexed& call, const char* rung) {
   return {call.index, call.wide_index, 1, rung, call.rows};
@@ -132,12 +157,15 @@ struct Sums {
   }
 };
 
-// A thread an element: y = x, or x and its sum, which is zero then.
-template <class T>
+// A thread four vectors, all under way at once: y = x, or x and its sum, which is zero then.
+// Places: a nest of vectors, of either kind.
+template <class T, int kWidth, class Places>
 struct GiveKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 128;
+  static constexpr int kLoads = 4;
+  static constexpr int kTile = kThreads * kLoads;
   struct Arguments {
-    Nest<kWholeOperands> places;
+    Places places;
     const T* x;
     T* y;
     float* sums;  // null: none
@@ -145,27 +173,68 @@ struct GiveKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const int64_t step = grid_blocks() * kThreads;
-    for (int64_t i = block_index() * kThreads + thread_index(); i < a.places.count; i += step) {
-      int64_t at[kWholeOperands];
-      a.places.find(i, at);
-      T value = thread::load(a.x + at[kX]);
-      if (a.sums != nullptr) {
-        value = from_float<T>(to_float(value) + thread::load(a.sums + at[kDense]));
-        thread::store(a.sums + at[kDense], 0.0F);
+    for (int64_t tile = block_index() * kTile; tile < a.places.count;
+         tile += grid_blocks() * kTile) {
+      const int64_t first = tile + thread_index();
+      if (first >= a.places.count) return;
+      bool is_there[kLoads];
+      int64_t at[kLoads][kWholeOperands];
+      Vec<T, kWidth> values[kLoads];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        const int64_t i = first + j * kThreads;
+        is_there[j] = i < a.places.count;
+        // Behind the last one a thread's first again: a load without a branch.
+        a.places.find(is_there[j] ? i : first, at[j]);
       }
-      thread::store(a.y + at[kY], value);
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) values[j] = thread::load<kWidth>(a.x + at[j][kX] * kWidth);
+      if (a.sums != nullptr) add_sums(a.sums, at, is_there, values);
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        if (is_there[j]) thread::store(a.y + at[j][kY] * kWidth, values[j]);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static void add_sums(float* all,
+                                                  const int64_t (&at)[kLoads][kWholeOperands],
+                                                  const bool (&is_there)[kLoads],
+                                                  Vec<T, kWidth> (&values)[kLoads]) {
+    Vec<float, kWidth> sums[kLoads];
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) sums[j] = thread::load<kWidth>(all + at[j][kDense] * kWidth);
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sums[j][i] += to_float(values[j][i]);
+      values[j] = thread::convert<T>(sums[j]);
+      if (is_there[j]) thread::store(all + at[j][kDense] * kWidth, Vec<float, kWidth>{});
     }
   }
 };
 
 template <class T>
 void give(const Adding& call, float* sums, const Context& context) {
-  using Kernel = GiveKernel<T>;
-  launch<Kernel>(
-      {.blocks = walking_blocks(call.whole.count, Kernel::kThreads), .threads = Kernel::kThreads},
-      context.stream,
-      {call.whole, static_cast<const T*>(call.x), static_cast<T*>(call.table), sums});
+  const auto start = [&]<int kWidth, class Places>(const Nest<kWholeOperands>& places) {
+    using Kernel = GiveKernel<T, kWidth, Places>;
+    launch<Kernel>(
+        {.blocks = walking_blocks(places.count, Kernel::kTile), .threads = Kernel::kThreads},
+        context.stream,
+        {Places(places), static_cast<const T*>(call.x), static_cast<T*>(call.table), sums});
+  };
+  using Quick = QuickNest<kWholeOperands>;
+  constexpr int kWidth = 16 / sizeof(T);
+  Nest<kWholeOperands> vectors = call.whole;
+  if (starts_a_vector(call.x) && starts_a_vector(call.table) &&
+      widen(vectors, kWidth, {kY, kX, kDense}) && vectors.count < Quick::kMost) {
+    start.template operator()<kWidth, Quick>(vectors);
+  } else if (call.whole.count < Quick::kMost) {
+    start.template operator()<1, Quick>(call.whole);
+  } else {
+    start.template operator()<1, Nest<kWholeOperands>>(call.whole);
+  }
 }
 
 // y = x, then `add` with the sums, which it adds to; then what they make of y.

@@ -47,7 +47,7 @@ constexpr Case kVerify[] = {
     {.extents = {130, 264, 2, 0, kNarrowIndex}, .attributes = along(0)},
     {.extents = {1500, 2, 7}, .attributes = along(-2)},
     {.extents = {30, 40, 50}, .offset = 1, .attributes = along(0)},
-    {.extents = {30, 40, 50}, .padding = 8, .attributes = along(0)},
+    {.extents = {30, 40, 110}, .padding = 8, .attributes = along(0)},
     {.extents = {30, 40, 20, 3}, .padding = 3, .attributes = along(1)},
     {.extents = {300, 1, 20, 5}, .attributes = along(1)},
     {.extents = {20, 24, 11, 4, kTransposed | kNarrowIndex}, .attributes = along(1)},
