@@ -24,19 +24,20 @@ class Indices {
     return is_wide_ ? thread::load(static_cast<const int64_t*>(data_) + offset)
                     : thread::load(static_cast<const int32_t*>(data_) + offset);
   }
-  // Those at several offsets: all loads are under way before the first is used.
-  template <int kCount>
+  // Those at several offsets, or from each of them on: all loads are under way before the first is
+  // used.
+  template <int kCount, class Index>
   __device__ __forceinline__ void read(const int64_t (&offset)[kCount],
-                                       int64_t (&index)[kCount]) const {
+                                       Index (&index)[kCount]) const {
     if (is_wide_) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        index[j] = thread::load(static_cast<const int64_t*>(data_) + offset[j]);
+        assign(index[j], static_cast<const int64_t*>(data_) + offset[j]);
       }
     } else {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        index[j] = thread::load(static_cast<const int32_t*>(data_) + offset[j]);
+        assign(index[j], static_cast<const int32_t*>(data_) + offset[j]);
       }
     }
   }
@@ -54,6 +55,17 @@ class Indices {
   __device__ __forceinline__ const IndexCheck& check() const { return check_; }
 
  private:
+  template <class Stored>
+  __device__ __forceinline__ static void assign(int64_t& index, const Stored* from) {
+    index = thread::load(from);
+  }
+  template <class Stored, int kWidth>
+  __device__ __forceinline__ static void assign(Vec<int64_t, kWidth>& index, const Stored* from) {
+    const auto stored = thread::load<kWidth>(from);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) index[k] = stored[k];
+  }
+
   const void* data_ = nullptr;
   int64_t stride_ = 1;
   bool is_wide_ = true;

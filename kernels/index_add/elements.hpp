@@ -26,7 +26,9 @@ struct QuickNest {
   int64_t strides[kTensors][kMaxRank];
 
   QuickNest() = default;
-  explicit QuickNest(const Nest<kTensors>& nest) : loops(nest.loops), count(nest.count) {
+  template <size_t kMostLoops>
+  explicit QuickNest(const Nest<kTensors, kMostLoops>& nest)
+      : loops(nest.loops), count(nest.count) {
     for (int loop = 0; loop < loops && count > 0; ++loop) {
       const auto at = static_cast<size_t>(loop);
       extents[loop] = thread::Divider(nest.extents[at]);

@@ -11,24 +11,33 @@
 #include "kernels/index_add/10_take_lines.cuh"
 
 namespace ws::index_add {
+
+extern const Rung kOwnColumns;
+
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<IndexAdd>(), operation_of<IndexSelect>(),
                                      operation_of<Gather>(), operation_of<ScatterAdd>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kGenericAtomic, &kSmallIndex, &kLargeIndex, &kVectorAtomic, &kPackedAccF16,
-    &kPackedAccBf16, &kSorted,        &kTake,       &kTakeQuick,  &kTakeVectors,  &kTakeLines,
+    &kNaive,        &kGenericAtomic, &kSmallIndex, &kLargeIndex, &kVectorAtomic,
+    &kPackedAccF16, &kPackedAccBf16, &kSorted,     &kTake,       &kTakeQuick,
+    &kTakeVectors,  &kTakeLines,     &kOwnColumns,
 };
 
 }  // namespace
 
-// Sorted, a thread takes what lies in a row: where rows are single elements, threads along the
-// source are better off.
+// A thread's own columns of sums are for few rows, where atomics queue and a sort costs more than
+// the source: with so many elements that a second launch is worth it. Sorted, a thread takes what
+// lies in a row: where rows are single elements, threads along the source are better off.
 std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
+  static constexpr const Rung* kFewRows[] = {&kOwnColumns, &kSorted, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kRows[] = {&kSorted, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kElements[] = {&kLargeIndex, &kGenericAtomic};
   constexpr int64_t kLeast = 8;
+  // Of more rows a block's shared memory is of so few threads that their loads do not suffice.
+  constexpr int64_t kMostRows = 96;
+  if (call.rows <= kMostRows && call.columns.are_worth_owning(call.rows)) return kFewRows;
   if (call.has_lines && call.lines.inner >= kLeast) return kRows;
   return kElements;
 }
@@ -44,8 +53,10 @@ std::span<const Rung* const> Gather::by_worth(const Call& call) {
   if (TakeLines::is_worth(call)) return kLines;
   return kByWorth;
 }
-std::span<const Rung* const> ScatterAdd::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> ScatterAdd::by_worth(const Call& call) {
+  static constexpr const Rung* kFewRows[] = {&kOwnColumns, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kByWorth[] = {&kLargeIndex, &kGenericAtomic};
+  if (call.columns.are_worth_owning(call.rows)) return kFewRows;
   return kByWorth;
 }
 

@@ -57,13 +57,26 @@ Tensor line_starts(Tensor tensor, const Tensor& shape, int dim) {
   tensor.strides[static_cast<size_t>(dim)] = 0;
   return tensor;
 }
-// A list of indices along `dim` for all that goes along the other dimensions of `shape`.
+// Indices and their numbers, of the elements' shape.
+struct Numbered {
+  Tensor index;
+  Tensor positions;
+};
+// A list along `dim` for all that goes along the other dimensions of `shape`.
 Tensor spread(const Tensor& list, const Tensor& shape, int dim) {
   Tensor tensor = shape;
   tensor.strides.fill(0);
   tensor.strides[static_cast<size_t>(dim)] = list.stride(0);
   return tensor;
 }
+Numbered of_list(const Tensor& list, const Tensor& shape, int dim) {
+  Numbered numbered{spread(as_line(list), shape, dim),
+                    spread(as_line(dense_like(list)), shape, dim)};
+  numbered.index.dtype = list.dtype;
+  numbered.index.data = list.data;
+  return numbered;
+}
+Numbered of_elements(const Tensor& index) { return {index, dense_like(index)}; }
 
 // Dimensions in the order of the first tensor's memory; neighbours become one where all agree.
 template <int kTensors>
@@ -93,9 +106,8 @@ Nest<kTensors> nest_of(const std::array<Tensor, kTensors>& tensors) {
   return nest;
 }
 
-// `index` has the shape of the elements; `positions` lies as the index itself is numbered.
-Indexed indexed(const Tensor& each, const Tensor& index, const Tensor& positions,
-                const Tensor& table, int dim) {
+Indexed indexed(const Tensor& each, const Numbered& numbered, const Tensor& table, int dim) {
+  const Tensor& index = numbered.index;
   const auto at = static_cast<size_t>(dim);
   Indexed call{};
   call.dtype = table.dtype;
@@ -104,8 +116,8 @@ Indexed indexed(const Tensor& each, const Tensor& index, const Tensor& positions
   Tensor elements = each;  // which may have more of them
   elements.shape = index.shape;
   elements.rank = index.rank;
-  call.nest = nest_of<kOperands>(
-      {elements, index, positions, line_starts(table, index, dim), line_starts(sums, index, dim)});
+  call.nest = nest_of<kOperands>({elements, index, numbered.positions,
+                                  line_starts(table, index, dim), line_starts(sums, index, dim)});
   call.rows = table.extent(dim);
   call.table_stride = table.strides[at];
   call.sums_stride = sums.strides[at];
@@ -113,28 +125,6 @@ Indexed indexed(const Tensor& each, const Tensor& index, const Tensor& positions
   call.each = each.data;
   call.table = table.data;
   return call;
-}
-// Of a list of indices, or of one for each element.
-Indexed by_list(const Tensor& each, const Tensor& list, const Tensor& table, int dim) {
-  Tensor positions = spread(as_line(dense_like(list)), each, dim);
-  Tensor index = spread(as_line(list), each, dim);
-  index.dtype = list.dtype;
-  index.data = list.data;
-  return indexed(each, index, positions, table, dim);
-}
-Indexed by_element(const Tensor& each, const Tensor& index, const Tensor& table, int dim) {
-  return indexed(each, index, dense_like(index), table, dim);
-}
-
-Adding adding(const Indexed& call, const Tensor& y, const Tensor& x, float alpha) {
-  return {call, nest_of<kWholeOperands>({y, x, dense_like(y)}), x.data, alpha};
-}
-
-// The memory of y may be x's, but what is added is read while y is written.
-void check_place(const Problem& problem, std::string_view name) {
-  const Tensor& y = problem["y"];
-  require(y.data == nullptr || y.data != problem[name].data, problem.operation->name,
-          ": 'y' may be the memory of 'x', not that of '", name, "'");
 }
 
 // Without the dimension.
@@ -145,6 +135,45 @@ Tensor without(Tensor tensor, int dim) {
   }
   --tensor.rank;
   return tensor;
+}
+
+Columns columns_of(const Tensor& y, const Tensor& x, const Tensor& each, const Numbered& numbered,
+                   int dim) {
+  const std::array tensors = {y, x, each, numbered.index, numbered.positions};
+  Columns columns;
+  if (numbered.index.rank != y.rank) return columns;
+  for (int d = 0; d < y.rank; ++d) {
+    if (d != dim && numbered.index.extent(d) != y.extent(d)) return columns;
+  }
+  std::array<Tensor, kColumnOperands> starts{};
+  for (size_t k = 0; k < kColumnOperands; ++k) {
+    starts[k] = without(tensors[k], dim);
+    columns.steps[k] = tensors[k].stride(dim);
+  }
+  columns.indices = numbered.index.extent(dim);
+  const Nest<kColumnOperands> nest = nest_of<kColumnOperands>(starts);
+  if (nest.loops > 2) return columns;
+  columns.nest.loops = nest.loops;
+  columns.nest.count = nest.count;
+  for (size_t loop = 0; loop < 2; ++loop) {
+    columns.nest.extents[loop] = nest.extents[loop];
+    for (size_t k = 0; k < kColumnOperands; ++k) {
+      columns.nest.strides[k][loop] = nest.strides[k][loop];
+    }
+  }
+  return columns;
+}
+Adding adding(const Tensor& each, const Numbered& numbered, const Tensor& y, const Tensor& x,
+              int dim, float alpha) {
+  return {indexed(each, numbered, y, dim), nest_of<kWholeOperands>({y, x, dense_like(y)}), x.data,
+          alpha, columns_of(y, x, each, numbered, dim)};
+}
+
+// The memory of y may be x's, but what is added is read while y is written.
+void check_place(const Problem& problem, std::string_view name) {
+  const Tensor& y = problem["y"];
+  require(y.data == nullptr || y.data != problem[name].data, problem.operation->name,
+          ": 'y' may be the memory of 'x', not that of '", name, "'");
 }
 
 void add_lines(IndexAdd::Call& call, const Tensor& x, const Tensor& y, const Tensor& source,
@@ -176,6 +205,39 @@ void add_lines(IndexAdd::Call& call, const Tensor& x, const Tensor& y, const Ten
 
 }  // namespace
 
+// ---- Columns ----------------------------------------------------------------------------------
+
+bool Columns::have_same_indices() const {
+  return std::ranges::all_of(nest.strides[kColumnIndex],
+                             [](int64_t stride) { return stride == 0; });
+}
+bool Columns::are_worth_owning(int64_t rows) const {
+  constexpr int64_t kLeastElements = int64_t{1} << 20;
+  constexpr int64_t kLeastColumns = 128;
+  if (nest.loops == 0 || nest.count < kLeastColumns) return false;
+  const auto last = static_cast<size_t>(nest.loops) - 1;
+  return nest.extents[last] >= kWarpSize && nest.strides[kColumnSource][last] == 1 &&
+         nest.strides[kColumnIndex][last] <= 1 && indices >= 4 * rows &&
+         nest.count * indices >= kLeastElements;
+}
+int Columns::width(const Indexed& call, const void* x) const {
+  constexpr int kWide = 4;
+  if (nest.loops == 0) return 1;
+  const auto last = static_cast<size_t>(nest.loops) - 1;
+  if (nest.extents[last] % kWide != 0) return 1;
+  const size_t element = size_of(call.dtype);
+  const size_t index = std::min<size_t>(kWide * (call.wide_index ? 8 : 4), 16);
+  const std::array<const void*, 4> data = {call.table, x, call.each, call.index};
+  for (size_t k = kColumnY; k <= kColumnIndex; ++k) {
+    if (k == kColumnIndex && have_same_indices()) continue;
+    const size_t alignment = k == kColumnIndex ? index : kWide * element;
+    bool fits = reinterpret_cast<uintptr_t>(data[k]) % alignment == 0 && steps[k] % kWide == 0;
+    for (size_t loop = 0; loop < last; ++loop) fits = fits && nest.strides[k][loop] % kWide == 0;
+    if (!fits || nest.strides[k][last] != 1) return 1;
+  }
+  return kWide;
+}
+
 // ---- index_add --------------------------------------------------------------------------------
 
 void IndexAdd::infer(Problem& problem) {
@@ -200,7 +262,7 @@ IndexAdd::Call IndexAdd::call(const Problem& problem) {
   const Tensor x = as_line(problem["x"]);
   const Tensor y = as_line(problem["y"]);
   const Tensor source = as_line(problem["source"]);
-  Call call{adding(by_list(source, problem["index"], y, dim), y, x,
+  Call call{adding(source, of_list(problem["index"], source, dim), y, x, dim,
                    static_cast<float>(problem.number("alpha"))),
             as_line(problem["index"]).stride(0),
             false,
@@ -225,8 +287,9 @@ void IndexSelect::infer(Problem& problem) {
       problem["x"].rank == 0 ? Tensor::like(problem["x"]) : Tensor::dense(y.dtype, y.extents());
 }
 IndexSelect::Call IndexSelect::call(const Problem& problem) {
-  return {
-      by_list(as_line(problem["y"]), problem["index"], as_line(problem["x"]), dimension(problem))};
+  const Tensor y = as_line(problem["y"]);
+  const int dim = dimension(problem);
+  return {indexed(y, of_list(problem["index"], y, dim), as_line(problem["x"]), dim)};
 }
 
 // ---- gather -----------------------------------------------------------------------------------
@@ -237,8 +300,8 @@ void Gather::infer(Problem& problem) {
   problem["y"] = Tensor::like(problem["index"], problem["x"].dtype);
 }
 Gather::Call Gather::call(const Problem& problem) {
-  return {by_element(as_line(problem["y"]), as_line(problem["index"]), as_line(problem["x"]),
-                     dimension(problem))};
+  return {indexed(as_line(problem["y"]), of_elements(as_line(problem["index"])),
+                  as_line(problem["x"]), dimension(problem))};
 }
 
 // ---- scatter_add ------------------------------------------------------------------------------
@@ -257,9 +320,8 @@ ScatterAdd::Call ScatterAdd::call(const Problem& problem) {
   check_place(problem, "index");
   const Tensor x = as_line(problem["x"]);
   const Tensor y = as_line(problem["y"]);
-  return {
-      adding(by_element(as_line(problem["src"]), as_line(problem["index"]), y, dimension(problem)),
-             y, x, 1)};
+  return {adding(as_line(problem["src"]), of_elements(as_line(problem["index"])), y, x,
+                 dimension(problem), 1)};
 }
 
 }  // namespace ws::index_add

@@ -18,12 +18,12 @@ namespace ws::index_add {
 
 // Elements of several tensors as one nest of loops, outermost first, with as few of them as all
 // strides allow.
-template <int kTensors>
+template <int kTensors, size_t kMostLoops = kMaxRank>
 struct Nest {
   int loops = 0;
   int64_t count = 1;  // of elements
-  std::array<int64_t, kMaxRank> extents{};
-  std::array<std::array<int64_t, kMaxRank>, kTensors> strides{};
+  std::array<int64_t, kMostLoops> extents{};
+  std::array<std::array<int64_t, kMostLoops>, kTensors> strides{};
 
   // Where element i lies in each tensor.
   __host__ __device__ __forceinline__ void find(int64_t i, int64_t (&at)[kTensors]) const {
@@ -60,10 +60,33 @@ struct Indexed {
   void* table;
 };
 
+// What adds, as columns along the dimension, which are at most two loops.
+enum ColumnOperand {
+  kColumnY,
+  kColumnX,
+  kColumnSource,
+  kColumnIndex,
+  kColumnPosition,
+  kColumnOperands
+};
+struct Columns {
+  // Of y's; none where there are more loops, or columns without indices.
+  Nest<kColumnOperands, 2> nest{.count = 0};
+  std::array<int64_t, kColumnOperands> steps{};  // from one element of a column to the next
+  int64_t indices = 0;                           // of a column
+
+  bool have_same_indices() const;
+  // Whether there is enough to add to so many rows of columns that lie side by side.
+  bool are_worth_owning(int64_t rows) const;
+  // Elements of an access to a column and its neighbours: 4 where all tensors allow it, else 1.
+  int width(const Indexed& call, const void* x) const;
+};
+
 struct Adding : Indexed {
   Nest<kWholeOperands> whole;
   const void* x;
   float alpha = 1;
+  Columns columns{};
 
   bool is_in_place() const { return x != nullptr && x == table; }
 };

@@ -68,6 +68,10 @@ constexpr std::array<Case, kCount + kMore> with(const Case (&cases)[kCount],
 }
 constexpr auto kAddSmoke =
     with(kSmoke, {{.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)}});
+// Of several tiles of columns and parts of their indices; of as many rows as a block keeps.
+constexpr auto kAddVerify =
+    with(kVerify, {{.extents = {200, 520, 6}, .attributes = along(0)},
+                   {.extents = {90, 40, 192, 0, kNarrowIndex}, .attributes = along(0)}});
 // Along the last dimension in whole vectors; of two blocks for a line, which go on where indices
 // are of 64 bits.
 constexpr auto kTakeSmoke = with(
@@ -234,7 +238,7 @@ void IndexAdd::make(const Case& chosen, DType dtype, Problem& problem) {
   problem["source"] = c.tensor(dtype, c.count, dim);
   problem["index"] = c.list();
 }
-Cases IndexAdd::cases() { return {.smoke = kAddSmoke, .verify = kVerify, .bench = kBench}; }
+Cases IndexAdd::cases() { return {.smoke = kAddSmoke, .verify = kAddVerify, .bench = kBench}; }
 Cost IndexAdd::cost(const Problem& problem) { return add_cost(problem, "source"); }
 Tolerance IndexAdd::tolerance(const Problem& problem, const Parameter& /*output*/) {
   return sum_tolerance(problem.dtype(), problem["index"].elements());
@@ -297,7 +301,7 @@ void ScatterAdd::make(const Case& chosen, DType dtype, Problem& problem) {
   problem["src"] = c.tensor(dtype, c.count, dim);
   problem["index"] = c.elements(dim);
 }
-Cases ScatterAdd::cases() { return {.smoke = kSmoke, .verify = kVerify, .bench = kBench}; }
+Cases ScatterAdd::cases() { return {.smoke = kSmoke, .verify = kAddVerify, .bench = kBench}; }
 Cost ScatterAdd::cost(const Problem& problem) { return add_cost(problem, "src"); }
 Tolerance ScatterAdd::tolerance(const Problem& problem, const Parameter& /*output*/) {
   return sum_tolerance(problem.dtype(), extent_of(problem["src"], dim_of(problem)));

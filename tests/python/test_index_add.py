@@ -128,7 +128,7 @@ def test_index_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: 
 
 
 @WRONG
-@rungs_of("scatter_add")
+@rungs_of("scatter_add", but="own_columns")  # an index for each column: below
 def test_scatter_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     src = torch.randn(2, 5, device=device).to(dtype)
@@ -169,6 +169,39 @@ def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str
     out = torch.full((2, 5), 7, device=device, dtype=dtype)
     told_of(wrong, lambda: warpsmith.gather(x, 0, index, rung=rung, out=out))
     assert torch.equal(out, want)
+
+
+@WRONG
+@pytest.mark.parametrize("columns", [8, 7])  # fours of them, and one at a time
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_an_index_of_a_column_that_is_no_row(
+    wrong: int, columns: int, dtype: torch.dtype, device: str
+) -> None:
+    if dtype == torch.int32:
+        wrong = min(wrong, 2**31 - 1)
+    x = torch.randn(4, columns, device=device).half()
+    src = torch.randn(11, columns, device=device).half()
+    index = indices(11, columns, rows=4, device=device).to(dtype)
+    index[9, 6] = wrong
+    sound, rest = index.clone(), src.clone()
+    sound[9, 6] = rest[9, 6] = 0
+    want = torch.scatter_add(x.float(), 0, sound.long(), rest.float()).half()
+    out = torch.empty_like(x)
+    place = 9 * columns + 6
+    with pytest.raises(ValueError, match=f"index {index[9, 6]} at position {place} of 'index'"):
+        warpsmith.scatter_add(x, 0, index, src, rung="own_columns", out=out)
+        warpsmith.check()
+    assert_close(out, want)
+
+
+def test_sums_of_nothing_change_nothing(device: str) -> None:
+    """Not even the sign of a zero, whatever alpha is."""
+    x = torch.tensor([[-0.0, 0.0, 1.0, torch.nan]], device=device).repeat(3, 1)
+    index, source = torch.tensor([1], device=device), torch.ones(1, 4, device=device)
+    for alpha in (1, torch.inf):
+        y = warpsmith.index_add(x, 0, index, source, alpha=alpha, rung="own_columns")
+        assert torch.equal(y[::2].view(torch.int32), x[::2].view(torch.int32))
+        assert_close(y[1], x[1] + alpha)
 
 
 @pytest.mark.parametrize("wrong", [-1, 24, 2**32 + 1])

@@ -1,0 +1,38 @@
+// Which rung index_add and scatter_add take.
+#include <gtest/gtest.h>
+
+#include "kernels/index_add/operations.hpp"
+
+namespace ws::index_add {
+namespace {
+
+std::string chosen(std::string_view operation, std::array<int64_t, kMaxExtents> extents,
+                   int64_t dim = 0) {
+  Case of{.extents = extents};
+  of.attributes[0] = dim;
+  return std::string(
+      best(AnyCall(make_problem(operation_named(operation), of, DType::kF16)), 90).name);
+}
+
+TEST(IndexAdd, RungsThatCallsGet) {
+  EXPECT_EQ(chosen("index_add", {16384, 4096, 32}), "own_columns");
+  EXPECT_EQ(chosen("index_add", {16384, 4096, 96}), "own_columns");
+  EXPECT_EQ(chosen("index_add", {16384, 4096, 97}), "sorted");
+  EXPECT_EQ(chosen("index_add", {16384, 4096, 128256}), "sorted");
+  EXPECT_EQ(chosen("index_add", {255, 4096, 32}), "sorted") << "too few elements";
+  EXPECT_EQ(chosen("index_add", {256, 4096, 65}), "sorted") << "too few for each row";
+  EXPECT_EQ(chosen("index_add", {1 << 20, 64, 32}), "sorted") << "too few columns";
+  EXPECT_EQ(chosen("index_add", {4096, 1, 32, 4096}, 1), "sorted") << "not side by side";
+  EXPECT_EQ(chosen("index_add", {4096, 128, 32, 4}, 1), "own_columns");
+}
+
+TEST(ScatterAdd, RungsThatCallsGet) {
+  EXPECT_EQ(chosen("scatter_add", {16384, 4096, 32}), "own_columns");
+  EXPECT_EQ(chosen("scatter_add", {16384, 4096, 192}), "own_columns");
+  EXPECT_EQ(chosen("scatter_add", {16384, 4096, 193}), "large_index");
+  EXPECT_EQ(chosen("scatter_add", {255, 4096, 32}), "large_index") << "too few elements";
+  EXPECT_EQ(chosen("scatter_add", {4096, 1, 32, 4096}, 1), "large_index") << "not side by side";
+}
+
+}  // namespace
+}  // namespace ws::index_add
