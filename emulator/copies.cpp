@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/async.hpp"
+#include "emulator/bulk_add.hpp"
 #include "emulator/global_memory.hpp"
 #include "emulator/mbarrier.hpp"
 #include "emulator/profile.hpp"
@@ -125,6 +126,21 @@ void bulk_store(void* global, const void* shared, uint32_t bytes) {
       [global, bytes](const std::byte* data) {
         write_global(global, data, bytes, Manner::kAsync, kOperation);
         std::memcpy(global, data, bytes);
+      },
+      kOperation);
+}
+
+void bulk_add(void* global, const void* shared, uint32_t bytes, size_t element_bytes,
+              AddElement add) {
+  constexpr const char* kOperation = "cp.reduce.async.bulk.global.shared.add";
+  check_bulk(shared, global, bytes, true, kOperation);
+  profile_bulk(kOperation, global, bytes);
+  add_bulk_store(
+      shared, bytes,
+      [to = static_cast<std::byte*>(global), bytes, element_bytes, add](const std::byte* data) {
+        for (size_t at = 0; at < bytes; at += element_bytes) {
+          add_global(to + at, data + at, element_bytes, add, kOperation);
+        }
       },
       kOperation);
 }

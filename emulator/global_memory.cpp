@@ -15,6 +15,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "emulator/bulk_add.hpp"
 #include "emulator/profile.hpp"
 #include "emulator/scheduler.hpp"
 #include "emulator/wgmma.hpp"
@@ -690,17 +691,26 @@ void end_atomic(const void* address, bool changed, bool returns) {
   maybe_preempt();
 }
 
-void add_global_f32(float* address, float value, const char* operation) {
+void add_global(std::byte* to, const std::byte* value, size_t bytes, AddElement add,
+                const char* operation) {
   Thread& me = self();
-  const Region* region = checked_region(me, address, sizeof value, sizeof value, true, operation);
+  const Region* region = checked_region(me, to, bytes, bytes, true, operation);
   GlobalMemory& memory = memory_of(me);
-  const std::lock_guard guard(memory.lock_of(number(address) / 4 * 4));
+  const std::lock_guard guard(memory.lock_of(number(to) / 4 * 4));
   if (region != nullptr && region->watched()) {
-    race_write<false>(memory, *region, number(address), sizeof value, nullptr, Manner::kStrong,
-                      operation);
+    race_write<false>(memory, *region, number(to), bytes, nullptr, Manner::kStrong, operation);
   }
-  const std::atomic_ref target(*address);
-  target.store(target.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  add(to, value);
+}
+
+void add_global_f32(float* address, float value, const char* operation) {
+  const auto add = [](std::byte* to, const std::byte* added) {
+    const std::atomic_ref target(*reinterpret_cast<float*>(to));
+    target.store(target.load(std::memory_order_relaxed) + *reinterpret_cast<const float*>(added),
+                 std::memory_order_relaxed);
+  };
+  add_global(reinterpret_cast<std::byte*>(address), reinterpret_cast<const std::byte*>(&value),
+             sizeof value, add, operation);
 }
 
 void acquire_observed() { acquire(self(), Reach::kDevice); }

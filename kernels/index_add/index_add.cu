@@ -9,6 +9,7 @@
 #include "kernels/index_add/08_take_quick.cuh"
 #include "kernels/index_add/09_take_vectors.cuh"
 #include "kernels/index_add/10_take_lines.cuh"
+#include "kernels/index_add/12_bulk_reduce.cuh"
 
 namespace ws::index_add {
 
@@ -20,9 +21,10 @@ constexpr Operation kOperations[] = {operation_of<IndexAdd>(), operation_of<Inde
                                      operation_of<Gather>(), operation_of<ScatterAdd>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,        &kGenericAtomic, &kSmallIndex, &kLargeIndex, &kVectorAtomic,
-    &kPackedAccF16, &kPackedAccBf16, &kSorted,     &kTake,       &kTakeQuick,
-    &kTakeVectors,  &kTakeLines,     &kOwnColumns,
+    &kNaive,        &kGenericAtomic, &kSmallIndex,       &kLargeIndex,
+    &kVectorAtomic, &kPackedAccF16,  &kPackedAccBf16,    &kSorted,
+    &kTake,         &kTakeQuick,     &kTakeVectors,      &kTakeLines,
+    &kOwnColumns,   &kBulkReduce,    &kBulkReduceAccF16, &kBulkReduceAccBf16,
 };
 
 }  // namespace

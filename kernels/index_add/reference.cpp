@@ -68,10 +68,12 @@ constexpr std::array<Case, kCount + kMore> with(const Case (&cases)[kCount],
 }
 constexpr auto kAddSmoke =
     with(kSmoke, {{.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)}});
-// Of several tiles of columns and parts of their indices; of as many rows as a block keeps.
+// Of several tiles of columns and parts of their indices; of as many rows as a block keeps; of rows
+// of several stages.
 constexpr auto kAddVerify =
     with(kVerify, {{.extents = {200, 520, 6}, .attributes = along(0)},
-                   {.extents = {90, 40, 192, 0, kNarrowIndex}, .attributes = along(0)}});
+                   {.extents = {90, 40, 192, 0, kNarrowIndex}, .attributes = along(0)},
+                   {.extents = {9, 4112, 3}, .attributes = along(0)}});
 // Along the last dimension in whole vectors; of two blocks for a line, which go on where indices
 // are of 64 bits.
 constexpr auto kTakeSmoke = with(

@@ -1,9 +1,11 @@
 #include "warpsmith/ptx/bulk.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/run.hpp"
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/bulk_add.hpp"
 #include "warpsmith/ptx/prefetch.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/memory.hpp"
@@ -144,6 +146,96 @@ TEST(Bulk, CopiesFromBlockToBlock) {
     }
   });
 }
+
+// ---- Additions --------------------------------------------------------------------------------
+
+// Every block adds `from`, brought by a bulk load, to `to`; or stores it there, which is wrong.
+template <class T, bool kStores = false>
+struct AddLine {
+  static constexpr int kThreads = 1;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kMost = 512;
+  struct Arguments {
+    const T* from;
+    T* to;
+    int count;
+  };
+  struct SharedStorage {
+    SharedArray<T, kMost, 128> line;
+    ptx::Mbarrier full;
+  };
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const auto bytes = static_cast<uint32_t>(a.count * sizeof(T));
+    ptx::mbarrier_init(shared.full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(shared.full, bytes);
+    ptx::bulk_load(shared.line.pointer(), a.from, bytes, shared.full);
+    ptx::mbarrier_wait_parity(shared.full, 0);
+    if (kStores && block_index() == 0) {
+      ptx::bulk_store(a.to, shared.line.pointer(), bytes);
+    } else {
+      ptx::bulk_add(a.to, shared.line.pointer(), bytes);
+    }
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group_read<0>();
+  }
+};
+
+// 5 blocks; each addition is rounded: half a unit in the last place stays away for ever, three
+// quarters of one come each time.
+template <class T>
+void adds_lines(float unit) {
+  test::in_every_order([&] {
+    WS_REQUIRE_ARCH(Arch::kSm90);
+    constexpr int kBlocks = 5;
+    for (const int count : {8, 40, 512}) {
+      const auto size = static_cast<size_t>(count);
+      test::Buffer<T> from(size);
+      test::Buffer<T> to(size + 8);
+      for (size_t i = 0; i < size + 8; ++i) {
+        if (i < size) {
+          from[i] = from_float<T>(i % 3 == 0 ? unit / 2 : i % 3 == 1 ? unit * 0.75F : -2);
+        }
+        to[i] = from_float<T>(i % 3 == 2 ? static_cast<float>(i % 7) : 1);
+      }
+      test::run<AddLine<T>>({.blocks = kBlocks, .threads = 1}, {from.data(), to.data(), count});
+      for (size_t i = 0; i < size + 8; ++i) {
+        float expected = i % 3 == 2 ? static_cast<float>(i % 7) : 1;
+        if (i < size && i % 3 == 1) expected += kBlocks * unit;
+        if (i < size && i % 3 == 2) expected -= 2 * kBlocks;
+        ASSERT_EQ(to_float(to[i]), expected) << i << " of " << count;
+      }
+    }
+  });
+}
+TEST(Bulk, AddsF32) { adds_lines<float>(0x1p-23F); }
+TEST(Bulk, AddsF16) { adds_lines<half>(0x1p-10F); }
+TEST(Bulk, AddsBf16) { adds_lines<bf16>(0x1p-7F); }
+
+// .noftz: what is subnormal stays.
+TEST(Bulk, AddsSubnormalF16) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  test::Buffer<half> from(8);
+  test::Buffer<half> to(8);
+  std::ranges::fill(from, from_float<half>(0x1p-24F));
+  std::ranges::fill(to, from_float<half>(0x1p-23F));
+  test::run<AddLine<half>>({.threads = 1}, {from.data(), to.data(), 8});
+  EXPECT_EQ(to_float(to[7]), 0x1.8p-23F);
+}
+
+#ifdef WS_EMULATED
+TEST(Bulk, AdditionsThatAreWrong) {
+  const std::string words = "cp.reduce.async.bulk.global.shared.add";
+  test::Buffer<float> from(16);
+  test::Buffer<float> to(16);
+  std::ranges::fill(from, 1.0F);
+  test::expect_fault<AddLine<float>>(emulator::Fault::kMisaligned, words, {.threads = 1},
+                                     {from.data(), to.data() + 1, 8});
+  test::expect_fault<AddLine<float, true>>(emulator::Fault::kRace, "races with the write",
+                                           {.blocks = 2, .threads = 1},
+                                           {from.data(), to.data(), 8});
+}
+#endif
 
 // ---- Prefetches -------------------------------------------------------------------------------
 

@@ -194,6 +194,12 @@ def test_an_index_of_a_column_that_is_no_row(
     assert_close(out, want)
 
 
+def test_the_copy_engine_multiplies_nothing() -> None:
+    x, index = torch.randn(4, 8), torch.tensor([1])
+    with pytest.raises(ValueError, match="adds the source itself, not -2 of it"):
+        warpsmith.index_add(x, 0, index, x[:1], alpha=-2, rung="bulk_reduce")
+
+
 def test_sums_of_nothing_change_nothing(device: str) -> None:
     """Not even the sign of a zero, whatever alpha is."""
     x = torch.tensor([[-0.0, 0.0, 1.0, torch.nan]], device=device).repeat(3, 1)
