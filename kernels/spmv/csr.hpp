@@ -60,13 +60,19 @@ struct Csr {
         ends(rung, "crow", matrix.entries + 1),
         columns(matrix.columns, rung) {}
 
-  // The entries of a row. A beginning that is wrong is the end of the row before, which reports it.
-  __device__ __forceinline__ Entries entries_of(int64_t row) const {
-    const int64_t first = thread::load(crow + row * crow_step);
-    const int64_t end = thread::load(crow + (row + 1) * crow_step);
+  // What crow says of a row, and of it the entries. A beginning that is wrong is the end of the row
+  // before, which reports it.
+  __device__ __forceinline__ Entries said_of(int64_t row) const {
+    return {thread::load(crow + row * crow_step), thread::load(crow + (row + 1) * crow_step)};
+  }
+  __device__ __forceinline__ Entries checked(int64_t row, const Entries& said) const {
+    const auto [first, end] = said;
     const bool begins =
         row == 0 ? ends.below(1)(first, 0) : static_cast<uint64_t>(first) <= uint64_t(entries);
-    return begins && ends(end, row + 1, first) ? Entries{first, end} : Entries{0, 0};
+    return begins && ends(end, row + 1, first) ? said : Entries{0, 0};
+  }
+  __device__ __forceinline__ Entries entries_of(int64_t row) const {
+    return checked(row, said_of(row));
   }
 
   // The row that entry j lies in, `rows` where it lies in none: the first that ends behind it, from

@@ -32,18 +32,41 @@ struct StartsKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
     const auto& [a, starts, tiles, tile_items] = arguments;
     const int64_t tile = block_index() * (kThreads / kWarpSize) + warp_index();
+    int64_t row = block_index() * kThreads + thread_index();
+    const int64_t stride = grid_blocks() * kThreads;
+    Said said = said_of(a, row, stride);  // on its way during the search
     if (tile <= tiles) {
       const int64_t all = a.rows + a.entries;
-      const int64_t row = rows_before(a, tile * tile_items < all ? tile * tile_items : all);
-      if (lane_index() == 0) thread::store(starts + tile, row);
+      const int64_t start = rows_before(a, tile * tile_items < all ? tile * tile_items : all);
+      if (lane_index() == 0) thread::store(starts + tile, start);
     }
-    for (int64_t row = block_index() * kThreads + thread_index(); row < a.rows;
-         row += grid_blocks() * kThreads) {
-      a.entries_of(row);
+    while (row < a.rows) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (row + i * stride < a.rows) a.checked(row + i * stride, said.of[i]);
+      }
+      row += kRows * stride;
+      said = said_of(a, row, stride);
     }
   }
 
  private:
+  static constexpr int kRows = 4;  // of a thread, a step: all asked for before one is checked
+  struct Said {
+    Entries of[kRows];
+  };
+  // Of rows that are not there, the last one's.
+  __device__ __forceinline__ static Said said_of(const Csr<T, I>& a, int64_t row, int64_t stride) {
+    Said said{};
+    if (row >= a.rows) return said;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int64_t mine = row + i * stride;
+      said.of[i] = a.said_of(mine < a.rows ? mine : a.rows - 1);
+    }
+    return said;
+  }
+
   // How many rows end among the first `items` of the list: row i's end stands behind i others and
   // crow[i + 1] entries. By a warp, 32 places at a time.
   __device__ __forceinline__ static int64_t rows_before(const Csr<T, I>& a, int64_t items) {

@@ -44,11 +44,11 @@ struct Open {
   }
 };
 
-// A thread goes through a share of all tiles twice: first for what it hands on, then, knowing what
-// it is handed, for the rows.
+// A thread a tile. What blocks before leave of a row that is open where this one's tiles begin, all
+// threads of a block add up together, a block's tiles a step: mostly one step, as rows end there.
 template <class T>
 struct RowsOfTilesKernel {
-  static constexpr int kThreads = 1024;
+  static constexpr int kThreads = 512;
   using Part = Open<Sum<T>>;
   using Scan = block::ScanOfWarps<Part, kThreads>;
   struct Arguments {
@@ -64,27 +64,28 @@ struct RowsOfTilesKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const auto& [parts, result, rows, tiles] = arguments;
     ptx::griddepcontrol_wait();
-    const int64_t share = divide_up(tiles, kThreads);
-    const int64_t first = thread_index() * share < tiles ? thread_index() * share : tiles;
-    const int64_t end = first + share < tiles ? first + share : tiles;
+    const int64_t begin = block_index() * kThreads;
+    const int64_t tile = begin + thread_index();
+    const bool is_one = tile < tiles;
+    const int64_t row = is_one ? thread::load(parts.rows + tile) : -1;
+    const Sum<T> first = is_one ? thread::load(parts.firsts + tile) : 0;
     const Part none{0, false};
-    Part mine = none;
-#pragma unroll 4
-    for (int64_t tile = first; tile < end; ++tile) {
-      mine = Part::merge(mine, part_of(parts, tile));
-    }
-    const Part up_to = warp::inclusive_scan(mine, Part::merge);
+    const Part mine = is_one ? Part{thread::load(parts.rests + tile), row >= 0} : none;
     Scan scan(shared.scan);
-    const Part before = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge).before;
+    const Part up_to = warp::inclusive_scan(mine, Part::merge);
+    const auto [before, total] = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge);
     Part open = Part::merge(before, warp::shift_up(up_to, none));
-    for (int64_t tile = first; tile < end; ++tile) {
-      const Part part = part_of(parts, tile);
-      const int64_t row = thread::load(parts.rows + tile);
-      if (part.begins && row < rows) {
-        result.store_relaxed(row, open.sum + thread::load(parts.firsts + tile));
+    if (total.begins) {
+      Part handed = none;
+      for (int64_t end = begin; end > 0 && !handed.begins; end -= kThreads) {
+        const Part part = part_of(parts, end - kThreads + thread_index());
+        const Part sums = warp::inclusive_scan(part, Part::merge);
+        const Part step = scan(warp::shuffle(sums, kWarpSize - 1), none, Part::merge).total;
+        handed = Part::merge(step, handed);
       }
-      open = Part::merge(open, part);
+      open = Part::merge(handed, open);
     }
+    if (row >= 0 && row < rows) result.store_relaxed(row, open.sum + first);
   }
 
  private:
@@ -97,8 +98,10 @@ struct RowsOfTilesKernel {
 template <class T>
 void add_up_rows_of_tiles(const PartsOfTiles<Sum<T>>& parts, const Result<T>& result, int64_t rows,
                           int64_t tiles, Stream stream) {
-  launch<RowsOfTilesKernel<T>>({.threads = RowsOfTilesKernel<T>::kThreads, .overlaps = true},
-                               stream, {parts, result, rows, tiles});
+  using Rows = RowsOfTilesKernel<T>;
+  launch<Rows>(
+      {.blocks = divide_up(tiles, Rows::kThreads), .threads = Rows::kThreads, .overlaps = true},
+      stream, {parts, result, rows, tiles});
 }
 #endif
 

@@ -10,6 +10,7 @@
 #include "catalogue/fill.hpp"
 #include "kernels/spmv/merge_path.hpp"
 #include "kernels/spmv/operations.hpp"
+#include "kernels/spmv/rows_of_tiles.hpp"
 #include "tests/kernels/refused.hpp"
 #include "tests/kernels/tensor_of.hpp"
 #include "tests/run.hpp"
@@ -199,6 +200,41 @@ TEST(Spmv, RowsMeetTilesInEveryWay) {
     lengths.assign(static_cast<size_t>(items + 40), 1);
     lengths.front() = 700;
     expect_sums(lengths, operation, rung);
+  }
+}
+
+// Rows over so many tiles that blocks add up what several blocks before have of them; tiles in
+// which none ends; rows behind the last, which are not stored. Sums are exact.
+TEST(Spmv, RowsMeetBlocksOfPartsInEveryWay) {
+  constexpr int64_t kBlock = RowsOfTilesKernel<float>::kThreads;
+  for (const int64_t length : {int64_t{1}, int64_t{5}, kBlock, kBlock + 1, 3 * kBlock + 40}) {
+    for (const int64_t tiles : {kBlock - 1, kBlock, 4 * kBlock + 3}) {
+      test::Buffer<int64_t> memory(static_cast<size_t>(2 * tiles));
+      const PartsOfTiles<float> parts(memory.data(), tiles);
+      const int64_t rows = divide_up(tiles, length) - 1;  // the last is none
+      test::Buffer<float> y(static_cast<size_t>(rows + 1));
+      std::vector<float> want(y.size(), 0);
+      float open = 0;
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const bool ends = tile % length == length - 1 || tile == tiles - 1;
+        parts.rows[tile] = ends ? tile / length : -1;
+        parts.firsts[tile] = static_cast<float>(tile % 3 + 1);
+        parts.rests[tile] = static_cast<float>(tile % 7 + 1);
+        if (ends && tile / length < rows) {
+          want[static_cast<size_t>(tile / length)] = open + parts.firsts[tile];
+        }
+        open = (ends ? 0 : open) + parts.rests[tile];
+      }
+      Vectors vectors;
+      vectors.y = y.data();
+      add_up_rows_of_tiles<float>(parts, Result<float>(vectors), rows, tiles, {});
+#ifndef WS_EMULATED
+      ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+      for (size_t row = 0; row < want.size(); ++row) {
+        ASSERT_EQ(y[row], want[row]) << row << " of " << length << " tiles each, of " << tiles;
+      }
+    }
   }
 }
 
