@@ -29,9 +29,9 @@ constexpr const Rung* kRungs[] = {
 
 }  // namespace
 
-// A thread's own columns of sums are for few rows, where atomics queue and a sort costs more than
-// the source: with so many elements that a second launch is worth it. Sorted, a thread takes what
-// lies in a row: where rows are single elements, threads along the source are better off.
+// A thread's own columns of sums are for few rows, of sources beside which a sort is much: some 27
+// us, as 64 MB take 22. Sorted, a thread takes what lies in a row: where rows are single elements,
+// threads along the source are better off.
 std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
   static constexpr const Rung* kFewRows[] = {&kOwnColumns, &kSorted, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kRows[] = {&kSorted, &kLargeIndex, &kGenericAtomic};
@@ -39,7 +39,11 @@ std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
   constexpr int64_t kLeast = 8;
   // Of more rows a block's shared memory is of so few threads that their loads do not suffice.
   constexpr int64_t kMostRows = 96;
-  if (call.rows <= kMostRows && call.columns.are_worth_owning(call.rows)) return kFewRows;
+  constexpr int64_t kMostBytes = int64_t{1} << 26;
+  const int64_t bytes = call.nest.count * static_cast<int64_t>(size_of(call.dtype));
+  if (bytes <= kMostBytes && call.rows <= kMostRows && call.columns.are_worth_owning(call.rows)) {
+    return kFewRows;
+  }
   if (call.has_lines && call.lines.inner >= kLeast) return kRows;
   return kElements;
 }

@@ -15,9 +15,10 @@ std::string chosen(std::string_view operation, std::array<int64_t, kMaxExtents> 
 }
 
 TEST(IndexAdd, RungsThatCallsGet) {
-  EXPECT_EQ(chosen("index_add", {16384, 4096, 32}), "own_columns");
-  EXPECT_EQ(chosen("index_add", {16384, 4096, 96}), "own_columns");
-  EXPECT_EQ(chosen("index_add", {16384, 4096, 97}), "sorted");
+  EXPECT_EQ(chosen("index_add", {16384, 2048, 32}), "own_columns");
+  EXPECT_EQ(chosen("index_add", {16384, 2048, 96}), "own_columns");
+  EXPECT_EQ(chosen("index_add", {16384, 2048, 97}), "sorted");
+  EXPECT_EQ(chosen("index_add", {16384, 2052, 32}), "sorted") << "a sort beside so much is little";
   EXPECT_EQ(chosen("index_add", {16384, 4096, 128256}), "sorted");
   EXPECT_EQ(chosen("index_add", {255, 4096, 32}), "sorted") << "too few elements";
   EXPECT_EQ(chosen("index_add", {256, 4096, 65}), "sorted") << "too few for each row";
