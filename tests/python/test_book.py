@@ -251,6 +251,128 @@ def test_a_fragment_tells_registers_and_their_parts(
     assert len({y for _, y, width, _ in boxes(svg) if width == 12}) == rows_of_legend
 
 
+def drawn(svg: str) -> list[str]:
+    """A picture's extents, and a line for each of its shapes: where it is, how, and its text."""
+    keys = {
+        "rect": ("x", "y", "width", "height", "fill", "fill-opacity", "stroke-opacity"),
+        "text": ("x", "y", "font-size", "text-anchor"),
+        "line": ("x1", "y1", "x2", "y2"),
+    }
+    root = ET.fromstring(svg)
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+    found = [f"{root.get('width')} x {root.get('height')}"]
+    for shape in root:
+        kind = shape.tag.rpartition("}")[2]
+        if kind != "title":
+            places = [shape.get(key, "-") for key in keys[kind]]
+            found.append(" ".join([kind, *places, *shape.itertext()]))
+    return found
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def test_where_the_shapes_of_global_memory_are() -> None:
+    access = {"memory": "global", "bytes": 4, "offsets": [0, 4, 4, 300] + [None] * 28}
+    assert drawn(_figures.access(access)) == lines_of("""
+        627.2 x 44
+        text 62 10 10 start sector 0
+        text 202.8 10 10 start sector 1
+        text 343.6 10 10 start sector 2
+        text 484.4 10 10 start sector 3
+        text 56 24 9 end +0
+        rect 62 16 138.8 9 #7f7f7f 0.25 0.35
+        rect 202.8 16 138.8 9 none 0.25 0.35
+        rect 343.6 16 138.8 9 none 0.25 0.35
+        rect 484.4 16 138.8 9 none 0.25 0.35
+        rect 62 16 16.8 9 #0072b2 0.55 - lane 0: 4 bytes
+        text 70.4 23.6 8 middle 0
+        rect 79.6 16 16.8 9 #0072b2 0.55 - lanes 1 to 2: 4 bytes
+        text 88 23.6 8 middle 1-2
+        text 56 37 9 end +256
+        rect 62 29 138.8 9 none 0.25 0.35
+        rect 202.8 29 138.8 9 #7f7f7f 0.25 0.35
+        rect 343.6 29 138.8 9 none 0.25 0.35
+        rect 484.4 29 138.8 9 none 0.25 0.35
+        rect 255.6 29 16.8 9 #0072b2 0.55 - lane 3: 4 bytes
+        text 264 36.6 8 middle 3
+    """)
+    # Where a lane's bytes are narrow, the pointer alone tells the lane; so do names too long.
+    narrow = {"memory": "global", "bytes": 2, "offsets": [2] + [None] * 31}
+    assert drawn(_figures.access(narrow))[-1] == "rect 70.8 16 8 9 #0072b2 0.55 - lane 0: 2 bytes"
+    many = {"memory": "global", "bytes": 4, "offsets": [0] * 32}
+    assert drawn(_figures.access(many))[-1].endswith("lanes 0 to 31: 4 bytes")
+    # Bytes of a lane on both sides of a boundary are of both its sectors, and lines.
+    across = {"memory": "global", "bytes": 8, "offsets": [124] + [None] * 31}
+    assert "2 sectors of 32, 64 bytes move" in _figures.access_title(across)
+    found = texts(_figures.access(across))
+    assert [text for text in found if text.startswith("+")] == ["+0", "+128"]
+
+
+def test_where_the_shapes_of_shared_memory_are() -> None:
+    access = {"memory": "shared", "bytes": 8, "offsets": [0, 384] + [None] * 30}
+    found = drawn(_figures.access(access))
+    assert found[:3] == ["684 x 55", "text 68 11 10 end bank", "text 83.5 11 9 middle 0"]
+    assert found[33] == "text 672.5 11 9 middle 31"
+    assert [shape for shape in found[34:] if " none " not in shape] == lines_of("""
+        text 68 28 10 end byte 0
+        rect 74 17 17 13 #d55e00 0.55 0.25 bank 0: lanes 0
+        text 82.5 27 9 middle 0
+        rect 93 17 17 13 #d55e00 0.55 0.25 bank 1: lanes 0
+        text 101.5 27 9 middle 0
+        text 68 47 10 end byte 384
+        rect 74 36 17 13 #d55e00 0.55 0.25 bank 0: lanes 1
+        text 82.5 46 9 middle 1
+        rect 93 36 17 13 #d55e00 0.55 0.25 bank 1: lanes 1
+        text 101.5 46 9 middle 1
+    """)
+    assert found[-1] == "rect 663 36 17 13 none 0.55 0.25"
+
+
+def test_where_the_shapes_of_a_map_of_banks_are() -> None:
+    swizzle = {"line": [[0, 0], [1, 1]], "place": [[0, 1], [1, 0]]}
+    found = drawn(_figures.swizzle_map("a few", swizzle))
+    assert found[:3] == ["538 x 61", "text 68 11 10 end banks", "text 103 11 10 middle 0 to 3"]
+    assert found[9:] == lines_of("""
+        text 509 11 10 middle 28 to 31
+        rect 74 17 55 17 #0072b2 0.6 0.9
+        text 101.5 29 10 middle row 0, 0
+        rect 132 17 55 17 #e69f00 0.22 0.15
+        text 159.5 29 10 middle row 0, 1
+        rect 132 37 55 17 #0072b2 0.6 0.9
+        text 159.5 49 10 middle row 1, 0
+        rect 74 37 55 17 #e69f00 0.22 0.15
+        text 101.5 49 10 middle row 1, 1
+        text 68 29 10 end byte 0
+        text 68 49 10 end byte 128
+    """)
+
+
+def test_where_the_shapes_of_a_fragment_are() -> None:
+    lanes, places = [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]], [[0, 1, 2, 3, 4], [2, 1, 0, 5, 4]]
+    fragment = {"name": "f", "to_a_register": 2, "lane": lanes, "place": places}
+    found = drawn(_figures.fragment(fragment))
+    assert found[:2] == ["181 x 96", "text 48.5 12 9 middle 0"]
+    assert [shape for shape in found if shape.startswith("rect 63 ")] == lines_of("""
+        rect 63 18 27 15 #0072b2 0.4 0.15 (0, 1): thread 1, register 0, high half
+        rect 63 35 27 15 #0072b2 0.4 0.15 (1, 1): thread 5, register 0, high half
+    """)
+    assert [shape for shape in found if " end " in shape] == [
+        "text 28 30 9 end 0",
+        "text 28 47 9 end 1",
+    ]
+    assert found[-7:] == lines_of("""
+        text 163.5 46 10 middle 8
+        rect 34 58 12 12 #0072b2 0.6 -
+        text 50 68 10 start reg 0
+        rect 98 58 12 12 #e69f00 0.6 -
+        text 114 68 10 start reg 1
+        rect 34 76 12 12 #009e73 0.6 -
+        text 50 86 10 start reg 2
+    """)
+
+
 def test_a_timeline_has_a_row_for_what_waits_and_what_is_in_flight() -> None:
     def named(pid: int, tid: int, name: str) -> dict[str, object]:
         return {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
@@ -273,18 +395,91 @@ def test_a_timeline_has_a_row_for_what_waits_and_what_is_in_flight() -> None:
     ]
     about = {"rung": "gemm/tile", "problem": "f16 [8]"}
     svg = _figures.timeline({"traceEvents": events, "otherData": about})
-    assert texts(svg) == [
-        "warp 0", "3: full", "0", "1", "copies in flight (at most 2)", "runs", "waits for products",
-    ]  # fmt: skip
-    assert shapes(svg) == ["runs", "wgmma, k.cuh:7", "phase 0", "phase 1"]
-    wide = 556
-    runs, waits, *phases = boxes(svg)[:4]
-    assert runs == (176, 4, pytest.approx(wide / 5, abs=0.1), 13)
-    assert waits[0] == pytest.approx(176 + wide / 5, abs=0.1)
-    assert [round(width) for _, _, width, _ in phases] == [wide // 2 - 1] * 2
-    copies = boxes(svg, fill=_figures.COLOURS[4], fill_opacity="0.7")
-    assert [tall for _, _, _, tall in copies] == [6.5, 13, 6.5]
-    assert [round(x) for x, _, _, _ in copies] == [176, 176 + 56, 176 + wide // 2]
+    assert drawn(svg) == lines_of("""
+        736 x 93
+        text 168 15 10 end warp 0
+        line 176 19 732 19
+        rect 176 4 111.2 13 #009e73 0.85 - runs
+        rect 287.2 4 444.8 13 #0072b2 0.55 - wgmma, k.cuh:7
+        text 168 38 10 end 3: full
+        line 176 42 732 42
+        rect 176 27 277 13 #0072b2 0.4 - phase 0
+        text 179 37 9 start 0
+        rect 454 27 277 13 #e69f00 0.4 - phase 1
+        text 457 37 9 start 1
+        text 168 61 10 end copies in flight (at most 2)
+        line 176 65 732 65
+        rect 176 56.5 55.6 6.5 #56b4e9 0.7 -
+        rect 231.6 50 222.4 13 #56b4e9 0.7 -
+        rect 454 56.5 278 6.5 #56b4e9 0.7 -
+        rect 176 75 12 12 #009e73 0.7 -
+        text 192 85 10 start runs
+        rect 228.4 75 12 12 #0072b2 0.7 -
+        text 244.4 85 10 start waits for products
+    """)
+
+
+def test_a_timeline_of_narrow_phases_many_barriers_products_and_all_spans() -> None:
+    def event(phase: str, tid: int, name: str, ts: int, **more: object) -> dict[str, object]:
+        found = {"pid": 1, "ph": phase, "tid": tid, "name": name, "ts": ts, "cat": "wait"}
+        return found | {"args": {}} | more
+
+    names = {
+        1: "warp 0",
+        **{9 + i: f"mbarrier {i}: full" for i in range(3)},
+        12: "mbarrier 3: empty",
+    }
+    waits = [prefix or "named" for prefix, _, _ in _figures.SPANS]
+    events = [
+        *(event("M", tid, "thread_name", 0, args={"name": name}) for tid, name in names.items()),
+        *(event("X", 1, name, 100 * i, dur=100) for i, name in enumerate(waits)),
+        event("X", 9, "phase 0", 0, dur=10, cat="phase"),
+        event("X", 9, "phase 1", 100, dur=1, cat="phase"),
+        event("b", 0, "products", 0, cat="products"),
+        event("e", 0, "products", 350, cat="products"),
+        event("b", 0, "products", 350, cat="products"),
+        event("e", 0, "products", 700, cat="products"),
+    ]
+    about = {"rung": "gemm/tile", "problem": "f16 [8]"}
+    found = drawn(_figures.timeline({"traceEvents": events, "otherData": about}))
+    assert found == lines_of("""
+        736 x 145
+        text 168 15 10 end warp 0
+        line 176 19 732 19
+        rect 176 4 79.4286 13 #009e73 0.85 - runs
+        rect 255.429 4 79.4286 13 #7f7f7f 0.55 - passes
+        rect 334.857 4 79.4286 13 #e69f00 0.55 - mbarrier
+        rect 414.286 4 79.4286 13 #0072b2 0.55 - wgmma
+        rect 493.714 4 79.4286 13 #56b4e9 0.55 - cp.async
+        rect 573.143 4 79.4286 13 #d55e00 0.55 - barrier
+        rect 652.571 4 79.4286 13 #cc79a7 0.55 - named
+        text 168 38 10 end 0: full
+        line 176 42 732 42
+        rect 176 27 6.94286 13 #0072b2 0.4 - phase 0
+        rect 255.429 27 1 13 #e69f00 0.4 - phase 1
+        text 168 55 10 end 1: full
+        line 176 59 732 59
+        text 168 72 10 end 3: empty
+        line 176 76 732 76
+        text 168 95 10 end products in flight (at most 1)
+        line 176 99 732 99
+        rect 176 84 278 13 #0072b2 0.7 -
+        rect 454 84 278 13 #0072b2 0.7 -
+        rect 176 109 12 12 #009e73 0.7 -
+        text 192 119 10 start runs
+        rect 228.4 109 12 12 #7f7f7f 0.7 -
+        text 244.4 119 10 start passes without waiting
+        rect 381.6 109 12 12 #e69f00 0.7 -
+        text 397.6 119 10 start waits for an mbarrier
+        rect 529.2 109 12 12 #0072b2 0.7 -
+        text 545.2 119 10 start waits for products
+        rect 176 127 12 12 #56b4e9 0.7 -
+        text 192 137 10 start waits for copies
+        rect 295.6 127 12 12 #d55e00 0.7 -
+        text 311.6 137 10 start waits at a barrier
+        rect 426.4 127 12 12 #cc79a7 0.7 -
+        text 442.4 137 10 start other waits
+    """)
 
 
 def test_a_timeline_is_of_the_first_block_that_copies() -> None:
