@@ -583,8 +583,13 @@ def test_what_flash_attentions_functions_do_not_take() -> None:
         warpsmith.flash_attn_func(q, k, v, 0.5)
     with pytest.raises(ValueError, match="takes q of 4 dimensions"):
         warpsmith.flash_attn_func(q[0], k[0], v[0])
-    with pytest.raises(ValueError, match="takes q of 3 dimensions"):
-        warpsmith.flash_attn_varlen_func(q, k, v, starts_of((4,)), starts_of((4,)))
+    starts = starts_of((4,))
+    with pytest.raises(ValueError, match="flash_attn_varlen_func takes q of 3 dimensions"):
+        warpsmith.flash_attn_varlen_func(q, k, v, starts, starts)
+    with pytest.raises(ValueError, match=r"flash_attn_varlen_func: dropout_p is 0, not 0\.5"):
+        warpsmith.flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, dropout_p=0.5)
+    with pytest.raises(ValueError, match="flash_attn_with_kvcache takes q of 4 dimensions"):
+        warpsmith.flash_attn_with_kvcache(q[0], k, v)
     with pytest.raises(TypeError, match="argument 'v'"):
         warpsmith.flash_attn_func(q, k, None)
     with pytest.raises(ValueError, match="multiple of those of k, not 2 of 3"):

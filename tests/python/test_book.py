@@ -165,6 +165,8 @@ def test_a_warps_access_in_shared_memory(stride: int, words: int) -> None:
     access = lanes_at(stride, memory="shared")
     assert max(map(len, _figures.crowds(access).values())) == words
     assert len(shapes(_figures.access(access))) == (32 if stride else 1)
+    many = f"up to {words} words of one bank at once" if words > 1 else "no bank is asked for two"
+    assert _figures.access_title(access).startswith(f"32 lanes, 4 bytes each: {many}")
 
 
 @pytest.mark.parametrize(("stride", "width", "words"), [(8, 8, 1), (16, 16, 1), (128, 16, 8)])

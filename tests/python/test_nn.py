@@ -677,6 +677,19 @@ def test_rotary_embedding(name: str) -> None:
     assert type(attention) is kind
 
 
+def test_rotary_embedding_in_a_forward_with_defaults() -> None:
+    scope: dict[str, Any] = {"apply_rotary_pos_emb": lambda *tensors: tensors}
+    exec("def forward(self, x, y=2, *, z=3): return apply_rotary_pos_emb, (x, y, z)", scope)
+    theirs = type("Theirs", (), {"forward": scope["forward"]})
+    forward = nn._rotary.RotaryAttention.members(theirs)["forward"]
+    function, values = forward(None, 1)
+    assert values == (1, 2, 3)
+    assert function is not scope["apply_rotary_pos_emb"]
+    assert function.__name__ == "apply_rotary_pos_emb"
+    assert inspect.unwrap(forward) is forward
+    assert (forward.__name__, forward.__qualname__) == ("forward", "forward")
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("Cohere", "computes something else"), ("Gemma3", "not known to be twice the same half")],

@@ -2,6 +2,8 @@
 
 import builtins
 import inspect
+import itertools
+import json
 import subprocess
 import sys
 
@@ -112,6 +114,53 @@ def test_overhead_measures() -> None:
     result = overhead.measure(elements=16, device="cpu", calls=2, turns=1)
     assert {"add", "add out=", "softmax", "softmax out="} <= {row["name"] for row in result["rows"]}
     assert all(row["warpsmith_us"] > 0 and row["torch_us"] > 0 for row in result["rows"])
+
+
+def test_overhead_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    from warpsmith import overhead
+
+    clock = itertools.count()  # a second from one look to the next
+    waits: list[None] = []
+    calls: list[None] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(overhead.time, "perf_counter", lambda: float(next(clock)))
+        taken = overhead._seconds(lambda: calls.append(None), 4, lambda: waits.append(None))
+    assert (taken, len(calls), len(waits)) == (0.25, 4, 2)
+
+    made = dict.fromkeys(("warpsmith", "torch"), lambda: calls.append(None))
+    monkeypatch.setattr(overhead, "_contenders", lambda elements, device: {"add": made})
+    seconds = iter([9.0, 9.0, *(1e-6 * x for x in (1, 2, 3, 4, 5, 12))])  # of warm-ups, of turns
+    told: list[int] = []
+    monkeypatch.setattr(
+        overhead, "_seconds", lambda call, calls, wait: (told.append(calls), next(seconds))[1]
+    )
+    result = overhead.measure(7, "cpu", calls=60, turns=3)
+    assert told == [50, 50, *[60] * 6]
+    (row,) = result["rows"]
+    assert row.pop("name") == "add"
+    assert row == pytest.approx({"warpsmith_us": 3, "torch_us": 4, "ratio": 0.75})
+    row["name"] = "add"
+    assert (result["device"], result["elements"]) == ("CPU, emulated kernels", 7)
+    assert (result["torch"], result["python"]) == (torch.__version__, sys.version.split()[0])
+
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(overhead, "measure", lambda *of: asked.append(of) or result)
+    monkeypatch.setattr(sys, "argv", ["overhead", "--elements=7", "--device=cpu", "--calls=60"])
+    overhead.main()
+    assert capsys.readouterr().out.splitlines() == [
+        "host time per call, 7 f32 elements, CPU, emulated kernels",
+        "call                warpsmith us    torch us   ratio",
+        "add                         3.00        4.00    0.75",
+    ]
+    monkeypatch.setattr(sys, "argv", ["overhead", "--json"])
+    overhead.main()
+    text = capsys.readouterr().out
+    assert json.loads(text) == result
+    assert text.splitlines()[1].startswith('  "device"')
+    assert asked == [(7, "cpu", 60), (1000, None, 500)]
 
 
 def test_overhead_compares_what_computes_the_same() -> None:
