@@ -305,6 +305,11 @@ def test_where_the_shapes_of_global_memory_are() -> None:
     assert drawn(_figures.access(narrow))[-1] == "rect 70.8 16 8 9 #0072b2 0.55 - lane 0: 2 bytes"
     many = {"memory": "global", "bytes": 4, "offsets": [0] * 32}
     assert drawn(_figures.access(many))[-1].endswith("lanes 0 to 31: 4 bytes")
+    # A lane's one byte is of its sector alone, as of its bank.
+    one = {"memory": "global", "bytes": 1, "offsets": [32, 128] + [None] * 30}
+    assert "2 bytes asked for: 2 sectors of 32, 64 bytes move" in _figures.access_title(one)
+    assert [x for x, *_ in boxes(_figures.access(one), fill=_figures.MOVED)] == [202.8, 62]
+    assert _figures.crowds(one) == {8: {8}, 0: {32}}
     # Bytes of a lane on both sides of a boundary are of both its sectors, and lines.
     across = {"memory": "global", "bytes": 8, "offsets": [124] + [None] * 31}
     assert "2 sectors of 32, 64 bytes move" in _figures.access_title(across)

@@ -818,6 +818,10 @@ def test_quantized_linear(codes: str, how: dict[str, Any], lost: float) -> None:
     few, many = tensor(2, 3, 96), tensor(65, 96)
     for x in (few, few[0, 0], many, few[:0]):
         assert_close(layer(x), F.linear(x, weight, linear.bias))
+    for rows, reader in ((64, "quantized_linear"), (65, "dequantize_blockwise")):
+        with torch.no_grad():
+            called = operators_called(functools.partial(layer, tensor(rows, 96)))
+        assert called[0] == f"warpsmith.{reader}.default"
     leaf = few.clone().requires_grad_()
     layer(leaf).sum().backward()
     assert_close(leaf.grad, weight.sum(0).expand(few.shape))
