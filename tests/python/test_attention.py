@@ -471,6 +471,23 @@ def test_a_cache_is_attended_to_as_it_is(device: str) -> None:
         warpsmith.flash_attn_with_kvcache(q, k, v, k, v)
     with pytest.raises(ValueError, match="a cache of batch 1, not 2"):
         warpsmith.flash_attn_with_kvcache(q[:1], k, v)
+    numbers = torch.tensor([[0], [1]], dtype=torch.int32, device=device)
+    for told, given in (
+        ("takes no cache_leftpad", {"cache_leftpad": numbers[:, 0]}),
+        ("rotary_cos and rotary_sin, or neither", {"rotary_cos": k}),
+        ("turns queries with new keys", {"rotary_cos": k, "rotary_sin": k}),
+        ("not both", {"block_table": numbers, "cache_batch_idx": numbers[:, 0]}),
+    ):
+        with pytest.raises(ValueError, match=told):
+            warpsmith.flash_attn_with_kvcache(q, k, v, **given)
+
+
+def test_all_pages_of_a_cache_count_where_no_length_is_given(device: str) -> None:
+    q, k, v = qkv((1, 1, 4, 8), (3, 4, 2, 8), (3, 4, 2, 8), device=device)
+    table = torch.tensor([[2, 0]], dtype=torch.int32, device=device)
+    out = warpsmith.flash_attn_with_kvcache(q, k, v, block_table=table)
+    whole = [x[[2, 0]].reshape(1, 8, 2, 8) for x in (k, v)]
+    assert_close(out, formula(q, *whole)[0])
 
 
 @pytest.mark.parametrize("paged", [True, False])

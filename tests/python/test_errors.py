@@ -38,6 +38,7 @@ S = torch.ones(4, 4)
         (lambda: warpsmith.relu(S.t(), out=S), "shares memory with 'x'"),
         (lambda: warpsmith.add(torch.empty(0, 1), torch.empty(3, 10)), r"\[0, 1\].*\[3, 10\]"),
         (lambda: warpsmith.relu(X, out=torch.empty(3, 5).half()), "f16"),
+        (lambda: warpsmith.layer_norm(X, stats=True, out=(X, X)), "3 outputs here, out is of 2"),
         (lambda: warpsmith.relu(X, out=torch.empty(3, 1).expand(3, 5)), "share one address"),
         (lambda: warpsmith.relu(X.to("meta")), "meta"),
         (lambda: warpsmith.relu(X.to_sparse()), "sparse"),

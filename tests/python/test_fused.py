@@ -163,6 +163,8 @@ def test_adamw_with_wide_moments_gaps_and_a_scaler() -> None:
     [
         (lambda lists: lists[1].pop(), "lists of"),
         (lambda lists: lists[1].__setitem__(0, torch.ones(7)), "grads.0. is of shape"),
+        (lambda lists: lists[2].__setitem__(0, 1.0), "exp_avgs.0. is of float, not a torch"),
+        (lambda lists: lists[2].__setitem__(0, torch.ones(8, device="meta")), "is on meta"),
         (lambda lists: lists[2].__setitem__(0, torch.ones(8).double()), "float64"),
         (lambda lists: lists[3].__setitem__(0, lists[0][0]), "begins where another"),
         (lambda lists: lists[3].__setitem__(0, lists[0][0].new_zeros(9)[:8]), None),
@@ -174,7 +176,7 @@ def test_adamw_checks_its_lists(change: Any, told: str | None) -> None:
     if told is None:
         warpsmith.adamw_(*lists, 1)
         return
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises((TypeError, ValueError), match=told):
         warpsmith.adamw_(*lists, 1)
     whole = torch.ones(12)
     parts = [[whole[:8]], [whole[4:]], [torch.zeros(8)], [torch.zeros(8)]]

@@ -127,16 +127,20 @@ def test_histogram_with_edges_is_torchs(shape, bins, density):
 @pytest.mark.parametrize("bins", [1, 10, 77])
 def test_histogram_with_a_number_of_bins_is_torchs(bins):
     x = torch.randn(3000)
-    for given in (None, (-1.0, 2.0)):
+    for given in (None, (-1.0, 2.0), (0.25, 0.25)):
         ours = warpsmith.histogram(x, bins, range=given)
         theirs = torch.histogram(x, bins, range=given)
         assert torch.equal(ours.hist, theirs.hist)
         assert torch.equal(ours.bin_edges, theirs.bin_edges)
 
 
-def test_histogram_refuses_weights():
+def test_histogram_refuses_weights_other_dtypes_and_a_range_of_edges():
     with pytest.raises(ValueError, match="weight"):
         warpsmith.histogram(torch.randn(4), 3, weight=torch.ones(4))
+    with pytest.raises(ValueError, match=r"takes float32, not torch\.float64"):
+        warpsmith.histogram(torch.randn(4).double(), 3)
+    with pytest.raises(TypeError, match=r"histogram\(\) received an invalid combination"):
+        warpsmith.histogram(torch.randn(4), torch.tensor([0.0, 1.0]), range=(0.0, 1.0))
 
 
 def test_what_is_no_bin_is_told_by_the_device():

@@ -178,6 +178,8 @@ def test_other_errors_are_torchs() -> None:
             assert ours == theirs
     with pytest.raises(ValueError, match="f32, f16 and bf16"):
         warpsmith.mm(a.double(), b.double())
+    with pytest.raises(TypeError, match=r"mm\(\): argument 'out' must be Tensor, not int"):
+        warpsmith.mm(a, b, out=3)
 
 
 def test_no_copies_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
