@@ -365,6 +365,7 @@ def test_where_the_shapes_of_a_fragment_are() -> None:
         rect 63 18 27 15 #0072b2 0.4 0.15 (0, 1): thread 1, register 0, high half
         rect 63 35 27 15 #0072b2 0.4 0.15 (1, 1): thread 5, register 0, high half
     """)
+    assert "rect 150 18 27 15 #009e73 0.4 0.15 (0, 4): thread 4, register 2, low half" in found
     assert [shape for shape in found if " end " in shape] == [
         "text 28 30 9 end 0",
         "text 28 47 9 end 1",

@@ -6,6 +6,9 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import warpsmith
@@ -105,6 +108,47 @@ def test_bench_program_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) ->
     assert "error: " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         _measure.main(["relu", "--peer", "tensorflow"])
+
+
+def test_bench_program_hands_on_what_it_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    about = {"problem": "f32 [8]", "bound": "memory", "ceiling_name": "copy"}
+    timed = {"verdict": "passed", "median_us": 2.0, "rate": 3e12, "of_ceiling": 0.5}
+    rungs = [
+        {**timed, "name": "relu/scalar", "over_peer": 1.5, "over_from": 2.0, "from": "relu/naive"},
+        {**timed, "name": "torch", "variant": 1, "variants": 2, "of_ceiling": None},
+        {**timed, "name": "late", "verdict": "failed", "reason": "differs"},
+        {"name": "none", "verdict": "refused", "reason": "too wide"},
+    ]
+    result = {"results": [{**about, "measurements": rungs}]}
+    told: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+
+    def bench(*names: str, done: Callable[[str], None], **how: Any) -> str:
+        told.append((names, how))
+        done(json.dumps(result))
+        return json.dumps(result)
+
+    monkeypatch.setattr(_measure, "_bench_text", bench)
+    file = tmp_path / "found.json"
+    assert _measure.main(["relu", "--set", "a=b=c", "--set=d=1", "--seed=7", f"-o{file}"]) == 1
+    assert json.loads(file.read_text()) == result
+    assert capsys.readouterr().out.splitlines() == [
+        "f32 [8]: % of copy",
+        "  " + "relu/scalar".ljust(36) + "       2.00 us    3000.0 GB/s   50.0 %   1.50x peer"
+        "  2.00x naive",
+        "  " + "torch (1 of 2)".ljust(36) + "       2.00 us    3000.0 GB/s  ",
+        "  " + "late".ljust(36) + "       2.00 us    3000.0 GB/s   50.0 %   failed: differs",
+        "  " + "none".ljust(36) + " refused: too wide",
+    ]
+    result["results"] = [{**about, "bound": "compute", "mode": "sustained", "measurements": []}]
+    assert _measure.main(["add", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == result
+    assert _measure.main(["add"]) == 0
+    assert capsys.readouterr().out == "f32 [8], sustained: % of copy\n"
+    (names, given), (other_names, by_itself), _ = told
+    assert (names, given["attributes"], given["seed"]) == (("relu",), {"a": "b=c", "d": "1"}, 7)
+    assert (other_names, by_itself["attributes"], by_itself["seed"]) == (("add",), None, 1)
 
 
 def test_overhead_measures() -> None:
