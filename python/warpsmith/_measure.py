@@ -166,14 +166,15 @@ class _Peer:
 
     def __call__(self, operation: int, attributes: str, tensors: Any, stream: int) -> None:
         del stream  # torch's current one: bench() was told it
-        which = (operation, str(attributes))
+        given = [tensor for tensor in tensors if tensor is not None]
+        layouts = tuple((t.shape, t.strides, str(t.dtype)) for t in given)
+        which = (operation, str(attributes), layouts)  # a problem
         function = self._functions.get(which)
         if function is None:
             function = self._functions[which] = self._make(operation)
         # Converting costs more host time than the call: done once for each of the loop's tensors,
         # which live as long as the problem is timed.
-        given = [tensor for tensor in tensors if tensor is not None]
-        key = (which, *((t.data_ptr(), t.shape, t.strides, str(t.dtype)) for t in given))
+        key = (which, *(t.data_ptr() for t in given))
         arguments = self._arguments.get(key)
         if arguments is not None:
             function(**arguments)
@@ -213,7 +214,9 @@ class _Peer:
             return function
         import torch
 
-        torch._dynamo.reset()  # of one code object it compiles eight variants, then no more
+        # Of one code object it compiles eight variants, then no more, and those after the first
+        # for sizes of all kinds.
+        torch._dynamo.reset()
         return torch.compile(function, fullgraph=True)
 
     def _convert(self, number: int, attributes: str, tensors: Any) -> dict[str, Any]:

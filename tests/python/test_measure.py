@@ -304,6 +304,21 @@ def test_what_torch_makes_no_graph_of_is_a_skip(monkeypatch: pytest.MonkeyPatch)
         _measure._Peer("compile")(SOFTMAX.id, values, tensors, 0)
 
 
+def test_each_problem_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one function torch compiles eight variants, and a bench has more problems."""
+    told: list[str] = []
+    defaults = [attribute.default for attribute in SOFTMAX.attributes]
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: told.append("reset"))
+    monkeypatch.setattr(torch, "compile", lambda function, **_: told.append("compile") or function)
+    peer = _measure._Peer("compile")
+    for rows in range(1, 10):
+        for dtype in (torch.float32, torch.float16):
+            x = torch.zeros(rows, 3, dtype=dtype)
+            for _ in range(2):
+                call(peer, "softmax", [x, torch.empty_like(x)], *defaults)
+    assert told == ["reset", "compile"] * 18
+
+
 def test_the_table_says_which_variant_and_what_was_timed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
