@@ -44,11 +44,12 @@ struct Open {
   }
 };
 
-// A thread a tile. What blocks before leave of a row that is open where this one's tiles begin, all
-// threads of a block add up together, a block's tiles a step: mostly one step, as rows end there.
+// A thread a tile. What tiles before leave of a row that is open where this block's begin, all its
+// threads add up together, 2048 tiles a step: mostly one step, as rows end there.
 template <class T>
 struct RowsOfTilesKernel {
   static constexpr int kThreads = 512;
+  static constexpr int kStep = 4;  // tiles of a thread when it looks at blocks before
   using Part = Open<Sum<T>>;
   using Scan = block::ScanOfWarps<Part, kThreads>;
   struct Arguments {
@@ -77,8 +78,14 @@ struct RowsOfTilesKernel {
     Part open = Part::merge(before, warp::shift_up(up_to, none));
     if (total.begins) {
       Part handed = none;
-      for (int64_t end = begin; end > 0 && !handed.begins; end -= kThreads) {
-        const Part part = part_of(parts, end - kThreads + thread_index());
+      for (int64_t end = begin; end > 0 && !handed.begins; end -= kStep * kThreads) {
+        const int64_t from = end - kStep * (kThreads - thread_index());
+        Part part = none;
+#pragma unroll
+        for (int i = 0; i < kStep; ++i) {
+          const Part next = part_of(parts, from + i < 0 ? 0 : from + i);
+          part = Part::merge(part, from + i < 0 ? none : next);
+        }
         const Part sums = warp::inclusive_scan(part, Part::merge);
         const Part step = scan(warp::shuffle(sums, kWarpSize - 1), none, Part::merge).total;
         handed = Part::merge(step, handed);

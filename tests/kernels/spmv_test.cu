@@ -207,8 +207,8 @@ TEST(Spmv, RowsMeetTilesInEveryWay) {
 // which none ends; rows behind the last, which are not stored. Sums are exact.
 TEST(Spmv, RowsMeetBlocksOfPartsInEveryWay) {
   constexpr int64_t kBlock = RowsOfTilesKernel<float>::kThreads;
-  for (const int64_t length : {int64_t{1}, int64_t{5}, kBlock, kBlock + 1, 3 * kBlock + 40}) {
-    for (const int64_t tiles : {kBlock - 1, kBlock, 4 * kBlock + 3}) {
+  for (const int64_t length : {int64_t{1}, int64_t{5}, kBlock, kBlock + 1, 5 * kBlock + 40}) {
+    for (const int64_t tiles : {kBlock - 1, kBlock, 12 * kBlock + 3}) {
       test::Buffer<int64_t> memory(static_cast<size_t>(2 * tiles));
       const PartsOfTiles<float> parts(memory.data(), tiles);
       const int64_t rows = divide_up(tiles, length) - 1;  // the last is none
