@@ -37,11 +37,14 @@ std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
   static constexpr const Rung* kRows[] = {&kSorted, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kElements[] = {&kLargeIndex, &kGenericAtomic};
   constexpr int64_t kLeast = 8;
-  // Of more rows a block's shared memory is of so few threads that their loads do not suffice.
+  // Of more rows a block's shared memory is of so few threads that their loads do not suffice; of
+  // more than were measured, only where a sort is much beside the source.
   constexpr int64_t kMostRows = 96;
+  constexpr int64_t kMeasuredRows = 32;
   constexpr int64_t kMostBytes = int64_t{1} << 26;
   const int64_t bytes = call.nest.count * static_cast<int64_t>(size_of(call.dtype));
-  if (bytes <= kMostBytes && call.rows <= kMostRows && call.columns.are_worth_owning(call.rows)) {
+  if (call.rows <= (bytes <= kMostBytes ? kMostRows : kMeasuredRows) &&
+      call.columns.are_worth_owning(call.rows)) {
     return kFewRows;
   }
   if (call.has_lines && call.lines.inner >= kLeast) return kRows;

@@ -18,7 +18,8 @@ TEST(IndexAdd, RungsThatCallsGet) {
   EXPECT_EQ(chosen("index_add", {16384, 2048, 32}), "own_columns");
   EXPECT_EQ(chosen("index_add", {16384, 2048, 96}), "own_columns");
   EXPECT_EQ(chosen("index_add", {16384, 2048, 97}), "sorted");
-  EXPECT_EQ(chosen("index_add", {16384, 2052, 32}), "sorted") << "a sort beside so much is little";
+  EXPECT_EQ(chosen("index_add", {16384, 2052, 33}), "sorted") << "a sort beside so much is little";
+  EXPECT_EQ(chosen("index_add", {16384, 4096, 32}), "own_columns") << "measured";
   EXPECT_EQ(chosen("index_add", {16384, 4096, 128256}), "sorted");
   EXPECT_EQ(chosen("index_add", {255, 4096, 32}), "sorted") << "too few elements";
   EXPECT_EQ(chosen("index_add", {256, 4096, 65}), "sorted") << "too few for each row";
