@@ -108,12 +108,12 @@ def group_norm(
 ) -> torch.Tensor:
     """torch.nn.functional.group_norm; arguments as of batch_norm.
 
-    Under torch.autocast input, weight and bias become f32, as torch has it.
+    Under torch.autocast of a GPU input, weight and bias become f32, as torch has it.
     """
     name = "group_norm"
     _check_tensors(name, input=input)
     vectors = (weight, bias)
-    if torch.is_autocast_enabled(input.device.type):
+    if input.is_cuda and torch.is_autocast_enabled("cuda"):  # a CPU's list has no group_norm
         input, weight, bias = (None if x is None else x.float() for x in (input, *vectors))
     if num_groups < 1 or not _fit(input, vectors) or input.shape[1] % num_groups:
         _raise_as_torch(torch.nn.functional.group_norm, input.detach(), num_groups, weight, bias)

@@ -137,6 +137,14 @@ def test_group_norm(shape: tuple[int, ...], groups: int, dtype: Any) -> None:
     compare(lambda x: warpsmith.group_norm(x, groups), lambda x: F.group_norm(x, groups), x)
 
 
+@dtypes
+def test_group_norm_under_autocast(dtype: Any, device: str) -> None:
+    """f32 on a GPU; a CPU's list of functions has no group_norm."""
+    x = tensor((2, 4, 6), dtype=dtype).to(device)
+    with torch.autocast(device, torch.bfloat16):
+        assert warpsmith.group_norm(x, 2).dtype == F.group_norm(x, 2).dtype
+
+
 def test_instance_norm() -> None:
     x, weight, bias = tensor((3, 4, 6)), tensor((4,), 2), tensor((4,), 3)
     compare(
