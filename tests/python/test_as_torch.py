@@ -240,3 +240,10 @@ def test_flags_may_be_numbers() -> None:
     assert torch.equal(warpsmith.silu(x, inplace=0), warpsmith.silu(x))
     dropped = warpsmith.dropout(x, 0.5, training=1, seed=1)
     assert torch.equal(dropped, warpsmith.dropout(x, 0.5, seed=1))
+
+
+def test_outputs_lie_as_their_input_does(device: str) -> None:
+    x = torch.randn(2, 3, 4, 5, device=device)
+    for y in (x.to(memory_format=torch.channels_last), x.permute(3, 1, 0, 2)):
+        for found in (torch.ops.warpsmith.relu(y), torch.ops.warpsmith.add(y, y)):
+            assert found.stride() == torch.relu(y).stride()
