@@ -3,11 +3,11 @@
 //
 //   y[r] = x[r] + scale * sum(source[i] : index[i] = r)
 //
-// Sorted, the sources of a row stand together. A thread adds up some vectors of up to kPiece of them
-// in f32; where a row gets more, each piece leaves its sum in the workspace, and a second launch
-// adds these. So a row with one source costs what it moves, and one with all sources keeps every SM
-// busy. Rows that get nothing are marked before the sort, and written while it ends, unless they are
-// right already (y is x).
+// Sorted, the sources of a row stand together. A thread adds up some vectors of up to kPiece of
+// them in f32; where a row gets more, each piece leaves its sum in the workspace, and a second
+// launch adds these. So a row with one source costs what it moves, and one with all sources keeps
+// every SM busy. Rows that get nothing are marked before the sort, and written while it ends,
+// unless they are right already (y is x).
 #pragma once
 
 #include "catalogue/catalogue.hpp"
