@@ -83,8 +83,9 @@ struct RowsOfTilesKernel {
         Part part = none;
 #pragma unroll
         for (int i = 0; i < kStep; ++i) {
-          const Part next = part_of(parts, from + i < 0 ? 0 : from + i);
-          part = Part::merge(part, from + i < 0 ? none : next);
+          const bool is_there = from + i >= 0;
+          const Part next = part_of(parts, is_there ? from + i : 0);
+          part = Part::merge(part, {is_there ? next.sum : 0, is_there && next.begins});
         }
         const Part sums = warp::inclusive_scan(part, Part::merge);
         const Part step = scan(warp::shuffle(sums, kWarpSize - 1), none, Part::merge).total;
