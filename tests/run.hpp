@@ -51,13 +51,18 @@ class Buffer {
   size_t size_;
 };
 
+// Until all that was launched has ended.
+inline void wait() {
+#ifndef WS_EMULATED
+  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+}
+
 // Launches and waits.
 template <class Kernel>
 void run(const Grid& grid, const typename Kernel::Arguments& arguments) {
   launch<Kernel>(grid, nullptr, arguments);
-#ifndef WS_EMULATED
-  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
+  wait();
 }
 
 // Calls body() with threads run forward, in reverse and in two random orders; on a GPU once.

@@ -58,9 +58,7 @@ class Instance {
     std::memset(workspace_->data() + wanted.zeroed, 0xFF, wanted.bytes - wanted.zeroed);
     std::memset(y_->data(), 0xFF, bytes_);
     ws::run(rung, call(), {.workspace = workspace_->data()});
-#ifndef WS_EMULATED
-    ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
+    test::wait();
     EXPECT_TRUE(std::all_of(workspace_->data(), workspace_->data() + wanted.zeroed,
                             [](uint8_t byte) { return byte == 0; }))
         << "the workspace is not zero";
@@ -182,9 +180,7 @@ void bands_pass_on(const LookBackPlan& plan) {
     using Kernel = TotalsKernel<kByWarp>;
     launch<Kernel>({.blocks = plan.tiles, .threads = Kernel::kThreads}, nullptr,
                    {before.data(), {plan, words.data()}, plan.values});
-#ifndef WS_EMULATED
-    ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
+    test::wait();
     for (int64_t t = 0; t < plan.tiles; ++t) {
       for (int c = 0; c < plan.values; ++c) {
         const int64_t expected = (t * (t - 1) / 2 << 33) + t * (1 + (kByWarp ? 0 : c));

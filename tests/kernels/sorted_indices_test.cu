@@ -12,12 +12,6 @@
 namespace ws::embedding {
 namespace {
 
-void wait() {
-#ifndef WS_EMULATED
-  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
-}
-
 void sorts_by_digits(size_t count, int row_bits) {
   const auto size = static_cast<int64_t>(count);
   test::Buffer<uint64_t> keys(count);
@@ -33,7 +27,7 @@ void sorts_by_digits(size_t count, int row_bits) {
   std::ranges::sort(expected, std::greater{});
   const uint64_t* const sorted =
       sort_by_digits(keys.data(), others.data(), counts.data(), size, row_bits, {});
-  wait();
+  test::wait();
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), sorted)) << count << " " << row_bits;
 }
 
@@ -82,7 +76,7 @@ void sorts_indices(int64_t count, int64_t limit) {
   const Indices index(rows.data(), false, 1, "test", limit);
   const uint64_t* const sorted =
       sort_indices({index, count, kIgnored, touched.data()}, memory.data(), {});
-  wait();
+  test::wait();
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), sorted)) << count << " " << limit;
   for (int64_t row = 0; row < limit; ++row) {
     const bool is_named = row != kIgnored && std::ranges::find(rows, row) != rows.end();
@@ -147,7 +141,7 @@ void adds_sorted(int64_t count, int64_t rows, int64_t columns, Start from, int64
   test::Buffer<uint64_t> workspace(call.workspace().bytes / sizeof(uint64_t) + 1);
   add_sorted(call, kDType<T>, {index.data(), true, 1, "test", rows}, -1,
              {.workspace = workspace.data()});
-  wait();
+  test::wait();
   size_t wrong = 0;
   for (size_t i = first; i < expected.size(); ++i) {
     wrong += to_float(target[i]) != to_float(from_float<T>(expected[i])) ? 1 : 0;

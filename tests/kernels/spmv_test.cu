@@ -228,9 +228,7 @@ TEST(Spmv, RowsMeetBlocksOfPartsInEveryWay) {
       Vectors vectors;
       vectors.y = y.data();
       add_up_rows_of_tiles<float>(parts, Result<float>(vectors), rows, tiles, {});
-#ifndef WS_EMULATED
-      ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
+      test::wait();
       for (size_t row = 0; row < want.size(); ++row) {
         ASSERT_EQ(y[row], want[row]) << row << " of " << length << " tiles each, of " << tiles;
       }

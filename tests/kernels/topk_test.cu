@@ -90,9 +90,7 @@ void selects(std::string_view rung, const std::vector<T>& row, int64_t k, bool l
   ASSERT_EQ(why_not(with, call, 90), "");
   test::Buffer<uint8_t> workspace(workspace_of(with, call).bytes);
   run(with, call, {.workspace = workspace.data()});
-#ifndef WS_EMULATED
-  ws::detail::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-#endif
+  test::wait();
   std::vector<int64_t> places(row.size());
   for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i);
   std::ranges::stable_sort(places, [&](int64_t a, int64_t b) {
