@@ -61,7 +61,7 @@ struct SmallIndex {
         launch<Kernel>(
             {.blocks = std::min(lines.count, int64_t{1} << 20), .threads = Kernel::kThreads},
             context.stream,
-            {{call.index, call.wide_index, call.index_stride, "index_add/small_index", call.rows},
+            {line_indices_of(call, "index_add/small_index"),
              static_cast<const T*>(call.each),
              sums.data,
              lines.count,

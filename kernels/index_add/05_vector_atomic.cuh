@@ -18,15 +18,11 @@ template <class T>
 struct VectorAtomicKernel {
   static constexpr int kThreads = 256;
   static constexpr int kWidth = 16 / sizeof(T);
+  using Steps = LineSteps<T, kWidth>;
   struct Arguments {
     Indices index;
-    const T* source;
-    T* y;
-    uint32_t count;         // of vectors
-    thread::Divider row;    // vectors of a row
-    thread::Divider inner;  // of a stretch of it
-    int64_t rows[2];        // strides of source and y, in each direction
-    int64_t outers[2];
+    Steps vectors;
+    uint32_t count;
     float alpha;
   };
   struct SharedStorage {};
@@ -34,16 +30,13 @@ struct VectorAtomicKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const auto vector = static_cast<uint32_t>(block_index() * kThreads + thread_index());
     if (vector >= a.count) return;
-    const uint32_t i = a.row.quotient(vector);
-    const uint32_t lane = vector - i * a.row.divisor();
-    const uint32_t outer = a.inner.quotient(lane);
-    const int64_t inner = int64_t{lane - outer * a.inner.divisor()} * kWidth;
-    const int64_t row = a.index[i];
-    auto value = thread::load<kWidth>(a.source + i * a.rows[0] + outer * a.outers[0] + inner);
-    if (!a.index.is_right(row, i)) return;
+    const auto at = a.vectors.find(vector);
+    const int64_t row = a.index[at.i];
+    auto value = thread::load<kWidth>(a.vectors.source_at(at));
+    if (!a.index.is_right(row, at.i)) return;
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) value[k] = from_float<T>(a.alpha * to_float(value[k]));
-    T* y = a.y + row * a.rows[1] + outer * a.outers[1] + inner;
+    T* y = a.vectors.y_at(row, at);
     if constexpr (kWidth == 4) {
       ptx::red_global_add(y, value);
     } else {
@@ -61,23 +54,14 @@ struct VectorAtomic {
   }
   static void run(const IndexAdd::Call& call, const Context& context) {
     using Kernel = VectorAtomicKernel<T>;
-    const embedding::AddSorted& lines = call.lines;
     if (!call.is_in_place()) give<T>(call, nullptr, context);
-    const int64_t of_row = lines.vectors(call.dtype);
-    if (lines.count == 0) return;
+    if (call.lines.count == 0) return;
+    const int64_t count = Kernel::Steps::count(call);
     launch<Kernel>(
-        {.blocks = divide_up(lines.count * of_row, int64_t{Kernel::kThreads}),
-         .threads = Kernel::kThreads},
+        {.blocks = divide_up(count, int64_t{Kernel::kThreads}), .threads = Kernel::kThreads},
         context.stream,
-        {{call.index, call.wide_index, call.index_stride, "index_add/vector_atomic", call.rows},
-         static_cast<const T*>(call.each),
-         static_cast<T*>(call.table),
-         static_cast<uint32_t>(lines.count * of_row),
-         thread::Divider(of_row),
-         thread::Divider(lines.inner / Kernel::kWidth),
-         {lines.row_strides[embedding::kSource], lines.row_strides[embedding::kY]},
-         {lines.outer_strides[embedding::kSource], lines.outer_strides[embedding::kY]},
-         call.alpha});
+        {line_indices_of(call, "index_add/vector_atomic"), typename Kernel::Steps(call),
+         static_cast<uint32_t>(count), call.alpha});
   }
 };
 

@@ -7,7 +7,7 @@
 // Limits: rows of at most two loops; fewer than 2^31 vectors.
 #pragma once
 
-#include "kernels/index_add/operations.hpp"
+#include "kernels/index_add/elements.hpp"
 
 namespace ws::index_add {
 
@@ -19,10 +19,8 @@ struct Sorted {
   }
   static Workspace workspace(const IndexAdd::Call& call) { return call.lines.workspace(); }
   static void run(const IndexAdd::Call& call, const Context& context) {
-    embedding::add_sorted(
-        call.lines, call.dtype,
-        {call.index, call.wide_index, call.index_stride, "index_add/sorted", call.rows}, -1,
-        context);
+    embedding::add_sorted(call.lines, call.dtype, line_indices_of(call, "index_add/sorted"), -1,
+                          context);
   }
 };
 

@@ -25,16 +25,12 @@ struct BulkReduceKernel {
   static constexpr int kStages = 4;
   static constexpr int kStretch = 8192 / sizeof(T);
   static constexpr int kBlocksOfSm = 6;  // whose rings are 198 KB
+  using Steps = LineSteps<T, kStretch>;
   struct Arguments {
     Indices index;
-    const T* source;
-    T* y;
-    int64_t count;          // of stretches
-    thread::Divider row;    // stretches of a row
-    thread::Divider inner;  // of a loop of it
-    int64_t length;         // of that loop, in elements
-    int64_t rows[2];        // strides of source and y, in each direction
-    int64_t outers[2];
+    Steps steps;
+    int64_t count;
+    int64_t length;  // of what they are steps of, in elements
   };
   struct SharedStorage {
     SharedArray<T, kStages * kStretch, 128> stages;
@@ -48,16 +44,16 @@ struct BulkReduceKernel {
     Position ahead;
     int64_t next = block_index();  // what is asked for next
     for (int stage = 0; stage + 1 < kStages; ++stage) ask(shared, a, ahead, next);
-    int64_t row = block_index() < a.count ? a.index[Stretch(a, block_index()).i] : 0;
+    int64_t row = block_index() < a.count ? a.index[find(a, block_index()).i] : 0;
     for (int64_t n = block_index(); n < a.count; n += grid_blocks()) {
-      const Stretch here(a, n);
+      const auto here = find(a, n);
       const int64_t target = row;
       // The next one's index is on its way meanwhile.
-      if (n + grid_blocks() < a.count) row = a.index[Stretch(a, n + grid_blocks()).i];
+      if (n + grid_blocks() < a.count) row = a.index[find(a, n + grid_blocks()).i];
       ptx::mbarrier_wait_parity(shared.full[at.stage], at.parity);
       if (a.index.is_right(target, here.i)) {
-        ptx::bulk_add(a.y + target * a.rows[1] + here.outer * a.outers[1] + here.first,
-                      shared.stages.pointer(at.stage * kStretch), here.bytes);
+        ptx::bulk_add(a.steps.y_at(target, here), shared.stages.pointer(at.stage * kStretch),
+                      bytes_of(a, here));
       }
       ptx::bulk_commit_group();
       // All but this addition have read their stages, the one of which is filled again.
@@ -71,31 +67,25 @@ struct BulkReduceKernel {
  private:
   using Position = tile::PipelinePosition<kStages>;
 
-  struct Stretch {
-    uint32_t i;  // of the index
-    uint32_t outer;
-    int64_t first;  // element of the loop
-    uint32_t bytes;
+  using Place = typename Steps::Place;
 
-    __device__ __forceinline__ Stretch(const Arguments& a, int64_t n)
-        : i(a.row.quotient(static_cast<uint32_t>(n))) {
-      const uint32_t lane = static_cast<uint32_t>(n) - i * a.row.divisor();
-      outer = a.inner.quotient(lane);
-      first = int64_t{lane - outer * a.inner.divisor()} * kStretch;
-      const int64_t left = a.length - first;
-      bytes = static_cast<uint32_t>((left < kStretch ? left : kStretch) * sizeof(T));
-    }
-  };
+  __device__ __forceinline__ static Place find(const Arguments& a, int64_t n) {
+    return a.steps.find(static_cast<uint32_t>(n));
+  }
+  __device__ __forceinline__ static uint32_t bytes_of(const Arguments& a, const Place& at) {
+    const int64_t left = a.length - at.first;
+    return static_cast<uint32_t>((left < kStretch ? left : kStretch) * sizeof(T));
+  }
 
   __device__ __forceinline__ static void ask(SharedStorage& shared, const Arguments& a,
                                              Position& ahead, int64_t& next) {
     if (next >= a.count) return;
-    const Stretch stretch(a, next);
+    const auto at = find(a, next);
+    const uint32_t bytes = bytes_of(a, at);
     ptx::Mbarrier& full = shared.full[ahead.stage];
-    ptx::mbarrier_arrive_expect_tx(full, stretch.bytes);
-    ptx::bulk_load(shared.stages.pointer(ahead.stage * kStretch),
-                   a.source + stretch.i * a.rows[0] + stretch.outer * a.outers[0] + stretch.first,
-                   stretch.bytes, full);
+    ptx::mbarrier_arrive_expect_tx(full, bytes);
+    ptx::bulk_load(shared.stages.pointer(ahead.stage * kStretch), a.steps.source_at(at), bytes,
+                   full);
     next += grid_blocks();
     ahead.advance();
   }
@@ -111,24 +101,14 @@ struct BulkReduce {
   }
   static void run(const IndexAdd::Call& call, const Context& context) {
     using Kernel = BulkReduceKernel<T>;
-    const embedding::AddSorted& lines = call.lines;
     if (!call.is_in_place()) give<T>(call, nullptr, context);
-    if (lines.count == 0) return;
-    const int64_t of_loop = divide_up(lines.inner, int64_t{Kernel::kStretch});
-    const int64_t of_row = lines.outer * of_loop;
-    const int64_t count = lines.count * of_row;
+    if (call.lines.count == 0) return;
+    const int64_t count = Kernel::Steps::count(call);
     const int64_t resident = int64_t{Kernel::kBlocksOfSm} * device_facts().multiprocessors;
-    launch<Kernel>(
-        {.blocks = std::min(count, resident), .threads = Kernel::kThreads}, context.stream,
-        {{call.index, call.wide_index, call.index_stride, "index_add/bulk_reduce", call.rows},
-         static_cast<const T*>(call.each),
-         static_cast<T*>(call.table),
-         count,
-         thread::Divider(of_row),
-         thread::Divider(of_loop),
-         lines.inner,
-         {lines.row_strides[embedding::kSource], lines.row_strides[embedding::kY]},
-         {lines.outer_strides[embedding::kSource], lines.outer_strides[embedding::kY]}});
+    launch<Kernel>({.blocks = std::min(count, resident), .threads = Kernel::kThreads},
+                   context.stream,
+                   {line_indices_of(call, "index_add/bulk_reduce"), typename Kernel::Steps(call),
+                    count, call.lines.inner});
   }
 };
 

@@ -249,6 +249,55 @@ void add_up(const Adding& call, const Context& context, const Add& add) {
   if (!kDirect) give<T>(call, sums.data, context);
 }
 
+// What is added to lines of y, in steps of kElements of a stretch, of which the last may be
+// shorter.
+template <class T, int kElements>
+struct LineSteps {
+  const T* source;
+  T* y;
+  thread::Divider row;    // steps of a row
+  thread::Divider inner;  // of a stretch of it
+  int64_t rows[2];        // strides of source and y, in each direction
+  int64_t outers[2];
+
+  explicit LineSteps(const IndexAdd::Call& call)
+      : source(static_cast<const T*>(call.each)),
+        y(static_cast<T*>(call.table)),
+        row(of_row(call)),
+        inner(of_stretch(call)),
+        rows{call.lines.row_strides[embedding::kSource], call.lines.row_strides[embedding::kY]},
+        outers{call.lines.outer_strides[embedding::kSource],
+               call.lines.outer_strides[embedding::kY]} {}
+  static int64_t count(const IndexAdd::Call& call) { return call.lines.count * of_row(call); }
+
+  struct Place {
+    uint32_t i;  // of the index
+    uint32_t outer;
+    int64_t first;  // element of the stretch
+  };
+  __device__ __forceinline__ Place find(uint32_t step) const {
+    const uint32_t i = row.quotient(step);
+    const uint32_t lane = step - i * row.divisor();
+    const uint32_t outer = inner.quotient(lane);
+    return {i, outer, int64_t{lane - outer * inner.divisor()} * kElements};
+  }
+  __device__ __forceinline__ const T* source_at(const Place& at) const {
+    return source + at.i * rows[0] + at.outer * outers[0] + at.first;
+  }
+  __device__ __forceinline__ T* y_at(int64_t of, const Place& at) const {
+    return y + of * rows[1] + at.outer * outers[1] + at.first;
+  }
+
+ private:
+  static int64_t of_stretch(const IndexAdd::Call& call) {
+    return divide_up(call.lines.inner, int64_t{kElements});
+  }
+  static int64_t of_row(const IndexAdd::Call& call) { return call.lines.outer * of_stretch(call); }
+};
+inline Indices line_indices_of(const IndexAdd::Call& call, const char* rung) {
+  return {call.index, call.wide_index, call.index_stride, rung, call.rows};
+}
+
 // A thread an element: sums[index[i]] += alpha * each[i].
 template <class T, class Places>
 struct AddKernel {
@@ -288,16 +337,6 @@ void add_elements(const Adding& call, const char* rung, const Context& context) 
                       sums, call.alpha});
     });
   });
-}
-
-// Whether the innermost loop's lines of a tensor start at multiples of so many elements.
-inline bool lines_start_at(const Nest<kOperands>& nest, Operand k, const void* data,
-                           int64_t elements, int64_t size) {
-  bool fits = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(elements * size) == 0;
-  for (size_t loop = 0; static_cast<int>(loop) + 1 < nest.loops; ++loop) {
-    fits = fits && nest.strides[k][loop] % elements == 0;
-  }
-  return fits;
 }
 
 inline bool is_quick(const Indexed& call, Why& why) {

@@ -29,16 +29,16 @@ constexpr const Rung* kRungs[] = {
 
 }  // namespace
 
-// A thread's own columns of sums are for few rows, of sources beside which a sort is much: some 27
-// us, as 64 MB take 22. Sorted, a thread takes what lies in a row: where rows are single elements,
-// threads along the source are better off.
+// A thread's own columns of sums are for few rows. Sorted, a thread takes what lies in a row: where
+// rows are single elements, threads along the source are better off.
 std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
   static constexpr const Rung* kFewRows[] = {&kOwnColumns, &kSorted, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kRows[] = {&kSorted, &kLargeIndex, &kGenericAtomic};
   static constexpr const Rung* kElements[] = {&kLargeIndex, &kGenericAtomic};
   constexpr int64_t kLeast = 8;
   // Of more rows a block's shared memory is of so few threads that their loads do not suffice; of
-  // more than were measured, only where a sort is much beside the source.
+  // more than were measured, only where a sort is much beside the source: some 27 us, 64 MB
+  // take 22.
   constexpr int64_t kMostRows = 96;
   constexpr int64_t kMeasuredRows = 32;
   constexpr int64_t kMostBytes = int64_t{1} << 26;

@@ -225,15 +225,16 @@ int Columns::width(const Indexed& call, const void* x) const {
   if (nest.loops == 0) return 1;
   const auto last = static_cast<size_t>(nest.loops) - 1;
   if (nest.extents[last] % kWide != 0) return 1;
-  const size_t element = size_of(call.dtype);
-  const size_t index = std::min<size_t>(kWide * (call.wide_index ? 8 : 4), 16);
+  const auto element = static_cast<int64_t>(size_of(call.dtype));
+  constexpr int64_t kIndexPart = 4;  // of 8 bytes as well: four of these are two accesses of 16
   const std::array<const void*, 4> data = {call.table, x, call.each, call.index};
   for (size_t k = kColumnY; k <= kColumnIndex; ++k) {
     if (k == kColumnIndex && have_same_indices()) continue;
-    const size_t alignment = k == kColumnIndex ? index : kWide * element;
-    bool fits = reinterpret_cast<uintptr_t>(data[k]) % alignment == 0 && steps[k] % kWide == 0;
-    for (size_t loop = 0; loop < last; ++loop) fits = fits && nest.strides[k][loop] % kWide == 0;
-    if (!fits || nest.strides[k][last] != 1) return 1;
+    const int64_t size = k == kColumnIndex ? kIndexPart : element;
+    if (!lines_start_at(nest, k, data[k], kWide, size) || steps[k] % kWide != 0 ||
+        nest.strides[k][last] != 1) {
+      return 1;
+    }
   }
   return kWide;
 }

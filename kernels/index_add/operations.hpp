@@ -60,6 +60,17 @@ struct Indexed {
   void* table;
 };
 
+// Whether the innermost loop's lines of tensor k start at multiples of so many elements.
+template <int kTensors, size_t kMostLoops>
+bool lines_start_at(const Nest<kTensors, kMostLoops>& nest, size_t k, const void* data,
+                    int64_t elements, int64_t size) {
+  bool fits = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(elements * size) == 0;
+  for (size_t loop = 0; static_cast<int>(loop) + 1 < nest.loops; ++loop) {
+    fits = fits && nest.strides[k][loop] % elements == 0;
+  }
+  return fits;
+}
+
 // What adds, as columns along the dimension, which are at most two loops.
 enum ColumnOperand {
   kColumnY,
