@@ -240,82 +240,115 @@ def _new(operation: Operation, output: Parameter) -> str:
     return f"({first}.new_empty(shape{dtype}) if (shape := ({shape})) is not None else None)"
 
 
-def _source(operation: Operation) -> str:
-    """The source of the quick function: see the module's docstring."""
+def _called(operation: Operation, way: str, written: Sequence[str] = ()) -> str:
+    """Source that runs a call of the binding, in one of its ways."""
+    encoded = [
+        f"{a.name}_codes.get({a.name}, -1)" if a.kind == "choice" else a.name
+        for a in operation.attributes
+    ]
+    given = ", ".join([*operation.inputs, *written, *encoded])
+    return f"{way}({given}) if rung is None else {way}({given}, rung_codes[rung])"
+
+
+def _touch(names: Sequence[str]) -> list[str]:
+    return [f"increment_version(({''.join(f'{name}, ' for name in names)}))"] if names else []
+
+
+def _fresh(operation: Operation, result_type: str = "") -> list[str]:
+    """Source that returns new outputs where the quick way takes the call.
+
+    As in the last call, whose outputs the binding knows; else as the row has them.
+    """
     outputs = [p for p in operation.parameters if not p.is_read]
     results = [f"result{i}" for i in range(len(outputs))]
+    news = [_new(operation, output) for output in outputs]
+    made = ", ".join(results)
+    optional = any(output.optional for output in outputs)
+    value = results[0] if len(outputs) == 1 else f"gathered(({made}))" if optional else made
+    result = "made"
+    if result_type:
+        value, result = f"{result_type}(({made}))", f"{result_type}(made)"
+    return [
+        f"made = {_called(operation, 'run_made')}",
+        "if made is not None:",
+        *_indented([*_touch(operation.in_out), f"return {result}"]),
+        "try:",
+        *_indented([f"{name} = {new}" for name, new in zip(results, news, strict=True)]),
+        "except Exception:  # an argument is not what it seems",
+        "    done = False",
+        "else:",
+        f"    done = {_called(operation, 'run_fresh', results)}",
+        "if done:",
+        *_indented([*_touch(operation.in_out), f"return {value}"]),
+    ]
+
+
+def _given_outputs(operation: Operation) -> list[str]:
+    """Source, after that of new outputs, that writes the caller's where the quick way does."""
+    outputs = [p for p in operation.parameters if not p.is_read]
     outs = [f"out{i}" for i in range(len(outputs))]
+
+    def call(written: Sequence[str]) -> list[str]:
+        touched = _touch([*operation.in_out, *written])
+        taken = _indented([*touched, "return out"])
+        return [f"if {_called(operation, 'run_given', written)}:", *taken]
+
+    if len(outputs) == 1:
+        return ["elif type(out) is Tensor and not out.requires_grad:", *_indented(call(["out"]))]
+    if any(output.optional for output in outputs):
+        return []
+    fit = " and ".join(f"type({out}) is Tensor and not {out}.requires_grad" for out in outs)
+    unpacked = [f"{', '.join(outs)} = out", f"if {fit}:", *_indented(call(outs))]
+    return [f"elif type(out) is tuple and len(out) == {len(outs)}:", *_indented(unpacked)]
+
+
+def _with_gradient(operation: Operation, result_type: str) -> list[str]:
+    """Source that returns what autograd follows, of new outputs."""
+    # functorch's tensors look plain; operands of two dtypes are cast first.
+    conditions = ["out is None", "not functorch()"]
+    if _as_torch.promotes(operation):
+        conditions.append(f"not differ({', '.join(operation.inputs)})")
+    inputs = "".join(f"{name}, " for name in operation.inputs)
+    values = "".join(f"{a.name}, " for a in operation.attributes)
+    value = f"differentiated(({inputs}), ({values}), rung)"
+    value = f"{result_type}({value})" if result_type else value
+    return [f"if {' and '.join(conditions)}:", f"    return {value}"]
+
+
+def _source(operation: Operation) -> str:
+    """The source of the quick function: see the module's docstring."""
     arguments = _expressions.arguments_of(operation)
-    everything = ", ".join([*arguments, "rung", "out" if outputs else "None"])
+    everything = ", ".join([*arguments, "rung", "out" if operation.outputs else "None"])
+    result_type = "" if result_type_of(operation) is None else "result_type"
 
     # Anything that is no plain tensor, or asks for more than the result, goes the general way.
     plain = ["not function_mode()"]  # first: it would see what the others ask
+    wants_gradient = []
     for p in operation.parameters:
         if p.is_read:
-            is_plain = (
-                f"(type({p.name}) is Tensor or type({p.name}) is Parameter)"
-                f" and not ({p.name}.requires_grad and grad_on())"
-            )
+            is_plain = f"(type({p.name}) is Tensor or type({p.name}) is Parameter)"
             plain.append(f"({p.name} is None or {is_plain})" if p.optional else is_plain)
+            wants = f"{p.name}.requires_grad"
+            wants_gradient.append(f"{p.name} is not None and {wants}" if p.optional else wants)
     plain += ["not dispatch_modes()", "forward_ad._current_level < 0", "tracing_state() is None"]
     plain.append("not profiler._is_profiler_enabled")
     if _autocast.may_cast(operation):
         plain.append("not autocast()")
 
-    encoded = [
-        f"{a.name}_codes.get({a.name}, -1)" if a.kind == "choice" else a.name
-        for a in operation.attributes
-    ]
-
-    def called(way: str, written: Sequence[str] = ()) -> str:
-        """Source that runs a call of the binding, in one of its ways."""
-        given = ", ".join([*operation.inputs, *written, *encoded])
-        return f"{way}({given}) if rung is None else {way}({given}, rung_codes[rung])"
-
-    def call(written: Sequence[str], then: Sequence[str]) -> list[str]:
-        """Source that runs a call on outputs that are there, and returns where it did."""
-        return [f"if {called('run_given', written)}:", *_indented(then)]
-
-    def touch(names: Sequence[str]) -> list[str]:
-        return [f"increment_version(({''.join(f'{name}, ' for name in names)}))"] if names else []
-
-    changed = list(operation.in_out)
-    if not outputs:
-        value = changed[0] if len(changed) == 1 else f"({', '.join(changed)})"
-        body = call([], [*touch(changed), f"return {value}"])
+    if operation.outputs:
+        fresh = ["if out is None:", *_indented(_fresh(operation, result_type))]
+        body = [*fresh, *_given_outputs(operation)]
     else:
-        news = [_new(operation, output) for output in outputs]
-        optional = any(output.optional for output in outputs)
-        made = ", ".join(results)
-        value = results[0] if len(outputs) == 1 else f"gathered(({made}))" if optional else made
-        result = "made"
-        if result_type_of(operation) is not None:
-            value, result = f"result_type(({made}))", "result_type(made)"
-        # As in the last call, whose outputs the binding knows; else as the row has them.
-        body = [
-            "if out is None:",
-            f"    made = {called('run_made')}",
-            "    if made is not None:",
-            *(f"        {line}" for line in [*touch(changed), f"return {result}"]),
-            "    try:",
-            *(f"        {name} = {new}" for name, new in zip(results, news, strict=True)),
-            "    except Exception:  # an argument is not what it seems",
-            "        done = False",
-            "    else:",
-            f"        done = {called('run_fresh', results)}",
-            "    if done:",
-            *(f"        {line}" for line in [*touch(changed), f"return {value}"]),
-        ]
-        if len(outputs) == 1:
-            body.append("elif type(out) is Tensor and not out.requires_grad:")
-            body += _indented(call(["out"], [*touch([*changed, "out"]), "return out"]))
-        elif not optional:
-            fit = " and ".join(f"type({o}) is Tensor and not {o}.requires_grad" for o in outs)
-            body.append(f"elif type(out) is tuple and len(out) == {len(outs)}:")
-            body.append(f"    {', '.join(outs)} = out")
-            body.append(f"    if {fit}:")
-            taken = call(outs, [*touch([*changed, *outs]), "return out"])
-            body += _indented(_indented(taken))
+        changed = list(operation.in_out)
+        value = changed[0] if len(changed) == 1 else f"({', '.join(changed)})"
+        taken = _indented([*_touch(changed), f"return {value}"])
+        body = [f"if {_called(operation, 'run_given')}:", *taken]
+    wants = f"({' or '.join(wants_gradient)}) and grad_on()"
+    if operation.in_out:  # which has no gradient, and says so
+        body = [f"if not ({wants}):", *_indented(body)]
+    else:
+        followed = _indented(_with_gradient(operation, result_type))
+        body = [f"if {wants}:", *followed, "else:", *_indented(body)]
     lines = [
         *prologue_of(operation, "this"),
         f"if {' and '.join(plain)}:",
@@ -325,6 +358,13 @@ def _source(operation: Operation) -> str:
     ]
     head = f"def {operation.name}({parameters_of(operation)}):"
     return "\n".join([head, *_indented(lines)]) + "\n"
+
+
+def _fresh_source(operation: Operation) -> str:
+    """The source of what runs in autograd's node: new outputs, that nothing differentiates."""
+    arguments = ", ".join([*_expressions.arguments_of(operation), "rung"])
+    lines = [*_fresh(operation), f"return general({arguments}, None)"]
+    return "\n".join([f"def fresh({arguments}):", *_indented(lines)]) + "\n"
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -389,6 +429,7 @@ def make(operation: Operation) -> Callable[..., Any]:
             "autocast": torch._C._is_any_autocast_enabled,
             "increment_version": torch._C._increment_version,
             "forward_ad": torch.autograd.forward_ad,
+            "functorch": torch._C._are_functorch_transforms_active,
             "result_type": result_type_of(operation),
             "dtype_names": _torch.DTYPE_NAMES,
             "as_torch": _as_torch.apply,
@@ -399,6 +440,9 @@ def make(operation: Operation) -> Callable[..., Any]:
             if a.kind == "choice":
                 codes: dict[Any, Any] = {choice: i for i, choice in enumerate(a.choices)}
                 scope[f"{a.name}_codes"] = codes | {None: None}
+        if operation.outputs and not operation.in_out:
+            exec(_fresh_source(operation), scope)
+            scope["differentiated"] = _torch.differentiable(operation, scope["fresh"])
     source = _plain_source(operation).lstrip() if torch is None else _source(operation)
     # Under this name inspect.getsource and tracebacks find the lines.
     file = file_of(operation)

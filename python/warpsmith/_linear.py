@@ -50,6 +50,8 @@ def linear(
         _raise_as_torch(torch.nn.functional.linear, *tensors)
     input, weight = tensors[:2]
     bias = None if bias is None else tensors[2]
+    if input.dim() == 2:
+        return _of_rows(input, weight, bias, activation)
     rows = input.reshape(-1, input.shape[-1]) if input.shape[-1] > 0 else _empty_rows(input)
     result = _of_rows(rows, weight, bias, activation)
     return result.view(*input.shape[:-1], result.shape[-1])
@@ -75,10 +77,10 @@ def _empty_rows(input: torch.Tensor) -> torch.Tensor:
 def _of_rows(
     rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str
 ) -> torch.Tensor:
-    given = [tensor for tensor in (rows, weight, bias) if tensor is not None]
-    wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
     if activation == "none" and bias is None:
         return warpsmith.gemm(rows, weight, layout="nt")
+    given = [tensor for tensor in (rows, weight, bias) if tensor is not None]
+    wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
     if activation == "swiglu":
         if bias is None and not wants_gradient:
             return warpsmith.swiglu_linear(rows, weight)

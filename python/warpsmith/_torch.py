@@ -221,22 +221,44 @@ class _Output:
 
 
 class _Quick:
-    """Operators by name; where there is one result and the same arguments, the package's function.
+    """Operators by name; where the arguments are the same, the package's function.
 
     That goes the quick way where it can, and else to the operator: as most gradients are plain.
+    Outputs that a call has not are empty tensors of the one and None of the other.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        operator = getattr(torch.ops.warpsmith, name)
-        found: Callable[..., Any] = operator
+        found: Callable[..., Any] = getattr(torch.ops.warpsmith, name)
         operation = OPERATIONS.get(name)
-        if operation is not None and operation.name in _TRACED.functions:
-            outputs = [p for p in operation.parameters if not p.is_read]
-            one = len(outputs) == 1 and not outputs[0].optional
-            if one and all(a.own == a.name for a in _signatures.arguments_of(operation)):
-                found = _TRACED.functions[name]
+        function = _TRACED.functions.get(name)
+        if operation is None or function is None or operation.in_out:
+            pass
+        elif all(a.own == a.name for a in _signatures.arguments_of(operation)):
+            found = _with_all_outputs(operation, function)
         setattr(self, name, found)
         return found
+
+
+def _with_all_outputs(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The package's function, but with None for outputs that a call has not."""
+    if all(not p.optional for p in operation.parameters if not p.is_read):
+        return function
+    wanted = _WANTED[operation.name]
+    count = len(operation.inputs)
+    defaults = {a.name: a.default for a in operation.attributes}
+
+    def all_outputs(*inputs: Any, **attributes: Any) -> Any:
+        missing = (None,) * (count - len(inputs))
+        there = wanted(*inputs, *missing, *(defaults | attributes).values())
+        return _spread(function(*inputs, **attributes), there)
+
+    return all_outputs
+
+
+def _spread(result: Any, there: Sequence[bool]) -> Sequence[Any]:
+    """All outputs of an operation, None for those that a call has not: undoes `gathered`."""
+    found = iter(result if isinstance(result, tuple) else (result,))
+    return [next(found) if is_there else None for is_there in there]
 
 
 _QUICK = _Quick()
@@ -244,46 +266,51 @@ _QUICK = _Quick()
 
 def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     """setup, backward and tangents of an operation, from the catalogue's expression."""
-    wanted = _functions.wanted_of(operation)
+    wanted = _WANTED[operation.name]
     text = operation.gradient or "()"
     attributes = [a.name for a in operation.attributes]
     incoming = ["g"] if len(operation.outputs) == 1 else [f"g_{name}" for name in operation.outputs]
-    used = _names_used(text, [*operation.inputs, *operation.outputs])
-    everything = [*operation.inputs, *operation.outputs, *attributes, *incoming]
-    gradient = _expressions.make("gradient", everything, text, ops=_QUICK)
-    defaults = {a.name: a.default for a in operation.attributes}
+    tensors = [*operation.inputs, *operation.outputs]
+    looked_up = _expressions.names_in(text)
+    used = [i for i, name in enumerate(tensors) if name in looked_up]
+    parameters = [*(tensors[i] for i in used), *attributes, *incoming]
+    gradient = _expressions.make("gradient", parameters, text, ops=_QUICK)
 
-    def setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: Any, output: Any) -> None:
-        given = defaults | keyword_only_inputs
-        ctx.values = {name: given[name] for name in attributes}
-        outputs = output if isinstance(output, tuple) else (output,)
-        there = wanted(*inputs, *ctx.values.values())
-        ctx.mark_non_differentiable(
-            *(
-                tensor
-                for tensor, is_there in zip(outputs, there, strict=True)
-                if not is_there or not tensor.is_floating_point()
-            )
-        )
+    def setup(
+        ctx: Any,
+        inputs: Sequence[Any],
+        values: Sequence[Any],
+        outputs: Sequence[Any],
+        missing: Sequence[torch.Tensor] = (),
+    ) -> None:
+        """Keeps what backward needs.
+
+        Args:
+            ctx: Where.
+            inputs: All that the operation has, None where the call has them not.
+            values: The attributes'.
+            outputs: Likewise all.
+            missing: What the operator gives for outputs that the call has not.
+        """
+        fixed = [out for out in outputs if out is not None and not out.is_floating_point()]
+        fixed += missing
+        if fixed:
+            ctx.mark_non_differentiable(*fixed)
         ctx.set_materialize_grads(False)
-        found = dict(zip(operation.inputs, inputs, strict=True))
-        pairs = zip(operation.outputs, outputs, there, strict=True)
-        found |= {name: tensor if is_there else None for name, tensor, is_there in pairs}
-        ctx.has_gradient = [tensor is not None for tensor in inputs]
-        ctx.save_for_backward(*(found[name] for name in used))
+        ctx.values = values
+        there = (*inputs, *outputs)
+        ctx.save_for_backward(*[there[i] for i in used])
 
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[Any, ...]:
+        """Of each input, where `gradients` are those of all outputs."""
         if not operation.gradient:
             raise NotImplementedError(f"warpsmith.{operation.name} has no gradient")
+        needs = ctx.needs_input_grad[-len(operation.inputs) :]
         if all(g is None for g in gradients):
-            return (None,) * len(operation.inputs)
-        arguments = dict.fromkeys(everything)
-        arguments |= ctx.values | dict(zip(used, ctx.saved_tensors, strict=True))
-        arguments |= dict(zip(incoming, gradients, strict=True))
-        found = gradient(**arguments)
+            return (None,) * len(needs)
+        found = gradient(*ctx.saved_tensors, *ctx.values, *gradients)
         found = found if isinstance(found, tuple) else (found,)
-        there = zip(found, ctx.has_gradient, strict=True)
-        return tuple([g if has else None for g, has in there])
+        return tuple([g if need else None for g, need in zip(found, needs, strict=True)])
 
     def tangents(
         inputs: Sequence[Any], given: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any]
@@ -302,11 +329,9 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
                 torch.ones_like(out, requires_grad=True) if is_it else None
                 for out, is_it in zip(outputs, differentiable, strict=True)
             ]
-            tensors = [
-                *inputs,
-                *(out if has else None for out, has in zip(outputs, there, strict=True)),
-            ]
-            found = gradient(*tensors, *values, *ones)
+            outs = [out if has else None for out, has in zip(outputs, there, strict=True)]
+            both = [*inputs, *outs]
+            found = gradient(*(both[i] for i in used), *values, *ones)
         found = found if isinstance(found, tuple) else (found,)
         pairs = [
             (g, tangent)
@@ -330,9 +355,49 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     return setup, backward, tangents
 
 
-def _names_used(text: str, names: Sequence[str]) -> list[str]:
-    looked_up = _expressions.names_in(text)
-    return [name for name in names if name in looked_up]
+def differentiable(operation: Operation, fresh: Callable[..., Any]) -> Callable[..., Any]:
+    """A function (inputs, values, rung) that makes autograd's node as the operator does.
+
+    It does without the dispatcher, so it is for plain tensors where nothing else looks on.
+
+    Args:
+        operation: Which; it writes outputs alone.
+        fresh: A function (*inputs, *values, rung) that gives new outputs, those that there are.
+    """
+    setup, backward, _ = _GRADIENTS[operation.name]
+    wanted = _WANTED[operation.name]
+    optional = any(p.optional for p in operation.parameters if not p.is_read)
+
+    def forward(ctx: Any, values: Sequence[Any], rung: str | None, *inputs: Any) -> Any:
+        result = fresh(*inputs, *values, rung)
+        if optional:
+            ctx.there = wanted(*inputs, *values)
+            outputs = _spread(result, ctx.there)
+        else:
+            outputs = result if isinstance(result, tuple) else (result,)
+        setup(ctx, inputs, values, outputs)
+        return result
+
+    def backward_of(ctx: Any, *gradients: torch.Tensor | None) -> tuple[Any, ...]:
+        given = _spread(gradients, ctx.there) if optional else gradients
+        return (None, None, *backward(ctx, *given))
+
+    apply = _node(operation, forward, backward_of).apply
+
+    def differentiated(inputs: Sequence[Any], values: Sequence[Any], rung: str | None) -> Any:
+        return apply(tuple(operation.checked(values).values()), rung, *inputs)
+
+    return differentiated
+
+
+def _node(operation: Operation, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+    """The class of an operation's nodes in autograd's graph.
+
+    Not a torch.autograd.Function: where functorch's transforms are active that wants to do what the
+    dispatcher has done by the time that it gets here.
+    """
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(operation.name, (torch.autograd.function._SingleLevelFunction,), methods)
 
 
 # ---- Operators ----------------------------------------------------------------------------------
@@ -426,7 +491,8 @@ def _define(operation: Operation) -> None:
         return autograd
 
     def with_gradient(operator: Any) -> Callable[..., Any]:
-        setup, backward, tangents_of = _gradient_of(operation)
+        setup, backward, tangents_of = _GRADIENTS[operation.name]
+        wanted = _WANTED[operation.name]
 
         def forward(ctx: Any, keyset: Any, keywords: dict[str, Any], *inputs: Any) -> Any:
             if torch._C._are_functorch_transforms_active():  # the outer ones differentiate, too
@@ -434,19 +500,15 @@ def _define(operation: Operation) -> None:
                     result = below_autograd(operator, keyset, inputs, keywords)
             else:
                 result = below_autograd(operator, keyset, inputs, keywords)
-            setup(ctx, inputs, keywords, result)
+            outputs = result if isinstance(result, tuple) else (result,)
+            _, values, _ = split(inputs, keywords)
+            there = wanted(*inputs, *values)
+            pairs = list(zip(outputs, there, strict=True))
+            found = [out if is_there else None for out, is_there in pairs]
+            setup(ctx, inputs, values, found, [out for out, is_there in pairs if not is_there])
             return result
 
-        # Not a torch.autograd.Function: where functorch's transforms are active that wants to do
-        # what the dispatcher has done by the time that it gets here.
-        function = type(
-            operation.name,
-            (torch.autograd.function._SingleLevelFunction,),
-            {
-                "forward": staticmethod(forward),
-                "backward": staticmethod(lambda ctx, *g: (None, None, *backward(ctx, *g))),
-            },
-        )
+        function = _node(operation, forward, lambda ctx, *g: (None, None, *backward(ctx, *g)))
 
         def differentiated(keyset: Any, inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
             if not (torch.is_grad_enabled() and torch._C._any_requires_grad(*inputs)):
@@ -557,6 +619,11 @@ def call(
 
 
 _WANTED = {operation.name: _functions.wanted_of(operation) for operation in OPERATIONS.values()}
+_GRADIENTS = {
+    operation.name: _gradient_of(operation)
+    for operation in OPERATIONS.values()
+    if not operation.in_out
+}
 
 # Where torch.compile finds what stands in for the package's functions: it looks their globals up by
 # the module's name.

@@ -1,8 +1,9 @@
 """What a call from Python costs on the host, beside torch's own operation.
 
 `python -m warpsmith.overhead [--json] [--elements 1000]`: microseconds of host time per eager call,
-with and without out=, on the GPU where there is one. Contenders take turns (A B A B), the median of
-the turns is shown; the device is waited for between turns, never inside one.
+with and without out=, and with its gradient, on the GPU where there is one. Contenders take turns
+(A B A B), the median of the turns is shown; the device is waited for between turns, never inside
+one.
 """
 
 import argparse
@@ -27,6 +28,13 @@ def _contenders(elements: int, device: str) -> dict[str, dict[str, Callable[[], 
     row_out = torch.empty_like(row)
     square = torch.randn(32, 32, device=device)
     square_out = torch.empty_like(square)
+    wanting = x.detach().clone().requires_grad_()
+    left, right = (square.clone().requires_grad_() for _ in range(2))
+
+    def gradient(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Callable[[], Any]:
+        """A call and its gradient."""
+        return lambda: torch.autograd.grad(function(*inputs), inputs, inputs[0])
+
     return {
         "add": {
             "warpsmith": lambda: warpsmith.add(x, y),
@@ -59,6 +67,14 @@ def _contenders(elements: int, device: str) -> dict[str, dict[str, Callable[[], 
         "gemm 32x32 out=": {
             "warpsmith": lambda: warpsmith.gemm(square, square, out=square_out),
             "torch": lambda: torch.matmul(square, square, out=square_out),
+        },
+        "relu, gradient": {
+            "warpsmith": gradient(warpsmith.relu, wanting),
+            "torch": gradient(torch.relu, wanting),
+        },
+        "gemm 32x32, gradient": {
+            "warpsmith": gradient(warpsmith.gemm, left, right),
+            "torch": gradient(torch.matmul, left, right),
         },
     }
 
@@ -129,10 +145,10 @@ def main() -> None:
         print(json.dumps(result, indent=2))
         return
     print(f"host time per call, {result['elements']} f32 elements, {result['device']}")
-    print(f"{'call':<18}{'warpsmith us':>14}{'torch us':>12}{'ratio':>8}")
+    print(f"{'call':<22}{'warpsmith us':>14}{'torch us':>12}{'ratio':>8}")
     for row in result["rows"]:
         print(
-            f"{row['name']:<18}{row['warpsmith_us']:>14.2f}{row['torch_us']:>12.2f}"
+            f"{row['name']:<22}{row['warpsmith_us']:>14.2f}{row['torch_us']:>12.2f}"
             f"{row['ratio']:>8.2f}"
         )
 

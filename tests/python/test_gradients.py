@@ -52,11 +52,120 @@ def test_gradients_of_a_product_are_products() -> None:
 
 
 def test_gradients_call_functions_that_are_quick() -> None:
-    """Of one result and the operator's own names; else the operators."""
-    names = ("gemm", "mul", "topk", "adamw")
-    functions = [warpsmith.gemm, *(getattr(torch.ops.warpsmith, name) for name in names[1:])]
+    """Those of the operator's own names, that write into nothing; else the operators."""
+    names = ("gemm", "swiglu_backward", "mul", "topk", "adamw")
+    functions = [warpsmith.gemm, warpsmith.swiglu_backward]
+    functions += [getattr(torch.ops.warpsmith, name) for name in names[2:]]
     for name, function in zip(names, functions, strict=True):
         assert getattr(_torch._QUICK, name) is function
+
+
+def test_what_gradients_call_has_all_outputs() -> None:
+    grad, x, weight = torch.randn(2, 4), torch.randn(2, 4), torch.randn(4)
+    rms_norm_backward = _torch._QUICK.rms_norm_backward
+    dx, dweight = rms_norm_backward(grad, x, weight, eps=1e-5)
+    assert torch.equal(dweight, warpsmith.rms_norm_backward(grad, x, weight, eps=1e-5)[1])
+    assert dx.shape == x.shape
+    assert rms_norm_backward(grad, x)[1] is None
+
+
+# ---- Calls that autograd follows ----------------------------------------------------------------
+
+
+@pytest.fixture
+def operators(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operators to which the package's functions go, by the general way."""
+    names: list[str] = []
+    call = _torch.call
+
+    def seen(operation: Operation, *arguments: Any) -> Any:
+        names.append(operation.name)
+        return call(operation, *arguments)
+
+    monkeypatch.setattr(_torch, "call", seen)
+    return names
+
+
+def wanting(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape).to(dtype).requires_grad_()
+
+
+def test_a_call_with_a_gradient_is_quick(operators: list[str]) -> None:
+    """It makes its node without the dispatcher, and so does the gradient, also a second one."""
+    a, b, c = wanting(4, 5), wanting(5, 6), wanting(6)
+    y = warpsmith.mul(warpsmith.gemm(a, b), c)
+    (grad,) = torch.autograd.grad(y.square().sum(), a, create_graph=True)
+    grad.square().sum().backward()
+    exactly = [x.detach().double().requires_grad_() for x in (a, b, c)]
+    z = (exactly[0] @ exactly[1]) * exactly[2]
+    (exact,) = torch.autograd.grad(z.square().sum(), exactly[0], create_graph=True)
+    exact.square().sum().backward()
+    for x, of in zip((b, c), exactly[1:], strict=True):
+        torch.testing.assert_close(x.grad.double(), of.grad, rtol=1e-3, atol=1e-3)
+
+    normed, rstd = warpsmith.rms_norm(a, weight=wanting(5), stats=True)
+    assert rstd.requires_grad
+    (normed.square().sum() + rstd.square().sum()).backward()
+    assert a.grad is not None
+    assert operators == []
+
+
+def test_gradients_of_what_wants_one_alone() -> None:
+    a, b = wanting(4, 5), torch.randn(5, 6)
+    y = warpsmith.gemm(a, b)
+    assert y.grad_fn.next_functions[-1][0] is None
+    assert torch.autograd.grad(y.sum(), a)[0].shape == a.shape
+    x = wanting(3, 8)
+    assert torch.autograd.grad(warpsmith.rms_norm(x).sum(), x)[0].shape == x.shape
+    values, indices = warpsmith.topk(x, 2)
+    assert values.requires_grad
+    assert not indices.requires_grad
+    assert type(warpsmith.topk(x, 2)) is torch.return_types.topk
+
+
+def test_what_autograd_keeps_is_not_written_over() -> None:
+    a, b = wanting(3), wanting(3)
+    c = a * 1
+    y = warpsmith.mul(c, b)
+    c.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        warpsmith.mul(a, b).sum().backward()
+    assert len(kept) == 2
+
+
+def test_a_call_with_a_gradient_takes_what_calls_take() -> None:
+    a = wanting(3, 4)
+    half = torch.randn(3, 4).half()
+    assert warpsmith.add(a, half).dtype == torch.float32  # promoted, and followed
+    (grad,) = torch.autograd.grad(warpsmith.add(a, half, alpha=torch.tensor(2)).sum(), a)
+    assert torch.equal(grad, torch.ones_like(a))
+    (grad,) = torch.autograd.grad(warpsmith.sum(a, dim=[0]).sum(), a)
+    assert torch.equal(grad, torch.ones_like(a))
+    assert warpsmith.relu(a, rung=OPERATIONS["relu"].rungs[0]["name"]).requires_grad
+    assert torch.equal(warpsmith.relu(a.detach(), out=torch.empty(3, 4)), a.detach().relu())
+    with pytest.raises(ValueError, match="out= has no gradient, but an argument requires one"):
+        warpsmith.relu(a, out=torch.empty(3, 4))
+    with pytest.raises(ValueError, match="none of them"):
+        warpsmith.relu(a, rung="none of them")
+    with pytest.raises(ValueError, match="gemm"):
+        warpsmith.gemm(a, torch.randn(5, 6))
+    with pytest.raises(ValueError, match="layout is one of"):
+        warpsmith.gemm(a, torch.randn(4, 6), layout="wrong")
+    with pytest.raises(ValueError, match="not dense"):
+        warpsmith.relu(torch.eye(3).to_sparse().requires_grad_())
+
+
+def test_who_looks_on_sees_the_operator_of_a_call_with_a_gradient(operators: list[str]) -> None:
+    a = wanting(3, 4)
+    with Recorded() as recorded:
+        warpsmith.relu(a)
+    assert recorded.names == ["warpsmith.relu.default"]
+    torch.vmap(torch.func.grad(lambda x: warpsmith.relu(x).sum()))(a)
+    torch.func.grad(lambda x: warpsmith.relu(x).sum())(a.detach())
+    assert operators == ["relu"] + ["relu", "threshold_backward"] * 2
 
 
 @pytest.mark.parametrize(

@@ -212,12 +212,22 @@ def test_attention_module() -> None:
     unmasked = nn.ScaledDotProductAttention(scale=0.3, enable_gqa=True)
     assert_close(unmasked(q, k, v, mask), want)
     assert operators_called(lambda: module(q, k, v)) == ["warpsmith.attention.default"]
-    # torch's, where ours has no gradient, and where it drops out.
+    # torch's, where it drops out, and for gradients of f32 and under a mask.
     module.train()
     assert not any("warpsmith" in name for name in operators_called(lambda: module(q, k, v)))
-    q.requires_grad_()
-    (grad,) = torch.autograd.grad(module.eval()(q, k, v).sum(), q)
-    assert grad.any()
+    module.eval()
+    for dtype, given, is_ours in (
+        (torch.float32, None, False),
+        (torch.bfloat16, None, True),
+        (torch.bfloat16, mask, False),
+    ):
+        x, *rest = (t.detach().to(dtype) for t in (q, k, v))
+        x.requires_grad_()
+        attend = unmasked if given is not None else module
+        names = operators_called(lambda: attend(x, *rest, given))  # noqa: B023
+        assert ("warpsmith.attention.default" in names) == is_ours
+        (grad,) = torch.autograd.grad(attend(x, *rest, given).sum(), x)
+        assert grad.any()
 
 
 # ---- patch --------------------------------------------------------------------------------------
@@ -598,7 +608,7 @@ replaced: 26
     5 LlamaRMSNorm (model.layers.0.input_layernorm, ...): warpsmith.rms_norm
     2 LlamaAttention (model.layers.0.self_attn, ...): itself, warpsmith.rope_qk in it
     1 attention of LlamaForCausalLM (the model itself): warpsmith.scaled_dot_product_attention; \
-torch's where a gradient is wanted
+torch's for gradients in f32 and under masks
 kept: 1
     1 LlamaRotaryEmbedding (model.rotary_emb): warpsmith.nn has nothing that stands for it"""
     )

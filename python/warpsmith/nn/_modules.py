@@ -1,8 +1,8 @@
 """torch's modules, their forward on the kernels of the catalogue.
 
 Each class has the name of torch's that it is a subclass of: constructor, parameters, state_dict and
-repr are inherited. What no kernel takes its function refuses; only attention, whose gradient has
-not been measured beside torch's yet, goes to torch's function where one is wanted.
+repr are inherited. What no kernel takes its function refuses; only attention goes to torch's
+function where a gradient is wanted that has not been measured beside torch's.
 """
 
 import copy
@@ -131,9 +131,10 @@ def _over_last(
             f"{function.__name__}: normalized_shape={list(shape)} expects an input of "
             f"[..., {', '.join(map(str, shape))}], not {list(input.shape)}"
         )
-    rows = input if len(shape) == 1 else input.flatten(-len(shape))
+    if len(shape) == 1:  # no views, which are nodes of autograd's graph
+        return function(input, **vectors, eps=eps)
     flat = {name: None if v is None else v.flatten() for name, v in vectors.items()}
-    return function(rows, **flat, eps=eps).view(input.shape)
+    return function(input.flatten(-len(shape)), **flat, eps=eps).view(input.shape)
 
 
 class LayerNorm(Replacement, torch.nn.LayerNorm):
@@ -349,11 +350,22 @@ class Sigmoid(Replacement, torch.nn.Sigmoid):
 # ---- What torch has no module of ----------------------------------------------------------------
 
 
-class ScaledDotProductAttention(torch.nn.Module):
-    """warpsmith.scaled_dot_product_attention, and torch's where a gradient is wanted.
+def torch_differentiates(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> bool:
+    """Whether torch's attention is to be taken: for gradients of f32, and under a mask.
 
-    torch's function computes a call of which a gradient is wanted, since ours has not been measured
-    beside it yet, and one that drops out; ours all others.
+    Those of ours have not been measured beside torch's; in 16 bits it takes half of torch's time.
+    """
+    unmeasured = mask is not None or query.dtype == torch.float32
+    return unmeasured and _wants_gradient(query, key, value, mask)
+
+
+class ScaledDotProductAttention(torch.nn.Module):
+    """warpsmith.scaled_dot_product_attention, and torch's for some gradients.
+
+    torch's function computes a call that drops out, and one in f32 or under a mask of which a
+    gradient is wanted, since ours has not been measured beside it; ours all others.
 
     Args:
         dropout_p: In training: how likely a weight is dropped.
@@ -384,7 +396,7 @@ class ScaledDotProductAttention(torch.nn.Module):
     ) -> torch.Tensor:
         dropout_p = self.dropout_p if self.training else 0.0
         function = warpsmith.scaled_dot_product_attention
-        if dropout_p > 0 or _wants_gradient(query, key, value, attn_mask):
+        if dropout_p > 0 or torch_differentiates(query, key, value, attn_mask):
             function = torch.nn.functional.scaled_dot_product_attention
         return function(
             query,

@@ -7,10 +7,10 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 
 import warpsmith
-from warpsmith.nn._modules import _wants_gradient
+from warpsmith.nn._modules import torch_differentiates
 
 NAME = "warpsmith"
-COMPUTED_BY = "warpsmith.scaled_dot_product_attention; torch's where a gradient is wanted"
+COMPUTED_BY = "warpsmith.scaled_dot_product_attention; torch's for gradients in f32 and under masks"
 _TORCHS = "sdpa"
 # What changes the result, and what only torch's way through transformers knows of.
 _NOT_OURS = ("position_bias", "cache", "softcap", "s_aux", "output_attentions")
@@ -29,7 +29,7 @@ def attention(
 ) -> tuple[torch.Tensor, None]:
     """What transformers calls; [B, H, S, D], fewer heads of keys, becomes [B, S, H, D]."""
     others = [n for n in _NOT_OURS if keywords.get(n) is not None and keywords[n] is not False]
-    if dropout > 0 or others or _wants_gradient(query, key, value, attention_mask):
+    if dropout > 0 or others or torch_differentiates(query, key, value, attention_mask):
         return ALL_ATTENTION_FUNCTIONS[_TORCHS](
             module,
             query,
