@@ -11,6 +11,7 @@
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
 #include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/running_sums.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::embedding {
@@ -70,7 +71,6 @@ struct CountDigitsKernel {
 // Makes the counts of a digit, one block's, sums of those before them, and tells the sum of all.
 struct AddUpDigitKernel {
   static constexpr int kThreads = 256;
-  static constexpr int kCounts = 4;  // of a thread at a time
   using Scan = block::ScanOfWarps<uint32_t, kThreads>;
   struct Arguments {
     uint32_t* counts;
@@ -83,29 +83,14 @@ struct AddUpDigitKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const auto add = [](uint32_t x, uint32_t y) { return x + y; };
-    uint32_t* counts = a.counts + block_index() * a.tiles;
     Scan scan(shared.scan);
-    uint32_t before = 0;
-    for (int64_t first = 0; first < a.tiles; first += kThreads * kCounts) {
-      const int64_t mine = first + thread_index() * kCounts;
-      uint32_t count[kCounts];
-      uint32_t sum = 0;
-#pragma unroll
-      for (int j = 0; j < kCounts; ++j) {
-        count[j] = mine + j < a.tiles ? thread::load(counts + mine + j) : 0;
-        sum += count[j];
-      }
-      const uint32_t up_to = warp::inclusive_scan(sum, add);
-      const auto [of_warps, total] = scan(warp::shuffle(up_to, kWarpSize - 1), 0U, add);
-      uint32_t next = before + of_warps + up_to - sum;
-#pragma unroll
-      for (int j = 0; j < kCounts; ++j) {
-        if (mine + j < a.tiles) thread::store(counts + mine + j, next);
-        next += count[j];
-      }
-      before += total;
-    }
-    if (thread_index() == 0) thread::store(a.totals + block_index(), before);
+    const uint32_t total = thread::running_sums<kThreads>(
+        a.counts + block_index() * a.tiles, a.tiles, thread_index(), [&](uint32_t sum) {
+          const uint32_t up_to = warp::inclusive_scan(sum, add);
+          const auto warps = scan(warp::shuffle(up_to, kWarpSize - 1), 0U, add);
+          return thread::SumsOfTurn{warps.before + up_to - sum, warps.total};
+        });
+    if (thread_index() == 0) thread::store(a.totals + block_index(), total);
   }
 };
 

@@ -10,6 +10,7 @@
 #include "warpsmith/block/digit_ranks.hpp"
 #include "warpsmith/block/scan.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
+#include "warpsmith/thread/running_sums.hpp"
 #include "warpsmith/warp/scan.hpp"
 
 #if WS_DEVICE_CODE
@@ -187,7 +188,6 @@ struct CountDigitsKernel {
 struct AddUpTilesKernel {
   static constexpr int kThreads = 256;
   static constexpr int kWarps = kThreads / kWarpSize;
-  static constexpr int kCounts = 4;  // of a lane at a time
   struct Arguments {
     uint32_t* counts;
     uint32_t* totals;
@@ -197,28 +197,13 @@ struct AddUpTilesKernel {
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const int64_t digit = block_index() * kWarps + warp_index();
-    uint32_t* counts = a.counts + digit * a.tiles;
-    uint32_t before = 0;
-    for (int64_t first = 0; first < a.tiles; first += kWarpSize * kCounts) {
-      const int64_t mine = first + lane_index() * kCounts;
-      uint32_t count[kCounts];
-      uint32_t sum = 0;
-#pragma unroll
-      for (int j = 0; j < kCounts; ++j) {
-        count[j] = mine + j < a.tiles ? thread::load(counts + mine + j) : 0;
-        sum += count[j];
-      }
-      const uint32_t up_to =
-          warp::inclusive_scan(sum, [](uint32_t x, uint32_t y) { return x + y; });
-      uint32_t next = before + up_to - sum;
-#pragma unroll
-      for (int j = 0; j < kCounts; ++j) {
-        if (mine + j < a.tiles) thread::store(counts + mine + j, next);
-        next += count[j];
-      }
-      before += warp::shuffle(up_to, kWarpSize - 1);
-    }
-    if (lane_index() == 0) thread::store(a.totals + digit, before);
+    const uint32_t total = thread::running_sums<kWarpSize>(
+        a.counts + digit * a.tiles, a.tiles, lane_index(), [](uint32_t sum) {
+          const uint32_t up_to =
+              warp::inclusive_scan(sum, [](uint32_t x, uint32_t y) { return x + y; });
+          return thread::SumsOfTurn{up_to - sum, warp::shuffle(up_to, kWarpSize - 1)};
+        });
+    if (lane_index() == 0) thread::store(a.totals + digit, total);
   }
 };
 
