@@ -14,27 +14,12 @@ namespace ws::index_add {
 struct TakeVectors {
   static bool supports(const IndexSelect::Call& call, Why& why) {
     Indexed vectors{};
-    return why.unless(widened(call, vectors), "takes rows of whole vectors of 16 bytes") &&
-           is_quick(vectors, why);
+    return why.unless(as_vectors(call, vectors), kNeedsVectors) && is_quick(vectors, why);
   }
   static void run(const IndexSelect::Call& call, const Context& context) {
     Indexed vectors{};
-    widened(call, vectors);
+    as_vectors(call, vectors);
     take<Vec<uint32_t, 4>, QuickNest<kOperands>>(vectors, "index_select/take_vectors", context);
-  }
-
- private:
-  // The call with a vector as its element; false where it has none.
-  static bool widened(const IndexSelect::Call& call, Indexed& vectors) {
-    vectors = call;
-    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
-    Nest<kOperands>& nest = vectors.nest;
-    const bool fits = widen(nest, width, {kEach, kTable}) && call.table_stride % width == 0 &&
-                      starts_a_vector(call.each) && starts_a_vector(call.table);
-    vectors.table_stride /= width;
-    if (!fits) return false;
-    const auto inner = static_cast<size_t>(nest.loops - 1);
-    return nest.strides[kIndex][inner] == 0 && nest.strides[kPosition][inner] == 0;
   }
 };
 

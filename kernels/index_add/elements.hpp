@@ -75,6 +75,23 @@ inline bool starts_a_vector(const void* data) {
   return reinterpret_cast<uintptr_t>(data) % 16 == 0;
 }
 
+// A call with a vector of 16 bytes as its element; false where what lies side by side under one
+// index is not made of such. A vector's number is then that of its row's first index.
+inline bool as_vectors(const Indexed& call, Indexed& vectors) {
+  vectors = call;
+  const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
+  Nest<kOperands>& nest = vectors.nest;
+  const bool fits = widen(nest, width, {kEach, kTable}) && call.table_stride % width == 0 &&
+                    starts_a_vector(call.each) && starts_a_vector(call.table);
+  if (!fits) return false;
+  vectors.table_stride /= width;
+  const auto inner = static_cast<size_t>(nest.loops - 1);
+  nest.strides[kPosition][inner] = 0;
+  return nest.strides[kIndex][inner] == 0;
+}
+inline constexpr const char* kNeedsVectors =
+    "takes rows of whole vectors of 16 bytes, which lie behind one index";
+
 inline Indices indices_of(const Indexed& call, const char* rung) {
   return {call.index, call.wide_index, 1, rung, call.rows};
 }

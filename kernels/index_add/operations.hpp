@@ -108,7 +108,12 @@ inline constexpr DTypes kMoved = kFloats | DTypes{DType::kI64, DType::kI32};
 
 // A tensor is [outer, rows, inner], and the dimension the middle one. `layout`: a sum of what is
 // unusual.
-enum CaseLayout : uint8_t { kNarrowIndex = 1, kTransposed = 2, kStridedIndex = 4 };
+enum CaseLayout : uint8_t {
+  kNarrowIndex = 1,
+  kTransposed = 2,
+  kStridedIndex = 4,
+  kIndexOfRow = 8,  // of gather: one for all that lies behind it, at a stride of 0
+};
 inline constexpr std::string_view kExtents[] = {"indices", "inner", "rows", "outer", "layout"};
 
 inline constexpr Attribute kDim = {

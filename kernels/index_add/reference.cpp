@@ -10,11 +10,10 @@
 namespace ws::index_add {
 namespace {
 
-int dim_of(const Problem& problem) {
-  const int rank = std::max(problem.tensor(0).rank, 1);
-  const auto dim = static_cast<int>(problem.integer("dim"));
-  return dim < 0 ? dim + rank : dim;
+int dim_of(const Tensor& tensor, int64_t dim) {
+  return static_cast<int>(dim < 0 ? dim + std::max(tensor.rank, 1) : dim);
 }
+int dim_of(const Problem& problem) { return dim_of(problem.tensor(0), problem.integer("dim")); }
 int64_t extent_of(const Tensor& tensor, int dim) {
   return tensor.rank == 0 ? 1 : tensor.extent(dim);
 }
@@ -75,13 +74,18 @@ constexpr auto kAddVerify =
                    {.extents = {90, 40, 192, 0, kNarrowIndex}, .attributes = along(0)},
                    {.extents = {9, 4112, 3}, .attributes = along(0)}});
 // Along the last dimension in whole vectors; of two blocks for a line, which go on where indices
-// are of 64 bits.
-constexpr auto kTakeSmoke = with(
-    kSmoke, {{.extents = {36, 1, 24, 3}, .attributes = along(-1)},
-             {.extents = {140, 1, 16, 2, kNarrowIndex}, .padding = 8, .attributes = along(-1)}});
+// are of 64 bits. Rows of which a block has a part, and several.
+constexpr auto kTakeSmoke =
+    with(kSmoke, {{.extents = {36, 1, 24, 3}, .attributes = along(-1)},
+                  {.extents = {140, 1, 16, 2, kNarrowIndex}, .padding = 8, .attributes = along(-1)},
+                  {.extents = {12, 8, 5, 3, kIndexOfRow}, .attributes = along(1)}});
 constexpr auto kTakeVerify =
     with(kVerify, {{.extents = {16640, 1, 8704}, .attributes = along(-1)},
-                   {.extents = {524, 1, 264, 2, kNarrowIndex}, .attributes = along(-1)}});
+                   {.extents = {524, 1, 264, 2, kNarrowIndex}, .attributes = along(-1)},
+                   {.extents = {9, 4104, 3, 0, kIndexOfRow}, .attributes = along(0)},
+                   {.extents = {70, 24, 11, 3, kIndexOfRow | kNarrowIndex | kStridedIndex},
+                    .padding = 8,
+                    .attributes = along(1)}});
 
 struct Chosen {
   int64_t count, inner, rows, outer;
@@ -122,7 +126,13 @@ struct Chosen {
   }
   Tensor list() const { return strided(Tensor::dense(index_type(), {count})); }
   Tensor elements(int64_t dim) const {
-    return strided(Tensor::like(tensor(index_type(), count, dim)));
+    Tensor index = strided(Tensor::like(tensor(index_type(), count, dim)));
+    if ((layout & kIndexOfRow) != 0) {
+      for (int d = dim_of(index, dim) + 1; d < index.rank; ++d) {
+        index.strides[static_cast<size_t>(d)] = 0;
+      }
+    }
+    return index;
   }
 };
 

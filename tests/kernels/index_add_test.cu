@@ -1,4 +1,4 @@
-// Which rung index_add and scatter_add take.
+// Which rungs calls get.
 #include <gtest/gtest.h>
 
 #include "kernels/index_add/operations.hpp"
@@ -34,6 +34,21 @@ TEST(ScatterAdd, RungsThatCallsGet) {
   EXPECT_EQ(chosen("scatter_add", {16384, 4096, 193}), "large_index");
   EXPECT_EQ(chosen("scatter_add", {255, 4096, 32}), "large_index") << "too few elements";
   EXPECT_EQ(chosen("scatter_add", {4096, 1, 32, 4096}, 1), "large_index") << "not side by side";
+}
+
+TEST(IndexSelect, RungsThatCallsGet) {
+  EXPECT_EQ(chosen("index_select", {16384, 4096, 128256}), "take_rows");
+  EXPECT_EQ(chosen("index_select", {16, 8, 4}), "take_rows");
+  EXPECT_EQ(chosen("index_select", {16, 8, 4, 3}, 1), "take_rows");
+  EXPECT_EQ(chosen("index_select", {16, 12, 4}), "take_quick") << "no whole vectors";
+  EXPECT_EQ(chosen("index_select", {16, 8, 4, 3, kTransposed}, 1), "take_quick");
+  EXPECT_EQ(chosen("index_select", {4096, 1, 4096, 4096}, -1), "take_lines");
+}
+
+TEST(Gather, RungsThatCallsGet) {
+  EXPECT_EQ(chosen("gather", {16, 4096, 4}), "take_quick") << "an index for each element";
+  EXPECT_EQ(chosen("gather", {16, 4096, 4, 0, kIndexOfRow}), "take_rows");
+  EXPECT_EQ(chosen("gather", {16, 4096, 4, 3, kIndexOfRow}, 1), "take_rows");
 }
 
 }  // namespace

@@ -73,9 +73,9 @@ def test_an_index_for_each_element(dim: int, layout: Layout, device: str) -> Non
     assert_close(warpsmith.scatter_add(x, dim, index, src), torch.scatter_add(x, dim, index, src))
 
 
-def rungs_of(operation: str, but: str = "") -> pytest.MarkDecorator:
-    """Each rung of an operation but one, and a dtype that it takes."""
-    rows = [row for row in OPERATIONS[operation].rungs if row["name"] != but]
+def rungs_of(operation: str, *but: str) -> pytest.MarkDecorator:
+    """Each rung of an operation but these, and a dtype that it takes."""
+    rows = [row for row in OPERATIONS[operation].rungs if row["name"] not in but]
     return pytest.mark.parametrize(
         ("rung", "dtype"),
         [pytest.param(r["name"], torch_dtype(r["dtypes"][0]), id=r["name"]) for r in rows],
@@ -128,7 +128,7 @@ def test_index_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: 
 
 
 @WRONG
-@rungs_of("scatter_add", but="own_columns")  # an index for each column: below
+@rungs_of("scatter_add", "own_columns")  # an index for each column: below
 def test_scatter_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     src = torch.randn(2, 5, device=device).to(dtype)
@@ -149,7 +149,7 @@ def test_scatter_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device
 
 
 @WRONG
-@rungs_of("index_select", but="take_lines")  # along the last dimension: below
+@rungs_of("index_select", "take_lines")  # along the last dimension: below
 def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     index = torch.tensor([1, 0, wrong, 3, 1], device=device)
@@ -160,7 +160,7 @@ def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, devic
 
 
 @WRONG
-@rungs_of("gather", but="take_lines")  # along the last dimension: below
+@rungs_of("gather", "take_lines", "take_rows")  # along the last dimension, of rows: below
 def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     index = indices(2, 5, rows=4, device=device)
@@ -168,6 +168,24 @@ def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str
     index[0, 2], want[0, 2] = wrong, 7
     out = torch.full((2, 5), 7, device=device, dtype=dtype)
     told_of(wrong, lambda: warpsmith.gather(x, 0, index, rung=rung, out=out))
+    assert torch.equal(out, want)
+
+
+@WRONG
+@pytest.mark.parametrize("outer", [1, 3])
+def test_gather_of_a_row_that_is_none(wrong: int, outer: int, device: str) -> None:
+    """Rows whose elements share an index: one number, repeated at a stride of 0."""
+    x = torch.randn(outer, 4, 8, device=device)
+    index = indices(outer, 5, 1, rows=4, device=device)
+    index[0, 2] = wrong
+    out = torch.full((outer, 5, 8), 7.0, device=device)
+    spread = index.expand(outer, 5, 8)
+    with pytest.raises(ValueError, match=rf"index {wrong} at position 16 of 'index'"):
+        warpsmith.gather(x, 1, spread, rung="take_rows", out=out)
+        warpsmith.check()
+    index[0, 2] = 0
+    want = torch.gather(x, 1, spread)
+    want[0, 2] = 7
     assert torch.equal(out, want)
 
 
