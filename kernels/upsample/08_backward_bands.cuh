@@ -10,9 +10,8 @@
 
 #include <algorithm>
 
-#include "kernels/upsample/images.hpp"
+#include "kernels/upsample/starts.hpp"
 #include "warpsmith/ptx/barrier.hpp"
-#include "warpsmith/shared.hpp"
 
 namespace ws::upsample {
 
@@ -48,7 +47,8 @@ struct BackwardBandsKernel {
     const auto first = static_cast<int>(block_index()) * a.rows_a_block;
     const int rows = std::min(a.rows_a_block, a.rows - first);
     const SharedSpan<float> sums = dynamic_shared<float>(shared, int64_t{a.rows_a_block} * a.to);
-    find_starts(shared, a, first, rows);
+    find_row_starts(shared.row_starts.span(), a.vertical, a.height, first, rows);
+    find_column_starts(shared.column_starts.span(), a.horizontal, a.from, a.to);
     ptx::barrier_sync();
     add_rows(shared, a, rows, sums);
     ptx::barrier_sync();
@@ -56,26 +56,6 @@ struct BackwardBandsKernel {
   }
 
  private:
-  // The first copies, in all planes of grad, of each row of the band, and of each column; behind
-  // the last the first that is no copy of it.
-  static __device__ __forceinline__ void find_starts(SharedStorage& shared, const Arguments& a,
-                                                     int first, int rows) {
-    for (int i = thread_index(); i <= rows; i += kThreads) {
-      const auto row = static_cast<uint32_t>(first + i);
-      const uint32_t plane = a.height.quotient(row);
-      const int64_t start = a.vertical.first_of(row - plane * a.height.divisor());
-      shared.row_starts[i] = static_cast<int>(plane * a.vertical.to + start);
-    }
-    // A copy is the first of its own source, and of those that none copies, behind the one before.
-    for (int i = thread_index(); i <= a.to; i += kThreads) {
-      const int before = i > 0 ? a.horizontal.source(i - 1) : -1;
-      const int here = i < a.to ? a.horizontal.source(i) : a.from;
-#pragma unroll 1
-      for (int column = before + 1; column <= here; ++column) {
-        shared.column_starts[column] = static_cast<uint16_t>(i);
-      }
-    }
-  }
   static __device__ __forceinline__ void add_rows(SharedStorage& shared, const Arguments& a,
                                                   int rows, SharedSpan<float> sums) {
     const uint32_t vectors = rows * a.vectors.divisor();

@@ -395,6 +395,8 @@ constexpr Case kBackwardVerify[] = {
     {.extents = {1, 16, 18, 34}, .attributes = to(17, 17, false, true)},
     {.extents = {1, 8, 15, 10}, .attributes = to(3, 3, true, true)},
     {.extents = {1, 4104, 1, 2}, .attributes = to(1, 1, false, true)},
+    // Planes by fours and one, rows of several stages.
+    {.extents = {1, 5, 30, 800}, .attributes = to(13, 520)},
 };
 constexpr Case kBackwardBench[] = {
     {.extents = {8, 64, 512, 512}, .attributes = to(256, 256)},
@@ -435,6 +437,8 @@ constexpr Case kBilinearVerify[] = {
     // Bands of four and of eight rows, several of a plane; three turns along a row.
     {.extents = {2, 1, 9, 128}, .attributes = to(23, 8)},
     {.extents = {1, 1, 2, 8}, .attributes = to(5, 1032)},
+    // Planes by fours and one, rows of several stages.
+    {.extents = {1, 5, 13, 520}, .attributes = to(30, 800)},
 };
 constexpr Case kBilinearBackwardSmoke[] = {
     {.extents = {1, 2, 6, 16}, .attributes = to(3, 8)},

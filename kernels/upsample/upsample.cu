@@ -15,6 +15,8 @@
 #include "kernels/upsample/14_bilinear_backward_twice.cuh"
 #include "kernels/upsample/15_bilinear_bands.cuh"
 #include "kernels/upsample/16_bilinear_backward_fours.cuh"
+#include "kernels/upsample/17_bilinear_ahead.cuh"
+#include "kernels/upsample/18_backward_ahead.cuh"
 
 namespace ws::upsample {
 namespace {
@@ -40,7 +42,15 @@ constexpr const Rung* kRungs[] = {
     &kBilinearBackwardTwice,
     &kBilinearBands,
     &kBilinearBackwardFours,
+    &kBilinearAhead,
+    &kBackwardAhead,
 };
+
+// Whether blocks that take several planes at once are enough for a whole GPU (predicted).
+bool is_worth_ahead(const Call& call) {
+  constexpr int64_t kLeast = int64_t{1} << 22;  // elements of the larger images
+  return call.planes() * call.rows.to * call.columns.to >= kLeast;
+}
 
 }  // namespace
 
@@ -49,19 +59,26 @@ std::span<const Rung* const> UpsampleNearest2d::by_worth(const Call& /*call*/) {
                                              &kAnyLayout};
   return kByWorth;
 }
-std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& /*call*/) {
+std::span<const Rung* const> UpsampleNearest2dBackward::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kBackwardTwice, &kChannels, &kBackwardBands,
                                              &kBackwardNaive, &kAnyLayout};
-  return kByWorth;
+  static constexpr const Rung* kLarge[] = {&kBackwardTwice, &kChannels,      &kBackwardAhead,
+                                           &kBackwardBands, &kBackwardNaive, &kAnyLayout};
+  return is_worth_ahead(call) ? std::span<const Rung* const>(kLarge) : kByWorth;
 }
 // H200 2026-11-26; shrinking by counting.
 std::span<const Rung* const> UpsampleBilinear2d::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kBilinearTwice, &kBilinearChannels, &kBilinearBands,
                                              &kBilinearRows, &kBilinearNaive};
+  static constexpr const Rung* kLarge[] = {&kBilinearTwice, &kBilinearChannels, &kBilinearAhead,
+                                           &kBilinearBands, &kBilinearRows,     &kBilinearNaive};
   // Bands mix all columns of x, rows those that a smaller result wants.
   static constexpr const Rung* kShrinking[] = {&kBilinearChannels, &kBilinearRows, &kBilinearBands,
                                                &kBilinearNaive};
-  return call.columns.to < call.columns.from ? std::span<const Rung* const>(kShrinking) : kByWorth;
+  if (call.columns.to < call.columns.from) return kShrinking;
+  // Ahead comes every row of x, also where few are wanted.
+  if (call.rows.to >= call.rows.from && is_worth_ahead(call)) return kLarge;
+  return kByWorth;
 }
 std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kBilinearBackwardTwice, &kBilinearChannels,
