@@ -127,23 +127,23 @@ struct BilinearAheadKernel {
     }
   };
   // Of 16 bits, where all four lie in two words, as those of a result do that is no smaller.
-  struct NearPair : AnyPair {
+  struct NearPair {
+    AnyPair any;
     int word;  // below 0: they do not
     uint32_t taken[2];
 
-    __device__ __forceinline__ NearPair(const LinearAxis& axis, int column)
-        : AnyPair(axis, column) {
-      const int first = std::min(this->left[0] / 2, axis.from / 2 - 2);
+    __device__ __forceinline__ NearPair(const LinearAxis& axis, int column) : any(axis, column) {
+      const int first = std::min(any.left[0] / 2, axis.from / 2 - 2);
       const auto place = [&](int element) { return element - 2 * first; };
-      word = thread::forget(place(this->right[1]) < 4 ? first : -1);
+      word = thread::forget(place(any.right[1]) < 4 ? first : -1);
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
-        taken[c] = thread::forget(halves(place(this->left[c]), place(this->right[c])));
+        taken[c] = thread::forget(halves(place(any.left[c]), place(any.right[c])));
       }
     }
     __device__ __forceinline__ void mix(SharedSpan<T> stages, int at, int of_plane,
                                         Vec<float, 2> (&mixed)[kPlanes]) const {
-      if (word < 0) return AnyPair::mix(stages, at, of_plane, mixed);
+      if (word < 0) return any.mix(stages, at, of_plane, mixed);
       const SharedSpan<uint32_t> words = words_of(stages);
       int first = (at >> 1) + word;
 #pragma unroll
@@ -153,7 +153,7 @@ struct BilinearAheadKernel {
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
           const auto sides = floats_of<T>(ptx::permute_bytes(low, high, taken[c]));
-          mixed[p][c] = this->between(c, sides[0], sides[1]);
+          mixed[p][c] = any.between(c, sides[0], sides[1]);
         }
       }
     }

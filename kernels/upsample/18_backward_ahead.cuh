@@ -112,18 +112,19 @@ struct BackwardAheadKernel {
   };
   // Of 16 bits, where each has one copy or two: these lie in three words, or in the last two of a
   // row, of which two permutations take them.
-  struct NearPair : AnyPair {
+  struct NearPair {
+    AnyPair any;
     int word;   // the first of two neighbours; below 0: not so
     int other;  // the one before or behind the second of them
     uint32_t taken[kColumns];
     uint32_t kept[kColumns];  // without what is no copy
 
     __device__ __forceinline__ NearPair(SharedSpan<uint16_t> starts, int column, int columns)
-        : AnyPair(starts, column) {
-      const auto& count = this->count;
+        : any(starts, column) {
+      const auto& count = any.count;
       const bool is_near = std::min(count[0], count[1]) >= 1 && std::max(count[0], count[1]) <= 2;
-      const int low = std::min(this->begin / 2, columns / 2 - 2);
-      const int first = this->begin - 2 * low;
+      const int low = std::min(any.begin / 2, columns / 2 - 2);
+      const int first = any.begin - 2 * low;
       const int second = first + count[0];
       word = thread::forget(is_near ? low : -1);
       taken[0] = thread::forget(halves(first, first + 1));
@@ -137,7 +138,7 @@ struct BackwardAheadKernel {
     }
     __device__ __forceinline__ void add(SharedSpan<T> stages, int at, int of_plane,
                                         Vec<float, kColumns> (&sum)[kPlanes]) const {
-      if (word < 0) return AnyPair::add(stages, at, of_plane, sum);
+      if (word < 0) return any.add(stages, at, of_plane, sum);
       const SharedSpan<uint32_t> words = words_of(stages);
       int first = (at >> 1) + word;
       int third = (at >> 1) + other;
