@@ -8,7 +8,6 @@
 //   or 32 of 8; x and rows of codes at multiples of 16 bytes.
 // Long: a warp's walk over its stretches, x in order, nf4's table, the sums of a block.
 #include <algorithm>
-#include <limits>
 
 #include "kernels/quantized/planes.hpp"
 #include "warpsmith/device_facts.hpp"
@@ -17,47 +16,6 @@
 
 namespace ws::quantized {
 namespace {
-
-template <Format kFormat>
-struct HalfPlanes : Planes<half, kFormat> {
-  using Planes<half, kFormat>::Planes;
-};
-
-// A byte's pair is looked up, and lane i's table has bank i to itself, as code_ring's. Entries are
-// 256 bytes apart, half of which nobody uses: so a permutation of bytes puts an address together.
-template <>
-struct HalfPlanes<Format::kNf4> {
-  static constexpr int kPitch = 256;
-  using Tables = SharedArray<uint8_t, 256 * kPitch>;
-  static constexpr bool kHasOffset = false;
-  static constexpr int kPlanes = 1;
-  static constexpr int kCount = 4;
-  static constexpr float kUnit = 1;
-  __host__ __device__ static constexpr int place_of(int i) { return i; }
-
-  uint32_t pairs[kCount];
-
-  __device__ __forceinline__ HalfPlanes(uint32_t word, int /*zero*/, Tables& tables) {
-    const auto lane = static_cast<uint32_t>(lane_index()) * 4;
-#pragma unroll
-    for (uint32_t i = 0; i < kCount; ++i) {
-      const uint32_t at = ptx::permute_bytes(word, lane, 0x5504 | i << 4);  // byte i * 256 + lane
-      pairs[i] = SharedSpan<uint32_t>(reinterpret_cast<uint32_t*>(tables.pointer(at)), 1)[0];
-    }
-  }
-  // By all threads, before a barrier. A thread's turns start apart, in other banks.
-  __device__ __forceinline__ static void fill(Tables& tables) {
-    for (int byte = thread_index(); byte < 256; byte += block_threads()) {
-      const uint32_t pair = ptx::cvt_rn_f16x2_f32(nf4_level(byte >> 4), nf4_level(byte & 15));
-      const Vec<uint32_t, 4> four{{pair, pair, pair, pair}};
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        tables.store<16>(byte * kPitch + (i + byte) % 8 * 16,
-                         std::bit_cast<Vec<uint8_t, 16>>(four));
-      }
-    }
-  }
-};
 
 template <class T, Format kFormat>
 struct GroupColumnsKernel {
@@ -285,8 +243,7 @@ struct GroupColumnsKernel {
   };
 
   // x as pieces: of a load, of a piece of four lanes, in the order of codes. Columns beyond K are
-  // 0. Bf16 becomes halves of up to 2^16, so that what is lost of an element is 2^-40 of the
-  // largest of its run (where that is above 2^-111), which is less than what sums in f32 lose.
+  // 0.
   static __device__ __forceinline__ void order(const Arguments& a, Pieces& held,
                                                const SharedSpan<uint32_t>& x,
                                                const SharedSpan<RunOfX>& of_runs, int pieces) {
@@ -315,43 +272,17 @@ struct GroupColumnsKernel {
                                              const SharedSpan<uint32_t>& x,
                                              const SharedSpan<RunOfX>& of_runs) {
     constexpr int kPiecesOfRun = kRun / 8;
-    float unit = 1;
-    if constexpr (kIsScaled) {
-      float most = 0;
-      float values[8];
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        values[i] = half_of<bf16>(words, i);
-        most = thread::max(most, fabsf(values[i]));
-      }
-      most =
-          warp::all_reduce<kPiecesOfRun>(most, [](float p, float q) { return thread::max(p, q); });
-      const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
-      // The largest becomes 2^15 to 2^16: the exponent 142. The least normal unit is 2^-126.
-      const uint32_t of_unit = exponent < 16 ? 1 : (exponent < 255 ? exponent : 254) - 15;
-      unit = std::bit_cast<float>(of_unit << 23);
-      const float inverse = std::bit_cast<float>((254 - of_unit) << 23);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = ptx::cvt_rn_f16x2_f32(values[2 * i] * inverse, values[2 * i + 1] * inverse);
-      }
-    }
+    const float unit = become_halves<T, kPiecesOfRun>(words);
     float sum = 0;
     if constexpr (Of::kHasOffset) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sum += half_of<half>(words, i);
+      for (int i = 0; i < 8; ++i) sum += element_of<half>(words, i);
       sum = warp::all_reduce<kPiecesOfRun>(sum, [](float p, float q) { return p + q; });
     }
     const int load = at / (4 * kPieces);
     const int to = (load * kPieces + at % kPieces) * 4 + at / kPieces % 4;
     x.template store<4>(kNoughts + to * kPieceWords, in_order<Of, kOfWord>(words));
     if (at % kPiecesOfRun == 0) of_runs[at / kPiecesOfRun] = RunOfX{sum / Of::kUnit, unit};
-  }
-  template <class Of16>
-  static __device__ __forceinline__ float half_of(const Vec<uint32_t, 4>& words, int i) {
-    Of16 element;
-    element.bits = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
-    return to_float(element);
   }
 
   // The stretch that is held; of the next one, if there is one, each register is asked for as soon
@@ -449,19 +380,11 @@ struct GroupColumnsKernel {
 struct GroupColumns {
   static bool supports(const LinearCall& call, Why& why) {
     const Weight& w = call.weight;
-    // Whether a matrix of rows that far apart lies within 2^31 elements.
-    const auto is_near = [&](const Matrix& matrix) {
-      constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-      return matrix.row >= 0 && matrix.row <= kMost / std::max<int64_t>(w.rows, 1);
-    };
     if (!why.unless(call.m == 1, "takes one row of x, not ", call.m) ||
         !takes_whole_reads(call, why) ||
         !why.unless(w.columns > 0 && w.rows < (int64_t{1} << 30),
                     "takes up to 2^30 rows of at least a column") ||
-        !why.unless(
-            is_near(w.scales) && is_near(w.zeros) && w.codes.row >= 0 &&
-                w.codes.row < (int64_t{1} << 32),
-            "takes scales and zeros within 2^31 elements, rows of codes less than 2^32 apart")) {
+        !rows_are_near(w, why)) {
       return false;
     }
     return with_kernel_of<GroupColumnsKernel>(call, [&]<class Kernel>() {

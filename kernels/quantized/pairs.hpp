@@ -39,10 +39,15 @@ struct Pairs<half, Format::kInt4> {
   static constexpr int kCount = 4;
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/) {
-    const uint32_t both = static_cast<uint32_t>(zero) * 0x00010001U;
-    const uint32_t lower_minus = 0xE400E400U + both;       // -(1024 + zero)
-    const uint32_t upper_minus = 0xD400D400U + both * 16;  // -(64 + zero), whose last bit is 1 / 16
+  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/)
+      : Pairs(word, minus(zero)) {}
+  // What one fma takes off the lower nibbles' pairs: -(1024 + zero).
+  __host__ __device__ static constexpr uint32_t minus(int zero) {
+    return 0xE400E400U + static_cast<uint32_t>(zero) * 0x00010001U;
+  }
+  __device__ __forceinline__ Pairs(uint32_t word, uint32_t lower_minus) {
+    // -(64 + zero), whose last bit is 1 / 16
+    const uint32_t upper_minus = lower_minus * 16 + (0xD400D400U - 16 * 0xE400E400U);
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       const uint32_t bytes = i == 0 ? word : word >> 8;
@@ -68,10 +73,14 @@ struct Pairs<half, Format::kInt8> {
   static constexpr int kCount = 2;
   uint32_t pairs[kCount];
 
-  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/) {
+  __device__ __forceinline__ Pairs(uint32_t word, int zero, Table& /*table*/)
+      : Pairs(word, minus(zero)) {}
+  // -(1024 + 128 + zero), whose last bit is 1
+  __host__ __device__ static constexpr uint32_t minus(int zero) {
+    return static_cast<uint32_t>(0xE480 + zero) * 0x00010001U;
+  }
+  __device__ __forceinline__ Pairs(uint32_t word, uint32_t minus) {
     const uint32_t moved = word ^ 0x80808080U;  // from -128 ... 127 to 0 ... 255
-    // -(1024 + 128 + zero), whose last bit is 1
-    const uint32_t minus = static_cast<uint32_t>(0xE480 + zero) * 0x00010001U;
     pairs[0] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5150), kOnes, minus);
     pairs[1] = ptx::fma_rn_f16x2(ptx::permute_bytes(moved, kThousands, 0x5352), kOnes, minus);
   }

@@ -2,7 +2,11 @@
 // what has to be taken off afterwards.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "kernels/quantized/pairs.hpp"
+#include "warpsmith/warp/reduce.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::quantized {
@@ -141,6 +145,48 @@ struct Planes<T, Format::kNf4> {
   __host__ __device__ static constexpr uint32_t kept(int /*zero*/) { return 0; }
 };
 
+// What meets halves of x, of either dtype.
+template <Format kFormat>
+struct HalfPlanes : Planes<half, kFormat> {
+  using Planes<half, kFormat>::Planes;
+};
+
+// A byte's pair is looked up, and lane i's table has bank i to itself, as code_ring's. Entries are
+// 256 bytes apart, half of which nobody uses: so a permutation of bytes puts an address together.
+template <>
+struct HalfPlanes<Format::kNf4> {
+  static constexpr int kPitch = 256;
+  using Tables = SharedArray<uint8_t, 256 * kPitch>;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kPlanes = 1;
+  static constexpr int kCount = 4;
+  static constexpr float kUnit = 1;
+  __host__ __device__ static constexpr int place_of(int i) { return i; }
+
+  uint32_t pairs[kCount];
+
+  __device__ __forceinline__ HalfPlanes(uint32_t word, int /*zero*/, Tables& tables) {
+    const auto lane = static_cast<uint32_t>(lane_index()) * 4;
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) {
+      const uint32_t at = ptx::permute_bytes(word, lane, 0x5504 | i << 4);  // byte i * 256 + lane
+      pairs[i] = SharedSpan<uint32_t>(reinterpret_cast<uint32_t*>(tables.pointer(at)), 1)[0];
+    }
+  }
+  // By all threads, before a barrier. A thread's turns start apart, in other banks.
+  __device__ __forceinline__ static void fill(Tables& tables) {
+    for (int byte = thread_index(); byte < 256; byte += block_threads()) {
+      const uint32_t pair = ptx::cvt_rn_f16x2_f32(nf4_level(byte >> 4), nf4_level(byte & 15));
+      const Vec<uint32_t, 4> four{{pair, pair, pair, pair}};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        tables.store<16>(byte * kPitch + (i + byte) % 8 * 16,
+                         std::bit_cast<Vec<uint8_t, 16>>(four));
+      }
+    }
+  }
+};
+
 // Eight elements of x of 16 bits, which meet one word of eight codes or two of four, in the order
 // in which Of has these.
 template <class Of, int kOfWord>
@@ -155,12 +201,57 @@ __device__ __forceinline__ Vec<uint32_t, 4> in_order(const Vec<uint32_t, 4>& x) 
   return ordered;
 }
 
+template <class Of16>
+__device__ __forceinline__ float element_of(const Vec<uint32_t, 4>& words, int i) {
+  Of16 element;
+  element.bits = static_cast<uint16_t>(words[i / 2] >> (i % 2 * 16));
+  return to_float(element);
+}
+
+// Eight elements of x become halves; by all lanes of a warp, of which kLanes have a run. Returns
+// the run's unit, 1 of f16. Those of bf16 become halves of up to 2^16, so that what is lost of an
+// element is 2^-40 of the largest of its run (where that is above 2^-111), which is less than what
+// sums in f32 lose.
+template <class T, int kLanes>
+__device__ __forceinline__ float become_halves(Vec<uint32_t, 4>& words) {
+  if constexpr (std::is_same_v<T, half>) return 1;
+  float most = 0;
+  float values[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    values[i] = element_of<T>(words, i);
+    most = thread::max(most, fabsf(values[i]));
+  }
+  most = warp::all_reduce<kLanes>(most, [](float p, float q) { return thread::max(p, q); });
+  const uint32_t exponent = std::bit_cast<uint32_t>(most) >> 23;
+  // The largest becomes 2^15 to 2^16: the exponent 142. The least normal unit is 2^-126.
+  const uint32_t of_unit = exponent < 16 ? 1 : (exponent < 255 ? exponent : 254) - 15;
+  const float inverse = std::bit_cast<float>((254 - of_unit) << 23);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    words[i] = ptx::cvt_rn_f16x2_f32(values[2 * i] * inverse, values[2 * i + 1] * inverse);
+  }
+  return std::bit_cast<float>(of_unit << 23);
+}
+
 // What rungs take that read codes and x by 16 bytes.
 inline bool takes_whole_reads(const LinearCall& call, Why& why) {
   return codes_are_runs(call.weight, 256 / bits_of(call.weight.format), 16, why) &&
          takes_groups_side_by_side(call.weight, why) &&
          why.unless(has_aligned_rows(call.x, 2, 16),
                     "reads 16 bytes of x at a time: rows have to start at multiples of that");
+}
+
+// Rows so near that offsets in a strip of 32 rows of codes, and all of scales and zeros, are whole
+// numbers of 32 bits.
+inline bool rows_are_near(const Weight& w, Why& why) {
+  const auto is_near = [&](const Matrix& matrix) {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    return matrix.row >= 0 && matrix.row <= kMost / std::max<int64_t>(w.rows, 1);
+  };
+  return why.unless(
+      is_near(w.scales) && is_near(w.zeros) && w.codes.row >= 0 && w.codes.row < (int64_t{1} << 27),
+      "takes scales and zeros within 2^31 elements, rows of codes less than 2^27 bytes apart");
 }
 
 // f.template operator()<Kernel<T, kFormat>>() of a call's dtype and format.

@@ -11,6 +11,7 @@ extern const Rung kWarpPerRow;
 extern const Rung kTensorCore;
 extern const Rung kCodeRing;
 extern const Rung kGroupColumns;
+extern const Rung kRowStrips;
 
 namespace {
 
@@ -19,24 +20,29 @@ constexpr Operation kOperations[] = {operation_of<QuantizedLinear>(),
                                      operation_of<DequantizeBlockwise>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kWarpPerRow,    &kTensorCore,      &kCodeRing,         &kGroupColumns,
-    &kQuantizeNaive, &kQuantizeLanes, &kDequantizeNaive, &kDequantizeVector,
+    &kNaive,     &kWarpPerRow,    &kTensorCore,    &kCodeRing,        &kGroupColumns,
+    &kRowStrips, &kQuantizeNaive, &kQuantizeLanes, &kDequantizeNaive, &kDequantizeVector,
 };
 
 }  // namespace
 
-// One row of x: H200 2026-11-26, all formats and sizes. More: a ring takes some us to fill, and x
-// of many rows its room (10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
+// One row of x: H200 2026-11-26, all formats and sizes. More of them and a large weight: predicted,
+// as `row_strips` reads x once for all rows of a block. A small one: a ring takes some us to fill,
+// and x of many rows its room (H200 2026-11-24: 10 and 9 us for 8 MB of codes).
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
-  static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing, &kTensorCore, &kWarpPerRow,
-                                            &kNaive};
-  static constexpr const Rung* kLarge[] = {&kCodeRing, &kTensorCore, &kWarpPerRow, &kNaive};
-  static constexpr const Rung* kSmall[] = {&kTensorCore, &kCodeRing, &kWarpPerRow, &kNaive};
+  static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing,   &kRowStrips,
+                                            &kTensorCore,   &kWarpPerRow, &kNaive};
+  static constexpr const Rung* kLarge[] = {&kRowStrips, &kCodeRing, &kTensorCore, &kWarpPerRow,
+                                           &kNaive};
+  static constexpr const Rung* kSmall[] = {&kTensorCore, &kCodeRing, &kRowStrips, &kWarpPerRow,
+                                           &kNaive};
+  static constexpr const Rung* kSmallNf4[] = {&kCodeRing, &kRowStrips, &kTensorCore, &kWarpPerRow,
+                                              &kNaive};
   constexpr int64_t kBytes = 16 << 20;
   const Weight& w = call.weight;
   if (call.m == 1) return kOneRow;
-  const bool is_large = w.rows * w.columns * bits_of(w.format) / 8 > kBytes && call.m <= 4;
-  return is_large || w.format == Format::kNf4 ? std::span(kLarge) : std::span(kSmall);
+  if (w.rows * w.columns * bits_of(w.format) / 8 > kBytes) return kLarge;
+  return w.format == Format::kNf4 ? std::span<const Rung* const>(kSmallNf4) : kSmall;
 }
 std::span<const Rung* const> QuantizeBlockwise::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kByWorth[] = {&kQuantizeLanes, &kQuantizeNaive};

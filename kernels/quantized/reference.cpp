@@ -544,6 +544,7 @@ constexpr Case kLinearSmoke[] = {
     {.extents = {2, 5, 128, kBias}, .attributes = attributes(kFp8, 64)},
     {.extents = {2, 3, 70, kZeros | kTransposed}, .attributes = attributes(kInt4, 16)},
     {.extents = {9, 4, 96, kBias}, .attributes = attributes(kInt8, 32)},
+    {.extents = {10, 40, 576, kZeros}, .attributes = attributes(kInt8, 64)},
 };
 constexpr Case kLinearVerify[] = {
     {.extents = {0, 4, 64}, .attributes = attributes(kInt8, 64)},
@@ -563,6 +564,11 @@ constexpr Case kLinearVerify[] = {
     {.extents = {1, 130, 2208, kZeros}, .padding = 16, .attributes = attributes(kInt8, 96)},
     {.extents = {1, 300, 1024, kBias}, .attributes = attributes(kNf4, 128)},
     {.extents = {1, 37, 1120}, .attributes = attributes(kFp8, 32)},
+    {.extents = {12, 300, 1600, kZeros | kBias},
+     .padding = 16,
+     .attributes = attributes(kInt4, 64)},
+    {.extents = {16, 70, 1088, kBias}, .attributes = attributes(kNf4, 64)},
+    {.extents = {11, 45, 1344}, .attributes = attributes(kInt8, 192)},
     {.extents = {3, 7, 37, kTransposed}, .attributes = attributes(kFp8, 16)},
     {.extents = {3, 7, 128}, .offset = 1, .attributes = attributes(kNf4, 64)},
     {.extents = {3, 7, 100, kTransposed}, .attributes = attributes(kInt8, 48)},
@@ -576,6 +582,8 @@ constexpr Case kLinearBench[] = {
     {.extents = {1, 28672, 8192}, .attributes = attributes(kNf4, 64)},
     {.extents = {1, 28672, 8192}, .attributes = attributes(kFp8, 128)},
     {.extents = {8, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
+    {.extents = {8, 28672, 8192}, .attributes = attributes(kNf4, 64)},
+    {.extents = {16, 28672, 8192}, .attributes = attributes(kInt8, 64)},
     {.extents = {16, 28672, 8192, kZeros}, .attributes = attributes(kInt4, 128)},
     {.extents = {16, 28672, 8192}, .attributes = attributes(kNf4, 64)},
 };

@@ -109,7 +109,8 @@ TEST(Quantized, Fp8ThatIsNoNumberIsNone) {
   bits[70] = 0xFF;
   Buffer<uint8_t> codes(bits);
   Buffer<float> scales(std::vector<float>(2, 0.5F));
-  for (const char* rung : {"naive", "warp_per_row", "tensor_core", "code_ring", "group_columns"}) {
+  for (const char* rung :
+       {"naive", "warp_per_row", "tensor_core", "code_ring", "group_columns", "row_strips"}) {
     Buffer<half> y(2);
     Problem problem;
     problem.operation = &operation_named("quantized_linear");
