@@ -1,8 +1,9 @@
 // Idea: with one row of x a product has seven idle columns: here its eight columns are eight runs
 //   of K. A lane's x is 0 in the columns of other runs, so that each run has a sum of its own,
 //   which meets its scale and its zero once, when all eight are done.
-// From code_ring: codes go from memory to registers, 4 KB of a warp always on their way, and no
-//   warp waits for another; zeros are taken off by sums of x; x of bf16 becomes halves.
+// From code_ring: a lane copies what it reads itself, 8 KB of a warp on their way (nf4: to
+//   registers, 4 KB), and no warp waits for another; zeros are taken off by sums of x; x of bf16
+//   becomes halves.
 // Traffic: codes, scales and zeros once; x once a block, from then on from shared memory.
 // Limits: one row of x, f16 or bf16, that fits in shared memory; whole runs of 64 codes of 4 bits
 //   or 32 of 8; x and rows of codes at multiples of 16 bytes.
@@ -11,6 +12,7 @@
 
 #include "kernels/quantized/planes.hpp"
 #include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/cp_async.hpp"
 #include "warpsmith/ptx/mma.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
@@ -27,9 +29,17 @@ struct GroupColumnsKernel {
   static constexpr int kOfWord = Levels<kFormat>::kOfWord;
   static constexpr int kWords = 4;  // of a lane, a load
   static constexpr int kLoads = 4;  // of a lane, from each of its two rows, a stretch
-  // Loads whose registers are asked for again as soon as they are free, before the others are used;
-  // with one more what is made of codes is made earlier, and spills.
-  static constexpr int kEarly = kFormat == Format::kInt4 ? 2 : 3;
+  // Codes wait in shared memory, in a ring of the lane that copies and reads them; nf4's, whose
+  // table has that room, in registers: loads whose registers are asked for again as soon as they
+  // are free, before the others are used (one more spills).
+  static constexpr bool kHasRing = kFormat != Format::kNf4;
+  static constexpr int kAhead = 2;  // stretches of a ring
+  static constexpr int kLoadWords = 2 * kWarpSize * kWords;
+  static constexpr int kRingWords = kHasRing ? kAhead * kLoads * kLoadWords : 0;
+  static constexpr int kEarly = 3;
+  // Of x a lane needs what its column has in one load, 0 in the others. nf4's lookups leave the
+  // pipe of loads no time for the noughts: a lane keeps its own in registers, and chooses.
+  static constexpr bool kHoldsX = kFormat == Format::kNf4;
   static constexpr int kRunBytes = 2 * kWords * 4;  // two lanes' words of a row: a column
   static constexpr int kRuns = 2 * kLoads;          // columns of the product
   static constexpr int kStretchBytes = kRuns * kRunBytes;
@@ -89,38 +99,58 @@ struct GroupColumnsKernel {
   static int64_t bytes_of_x(const Weight& w) {
     return 4 * kNoughts + stretches_of(w) * (kStretch * 2 + kRuns * int64_t{sizeof(RunOfX)});
   }
+  static int64_t dynamic_bytes(const Weight& w, int64_t warps) {
+    return bytes_of_x(w) + warps * kRingWords * 4;
+  }
   struct Shape {
     int64_t warps;   // of a block
     int64_t blocks;  // of an SM; 0: x has no room
   };
   // Eight warps a block, or as few as take the same number of turns; where an SM has room for one
-  // block only, as many as there are.
+  // block only, as many as there are, or have a ring.
   static Shape shape_of(const Weight& w) {
     constexpr int64_t kReserved = 1024;  // of a block, for the system
-    const int64_t bytes = static_cast<int64_t>(sizeof(SharedStorage)) + bytes_of_x(w) + kReserved;
-    const int64_t room = (device_facts().shared_bytes + kReserved) / bytes;
     const int64_t stretches = std::max<int64_t>(stretches_of(w), 1);
-    const int64_t most = room == 1 ? kMostWarps : kWarpsOfSm / 2;
-    const int64_t warps = divide_up(stretches, divide_up(stretches, most));
-    return {warps, std::min(room, kWarpsOfSm / warps)};
+    const auto shape_up_to = [&](int64_t most) {
+      const int64_t warps = divide_up(stretches, divide_up(stretches, most));
+      const int64_t bytes =
+          static_cast<int64_t>(sizeof(SharedStorage)) + dynamic_bytes(w, warps) + kReserved;
+      const int64_t room = (device_facts().shared_bytes + kReserved) / bytes;
+      return Shape{warps, std::min(room, kWarpsOfSm / warps)};
+    };
+    const Shape small = shape_up_to(kWarpsOfSm / 2);
+    if (small.blocks != 1 || small.warps < kWarpsOfSm / 2) return small;
+    const Shape large = shape_up_to(kMostWarps);
+    return large.blocks > 0 ? large : small;
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const int warps = block_threads() / kWarpSize;
     const int words_of_x = a.stretches * kPiecesOfStretch * kPieceWords;
     const int runs = a.stretches * kRuns;
-    const auto all = dynamic_shared<uint32_t>(shared, kNoughts + words_of_x + runs * 2);
+    const int before_rings = kNoughts + words_of_x + runs * 2;
+    const auto all = dynamic_shared<uint32_t>(shared, before_rings + warps * kRingWords);
     const SharedSpan<RunOfX> of_runs(reinterpret_cast<RunOfX*>(all.pointer(kNoughts + words_of_x)),
                                      runs);
 
     // The same in all lanes, as the compiler can see: loops that depend on it do not diverge.
     const int warp = warp::shuffle(warp_index(), 0);
+    const Ring ring(all.pointer(before_rings + warp * kRingWords), kRingWords);
     Reader reader(a, warp);
+    Reader ahead(a, warp);
     Pieces pieces;  // before all codes, which nobody waits for yet
     load(a, pieces, thread_index());
     Held held;
+    if constexpr (kHasRing) {
+      for (int slot = 0; slot < kAhead; ++slot) {
 #pragma unroll
-    for (int i = 0; i < kEarly; ++i) reader.load_whole(held, i);
+        for (int i = 0; i < kLoads; ++i) ahead.copy(ring, slot, i);
+        if (slot + 1 < kAhead) ahead.next();
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kEarly; ++i) reader.load_whole(held, i);
+    }
     reader.load_rest(held);
     if constexpr (kFormat == Format::kNf4) Of::fill(shared.tables);
     for (int i = thread_index(); i < kNoughts; i += block_threads()) all[i] = 0;
@@ -128,11 +158,14 @@ struct GroupColumnsKernel {
     ptx::barrier_sync();
 
     int turn = 0;
+    int slot = 0;
     for (int tile = block_index(); tile < a.tiles; tile += grid_blocks()) {
       float sums[2] = {};
       for (int stretch = warp; stretch < a.stretches; stretch += warps) {
         reader.next();
-        multiply(shared, a, all, of_runs, reader, held, stretch, sums);
+        if constexpr (kHasRing) ahead.next();
+        multiply(shared, a, all, of_runs, reader, held, ahead, ring, slot, stretch, sums);
+        slot = slot + 1 == kAhead ? 0 : slot + 1;
       }
       add_up(shared, a, tile, warp, turn, sums);
       turn = turn + 1 == warps ? 0 : turn + 1;
@@ -140,20 +173,27 @@ struct GroupColumnsKernel {
   }
 
  private:
-  // A stretch of 16 rows: what a lane has of it.
+  // Of a warp: by stretch, load and half, 16 bytes of each lane, which nobody else reads.
+  using Ring = SharedSpan<uint32_t>;
+  static __device__ __forceinline__ int place_in_ring(int slot, int i, int h) {
+    return (slot * kLoads + i) * kLoadWords + (h * kWarpSize + lane_index()) * kWords;
+  }
+
+  // A stretch of 16 rows: what a lane has of it in registers.
   struct Held {
-    Vec<uint32_t, kWords> codes[kLoads][2];
+    Vec<uint32_t, kWords> codes[kHasRing ? 1 : kLoads][2];
     float scales[2][2];
     uint8_t zeros[2][2];
   };
 
-  // Walks a warp's stretches of all of the block's tiles, one ahead of their use. Rows that are not
+  // Walks a warp's stretches of all of the block's tiles, ahead of their use. Rows that are not
   // there are the last one again, columns that are not there the last ones of the row: x is 0.
   class Reader {
    public:
     __device__ __forceinline__ Reader(const Arguments& a, int warp)
         : a_(a), warp_(warp), tile_(block_index()) {
       begin_tile();
+      left_ = is_there() ? left() : 0;
     }
 
     __device__ __forceinline__ void next() {
@@ -166,6 +206,18 @@ struct GroupColumnsKernel {
         tile_ += grid_blocks();
         begin_tile();
       }
+      left_ = is_there() ? left() : 0;
+    }
+
+    // A load of codes, a group of copies; of what is not there 0, for which nothing is read.
+    __device__ __forceinline__ void copy(const Ring& ring, int slot, int i) const {
+      const int bytes = i * kLoadBytes < left_ ? 16 : 0;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        ptx::cp_async<16>(ring.pointer(place_in_ring(slot, i, h)), codes_[h] + i * kLoadBytes,
+                          bytes);
+      }
+      ptx::cp_async_commit_group();
     }
 
     // Of a stretch that lies in K as a whole, codes by load; then what else there is of any.
@@ -178,15 +230,16 @@ struct GroupColumnsKernel {
     __device__ __forceinline__ void load_rest(Held& held) const {
       if (!is_there()) return;
       load_scales(held);
+      if constexpr (kHasRing) return;
       if (is_whole()) {
 #pragma unroll
         for (int i = kEarly; i < kLoads; ++i) load_whole(held, i);
         return;
       }
-      const int left = a_.bytes - 16 - stretch_ * kStretchBytes - lane_index() % 4 * 16;
+      const int last = left() - 16;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        const int at = i * kLoadBytes < left ? i * kLoadBytes : left;
+        const int at = i * kLoadBytes < last ? i * kLoadBytes : last;
 #pragma unroll
         for (int h = 0; h < 2; ++h) held.codes[i][h] = load(codes_[h] + at);
       }
@@ -196,6 +249,10 @@ struct GroupColumnsKernel {
     static constexpr int kLoadBytes = 2 * kRunBytes;
 
     __device__ __forceinline__ bool is_there() const { return tile_ < a_.tiles; }
+    // Of a lane's part of the row, from the stretch on.
+    __device__ __forceinline__ int left() const {
+      return a_.bytes - stretch_ * kStretchBytes - lane_index() % 4 * 16;
+    }
     __device__ __forceinline__ bool is_whole() const {
       return stretch_ * kStretchBytes <= a_.bytes - kStretchBytes;
     }
@@ -238,6 +295,7 @@ struct GroupColumnsKernel {
     int warp_;
     int tile_;
     int stretch_ = 0;
+    int left_ = 0;                  // as left(), 0 where nothing is there
     const uint8_t* codes_[2] = {};  // of the stretch
     int rows_[2] = {};
   };
@@ -290,25 +348,48 @@ struct GroupColumnsKernel {
   static __device__ __forceinline__ void multiply(SharedStorage& shared, const Arguments& a,
                                                   const SharedSpan<uint32_t>& x,
                                                   const SharedSpan<RunOfX>& of_runs,
-                                                  const Reader& reader, Held& held, int stretch,
-                                                  float (&sums)[2]) {
+                                                  const Reader& reader, Held& held,
+                                                  const Reader& ahead, const Ring& ring, int slot,
+                                                  int stretch, float (&sums)[2]) {
     const int column = lane_index() / 4;
     const int place = lane_index() % 4;
     // Column c is the run of load c / 2 and of places c % 2 * 2 and one more.
     const int mine = place / 2 == column % 2 ? column / 2 : -1;
     const int from =
         kNoughts + ((stretch * kLoads + column / 2) * kPieces * 4 + place) * kPieceWords;
+    Vec<uint32_t, kPieceWords> own_x[kPieces];
+    if constexpr (kHoldsX) {
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        own_x[piece] = x.template load<4>(from + piece * 4 * kPieceWords);
+      }
+    }
     float partial[Of::kPlanes][4] = {};
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const int at = i == mine ? from : kNoughtsAt;
+      [[maybe_unused]] const int at = i == mine ? from : kNoughtsAt;
+      Vec<uint32_t, kWords> codes[2];
+      if constexpr (kHasRing) ptx::cp_async_wait_group<kAhead * kLoads - 1>();
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if constexpr (kHasRing) {
+          codes[h] = ring.template load<kWords>(place_in_ring(slot, i, h));
+        } else {
+          codes[h] = held.codes[i][h];
+        }
+      }
 #pragma unroll
       for (int piece = 0; piece < kPieces; ++piece) {
-        const auto of_x = x.template load<4>(at + piece * 4 * kPieceWords);
+        Vec<uint32_t, kPieceWords> of_x = {};
+        if constexpr (kHoldsX) {
+          if (i == mine) of_x = own_x[piece];
+        } else {
+          of_x = x.template load<4>(at + piece * 4 * kPieceWords);
+        }
 #pragma unroll
         for (int word = 0; word < kWords / kPieces; ++word) {
-          const Of upper(held.codes[i][0][piece * (kWords / kPieces) + word], 0, shared.tables);
-          const Of lower(held.codes[i][1][piece * (kWords / kPieces) + word], 0, shared.tables);
+          const Of upper(codes[0][piece * (kWords / kPieces) + word], 0, shared.tables);
+          const Of lower(codes[1][piece * (kWords / kPieces) + word], 0, shared.tables);
 #pragma unroll
           for (int p = 0; p < Of::kCount; p += 2) {
             float (&sum)[4] = partial[Of::kPlanes * p / Of::kCount];
@@ -319,7 +400,11 @@ struct GroupColumnsKernel {
           }
         }
       }
-      if (i < kEarly) reader.load_whole(held, i);
+      if constexpr (kHasRing) {
+        ahead.copy(ring, slot, i);
+      } else if (i < kEarly) {
+        reader.load_whole(held, i);
+      }
     }
     const auto of_x = of_runs.template load<2>(stretch * kRuns + place * 2);
 #pragma unroll
@@ -396,10 +481,11 @@ struct GroupColumns {
     with_kernel_of<GroupColumnsKernel>(call, [&]<class Kernel>() {
       const auto [warps, blocks] = Kernel::shape_of(call.weight);
       const int64_t tiles = divide_up(call.weight.rows, Kernel::kRows);
-      launch<Kernel>({.blocks = std::min(tiles, blocks * device_facts().multiprocessors),
-                      .threads = static_cast<int>(warps) * kWarpSize,
-                      .dynamic_shared = static_cast<size_t>(Kernel::bytes_of_x(call.weight))},
-                     context.stream, typename Kernel::Arguments(call));
+      launch<Kernel>(
+          {.blocks = std::min(tiles, blocks * device_facts().multiprocessors),
+           .threads = static_cast<int>(warps) * kWarpSize,
+           .dynamic_shared = static_cast<size_t>(Kernel::dynamic_bytes(call.weight, warps))},
+          context.stream, typename Kernel::Arguments(call));
     });
   }
 };
