@@ -107,7 +107,7 @@ struct GroupColumnsKernel {
     int64_t blocks;  // of an SM; 0: x has no room
   };
   // Eight warps a block, or as few as take the same number of turns; where an SM has room for one
-  // block only, as many as there are, or have a ring.
+  // block only, as many as there are, or as have a ring beside x.
   static Shape shape_of(const Weight& w) {
     constexpr int64_t kReserved = 1024;  // of a block, for the system
     const int64_t stretches = std::max<int64_t>(stretches_of(w), 1);
@@ -118,10 +118,13 @@ struct GroupColumnsKernel {
       const int64_t room = (device_facts().shared_bytes + kReserved) / bytes;
       return Shape{warps, std::min(room, kWarpsOfSm / warps)};
     };
-    const Shape small = shape_up_to(kWarpsOfSm / 2);
-    if (small.blocks != 1 || small.warps < kWarpsOfSm / 2) return small;
-    const Shape large = shape_up_to(kMostWarps);
-    return large.blocks > 0 ? large : small;
+    const Shape two = shape_up_to(kWarpsOfSm / 2);
+    if (two.blocks > 1) return two;
+    Shape one{0, 0};
+    for (const int64_t most : {kMostWarps, kWarpsOfSm / 2, 4, 2}) {
+      if (one.blocks == 0) one = shape_up_to(most);
+    }
+    return one;
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {

@@ -4,7 +4,7 @@
 //   memory without a conflict, 16 bytes of it for two fragments of rows; codes come through a ring
 //   as code_ring's, so that no register waits for them; nf4's levels two codes at a time.
 // Traffic: codes, scales and zeros once; x once a block, from the L2.
-// Limits: 2 to 16 rows of x, f16 or bf16; K and groups of whole 64 columns; x and rows of codes at
+// Limits: up to 16 rows of x, f16 or bf16; K and groups of whole 64 columns; x and rows of codes at
 //   multiples of 16 bytes.
 // Long: a warp's ring, x in order, the product of 64 columns, the sums of a block.
 #include <algorithm>
@@ -57,10 +57,8 @@ struct RowStripsKernel {
   static constexpr int kRowWords = kRowBytes / 4;
   static constexpr int kStageColumns = kRowWords * kOfWord;
   static constexpr int kChains = kStageColumns / kChain;
-  // All of them take more registers than 14 warps have where there are many sums.
-  static constexpr int kChainsAtOnce = kFormat == Format::kInt4 && kTiles == 2  ? 1
-                                       : kFormat == Format::kNf4 || kTiles == 2 ? kChains / 2
-                                                                                : kChains;
+  // More of them take more registers than 14 warps have.
+  static constexpr int kChainsAtOnce = kTiles == 1 ? 2 : 1;
   static constexpr int kScalePitch = kRows + 8;  // of a chain: what lanes write is in other banks
   static constexpr int kScales = kRows * kRowWords;
   static constexpr int kZerosAt = kScales + kChains * kScalePitch;

@@ -26,23 +26,27 @@ constexpr const Rung* kRungs[] = {
 
 }  // namespace
 
-// One row of x: H200 2026-11-26, all formats and sizes. More of them and a large weight: predicted,
-// as `row_strips` reads x once for all rows of a block. A small one: a ring takes some us to fill,
-// and x of many rows its room (H200 2026-11-24: 10 and 9 us for 8 MB of codes).
+// One row of x: H200 2026-11-26, all formats and sizes. More of them: `row_strips` where an SM has
+// four strips or more to share a chunk of x (predicted); with fewer, a ring takes some us to fill,
+// and x of many rows its room (H200 2026-11-24: 10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows
+// of x).
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
   static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing,   &kRowStrips,
                                             &kTensorCore,   &kWarpPerRow, &kNaive};
-  static constexpr const Rung* kLarge[] = {&kRowStrips, &kCodeRing, &kTensorCore, &kWarpPerRow,
+  static constexpr const Rung* kManyStrips[] = {&kRowStrips, &kCodeRing, &kTensorCore, &kWarpPerRow,
+                                                &kNaive};
+  static constexpr const Rung* kLarge[] = {&kCodeRing, &kTensorCore, &kRowStrips, &kWarpPerRow,
                                            &kNaive};
   static constexpr const Rung* kSmall[] = {&kTensorCore, &kCodeRing, &kRowStrips, &kWarpPerRow,
                                            &kNaive};
-  static constexpr const Rung* kSmallNf4[] = {&kCodeRing, &kRowStrips, &kTensorCore, &kWarpPerRow,
-                                              &kNaive};
   constexpr int64_t kBytes = 16 << 20;
+  constexpr int64_t kRows = 1 << 14;
   const Weight& w = call.weight;
   if (call.m == 1) return kOneRow;
-  if (w.rows * w.columns * bits_of(w.format) / 8 > kBytes) return kLarge;
-  return w.format == Format::kNf4 ? std::span<const Rung* const>(kSmallNf4) : kSmall;
+  const bool is_large = w.rows * w.columns * bits_of(w.format) / 8 > kBytes;
+  if (is_large && w.rows >= kRows) return kManyStrips;
+  return (is_large && call.m <= 4) || w.format == Format::kNf4 ? std::span(kLarge)
+                                                               : std::span(kSmall);
 }
 std::span<const Rung* const> QuantizeBlockwise::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kByWorth[] = {&kQuantizeLanes, &kQuantizeNaive};

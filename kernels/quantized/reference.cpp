@@ -569,6 +569,8 @@ constexpr Case kLinearVerify[] = {
      .attributes = attributes(kInt4, 64)},
     {.extents = {16, 70, 1088, kBias}, .attributes = attributes(kNf4, 64)},
     {.extents = {11, 45, 1344}, .attributes = attributes(kInt8, 192)},
+    {.extents = {6, 400, 704, kZeros}, .attributes = attributes(kInt8, 64)},
+    {.extents = {4, 600, 448, kBias}, .attributes = attributes(kFp8, 64)},
     {.extents = {3, 7, 37, kTransposed}, .attributes = attributes(kFp8, 16)},
     {.extents = {3, 7, 128}, .offset = 1, .attributes = attributes(kNf4, 64)},
     {.extents = {3, 7, 100, kTransposed}, .attributes = attributes(kInt8, 48)},
