@@ -64,13 +64,20 @@ struct RowStripsKernel {
   static constexpr int kZerosAt = kScales + kChains * kScalePitch;
   static constexpr int kStageWords = kZerosAt + (kZeros ? kChains * kScalePitch : 0);
 
+  // 32 pieces of a row of x: what a warp puts in order at once.
+  static constexpr int kSegmentChains = kWarpSize * 8 / kChain;
+
   struct Shape {
     int strips = 0;  // of a block; 0: no room
     int parts = 1;   // of K
 
     int warps() const { return strips * parts; }
-    // That a chunk of x is long: a barrier for each 8 KB of a warp's codes, or 4.
-    int stages_of_chunk() const { return std::max(2, parts); }
+    // At least two, and whole segments of x: a barrier for each 8 KB of a strip's codes, or more.
+    int stages_of_chunk() const {
+      int stages = parts;
+      while (stages < 2 || stages * kChains % kSegmentChains != 0) stages += parts;
+      return stages;
+    }
   };
   struct Arguments : LinearCall {
     thread::Divider strips;  // of a block
@@ -103,8 +110,7 @@ struct RowStripsKernel {
   struct SharedStorage {
     typename Of::Tables tables;
   };
-  // 32 pieces of a row of x: what a warp puts in order at once, and how many it holds meanwhile.
-  static constexpr int kSegmentChains = kWarpSize * 8 / kChain;
+  // That a warp holds at once.
   static constexpr int kSegmentsAtOnce = kTiles == 1 ? 2 : 3;
   struct Segments {
     Vec<uint32_t, kPieceWords> words[kSegmentsAtOnce];
