@@ -110,7 +110,8 @@ struct RowStripsKernel {
   struct SharedStorage {
     typename Of::Tables tables;
   };
-  // That a warp holds at once.
+  // That a warp holds at once: of 16 rows, all that it has of a chunk where a block has six strips
+  // or more. One more would take registers from the products.
   static constexpr int kSegmentsAtOnce = kTiles == 1 ? 2 : 3;
   struct Segments {
     Vec<uint32_t, kPieceWords> words[kSegmentsAtOnce];
