@@ -17,7 +17,8 @@ struct CopyVectors {
   };
   struct SharedStorage {};
   __device__ void operator()(SharedStorage&, const Arguments& arguments) const {
-    constexpr Cache kStore = kCache == Cache::kReadOnly ? Cache::kDefault : kCache;
+    constexpr bool kLoadsOnly = kCache == Cache::kReadOnly || kCache == Cache::kPassing;
+    constexpr Cache kStore = kLoadsOnly ? Cache::kDefault : kCache;
     const int i = thread_index() * N;
     if constexpr (N == 1) {
       thread::store<kStore>(arguments.y + i, thread::load<kCache>(arguments.x + i));
@@ -52,8 +53,10 @@ void test_copy() {
 
 template <Cache kCache>
 void test_copies() {
-  test_copy<e4m3, 1, kCache>();
-  test_copy<half, 1, kCache>();
+  if constexpr (kCache != Cache::kPassing) {
+    test_copy<e4m3, 1, kCache>();
+    test_copy<half, 1, kCache>();
+  }
   test_copy<half, 2, kCache>();
   test_copy<bf16, 4, kCache>();
   test_copy<bf16, 8, kCache>();
@@ -68,6 +71,7 @@ TEST(Memory, CopiesVectorsOfEveryWidth) {
   test_copies<Cache::kDefault>();
   test_copies<Cache::kStreaming>();
   test_copies<Cache::kReadOnly>();
+  test_copies<Cache::kPassing>();
 }
 
 #ifdef WS_EMULATED

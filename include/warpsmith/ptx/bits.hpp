@@ -18,6 +18,15 @@ __device__ __forceinline__ int lowest_bit(uint32_t word) {
 #endif
 }
 
+// How many zeros are above the highest bit that is set: 32 of zero.
+__device__ __forceinline__ int leading_zeros(uint32_t word) {
+#ifdef WS_EMULATED
+  return std::countl_zero(word);
+#else
+  return __clz(static_cast<int>(word));
+#endif
+}
+
 // How many bits are set.
 __device__ __forceinline__ int count_bits(uint32_t word) {
 #ifdef WS_EMULATED

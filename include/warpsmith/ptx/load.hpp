@@ -17,6 +17,7 @@ enum class Cache {
   kDefault,    // ld.global, st.global: kept as long as others need the space less
   kStreaming,  // .cs: used once, so first to be evicted, in L1 and L2
   kReadOnly,   // ld.global.nc: nothing writes it while the kernel runs; loads only
+  kPassing,    // .L1::no_allocate: used once, and the L1 has others to keep; loads only
 };
 
 namespace ptx {
@@ -75,6 +76,19 @@ __device__ __forceinline__ void ld_global(void* registers, const void* global WS
     }
   } else if constexpr (kCache == Cache::kStreaming) {
     *to = __ldcs(from);
+  } else if constexpr (kCache == Cache::kPassing) {
+    static_assert(kBytes >= 4, "what passes the L1 comes in vectors");
+    if constexpr (kBytes == 16) {
+      asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(to->x), "=r"(to->y), "=r"(to->z), "=r"(to->w)
+                   : "l"(from));
+    } else if constexpr (kBytes == 8) {
+      asm volatile("ld.global.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
+                   : "=r"(to->x), "=r"(to->y)
+                   : "l"(from));
+    } else {
+      asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(*to) : "l"(from));
+    }
   } else {
     *to = __ldg(from);
   }
