@@ -1,34 +1,35 @@
-// Idea: rows and entries are merged into one list, entries and the ends of rows, which is cut into
-//   tiles of one length, whatever the rows are; what a tile has of a row that others share is left
-//   in the workspace, and a second launch adds those parts up in their order.
+// Idea: rows and entries in one list, entries and the ends of rows, cut into tiles of one length,
+//   whatever the rows are; what a tile has of a row that others share is left in the workspace, and
+//   another launch adds those parts up in their order.
 // From lanes_per_row: no block has more to do than another; values and columns come 16 bytes a
-//   thread, whichever row they belong to, and products wait in shared memory.
+//   thread, products wait in shared memory; of its rows' lanes each tile decides for itself.
 // Traffic: values, columns and rows' ends once; x as its columns ask for it; 24 to 32 bytes a tile.
-// Limits: a matrix without gaps, fewer than 2^31 tiles of 1792. Merrill and Garland, "Merge-based
-//   parallel sparse matrix-vector multiplication", 2016.
+// Limits: a matrix without gaps, fewer than 2^31 tiles of 2044. Merrill and Garland, "Merge-based
+//   parallel sparse matrix-vector multiplication", 2016; of a tile's rows Greathouse and Daga,
+//   "Efficient sparse matrix-vector multiplication on GPUs using the CSR storage format", 2014.
 // Long: products in two ways, and how a tile's rows are added up.
 #include "kernels/spmv/merge_path.hpp"
 #include "kernels/spmv/rows_of_tiles.hpp"
-#include "warpsmith/ptx/atomic_shared.hpp"
+#include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/grid.hpp"
+#include "warpsmith/ptx/vote.hpp"
+#include "warpsmith/warp/reduce.hpp"
 
 namespace ws::spmv {
 namespace {
 
 constexpr int kTileThreads = 256;
-constexpr int kItems = 7;  // of a thread; odd: lanes that walk so far apart meet in few banks
-constexpr int kTile = kTileThreads * kItems;
+constexpr int kWidth = 4;   // entries side by side of a thread
+constexpr int kRounds = 2;  // as often
+constexpr int kSlots = kRounds * kTileThreads * kWidth;
+constexpr int kTile = kSlots - kWidth;  // a tile's entries begin anywhere in a vector
 
 int64_t tiles_of(const VectorCall& call) { return tiles_of(call, kTile); }
 
 template <class T, class I>
 struct TileKernel {
   static constexpr int kThreads = kTileThreads;
-  static constexpr int kMinBlocks = 4;
-  static constexpr int kWidth = 4;
-  static constexpr int kSlots = kTile + 2 * kWidth;
-  using Part = Open<Sum<T>>;
-  using Scan = block::ScanOfWarps<Part, kThreads>;
+  static constexpr int kMinBlocks = sizeof(T) == 8 || sizeof(I) == 8 ? 4 : 5;
   struct Arguments {
     Csr<T, I> a;
     Strided<const T> x;
@@ -36,164 +37,202 @@ struct TileKernel {
     const int64_t* starts;  // rows that have ended before a tile, and before the end
     PartsOfTiles<Sum<T>> parts;
     bool vectors;  // values and columns begin at multiples of a vector
-    bool near;     // so they do, and x is within 2^31 elements, and not empty
+    bool near;     // so they do, and x is within 2^31 elements
   };
   struct SharedStorage {
-    SharedArray<uint32_t, 1> wrong;
-    SharedArray<int, kTile> ends;       // of the tile's rows, counted from its first entry
-    SharedArray<Sum<T>, kSlots> slots;  // products from the front, sums of rows from the back
-    typename Scan::Storage scan;
+    // Where the tile's rows end, counted from its first entry, from ends[1] on; kWrong: not here.
+    SharedArray<uint16_t, kTile + 1> ends;
+    SharedArray<Sum<T>, kSlots> products;  // by place_of
   };
+  static constexpr uint16_t kWrong = 0xFFFF;
 
   struct Tile : TileOfList {
     int shift;  // of the products: entries from a multiple of kWidth on lie at multiples of it
-
-    __device__ __forceinline__ static int slot_of_row(int row) { return kSlots - 1 - row; }
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const auto& a = arguments.a;
     ptx::griddepcontrol_wait();
-    if (thread_index() == 0) shared.wrong[0] = 0;
     const TileOfList part(a, arguments.starts, block_index(), kTile);
-    const Tile tile{part, static_cast<int>(part.first_entry % kWidth)};
-    ptx::barrier_sync();
-    if (tile.fits) {
-      const int64_t last = tile.first_entry - tile.shift + kRounds * kThreads * kWidth;
-      if (arguments.near && last <= a.entries) {
-        multiply_at_once(arguments, tile, shared);
-      } else {
-        multiply_in_rounds(arguments, tile, shared);
+    const Tile tile{part, static_cast<int>(part.first_entry) & (kWidth - 1)};
+    if (!tile.fits) {
+      if (thread_index() == 0) arguments.parts.store(block_index(), -1, 0, 0);
+      return;
+    }
+    const auto ends = ends_from(a, tile, thread_index());
+    const int64_t start = tile.first_entry - tile.shift;
+    bool is_done = false;
+    if (arguments.near && start + kSlots <= a.entries) {
+      if (has_round(tile, kRounds - 1)) {
+        is_done = multiply_at_once<kRounds>(arguments, start, shared);
+      } else if (has_round(tile, 0)) {
+        is_done = multiply_at_once<1>(arguments, start, shared);
       }
     }
-    ptx::barrier_sync();
-    const bool is_wrong = !tile.fits || shared.wrong[0] != 0;
-    const Part rest = is_wrong ? Part{0, false} : add_up(tile, shared);
-    ptx::barrier_sync();
-    if (thread_index() == 0) {
-      Sum<T> first = 0;
-      if (rest.begins) first = shared.slots[Tile::slot_of_row(0)];
-      arguments.parts.store(block_index(), rest.begins ? tile.first_row : -1, first, rest.sum);
+    if (!is_done) multiply_by_checks(arguments, tile, start, shared);
+    store_ends(tile, thread_index(), ends, shared);
+#pragma unroll 1
+    for (int row = thread_index() + kEnds * kThreads; row < tile.rows; row += kEnds * kThreads) {
+      store_ends(tile, row, ends_from(a, tile, row), shared);
     }
-    if (is_wrong) return;
-    for (int row = 1 + thread_index(); row < tile.rows; row += kThreads) {
-      arguments.result.store(tile.first_row + row, shared.slots[Tile::slot_of_row(row)]);
-    }
+    ptx::barrier_sync();
+    add_up(arguments, tile, shared);
   }
 
  private:
+  // Of rows so far apart, asked for at once; of one that is not there, the last one's.
+  static constexpr int kEnds = 2;
+  __device__ __forceinline__ static Vec<I, kEnds> ends_from(const Csr<T, I>& a, const Tile& tile,
+                                                            int first) {
+    Vec<I, kEnds> ends;
+#pragma unroll
+    for (int i = 0; i < kEnds; ++i) {
+      const int row = first + i * kThreads;
+      ends[i] = thread::load(a.crow + tile.first_row + (row < tile.rows ? row + 1 : tile.rows));
+    }
+    return ends;
+  }
   // What is wrong has been reported; here it only must be noticed.
-  __device__ __forceinline__ static void load_ends(const Csr<T, I>& a, const Tile& tile,
-                                                   SharedStorage& shared) {
-    for (int row = thread_index(); row < tile.rows; row += kThreads) {
-      const I* const crow = a.crow + tile.first_row + row;
-      const int64_t before = row == 0 ? 0 : thread::load(crow) - tile.first_entry;
-      const int64_t end = thread::load(crow + 1) - tile.first_entry;
-      if (before > end || end > tile.entries) ptx::red_shared_add(shared.wrong.pointer(), 1);
-      shared.ends[row] = static_cast<int>(end);
+  __device__ __forceinline__ static void store_ends(const Tile& tile, int first,
+                                                    const Vec<I, kEnds>& ends,
+                                                    SharedStorage& shared) {
+    if (first == 0) shared.ends[0] = 0;
+#pragma unroll
+    for (int i = 0; i < kEnds; ++i) {
+      const int row = first + i * kThreads;
+      if (row >= tile.rows) break;
+      const auto end =
+          static_cast<uint64_t>(int64_t{ends[i]}) - static_cast<uint64_t>(tile.first_entry);
+      shared.ends[row + 1] =
+          end <= static_cast<uint64_t>(tile.entries) ? static_cast<uint16_t>(end) : kWrong;
     }
   }
 
-  // A thread's entries of the tile: kWidth side by side, kRounds times. Where entry e of these
-  // lies, counted from the tile's first slot.
-  static constexpr int kRounds = divide_up(kSlots, (kThreads * kWidth));
-  __device__ __forceinline__ static int slot_of(int e) {
-    return (e / kWidth * kThreads + thread_index()) * kWidth + e % kWidth;
+  // A thread's entries of a round, from the tile's first vector on.
+  __device__ __forceinline__ static int slot_of(int round) {
+    return (round * kThreads + thread_index()) * kWidth;
   }
-  __device__ __forceinline__ static bool is_known(const Tile& tile, int e) {
-    return slot_of(e) >= tile.shift && slot_of(e) < tile.shift + tile.entries;
+  // Whether any lane of the warp has entries in it.
+  __device__ __forceinline__ static bool has_round(const Tile& tile, int round) {
+    const int first_of_warp = (round * kThreads + warp_index() * kWarpSize) * kWidth;
+    return first_of_warp < tile.shift + tile.entries;
   }
-  // Whether the thread has entries in a round.
-  __device__ __forceinline__ static bool reaches(const Tile& tile, int round) {
-    return slot_of(round * kWidth) < tile.shift + tile.entries;
-  }
+  // Rows of 8, 16 or 32 would begin in the same banks: vectors are shuffled from 32 to 32.
+  __device__ __forceinline__ static int place_of(int slot) { return slot ^ (slot >> 3 & 0x1C); }
 
-  // All of it is asked for before the first is used.
-  __device__ __forceinline__ static void multiply_at_once(const Arguments& arguments,
-                                                          const Tile& tile, SharedStorage& shared) {
+  // All of it is asked for before the first is used. Also of neighbours' entries, which nobody adds
+  // up; false where a column is wrong.
+  template <int kCount>
+  __device__ __forceinline__ static bool multiply_at_once(const Arguments& arguments, int64_t start,
+                                                          SharedStorage& shared) {
     const auto& a = arguments.a;
-    const int64_t start = tile.first_entry - tile.shift;
-    constexpr int kMine = kRounds * kWidth;
-    Vec<T, kMine> values;
-    Vec<I, kMine> columns;
-    bool known[kMine];
+    Vec<T, kCount * kWidth> values;
+    Vec<I, kCount * kWidth> columns;
 #pragma unroll
-    for (int first = 0; first < kMine; first += kWidth) {
-      const int64_t from = start + (reaches(tile, first / kWidth) ? slot_of(first) : 0);
-      const auto of_round = thread::load<kWidth>(a.values + from);
-      const auto at = thread::load<kWidth>(a.col + from);
+    for (int round = 0; round < kCount; ++round) {
+      const int64_t from = start + slot_of(0);
+      constexpr int kStep = kThreads * kWidth;
+      const auto of_round = thread::load<kWidth, Cache::kPassing>(a.values + from + round * kStep);
+      const auto at = thread::load<kWidth, Cache::kPassing>(a.col + from + round * kStep);
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
-        values[first + e] = of_round[e];
-        columns[first + e] = at[e];
-        known[first + e] = is_known(tile, first + e);
+        values[round * kWidth + e] = of_round[e];
+        columns[round * kWidth + e] = at[e];
       }
     }
-    load_ends(a, tile, shared);
-    const auto products = a.columns.products_of_all(values, columns, known, arguments.x,
-                                                    [&](int e) { return start + slot_of(e); });
+    // No load moves over this: the compiler would ask for values behind elements of x, and so
+    // behind the wait for columns.
+    ptx::syncwarp();
+    Vec<Sum<T>, kCount * kWidth> products;
+    if (!a.columns.multiply_all(values, columns, arguments.x, products)) return false;
 #pragma unroll
-    for (int first = 0; first < kMine; first += kWidth) {
-      if (!reaches(tile, first / kWidth)) break;
+    for (int round = 0; round < kCount; ++round) {
       Vec<Sum<T>, kWidth> of_round;
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) of_round[e] = products[first + e];
-      shared.slots.template store<kWidth>(slot_of(first), of_round);
+      for (int e = 0; e < kWidth; ++e) of_round[e] = products[round * kWidth + e];
+      shared.products.template store<kWidth>(place_of(slot_of(round)), of_round);
     }
+    return true;
   }
 
-  __device__ __forceinline__ static void multiply_in_rounds(const Arguments& arguments,
-                                                            const Tile& tile,
+  __device__ __forceinline__ static void multiply_by_checks(const Arguments& arguments,
+                                                            const Tile& tile, int64_t start,
                                                             SharedStorage& shared) {
     const auto& a = arguments.a;
-    const int64_t start = tile.first_entry - tile.shift;
-    load_ends(a, tile, shared);
-    for (int round = 0; reaches(tile, round); ++round) {
-      const int at = slot_of(round * kWidth);
-      const int64_t first = start + at;
+#pragma unroll 1
+    for (int round = 0; round < kRounds; ++round) {
+      const int slot = slot_of(round);
+      if (slot >= tile.shift + tile.entries) break;
+      const int64_t first = start + slot;
       bool known[kWidth];
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) known[e] = is_known(tile, round * kWidth + e);
+      for (int e = 0; e < kWidth; ++e) {
+        known[e] = slot + e >= tile.shift && slot + e < tile.shift + tile.entries;
+      }
       const bool at_once = arguments.vectors && first + kWidth <= a.entries;
       const auto values = load_known<kWidth>(a.values + first, 1, at_once, known);
       const auto columns = load_known<kWidth>(a.col + first, 1, at_once, known);
       const auto products =
           a.columns.products(values, columns, known, arguments.x, [&](int e) { return first + e; });
-      shared.slots.template store<kWidth>(at, products);
+      shared.products.template store<kWidth>(place_of(slot), products);
     }
   }
 
-  // Each thread walks kItems of the tile's list. Leaves the sums of the tile's rows in their slots;
-  // gives what the tile has of the row that is open at its end.
-  __device__ __forceinline__ static Part add_up(const Tile& tile, SharedStorage& shared) {
-    const int items = tile.rows + tile.entries;
-    const int begin = thread_index() * kItems < items ? thread_index() * kItems : items;
-    int row = rows_before(begin, tile.rows, [&](int i) -> int { return shared.ends[i]; });
-    const int first = row;
-    int entry = begin - row;
-    Sum<T> sum = 0;
-#pragma unroll
-    for (int item = 0; item < kItems; ++item) {
-      if (begin + item >= items) break;
-      const int end = row < tile.rows ? shared.ends[row] : items;
-      if (end <= entry) {
-        shared.slots[Tile::slot_of_row(row++)] = sum;
-        sum = 0;
-      } else {
-        sum += shared.slots[tile.shift + entry++];
+  // The tile's rows, and behind them what it has of the row that is open at its end, by as many
+  // lanes each as there are for all of them at once. A row that is too long for these a whole warp
+  // adds up.
+  __device__ __forceinline__ static void add_up(const Arguments& arguments, const Tile& tile,
+                                                SharedStorage& shared) {
+    constexpr int kMostSteps = 32;
+    const auto sum_of = [&](int first, int end, int step) {
+      Sum<T> sum = 0;
+#pragma unroll 4
+      for (int slot = tile.shift + first; slot < tile.shift + end; slot += step) {
+        sum += shared.products[place_of(slot)];
+      }
+      return sum;
+    };
+    // The most lanes with which all of them have some at once, from 32 for 8 rows on.
+    constexpr int kNone = 24;  // leading zeros of kThreads - 1
+    static_assert(kThreads == 1 << (32 - kNone));
+    const int room = ptx::leading_zeros(static_cast<uint32_t>(tile.rows)) - kNone;
+    const int log_lanes = room < 0 ? 0 : room < 5 ? room : 5;
+    const int lanes = 1 << log_lanes;
+    const int lane = thread_index() & (lanes - 1);
+    for (int first = (warp_index() * kWarpSize) >> log_lanes; first <= tile.rows;
+         first += kThreads >> log_lanes) {
+      const int row = first + (lane_index() >> log_lanes);
+      int begin = 0;
+      int end = 0;
+      if (row <= tile.rows) {
+        begin = shared.ends[row];
+        end = row < tile.rows ? static_cast<int>(shared.ends[row + 1]) : tile.entries;
+      }
+      const bool is_here = end != kWrong;
+      if (!is_here) begin = end;
+      const bool is_long = lanes < kWarpSize && end - begin > kMostSteps * lanes;
+      Sum<T> sum = sum_of(begin + lane, is_long ? begin : end, lanes);
+      for (uint32_t long_ones = ptx::vote_sync_ballot(kFullMask, is_long); long_ones != 0;) {
+        const int leader = ptx::lowest_bit(long_ones);
+        const int from = warp::shuffle(begin, leader);
+        const int to = warp::shuffle(end, leader);
+        const Sum<T> of_lane = sum_of(from + lane_index(), to, kWarpSize);
+        const Sum<T> all = warp::all_reduce(of_lane, [](auto a, auto b) { return a + b; });
+        if (lane_index() == leader) sum = all;
+        long_ones &= ~(((1U << lanes) - 1) << leader);
+      }
+      for (int distance = lanes / 2; distance > 0; distance /= 2) {
+        sum += warp::shuffle_xor(sum, distance);
+      }
+      if (lane != 0 || row > tile.rows) continue;
+      if (row == tile.rows) arguments.parts.store_rest(block_index(), sum);
+      if (row == 0) {
+        const bool has_ended = row < tile.rows && is_here;
+        arguments.parts.store_first(block_index(), has_ended ? tile.first_row : -1, sum);
+      } else if (row < tile.rows && is_here) {
+        arguments.result.store(tile.first_row + row, sum);
       }
     }
-    const Part none{0, false};
-    const Part up_to = warp::inclusive_scan(Part{sum, row > first}, Part::merge);
-    Scan scan(shared.scan);
-    const auto [before, total] = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge);
-    const Part open = Part::merge(before, warp::shift_up(up_to, none));
-    if (row > first) {
-      const int slot = Tile::slot_of_row(first);
-      const Sum<T> mine = shared.slots[slot];
-      shared.slots[slot] = open.sum + mine;
-    }
-    return total;
   }
 };
 
@@ -228,7 +267,8 @@ struct MergePath {
   }
   static bool is_near(const VectorCall& call) {
     constexpr int64_t kMost = int64_t{1} << 31;
-    return call.columns > 0 && call.columns < kMost && call.x_step >= 0 && call.x_step < kMost &&
+    constexpr int64_t kLargestElement = sizeof(double);
+    return call.columns < kMost && call.x_step >= 0 && call.x_step < kMost / kLargestElement &&
            call.columns * call.x_step < kMost;
   }
 };

@@ -129,6 +129,22 @@ struct Lane {
   }
 };
 
+// How many of a tile's rows end among the first `items` of its list; end_of(i): how many of its
+// entries are before row i's end.
+template <class EndOf>
+__device__ __forceinline__ int rows_before(int items, int rows, EndOf&& end_of) {
+  int row = 0;
+  for (int high = rows; row < high;) {
+    const int middle = (row + high) / 2;
+    if (end_of(middle) + middle < items) {
+      row = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return row;
+}
+
 template <class T, class I, bool kVectors>
 struct TileKernel {
   static constexpr int kThreads = kTileThreads;

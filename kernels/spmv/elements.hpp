@@ -2,6 +2,9 @@
 // which element of x they are multiplied with.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "kernels/spmv/operations.hpp"
 #include "warpsmith/device_error.hpp"
 #include "warpsmith/launch.hpp"
@@ -57,8 +60,12 @@ struct Strided {
   int64_t step;
 
   __device__ __forceinline__ T* at(int64_t i) const { return data + i * step; }
-  // Of fewer than 2^31 elements, and as many between their ends: by 32 bits.
-  __device__ __forceinline__ T* near(int i) const { return data + i * static_cast<int>(step); }
+  // Of fewer than 2^31 elements, 2^31 bytes from one to the next: one multiplication of 32 bits.
+  __device__ __forceinline__ T* near(int i) const {
+    const auto bytes = static_cast<int>(step * static_cast<int64_t>(sizeof(T)));
+    using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+    return reinterpret_cast<T*>(reinterpret_cast<Byte*>(data) + int64_t{i} * bytes);
+  }
 };
 
 // The elements `step` apart of which it is `known` that they are there; one access where all are
@@ -81,7 +88,8 @@ template <class T, class I>
 class Columns {
  public:
   // `rung` is of static storage.
-  Columns(int64_t count, const char* rung) : count_(count), check_(rung, "col", count) {}
+  Columns(int64_t count, const char* rung)
+      : limit_(static_cast<Unsigned>(std::min(count, kMostNamed))), check_(rung, "col", count) {}
 
   // False where it is none, which is reported; `position` is its place in `col`.
   __device__ __forceinline__ bool operator()(int64_t column, int64_t position) const {
@@ -144,40 +152,34 @@ class Columns {
     return result;
   }
 
-  // The same of entries that can all be read, where at least one column exists and x is `near`: no
-  // load is under a condition, for which the compiler would let the next one wait. What is not
-  // wanted asks for the first column, one sector for all lanes.
-  template <int kCount, class Position>
-  __device__ __forceinline__ Vec<Sum<T>, kCount> products_of_all(const Vec<T, kCount>& of,
-                                                                 const Vec<I, kCount>& at,
-                                                                 const bool (&known)[kCount],
-                                                                 const Strided<const T>& x,
-                                                                 const Position& position) const {
-    bool good[kCount];
-    bool all_good = true;
+  // The same where x is `near`; false, and nothing is read, where a column does not exist. One
+  // check for all, before the first load: under a condition of its own each would wait for the one
+  // before.
+  template <int kCount>
+  __device__ __forceinline__ bool multiply_all(const Vec<T, kCount>& of, const Vec<I, kCount>& at,
+                                               const Strided<const T>& x,
+                                               Vec<Sum<T>, kCount>& products) const {
+    bool all_exist = true;
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) all_exist = all_exist && exists(at[e]);
+    if (!all_exist) return false;
     Vec<T, kCount> factors;
 #pragma unroll
-    for (int e = 0; e < kCount; ++e) {
-      const bool is_column = exists(at[e]);
-      good[e] = is_column && known[e];
-      all_good = all_good && (is_column || !known[e]);
-      factors[e] = thread::load(x.near(good[e] ? static_cast<int>(at[e]) : 0));
-    }
-    Vec<Sum<T>, kCount> result;
+    for (int e = 0; e < kCount; ++e) factors[e] = thread::load(x.near(static_cast<int>(at[e])));
 #pragma unroll
-    for (int e = 0; e < kCount; ++e) {
-      result[e] = good[e] ? widen(of[e]) * widen(factors[e]) : 0;
-    }
-    if (!all_good) report(find(at, known), position);
-    return result;
+    for (int e = 0; e < kCount; ++e) products[e] = widen(of[e]) * widen(factors[e]);
+    return true;
   }
 
  private:
-  __device__ __forceinline__ bool exists(int64_t column) const {
-    return static_cast<uint64_t>(column) < static_cast<uint64_t>(count_);
+  using Unsigned = std::make_unsigned_t<I>;
+  static constexpr int64_t kMostNamed =
+      sizeof(I) == 4 ? int64_t{1} << 31 : std::numeric_limits<int64_t>::max();
+  __device__ __forceinline__ bool exists(I column) const {
+    return static_cast<Unsigned>(column) < limit_;
   }
 
-  int64_t count_;
+  Unsigned limit_;  // above all columns that I can name and that exist
   IndexCheck check_;
 };
 

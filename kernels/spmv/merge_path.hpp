@@ -2,9 +2,12 @@
 // cut into tiles of one length: how many rows have ended before each.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/spmv/csr.hpp"
 #include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/vote.hpp"
+#include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::spmv {
 
@@ -16,73 +19,72 @@ inline size_t bytes_of_starts(int64_t tiles) {
 }
 
 #if WS_DEVICE_CODE
-// A warp for each tile, and one for the end of the last. Reports what is wrong of the rows' ends,
-// also what no tile gets to see.
+// A thread a row, and one behind the last: nothing is searched, as a row knows the tiles that begin
+// between the end before and its own. Reports what is wrong of the rows' ends.
 template <class T, class I>
 struct StartsKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kRows = 4;  // of a thread, a step: all asked for before one is looked at
   struct Arguments {
     Csr<T, I> a;
     int64_t* starts;  // one for each tile, and one for the end of the last
     int64_t tiles;
-    int tile_items;
+    thread::Divider tile_items;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
-    const auto& [a, starts, tiles, tile_items] = arguments;
-    const int64_t tile = block_index() * (kThreads / kWarpSize) + warp_index();
-    int64_t row = block_index() * kThreads + thread_index();
+    const auto& a = arguments.a;
     const int64_t stride = grid_blocks() * kThreads;
-    Said said = said_of(a, row, stride);  // on its way during the search
-    if (tile <= tiles) {
-      const int64_t all = a.rows + a.entries;
-      const int64_t start = rows_before(a, tile * tile_items < all ? tile * tile_items : all);
-      if (lane_index() == 0) thread::store(starts + tile, start);
-    }
-    while (row < a.rows) {
+    for (int64_t first = block_index() * kThreads + warp_index() * kWarpSize; first <= a.rows;
+         first += kRows * stride) {
+      Entries said[kRows] = {};
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        if (row + i * stride < a.rows) a.checked(row + i * stride, said.of[i]);
+        const int64_t row = first + i * stride + lane_index();
+        if (a.rows > 0) said[i] = a.said_of(row < a.rows ? row : a.rows - 1);
       }
-      row += kRows * stride;
-      said = said_of(a, row, stride);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (first + i * stride <= a.rows) begin_tiles(arguments, first + i * stride, said[i]);
+      }
     }
   }
 
  private:
-  static constexpr int kRows = 4;  // of a thread, a step: all asked for before one is checked
-  struct Said {
-    Entries of[kRows];
-  };
-  // Of rows that are not there, the last one's.
-  __device__ __forceinline__ static Said said_of(const Csr<T, I>& a, int64_t row, int64_t stride) {
-    Said said{};
-    if (row >= a.rows) return said;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const int64_t mine = row + i * stride;
-      said.of[i] = a.said_of(mine < a.rows ? mine : a.rows - 1);
-    }
-    return said;
+  // The end of row i stands behind i others and its entries. Ends that are wrong count as none or
+  // as all entries, so that a tile begins within both lists whatever they are; it may then be told
+  // by several rows, of which one stands.
+  __device__ __forceinline__ static int64_t tile_of(const Arguments& arguments, int64_t row,
+                                                    int64_t end) {
+    const int64_t most = arguments.a.entries;
+    const int64_t place = row + (end < 0 ? 0 : end < most ? end : most);
+    if (place < int64_t{1} << 31)
+      return arguments.tile_items.quotient(static_cast<uint32_t>(place));
+    return place / arguments.tile_items.divisor();
   }
 
-  // How many rows end among the first `items` of the list: row i's end stands behind i others and
-  // crow[i + 1] entries. By a warp, 32 places at a time.
-  __device__ __forceinline__ static int64_t rows_before(const Csr<T, I>& a, int64_t items) {
-    int64_t low = items > a.entries ? items - a.entries : 0;
-    int64_t high = items < a.rows ? items : a.rows;
-    while (low < high) {
-      const int64_t step = divide_up(high - low, kWarpSize);
-      const int64_t row = low + lane_index() * step;
-      const bool is_before = row < high && thread::load(a.crow + row + 1) + row < items;
-      const int before = ptx::count_bits(ptx::vote_sync_ballot(kFullMask, is_before));
-      if (before == 0) return low;
-      const int64_t next = low + before * step;
-      low += (before - 1) * step + 1;
-      high = next < high ? next : high;
+  // The 32 rows from `first` on.
+  __device__ __forceinline__ static void begin_tiles(const Arguments& arguments, int64_t first,
+                                                     const Entries& said) {
+    const auto& [a, starts, tiles, tile_items] = arguments;
+    const int64_t row = first + lane_index();
+    int64_t tile = 0;
+    int64_t last = tiles;
+    if (row < a.rows) {
+      a.checked(row, said);
+      last = tile_of(arguments, row, said.end);
+      last = last < tiles ? last : tiles;
     }
-    return low;
+    if (row > 0) tile = tile_of(arguments, row - 1, row < a.rows ? said.first : said.end) + 1;
+    const bool begins = row <= a.rows && tile <= last;
+    for (uint32_t rows = ptx::vote_sync_ballot(kFullMask, begins); rows != 0; rows &= rows - 1) {
+      const int lane = ptx::lowest_bit(rows);
+      const int64_t end = warp::shuffle(last, lane);
+      for (int64_t i = warp::shuffle(tile, lane) + lane_index(); i <= end; i += kWarpSize) {
+        ptx::st_global_relaxed(starts + i, first + lane);
+      }
+    }
   }
 };
 
@@ -111,30 +113,15 @@ struct TileOfList {
   }
 };
 
-// How many of a tile's rows end among the first `items` of its list; end_of(i): how many of its
-// entries are before row i's end.
-template <class EndOf>
-__device__ __forceinline__ int rows_before(int items, int rows, EndOf&& end_of) {
-  int row = 0;
-  for (int high = rows; row < high;) {
-    const int middle = (row + high) / 2;
-    if (end_of(middle) + middle < items) {
-      row = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return row;
-}
-
 // Leaves tiles + 1 numbers in `starts`.
 template <class T, class I>
 void find_starts(const Csr<T, I>& a, int64_t* starts, int64_t tiles, int tile_items,
                  Stream stream) {
   using Starts = StartsKernel<T, I>;
-  launch<Starts>(
-      {.blocks = divide_up(tiles + 1, Starts::kThreads / kWarpSize), .threads = Starts::kThreads},
-      stream, {a, starts, tiles, tile_items});
+  constexpr int64_t kMostBlocks = 4096;
+  const int64_t blocks = divide_up(a.rows + 1, Starts::kRows * Starts::kThreads);
+  launch<Starts>({.blocks = std::min(blocks, kMostBlocks), .threads = Starts::kThreads}, stream,
+                 {a, starts, tiles, thread::Divider(tile_items)});
 }
 #endif
 

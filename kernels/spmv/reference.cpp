@@ -433,8 +433,9 @@ Cases SpmvCsr::cases() {
   static const std::array kSmoke = {
       vector(40, 30, 202),
       vector(9, 17, 72, kWideIndices | kHasAdded, 2, 1, 0.5, -2),
+      vector(300, 64, 300 * 20),
   };
-  // Rows of each kind; means of 1 to 32 lanes; a tile's 1792 items, one less, one more; a row over
+  // Rows of each kind; means of 1 to 32 lanes; a tile's 2044 items, one less, one more; a row over
   // several tiles; tiles without an entry; no entries, no columns, no rows; unaligned; steps.
   static const std::array kVerify = {
       vector(1, 1, 1),
@@ -448,9 +449,9 @@ Cases SpmvCsr::cases() {
       vector(70, 64, 70 * 9 + 5, kHasAdded, 0, 0, -1, 0),
       vector(65, 100, 65 * 30, kWideIndices),
       vector(9, 300, 9 * 70 + 6, 0, 0, 1),
-      vector(100, 50, 1692),
-      vector(100, 50, 1691),
-      vector(101, 50, 1692, kWideIndices, 0, 2),
+      vector(100, 50, 1944),
+      vector(100, 50, 1943),
+      vector(101, 50, 1944, kWideIndices, 0, 2),
       vector(2000, 50, 203),
       vector(20, 500, 20 * 300 + 1, kHasAdded, 3, 0, 2, 0.5),
       vector(400, 500, 400 * 16 + 2),

@@ -27,8 +27,14 @@ struct PartsOfTiles {
         rests(firsts + tiles) {}
 
   __device__ __forceinline__ void store(int64_t tile, int64_t row, S first, S rest) const {
+    store_first(tile, row, first);
+    store_rest(tile, rest);
+  }
+  __device__ __forceinline__ void store_first(int64_t tile, int64_t row, S first) const {
     thread::store(rows + tile, row);
     thread::store(firsts + tile, first);
+  }
+  __device__ __forceinline__ void store_rest(int64_t tile, S rest) const {
     thread::store(rests + tile, rest);
   }
 };

@@ -187,7 +187,7 @@ TEST(Spmv, RowsMeetTilesInEveryWay) {
     int64_t items;
   };
   for (const auto& [operation, rung, items] :
-       {Tiles{by_vector(), "merge_path", 1792}, Tiles{by_matrix(), "merge_slice", 1024}}) {
+       {Tiles{by_vector(), "merge_path", 2044}, Tiles{by_matrix(), "merge_slice", 1024}}) {
     SCOPED_TRACE(rung);
     for (const int64_t first : {items - 2, items - 1, items, items + 1, 3 * items, 4 * items + 5}) {
       expect_sums({first, 3, 0, 2 * items, 1}, operation, rung);
@@ -200,6 +200,40 @@ TEST(Spmv, RowsMeetTilesInEveryWay) {
     lengths.assign(static_cast<size_t>(items + 40), 1);
     lengths.front() = 700;
     expect_sums(lengths, operation, rung);
+  }
+}
+
+// As many lanes a row as there is room for, 1 to 32, and whole warps for rows too long for these.
+TEST(Spmv, RowsOfATileAreShortAndLong) {
+  for (const int64_t length : {0, 1, 2, 7, 15, 40, 130, 300}) {
+    for (const int64_t longer : {0, 33, 500, 1900}) {
+      SCOPED_TRACE(concatenate(length, " and ", longer));
+      std::vector<int64_t> lengths(longer == 0 ? 700 : 90, length);
+      for (size_t i = 0; i < lengths.size(); i += 7) lengths[i] += longer;
+      for (size_t i = 1; i < lengths.size(); i += 31) lengths[i] = longer;
+      expect_sums(lengths, by_vector(), "merge_path");
+    }
+  }
+}
+
+// Where all of a thread's columns are looked at together, the wrong one is told all the same.
+TEST(Spmv, AWrongColumnAmongMany) {
+  for (const size_t wrong : {size_t{0}, size_t{1025}, size_t{2043}, size_t{2044}, size_t{6500}}) {
+    const std::vector<int32_t> crow = starts_of(std::vector<int64_t>(500, 20));
+    std::vector<int32_t> col(10000, 1);
+    col[wrong] = wrong % 2 == 0 ? 5 : -7;
+    Instance instance(crow, col, 5);
+    instance.for_each_rung([&](const Rung& rung) {
+      std::string told;
+      try {
+        instance.run(rung);
+        told = take_device_error().value_or("");
+      } catch (const InvalidArgument& error) {  // in the emulator by the call itself
+        told = error.what();
+      }
+      EXPECT_THAT(told, HasSubstr(concatenate("index ", col[wrong], " at position ", wrong,
+                                              " of 'col' is outside [0, 5)")));
+    });
   }
 }
 
