@@ -59,9 +59,9 @@ struct StartsKernel {
                                                     int64_t end) {
     const int64_t most = arguments.a.entries;
     const int64_t place = row + (end < 0 ? 0 : end < most ? end : most);
-    if (place < int64_t{1} << 31)
-      return arguments.tile_items.quotient(static_cast<uint32_t>(place));
-    return place / arguments.tile_items.divisor();
+    const thread::Divider& items = arguments.tile_items;
+    if (place < int64_t{1} << 31) return items.quotient(static_cast<uint32_t>(place));
+    return place / items.divisor();
   }
 
   // The 32 rows from `first` on.

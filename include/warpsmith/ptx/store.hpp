@@ -8,7 +8,7 @@ namespace ws::ptx {
 // One access of kBytes = 1, 2, 4, 8 or 16; `global` is aligned to that.
 template <Cache kCache, int kBytes>
 __device__ __forceinline__ void st_global(void* global, const void* registers WS_AND_PLACE) {
-  static_assert(kCache != Cache::kReadOnly, "read-only memory takes no stores");
+  static_assert(kCache == Cache::kDefault || kCache == Cache::kStreaming, "of loads only");
 #ifdef WS_EMULATED
   emulator::at(place);
   emulator::store_global(global, registers, kBytes);
