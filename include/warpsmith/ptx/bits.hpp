@@ -1,5 +1,5 @@
-// Bits and bytes of words (PTX ISA, "bfind", "brev", "popc", "prmt"). Kernels do not call those of
-// <bit>: nvcc compiles std::countr_zero of what it cannot know to the constant 32.
+// Bits and bytes of words (PTX ISA, "bfind", "brev", "popc", "prmt", "shf"). Kernels do not call
+// those of <bit>: nvcc compiles std::countr_zero of what it cannot know to the constant 32.
 #pragma once
 
 #include <bit>
@@ -49,6 +49,15 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, u
   return chosen;
 #else
   return __byte_perm(low, high, selector);
+#endif
+}
+
+// The word that begins at bit `bits`, 0 to 31, of the two: `low` comes first.
+__device__ __forceinline__ uint32_t funnel_shift(uint32_t low, uint32_t high, uint32_t bits) {
+#ifdef WS_EMULATED
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (bits & 31));
+#else
+  return __funnelshift_r(low, high, bits);
 #endif
 }
 
