@@ -17,11 +17,10 @@
 #if WS_DEVICE_CODE
 namespace ws::transpose {
 
-template <class T>
+template <class T, WideShape kShape = WideShape::of(sizeof(T))>
 struct WideTile {
   static constexpr int kBytes = sizeof(T);
   static constexpr int kThreads = 256;
-  static constexpr WideShape kShape = WideShape::of(kBytes);
   static constexpr int kRows = kShape.rows;
   static constexpr int kColumns = kShape.columns;
 
@@ -36,8 +35,12 @@ struct WideTile {
   static constexpr int kUnits = kGroups * kPiecesIn / kThreads;     // of a thread, on the way in
   static constexpr int kStores = kColumns * kPiecesOut / kThreads;  // of a thread, on the way out
   static_assert(kPiecesIn % 8 == 0 && kPiecesOut % 8 == 0, "eight pieces are all banks");
+  static constexpr int kColumnsAtOnce = kThreads / kPiecesOut;
   static_assert(kUnits * kThreads == kGroups * kPiecesIn &&
                 kStores * kThreads == kColumns * kPiecesOut);
+  static_assert(kGroups % (kThreads / 8) == 0 && kThreads % kPiecesOut == 0 &&
+                    kColumnsAtOnce % kWidth == 0 && (kGroups == kThreads / 8 || kWordsOfPiece == 4),
+                "from one of a thread's units and stores to the next is the same way for all");
 
   using Storage = SharedArray<Word, kColumns * kGroups, 128>;
 
@@ -48,8 +51,8 @@ struct WideTile {
     int piece;
   };
   __device__ __forceinline__ static Unit unit(int n) {
-    const int number = n * kThreads + thread_index();
-    return {number / 8 % kGroups, number / 8 / kGroups * 8 + number % 8};
+    const int before = n * (kThreads / 8);  // eights of lanes
+    return {before % kGroups + thread_index() / 8, before / kGroups * 8 + thread_index() % 8};
   }
   // Of a row of y, a column of x: the piece that begins at row x_row().
   struct Store {
@@ -58,8 +61,7 @@ struct WideTile {
     __device__ __forceinline__ int row() const { return piece * kWidth; }
   };
   __device__ __forceinline__ static Store place(int n) {
-    const int number = n * kThreads + thread_index();
-    return {number / kPiecesOut, number % kPiecesOut};
+    return {n * kColumnsAtOnce + thread_index() / kPiecesOut, thread_index() % kPiecesOut};
   }
 
   __device__ __forceinline__ static Piece load(const T* x) {
@@ -73,10 +75,15 @@ struct WideTile {
   __device__ __forceinline__ static int at(int column, int piece) {
     return column * kGroups + (piece ^ (column / kWidth % 8)) * kWordsOfPiece;
   }
-  // The pieces of a unit's rows, as words of y's rows.
-  __device__ __forceinline__ static void put(Storage& tile, Unit unit,
-                                             const Piece (&rows)[kGroup]) {
-    const int within = unit.group % kWordsOfPiece;
+  // The rows of unit n, as words of y's rows. One of a thread's units is a constant apart from the
+  // next, for the swizzle permutes eight pieces among themselves; so is a word from that of another
+  // column of the same piece.
+  __device__ __forceinline__ static void put(Storage& tile, int n, const Piece (&rows)[kGroup]) {
+    const Unit zero = unit(0);
+    const int before = n * (kThreads / 8);
+    const int first = at(zero.piece * kWidth, zero.group / kWordsOfPiece) +
+                      zero.group % kWordsOfPiece + before % kGroups +
+                      before / kGroups * 8 * kWidth * kGroups;
 #pragma unroll
     for (int i = 0; i < kWordsOfPiece; ++i) {
       Word square[kGroup];
@@ -84,14 +91,17 @@ struct WideTile {
       for (int row = 0; row < kGroup; ++row) square[row] = rows[row][i];
       thread::transpose_square<kBytes>(square);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j) {
-        const int column = unit.piece * kWidth + i * kGroup + j;
-        tile[at(column, unit.group / kWordsOfPiece) + within] = square[j];
-      }
+      for (int j = 0; j < kGroup; ++j) tile[first + (i * kGroup + j) * kGroups] = square[j];
     }
   }
-  __device__ __forceinline__ static Piece take(Storage& tile, Store place) {
-    return tile.template load<kWordsOfPiece>(at(place.column, place.piece));
+  // The piece of place n, or so many pieces further on. From one of a thread's places to the next a
+  // constant has its part in the swizzle.
+  __device__ __forceinline__ static Piece take(Storage& tile, int n, int pieces_on = 0) {
+    const Store zero = place(0);
+    const int before = n * kColumnsAtOnce;
+    return tile.template load<kWordsOfPiece>(
+        (at(zero.column, zero.piece + pieces_on) ^ (before / kWidth % 8 * kWordsOfPiece)) +
+        before * kGroups);
   }
 };
 
@@ -117,14 +127,14 @@ __device__ __forceinline__ void transpose_tile(typename WideTile<T>::Storage& st
   }
 #pragma unroll
   for (int n = 0; n < Tile::kUnits; ++n) {
-    if (is_inside(Tile::unit(n))) Tile::put(storage, Tile::unit(n), pieces[n]);
+    if (is_inside(Tile::unit(n))) Tile::put(storage, n, pieces[n]);
   }
   ptx::barrier_sync();
 #pragma unroll
   for (int n = 0; n < Tile::kStores; ++n) {
     const auto to = Tile::place(n);
     if (to.column < columns && to.row() < rows) {
-      Tile::store(y_at(to.column, to.row()), Tile::take(storage, to));
+      Tile::store(y_at(to.column, to.row()), Tile::take(storage, n));
     }
   }
 }
