@@ -144,4 +144,34 @@ TilePlan plan_tiles(const Permutation& call, const TileShape& shape) {
   return Planner(call, shape).plan();
 }
 
+RealignedPlan plan_realigned(const Permutation& call) {
+  RealignedPlan plan;
+  if (call.elements() == 0 || call.rank < 2 || call.inner().strides[kY] != 1) return plan;
+  const WideShape shape = RealignedShape::of(call.element_bytes);
+  const int64_t width = 16 / call.element_bytes;
+  const Loop& rows = call.inner();
+  plan.rows = rows.extent;
+  plan.x_pitch = rows.strides[kX];
+  // Of a row of y that begins at the last element of a piece.
+  const int64_t pieces = (rows.extent + width - 2) / width + 1;
+  const int64_t useful = RealignedShape::useful_rows(call.element_bytes);
+  plan.loop[plan.loops++] = {divide_up(pieces, int64_t{RealignedShape::kUsefulPieces}),
+                             {useful * plan.x_pitch, useful}};
+  for (size_t i = call.rank - size_t{1}; i-- > 0;) {  // in y's order, the fastest first
+    Loop loop = call.loops[i];
+    if (plan.columns == 0 && loop.strides[kX] == 1) {
+      plan.columns = loop.extent;
+      plan.y_pitch = loop.strides[kY];
+      plan.column_loop = static_cast<int>(plan.loops);
+      loop = {divide_up(loop.extent, int64_t{shape.columns}),
+              {shape.columns, shape.columns * plan.y_pitch}};
+    }
+    plan.loop[plan.loops++] = loop;
+  }
+  if (plan.columns == 0) return {};
+  plan.tiles = 1;
+  for (size_t i = 0; i < plan.loops; ++i) plan.tiles *= plan.loop[i].extent;
+  return plan;
+}
+
 }  // namespace ws::transpose

@@ -60,4 +60,31 @@ inline constexpr int64_t kNarrowBytes = 16384;
 inline constexpr int64_t kLongestSide = 256;
 TileShape narrow_shape(const Permutation& call);
 
+// Tiles of rows that begin anywhere. A row of y is cut where its addresses are multiples of 16, so
+// that its part of a tile begins up to 15 bytes before that of another: of the 16 pieces of rows
+// that a tile brings, one goes into these differences. Rows of x are 128 to 512 bytes long.
+struct RealignedShape {
+  static constexpr int kPieces = 16;
+  static constexpr int kUsefulPieces = kPieces - 1;  // which it writes, of each row of y
+
+  static constexpr WideShape of(int element_bytes) {
+    return {kPieces * 16 / element_bytes, element_bytes == 1 ? 128 : 64};
+  }
+  static constexpr int useful_rows(int element_bytes) { return kUsefulPieces * 16 / element_bytes; }
+};
+
+struct RealignedPlan {
+  int64_t rows = 0;  // of x, of the loop that is the fastest in y
+  int64_t columns = 0;
+  int64_t x_pitch = 0;
+  int64_t y_pitch = 0;
+  // Over tiles, the fastest first: parts of rows, then parts of columns and other loops in y's
+  // order.
+  size_t loops = 0;
+  std::array<Loop, kMaxRank> loop{};
+  int column_loop = 0;
+  int64_t tiles = 0;  // 0: no loop is side by side in x, and another in y, or nothing is to do
+};
+RealignedPlan plan_realigned(const Permutation& call);
+
 }  // namespace ws::transpose

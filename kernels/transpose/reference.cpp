@@ -63,7 +63,7 @@ Cases Transpose::cases() {
   static const std::vector<Case> kSmoke = {
       of({16, 32}, kEveryDType), of({20, 37}),
       of({2, 32, 48}),           along(of({2, 3, 32}, kEveryDType), 0, 1),
-      of({64, 3}, kEveryDType),
+      of({64, 3}, kEveryDType),  of({125, 67}, {DType::kF32, DType::kF64}, 1),
   };
   static const std::vector<Case> kVerify = {
       of({64, 32}, kEveryDType),
@@ -90,6 +90,9 @@ Cases Transpose::cases() {
       of({2, 1040, 8}, {DType::kU8, DType::kF64}),
       of({2, 7, 1040}, {DType::kU8, DType::kF16}),
       of({2, 1040, 4}, {DType::kU8, DType::kF32}, 1),
+      of({257, 131}, kOneOfEach, 1),
+      of({2, 241, 67}, kOneOfEach, 3, 1),
+      along(of({149, 3, 75}, {DType::kU8, DType::kF16}, 1), 0, 2),
       along(of({6, 5, 130}), 0, 2),
       along(of({16, 5, 32}), 0, -1),
       along(of({9, 33, 6}), 0, 1),
@@ -136,6 +139,7 @@ Cases Permute::cases() {
       in_order({4, 5, 0, 1, 2, 3}, of({2, 3, 2, 3, 16, 2}, kF32)),
       in_order({2, 1, 0}, of({4, kEmpty, 3}, kF32)),
       in_order({0, 2, 1, 3}, of({1, 40, 1, 8}, kF32)),
+      in_order({3, 1, 2, 0}, of({77, 2, 3, 65}, kOneOfEach, 1)),
   };
   static const std::vector<Case> kBench = {
       in_order({0, 2, 1, 3}, of({64, 128, 96, 128})),

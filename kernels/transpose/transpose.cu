@@ -13,6 +13,7 @@ extern const Rung kRows;
 extern const Rung kTiles;
 extern const Rung kWideTiles;
 extern const Rung kInterleave;
+extern const Rung kRealigned;
 
 namespace {
 
@@ -23,7 +24,7 @@ constexpr const Rung* kRungs[] = {
     &kCol2rowX4,     &kRow2colX4,     &kCol2row2dX4,   &kRow2col2dX4, &kSharedCol2row,
     &kSharedRow2col, &kPaddedCol2row, &kPaddedRow2col, &kMergedWrite, &kSwizzled,
     &kTma,           &kCute,          &kAnyLayout,     &kRows,        &kTiles,
-    &kWideTiles,     &kInterleave,
+    &kWideTiles,     &kInterleave,    &kRealigned,
 };
 
 constexpr int64_t kSectorBytes = 32;
@@ -52,26 +53,45 @@ double fill_of(const Permutation& call, int64_t tiles, const WideShape& shape) {
          (static_cast<double>(tiles) * shape.rows * shape.columns);
 }
 
+// Predicted, not measured: what is half full is faster by pieces here too, where tiles() moves an
+// element an access.
+bool fills_realigned(const Permutation& call) {
+  const RealignedPlan plan = plan_realigned(call);
+  const WideShape shape = {RealignedShape::useful_rows(call.element_bytes),
+                           RealignedShape::of(call.element_bytes).columns};
+  return plan.tiles > 0 && fill_of(call, plan.tiles, shape) >= kFullEnough;
+}
+
 }  // namespace
 
 std::span<const Rung* const> best_for(const Permutation& call) {
   static constexpr const Rung* kStay[] = {&kRows, &kTiles, &kAnyLayout};
   static constexpr const Rung* kNear[] = {&kAnyLayout};
-  static constexpr const Rung* kMatrices[] = {&kSwizzled, &kWideTiles, &kTiles, &kAnyLayout};
-  static constexpr const Rung* kWide[] = {&kWideTiles, &kTiles, &kAnyLayout};
-  static constexpr const Rung* kThin[] = {&kInterleave, &kTiles, &kAnyLayout};
+  using Order = std::span<const Rung* const>;
+  // `realigned` stands behind those that want whole pieces, unless its tiles would be too empty.
+  static constexpr const Rung* kMatrices[] = {&kSwizzled, &kWideTiles, &kRealigned, &kTiles,
+                                              &kAnyLayout};
+  static constexpr const Rung* kWide[] = {&kWideTiles, &kRealigned, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kThin[] = {&kInterleave, &kRealigned, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kSmallMatrices[] = {&kSwizzled, &kWideTiles, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kSmallWide[] = {&kWideTiles, &kTiles, &kAnyLayout};
+  static constexpr const Rung* kSmallThin[] = {&kInterleave, &kTiles, &kAnyLayout};
   if (call.rank <= 1 || call.run() * call.element_bytes >= kSectorBytes) return kStay;
   if (stays_in_a_window(call)) return kNear;
+  const bool realigns = fills_realigned(call);
   const WideShape shape = WideShape::of(call.element_bytes);
   Matrices m;
   if (as_matrices(call, m)) {
     const int64_t tiles =
         m.batch * divide_up(m.rows, shape.rows) * divide_up(m.columns, shape.columns);
-    if (fill_of(call, tiles, shape) >= kFullEnough) return kMatrices;
+    if (fill_of(call, tiles, shape) >= kFullEnough) {
+      return realigns ? Order(kMatrices) : Order(kSmallMatrices);
+    }
   }
   const TilePlan plan = plan_tiles(call, wide_shape(call.element_bytes));
   const bool is_full = plan.tiles > 0 && fill_of(call, plan.tiles, shape) > kFullEnough;
-  return is_full ? std::span<const Rung* const>(kWide) : kThin;
+  if (is_full) return realigns ? Order(kWide) : Order(kSmallWide);
+  return realigns ? Order(kThin) : Order(kSmallThin);
 }
 
 extern const Family kFamily;

@@ -1,0 +1,130 @@
+// What `verify` cannot ask of transpose: rows that begin anywhere, at every border of a tile and at
+// every address, and which rung a call gets.
+#include <gtest/gtest.h>
+
+#include "catalogue/catalogue.hpp"
+#include "kernels/transpose/plan.hpp"
+#include "tests/run.hpp"
+#include "warpsmith/runtime.hpp"
+
+namespace ws::transpose {
+namespace {
+
+// Matrices of x that begin some elements past a multiple of 16 bytes, with gaps between rows, and
+// what `realigned` writes into y, which begins elsewhere.
+struct Shape {
+  int64_t batch = 1;
+  int64_t rows = 1;
+  int64_t columns = 1;
+  int64_t gap = 0;
+  int64_t x_offset = 0;
+  int64_t y_offset = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Shape& s) {
+  return out << s.batch << " x " << s.rows << " x " << s.columns << ", gap " << s.gap << ", from "
+             << s.x_offset << " to " << s.y_offset;
+}
+
+// Says whether the rung takes the call.
+template <class T>
+bool is_right(DType dtype, const Shape& s) {
+  constexpr int64_t kAround = 64;
+  const int64_t pitch = s.columns + s.gap;
+  const int64_t matrix = s.rows * pitch;
+  const int64_t elements = s.batch * s.rows * s.columns;
+  // x ends where its memory does.
+  test::Buffer<T> x(static_cast<size_t>(s.x_offset + s.batch * matrix - s.gap));
+  test::Buffer<T> y(static_cast<size_t>(elements + 2 * kAround + s.y_offset));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i * 37 + i / 251 + 1);
+  constexpr T kUntouched = 0x5A;
+  std::ranges::fill(y, kUntouched);
+
+  Problem problem{.operation = &operation_named("transpose")};
+  problem.attributes[0] = int64_t{-2};
+  problem.attributes[1] = int64_t{-1};
+  Tensor from = Tensor::dense(dtype, {s.batch, s.rows, s.columns});
+  from.strides = {matrix, pitch, 1};
+  from.data = x.data() + s.x_offset;
+  Tensor to = Tensor::dense(dtype, {s.batch, s.columns, s.rows});
+  T* const first = y.data() + kAround + s.y_offset;
+  to.data = first;
+  problem.tensor(kX) = from;
+  problem.tensor(kY) = to;
+
+  const AnyCall call(problem);
+  const Rung& rung = *rung_named(family_of(*problem.operation), "realigned");
+  if (!takes(rung, call, runtime::capability())) return false;
+  run(rung, call, {});
+  runtime::synchronize_device();
+  const T* next = first;
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t c = 0; c < s.columns; ++c) {
+      for (int64_t r = 0; r < s.rows; ++r, ++next) {
+        const T expected = x[static_cast<size_t>(s.x_offset + b * matrix + r * pitch + c)];
+        if (*next != expected) {
+          ADD_FAILURE() << s << ": row " << r << ", column " << c << " of " << b;
+          return true;
+        }
+      }
+    }
+  }
+  for (const T* at = y.begin(); at < first; ++at) EXPECT_EQ(*at, kUntouched) << s;
+  for (const T* at = next; at < y.end(); ++at) EXPECT_EQ(*at, kUntouched) << s;
+  return true;
+}
+
+template <class T>
+void check(DType dtype) {
+  constexpr int64_t kWidth = 16 / sizeof(T);
+  constexpr int64_t kRows = RealignedShape::useful_rows(sizeof(T));
+  constexpr int64_t kColumns = RealignedShape::of(sizeof(T)).columns;
+  test::in_every_order([&] {
+    int taken = 0;
+    const auto at = [&](const Shape& shape) { taken += is_right<T>(dtype, shape); };
+    for (int64_t n = 1; n <= 40; ++n) {
+      at({.batch = 1 + n % 3,
+          .rows = n,
+          .columns = n * 7 % 41,
+          .gap = n % 4,
+          .x_offset = n % kWidth,
+          .y_offset = n * 5 % kWidth});
+    }
+    for (int64_t n = 0; n < 2 * kWidth + 2; ++n) {  // the last tile has a few rows, or none
+      at({.rows = kRows - kWidth + n,
+          .columns = 3 + n % 2,
+          .x_offset = n * 3 % kWidth,
+          .y_offset = n * 7 % kWidth});
+    }
+    for (int64_t n = -1; n < 2; ++n) {
+      at({.rows = 2 * kRows + n, .columns = kColumns + n, .y_offset = 1});
+      at({.batch = 2, .rows = 3 * kRows - 5, .columns = 2 * kColumns + n, .gap = 1});
+    }
+    EXPECT_EQ(taken, 46 + 2 * kWidth) << "all but a single row and a single column";
+  });
+}
+
+TEST(Realigned, BytesFromAnywhereToAnywhere) { check<uint8_t>(DType::kU8); }
+TEST(Realigned, PairsOfBytes) { check<uint16_t>(DType::kF16); }
+TEST(Realigned, FourBytes) { check<uint32_t>(DType::kI32); }
+TEST(Realigned, EightBytes) { check<uint64_t>(DType::kI64); }
+
+std::string chosen(std::array<int64_t, kMaxExtents> extents, DType dtype) {
+  const Case of{.extents = extents, .attributes = {int64_t{-2}, int64_t{-1}}};
+  return std::string(best(AnyCall(make_problem(operation_named("transpose"), of, dtype)), 90).name);
+}
+
+TEST(Transpose, RungsThatCallsGet) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kF64}) {
+    EXPECT_EQ(chosen({4097, 16383}, dtype), "realigned");
+    EXPECT_EQ(chosen({4096, 16383}, dtype), "realigned") << "rows of y alone are whole";
+    EXPECT_EQ(chosen({16, 1023, 1025}, dtype), "realigned");
+    EXPECT_EQ(chosen({16384, 4096}, dtype), "swizzled");
+    EXPECT_EQ(chosen({1 << 24, 3}, dtype), "interleave");
+    EXPECT_EQ(chosen({(1 << 24) + 1, 3}, dtype), "tiles") << "lines, of which tiles are one piece";
+    EXPECT_EQ(chosen({4096, 100, 70}, dtype), "tiles") << "less than half of its tiles";
+  }
+}
+
+}  // namespace
+}  // namespace ws::transpose
