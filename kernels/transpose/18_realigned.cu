@@ -1,9 +1,10 @@
 // Idea: rows that begin anywhere, in pieces of 16 bytes on both sides: copies into shared memory
 //   take the whole pieces that cover a row of x, a row of y is cut where its own addresses are
 //   multiples of 16, and what is between is shifted in registers, by words and by bits.
-// From swizzled: its tile and the way through it; one piece of rows in 16 goes into the differences
-//   between rows of y, one of columns into those between rows of x.
-// Traffic: x once from memory and up to a quarter again from the L2, y once: whole pieces, but for
+// From swizzled: its tile and the way through it, in the place of what was copied; one piece of
+// rows
+//   in 16 goes into the differences between rows of y.
+// Traffic: x once from memory and up to a third again from the L2, y once: whole pieces, but for
 //   both ends of a row.
 // Limits: a loop that lies side by side in x and another in y; all others walk from tile to tile.
 // Long: tiles that need all pieces, some, or such as reach out of x; and both ends of rows of y.
@@ -44,7 +45,7 @@ struct RealignedKernel {
   using Tile = WideTile<T, RealignedShape::of(kBytes)>;
   using Piece = typename Tile::Piece;
   static constexpr int kThreads = Tile::kThreads;
-  static constexpr int kMinBlocks = kBytes == 1 ? 3 : 6;  // what shared memory has room for
+  static constexpr int kMinBlocks = kBytes <= 2 ? 5 : 6;  // so many have room for their registers
   static constexpr int kWidth = Tile::kWidth;
   static constexpr int kUsefulPieces = RealignedShape::kUsefulPieces;
   static constexpr int kUsefulRows = RealignedShape::useful_rows(kBytes);
@@ -64,9 +65,9 @@ struct RealignedKernel {
     Walk<kMaxRank> tiles;
     int column_loop;
   };
+  // As x has it; then the tile takes its place.
   struct SharedStorage {
-    SharedArray<typename Tile::Word, kCopies * Tile::kWordsOfPiece, 128> covers;  // as in x
-    typename Tile::Storage tile;
+    SharedArray<typename Tile::Word, kCopies * Tile::kWordsOfPiece, 128> pieces;
   };
 
   // A tile. Rows of the tile are counted from its first one that is brought, rows of y's pieces
@@ -122,7 +123,7 @@ struct RealignedKernel {
   // A piece of x, of which some bytes may lie outside of its memory.
   __device__ __forceinline__ static void bring_part(SharedStorage& shared, const Arguments& a,
                                                     int to, uintptr_t from) {
-    const SharedSpan<T> elements(reinterpret_cast<T*>(shared.covers.pointer()), kCopies * kWidth);
+    const SharedSpan<T> elements(reinterpret_cast<T*>(shared.pieces.pointer()), kCopies * kWidth);
     const auto* first = reinterpret_cast<const T*>(from);
 #pragma unroll 1
     for (int n = 0; n < kWidth; ++n) {
@@ -147,7 +148,7 @@ struct RealignedKernel {
         bring_part(shared, a, i, from);
         continue;
       }
-      ptx::cp_async<16>(shared.covers.pointer(i * Tile::kWordsOfPiece),
+      ptx::cp_async<16>(shared.pieces.pointer(i * Tile::kWordsOfPiece),
                         exists ? reinterpret_cast<const void*>(from) : a.x_valid, exists ? 16 : 0);
     }
   }
@@ -174,21 +175,25 @@ struct RealignedKernel {
     for (int i = 0; i < Tile::kGroup; ++i) {
       shifts[i] = beyond.of(Tile::unit(0).group * Tile::kGroup + i);
     }
+    // All of them, for they are put where others are read.
+    Piece rows[Tile::kUnits][Tile::kGroup];
 #pragma unroll
     for (int n = 0; n < Tile::kUnits; ++n) {
       const auto unit = Tile::unit(n);
-      if (unit.piece * kWidth >= part.columns) continue;
       const int at = (unit.group * Tile::kGroup * kCover + unit.piece) * Tile::kWordsOfPiece;
-      Piece rows[Tile::kGroup];
 #pragma unroll
       for (int i = 0; i < Tile::kGroup; ++i) {
         const int first = at + i * kCover * Tile::kWordsOfPiece;
-        rows[i] = thread::realign<kBytes>(
-            shared.covers.template load<Tile::kWordsOfPiece>(first),
-            shared.covers.template load<Tile::kWordsOfPiece>(first + Tile::kWordsOfPiece),
+        rows[n][i] = thread::realign<kBytes>(
+            shared.pieces.template load<Tile::kWordsOfPiece>(first),
+            shared.pieces.template load<Tile::kWordsOfPiece>(first + Tile::kWordsOfPiece),
             shifts[i]);
       }
-      Tile::put(shared.tile, n, rows);
+    }
+    ptx::barrier_sync();
+#pragma unroll
+    for (int n = 0; n < Tile::kUnits; ++n) {
+      if (Tile::unit(n).piece * kWidth < part.columns) Tile::put(shared.pieces, n, rows[n]);
     }
   }
 
@@ -206,7 +211,7 @@ struct RealignedKernel {
       const auto to = Tile::place(n);
       if (to.column >= part.columns) return;
       const Piece piece = thread::realign<kBytes>(
-          Tile::take(shared.tile, n), Tile::take(shared.tile, n, 1), 16 - kBytes - before);
+          Tile::take(shared.pieces, n), Tile::take(shared.pieces, n, 1), 16 - kBytes - before);
       Tile::store(y, piece);
       y += Tile::kColumnsAtOnce * a.y_pitch;
     }
@@ -215,8 +220,7 @@ struct RealignedKernel {
   // of a row lie side by side among threads.
   __device__ __forceinline__ static void take_ends(SharedStorage& shared, const Arguments& a,
                                                    const Part& part, const Beyond16& beyond) {
-    const SharedSpan<T> from(reinterpret_cast<T*>(shared.tile.pointer()),
-                             Tile::kRows * Tile::kColumns);
+    const SharedSpan<T> from(reinterpret_cast<T*>(shared.pieces.pointer()), kCopies * kWidth);
     for (int i = thread_index(); i < part.columns * kWidth; i += kThreads) {
       const int column = i / kWidth;
       const int before = static_cast<int>(beyond.of(column)) / kBytes;

@@ -68,7 +68,7 @@ struct RealignedShape {
   static constexpr int kUsefulPieces = kPieces - 1;  // which it writes, of each row of y
 
   static constexpr WideShape of(int element_bytes) {
-    return {kPieces * 16 / element_bytes, element_bytes == 1 ? 128 : 64};
+    return {kPieces * 16 / element_bytes, element_bytes <= 2 ? 128 : 64};
   }
   static constexpr int useful_rows(int element_bytes) { return kUsefulPieces * 16 / element_bytes; }
 };

@@ -78,7 +78,8 @@ struct WideTile {
   // The rows of unit n, as words of y's rows. One of a thread's units is a constant apart from the
   // next, for the swizzle permutes eight pieces among themselves; so is a word from that of another
   // column of the same piece.
-  __device__ __forceinline__ static void put(Storage& tile, int n, const Piece (&rows)[kGroup]) {
+  template <class Tile>
+  __device__ __forceinline__ static void put(Tile& tile, int n, const Piece (&rows)[kGroup]) {
     const Unit zero = unit(0);
     const int before = n * (kThreads / 8);
     const int first = at(zero.piece * kWidth, zero.group / kWordsOfPiece) +
@@ -96,7 +97,8 @@ struct WideTile {
   }
   // The piece of place n, or so many pieces further on. From one of a thread's places to the next a
   // constant has its part in the swizzle.
-  __device__ __forceinline__ static Piece take(Storage& tile, int n, int pieces_on = 0) {
+  template <class Tile>
+  __device__ __forceinline__ static Piece take(Tile& tile, int n, int pieces_on = 0) {
     const Store zero = place(0);
     const int before = n * kColumnsAtOnce;
     return tile.template load<kWordsOfPiece>(
