@@ -45,7 +45,8 @@ struct RealignedKernel {
   using Tile = WideTile<T, RealignedShape::of(kBytes)>;
   using Piece = typename Tile::Piece;
   static constexpr int kThreads = Tile::kThreads;
-  static constexpr int kMinBlocks = kBytes <= 2 ? 5 : 6;  // so many have room for their registers
+  // So many have room for their registers; on an A100 five of 2 bytes spilled.
+  static constexpr int kMinBlocks = kBytes == 1 ? 5 : kBytes == 2 ? 4 : 6;
   static constexpr int kWidth = Tile::kWidth;
   static constexpr int kUsefulPieces = RealignedShape::kUsefulPieces;
   static constexpr int kUsefulRows = RealignedShape::useful_rows(kBytes);
