@@ -256,7 +256,7 @@ void run_split_k(const Call& call, const SplitPlan& plan, Stream stream, bool ov
   SplitPolicies::with(plan.policy, [&]<class Policy>() {
     const Call turned = Policy::kTurned ? transposed(call) : call;
     with_contiguous(turned, [&]<Contiguous kA, Contiguous kB>() {
-      if constexpr (Policy::kTileN >= 64 || kB == Contiguous::kRows) {
+      if constexpr (Policy::takes(kB)) {
         SplitKKernel<T, kA, kB, Policy>::run(turned, plan.parts, stream, overlaps);
       }
     });

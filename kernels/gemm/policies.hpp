@@ -125,6 +125,20 @@ struct Wgmma224
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 224, .stages = 4, .cluster_m = 2}> {
   static constexpr double kStep = 0.625;
 };
+// Widths of 16, whose waves are full where those of 32 are not: 2560^3 in 52.1 us (224: 53.2), 512
+// x 11008 x 4096 in 67.8 (192: 74.0), 384 x 14336 x 4096 in 70.5 (192 across: 74.5).
+struct Wgmma208
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 208, .stages = 4, .cluster_m = 2}> {
+  static constexpr double kStep = 0.571;
+};
+struct Wgmma176
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_m = 2}> {
+  static constexpr double kStep = 0.483;
+};
+struct Wgmma176Across
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_n = 2}> {
+  static constexpr double kStep = 0.5;
+};
 struct Wgmma192
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2}> {
   static constexpr double kStep = 0.545;
@@ -145,8 +159,9 @@ struct Wgmma128
 struct Wgmma64 : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}> {
   static constexpr double kStep = 0.27;
 };
-using WgmmaPolicies = PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma192, Wgmma192Across,
-                                 Wgmma160, Wgmma128, Wgmma64>;
+using WgmmaPolicies =
+    PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma208, Wgmma192, Wgmma192Across, Wgmma176,
+               Wgmma176Across, Wgmma160, Wgmma128, Wgmma64>;
 
 // ---- pingpong -----------------------------------------------------------------------------------
 
@@ -199,12 +214,15 @@ struct SplitPolicy {
   static constexpr tile::Raster raster(const Call& call) {
     return raster_of(call, kTileM * kSharers, kTileN);
   }
+  // MN-major operands come in panels of 64.
+  static constexpr bool takes(Contiguous b) { return kTileN % 64 == 0 || b == Contiguous::kRows; }
 
   static_assert(kStages * kStageBytes + 2048 <= 227 * 1024 / kShape.blocks,
                 "shared memory of a block");
 };
 
-// kStep as above, of a block that has an SM for itself; kEnd the time from the last product to C.
+// kStep as above, of a block that has an SM for itself, or of each of two that share one; kAlone,
+// where two may, of one to which nobody came. kEnd is the time from the last product to C.
 // H200 2026-11-22, f16, layout nt, beside the tuner's other candidates: M = 16 on 8192 x 8192 37 to
 // 39 us (others 38 to 45), M = 64 39.6 (39.4 to 45), 256 x 4096 x 4096 20.3 (21.3 to 27).
 struct SplitThin16 : SplitPolicy<SplitShape{
@@ -218,7 +236,22 @@ struct SplitThin32
 };
 struct SplitThin64 : SplitPolicy<SplitShape{
                          .tile_m = 64, .tile_n = 64, .stages = 6, .blocks = 2, .turned = true}> {
-  static constexpr double kStep = 0.17, kEnd = 1.2;
+  static constexpr double kStep = 0.17, kAlone = 0.27, kEnd = 1.2;
+};
+// H200 2026-11-28: 512^3 7.2 us (SplitThin64 7.8), M = 32 on 8192 x 8192 38.4 (SplitThin32 38.0).
+struct SplitLow32 : SplitPolicy<SplitShape{
+                        .tile_m = 64, .tile_n = 32, .stages = 8, .blocks = 2, .turned = true}> {
+  static constexpr double kStep = 0.13, kAlone = 0.14, kEnd = 1.1;
+};
+// H200 2026-11-28: 96 x 6144 x 4096 20.8 us (SplitSquare 23.1).
+struct SplitLow96 : SplitPolicy<SplitShape{
+                        .tile_m = 64, .tile_n = 96, .stages = 5, .blocks = 2, .turned = true}> {
+  static constexpr double kStep = 0.21, kAlone = 0.3, kEnd = 1.8;
+};
+// H200 2026-11-28: 48 x 5120 x 13824 42.3 us (SplitWide64 43.1).
+struct SplitWide48
+    : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 48, .stages = 8, .turned = true}> {
+  static constexpr double kStep = 0.25, kEnd = 1.2;
 };
 // 48 x 5120 x 13824 43.2 us (SplitThin64 45.0), 64 x 8192 x 8192 38.0 (38.8).
 struct SplitWide64
@@ -235,8 +268,8 @@ struct SplitHalfPair
 struct SplitSquare : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 128, .stages = 6}> {
   static constexpr double kStep = 0.285, kEnd = 3.5;
 };
-using SplitPolicies = PolicyList<SplitThin16, SplitThin32, SplitThin64, SplitWide64, SplitHalf,
-                                 SplitHalfPair, SplitSquare>;
+using SplitPolicies = PolicyList<SplitThin16, SplitThin32, SplitThin64, SplitLow32, SplitLow96,
+                                 SplitWide48, SplitWide64, SplitHalf, SplitHalfPair, SplitSquare>;
 
 // ---- thin ---------------------------------------------------------------------------------------
 

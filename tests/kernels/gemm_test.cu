@@ -233,6 +233,10 @@ TEST(WarpSpecialized, WidthsThatAreNoPanels) {
       136, 456, 136);
   expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 3, .cluster_m = 2}>(
       136, 360, 136);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 2, .cluster_n = 2}>(
+      136, 360, 136);
+  expect_shape_right<WgmmaShape{.tile_m = 128, .tile_n = 208, .stages = 2, .cluster_m = 2}>(
+      136, 216, 136);
 }
 
 // ---- split_k, stream_k, realigned ---------------------------------------------------------------
@@ -244,10 +248,11 @@ void expect_split_right(int64_t m, int64_t n, int64_t k, int parts, int64_t padd
     Instance<half> instance(shape(m, n, k, layout, padding));
     const Call given = Gemm::call(instance.problem());
     const Call call = kShape.turned ? transposed(given) : given;
-    if (kShape.tile_n < 64 && call.b.contiguous == Contiguous::kColumns) continue;
+    using Policy = SplitPolicy<kShape>;
+    if (!Policy::takes(call.b.contiguous)) continue;
     with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
-      if constexpr (kShape.tile_n >= 64 || kB == Contiguous::kRows) {
-        SplitKKernel<half, kA, kB, SplitPolicy<kShape>>::run(call, parts, nullptr);
+      if constexpr (Policy::takes(kB)) {
+        SplitKKernel<half, kA, kB, Policy>::run(call, parts, nullptr);
       }
     });
     runtime::synchronize_device();
@@ -269,6 +274,10 @@ TEST(SplitK, EveryTile) {
       .tile_m = 64, .tile_n = 32, .stages = 4, .sharers = 2, .turned = true}>(40, 136, 200, 1);
   expect_split_right<SplitShape{.tile_m = 64, .tile_n = 64, .stages = 4, .turned = true}>(72, 72,
                                                                                           520, 8);
+  expect_split_right<SplitShape{.tile_m = 64, .tile_n = 96, .stages = 3, .turned = true}>(104, 72,
+                                                                                          200, 2);
+  expect_split_right<SplitShape{.tile_m = 128, .tile_n = 48, .stages = 3, .turned = true}>(56, 136,
+                                                                                           200, 2);
   expect_split_right<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 4}>(136, 72, 328, 2);
   expect_split_right<SplitShape{.tile_m = 128, .tile_n = 64, .stages = 4, .sharers = 2}>(136, 72,
                                                                                          328, 4);
