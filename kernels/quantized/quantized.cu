@@ -27,12 +27,15 @@ constexpr const Rung* kRungs[] = {
 }  // namespace
 
 // One row of x: H200 2026-11-26, all formats and sizes. More of them: `row_strips` where an SM has
-// four strips or more to share a chunk of x (predicted); with fewer, a ring takes some us to fill,
-// and x of many rows its room (H200 2026-11-24: 10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows
-// of x).
+// four strips or more to share a chunk of x (H200 2026-11-28, seven strips, 8 and 16 rows: 0.5 to
+// 0.9 of the others' time); with fewer, a ring takes some us to fill, and x of many rows its room
+// (H200 2026-11-24: 10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
   static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing,   &kRowStrips,
                                             &kTensorCore,   &kWarpPerRow, &kNaive};
+  // H200 2026-11-28, int8 4096 x 4096: code_ring 11.5 us, group_columns 12.5.
+  static constexpr const Rung* kOneShortRow[] = {&kCodeRing,   &kGroupColumns, &kRowStrips,
+                                                 &kTensorCore, &kWarpPerRow,   &kNaive};
   static constexpr const Rung* kManyStrips[] = {&kRowStrips, &kCodeRing, &kTensorCore, &kWarpPerRow,
                                                 &kNaive};
   static constexpr const Rung* kLarge[] = {&kCodeRing, &kTensorCore, &kRowStrips, &kWarpPerRow,
@@ -42,8 +45,11 @@ std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
   constexpr int64_t kBytes = 16 << 20;
   constexpr int64_t kRows = 1 << 14;
   const Weight& w = call.weight;
-  if (call.m == 1) return kOneRow;
   const bool is_large = w.rows * w.columns * bits_of(w.format) / 8 > kBytes;
+  if (call.m == 1) {
+    return bits_of(w.format) == 8 && !is_large ? std::span<const Rung* const>(kOneShortRow)
+                                               : kOneRow;
+  }
   if (is_large && w.rows >= kRows) return kManyStrips;
   return (is_large && call.m <= 4) || w.format == Format::kNf4 ? std::span(kLarge)
                                                                : std::span(kSmall);
