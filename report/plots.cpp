@@ -349,6 +349,9 @@ struct Point {
   Attributes data{};
 };
 
+// Whether a value has a place on a scale of powers of ten: a file may have any numbers.
+bool has_place(double value) { return std::isfinite(value) && value > 0; }
+
 std::vector<Point> points_of(const Ladder& ladder, const Roofs& roofs) {
   std::vector<Point> points;
   const Contender* best = ladder.fastest(Role::kRung);
@@ -373,6 +376,7 @@ std::vector<Point> points_of(const Ladder& ladder, const Roofs& roofs) {
                       percent_text(c.of_ceiling), ladder.ceiling_name);
       point.data.emplace_back("data-us", fmt::format("{}", c.median_us));
     }
+    if (!has_place(point.x) || !has_place(point.y)) continue;
     point.data.emplace_back("data-flops", fmt::format("{:.6g}", point.y));
     point.data.emplace_back("data-intensity", fmt::format("{:.6g}", point.x));
     points.push_back(std::move(point));
@@ -527,13 +531,14 @@ Frame frame_of(const std::vector<Point>& points, const Roofs& roofs, bool near_b
   if (near_by) {
     const auto [left, right] = std::ranges::minmax(xs);
     const auto [low, high] = std::ranges::minmax(ys);
-    const double room = std::max(1.0, 0.6 * std::log10(right / left));  // for the names
+    const double apart = std::log10(right) - std::log10(left);
+    const double room = std::max(1.0, 0.6 * apart);  // for the names
     return {{std::log10(left) - 0.4, std::log10(right) + room},
             {std::log10(low) - 0.2, std::log10(high) + 0.4}};
   }
   for (const Roof& roof : roofs.compute) {
-    if (roofs.memory > 0) xs.push_back(2 * roof.peak / roofs.memory);
-    ys.push_back(1.5 * roof.peak);
+    if (has_place(2 * roof.peak / roofs.memory)) xs.push_back(2 * roof.peak / roofs.memory);
+    if (has_place(1.5 * roof.peak)) ys.push_back(1.5 * roof.peak);
   }
   const auto scale = [](const std::vector<double>& values) {
     const auto [low, high] = std::ranges::minmax(values);

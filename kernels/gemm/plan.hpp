@@ -70,8 +70,8 @@ constexpr double bare_stores_time(int waves) {
 }
 
 // A block with one tile has one warpgroup of pingpong's at work, whose start and end nothing
-// covers. H200 2026-11-28, f16, nt: 1536^3 17.3 us, by two warpgroups 16.4; 1280^3 13.5 and 12.9.
-// Tiles of 64 rows are as fast alone: 1024^3 9.5 and 10.0.
+// covers. H200 2026-11-28, f16, nt, by the tuner: 1536^3 17.3 us, by two warpgroups 16.4;
+// 1280^3 13.5 and 12.9. Tiles of 64 rows are as fast alone: 1024^3 9.5 and 10.0.
 template <class Policy>
 constexpr double lone_tile_time(int waves) {
   constexpr double kLone = 1.2;
@@ -142,7 +142,7 @@ constexpr double step_alone() {
   }
 }
 // Fitted to 18 shapes (2026-11-22) and 16 more (2026-11-28): of those what it chooses is 2 % slower
-// than the fastest of 35 candidates, 5 % at most where split_k is what a call gets.
+// than the fastest of 33 candidates, 5 % at most where split_k is what a call gets.
 inline SplitPlan plan_split_k(const Call& call) {
   constexpr double kSplitStart = 5.5;
   constexpr double kExchange = 0.67;  // of the sums, for each part but one

@@ -53,8 +53,8 @@ std::span<const Rung* const> IndexAdd::by_worth(const Call& call) {
   return kElements;
 }
 // Rows by one list of vectors wherever it takes them: of any length it has a quarter of the nest's
-// instructions, which were most of the time (predicted). Lines are for what lies side by side along
-// the dimension.
+// instructions (H200 2026-11-28, f32: 133 us for 164, of 32 rows 67 for 94). Lines are for what
+// lies side by side along the dimension.
 std::span<const Rung* const> IndexSelect::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kTakeRows, &kTakeVectors, &kTakeQuick, &kTake};
   static constexpr const Rung* kLines[] = {&kTakeLines, &kTakeRows, &kTakeVectors, &kTakeQuick,

@@ -27,9 +27,10 @@ constexpr const Rung* kRungs[] = {
 }  // namespace
 
 // One row of x: H200 2026-11-26, all formats and sizes. More of them: `row_strips` where an SM has
-// four strips or more to share a chunk of x (H200 2026-11-28, seven strips, 8 and 16 rows: 0.5 to
-// 0.9 of the others' time); with fewer, a ring takes some us to fill, and x of many rows its room
-// (H200 2026-11-24: 10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
+// four strips or more to share a chunk of x (H200 2026-11-28, seven strips: with 8 rows 0.6 to 0.8
+// of `code_ring`'s time and of `tensor_core`'s, with 16 0.5 to 0.9 of the latter's, and with one
+// row no more than `code_ring`'s); with fewer, a ring takes some us to fill, and x of many rows its
+// room (H200 2026-11-24: 10 and 9 us for 8 MB of codes, 76 and 69 for 8 rows of x).
 std::span<const Rung* const> QuantizedLinear::by_worth(const Call& call) {
   static constexpr const Rung* kOneRow[] = {&kGroupColumns, &kCodeRing,   &kRowStrips,
                                             &kTensorCore,   &kWarpPerRow, &kNaive};

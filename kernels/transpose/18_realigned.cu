@@ -1,9 +1,8 @@
 // Idea: rows that begin anywhere, in pieces of 16 bytes on both sides: copies into shared memory
 //   take the whole pieces that cover a row of x, a row of y is cut where its own addresses are
 //   multiples of 16, and what is between is shifted in registers, by words and by bits.
-// From swizzled: its tile and the way through it, in the place of what was copied; one piece of
-// rows
-//   in 16 goes into the differences between rows of y.
+// From swizzled: its tile and the way through it, in the place of what was copied; one piece in 16
+//   of a tile's rows goes into the differences between rows of y.
 // Traffic: x once from memory and up to a third again from the L2, y once: whole pieces, but for
 //   both ends of a row.
 // Limits: a loop that lies side by side in x and another in y; all others walk from tile to tile.

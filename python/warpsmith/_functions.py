@@ -1,8 +1,9 @@
 """The functions of the package, one for each operation, written out from the catalogue.
 
-A call on torch tensors that want neither gradient nor trace costs a check and one call of the
-binding; every line of it counts, so that the source of each function is generated without loops.
-All else goes the general way: torch.ops (_torch.py), or other libraries' arrays (_arrays.py).
+A call on torch tensors that want no trace costs a check and one call of the binding, and, where a
+gradient is wanted, autograd's node; every line of it counts, so that the source of each function is
+generated without loops. All else goes the general way: torch.ops (_torch.py), or other libraries'
+arrays (_arrays.py).
 """
 
 import inspect

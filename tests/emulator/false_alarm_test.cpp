@@ -266,6 +266,24 @@ TEST(NoFalseAlarm, EmptyGroupsOfCpAsync) {
   });
 }
 
+// A copy of no bytes puts zeros there and reads nothing: not where it points to, past the end.
+TEST(NoFalseAlarm, ACpAsyncOfNoBytes) {
+  struct Storage {
+    SharedArray<int, 4, 16> there;
+  };
+  expect_passes([] {
+    test::Buffer<int> in(filled<int>(4, [](int) { return 7; }));
+    test::Buffer<int> out(4);
+    launch_with<Storage>({.threads = 1}, [&](Storage& shared) {
+      ptx::cp_async<16>(shared.there.pointer(0), in.data() + 1000, 0);
+      ptx::cp_async_commit_group();
+      ptx::cp_async_wait_group<0>();
+      for (int i = 0; i < 4; ++i) thread::store(out.data() + i, shared.there[i]);
+    });
+    return equal(out, [](int) { return 0; });
+  });
+}
+
 // The bytes may land before the phase expects them, as long as an arrival is due; then one lane of
 // each consuming warp waits, and syncwarp passes on what it saw.
 TEST(NoFalseAlarm, OneLaneWaitsThenSyncwarp) {

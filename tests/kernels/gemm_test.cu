@@ -284,6 +284,29 @@ TEST(SplitK, EveryTile) {
   expect_split_right<SplitShape{.tile_m = 128, .tile_n = 128, .stages = 3}>(136, 136, 456, 5);
 }
 
+// What a plan counts for one configuration and not for its neighbour: which of them a call gets
+// depends on the device, and the emulator's is small.
+TEST(Plan, CountsWhatTheTunerFound) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  EXPECT_GT(lone_tile_time<Pingpong160>(1), 0) << "one warpgroup of two is at work";
+  EXPECT_EQ(lone_tile_time<Pingpong160>(2), 0);
+  EXPECT_EQ(lone_tile_time<PingpongLow>(1), 0);
+
+  const auto call = [](Gemm::Layout layout) {
+    return Gemm::call(
+        AnyCall(make_problem(operation(), shape(256, 320, 64, layout, 0), DType::kF16)).problem());
+  };
+  EXPECT_GT(panel_factor<Pingpong160>(call(kNn)), 1) << "reads 192 columns of B";
+  EXPECT_EQ(panel_factor<Pingpong160>(call(kNt)), 1);
+  EXPECT_EQ(panel_factor<Pingpong192>(call(kNn)), 1);
+  EXPECT_EQ(panel_factor<Wgmma160>(call(kNn)), 1);
+
+  EXPECT_GT(step_alone<SplitThin64>(), SplitThin64::kStep);
+  EXPECT_EQ(step_alone<SplitHalf>(), SplitHalf::kStep) << "has an SM for itself anyway";
+  EXPECT_FALSE(SplitLow96::takes(Contiguous::kColumns)) << "a panel and a half";
+  EXPECT_TRUE(SplitThin64::takes(Contiguous::kColumns));
+}
+
 TEST(StreamK, CutTilesInEveryOrder) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {

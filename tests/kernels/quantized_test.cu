@@ -178,5 +178,28 @@ TEST(Quantized, BadCallsAreRefusedWithTheirNumbers) {
               HasSubstr("int8 and int4 have a zero_point, fp8 has none"));
 }
 
+// Addresses of nothing: `best` looks at none.
+std::string chosen(std::array<int64_t, kMaxExtents> extents, Format format) {
+  Case of{.extents = extents};
+  of.attributes[0] = Value::choice(static_cast<int>(format));
+  of.attributes[1] = int64_t{128};
+  const Operation& operation = operation_named("quantized_linear");
+  return std::string(best(AnyCall(make_problem(operation, of, DType::kF16)), 90).name);
+}
+
+TEST(QuantizedLinear, RungsThatCallsGet) {
+  EXPECT_EQ(chosen({1, 28672, 8192}, Format::kInt8), "group_columns");
+  EXPECT_EQ(chosen({1, 28672, 8192}, Format::kInt4), "group_columns");
+  EXPECT_EQ(chosen({1, 4096, 4096}, Format::kInt8), "code_ring") << "a ring has no time to fill";
+  EXPECT_EQ(chosen({1, 4096, 4096}, Format::kFp8), "code_ring");
+  EXPECT_EQ(chosen({1, 4096, 4096}, Format::kInt4), "group_columns");
+  EXPECT_EQ(chosen({8, 28672, 8192}, Format::kNf4), "row_strips");
+  EXPECT_EQ(chosen({16, 16384, 8192}, Format::kInt4), "row_strips");
+  EXPECT_EQ(chosen({16, 16383, 8192}, Format::kInt4), "tensor_core") << "fewer strips of an SM";
+  EXPECT_EQ(chosen({4, 8192, 8192}, Format::kInt8), "code_ring");
+  EXPECT_EQ(chosen({8, 4096, 4096}, Format::kInt4), "tensor_core");
+  EXPECT_EQ(chosen({8, 4096, 4096}, Format::kNf4), "code_ring");
+}
+
 }  // namespace
 }  // namespace ws::quantized

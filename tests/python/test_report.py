@@ -121,6 +121,18 @@ def test_a_roofline_has_every_rung_at_its_rate() -> None:
     assert [timed[n]["median_us"] for n in by_height] == [timed[n]["median_us"] for n in by_time]
 
 
+def test_a_roofline_leaves_out_what_has_no_place_on_it() -> None:
+    """Times that make rates of infinity, or none; and rates that are far apart."""
+    strange = copy.deepcopy(ONE)
+    timed = [m for m in strange["results"][0]["measurements"] if "median_us" in m]
+    timed[0]["median_us"] = 1e-310
+    timed[1]["median_us"] = 1e300
+    points = marks(_plots.roofline(strange), "circle")
+    assert timed[0]["name"] not in points
+    assert timed[1]["name"] in points
+    assert len(points) == sum(m["role"] != "copy" for m in timed) - 1
+
+
 def test_a_roofline_of_many_problems_has_the_roofs_of_the_device() -> None:
     gemm = ROOT / "results" / "h200" / "gemm" / "gemm.json"
     svg = _plots.roofline([SOFTMAX, RELU, gemm])

@@ -355,7 +355,8 @@ def torch_differentiates(
 ) -> bool:
     """Whether torch's attention is to be taken: for gradients of f32, and under a mask.
 
-    Those of ours have not been measured beside torch's; in 16 bits it takes half of torch's time.
+    Those of ours have not been measured beside torch's. In bf16 and heads of 64 to 256 columns ours
+    takes half of the time of torch's on an H200.
     """
     unmeasured = mask is not None or query.dtype == torch.float32
     return unmeasured and _wants_gradient(query, key, value, mask)
