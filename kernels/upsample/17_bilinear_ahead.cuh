@@ -22,10 +22,8 @@ struct BilinearAheadKernel {
   static constexpr int kPlanes = kPlanesAtOnce<T>;
   struct Arguments {
     const T* x;
-    T* y;
-    int planes;
-    int rows_a_block;        // up to kMostRows
-    thread::Divider blocks;  // of kPlanes planes; the last may be short
+    T* out;             // y
+    RowParts<T> parts;  // up to kMostRows
     RowStages stage;
     LinearAxis vertical;
     LinearAxis horizontal;
@@ -39,18 +37,14 @@ struct BilinearAheadKernel {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const auto block = static_cast<uint32_t>(block_index());
-    const auto group = static_cast<int>(a.blocks.quotient(block));
-    const int first = static_cast<int>(block - group * a.blocks.divisor()) * a.rows_a_block;
-    const int height = std::min(a.rows_a_block, a.vertical.to - first);
-    const int planes = std::min(int{kPlanes}, a.planes - group * kPlanes);
-    for (int i = thread_index(); i < height; i += block_threads()) {
-      const float source = a.vertical.source(first + i);
+    const auto part = a.parts.part();
+    for (int i = thread_index(); i < part.rows; i += block_threads()) {
+      const float source = a.vertical.source(part.first + i);
       const int upper = LinearAxis::before(source);
       shared.rows[i] = Row{upper, source - static_cast<float>(upper)};
     }
-    const int top = LinearAxis::before(a.vertical.source(first));
-    const int last = LinearAxis::before(a.vertical.source(first + height - 1)) + 1;
+    const int top = LinearAxis::before(a.vertical.source(part.first));
+    const int last = LinearAxis::before(a.vertical.source(part.first + part.rows - 1)) + 1;
 
     const SharedSpan<T> stages = dynamic_shared<T>(shared, int64_t{kPlanes} * a.stage.of_plane());
     const int column = 2 * thread_index();
@@ -58,13 +52,13 @@ struct BilinearAheadKernel {
     const Pair columns(a.horizontal, column);
     const int64_t of_x = int64_t{a.vertical.from} * a.horizontal.from;
     const int64_t of_y = int64_t{a.vertical.to} * a.horizontal.to;
-    T* y = a.y + group * kPlanes * of_y + int64_t{first} * a.horizontal.to + column;
+    T* y = a.out + part.plane * of_y + int64_t{part.first} * a.horizontal.to + column;
     int next = 0;  // row of the block
     Vec<float, 2> upper[kPlanes]{};
     Vec<float, 2> lower[kPlanes]{};
     // The rows of the result whose lower row this is.
     const auto write = [&](int row) {
-      for (; next < height; ++next, y += a.horizontal.to) {
+      for (; next < part.rows; ++next, y += a.horizontal.to) {
         const Row of = shared.rows[next];
         if (of.upper >= row) return;
 #pragma unroll
@@ -74,7 +68,8 @@ struct BilinearAheadKernel {
           for (int c = 0; c < 2; ++c) {
             mixed[c] = (1 - of.weight) * upper[p][c] + of.weight * lower[p][c];
           }
-          if (has_columns && p < planes) thread::store(y + p * of_y, thread::convert<T>(mixed));
+          if (has_columns && p < part.planes)
+            thread::store(y + p * of_y, thread::convert<T>(mixed));
         }
       }
     };
@@ -82,7 +77,7 @@ struct BilinearAheadKernel {
 #pragma unroll
       for (int p = 0; p < kPlanes; ++p) upper[p] = lower[p];
     };
-    for_rows_ahead(a.x + group * kPlanes * of_x, of_x, planes, top,
+    for_rows_ahead(a.x + part.plane * of_x, of_x, part.planes, top,
                    std::min(last + 1, a.vertical.from), a.stage, stages, [&](int row, int at) {
                      go_down();
                      columns.mix(stages, at, a.stage.of_plane(), lower);
@@ -181,23 +176,13 @@ struct BilinearAhead {
   static void run(const ForwardCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       using Kernel = BilinearAheadKernel<T>;
-      const int64_t groups = divide_up(call.planes(), int64_t{Kernel::kPlanes});
-      const int64_t of_block = rows_a_block(call.rows.to, groups, Kernel::kMostRows);
-      const int64_t blocks = divide_up(call.rows.to, of_block);
-      const RowStages stage(call.columns.from, sizeof(T));
-      launch<Kernel>(
-          {.blocks = groups * blocks,
-           .threads = static_cast<int>(round_up(call.columns.to / 2, int64_t{kWarpSize})),
-           .dynamic_shared = size_t{Kernel::kPlanes} * stage.of_plane() * sizeof(T)},
-          context.stream,
-          {.x = static_cast<const T*>(call.in),
-           .y = static_cast<T*>(call.out),
-           .planes = static_cast<int>(call.planes()),
-           .rows_a_block = static_cast<int>(of_block),
-           .blocks = thread::Divider(blocks),
-           .stage = stage,
-           .vertical = LinearAxis(call.rows),
-           .horizontal = LinearAxis(call.columns)});
+      launch_ahead<Kernel>(call.columns.to, context,
+                           {.x = static_cast<const T*>(call.in),
+                            .out = static_cast<T*>(call.out),
+                            .parts = RowParts<T>(call.planes(), call.rows.to, Kernel::kMostRows),
+                            .stage = RowStages(call.columns.from, sizeof(T)),
+                            .vertical = LinearAxis(call.rows),
+                            .horizontal = LinearAxis(call.columns)});
     });
   }
 };

@@ -25,11 +25,9 @@ struct BackwardAheadKernel {
   static constexpr int kMostRows = 64;
   struct Arguments {
     const T* grad;
-    T* dx;
-    int planes;
-    int rows_a_block;        // of dx, up to kMostRows
-    int from;                // columns of dx
-    thread::Divider blocks;  // of kPlanes planes; the last may be short
+    T* out;             // dx
+    RowParts<T> parts;  // of dx, up to kMostRows
+    int from;           // columns of dx
     RowStages stage;
     Axis vertical;
     ShortAxis horizontal;
@@ -41,12 +39,8 @@ struct BackwardAheadKernel {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const auto block = static_cast<uint32_t>(block_index());
-    const auto group = static_cast<int>(a.blocks.quotient(block));
-    const int first = static_cast<int>(block - group * a.blocks.divisor()) * a.rows_a_block;
-    const int rows = std::min(a.rows_a_block, static_cast<int>(a.height.divisor()) - first);
-    const int planes = std::min(int{kPlanes}, a.planes - group * kPlanes);
-    find_row_starts(shared.row_starts.span(), a.vertical, a.height, first, rows);
+    const auto part = a.parts.part();
+    find_row_starts(shared.row_starts.span(), a.vertical, a.height, part.first, part.rows);
     find_column_starts(shared.column_starts.span(), a.horizontal, a.from, a.stage.columns);
     ptx::barrier_sync();
 
@@ -56,29 +50,30 @@ struct BackwardAheadKernel {
     const Pair pair(shared.column_starts.span(), has_columns ? column : 0, a.stage.columns);
     const int64_t of_grad = a.vertical.to * a.stage.columns;
     const int64_t of_dx = a.vertical.from * a.from;
-    T* dx = a.dx + group * kPlanes * of_dx + int64_t{first} * a.from + column;
+    T* dx = a.out + part.plane * of_dx + int64_t{part.first} * a.from + column;
     Vec<float, kColumns> sum[kPlanes]{};
     int next = 0;                    // row of the block
     int end = shared.row_starts[1];  // of its copies
-    // Rows whose copies have all been added; of some there are none.
+    // Rows whose copies all lie before `row`; of some there are none.
     const auto write = [&](int row) {
-      while (next < rows && end <= row) {
+      while (next < part.rows && end <= row) {
 #pragma unroll
         for (int p = 0; p < kPlanes; ++p) {
-          if (has_columns && p < planes) thread::store(dx + p * of_dx, thread::convert<T>(sum[p]));
+          if (has_columns && p < part.planes)
+            thread::store(dx + p * of_dx, thread::convert<T>(sum[p]));
           sum[p] = {};
         }
         dx += a.from;
-        if (++next < rows) end = shared.row_starts[next + 1];
+        if (++next < part.rows) end = shared.row_starts[next + 1];
       }
     };
-    const int bottom = shared.row_starts[rows];
-    for_rows_ahead(a.grad + group * kPlanes * of_grad, of_grad, planes, shared.row_starts[0],
-                   bottom, a.stage, stages, [&](int row, int at) {
+    const int top = shared.row_starts[0];
+    write(top);
+    for_rows_ahead(a.grad + part.plane * of_grad, of_grad, part.planes, top,
+                   shared.row_starts[part.rows], a.stage, stages, [&](int row, int at) {
                      pair.add(stages, at, a.stage.of_plane(), sum);
                      write(row + 1);
                    });
-    write(bottom);
   }
 
  private:
@@ -173,25 +168,15 @@ struct BackwardAhead {
   static void run(const BackwardCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       using Kernel = BackwardAheadKernel<T>;
-      const int64_t groups = divide_up(call.planes(), int64_t{Kernel::kPlanes});
-      const int64_t of_block = rows_a_block(call.rows.from, groups, Kernel::kMostRows);
-      const int64_t blocks = divide_up(call.rows.from, of_block);
-      const int64_t threads = divide_up(call.columns.from, int64_t{Kernel::kColumns});
-      const RowStages stage(call.columns.to, sizeof(T));
-      launch<Kernel>({.blocks = groups * blocks,
-                      .threads = static_cast<int>(round_up(threads, int64_t{kWarpSize})),
-                      .dynamic_shared = size_t{Kernel::kPlanes} * stage.of_plane() * sizeof(T)},
-                     context.stream,
-                     {.grad = static_cast<const T*>(call.in),
-                      .dx = static_cast<T*>(call.out),
-                      .planes = static_cast<int>(call.planes()),
-                      .rows_a_block = static_cast<int>(of_block),
-                      .from = static_cast<int>(call.columns.from),
-                      .blocks = thread::Divider(blocks),
-                      .stage = stage,
-                      .vertical = call.rows,
-                      .horizontal = ShortAxis(call.columns),
-                      .height = thread::Divider(call.rows.from)});
+      launch_ahead<Kernel>(call.columns.from, context,
+                           {.grad = static_cast<const T*>(call.in),
+                            .out = static_cast<T*>(call.out),
+                            .parts = RowParts<T>(call.planes(), call.rows.from, Kernel::kMostRows),
+                            .from = static_cast<int>(call.columns.from),
+                            .stage = RowStages(call.columns.to, sizeof(T)),
+                            .vertical = call.rows,
+                            .horizontal = ShortAxis(call.columns),
+                            .height = thread::Divider(call.rows.from)});
     });
   }
 };

@@ -375,6 +375,8 @@ constexpr Case kBackwardSmoke[] = {
     {.extents = {1, 16, 8, 9}, .attributes = to(3, 5, false, true)},
     {.extents = {1, 3, 3, 11, 1}, .attributes = to(4, 5)},
     {.extents = {1, 2, 8, 7}, .attributes = scaled(5, 4, 1.7, false)},
+    // More rows than grad has: none copies the first.
+    {.extents = {1, 3, 2, 8}, .attributes = to(9, 4, true)},
 };
 constexpr Case kBackwardVerify[] = {
     {.extents = {0, 2, 6, 8}, .attributes = to(3, 4)},
@@ -397,6 +399,11 @@ constexpr Case kBackwardVerify[] = {
     {.extents = {1, 4104, 1, 2}, .attributes = to(1, 1, false, true)},
     // Planes by fours and one, rows of several stages.
     {.extents = {1, 5, 30, 800}, .attributes = to(13, 520)},
+    // Several blocks of rows that few copy.
+    {.extents = {1, 2, 7, 16}, .attributes = to(30, 10)},
+    {.extents = {2, 3, 7, 16}, .attributes = to(30, 10, true)},
+    {.extents = {1, 1, 8, 16}, .attributes = to(34, 20)},
+    {.extents = {1, 1, 8, 16}, .attributes = to(34, 20, true)},
 };
 constexpr Case kBackwardBench[] = {
     {.extents = {8, 64, 512, 512}, .attributes = to(256, 256)},

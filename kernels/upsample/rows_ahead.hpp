@@ -35,7 +35,8 @@ __device__ __forceinline__ Vec<float, 2> floats_of(uint32_t word) {
 // ---- Rows ---------------------------------------------------------------------------------------
 
 // Planes that a block takes at once: where a row or column lies, and what it weighs, is found once
-// for all of them.
+// for all of them. Sums of four planes of 16 bits take 64 registers, which leaves four blocks an
+// SM; f32 has half the instructions for a byte, and two.
 template <class T>
 inline constexpr int kPlanesAtOnce = 8 / static_cast<int>(sizeof(T));
 
@@ -53,17 +54,62 @@ struct RowStages {
   __host__ __device__ int of_plane() const { return 2 * of_stage(); }
 
  private:
+  // Four planes and four blocks have 64 KiB of an SM on their way, which hides the memory's
+  // latency; as many again would halve the blocks.
   static constexpr int64_t kBytes = 4096;
 };
 
-// Rows of the result of a block: blocks for twice what runs at once, so that the last ones are few;
-// equal parts of `height`, of at most `most` rows, and 8 so that what a block finds once serves
-// some.
-inline int64_t rows_a_block(int64_t height, int64_t groups, int64_t most) {
-  constexpr int64_t kAtOnce = 5;
-  const int64_t blocks = 2 * kAtOnce * device_facts().multiprocessors;
-  const int64_t wanted = std::min(std::clamp<int64_t>(groups * height / blocks, 8, most), height);
-  return divide_up(height, divide_up(height, wanted));
+// The result's rows by blocks, each of which takes some of them in kPlanesAtOnce planes.
+template <class T>
+class RowParts {
+ public:
+  static constexpr int kPlanes = kPlanesAtOnce<T>;
+  struct Part {
+    int plane;   // the first
+    int planes;  // kPlanes, or fewer in the last
+    int first;   // row
+    int rows;
+  };
+
+  // Blocks for twice what runs at once, so that the last ones are few; equal parts of `height`, of
+  // at most `most` rows, and 8 so that what a block finds once serves some.
+  RowParts(int64_t planes, int64_t height, int64_t most)
+      : planes_(static_cast<int>(planes)), height_(static_cast<int>(height)) {
+    constexpr int64_t kAtOnce = 5;  // of an SM: four to six by registers and shared memory
+    const int64_t wanted_blocks = 2 * kAtOnce * device_facts().multiprocessors;
+    const int64_t wanted = std::clamp<int64_t>(groups() * height / wanted_blocks, 8, most);
+    const int64_t blocks = divide_up(height, wanted);
+    rows_ = static_cast<int>(divide_up(height, blocks));
+    blocks_ = thread::Divider(divide_up(height, int64_t{rows_}));
+  }
+  int64_t blocks() const { return groups() * blocks_.divisor(); }
+  __device__ __forceinline__ Part part() const {
+    const auto block = static_cast<uint32_t>(block_index());
+    const auto group = static_cast<int>(blocks_.quotient(block));
+    const int first = static_cast<int>(block - group * blocks_.divisor()) * rows_;
+    return {.plane = group * kPlanes,
+            .planes = std::min(int{kPlanes}, planes_ - group * kPlanes),
+            .first = first,
+            .rows = std::min(rows_, height_ - first)};
+  }
+
+ private:
+  int64_t groups() const { return divide_up(int64_t{planes_}, int64_t{kPlanes}); }
+
+  int planes_;
+  int height_;
+  int rows_;                // of a block; the last of its planes may have fewer
+  thread::Divider blocks_;  // of the same planes
+};
+
+// Threads for `columns` of the result by pairs, and room for stages. Its arguments have `parts` and
+// `stage`.
+template <class Kernel>
+void launch_ahead(int64_t columns, const Context& context, const typename Kernel::Arguments& a) {
+  launch<Kernel>({.blocks = a.parts.blocks(),
+                  .threads = static_cast<int>(round_up(columns / 2, int64_t{kWarpSize})),
+                  .dynamic_shared = size_t{Kernel::kPlanes} * a.stage.of_plane() * sizeof(*a.out)},
+                 context.stream, a);
 }
 
 // use(row, at) for each row from `top` to before `bottom`, all threads of the block at once; `at`

@@ -46,12 +46,15 @@ constexpr const Rung* kRungs[] = {
     &kBackwardAhead,
 };
 
-// Whether blocks that take several planes at once are enough for a whole GPU (predicted). Of 16
-// bits: H200 2026-11-28, gradient of 400 to 256 in f16 62 us by `backward_ahead`, 82 by
-// `backward_bands`, in f32 141 and 127.
+// Whether a call is as those that were measured to be quicker ahead: of 16 bits, no smaller than
+// what it is made from, and large enough for blocks that take several planes at once (predicted).
+// H200 2026-11-28, gradient of 400 to 256 in f16 62 us by `backward_ahead`, 82 by `backward_bands`,
+// in f32 141 and 127.
 bool is_worth_ahead(const Call& call) {
   constexpr int64_t kLeast = int64_t{1} << 22;  // elements of the larger images
-  return size_of(call.dtype) == 2 && call.planes() * call.rows.to * call.columns.to >= kLeast;
+  return size_of(call.dtype) == 2 && call.rows.to >= call.rows.from &&
+         call.columns.to >= call.columns.from &&
+         call.planes() * call.rows.to * call.columns.to >= kLeast;
 }
 
 }  // namespace
@@ -78,11 +81,10 @@ std::span<const Rung* const> UpsampleBilinear2d::by_worth(const Call& call) {
   static constexpr const Rung* kShrinking[] = {&kBilinearChannels, &kBilinearRows, &kBilinearBands,
                                                &kBilinearNaive};
   if (call.columns.to < call.columns.from) return kShrinking;
-  // Ahead comes every row of x, also where few are wanted. H200 2026-11-28, f16: 256 to 400 in 68
-  // us and by bands 71, to 512 in 100 and 94.
-  const bool grows_little = call.columns.to * 4 <= call.columns.from * 7;
-  if (call.rows.to >= call.rows.from && grows_little && is_worth_ahead(call)) return kLarge;
-  return kByWorth;
+  // H200 2026-11-28, f16: 256 to 400 in 68 us and by bands 71, to 512 in 100 and 94.
+  const auto grows_little = [](const Axis& axis) { return axis.to * 4 <= axis.from * 7; };
+  const bool is_ahead = grows_little(call.rows) && grows_little(call.columns);
+  return is_ahead && is_worth_ahead(call) ? std::span<const Rung* const>(kLarge) : kByWorth;
 }
 std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kBilinearBackwardTwice, &kBilinearChannels,
