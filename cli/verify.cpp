@@ -132,6 +132,10 @@ void add_verify(CLI::App& app, int& exit_code) {
   verb->add_option("--cases", arguments->problems.selection.cases,
                    "The family's list of shapes: smoke, verify (if left out) or bench")
       ->check(CLI::IsMember({"smoke", "verify", "bench"}));
+  verb->add_option("--random", arguments->problems.selection.random,
+                   "So many problems of each dtype that are not in the list but between its, or "
+                   "between those of --shape; by --seed")
+      ->check(whole_number(1, 1000000));
   add_device(*verb);
   add_order(*verb);
   verb->add_flag("--verbose,-v", arguments->verbose, "A line for each problem");

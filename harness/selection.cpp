@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "catalogue/catalogue_json.hpp"
+#include "harness/random_cases.hpp"
 #include "harness/seeds.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -147,18 +148,24 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list, doub
           rungs.push_back(target.rung);
         }
       }
-      for (size_t c = 0; c < cases.size() && !rungs.empty(); ++c) {
-        if (!cases[c].is_of(dtype)) continue;
-        const AnyCall checked(make_problem(*operation, cases[c], dtype));
-        check_memory(checked.problem(), cases[c].offset, selection.limits);
+      if (rungs.empty()) continue;
+      const std::vector<Case> of_dtype =
+          selection.random == 0
+              ? cases
+              : random_cases(*operation, dtype, cases, selection.random, selection.seed);
+      for (size_t c = 0; c < of_dtype.size(); ++c) {
+        if (!of_dtype[c].is_of(dtype)) continue;
+        const AnyCall checked(make_problem(*operation, of_dtype[c], dtype));
+        check_memory(checked.problem(), of_dtype[c].offset, selection.limits);
         const double seconds =
             estimated_seconds(checked.problem(), runs * static_cast<double>(rungs.size()));
-        jobs.push_back({operation, cases[c], dtype, c, cases.size(), rungs, seconds});
+        jobs.push_back({operation, of_dtype[c], dtype, c, of_dtype.size(), rungs, seconds});
       }
     }
   }
   if (jobs.empty() && unfit != nullptr) std::rethrow_exception(unfit);
-  require(!jobs.empty(), "nothing to ", list, ": no rung named takes these dtypes");
+  require(!jobs.empty(), "nothing to ", list, ": no rung named takes these dtypes",
+          selection.random > 0 ? ", or the shapes leave no other between them" : "");
   check_time(summary_of(jobs, list), seconds_of(jobs), selection.limits);
   return jobs;
 }
@@ -272,6 +279,7 @@ Selection selection_from(const Fields& options) {
   selection.shapes = options.get("shapes", selection.shapes);
   selection.seed = options.get("seed", selection.seed);
   selection.offset = options.get("offset", selection.offset);
+  selection.random = options.get("random", uint64_t{selection.random});
   selection.limits = {.gigabytes = options.get("memory", selection.limits.gigabytes),
                       .seconds = options.get("time", selection.limits.seconds)};
   if (options.has("attributes")) {

@@ -40,6 +40,7 @@ struct Selection {
   std::vector<std::vector<int64_t>> shapes;            // extents, instead of the cases
   std::vector<std::pair<std::string, Json>> settings;  // attributes, for every case
   bool first_case = false;                             // of the list: that one alone
+  size_t random = 0;  // so many cases of each dtype that the list has not: random_cases()
   uint64_t seed = 1;
   int offset = 0;  // of the shapes' pointers, in elements past a 256-byte boundary
   Limits limits{};
@@ -52,7 +53,8 @@ struct Selection {
   std::vector<DType> chosen(DTypes available) const;
 };
 // From {"names", "dtypes", "cases", "shapes", "attributes": {name: value}, "seed", "offset",
-// "memory" in GB, "time" in seconds}, each of which may be left out. Throws InvalidArgument.
+// "random", "memory" in GB, "time" in seconds}, each of which may be left out. Throws
+// InvalidArgument.
 Selection selection_from(const Fields& options);
 
 // Called with what is done next, and which share of all is done, for a line of progress.

@@ -203,6 +203,16 @@ Tolerance of_sums(DType dtype, double terms = 1) {
     default: return {.relative = 1e-6 * growth, .worst = 4e-6, .floor = growth};
   }
 }
+// Of a gradient: the most copies that a pixel has, the last one all that are left.
+Tolerance of_copies(const BackwardCall& call) {
+  const auto most = [](const Axis& axis) {
+    const auto to = static_cast<double>(axis.to);
+    const double each = axis.step > 0 ? 1 / static_cast<double>(axis.step) : to;
+    const double left = to - static_cast<double>(axis.from - 1) * each;
+    return std::clamp(std::max(each, left), 1.0, std::max(1.0, to));
+  };
+  return of_sums(call.dtype, most(call.rows) * most(call.columns));
+}
 
 }  // namespace
 
@@ -212,7 +222,7 @@ Tolerance UpsampleNearest2d::tolerance(const Problem& /*problem*/, const Paramet
 }
 Tolerance UpsampleNearest2dBackward::tolerance(const Problem& problem,
                                                const Parameter& /*output*/) {
-  return of_sums(problem.dtype());
+  return of_copies(UpsampleNearest2dBackward::call(problem));
 }
 // Weights come from the same f32 sources as the rungs', so that only sums differ.
 Tolerance UpsampleBilinear2d::tolerance(const Problem& problem, const Parameter& /*output*/) {
@@ -220,11 +230,7 @@ Tolerance UpsampleBilinear2d::tolerance(const Problem& problem, const Parameter&
 }
 Tolerance UpsampleBilinear2dBackward::tolerance(const Problem& problem,
                                                 const Parameter& /*output*/) {
-  const BackwardCall call = UpsampleBilinear2dBackward::call(problem);
-  const auto terms = [](const auto& side) {
-    return std::max(1.0, static_cast<double>(side.to) / std::max<double>(1, side.from));
-  };
-  return of_sums(problem.dtype(), terms(call.rows) * terms(call.columns));
+  return of_copies(UpsampleBilinear2dBackward::call(problem));
 }
 
 void UpsampleNearest2d::reference(const Problem& problem, Slice slice,

@@ -54,6 +54,7 @@ def verify(
     cases: str = "verify",
     shapes: Sequence[Sequence[int]] | None = None,
     attributes: dict[str, Any] | None = None,
+    random: int = 0,
     seed: int = 1,
     device: str | None = None,
 ) -> dict[str, Any]:
@@ -65,7 +66,8 @@ def verify(
         cases: The list of shapes: "smoke", "verify" or "bench".
         shapes: Extents to take instead, in the order of the operation's extent names.
         attributes: Values of attributes, for every case.
-        seed: Of the inputs.
+        random: So many problems of each dtype instead that are not in the list but between its.
+        seed: Of the inputs, and of random problems.
         device: "cpu" is the emulator; None takes the GPU where there is one, else the emulator.
 
     Returns:
@@ -75,7 +77,13 @@ def verify(
         ValueError: an unknown name, dtype or shape; neither a GPU nor the emulator's library.
     """
     text = _options(
-        names, dtypes=dtypes, cases=cases, shapes=shapes, attributes=attributes, seed=seed
+        names,
+        dtypes=dtypes,
+        cases=cases,
+        shapes=shapes,
+        attributes=attributes,
+        random=random,
+        seed=seed,
     )
     return json.loads(_module(device).verify(text))
 

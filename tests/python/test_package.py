@@ -88,6 +88,8 @@ def test_jax() -> None:
 
 
 def test_verify() -> None:
+    report = warpsmith.verify("relu/scalar", random=3, dtypes=["f32"], device="cpu")
+    assert len(report["results"]) == 3 and report["failed"] == 0
     report = warpsmith.verify("relu", "softmax/naive", cases="smoke", dtypes=["f32"], device="cpu")
     assert report["device"] == "emulator"
     assert report["failed"] == 0
