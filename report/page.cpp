@@ -150,7 +150,7 @@ std::string operation_section(const PageContent& content, const std::string& nam
   const Operation& operation = operation_named(name);
   std::string inside = text_element("h2", {}, name) + paragraph(operation.summary) +
                        scrolling(text_element("code", {}, operation.formula));
-  if (std::ranges::any_of(ladders, [](const Ladder* l) { return l->flops > 0; })) {
+  if (has_roofline(ladders, content.results.device)) {
     inside += roofline_plot(ladders, content.results.device, {.standalone = false});
   }
   for (const Ladder* ladder : ladders) {
@@ -316,7 +316,7 @@ std::string page(const PageContent& content, const harness::Announce& announce) 
   body += paragraph(fmt::format("{} of {}, from {}.", several(content.ladders.size(), "problem"),
                                 several(operations.size(), "operation"), results.origin));
   body += element("nav", {}, links) + how_to_read(results.counted());
-  if (operations.size() > 1) {
+  if (operations.size() > 1 && has_roofline(content.ladders, results.device)) {
     body += element("section", {{"id", "roofline"}},
                     text_element("h2", {}, "Roofline") +
                         roofline_plot(content.ladders, results.device, {.standalone = false}));

@@ -582,6 +582,13 @@ std::string ladder_plot(const Ladder& ladder, const Ladder* against, const PlotO
                   options);
 }
 
+bool has_roofline(std::span<const Ladder* const> ladders, const std::string& device) {
+  if (ladders.empty()) return false;
+  const Roofs roofs = roofs_of(ladders, device);
+  return std::ranges::any_of(
+      ladders, [&](const Ladder* ladder) { return !points_of(*ladder, roofs).empty(); });
+}
+
 std::string roofline_plot(std::span<const Ladder* const> ladders, const std::string& device,
                           const PlotOptions& options) {
   require(!ladders.empty(), "a roofline of no problem");

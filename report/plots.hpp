@@ -31,8 +31,11 @@ std::string ladder_plot(const Ladder& ladder, const Ladder* against = nullptr,
 // Operations a second over operations a byte, with the roofs of the device. Measured: where each
 // rung is, by the bytes that must move. In the emulator: the most that the bytes that it moves
 // allow on an H200, by its data sheet; that is no time.
+// Throws InvalidArgument where nothing has a place there: see has_roofline().
 std::string roofline_plot(std::span<const Ladder* const> ladders, const std::string& device,
                           const PlotOptions& options = {});
+// Whether something of them ran right, and has operations and a time that can be drawn.
+bool has_roofline(std::span<const Ladder* const> ladders, const std::string& device);
 
 // How many times faster each rung is in the later result.
 std::string changes_plot(std::span<const Change> changes, const PlotOptions& options = {});

@@ -294,7 +294,8 @@ Tolerance Common::tolerance(const Problem& problem, const Parameter& output) {
   const double size = size_of_output(problem, output.name);
   if (output.name == "dlog_decay") {
     const double walk = (narrow ? 0x1p-14 : 0x1p-18) * std::sqrt(steps + 16) + 4 * sums;
-    return {.relative = 2 * walk, .worst = 8 * walk, .floor = size};
+    // The first step has no state to decay: where there are few others the norm is no measure.
+    return {.relative = steps < 16 ? 0 : 2 * walk, .worst = 8 * walk, .floor = size};
   }
   const double noise = narrow ? rounding : 0;
   return {.relative = rounding + 2 * noise + 4 * sums,

@@ -174,6 +174,7 @@ struct GroupColumnsKernel {
       add_up(shared, a, tile, warp, turn, sums);
       turn = turn + 1 == warps ? 0 : turn + 1;
     }
+    if constexpr (kHasRing) ptx::cp_async_wait_group<0>();  // those of what is not there
   }
 
  private:

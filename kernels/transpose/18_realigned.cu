@@ -252,23 +252,29 @@ struct RealignedKernel {
   }
 };
 
+// Whether none of y lies between elements of x, as columns of one matrix do.
+bool lie_apart(const Permutation& call) {
+  const Permutation::Reach of_x = call.reach(kX);
+  const Permutation::Reach of_y = call.reach(kY);
+  const auto x = reinterpret_cast<intptr_t>(call.x);
+  const auto y = reinterpret_cast<intptr_t>(call.y);
+  return x + of_x.end * call.element_bytes <= y + of_y.lowest * call.element_bytes ||
+         y + of_y.end * call.element_bytes <= x + of_x.lowest * call.element_bytes;
+}
+
 struct Realigned {
   static bool supports(const Permutation& call, Why& why) {
     const RealignedPlan plan = plan_realigned(call);
     return why.unless(plan.tiles > 0,
                       "takes a loop that lies side by side in x and another in y") &&
            why.unless(plan.tiles <= kMostBlocks, "takes up to ", kMostBlocks, " tiles, not ",
-                      plan.tiles);
+                      plan.tiles) &&
+           why.unless(call.x == nullptr || lie_apart(call),
+                      "reads what lies between rows of x, where y has elements");
   }
   static void run(const Permutation& call, const Context& context) {
     const RealignedPlan plan = plan_realigned(call);
-    int64_t lowest = 0;
-    int64_t highest = 0;
-    for (size_t i = 0; i < call.rank; ++i) {
-      const int64_t reach = (call.loops[i].extent - 1) * call.loops[i].strides[kX];
-      lowest += std::min<int64_t>(reach, 0);
-      highest += std::max<int64_t>(reach, 0);
-    }
+    const Permutation::Reach reach = call.reach(kX);
     with_element(call.element_bytes, [&]<class T>() {
       using Kernel = RealignedKernel<T>;
       const auto* x = static_cast<const T*>(call.x);
@@ -276,7 +282,7 @@ struct Realigned {
       Walk<kMaxRank> tiles;
       tiles.set(plan.loop, plan.loops);
       launch<Kernel>({.blocks = plan.tiles, .threads = Kernel::kThreads}, context.stream,
-                     {x, static_cast<T*>(call.y), x + lowest, x + highest + 1, valid, plan.rows,
+                     {x, static_cast<T*>(call.y), x + reach.lowest, x + reach.end, valid, plan.rows,
                       plan.columns, plan.x_pitch, plan.y_pitch, tiles, plan.column_loop});
     });
   }

@@ -58,6 +58,15 @@ int64_t Permutation::run() const {
   return rank > 0 && inner().strides[kX] == 1 && inner().strides[kY] == 1 ? inner().extent : 1;
 }
 
+Permutation::Reach Permutation::reach(Operand tensor) const {
+  Reach all;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t last = (loops[i].extent - 1) * loops[i].strides[tensor];
+    (last < 0 ? all.lowest : all.end) += last;
+  }
+  return all;
+}
+
 bool Permutation::is_aligned(int64_t bytes) const {
   bool aligned = is_multiple(x, bytes) && is_multiple(y, bytes);
   for (size_t i = 0; i + 1 < rank; ++i) {

@@ -31,6 +31,12 @@ struct Permutation {
   const Loop& inner() const { return loops[static_cast<size_t>(rank - 1)]; }
   // The elements of the inner loop, where they lie side by side in both tensors; else 1.
   int64_t run() const;
+  // The elements from the lowest to behind the highest of a tensor, counted from its first.
+  struct Reach {
+    int64_t lowest = 0;
+    int64_t end = 1;
+  };
+  Reach reach(Operand tensor) const;
   // Both tensors begin, and all loops but the inner one step, at multiples of so many bytes.
   bool is_aligned(int64_t bytes) const;
 };

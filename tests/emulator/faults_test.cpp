@@ -233,6 +233,8 @@ TEST(CopyFault, CpAsyncPlaces) {
                [](std::byte* shared) { ptx::cp_async<16>(shared + 8, global_bytes.data()); });
   expect_fault(Fault::kMisaligned, "cp.async: the global address", kBlock,
                [](std::byte* shared) { ptx::cp_async<8>(shared, global_bytes.data() + 4); });
+  expect_fault(Fault::kMisaligned, "cp.async: the global address", kBlock,
+               [](std::byte* shared) { ptx::cp_async<8>(shared, global_bytes.data() + 4, 0); });
   expect_fault(Fault::kOutOfRange, "17 source bytes of a copy of 16", kBlock,
                [](std::byte* shared) { ptx::cp_async<16>(shared, global_bytes.data(), 17); });
   expect_fault(kInvalid, "a global address in shared memory", kBlock,

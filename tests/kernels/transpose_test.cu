@@ -109,6 +109,36 @@ TEST(Realigned, PairsOfBytes) { check<uint16_t>(DType::kF16); }
 TEST(Realigned, FourBytes) { check<uint32_t>(DType::kI32); }
 TEST(Realigned, EightBytes) { check<uint64_t>(DType::kI64); }
 
+// x and y are columns of one matrix: whole pieces around rows of x would be y's.
+TEST(Realigned, LeavesWhatLiesBetweenRowsToOthers) {
+  constexpr int64_t kSide = 301;
+  constexpr int64_t kPitch = 700;
+  test::Buffer<uint16_t> both(static_cast<size_t>(kSide * kPitch));
+  for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<uint16_t>(i * 37);
+  Problem problem{.operation = &operation_named("transpose")};
+  problem.attributes[0] = int64_t{0};
+  problem.attributes[1] = int64_t{1};
+  Tensor x = Tensor::dense(DType::kF16, {kSide, kSide});
+  x.strides[0] = kPitch;
+  x.data = both.data();
+  Tensor y = x;
+  y.data = both.data() + kSide + 1;
+  problem.tensor(kX) = x;
+  problem.tensor(kY) = y;
+  const AnyCall call(problem);
+  EXPECT_FALSE(takes(*rung_named(family_of(*problem.operation), "realigned"), call, 90));
+  const Rung& rung = best(call, runtime::capability());
+  EXPECT_EQ(rung.name, "tiles");
+  run(rung, call, {});
+  runtime::synchronize_device();
+  for (int64_t r = 0; r < kSide; ++r) {
+    for (int64_t c = 0; c < kSide; ++c) {
+      ASSERT_EQ(both[static_cast<size_t>(c * kPitch + kSide + 1 + r)],
+                static_cast<uint16_t>((r * kPitch + c) * 37));
+    }
+  }
+}
+
 std::string chosen(std::array<int64_t, kMaxExtents> extents, DType dtype) {
   const Case of{.extents = extents, .attributes = {int64_t{-2}, int64_t{-1}}};
   return std::string(best(AnyCall(make_problem(operation_named("transpose"), of, dtype)), 90).name);

@@ -119,13 +119,13 @@ TEST(Upsample, RungsThatCallsGet) {
   const std::string_view backward = "upsample_nearest2d_backward";
   EXPECT_EQ(chosen(backward, DType::kF16, 64, 400, 256), "backward_ahead");
   EXPECT_EQ(chosen(backward, DType::kF32, 64, 400, 256), "backward_bands");
-  EXPECT_EQ(chosen(backward, DType::kBF16, 64, 512, 256), "backward_twice");
+  EXPECT_EQ(chosen(backward, DType::kBf16, 64, 512, 256), "backward_twice");
   EXPECT_EQ(chosen(backward, DType::kF16, 4, 400, 256), "backward_bands") << "too few for a GPU";
   EXPECT_EQ(chosen(backward, DType::kF16, 64, 256, 400), "backward_bands") << "few copies";
   const std::string_view bilinear = "upsample_bilinear2d";
   EXPECT_EQ(chosen(bilinear, DType::kF16, 64, 256, 400), "bilinear_ahead");
   EXPECT_EQ(chosen(bilinear, DType::kF32, 64, 256, 400), "bilinear_bands");
-  EXPECT_EQ(chosen(bilinear, DType::kBF16, 64, 256, 512), "bilinear_twice");
+  EXPECT_EQ(chosen(bilinear, DType::kBf16, 64, 256, 512), "bilinear_twice");
   EXPECT_EQ(chosen(bilinear, DType::kF16, 64, 256, 500), "bilinear_bands") << "grows by much";
   EXPECT_EQ(chosen(bilinear, DType::kF16, 2, 256, 400), "bilinear_bands");
 }

@@ -219,6 +219,21 @@ def test_what_a_file_says_is_text_and_no_markup(tmp_path: Path) -> None:
     assert "<i>naive" not in page
 
 
+def test_a_page_of_what_has_no_roofline(tmp_path: Path) -> None:
+    """Nothing ran right, or no time can be drawn: the rest is still there."""
+    path = tmp_path / "report.html"
+    failed, instant = copy.deepcopy(ONE), copy.deepcopy(ONE)
+    for m in failed["results"][0]["measurements"]:
+        m["verdict"] = "failed"
+    for m in instant["results"][0]["measurements"]:
+        if "median_us" in m:
+            m["median_us"] = 1e-310
+    for results in (failed, instant):
+        warpsmith.report(path, results=[results])
+        assert "softmax/online" in path.read_text()
+        assert "data-intensity" not in path.read_text()
+
+
 def test_a_page_of_the_emulator(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     warpsmith.report(path, "relu", against=warpsmith.ladder("relu", device="cpu").data)

@@ -17,7 +17,7 @@ enum class Cache {
   kDefault,    // ld.global, st.global: kept as long as others need the space less
   kStreaming,  // .cs: used once, so first to be evicted, in L1 and L2
   kReadOnly,   // ld.global.nc: nothing writes it while the kernel runs; loads only
-  kPassing,    // .L1::no_allocate: used once, and the L1 has others to keep; loads only
+  kPassing,    // .L1::no_allocate: used once, and the L1 has others to keep; as kReadOnly
 };
 
 namespace ptx {

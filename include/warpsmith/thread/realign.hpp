@@ -14,6 +14,8 @@ __device__ __forceinline__ Vec<Word, kWords> realign(const Vec<Word, kWords>& fi
                                                      const Vec<Word, kWords>& second,
                                                      uint32_t bytes) {
   static_assert(sizeof(Vec<Word, kWords>) == 16);
+  static_assert(kElementBytes >= static_cast<int>(sizeof(Word)) || sizeof(Word) == 4,
+                "words of 32 bits are shifted");
   Word words[2 * kWords];
 #pragma unroll
   for (int i = 0; i < kWords; ++i) {
