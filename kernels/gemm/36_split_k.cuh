@@ -1,9 +1,9 @@
 // Idea: K is divided among the blocks of a cluster. Each multiplies its part; then the blocks read
 //   each other's sums from shared memory, every block some rows of the tile, in one order.
 // From warp_specialized: a product with few tiles still has work for all SMs. The sums never see
-//   global memory and wait for no other launch. Narrow products (M or N up to 64) are turned so
-//   that their long side is wgmma's M, and get tiles of 128 x 16 to 64 x 64, two blocks an SM: they
-//   run at the rate at which the larger operand can be read.
+//   global memory and wait for no other launch. Narrow products (M or N up to 96) are turned so
+//   that their long side is wgmma's M, and get tiles of 128 x 16 to 64 x 96, most two blocks an SM:
+//   they run at the rate at which the larger operand can be read.
 // Traffic: A and B once from memory where one side is a tile wide; of the sums 4 bytes an element
 //   and block through the cluster's network.
 // Limits: sm_90a; rows of A and B at multiples of 16 bytes, the copy engine's rule; C as it likes.

@@ -46,7 +46,7 @@ constexpr Rung candidate(std::string_view name) {
 
 // Named tile x tile, stages, cluster down x across, and what else is not the default.
 inline constexpr Rung kWgmmaCandidates[] = {
-    // The policies of today: big, middle, small.
+    // Big, middle, small, and widths between.
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>(
         "128x256_s4_c2x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>(

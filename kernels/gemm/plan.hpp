@@ -141,6 +141,7 @@ constexpr double step_alone() {
     return Policy::kStep;
   }
 }
+
 // Fitted to 18 shapes (2026-11-22) and 16 more (2026-11-28): of those what it chooses is 2 % slower
 // than the fastest of 33 candidates, 5 % at most where split_k is what a call gets.
 inline SplitPlan plan_split_k(const Call& call) {
@@ -161,7 +162,7 @@ inline SplitPlan plan_split_k(const Call& call) {
           edge_factor(Policy::kTileM * Policy::kSharers, turned.m) *
           edge_factor(kRows, kRows - std::max<int64_t>(0, Policy::kTileN - turned.n));
       constexpr double kBytes = 128.0 * kRows;
-      const double l2_time = tiles * steps * kBytes / kL2 * edge;
+      const double l2_time = static_cast<double>(tiles) * steps * kBytes / kL2 * edge;
       for (int parts = 1; parts <= std::min(8 / Policy::kSharers, steps); ++parts) {
         // Blocks that share an SM take their time together.
         const int waves = divide_up(tiles, clusters_of(parts * Policy::kSharers));

@@ -222,9 +222,10 @@ struct SplitPolicy {
 };
 
 // kStep as above, of a block that has an SM for itself, or of each of two that share one; kAlone,
-// where two may, of one to which nobody came. kEnd is the time from the last product to C.
-// H200 2026-11-22, f16, layout nt, beside the tuner's other candidates: M = 16 on 8192 x 8192 37 to
-// 39 us (others 38 to 45), M = 64 39.6 (39.4 to 45), 256 x 4096 x 4096 20.3 (21.3 to 27).
+// where two may and it was fitted, of one to which nobody came. kEnd is the time from the last
+// product to C. H200 2026-11-22, f16, layout nt, beside the tuner's other candidates: M = 16 on
+// 8192 x 8192 37 to 39 us (others 38 to 45), M = 64 39.6 (39.4 to 45), 256 x 4096 x 4096 20.3 (21.3
+// to 27).
 struct SplitThin16 : SplitPolicy<SplitShape{
                          .tile_m = 128, .tile_n = 16, .stages = 6, .blocks = 2, .turned = true}> {
   static constexpr double kStep = 0.27, kEnd = 0.4;

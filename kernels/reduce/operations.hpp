@@ -188,7 +188,7 @@ struct Mean : OverDims {
   static constexpr std::string_view kFormula = "y = sum(x[i]) / count";
   static constexpr std::string_view kTorch = "torch.mean(x, dim, keepdim)";
   static constexpr std::string_view kGradient =
-      "((g * (g.numel() / x.numel())).reshape(reduced_shape(x.shape, dim, True))"
+      "((g * (g.numel() / max(x.numel(), 1))).reshape(reduced_shape(x.shape, dim, True))"
       ".expand(x.shape),)";
   static constexpr auto& kParameters = kSameDType;
   static constexpr DTypes kDTypes = kNarrowAndWide;

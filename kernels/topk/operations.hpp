@@ -98,7 +98,7 @@ struct TopK : OverRows {
        "else refuse('takes powers of two, up to 128 of 4096')"},
   };
   static constexpr std::string_view kGradient =
-      "(torch.zeros_like(x).scatter(dim, indices, g_values),)";
+      "(g_values.new_zeros(x.shape).scatter(dim, indices, g_values),)";
   static constexpr std::string_view kShape =
       "tuple(k if d == dim % x.ndim else n for d, n in enumerate(x.shape))";
   static constexpr Parameter kParameters[] = {
@@ -146,7 +146,7 @@ struct Sort : OverRows {
       {"torch", "torch.sort(x, dim=dim, descending=descending, stable=stable)"},
   };
   static constexpr std::string_view kGradient =
-      "(torch.zeros_like(x).scatter(dim, indices, g_values),)";
+      "(g_values.new_zeros(x.shape).scatter(dim, indices, g_values),)";
   static constexpr Parameter kParameters[] = {
       kXIn,
       {.name = "values",

@@ -147,14 +147,15 @@ def _body(text: str) -> list[str]:
     return ["return (", *lines, ")"]
 
 
-def _source(name: str, parameters: Sequence[str], text: str) -> str:
+def source(name: str, parameters: Sequence[str], text: str) -> str:
+    """The source of the function that make() makes."""
     body = "\n".join(f"    {line}" for line in _body(text))
     return f"def {name}({', '.join(parameters)}):\n{body}\n"
 
 
 def names_in(text: str) -> set[str]:
     """The names that an expression looks up."""
-    pending = [compile(_source("names", [], text), "<expression>", "exec")]
+    pending = [compile(source("names", [], text), "<expression>", "exec")]
     names: set[str] = set()
     while pending:
         one = pending.pop()
@@ -173,7 +174,7 @@ def make(name: str, parameters: Sequence[str], text: str, **more: Any) -> Callab
         more: What it may name beside parameters and scope().
     """
     found = scope() | more
-    exec(_source(name, parameters, text), found)
+    exec(source(name, parameters, text), found)
     return found[name]
 
 

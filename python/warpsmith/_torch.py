@@ -15,7 +15,16 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
-from warpsmith import _arrays, _as_torch, _autocast, _batch, _expressions, _functions, _signatures
+from warpsmith import (
+    _arrays,
+    _as_torch,
+    _autocast,
+    _batch,
+    _expressions,
+    _functions,
+    _saving,
+    _signatures,
+)
 from warpsmith._catalogue import DTYPES, OPERATIONS, Attribute, Operation, Parameter
 from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
@@ -267,14 +276,27 @@ _QUICK = _Quick()
 def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     """setup, backward and tangents of an operation, from the catalogue's expression."""
     wanted = _WANTED[operation.name]
-    text = operation.gradient or "()"
+    count = len(operation.inputs)
+    text = _saving.by_need(operation.gradient or "()", count)
     attributes = [a.name for a in operation.attributes]
     incoming = ["g"] if len(operation.outputs) == 1 else [f"g_{name}" for name in operation.outputs]
     tensors = [*operation.inputs, *operation.outputs]
     looked_up = _expressions.names_in(text)
     used = [i for i, name in enumerate(tensors) if name in looked_up]
-    parameters = [*(tensors[i] for i in used), *attributes, *incoming]
+    names = [tensors[i] for i in used]
+    parameters = [*names, *attributes, *incoming, "needs"]
     gradient = _expressions.make("gradient", parameters, text, ops=_QUICK)
+    # Attributes that may say which branch is taken.
+    switches = [i for i, a in enumerate(operation.attributes) if a.kind in ("bool", "choice")]
+    plans: dict[Any, _saving.Plan] = {}
+
+    def plan_of(needs: tuple[bool, ...], values: Sequence[Any]) -> _saving.Plan:
+        key = (needs, *[values[i] for i in switches])
+        found = plans.get(key)
+        if found is None:
+            known = {attributes[i]: values[i] for i in switches}
+            found = plans[key] = _saving.plan(text, names, needs, known)
+        return found
 
     def setup(
         ctx: Any,
@@ -298,19 +320,43 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
             ctx.mark_non_differentiable(*fixed)
         ctx.set_materialize_grads(False)
         ctx.values = values
+        ctx.plan = plan = plan_of(ctx.needs_input_grad[-count:], values)
         there = (*inputs, *outputs)
-        ctx.save_for_backward(*[there[i] for i in used])
+        if plan.outlines:
+            seen = [there[used[i]] for i in plan.outlines]
+            ctx.outlines = [None if x is None else _saving.Outline(x) for x in seen]
+        if plan.elements:
+            ctx.save_for_backward(*[there[used[i]] for i in plan.elements])
 
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[Any, ...]:
         """Of each input, where `gradients` are those of all outputs."""
         if not operation.gradient:
             raise NotImplementedError(f"warpsmith.{operation.name} has no gradient")
-        needs = ctx.needs_input_grad[-len(operation.inputs) :]
         if all(g is None for g in gradients):
-            return (None,) * len(needs)
-        found = gradient(*ctx.saved_tensors, *ctx.values, *gradients)
+            return (None,) * count
+        plan = ctx.plan
+        known: list[Any] = [None] * len(used)
+        if plan.outlines:
+            for i, outline in zip(plan.outlines, ctx.outlines, strict=True):
+                known[i] = outline
+        if plan.elements:
+            for i, tensor in zip(plan.elements, ctx.saved_tensors, strict=True):
+                known[i] = tensor
+        if forward_ad._current_level >= 0 and hasattr(ctx, "duals"):
+            of_duals = with_tangents(ctx)
+            known = [None if x is None else of_duals[i] for i, x in zip(used, known, strict=True)]
+        found = gradient(*known, *ctx.values, *gradients, plan.needs)
         found = found if isinstance(found, tuple) else (found,)
-        return tuple([g if need else None for g, need in zip(found, needs, strict=True)])
+        return tuple([g if need else None for g, need in zip(found, plan.needs, strict=True)])
+
+    def with_tangents(ctx: Any) -> Sequence[Any]:
+        """All tensors of a call whose inputs had tangents; those of its outputs are made again.
+
+        An output that the node kept with its tangent would keep the node in turn.
+        """
+        operator = getattr(torch.ops.warpsmith, operation.name)
+        results = operator(*ctx.duals, **dict(zip(attributes, ctx.values, strict=True)))
+        return [*ctx.duals, *(results if isinstance(results, tuple) else (results,))]
 
     def tangents(
         inputs: Sequence[Any], given: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any]
@@ -331,7 +377,7 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
             ]
             outs = [out if has else None for out, has in zip(outputs, there, strict=True)]
             both = [*inputs, *outs]
-            found = gradient(*(both[i] for i in used), *values, *ones)
+            found = gradient(*(both[i] for i in used), *values, *ones, (True,) * count)
         found = found if isinstance(found, tuple) else (found,)
         pairs = [
             (g, tangent)
@@ -355,6 +401,13 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     return setup, backward, tangents
 
 
+class Refused(Exception):
+    """What the quick way does not take: it goes the general one, outside of the quick way's node.
+
+    Inside, what autograd followed there would be lost: torch's older batched tensors look plain.
+    """
+
+
 def differentiable(operation: Operation, fresh: Callable[..., Any]) -> Callable[..., Any]:
     """A function (inputs, values, rung) that makes autograd's node as the operator does.
 
@@ -362,7 +415,8 @@ def differentiable(operation: Operation, fresh: Callable[..., Any]) -> Callable[
 
     Args:
         operation: Which; it writes outputs alone.
-        fresh: A function (*inputs, *values, rung) that gives new outputs, those that there are.
+        fresh: A function (*inputs, *values, rung) that gives new outputs, those that there are, or
+            raises Refused, as the result then does.
     """
     setup, backward, _ = _GRADIENTS[operation.name]
     wanted = _WANTED[operation.name]
@@ -396,7 +450,11 @@ def _node(operation: Operation, forward: Callable[..., Any], backward: Callable[
     Not a torch.autograd.Function: where functorch's transforms are active that wants to do what the
     dispatcher has done by the time that it gets here.
     """
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    methods = {
+        "forward": staticmethod(forward),
+        "backward": staticmethod(backward),
+        "_compiled_autograd_key": staticmethod(lambda ctx: (ctx._autograd_function_id,)),
+    }
     return type(operation.name, (torch.autograd.function._SingleLevelFunction,), methods)
 
 
@@ -519,14 +577,17 @@ def _define(operation: Operation) -> None:
                 return function.apply(keyset, keywords, *inputs)
 
         def autograd(keyset: Any, *arguments: Any, **keywords: Any) -> Any:
-            inputs, values, _ = split(arguments, keywords)
-            inputs, tangents = _duals(inputs)
+            duals, values, _ = split(arguments, keywords)
+            inputs, tangents = _duals(duals)
             result = differentiated(keyset, inputs, keywords)
             if tangents is None:
                 return result
             if not operation.gradient:
                 raise _no_tangent(operation)
             results = result if isinstance(result, tuple) else (result,)
+            node = next((x.grad_fn for x in results if x.grad_fn is not None), None)
+            if node is not None and not torch._C._are_functorch_transforms_active():
+                node.duals = duals
             try:
                 of_results = tangents_of(inputs, tangents, results, values)
             except NotImplementedError as error:  # the gradient has itself no gradient

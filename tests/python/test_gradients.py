@@ -1,10 +1,14 @@
 """Gradients of elementwise operations: one kernel of the catalogue each, right at the edges."""
 
+import gc
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import warpsmith
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 from warpsmith import _torch
 from warpsmith._catalogue import OPERATIONS, Operation
@@ -134,6 +138,109 @@ def test_what_autograd_keeps_is_not_written_over() -> None:
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
         warpsmith.mul(a, b).sum().backward()
     assert len(kept) == 2
+
+
+def kept_by(function: Callable[[], torch.Tensor]) -> list[tuple[int, ...]]:
+    """Shapes of what the graph of a result keeps."""
+    kept: list[tuple[int, ...]] = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: kept.append(tuple(x.shape)) or x, lambda x: x
+    ):
+        function()
+    return kept
+
+
+def test_a_node_keeps_what_its_gradient_reads() -> None:
+    """No more than torch's keeps, so that as much may be changed in place."""
+    x, y = wanting(4, 5), wanting(5, 6)
+    weight, bias = wanting(6, 5), wanting(6)
+    assert kept_by(lambda: warpsmith.add(x, x)) == []
+    assert kept_by(lambda: warpsmith.mean(x, dim=[0])) == []
+    assert kept_by(lambda: warpsmith.topk(x, 2)[0]) == [(4, 2)]
+    assert kept_by(lambda: warpsmith.gemm(x, y)) == [(4, 5), (5, 6)]
+    assert kept_by(lambda: warpsmith.gemm(x, y.detach())) == [(5, 6)]
+    assert kept_by(lambda: warpsmith.gemm(x.detach(), y)) == [(4, 5)]
+    assert kept_by(lambda: warpsmith.linear(x, weight, bias)) == [(4, 5), (5, 6)]
+    relu = kept_by(lambda: warpsmith.linear(x, weight, bias, activation="relu"))
+    assert relu == [(4, 5), (5, 6), (4, 6)]
+    assert kept_by(lambda: warpsmith.interpolate(wanting(1, 1, 2, 2), scale_factor=2)) == []
+
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(5, 6), torch.nn.ReLU(inplace=True), torch.nn.Linear(6, 2)
+    )
+    warpsmith.patch(layers)
+    layers(x).add_(1).sum().backward()
+    h = x * 1
+    s = warpsmith.sum(h)
+    h.mul_(2)
+    s.backward()
+    z = warpsmith.add(x, x).sum()
+    z.backward(retain_graph=True)
+    z.backward()
+
+
+def test_gradients_of_nothing() -> None:
+    for shape in ((0,), (2, 0), (0, 3)):
+        x = wanting(*shape)
+        warpsmith.mean(x).backward()
+        assert x.grad is not None
+        assert x.grad.shape == shape
+
+
+def curved(x: torch.Tensor, w: Any) -> torch.Tensor:
+    """Of what is saved some are inputs, some outputs; `w` is warpsmith or torch."""
+    return w.softmax(w.sigmoid(x) @ x, -1).pow(2).sum() + (w.mul(x, x) @ w.mul(x, x)).pow(2).sum()
+
+
+def test_second_derivatives_in_every_way() -> None:
+    """Also those of older batched tensors, and of duals that autograd follows."""
+    x = torch.randn(3, 3)
+    hessian = torch.autograd.functional.hessian
+    exact = hessian(lambda x: curved(x, torch), x)
+    for how in (
+        {},
+        {"vectorize": True},
+        {"vectorize": True, "outer_jacobian_strategy": "forward-mode"},
+    ):
+        found = hessian(lambda x: curved(x, warpsmith), x, **how)
+        torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-4)
+
+    sums = []
+    for gemm in (torch.mm, warpsmith.gemm):
+        torch.manual_seed(1)
+        x, y = wanting(3, 3), wanting(3, 3)
+        jacobian = torch.autograd.functional.jacobian(
+            lambda a, y=y, gemm=gemm: gemm(gemm(a, y), a), x, vectorize=True, create_graph=True
+        )
+        jacobian.pow(2).sum().backward()
+        sums.append(torch.stack([x.grad, y.grad]))
+    torch.testing.assert_close(*sums)
+
+
+def test_tangents_end_with_their_level() -> None:
+    """What a node keeps of duals is gone where these are; and it keeps itself not alive."""
+    x = wanting(3, 3)
+    with forward_ad.dual_level():
+        y = warpsmith.sigmoid(forward_ad.make_dual(x, torch.randn(3, 3)))
+        node = weakref.ref(y.grad_fn)
+    with forward_ad.dual_level():
+        (grad,) = torch.autograd.grad(y.sum(), x)
+        assert forward_ad.unpack_dual(grad).tangent is None
+    gc.disable()
+    try:
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_autograd_compiled() -> None:
+    x = wanting(3, 4)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        warpsmith.gelu(x).sum().backward()
+    y = x.detach().requires_grad_()
+    torch.nn.functional.gelu(y).sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
 
 
 def test_a_call_with_a_gradient_takes_what_calls_take() -> None:

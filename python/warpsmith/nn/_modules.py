@@ -353,20 +353,25 @@ class Sigmoid(Replacement, torch.nn.Sigmoid):
 def torch_differentiates(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
 ) -> bool:
-    """Whether torch's attention is to be taken: for gradients of f32, and under a mask.
+    """Whether torch's attention is to be taken: for gradients that ours has not on tensor cores.
 
-    Those of ours have not been measured beside torch's. In bf16 and heads of 64 to 256 columns ours
-    takes half of the time of torch's on an H200.
+    In bf16 and heads of 64 to 256 columns ours takes half of the time of torch's on an H200. In f32
+    and f64, under a mask, and where heads are not of whole eights of columns, it has not been
+    measured beside torch's, or there is none.
     """
-    unmeasured = mask is not None or query.dtype == torch.float32
-    return unmeasured and _wants_gradient(query, key, value, mask)
+    on_tensor_cores = query.dtype in (torch.float16, torch.bfloat16) and all(
+        x.shape[-1] % 8 == 0 for x in (query, value)
+    )
+    measured = mask is None and on_tensor_cores
+    return not measured and _wants_gradient(query, key, value, mask)
 
 
 class ScaledDotProductAttention(torch.nn.Module):
     """warpsmith.scaled_dot_product_attention, and torch's for some gradients.
 
-    torch's function computes a call that drops out, and one in f32 or under a mask of which a
-    gradient is wanted, since ours has not been measured beside it; ours all others.
+    torch's function computes a call that drops out, and, where a gradient is wanted, one in f32 or
+    f64, under a mask, or of heads that are not of whole eights of columns, since ours has not been
+    measured beside it; ours all others.
 
     Args:
         dropout_p: In training: how likely a weight is dropped.
