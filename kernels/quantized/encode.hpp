@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/quantized/codes.hpp"
+#include "warpsmith/thread/quotient.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::quantized {
@@ -153,17 +154,9 @@ struct Encoder {
   // is larger than 448 times its scale.)
   __device__ __forceinline__ bool is_plain() const { return scale > 0x1p-60F && scale < 0x1p60F; }
 
-  // The quotient by an inverse that is rounded to nearest is within 2 units of its last place; the
-  // first correction makes that less than 1, and the second then rounds as a division does
-  // (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor",
-  // 1990). Of -0 it would be 0, which e4m3 tells from -0.
+  // Of -0 a quotient would be 0, which e4m3 tells from -0.
   __device__ __forceinline__ float divided_by(float x, float inverse) const {
-    float quotient = x * inverse;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      quotient = thread::fma(thread::fma(-quotient, scale, x), inverse, quotient);
-    }
-    return ::copysignf(quotient, x);
+    return ::copysignf(thread::quotient(x, scale, inverse), x);
   }
 };
 

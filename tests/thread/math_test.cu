@@ -1,5 +1,6 @@
 // Accuracy and special values of the functions of a float.
 #include "warpsmith/thread/math.hpp"
+#include "warpsmith/thread/quotient.hpp"
 
 #include <cmath>
 
@@ -105,6 +106,19 @@ TEST(Math, IsAccurate) {
   EXPECT_LE(worst_ulps<Erf>(samples(100), std::erf), 3);
   EXPECT_LE(worst_ulps<Erfc>(samples(9), std::erfc), 6);
   EXPECT_LE(worst_ulps<Sigmoid>(samples(100), exact_sigmoid), 4);
+}
+
+// By how many numbers a quotient is not what a division gives.
+struct QuotientsThatAreOff {
+  __device__ float operator()(float x) const {
+    int off = 0;
+    for (float by = 1; by < 2; by += 0.013f) off += thread::quotient(x, by, 1 / by) != x / by;
+    return static_cast<float>(off);
+  }
+};
+
+TEST(Math, QuotientsAreDivisions) {
+  for (const float off : map<QuotientsThatAreOff>(samples(1e30))) ASSERT_EQ(off, 0);
 }
 
 template <class Function>
