@@ -4,8 +4,14 @@
 // as long as a sequence can become. Tokens of a sequence go behind the keys that it has. Keys may
 // turn by the angles of where they go (rope), so that a cache holds them turned.
 //
+// A cache of e4m3 takes k and v of a wider dtype. A number, a key once it is turned in f32, is
+// divided by the scale of its head in f32, rounded to the nearest e4m3, of two that are as near to
+// the even one, and beyond the largest, 448, to that; NaN stays NaN. attention_varlen reads such a
+// cache by the same scales.
+//
 // What is wrong is found on the device: a length that leaves no room, a page that there is not, a
-// position that tables have no row of. It is reported, and nothing of its tokens is written.
+// position that tables have no row of, a scale that is not above 0 and finite. It is reported, and
+// nothing of its tokens, of a scale: of its head, is written.
 #pragma once
 
 #include "kernels/attention/operations.hpp"
@@ -24,12 +30,14 @@ struct AppendKv {
   static constexpr Parameter kParameters[] = {
       {.name = "k_cache",
        .role = Parameter::Role::kInOut,
-       .doc = "[pages, page, Hk, D], any strides: rows of a contiguous cache are pages too"},
+       .doc = "[pages, page, Hk, D], f32, f16, bf16 or e4m3, any strides: rows of a contiguous "
+              "cache are pages too"},
       {.name = "v_cache",
        .role = Parameter::Role::kInOut,
        .doc = "[pages, page, Hk, Dv], dtype of k_cache"},
-      {.name = "k", .doc = "[B, S, Hk, D], dtype of k_cache, any strides: new keys"},
-      {.name = "v", .doc = "[B, S, Hk, Dv], dtype of k_cache"},
+      {.name = "k",
+       .doc = "[B, S, Hk, D], dtype of k_cache, for e4m3 f32, f16 or bf16; any strides: new keys"},
+      {.name = "v", .doc = "[B, S, Hk, Dv], dtype of k"},
       {.name = "seqlens", .doc = "i32 [B], how many keys each sequence has before"},
       {.name = "block_table",
        .optional = true,
@@ -39,6 +47,10 @@ struct AppendKv {
        .doc = "f32 or the dtype of k: [T, rotary_dim / 2], a row a position. Left out: keys are "
               "written as they are"},
       {.name = "sin", .optional = true, .doc = "shape and dtype of cos, and there where it is"},
+      {.name = "scale_k",
+       .optional = true,
+       .doc = "f32 [Hk] or [B, Hk], above 0: what k is divided by for a cache of e4m3; none: 1"},
+      {.name = "scale_v", .optional = true, .doc = "f32 [Hk] or [B, Hk], the same of v"},
   };
   static constexpr Attribute kAttributes[] = {
       {.name = "interleaved",
@@ -54,29 +66,41 @@ struct AppendKv {
     kTurned = 2,        // all columns, by tables of f32
     kPartlyTurned = 4,  // half of them, by tables of the dtype of k
     kHeadsFirst = 8,    // [pages, Hk, page, D] in memory
+    // Of caches of e4m3, beside others without meaning. k and v are of f16 where nothing else is
+    // said.
+    kOfBf16 = 16,
+    kOfF32 = 32,
+    kScales = 64,
   };
-  static constexpr DTypes kDTypes = kFloats;
+  static constexpr DTypes kDTypes = {DType::kF32, DType::kF16, DType::kBf16, DType::kE4m3};
   static constexpr std::string_view kTorch = R"(
+wide = lambda x: x if x.dtype == torch.float64 else x.float()
+
+def stored(x, scale, cache):
+    if scale is None and x.dtype == cache.dtype:
+        return x
+    x = wide(x) if scale is None else wide(x) / scale[..., None, :, None]
+    return x.clamp(-448, 448).to(cache.dtype)
+
 count, tokens = k.shape[:2]
 place = seqlens.long()[:, None] + torch.arange(tokens, device=k.device)
 if cos is not None:
-    wide = lambda x: x if x.dtype == torch.float64 else x.float()
     pairs = cos.shape[1]
     c, s = (wide(x)[place][:, :, None] for x in (cos, sin))
     pick = (slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)) if interleaved \
         else (slice(0, pairs), slice(pairs, 2 * pairs))
     first, second = (wide(k[..., x]) for x in pick)
-    turned = k.clone()
-    turned[..., pick[0]] = (first * c - second * s).to(k.dtype)
-    turned[..., pick[1]] = (second * c + first * s).to(k.dtype)
+    turned = (k if k.dtype == k_cache.dtype else wide(k)).clone()
+    turned[..., pick[0]] = (first * c - second * s).to(turned.dtype)
+    turned[..., pick[1]] = (second * c + first * s).to(turned.dtype)
     k = turned
 size = k_cache.shape[1]
 page = torch.arange(count, device=k.device)[:, None] if block_table is None \
     else block_table.long().gather(1, place // size)
 row = place % size
 new_k, new_v = k_cache.clone(), v_cache.clone()
-new_k[page, row] = k
-new_v[page, row] = v
+new_k[page, row] = stored(k, scale_k, k_cache)
+new_v[page, row] = stored(v, scale_v, v_cache)
 return new_k, new_v
 )";
 
@@ -88,7 +112,8 @@ return new_k, new_v
   };
   // Of heads the batch of a cache is a page.
   struct Call {
-    DType dtype{};
+    DType dtype{};  // of k and v
+    DType cache_dtype{};
     int64_t batch = 0;
     int64_t tokens = 0;
     int64_t kv_heads = 0;
@@ -108,6 +133,7 @@ return new_k, new_v
     int64_t table_rows = 0;
     int64_t pairs = 0;
     bool interleaved = false;
+    PerHead scale_k, scale_v;
 
     constexpr int64_t items() const { return batch * tokens * kv_heads; }
   };

@@ -8,7 +8,18 @@
 namespace ws::attention {
 namespace {
 
-enum Place { kKeys, kValues, kNewKeys, kNewValues, kSeqlens, kTableAt, kCos, kSin };
+enum Place {
+  kKeys,
+  kValues,
+  kNewKeys,
+  kNewValues,
+  kSeqlens,
+  kTableAt,
+  kCos,
+  kSin,
+  kScaleK,
+  kScaleV
+};
 
 // [batch or page, row, head, column]
 Heads rows_of(const Tensor& tensor) {
@@ -27,7 +38,8 @@ AppendKv::Call AppendKv::call(const Problem& problem) {
   const Tensor& cos = problem.tensor(kCos);
   const Tensor& seqlens = problem.tensor(kSeqlens);
   Call call;
-  call.dtype = cache.dtype;
+  call.dtype = k.dtype;
+  call.cache_dtype = cache.dtype;
   call.batch = k.extent(0);
   call.tokens = k.extent(1);
   call.kv_heads = k.extent(2);
@@ -55,6 +67,8 @@ AppendKv::Call AppendKv::call(const Problem& problem) {
     call.pairs = cos.extent(1);
   }
   call.interleaved = problem.flag("interleaved");
+  call.scale_k = in_double::per_head(problem.tensor(kScaleK));
+  call.scale_v = in_double::per_head(problem.tensor(kScaleV));
   return call;
 }
 
@@ -67,11 +81,14 @@ void AppendKv::infer(Problem& problem) {
     throw InvalidArgument(concatenate("append_kv takes ", what..., ", got ", cache, ", ", values,
                                       ", ", k, " and ", v));
   };
+  const bool of_8_bits = cache.dtype == DType::kE4m3;
   for (const Tensor* tensor : {&cache, &values, &k, &v}) {
-    if (tensor->rank != 4 || tensor->dtype != cache.dtype || !kDTypes.has(tensor->dtype))
-        [[unlikely]]
-      wrong("caches, k and v of 4 dimensions and one dtype of ", to_string(kDTypes));
+    if (tensor->rank != 4) [[unlikely]]
+      wrong("caches, k and v of 4 dimensions");
   }
+  if (values.dtype != cache.dtype || v.dtype != k.dtype || !kFloats.has(k.dtype) ||
+      (k.dtype != cache.dtype && !of_8_bits)) [[unlikely]]
+    wrong("caches, k and v of one dtype of ", to_string(kFloats), ", or caches of e4m3");
   if (!std::equal(cache.shape.begin(), cache.shape.begin() + 3, values.shape.begin()) ||
       !std::equal(k.shape.begin(), k.shape.begin() + 3, v.shape.begin())) [[unlikely]]
     wrong("keys and values that differ in the last dimension only");
@@ -94,13 +111,23 @@ void AppendKv::infer(Problem& problem) {
         concatenate("append_kv takes block_table of i32 [", k.extent(0), ", pages], got ", table));
   if (!table.exists() && cache.extent(0) < k.extent(0)) [[unlikely]]
     wrong("a page for each of ", k.extent(0), " sequences, without block_table");
+  const int64_t room = cache.extent(1) * (table.exists() ? table.extent(1) : 1);
+  if (k.extent(0) > 0 && k.extent(1) > room) [[unlikely]]
+    wrong("as many new rows as a sequence has room for, ", room);
+  for (const auto& [at, name] : {std::pair{kScaleK, "scale_k"}, std::pair{kScaleV, "scale_v"}}) {
+    if (!problem.tensor(at).exists()) continue;
+    if (!of_8_bits) [[unlikely]]
+      throw InvalidArgument(
+          concatenate("append_kv takes ", name, " where caches are of e4m3, got ", cache));
+    in_double::check_per_head(problem, name, k.extent(0), k.extent(2), true);
+  }
   const Tensor& cos = problem.tensor(kCos);
   const Tensor& sin = problem.tensor(kSin);
   if (cos.exists() != sin.exists()) [[unlikely]]
     throw InvalidArgument("append_kv takes cos and sin, or neither");
   if (!cos.exists()) return;
   if (cos.rank != 2 || !cos.same_shape(sin) || cos.dtype != sin.dtype ||
-      (cos.dtype != DType::kF32 && cos.dtype != cache.dtype) || cos.extent(1) < 1 ||
+      (cos.dtype != DType::kF32 && cos.dtype != k.dtype) || cos.extent(1) < 1 ||
       2 * cos.extent(1) > k.extent(3)) [[unlikely]]
     throw InvalidArgument(concatenate("append_kv takes cos and sin of [positions, 1 to ",
                                       k.extent(3) / 2, "], f32 or the dtype of k, got ", cos,
@@ -109,18 +136,23 @@ void AppendKv::infer(Problem& problem) {
 
 void AppendKv::make(const Case& chosen, DType dtype, Problem& problem) {
   const auto [batch, tokens, heads, dim, value_dim, page, pages, has] = chosen.extents;
-  const auto laid = [&](int64_t outer, int64_t rows, int64_t columns, bool heads_first) {
+  const bool of_8_bits = dtype == DType::kE4m3;
+  const DType of_new = !of_8_bits             ? dtype
+                       : (has & kOfF32) != 0  ? DType::kF32
+                       : (has & kOfBf16) != 0 ? DType::kBf16
+                                              : DType::kF16;
+  const auto laid = [&](DType of, int64_t outer, int64_t rows, int64_t columns, bool heads_first) {
     Tensor tensor =
-        in_double::laid(dtype, {outer, heads, rows, columns}, chosen.padding, !heads_first);
+        in_double::laid(of, {outer, heads, rows, columns}, chosen.padding, !heads_first);
     std::swap(tensor.shape[1], tensor.shape[2]);
     std::swap(tensor.strides[1], tensor.strides[2]);
     return tensor;
   };
   const bool heads_first = (has & kHeadsFirst) != 0;
-  problem.tensor(kKeys) = laid(batch * pages, page, dim, heads_first);
-  problem.tensor(kValues) = laid(batch * pages, page, value_dim, heads_first);
-  problem.tensor(kNewKeys) = laid(batch, tokens, dim, false);
-  problem.tensor(kNewValues) = laid(batch, tokens, value_dim, false);
+  problem.tensor(kKeys) = laid(dtype, batch * pages, page, dim, heads_first);
+  problem.tensor(kValues) = laid(dtype, batch * pages, page, value_dim, heads_first);
+  problem.tensor(kNewKeys) = laid(of_new, batch, tokens, dim, false);
+  problem.tensor(kNewValues) = laid(of_new, batch, tokens, value_dim, false);
   problem.tensor(kSeqlens) = Tensor::dense(DType::kI32, {batch});
   if ((has & kTable) != 0) problem.tensor(kTableAt) = Tensor::dense(DType::kI32, {batch, pages});
   const int64_t rows = page * ((has & kTable) != 0 ? pages : 1);
@@ -128,7 +160,11 @@ void AppendKv::make(const Case& chosen, DType dtype, Problem& problem) {
     problem.tensor(kCos) = problem.tensor(kSin) = Tensor::dense(DType::kF32, {rows, dim / 2});
   }
   if ((has & kPartlyTurned) != 0) {
-    problem.tensor(kCos) = problem.tensor(kSin) = Tensor::dense(dtype, {rows, dim / 4});
+    problem.tensor(kCos) = problem.tensor(kSin) = Tensor::dense(of_new, {rows, dim / 4});
+  }
+  if (of_8_bits && (has & kScales) != 0) {
+    problem.tensor(kScaleK) = Tensor::dense(DType::kF32, {batch, heads});
+    problem.tensor(kScaleV) = Tensor::dense(DType::kF32, {heads});
   }
 }
 
@@ -136,19 +172,22 @@ void AppendKv::make(const Case& chosen, DType dtype, Problem& problem) {
 Cost AppendKv::cost(const Problem& problem) {
   const Call call = AppendKv::call(problem);
   const auto rows = static_cast<double>(call.items());
-  const auto size = static_cast<double>(size_of(call.dtype));
+  const auto size = static_cast<double>(size_of(call.dtype) + size_of(call.cache_dtype));
   const double tables = static_cast<double>(call.batch * call.tokens * call.pairs * 2) *
                         static_cast<double>(size_of(call.table_dtype));
-  return {.bytes = 2 * rows * static_cast<double>(call.head_dim + call.value_dim) * size + tables,
+  return {.bytes = rows * static_cast<double>(call.head_dim + call.value_dim) * size + tables,
           .flops = 6 * rows * static_cast<double>(call.pairs)};
 }
 
-// A sum of two products, rounded once.
+// A sum of two products, rounded once: what is not turned is equal. Of e4m3 numbers below 2^-6 lie
+// 2^-9 apart.
 Tolerance AppendKv::tolerance(const Problem& problem, const Parameter& output) {
   if (output.name == "v_cache" || !problem.tensor(kCos).exists()) return {};
   const double noise = std::ldexp(1.0, -22);
   const double rounding = gemm::rounding_error(problem.dtype());
-  return {.relative = rounding + noise, .worst = 1.01 * rounding + 4 * noise, .floor = 1};
+  return {.relative = rounding + noise,
+          .worst = 1.01 * rounding + 4 * noise,
+          .floor = problem.dtype() == DType::kE4m3 ? 0x1p-6 : 1};
 }
 
 int64_t AppendKv::items(const Problem& problem, const Parameter& /*output*/) {
@@ -173,6 +212,12 @@ void AppendKv::fill(const Problem& problem, int index, uint64_t seed) {
       return static_cast<double>(i * step % std::max<int64_t>(call.total_pages, 1));
     });
   }
+  if (index == kScaleK || index == kScaleV) {
+    // From 2^-10, by which most of what is normal is beyond the largest, to 2^2.
+    return fill_with(tensor, [&](int64_t i) {
+      return std::exp2(12 * random_uniform(seed, static_cast<uint64_t>(i)) - 10);
+    });
+  }
   fill_normal_input(problem, index, seed);
 }
 
@@ -182,7 +227,7 @@ void AppendKv::reference(const Problem& problem, Slice slice, std::span<double* 
   const auto angle = [&](const Tensor& table, int64_t position, int64_t pair) {
     return element(table, position * call.pairs + pair);
   };
-  with_type<kFloats>(call.dtype, [&]<class T>() {
+  const auto rows = [&]<class T, class C>() {
     for (int64_t item = slice.first; item < slice.last; ++item) {
       const int64_t head = item % call.kv_heads;
       const int64_t row = item / call.kv_heads % call.page;
@@ -203,31 +248,46 @@ void AppendKv::reference(const Problem& problem, Slice slice, std::span<double* 
           token = t;
         }
       }
-      const auto numbers_at = [&](const Heads& cache, const Heads& heads) {
-        const T* const numbers =
-            from < 0 ? cache.at<const T>(page, head, row) : heads.at<const T>(from, head, token);
-        const int64_t step = from < 0 ? cache.column : heads.column;
-        return [=](int64_t d) -> double { return to_float(numbers[d * step]); };
+      const auto scale_of = [&](const PerHead& scales) {
+        return from < 0 ? 1 : in_double::scale_of(scales, from, head);
+      };
+      // What the cache has there, or the new numbers as it will have them.
+      const auto put = [&](const Heads& cache, const Heads& heads, double scale, int64_t columns,
+                           double* out) {
+        for (int64_t d = 0; d < columns; ++d) {
+          if (from < 0) {
+            out[d] = to_float(cache.at<const C>(page, head, row)[d * cache.column]);
+          } else {
+            const double x = to_float(heads.at<const T>(from, head, token)[d * heads.column]);
+            out[d] = to_float(nearest<C>(x / scale));
+          }
+        }
       };
       const int64_t i = item - slice.first;
       if (double* const out = expected[kValues]) {
-        const auto value = numbers_at(call.v_cache, call.v);
-        for (int64_t d = 0; d < call.value_dim; ++d) out[i * call.value_dim + d] = value(d);
+        put(call.v_cache, call.v, scale_of(call.scale_v), call.value_dim, out + i * call.value_dim);
       }
-      double* const out = expected[kKeys];
-      if (out == nullptr) continue;
-      const auto key = numbers_at(call.k_cache, call.k);
-      for (int64_t d = 0; d < call.head_dim; ++d) out[i * call.head_dim + d] = key(d);
+      if (expected[kKeys] == nullptr) continue;
+      double* const out = expected[kKeys] + i * call.head_dim;
+      const double scale = scale_of(call.scale_k);
+      put(call.k_cache, call.k, scale, call.head_dim, out);
       if (from < 0 || !call.turns) continue;
+      const T* const key = call.k.at<const T>(from, head, token);
+      const auto number = [&](int64_t d) -> double { return to_float(key[d * call.k.column]); };
+      const double most = sizeof(C) == 1 ? 448 : in_double::kInf;
       for (int64_t pair = 0; pair < call.pairs; ++pair) {
         const int64_t first = call.interleaved ? 2 * pair : pair;
         const int64_t second = call.interleaved ? first + 1 : first + call.pairs;
         const double cos = angle(problem.tensor(kCos), position, pair);
         const double sin = angle(problem.tensor(kSin), position, pair);
-        out[i * call.head_dim + first] = key(first) * cos - key(second) * sin;
-        out[i * call.head_dim + second] = key(second) * cos + key(first) * sin;
+        out[first] = std::clamp((number(first) * cos - number(second) * sin) / scale, -most, most);
+        out[second] = std::clamp((number(second) * cos + number(first) * sin) / scale, -most, most);
       }
     }
+  };
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    call.cache_dtype == DType::kE4m3 ? rows.template operator()<T, e4m3>()
+                                     : rows.template operator()<T, T>();
   });
 }
 
@@ -239,30 +299,49 @@ constexpr Case appended(std::array<int64_t, kMaxExtents> extents, bool interleav
   if (interleaved) chosen.attributes[0] = true;
   return chosen;
 }
+// Of tensors of e4m3 alone, or of all others.
+constexpr Case of_e4m3(Case chosen) {
+  chosen.dtypes = {DType::kE4m3};
+  return chosen;
+}
+constexpr Case of_floats(Case chosen) {
+  chosen.dtypes = kFloats;
+  return chosen;
+}
+constexpr int64_t kF32WithScales = AppendKv::kOfF32 | AppendKv::kScales;
+constexpr int64_t kBf16WithScales = AppendKv::kOfBf16 | AppendKv::kScales;
+constexpr int64_t kTableAndTurned = AppendKv::kTable | AppendKv::kTurned;
+
 constexpr Case kSmoke[] = {
-    appended({3, 1, 2, 64, 64, 4, 3, AppendKv::kTable | AppendKv::kTurned}),
+    appended({3, 1, 2, 64, 64, 4, 3, kTableAndTurned | AppendKv::kScales}),
     appended({2, 3, 2, 32, 16, 9, 1, AppendKv::kTurned}, true),
 };
 constexpr Case kVerify[] = {
-    appended({2, 5, 3, 128, 128, 1, 9, AppendKv::kTable}),
-    appended({3, 7, 2, 64, 128, 16, 2, AppendKv::kTable | AppendKv::kPartlyTurned}),
-    appended({3, 2, 2, 64, 64, 16, 2, AppendKv::kTable | AppendKv::kPartlyTurned}, true),
-    appended({2, 1, 4, 128, 64, 40, 1, AppendKv::kTurned | AppendKv::kHeadsFirst}),
-    appended({1, 4, 2, 36, 20, 5, 2, AppendKv::kTable | AppendKv::kTurned}),
-    appended({2, 3, 2, 35, 35, 6, 1}),
+    appended({2, 5, 3, 128, 128, 1, 9, AppendKv::kTable | AppendKv::kScales}),
+    appended(
+        {3, 7, 2, 64, 128, 16, 2, AppendKv::kTable | AppendKv::kPartlyTurned | kBf16WithScales}),
+    appended({3, 2, 2, 64, 64, 16, 2, AppendKv::kTable | AppendKv::kPartlyTurned | kF32WithScales},
+             true),
+    appended(
+        {2, 1, 4, 128, 64, 40, 1, AppendKv::kTurned | AppendKv::kHeadsFirst | AppendKv::kOfBf16}),
+    appended({1, 4, 2, 36, 20, 5, 2, kTableAndTurned | kF32WithScales}),
+    appended({2, 3, 2, 35, 35, 6, 1, AppendKv::kScales}),
     appended({1, 1, 1, 16, 16, 4, 1}),
-    appended({3, 2, 2, 64, 32, 7, 1}),
-    appended({2, 1, 4, 128, 128, 33, 1}),
+    appended({3, 2, 2, 64, 32, 7, 1, kBf16WithScales}),
+    appended({2, 1, 4, 128, 128, 33, 1, AppendKv::kOfF32}),
     appended({1, 6, 2, 40, 40, 6, 1}),
-    appended({2, 3, 2, 64, 64, 6, 1, AppendKv::kTurned}, true, 3),
+    appended({2, 3, 2, 64, 64, 6, 1, AppendKv::kTurned | kBf16WithScales}, true, 3),
     appended({2, 3, 2, 64, 64, 6, 1, AppendKv::kTurned}, false, 8),
-    appended({2, 3, 2, 64, 64, 6, 1, AppendKv::kTurned}, false, 0, 1),
-    appended({0, 3, 2, 64, 64, 6, 1}),
-    appended({2, 0, 2, 64, 64, 6, 1}),
+    of_e4m3(appended({2, 3, 2, 64, 64, 6, 1, AppendKv::kTurned | kF32WithScales}, false, 16)),
+    appended({2, 3, 2, 64, 64, 6, 1, AppendKv::kTurned | AppendKv::kScales}, false, 0, 1),
+    appended({0, 3, 2, 64, 64, 6, 1, AppendKv::kScales}),
+    appended({2, 0, 2, 64, 64, 6, 1, AppendKv::kScales}),
 };
 constexpr Case kBench[] = {
-    appended({64, 1, 8, 128, 128, 16, 64, AppendKv::kTable | AppendKv::kTurned}),
-    appended({4, 2048, 8, 128, 128, 16, 256, AppendKv::kTable | AppendKv::kTurned}),
+    of_floats(appended({64, 1, 8, 128, 128, 16, 64, kTableAndTurned})),
+    of_floats(appended({4, 2048, 8, 128, 128, 16, 256, kTableAndTurned})),
+    of_e4m3(appended({64, 1, 8, 128, 128, 16, 64, kTableAndTurned | kBf16WithScales})),
+    of_e4m3(appended({4, 2048, 8, 128, 128, 16, 256, kTableAndTurned | kBf16WithScales})),
 };
 
 }  // namespace

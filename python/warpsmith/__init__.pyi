@@ -139,6 +139,8 @@ def append_kv(
     block_table: _Array | None = None,
     cos: _Array | None = None,
     sin: _Array | None = None,
+    scale_k: _Array | None = None,
+    scale_v: _Array | None = None,
     *,
     interleaved: builtins.bool = False,
     rung: builtins.str | None = None,
