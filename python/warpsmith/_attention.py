@@ -380,8 +380,8 @@ def flash_attn_with_kvcache(
         k_cache: [batch of the cache, Sk, Hk, D], dtype of q or float8_e4m3fn, Hk divides H; with
             block_table [pages, page, Hk, D]. Any strides.
         v_cache: The same, of Dv columns.
-        k: [B, Snew, Hk, D], new keys; with it cache_seqlens has to be there. Not into a cache of
-            float8_e4m3fn, which the caller writes.
+        k: [B, Snew, Hk, D], new keys, dtype of q; with it cache_seqlens has to be there. For a
+            cache of float8_e4m3fn they are divided by k_descale, and values by v_descale.
         v: [B, Snew, Hk, Dv], new values.
         rotary_cos: [positions, rotary_dim / 2], f32 or dtype of q: new keys turn by the position
             that they are written to. Queries turn too: query i by cache_seqlens + i, or, neither
@@ -427,8 +427,6 @@ def flash_attn_with_kvcache(
         raise ValueError(f"{name} turns queries with new keys: k is None")
     if k is not None and cache_seqlens is None:
         raise ValueError(f"{name} takes cache_seqlens, behind which k and v are written")
-    if k is not None and k_cache.dtype == torch.float8_e4m3fn:
-        raise ValueError(f"{name} writes no keys into a cache of float8_e4m3fn: k is not None")
     if block_table is not None and cache_batch_idx is not None:
         raise ValueError(f"{name} takes block_table or cache_batch_idx, not both")
     batch, queries = q.shape[:2]
@@ -443,6 +441,7 @@ def flash_attn_with_kvcache(
     if table is None and k_cache.shape[0] != batch:
         raise ValueError(f"{name} takes a cache of batch {batch}, not {k_cache.shape[0]}")
     used = cache_seqlens
+    scales = {"scale_k": _of_heads(k_descale, k_cache), "scale_v": _of_heads(v_descale, k_cache)}
     if k is not None:
         interleaved = {"interleaved": rotary_interleaved}
         if rotary_cos is not None:
@@ -450,8 +449,9 @@ def flash_attn_with_kvcache(
             if causal or _ends(name, window_size, -1, -1) != (-1, -1):
                 positions = positions + torch.arange(queries, **whole)
             q = warpsmith.rope(q, rotary_cos, rotary_sin, positions.contiguous(), **interleaved)
+        rotary = (rotary_cos, rotary_sin)
         warpsmith.append_kv(
-            k_cache, v_cache, k, v, cache_seqlens, table, rotary_cos, rotary_sin, **interleaved
+            k_cache, v_cache, k, v, cache_seqlens, table, *rotary, **scales, **interleaved
         )
         used = cache_seqlens + k.shape[1]
     if table is None:
@@ -469,8 +469,7 @@ def flash_attn_with_kvcache(
         max_seqlen_q=queries,
         block_table=table,
         seqused_k=used,
-        scale_k=_of_heads(k_descale, k_cache),
-        scale_v=_of_heads(v_descale, k_cache),
+        **scales,
     )
     out = out.unflatten(0, (batch, queries))
     if not return_softmax_lse:

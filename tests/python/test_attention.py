@@ -524,8 +524,18 @@ def test_a_cache_whose_values_lie_in_keys(device: str) -> None:
 def test_caches_of_8_bits_that_are_refused() -> None:
     q, k, v = qkv((2, 1, 4, 8), (2, 6, 2, 8), (2, 6, 2, 8))
     narrow = [x.to(torch.float8_e4m3fn) for x in (k, v)]
-    with pytest.raises(ValueError, match="writes no keys into a cache of float8_e4m3fn"):
-        warpsmith.flash_attn_with_kvcache(q, *narrow, k, v, cache_seqlens=2)
+    lengths = torch.zeros(2, dtype=torch.int32)
+    with pytest.raises(ValueError, match="of one dtype of f32, f16, bf16, or caches of e4m3"):
+        warpsmith.append_kv(k, v, k.half(), v.half(), lengths)
+    with pytest.raises(ValueError, match="of one dtype of f32, f16, bf16, or caches of e4m3"):
+        warpsmith.append_kv(*narrow, *narrow, lengths)
+    with pytest.raises(ValueError, match="takes scale_v where caches are of e4m3"):
+        warpsmith.append_kv(k, v, k, v, lengths, scale_v=torch.ones(2))
+    with pytest.raises(ValueError, match=r"takes scale_k of f32 \[2\] or \[2, 2\]"):
+        warpsmith.append_kv(*narrow, k, v, lengths, scale_k=torch.ones(1))
+    seven = [x[:, :1].expand(2, 7, 2, 8) for x in (k, v)]
+    with pytest.raises(ValueError, match="as many new rows as a sequence has room for, 6"):
+        warpsmith.append_kv(*narrow, *seven, lengths)
     with pytest.raises(ValueError, match="takes scale_k where k and v are of e4m3"):
         warpsmith.flash_attn_with_kvcache(q, k, v, k_descale=1.0)
     with pytest.raises(ValueError, match="or k and v of e4m3"):
@@ -534,6 +544,108 @@ def test_caches_of_8_bits_that_are_refused() -> None:
     out = warpsmith.flash_attn_with_kvcache(q, *narrow)
     with pytest.raises(NotImplementedError, match="no gradient over keys of 8 bits"):
         out.sum().backward()
+
+
+def e4m3_of(x: torch.Tensor, scale: torch.Tensor | float) -> torch.Tensor:
+    return (x.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("paged", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_cache_of_8_bits_is_written_and_read(
+    paged: bool, dtype: torch.dtype, device: str
+) -> None:
+    """Steps of decoding by the caller's scales, against attention over what the cache has."""
+    k_cache, v_cache = [torch.zeros(2, 6, 2, d).to(torch.float8_e4m3fn) for d in (32, 16)]
+    of_k = torch.tensor([[0.01, 0.5], [0.02, 0.001]])  # beyond the largest at the end
+    of_v = torch.tensor([0.01, 0.3])
+    cos, sin = tensor((6, 16), 7), tensor((6, 16), 8)
+    lengths = torch.tensor([2, 0], dtype=torch.int32)
+    pages = (4, 3) if paged else (2, 6)
+    given: dict[str, Any] = {"k_descale": of_k, "v_descale": of_v, "rotary_interleaved": False}
+    given |= {"rotary_cos": cos, "rotary_sin": sin}
+    if paged:
+        given["block_table"] = torch.tensor([[3, 0], [1, 2]], dtype=torch.int32)
+    given = {n: x.to(device) if torch.is_tensor(x) else x for n, x in given.items()}
+    caches = [x.reshape(*pages, *x.shape[2:]).to(device) for x in (k_cache, v_cache)]
+    for step, new in enumerate((3, 1)):
+        q, k, v = qkv((2, 1, 4, 32), (2, new, 2, 32), (2, new, 2, 16), dtype=dtype)
+        out = warpsmith.flash_attn_with_kvcache(
+            q.to(device), *caches, k.to(device), v.to(device),
+            cache_seqlens=lengths.to(device), **given,
+        )  # fmt: skip
+        places = [[int(n) + i for i in range(new)] for n in lengths]
+        want_k = turned(k, cos, sin, places, False)
+        rows = [x.cpu().reshape(-1, *x.shape[2:]) for x in caches]
+        for b, n in enumerate(lengths.tolist()):
+            table = given["block_table"][b].tolist() if paged else [b]
+            at = torch.tensor([p * pages[1] + i for p in table for i in range(pages[1])])
+            keys, values = [x[at[: n + new]] for x in rows]
+            assert torch.equal(values[n:].float(), e4m3_of(v[b], of_v[:, None]).float())
+            found, scale = keys[n:].double(), of_k[b].double()[:, None]
+            want = (want_k[b] / scale).clamp(-448, 448)
+            assert ((found - want).abs() <= want.abs() / 16 * 1.001 + 2**-10).all(), step
+            wide_k = keys.float() * of_k[b][:, None]
+            wide_v = values.float() * of_v[:, None]
+            want_q = turned(q[b : b + 1], cos, sin, [[n]], False).to(dtype)
+            want_out = formula(want_q, wide_k[None], wide_v[None])[0]
+            tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+            torch.testing.assert_close(
+                wide(out[b : b + 1]), want_out, rtol=tolerance, atol=tolerance
+            )
+        lengths = lengths + new
+
+
+def test_a_cache_of_8_bits_for_queries_of_8_bits(device: str) -> None:
+    k_cache, v_cache = [torch.zeros(2, 5, 2, 16).to(torch.float8_e4m3fn).to(device)] * 2
+    v_cache = v_cache.clone()
+    q, k, v = qkv((2, 4, 5, 16), (2, 5, 2, 16), (2, 5, 2, 16), device=device)
+    scales = [torch.tensor(x, device=device) for x in ([0.1, 0.2], [0.3, 0.1])]
+    q = q.to(torch.float8_e4m3fn)
+    lengths = torch.zeros(2, dtype=torch.int32, device=device)
+    of_k, of_v = scales
+    warpsmith.append_kv(k_cache, v_cache, k, v, lengths, scale_k=of_k, scale_v=of_v)
+    heads = [x.transpose(1, 2) for x in (k_cache, v_cache)]
+    out, _ = warpsmith.scaled_attention(q, *heads, None, of_k, of_v, causal=True)
+    keys, values = k_cache.float() * of_k[:, None], v_cache.float() * of_v[:, None]
+    want = formula(q.float().transpose(1, 2), keys, values, (-1, 0))[0].transpose(1, 2)
+    assert (wide(out) - want).norm() <= 0.04 * want.norm()
+
+
+@pytest.mark.parametrize("rung", ["append_naive", "append_vector"])
+def test_what_a_cache_of_8_bits_has_of_each_number(rung: str, device: str) -> None:
+    """Every f16, NaN and infinities among them, and as many f32 at the ends of their range, by
+    scales at those ends too: torch's bits."""
+    scales = torch.tensor([1.0, 1 / 3, 2.0**-149, 3.3e38])
+    every = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16)
+    lengths = torch.zeros(1, dtype=torch.int32, device=device)
+    for x in (every, every.float() * 3e33, every.float() * 1e-35):
+        v = x.reshape(1, 64, 1, 1024).expand(1, 64, 4, 1024)
+        of_v = torch.zeros(v.shape).to(torch.float8_e4m3fn).to(device)
+        given = [x.to(device) for x in (of_v[..., :16].clone(), of_v, v[..., :16], v)]
+        warpsmith.append_kv(*given, lengths, scale_v=scales.to(device), rung=rung)
+        bits = [y.view(torch.uint8).where(~y.float().isnan(), 127)
+                for y in (of_v.cpu(), e4m3_of(v, scales[:, None]))]  # fmt: skip
+        assert torch.equal(*bits)
+
+
+def test_a_wrong_scale_of_a_cache_is_told_and_not_written(device: str) -> None:
+    k, v = [torch.zeros(2, 6, 2, 16).to(torch.float8_e4m3fn).to(device) for _ in range(2)]
+    new = tensor((2, 1, 2, 16), 9, torch.float16).to(device)
+    lengths = torch.tensor([5, 2], dtype=torch.int32, device=device)
+    right = torch.full((2, 2), 0.5, device=device)
+    for name in ("scale_k", "scale_v"):
+        for wrong in (0.0, -1.0, math.inf, math.nan):
+            caches = [k.clone(), v.clone()]
+            numbers = right.clone()
+            numbers[1, 0] = wrong
+            with pytest.raises(ValueError, match=f"at position 2 of '{name}' is not above 0"):
+                warpsmith.append_kv(*caches, new, new, lengths, **{name: numbers})
+                warpsmith.check()
+            for cache in caches:
+                assert not cache[1, :, 0].cpu().float().any()
+                assert cache[1, 2, 1].cpu().float().any()
+                assert cache[0, 5].cpu().float().any()
 
 
 def test_a_cache_without_room_is_told_and_not_written() -> None:
