@@ -313,7 +313,7 @@ def _with_gradient(operation: Operation, result_type: str) -> list[str]:
     values = "".join(f"{a.name}, " for a in operation.attributes)
     value = f"differentiated(({inputs}), ({values}), rung)"
     value = f"{result_type}({value})" if result_type else value
-    tried = ["try:", f"    return {value}", "except Refused:", "    pass"]
+    tried = ["try:", f"    return {value}", "except NotQuickError:", "    pass"]
     return [f"if {' and '.join(conditions)}:", *_indented(tried)]
 
 
@@ -365,7 +365,7 @@ def _source(operation: Operation) -> str:
 def _fresh_source(operation: Operation) -> str:
     """The source of what runs in autograd's node: new outputs, that nothing differentiates."""
     arguments = ", ".join([*_expressions.arguments_of(operation), "rung"])
-    lines = [*_fresh(operation), "raise Refused"]
+    lines = [*_fresh(operation), "raise NotQuickError"]
     return "\n".join([f"def fresh({arguments}):", *_indented(lines)]) + "\n"
 
 
@@ -437,7 +437,7 @@ def make(operation: Operation) -> Callable[..., Any]:
             "as_torch": _as_torch.apply,
             "differ": _differ,
             "promote": _as_torch.promote,
-            "Refused": _torch.Refused,
+            "NotQuickError": _torch.NotQuickError,
         }
         for a in operation.attributes:
             if a.kind == "choice":

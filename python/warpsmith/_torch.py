@@ -401,7 +401,7 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
     return setup, backward, tangents
 
 
-class Refused(Exception):
+class NotQuickError(Exception):
     """What the quick way does not take: it goes the general one, outside of the quick way's node.
 
     Inside, what autograd followed there would be lost: torch's older batched tensors look plain.
@@ -416,7 +416,7 @@ def differentiable(operation: Operation, fresh: Callable[..., Any]) -> Callable[
     Args:
         operation: Which; it writes outputs alone.
         fresh: A function (*inputs, *values, rung) that gives new outputs, those that there are, or
-            raises Refused, as the result then does.
+            raises NotQuickError, as the result then does.
     """
     setup, backward, _ = _GRADIENTS[operation.name]
     wanted = _WANTED[operation.name]
