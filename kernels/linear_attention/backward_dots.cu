@@ -1,6 +1,7 @@
-// What is left of a gradient after its three walks: <q, dq> - <k, dk> of each step, where they have
-// not found it, and their sums from the last step on, which are dlog_decay.
-#include "kernels/linear_attention/walk.hpp"
+// What is left of a gradient after its walks: <q, dq> - <k, dk> of each step, where they have not
+// found it, of the delta rule <q, dq> - <v, dv> and dbeta, and the dots' sums from the last step
+// on, which are dlog_decay.
+#include "kernels/linear_attention/delta_backward.hpp"
 #include "warpsmith/block/scan.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
@@ -20,11 +21,11 @@ std::byte* moved(void* from, int64_t bytes) {
                                       static_cast<uintptr_t>(bytes));
 }
 
-Rows f32_rows(const BackwardCall& call, void* data) {
+Rows f32_rows(const BackwardCall& call, int64_t columns, void* data) {
   return {.data = data,
-          .batch = call.heads * call.steps * call.dim,
-          .head = call.steps * call.dim,
-          .row = call.dim,
+          .batch = call.heads * call.steps * columns,
+          .head = call.steps * columns,
+          .row = columns,
           .column = 1};
 }
 
@@ -49,11 +50,57 @@ States transposed(States states) {
 }
 
 #if WS_DEVICE_CODE
+// A head's step.
+struct StepPlace {
+  int64_t batch, head, t;
+
+  __device__ __forceinline__ StepPlace(const BackwardCall& call, int64_t index)
+      : batch(index / call.steps / call.heads),
+        head(index / call.steps % call.heads),
+        t(index % call.steps) {}
+  template <class T>
+  __device__ __forceinline__ T* of(const Rows& rows) const {
+    return rows.at<T>(batch, head, t);
+  }
+};
+
+// The dot of a step's row of T and one of f32; a warp has it in all lanes. `out`: where the one of
+// f32 goes, rounded. A lane's numbers are all asked for before one is stored.
+template <class T>
+__device__ __forceinline__ float dot_of_rows(const StepPlace& at, int64_t columns, const Rows& rows,
+                                             const Rows& exact, const Rows* out = nullptr) {
+  constexpr int kLoads = 4;
+  const T* const row = at.of<const T>(rows);
+  const float* const gradient = at.of<const float>(exact);
+  float sum = 0;
+  for (int64_t first = lane_index(); first < columns; first += kLoads * kWarpSize) {
+    float values[kLoads] = {};
+    float factors[kLoads] = {};
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int64_t d = first + i * kWarpSize;
+      if (d >= columns) continue;
+      values[i] = thread::load(gradient + d * exact.column);
+      factors[i] = to_float(thread::load(row + d * rows.column));
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int64_t d = first + i * kWarpSize;
+      if constexpr (!std::is_same_v<T, float>) {
+        if (out != nullptr && d < columns) {
+          thread::store(at.of<T>(*out) + d * out->column, from_float<T>(values[i]));
+        }
+      }
+      sum = thread::fma(factors[i], values[i], sum);
+    }
+  }
+  return warp::all_reduce(sum, [](float a, float b) { return a + b; });
+}
+
 // A warp a step.
 template <class T>
 struct DotsKernel {
   static constexpr int kThreads = 256;
-  static constexpr int kLoads = 4;
   struct Arguments {
     BackwardCall call;
     Rows dq, dk;  // of f32
@@ -65,39 +112,38 @@ struct DotsKernel {
     const BackwardCall& call = a.call;
     const int64_t index = block_index() * (kThreads / kWarpSize) + warp_index();
     if (index >= call.matrices() * call.steps) return;
-    const int64_t batch = index / call.steps / call.heads;
-    const int64_t head = index / call.steps % call.heads;
-    const int64_t t = index % call.steps;
-    // A lane's numbers are all asked for before one is stored.
-    const auto dot = [&](const Rows& rows, const Rows& exact, const Rows& out) {
-      const T* const row = rows.at<const T>(batch, head, t);
-      const float* const gradient = exact.at<const float>(batch, head, t);
-      float sum = 0;
-      for (int64_t first = lane_index(); first < call.dim; first += kLoads * kWarpSize) {
-        float values[kLoads] = {};
-        float factors[kLoads] = {};
-#pragma unroll
-        for (int i = 0; i < kLoads; ++i) {
-          const int64_t d = first + i * kWarpSize;
-          if (d >= call.dim) continue;
-          values[i] = thread::load(gradient + d * exact.column);
-          factors[i] = to_float(thread::load(row + d * rows.column));
-        }
-#pragma unroll
-        for (int i = 0; i < kLoads; ++i) {
-          const int64_t d = first + i * kWarpSize;
-          if constexpr (!std::is_same_v<T, float>) {
-            if (d < call.dim) {
-              thread::store(out.at<T>(batch, head, t) + d * out.column, from_float<T>(values[i]));
-            }
-          }
-          sum = thread::fma(factors[i], values[i], sum);
-        }
-      }
-      return warp::all_reduce(sum, [](float a, float b) { return a + b; });
-    };
-    const float sum = dot(call.q, a.dq, call.dq) - dot(call.k, a.dk, call.dk);
+    const StepPlace at(call, index);
+    const float sum = dot_of_rows<T>(at, call.dim, call.q, a.dq, &call.dq) -
+                      dot_of_rows<T>(at, call.dim, call.k, a.dk, &call.dk);
     if (lane_index() == 0) thread::store(a.dots + index, sum);
+  }
+};
+
+// Of the delta rule, too.
+template <class T>
+struct DeltaDotsKernel {
+  static constexpr int kThreads = 256;
+  struct Arguments {
+    DeltaBackwardCall call;
+    DeltaBackwardParts parts;
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const DeltaBackwardCall& call = a.call;
+    const int64_t index = block_index() * (kThreads / kWarpSize) + warp_index();
+    if (index >= call.matrices() * call.steps) return;
+    const StepPlace at(call, index);
+    const float dbeta = dot_of_rows<float>(at, call.value_dim, a.parts.errors, a.parts.dadded);
+    if (lane_index() == 0) thread::store(call.dbeta.at(at.batch, at.head, at.t), dbeta);
+    if (a.parts.dots == nullptr) return;
+    const bool is_exact = a.parts.dq.data != nullptr;
+    const float of_queries = dot_of_rows<T>(at, call.dim, call.q, is_exact ? a.parts.dq : call.dq,
+                                            is_exact ? &call.dq : nullptr);
+    const float of_values = dot_of_rows<T>(at, call.value_dim, call.v, a.parts.dadded);
+    if (lane_index() != 0) return;
+    const float beta = thread::load(call.beta.at(at.batch, at.head, at.t));
+    thread::store(a.parts.dots + index, of_queries - beta * of_values);
   }
 };
 
@@ -176,8 +222,8 @@ BackwardWalks::BackwardWalks(const BackwardCall& call, const BackwardPlan& plan,
   const auto at = [&](size_t offset) { return moved(workspace, static_cast<int64_t>(offset)); };
   const size_t bytes = size_of(call.dtype);
   const size_t exact_bytes = plan.is_exact ? sizeof(float) : bytes;
-  const Rows exact_dq = plan.is_exact ? f32_rows(call, at(plan.dq)) : call.dq;
-  const Rows exact_dk = plan.is_exact ? f32_rows(call, at(plan.dk)) : call.dk;
+  const Rows exact_dq = plan.is_exact ? f32_rows(call, call.dim, at(plan.dq)) : call.dq;
+  const Rows exact_dk = plan.is_exact ? f32_rows(call, call.dim, at(plan.dk)) : call.dk;
 
   Walk walk{.batch = call.batch, .heads = call.heads, .steps = call.steps};
   walk.log_decay = call.log_decay;
@@ -232,6 +278,23 @@ BackwardWalks::BackwardWalks(const BackwardCall& call, const BackwardPlan& plan,
   dq.dots_block = dk.dots_block = plan.rows;
 }
 
+DeltaBackwardParts::DeltaBackwardParts(const DeltaBackwardCall& call, void* workspace) {
+  const int64_t rows = call.matrices() * call.steps;
+  const auto part = [&](int64_t elements) {
+    return moved(workspace, static_cast<int64_t>(take(bytes, elements)));
+  };
+  const auto kept = [&](int64_t columns) { return f32_rows(call, columns, part(rows * columns)); };
+  errors = kept(call.value_dim);
+  dadded = kept(call.value_dim);
+  before = kept(call.dim);
+  if (call.has_decay && size_of(call.dtype) < sizeof(float)) dq = kept(call.dim);
+  const auto numbers = [&](bool wanted, int64_t elements) {
+    return wanted ? reinterpret_cast<float*>(part(elements)) : nullptr;
+  };
+  final = numbers(call.has_decay && call.has_dfinal, call.matrices() * call.dim * call.value_dim);
+  dots = numbers(call.has_decay, rows);
+}
+
 #if WS_DEVICE_CODE
 void finish_backward(const BackwardCall& call, const BackwardPlan& plan, const Context& context) {
   if (!plan.has_dots || plan.rows == 0) return;
@@ -241,16 +304,32 @@ void finish_backward(const BackwardCall& call, const BackwardPlan& plan, const C
   if (!plan.finds_dots) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       using Kernel = DotsKernel<T>;
-      launch<Kernel>({.blocks = divide_up(plan.rows, Kernel::kThreads / kWarpSize),
-                      .threads = Kernel::kThreads},
-                     context.stream,
-                     {call, plan.is_exact ? f32_rows(call, at(plan.dq)) : call.dq,
-                      plan.is_exact ? f32_rows(call, at(plan.dk)) : call.dk, at(plan.dots)});
+      launch<Kernel>(
+          {.blocks = divide_up(plan.rows, Kernel::kThreads / kWarpSize),
+           .threads = Kernel::kThreads},
+          context.stream,
+          {call, plan.is_exact ? f32_rows(call, call.dim, at(plan.dq)) : call.dq,
+           plan.is_exact ? f32_rows(call, call.dim, at(plan.dk)) : call.dk, at(plan.dots)});
     });
   }
   launch<SumsKernel>(
       {.blocks = call.matrices(), .threads = SumsKernel::kThreads}, context.stream,
       {call, at(plan.dots), plan.added, plan.taken, plan.has_final ? at(plan.final) : nullptr});
+}
+
+void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardParts& parts,
+                           Stream stream) {
+  const int64_t rows = call.matrices() * call.steps;
+  if (rows == 0) return;
+  with_type<kFloats>(call.dtype, [&]<class T>() {
+    using Kernel = DeltaDotsKernel<T>;
+    launch<Kernel>(
+        {.blocks = divide_up(rows, Kernel::kThreads / kWarpSize), .threads = Kernel::kThreads},
+        stream, {call, parts});
+  });
+  if (parts.dots == nullptr) return;
+  launch<SumsKernel>({.blocks = call.matrices(), .threads = SumsKernel::kThreads}, stream,
+                     {call, parts.dots, 1, 0, parts.final});
 }
 #endif
 

@@ -79,16 +79,25 @@ inline constexpr std::string_view kBackwardInTorch = kJoined<kPairsInTorch, kBac
 
 // Heads that are shared gather the gradients of all that share them. That of a sum repeats one
 // number, by strides that only the lower rungs take: dense it is quicker.
-inline constexpr std::string_view kGradientInTorch = R"(
+inline constexpr std::string_view kSharedHeads = R"(
 heads = out.shape[1]
 every = lambda x: x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 own = lambda d, x: d if x.shape[1] == heads else d.unflatten(1, (x.shape[1], -1)).sum(2)
+dout = torch.zeros_like(out) if g_out is None else g_out.contiguous()
+dfinal_state = g_final_state if output_final_state else None)";
+inline constexpr std::string_view kGradientCall = R"(
 dq, dk, dv, da, di = ops.linear_attention_backward(
-    every(q), every(k), every(v),
-    torch.zeros_like(out) if g_out is None else g_out.contiguous(), log_decay, initial_state,
-    g_final_state if output_final_state else None, scale=scale)
+    every(q), every(k), every(v), dout, log_decay, initial_state, dfinal_state, scale=scale)
 return (own(dq, q), own(dk, k), own(dv, v), None if log_decay is None else da,
         None if initial_state is None else di))";
+inline constexpr std::string_view kGradientInTorch = kJoined<kSharedHeads, kGradientCall>;
+
+inline constexpr std::string_view kDeltaGradientCall = R"(
+dq, dk, dv, db, da, di = ops.delta_rule_backward(
+    every(q), every(k), every(v), beta, dout, log_decay, initial_state, dfinal_state, scale=scale)
+return (own(dq, q), own(dk, k), own(dv, v), db, None if log_decay is None else da,
+        None if initial_state is None else di))";
+inline constexpr std::string_view kDeltaGradientInTorch = kJoined<kSharedHeads, kDeltaGradientCall>;
 
 // Step by step.
 inline constexpr std::string_view kDeltaCall = R"(
@@ -110,5 +119,47 @@ return out.to(q.dtype), state.to(torch.promote_types(q.dtype, torch.float32)) \
     if output_final_state else None
 )";
 inline constexpr std::string_view kDeltaInTorch = kJoined<kPairsInTorch, kDeltaCall>;
+
+inline constexpr std::string_view kDeltaBackwardCall = R"(
+a, b, c, g = wide(q), wide(k), wide(v), wide(dout)
+weight = beta.to(a.dtype)
+steps = a.shape[2]
+decays = None if log_decay is None else log_decay.to(a.dtype).exp()
+state = a.new_zeros(*a.shape[:2], a.shape[3], c.shape[3])
+d = state if dfinal_state is None else dfinal_state.to(a.dtype)
+if initial_state is not None:
+    state = initial_state.to(a.dtype)
+before, errors, after = [], [], []
+for t in range(steps):
+    if decays is not None:
+        state = state * decays[:, :, t, None, None]
+    before.append(state)
+    key = b[:, :, t, :, None]
+    errors.append(c[:, :, t] - (key * state).sum(2))
+    state = state + key * (weight[:, :, t, None] * errors[t])[:, :, None]
+    after.append(state)
+dq, dk, dv, dbeta, dots = ([None] * steps for _ in range(5))
+for t in reversed(range(steps)):
+    key, grad = b[:, :, t, :, None], g[:, :, t, None]
+    d = d + scale * a[:, :, t, :, None] * grad
+    said = (key * d).sum(2)
+    dq[t] = scale * (after[t] * grad).sum(3)
+    dv[t] = weight[:, :, t, None] * said
+    dk[t] = weight[:, :, t, None] * (d * errors[t][:, :, None]).sum(3) \
+        - (before[t] * dv[t][:, :, None]).sum(3)
+    dbeta[t] = (errors[t] * said).sum(-1)
+    d = d - key * dv[t][:, :, None]
+    dots[t] = (d * before[t]).sum((-1, -2))
+    if decays is not None:
+        d = d * decays[:, :, t, None, None]
+full = torch.promote_types(q.dtype, torch.float32)
+stack = lambda rows, like, dtype: \
+    torch.stack(rows, 2).to(dtype) if steps else torch.zeros_like(like, dtype=dtype)
+return (stack(dq, q, q.dtype), stack(dk, k, k.dtype), stack(dv, v, v.dtype),
+        stack(dbeta, beta, full), None if log_decay is None else stack(dots, log_decay, full),
+        None if initial_state is None else d.to(full))
+)";
+inline constexpr std::string_view kDeltaBackwardInTorch =
+    kJoined<kPairsInTorch, kDeltaBackwardCall>;
 
 }  // namespace ws::linear_attention

@@ -4,16 +4,22 @@
 namespace ws::linear_attention {
 
 // Rungs of units of their own.
-extern const Rung kRecurrent, kChunked, kChunkedMma, kChunkedParallel, kDeltaChunked;
+extern const Rung kRecurrent, kChunked, kChunkedMma, kChunkedParallel, kDeltaChunked,
+    kDeltaBackwardRecurrent;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<LinearAttention>(),
                                      operation_of<LinearAttentionBackward>(),
-                                     operation_of<DeltaRule>()};
+                                     operation_of<DeltaRule>(), operation_of<DeltaRuleBackward>()};
 
-constexpr const Rung* kRungs[] = {&kNaive,      &kRecurrent,       &kChunked,
-                                  &kChunkedMma, &kChunkedParallel, &kDeltaChunked};
+constexpr const Rung* kRungs[] = {&kNaive,
+                                  &kRecurrent,
+                                  &kChunked,
+                                  &kChunkedMma,
+                                  &kChunkedParallel,
+                                  &kDeltaChunked,
+                                  &kDeltaBackwardRecurrent};
 
 }  // namespace
 
@@ -31,6 +37,10 @@ std::span<const Rung* const> LinearAttentionBackward::by_worth(const Call& /*cal
 }
 std::span<const Rung* const> DeltaRule::by_worth(const Call& /*call*/) {
   static constexpr const Rung* kOrder[] = {&kDeltaChunked, &kRecurrent, &kNaive};
+  return kOrder;
+}
+std::span<const Rung* const> DeltaRuleBackward::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kOrder[] = {&kDeltaBackwardRecurrent};
   return kOrder;
 }
 

@@ -117,14 +117,7 @@ Call forward_call(const Problem& problem) {
                    .scale_out = static_cast<float>(problem.number("scale"))}};
 }
 
-}  // namespace
-
-void LinearAttention::infer(Problem& problem) { infer_forward(problem); }
-void DeltaRule::infer(Problem& problem) { infer_forward(problem); }
-Call LinearAttention::call(const Problem& problem) { return forward_call(problem); }
-DeltaCall DeltaRule::call(const Problem& problem) { return {forward_call(problem)}; }
-
-void LinearAttentionBackward::infer(Problem& problem) {
+void infer_backward(Problem& problem) {
   check(problem);
   const Tensor& q = problem["q"];
   const Tensor& k = problem["k"];
@@ -141,7 +134,7 @@ void LinearAttentionBackward::infer(Problem& problem) {
   problem["dinitial_state"] = problem["initial_state"].exists() ? state_tensor(problem) : Tensor{};
 }
 
-BackwardCall LinearAttentionBackward::call(const Problem& problem) {
+BackwardCall backward_call(const Problem& problem) {
   const Tensor& q = problem["q"];
   const int64_t heads = q.extent(1);
   const auto rows = [&](std::string_view name) { return rows_of(problem[name], heads); };
@@ -166,6 +159,26 @@ BackwardCall LinearAttentionBackward::call(const Problem& problem) {
           .scale = static_cast<float>(problem.number("scale")),
           .has_decay = problem["log_decay"].exists(),
           .has_dfinal = problem["dfinal_state"].exists()};
+}
+
+}  // namespace
+
+void LinearAttention::infer(Problem& problem) { infer_forward(problem); }
+void DeltaRule::infer(Problem& problem) { infer_forward(problem); }
+Call LinearAttention::call(const Problem& problem) { return forward_call(problem); }
+DeltaCall DeltaRule::call(const Problem& problem) { return {forward_call(problem)}; }
+
+void LinearAttentionBackward::infer(Problem& problem) { infer_backward(problem); }
+BackwardCall LinearAttentionBackward::call(const Problem& problem) {
+  return backward_call(problem);
+}
+
+void DeltaRuleBackward::infer(Problem& problem) {
+  infer_backward(problem);
+  problem["dbeta"] = number_tensor(problem);
+}
+DeltaBackwardCall DeltaRuleBackward::call(const Problem& problem) {
+  return {backward_call(problem), numbers_of(problem["beta"]), numbers_of(problem["dbeta"])};
 }
 
 }  // namespace ws::linear_attention

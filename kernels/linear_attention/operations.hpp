@@ -4,6 +4,7 @@
 //   linear_attention            state = exp(log_decay) * state + k v^T, out = scale * q state
 //   linear_attention_backward   its gradients
 //   delta_rule                  the step first takes off the state what it says of k already
+//   delta_rule_backward         its gradients
 //
 // Tensors are [batch, heads, steps, columns] by strides; several heads may share one of q, k or v.
 // The state is f32, whatever the dtype.
@@ -110,6 +111,12 @@ struct BackwardCall {
   constexpr int64_t matrices() const { return batch * heads; }
 };
 
+// Of the typed calls that have a beta.
+struct DeltaCall : Call {};
+struct DeltaBackwardCall : BackwardCall {
+  Numbers beta{}, dbeta{};
+};
+
 // ---- Tables -----------------------------------------------------------------------------------
 
 // What a case has beside q, k and v; a sum.
@@ -148,6 +155,30 @@ inline constexpr Parameter kFinalStateOut = {
     .shape =
         "(q.shape[0], max(q.shape[1], k.shape[1], v.shape[1]), q.shape[3], v.shape[3]) "
         "if output_final_state else None",
+    .torch_dtype = "torch.float32"};
+inline constexpr Parameter kFinalStateGradientIn = {
+    .name = "dfinal_state",
+    .optional = true,
+    .doc = "gradient of final_state, f32 [B, H, D, M]; 0 where left out"};
+inline constexpr Parameter kQueryGradientOut = {
+    .name = "dq", .role = Parameter::Role::kOut, .doc = "shape and dtype of q"};
+inline constexpr Parameter kKeyGradientOut = {
+    .name = "dk", .role = Parameter::Role::kOut, .doc = "shape and dtype of k", .shape = "k.shape"};
+inline constexpr Parameter kValueGradientOut = {
+    .name = "dv", .role = Parameter::Role::kOut, .doc = "shape and dtype of v", .shape = "v.shape"};
+inline constexpr Parameter kDecayGradientOut = {
+    .name = "dlog_decay",
+    .role = Parameter::Role::kOut,
+    .optional = true,
+    .doc = "f32 [B, H, S]; where there is log_decay",
+    .shape = "None if log_decay is None else log_decay.shape",
+    .torch_dtype = "torch.float32"};
+inline constexpr Parameter kInitialStateGradientOut = {
+    .name = "dinitial_state",
+    .role = Parameter::Role::kOut,
+    .optional = true,
+    .doc = "f32 [B, H, D, M]; where there is initial_state",
+    .shape = "None if initial_state is None else initial_state.shape",
     .torch_dtype = "torch.float32"};
 
 struct Common {
@@ -206,30 +237,12 @@ struct LinearAttentionBackward : Common {
       {.name = "dout", .doc = "gradient of out, [B, H, S, M], dtype of q"},
       kLogDecayIn,
       kInitialStateIn,
-      {.name = "dfinal_state",
-       .optional = true,
-       .doc = "gradient of final_state, f32 [B, H, D, M]; 0 where left out"},
-      {.name = "dq", .role = Parameter::Role::kOut, .doc = "shape and dtype of q"},
-      {.name = "dk",
-       .role = Parameter::Role::kOut,
-       .doc = "shape and dtype of k",
-       .shape = "k.shape"},
-      {.name = "dv",
-       .role = Parameter::Role::kOut,
-       .doc = "shape and dtype of v",
-       .shape = "v.shape"},
-      {.name = "dlog_decay",
-       .role = Parameter::Role::kOut,
-       .optional = true,
-       .doc = "f32 [B, H, S]; where there is log_decay",
-       .shape = "None if log_decay is None else log_decay.shape",
-       .torch_dtype = "torch.float32"},
-      {.name = "dinitial_state",
-       .role = Parameter::Role::kOut,
-       .optional = true,
-       .doc = "f32 [B, H, D, M]; where there is initial_state",
-       .shape = "None if initial_state is None else initial_state.shape",
-       .torch_dtype = "torch.float32"}};
+      kFinalStateGradientIn,
+      kQueryGradientOut,
+      kKeyGradientOut,
+      kValueGradientOut,
+      kDecayGradientOut,
+      kInitialStateGradientOut};
   static constexpr Attribute kAttributes[] = {kScale};
   static constexpr std::string_view kTorch = kBackwardInTorch;
 
@@ -240,9 +253,6 @@ struct LinearAttentionBackward : Common {
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static std::span<const Rung* const> by_worth(const Call& call);
 };
-
-// Of the typed calls that have a beta.
-struct DeltaCall : Call {};
 
 struct DeltaRule : Common {
   static constexpr std::string_view kName = "delta_rule";
@@ -265,8 +275,49 @@ struct DeltaRule : Common {
       kFinalStateOut};
   static constexpr Attribute kAttributes[] = {kScale, kOutputFinalState};
   static constexpr std::string_view kTorch = kDeltaInTorch;
+  static constexpr std::string_view kGradient = kDeltaGradientInTorch;
 
   using Call = DeltaCall;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static Cases cases();
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct DeltaRuleBackward : Common {
+  static constexpr std::string_view kName = "delta_rule_backward";
+  static constexpr std::string_view kSummary = "gradients of delta_rule, from its inputs";
+  static constexpr std::string_view kSource = DeltaRule::kSource;
+  static constexpr std::string_view kFormula =
+      "error[t] = v[t] - decay[t] * state[t - 1]^T k[t], dv[t] = beta[t] * dstate[t]^T k[t], "
+      "dq[t] = scale * state[t] dout[t], "
+      "dk[t] = beta[t] * dstate[t] error[t] - decay[t] * state[t - 1] dv[t], "
+      "dbeta[t] = <error[t], dstate[t]^T k[t]>, dstate[t] = decay[t + 1] * (dstate[t + 1] - "
+      "k[t + 1] dv[t + 1]^T) + scale * q[t] dout[t]^T";
+  static constexpr Parameter kParameters[] = {
+      {.name = "q", .doc = "the forward's, [B, H, S, D]"},
+      {.name = "k", .doc = "the forward's, [B, H, S, D]"},
+      {.name = "v", .doc = "the forward's, [B, H, S, M]: as many heads of each"},
+      {.name = "beta", .doc = "the forward's, f32 [B, H, S]"},
+      {.name = "dout", .doc = "gradient of out, [B, H, S, M], dtype of q"},
+      kLogDecayIn,
+      kInitialStateIn,
+      kFinalStateGradientIn,
+      kQueryGradientOut,
+      kKeyGradientOut,
+      kValueGradientOut,
+      {.name = "dbeta",
+       .role = Parameter::Role::kOut,
+       .doc = "f32 [B, H, S]",
+       .shape = "beta.shape",
+       .torch_dtype = "torch.float32"},
+      kDecayGradientOut,
+      kInitialStateGradientOut};
+  static constexpr Attribute kAttributes[] = {kScale};
+  static constexpr std::string_view kTorch = kDeltaBackwardInTorch;
+
+  using Call = DeltaBackwardCall;
   static Call call(const Problem& problem);
   static void infer(Problem& problem);
   static Cases cases();

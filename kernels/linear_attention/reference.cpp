@@ -223,7 +223,10 @@ double size_of_output(const Problem& problem, std::string_view name) {
   if (name == "dinitial_state") return state * std::max(scale, 1.0);
   if (name == "out") return scale * std::sqrt(dim) * state;
   const double least = problem.find("dfinal_state").exists() ? 1.0 : 1e-3;
-  if (name == "dlog_decay") return std::max(scale, least) * std::sqrt(dim * value_dim) * steps;
+  if (name == "dbeta") return std::max(scale, least) * std::sqrt(value_dim);
+  if (name == "dlog_decay") {
+    return std::max(scale, least) * std::sqrt(dim * value_dim) * (is_delta ? 1.0 : steps);
+  }
   return std::max(scale, least) * std::sqrt(name == "dv" ? dim : value_dim) * state;
 }
 
@@ -246,6 +249,7 @@ void Common::make(const Case& chosen, DType dtype, Problem& problem) {
     problem["dq"] = rows(heads, dim);
     problem["dk"] = rows(heads, dim);
     problem["dv"] = rows(heads, value_dim);
+    if (problem.operation->index_of("dbeta") >= 0) problem["dbeta"] = number;
     if (has(chosen, kFinalState)) problem["dfinal_state"] = state;
   } else {
     problem["out"] = rows(heads, value_dim);
@@ -260,6 +264,7 @@ Cases DeltaRule::cases() { return LinearAttention::cases(); }
 Cases LinearAttentionBackward::cases() {
   return {.smoke = kBackwardSmoke, .verify = kBackwardVerify, .bench = kBackwardBench};
 }
+Cases DeltaRuleBackward::cases() { return LinearAttentionBackward::cases(); }
 
 // Flops of the chunked form, whose chunks are of 64 steps: scores and what they gather, half of
 // both masked, then the state, read and added to. The recurrence has as many of the latter alone.
@@ -275,7 +280,9 @@ Cost Common::cost(const Problem& problem) {
       static_cast<double>(problem["q"].extent(0) * heads_of(problem) * steps_of(problem));
   const auto dim = static_cast<double>(dim_of(problem));
   const auto value_dim = static_cast<double>(value_dim_of(problem));
-  const double walks = problem.operation->index_of("dout") >= 0 ? 3 : 1;
+  const bool is_backward = problem.operation->index_of("dout") >= 0;
+  // The gradient of the delta rule has one more, for what steps add.
+  const double walks = is_backward ? problem.operation->index_of("beta") >= 0 ? 4 : 3 : 1;
   cost.flops = walks * tokens * (64 * (dim + value_dim) + 4 * dim * value_dim);
   return cost;
 }
@@ -381,6 +388,82 @@ void LinearAttentionBackward::reference(const Problem& problem, Slice slice,
     copy_to(dv, target_of(problem, expected, "dv", at, steps * value_dim));
     copy_to(dots, target_of(problem, expected, "dlog_decay", at, steps));
     copy_to(head.state, target_of(problem, expected, "dinitial_state", at, dim * value_dim));
+  }
+}
+
+// The adjoint of each step, from the last to the first. States before steps are walked again, 64
+// steps at a time, from those that are kept.
+void DeltaRuleBackward::reference(const Problem& problem, Slice slice,
+                                  std::span<double* const> expected) {
+  constexpr int64_t kKept = 64;
+  const int64_t steps = steps_of(problem);
+  const int64_t dim = dim_of(problem);
+  const int64_t value_dim = value_dim_of(problem);
+  const auto dot = [](const double* x, const double* y, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += x[i] * y[i];
+    return sum;
+  };
+  for (int64_t item = slice.first; item < slice.last; ++item) {
+    const int64_t at = item - slice.first;
+    Head head(problem, item);
+    const Numbers64 beta = head_of(problem, "beta", item, steps);
+    Numbers64 dout = head_of(problem, "dout", item, steps * value_dim);
+    Numbers64 errors(head.v.size());
+    Numbers64 dq(head.q.size());
+    Numbers64 dk(head.k.size());
+    Numbers64 dv(head.v.size());
+    Numbers64 dbeta(static_cast<size_t>(steps));
+    Numbers64 dlog_decay(static_cast<size_t>(steps));
+    Numbers64 of_values(static_cast<size_t>(value_dim));
+    Numbers64 of_keys(static_cast<size_t>(dim));
+    std::vector<Numbers64> kept;
+    std::vector<Numbers64> before(kKept);
+    const auto walk = [&](int64_t t) {
+      head.decay_state(t);
+      before[static_cast<size_t>(t % kKept)] = head.state;
+      double* const error = row(errors, t, value_dim);
+      Head::row_times(row(head.k, t, dim), head.state, dim, value_dim, -1, error);
+      for (int64_t m = 0; m < value_dim; ++m) error[m] += row(head.v, t, value_dim)[m];
+      Head::add_outer(head.state, row(head.k, t, dim), dim, error, value_dim,
+                      beta[static_cast<size_t>(t)]);
+    };
+    for (int64_t t = 0; t < steps; ++t) {
+      if (t % kKept == 0) kept.push_back(head.state);
+      walk(t);
+      Head::times_column(head.state, row(dout, t, value_dim), dim, value_dim, head.scale,
+                         row(dq, t, dim));
+    }
+    Numbers64 gradient = head_of(problem, "dfinal_state", item, dim * value_dim);
+    for (int64_t t = steps - 1; t >= 0; --t) {
+      const int64_t first = t / kKept * kKept;
+      if (t == steps - 1 || t - first == kKept - 1) {
+        head.state = kept[static_cast<size_t>(t / kKept)];
+        for (int64_t i = first; i <= t; ++i) walk(i);
+      }
+      const Numbers64& state = before[static_cast<size_t>(t - first)];
+      const double weight = beta[static_cast<size_t>(t)];
+      double* const k = row(head.k, t, dim);
+      double* const error = row(errors, t, value_dim);
+      Head::add_outer(gradient, row(head.q, t, dim), dim, row(dout, t, value_dim), value_dim,
+                      head.scale);
+      Head::row_times(k, gradient, dim, value_dim, 1, of_values.data());
+      dbeta[static_cast<size_t>(t)] = dot(error, of_values.data(), value_dim);
+      for (double& value : of_values) value *= weight;
+      std::ranges::copy(of_values, row(dv, t, value_dim));
+      Head::times_column(gradient, error, dim, value_dim, weight, row(dk, t, dim));
+      Head::times_column(state, of_values.data(), dim, value_dim, 1, of_keys.data());
+      for (int64_t d = 0; d < dim; ++d) row(dk, t, dim)[d] -= of_keys[static_cast<size_t>(d)];
+      Head::add_outer(gradient, k, dim, of_values.data(), value_dim, -1);
+      dlog_decay[static_cast<size_t>(t)] = dot(gradient.data(), state.data(), dim * value_dim);
+      for (double& value : gradient) value *= head.decay[static_cast<size_t>(t)];
+    }
+    copy_to(dq, target_of(problem, expected, "dq", at, steps * dim));
+    copy_to(dk, target_of(problem, expected, "dk", at, steps * dim));
+    copy_to(dv, target_of(problem, expected, "dv", at, steps * value_dim));
+    copy_to(dbeta, target_of(problem, expected, "dbeta", at, steps));
+    copy_to(dlog_decay, target_of(problem, expected, "dlog_decay", at, steps));
+    copy_to(gradient, target_of(problem, expected, "dinitial_state", at, dim * value_dim));
   }
 }
 

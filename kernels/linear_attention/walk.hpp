@@ -25,13 +25,18 @@ namespace ws::linear_attention {
 // are never those of infinities.
 inline constexpr float kLeastDecay = -200;
 
-// log2 of what the state is times before step t. NaN stays NaN.
+// log2 of what log_decay[t] says. NaN stays NaN.
+__device__ __forceinline__ float log2_decay(const Numbers& log_decay, int64_t batch, int64_t head,
+                                            int64_t t WS_AND_PLACE) {
+  if (log_decay.data == nullptr) return 0;
+  const float log2 = thread::load(log_decay.at(batch, head, t) WS_PASS_AND_PLACE) * thread::kLog2E;
+  return log2 < kLeastDecay ? kLeastDecay : log2;
+}
+// log2 of what the state is times before step t.
 __device__ __forceinline__ float log2_decay(const Walk& walk, int64_t batch, int64_t head,
                                             int64_t t WS_AND_PLACE) {
-  if (walk.log_decay.data == nullptr || (walk.shifted && t == 0)) return 0;
-  const float log2 =
-      thread::load(walk.log_decay.at(batch, head, t) WS_PASS_AND_PLACE) * thread::kLog2E;
-  return log2 < kLeastDecay ? kLeastDecay : log2;
+  if (walk.shifted && t == 0) return 0;
+  return log2_decay(walk.log_decay, batch, head, t WS_PASS_AND_PLACE);
 }
 // What the final state is times.
 __device__ __forceinline__ float last_decay(const Walk& walk, int64_t batch,

@@ -476,6 +476,22 @@ def delta_rule(
 ) -> Any:
     """Linear attention whose step corrects what the state says of its key (DeltaNet, gated)."""
 
+def delta_rule_backward(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    beta: _Array,
+    dout: _Array,
+    log_decay: _Array | None = None,
+    initial_state: _Array | None = None,
+    dfinal_state: _Array | None = None,
+    *,
+    scale: builtins.float = 1.0,
+    rung: builtins.str | None = None,
+    out: _Array | tuple[_Array, ...] | None = None,
+) -> Any:
+    """Gradients of delta_rule, from its inputs."""
+
 def dequantize_blockwise(
     weight: _Array,
     scales: _Array,

@@ -46,6 +46,10 @@ _WORDS = {
         "b",
     ),
     "delta_rule": ("bh.. bh.. bh.. bh. bh. bh.. -> bh.. bh..", "b"),
+    "delta_rule_backward": (
+        "bh.. bh.. bh.. bh. bh.. bh. bh.. bh.. -> bh.. bh.. bh.. bh. bh. bh..",
+        "b",
+    ),
     "selective_scan": ("b.. b.. .. b.~ b.~ . b.. . b.. -> b.. b..", "b"),
     "selective_scan_backward": (
         "b.. b.. .. b.~ b.~ b.. . b.. . -> b.. b.. .. b.~ b.~ .. b..",

@@ -24,6 +24,7 @@ constexpr int64_t kAll = kLogDecay | kInitialState | kFinalState;
 const Operation& forward() { return operation_named("linear_attention"); }
 const Operation& backward() { return operation_named("linear_attention_backward"); }
 const Operation& delta() { return operation_named("delta_rule"); }
+const Operation& delta_backward() { return operation_named("delta_rule_backward"); }
 
 Problem problem_of(const Operation& operation, std::array<int64_t, kMaxExtents> extents,
                    DType dtype = DType::kF32) {
@@ -70,21 +71,27 @@ TEST(LinearAttention, CallsThatAreRefused) {
 }
 
 TEST(LinearAttentionBackward, TakesAsManyHeadsOfEach) {
-  Problem right = problem_of(backward(), {2, 4, 5, 16, 24, 0, kLogDecay});
-  right["dq"] = right["dk"] = right["dv"] = {};
-  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
-  EXPECT_THAT(told(right, [](Problem& p) { p["k"].shape[1] = 2; }),
-              HasSubstr("takes as many heads of q, k and v"));
-  EXPECT_THAT(told(right, [](Problem& p) { p["dout"].shape[3] = 16; }),
-              HasSubstr("takes dout of the shape and dtype of v"));
+  for (const Operation* operation : {&backward(), &delta_backward()}) {
+    Problem right = problem_of(*operation, {2, 4, 5, 16, 24, 0, kLogDecay});
+    right["dq"] = right["dk"] = right["dv"] = {};
+    EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+    EXPECT_THAT(told(right, [](Problem& p) { p["k"].shape[1] = 2; }),
+                HasSubstr("takes as many heads of q, k and v"));
+    EXPECT_THAT(told(right, [](Problem& p) { p["dout"].shape[3] = 16; }),
+                HasSubstr("takes dout of the shape and dtype of v"));
+  }
 }
 
 TEST(DeltaRule, BetaIsF32) {
-  Problem right = problem_of(delta(), {2, 4, 5, 16, 24, 0, 0});
-  right["out"] = {};
-  EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
-  EXPECT_THAT(told(right, [](Problem& p) { p["beta"].dtype = DType::kBf16; }),
-              HasSubstr("takes beta of f32 [2, 4, 5]"));
+  for (const Operation* operation : {&delta(), &delta_backward()}) {
+    Problem right = problem_of(*operation, {2, 4, 5, 16, 24, 0, 0});
+    for (const char* name : {"out", "dq", "dk", "dv", "dbeta"}) {
+      if (operation->index_of(name) >= 0) right[name] = {};
+    }
+    EXPECT_EQ(told(right, [](Problem&) {}), "accepted");
+    EXPECT_THAT(told(right, [](Problem& p) { p["beta"].dtype = DType::kBf16; }),
+                HasSubstr("takes beta of f32 [2, 4, 5]"));
+  }
 }
 
 // ---- Numbers that must not be seen --------------------------------------------------------------
@@ -121,7 +128,7 @@ TEST(LinearAttention, NanStaysWhereItIsSeen) {
 // ---- Decays -------------------------------------------------------------------------------------
 
 TEST(LinearAttention, MinusInfinityForgetsAll) {
-  for (const Operation* operation : {&forward(), &delta()}) {
+  for (const Operation* operation : {&forward(), &delta(), &delta_backward()}) {
     for (const DType dtype : {DType::kF32, DType::kF16}) {
       Instance call(problem_of(*operation, {1, 1, 90, 16, 16, 0, kAll}, dtype));
       fill_with(call["log_decay"], [](int64_t t) { return t == 75 ? -INFINITY : -0.1; });
@@ -132,7 +139,7 @@ TEST(LinearAttention, MinusInfinityForgetsAll) {
 
 // Nothing overflows or is lost where each step forgets the one before it.
 TEST(LinearAttention, DecaysOfFiftyAStep) {
-  for (const Operation* operation : {&forward(), &backward()}) {
+  for (const Operation* operation : {&forward(), &backward(), &delta_backward()}) {
     Instance call(problem_of(*operation, {1, 1, 140, 16, 16, 0, kAll}, DType::kF16));
     fill_with(call["log_decay"], [](int64_t) { return -50.0; });
     call.expect_right();
@@ -165,14 +172,25 @@ TEST(LinearAttention, NoStepsLeaveTheStateAsItIs) {
     }),
               3);
   }
-  Instance call(problem_of(backward(), {1, 2, 0, 16, 8, 0, kAll}, DType::kBf16));
-  EXPECT_GE(call.for_each_rung([&](const Rung& rung) {
-    call.run(rung);
-    for (int64_t i = 0; i < 2 * 16 * 8; ++i) {
-      EXPECT_EQ(element(call["dinitial_state"], i), element(call["dfinal_state"], i));
-    }
-  }),
-            4);
+  for (const Operation* operation : {&backward(), &delta_backward()}) {
+    Instance call(problem_of(*operation, {1, 2, 0, 16, 8, 0, kAll}, DType::kBf16));
+    EXPECT_GE(call.for_each_rung([&](const Rung& rung) {
+      call.run(rung);
+      for (int64_t i = 0; i < 2 * 16 * 8; ++i) {
+        EXPECT_EQ(element(call["dinitial_state"], i), element(call["dfinal_state"], i));
+      }
+    }),
+              operation == &backward() ? 4 : 1);
+  }
+}
+
+// Where beta is 0 a step adds nothing, yet has a gradient.
+TEST(DeltaRuleBackward, BetaOfZero) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    Instance call(problem_of(delta_backward(), {1, 1, 70, 16, 16, 0, kAll}, dtype));
+    fill_with(call["beta"], [](int64_t t) { return t % 3 == 0 ? 0.0 : 1.0; });
+    call.expect_right();
+  }
 }
 
 // Steps from 67 on, from the state after 67, are what they are in one call.
@@ -218,6 +236,8 @@ TEST(LinearAttention, TheBestRung) {
   EXPECT_EQ(best_of(backward(), {1, 2, 10, 64, 64}, DType::kF16), "chunked_parallel");
   EXPECT_EQ(best_of(delta(), {1, 2, 10, 64, 64}, DType::kF16), "delta_chunked");
   EXPECT_EQ(best_of(delta(), {1, 2, 10, 64, 64}, DType::kF32), "recurrent");
+  EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 64, 200}, DType::kF32),
+            "delta_backward_recurrent");
 }
 
 }  // namespace

@@ -68,28 +68,24 @@ def test_goes_on() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_gradients_of_shared_heads(dtype: Any) -> None:
+@pytest.mark.parametrize("name", ["linear_attention", "delta_rule"])
+def test_gradients_of_shared_heads(name: str, dtype: Any) -> None:
     shapes = [(1, 1, 20, 16), (1, 2, 20, 16), (1, 4, 20, 16)]
-    inputs = [tensor(shape, i, dtype) for i, shape in enumerate(shapes)] + [decays(1, 4, 20)]
+    inputs = [tensor(shape, i, dtype) for i, shape in enumerate(shapes)]
+    if name == "delta_rule":
+        inputs[1] = torch.nn.functional.normalize(inputs[1], dim=-1)
+        inputs.append(torch.rand(1, 4, 20, generator=torch.Generator().manual_seed(8)))
+    inputs.append(decays(1, 4, 20))
     ours = [x.clone().requires_grad_() for x in inputs]
     theirs = [x.double().requires_grad_() for x in inputs]
-    out, state = warpsmith.linear_attention(*ours, scale=0.25, output_final_state=True)
-    formula = torch_function("linear_attention")
-    want, final = formula(*theirs, None, scale=0.25, output_final_state=True)
+    out, state = getattr(warpsmith, name)(*ours, scale=0.25, output_final_state=True)
+    want, final = torch_function(name)(*theirs, None, scale=0.25, output_final_state=True)
     weights = [tensor(tuple(x.shape), 7 + i) for i, x in enumerate((out, state))]
     got = torch.autograd.grad((out * weights[0]).sum() + (state * weights[1]).sum(), ours)
     right = torch.autograd.grad((want * weights[0]).sum() + (final * weights[1]).sum(), theirs)
     for mine, wanted in zip(got, right, strict=True):
         assert mine.shape == wanted.shape
-        assert_close(mine.to(dtype), wanted)  # dout is of dtype, that of log_decay's gradient f32
-
-
-def test_delta_rule_has_no_gradient() -> None:
-    q, k, v = (tensor((1, 1, 5, 8), i) for i in range(3))
-    beta = torch.rand(1, 1, 5)
-    out = warpsmith.delta_rule(q.requires_grad_(), k, v, beta)
-    with pytest.raises(NotImplementedError, match="delta_rule has no gradient"):
-        out.sum().backward()
+        assert_close(mine.to(dtype), wanted)  # dout is of dtype, f32 gradients are of its values
 
 
 def test_delta_rule_replaces_what_a_key_says() -> None:
@@ -100,22 +96,24 @@ def test_delta_rule_replaces_what_a_key_says() -> None:
     assert_close(out, v)
 
 
-def test_double_differences() -> None:
+@pytest.mark.parametrize("name", ["linear_attention", "delta_rule"])
+def test_double_differences(name: str) -> None:
     """The formula that gradients are held against is the derivative of the recurrence."""
     q, k, v = (tensor((1, 1, 6, 4), i).double().requires_grad_() for i in range(3))
     a = decays(1, 1, 6).double().requires_grad_()
     initial = tensor((1, 1, 4, 4), 5).double().requires_grad_()
-    formula = torch_function("linear_attention")
-    backward = torch_function("linear_attention_backward")
+    beta = [torch.rand(1, 1, 6).double().requires_grad_()] if name == "delta_rule" else []
+    inputs = (q, k, v, *beta, a, initial)
+    formula, backward = torch_function(name), torch_function(f"{name}_backward")
 
     def compute(*inputs: Any) -> Any:
         return formula(*inputs, scale=0.5, output_final_state=True)
 
-    assert torch.autograd.gradcheck(compute, (q, k, v, a, initial))
-    out, final = compute(q, k, v, a, initial)
+    assert torch.autograd.gradcheck(compute, inputs)
+    out, final = compute(*inputs)
     g_out, g_final = torch.randn_like(out), torch.randn_like(final)
-    want = torch.autograd.grad((out, final), (q, k, v, a, initial), (g_out, g_final))
+    want = torch.autograd.grad((out, final), inputs, (g_out, g_final))
     with torch.no_grad():
-        got = backward(q, k, v, g_out, a, initial, g_final, scale=0.5)
+        got = backward(q, k, v, *beta, g_out, a, initial, g_final, scale=0.5)
     for mine, right in zip(got, want, strict=True):
         torch.testing.assert_close(mine, right)
