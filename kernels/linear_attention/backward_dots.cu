@@ -21,7 +21,7 @@ std::byte* moved(void* from, int64_t bytes) {
                                       static_cast<uintptr_t>(bytes));
 }
 
-Rows f32_rows(const BackwardCall& call, int64_t columns, void* data) {
+Rows dense_rows(const BackwardCall& call, int64_t columns, void* data) {
   return {.data = data,
           .batch = call.heads * call.steps * columns,
           .head = call.steps * columns,
@@ -147,6 +147,40 @@ struct DeltaDotsKernel {
   }
 };
 
+// A warp a step: dk, to which what the state has of it is added, and dbeta.
+template <class T>
+struct DeltaSumsKernel {
+  static constexpr int kThreads = 256;
+  struct Arguments {
+    DeltaBackwardCall call;
+    Rows errors, dadded, of_state;  // of T
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const DeltaBackwardCall& call = a.call;
+    const int64_t index = block_index() * (kThreads / kWarpSize) + warp_index();
+    if (index >= call.matrices() * call.steps) return;
+    const StepPlace at(call, index);
+    const T* const of_state = at.of<const T>(a.of_state);
+    T* const dk = at.of<T>(call.dk);
+    for (int64_t d = lane_index(); d < call.dim; d += kWarpSize) {
+      T* const to = dk + d * call.dk.column;
+      const float part = to_float(thread::load(of_state + d));
+      thread::store(to, from_float<T>(to_float(thread::load(to)) + part));
+    }
+    const T* const errors = at.of<const T>(a.errors);
+    const T* const dadded = at.of<const T>(a.dadded);
+    float sum = 0;
+    for (int64_t m = lane_index(); m < call.value_dim; m += kWarpSize) {
+      sum =
+          thread::fma(to_float(thread::load(errors + m)), to_float(thread::load(dadded + m)), sum);
+    }
+    sum = warp::all_reduce(sum, [](float x, float y) { return x + y; });
+    if (lane_index() == 0) thread::store(call.dbeta.at(at.batch, at.head, at.t), sum);
+  }
+};
+
 // A block a head, from the last step to the first.
 struct SumsKernel {
   static constexpr int kThreads = 1024;
@@ -222,8 +256,8 @@ BackwardWalks::BackwardWalks(const BackwardCall& call, const BackwardPlan& plan,
   const auto at = [&](size_t offset) { return moved(workspace, static_cast<int64_t>(offset)); };
   const size_t bytes = size_of(call.dtype);
   const size_t exact_bytes = plan.is_exact ? sizeof(float) : bytes;
-  const Rows exact_dq = plan.is_exact ? f32_rows(call, call.dim, at(plan.dq)) : call.dq;
-  const Rows exact_dk = plan.is_exact ? f32_rows(call, call.dim, at(plan.dk)) : call.dk;
+  const Rows exact_dq = plan.is_exact ? dense_rows(call, call.dim, at(plan.dq)) : call.dq;
+  const Rows exact_dk = plan.is_exact ? dense_rows(call, call.dim, at(plan.dk)) : call.dk;
 
   Walk walk{.batch = call.batch, .heads = call.heads, .steps = call.steps};
   walk.log_decay = call.log_decay;
@@ -283,7 +317,9 @@ DeltaBackwardParts::DeltaBackwardParts(const DeltaBackwardCall& call, void* work
   const auto part = [&](int64_t elements) {
     return moved(workspace, static_cast<int64_t>(take(bytes, elements)));
   };
-  const auto kept = [&](int64_t columns) { return f32_rows(call, columns, part(rows * columns)); };
+  const auto kept = [&](int64_t columns) {
+    return dense_rows(call, columns, part(rows * columns));
+  };
   errors = kept(call.value_dim);
   dadded = kept(call.value_dim);
   before = kept(call.dim);
@@ -293,6 +329,58 @@ DeltaBackwardParts::DeltaBackwardParts(const DeltaBackwardCall& call, void* work
   };
   final = numbers(call.has_decay && call.has_dfinal, call.matrices() * call.dim * call.value_dim);
   dots = numbers(call.has_decay, rows);
+}
+
+DeltaBackwardWalks::DeltaBackwardWalks(const DeltaBackwardCall& call, void* workspace) {
+  const size_t bytes = size_of(call.dtype);
+  // Rows begin at multiples of 16 bytes.
+  const auto part = [&](int64_t columns) {
+    const int64_t pitch = round_up(columns, int64_t{8});
+    const int64_t floats = call.matrices() * call.steps * pitch * static_cast<int64_t>(bytes) / 4;
+    return dense_rows(call, pitch, moved(workspace, static_cast<int64_t>(take(own, floats))));
+  };
+  const auto backwards = [&](const Rows& rows) { return reversed(rows, call.steps, bytes); };
+  weighed_errors = part(call.value_dim);
+
+  Walk walk{.batch = call.batch, .heads = call.heads, .steps = call.steps};
+  walk.dim = call.dim;
+  walk.value_dim = call.value_dim;
+  walk.beta = call.beta;
+  errors = added = walk;
+  errors.q = errors.k = call.k;
+  errors.v = call.v;
+  errors.out = part(call.value_dim);
+  errors.initial = call.initial;
+  added.q = backwards(call.k);
+  added.k = backwards(call.q);
+  added.v = backwards(call.dout);
+  added.out = backwards(part(call.value_dim));
+  added.beta = reversed(call.beta, call.steps - 1);
+  added.initial = call.dfinal;
+  added.final = call.dinitial;
+  added.scale_in = call.scale;
+
+  std::swap(walk.dim, walk.value_dim);
+  dq = dk = of_state = walk;
+  dq.q = call.dout;
+  of_state.q = call.dv;
+  for (Walk* there : {&dq, &of_state}) {
+    there->k = weighed_errors;
+    there->v = call.k;
+    there->initial = transposed(call.initial);
+  }
+  dq.out = call.dq;
+  dq.scale_out = call.scale;
+  of_state.out = part(call.dim);
+  of_state.scale_out = -1;
+  dv = backwards(call.dv);
+  dk.q = backwards(weighed_errors);
+  dk.k = added.v;
+  dk.v = added.k;
+  dk.out = backwards(call.dk);
+  dk.initial = transposed(call.dfinal);
+  dk.scale_in = call.scale;
+  added.shifted = dk.shifted = true;
 }
 
 #if WS_DEVICE_CODE
@@ -308,8 +396,8 @@ void finish_backward(const BackwardCall& call, const BackwardPlan& plan, const C
           {.blocks = divide_up(plan.rows, Kernel::kThreads / kWarpSize),
            .threads = Kernel::kThreads},
           context.stream,
-          {call, plan.is_exact ? f32_rows(call, call.dim, at(plan.dq)) : call.dq,
-           plan.is_exact ? f32_rows(call, call.dim, at(plan.dk)) : call.dk, at(plan.dots)});
+          {call, plan.is_exact ? dense_rows(call, call.dim, at(plan.dq)) : call.dq,
+           plan.is_exact ? dense_rows(call, call.dim, at(plan.dk)) : call.dk, at(plan.dots)});
     });
   }
   launch<SumsKernel>(
@@ -330,6 +418,20 @@ void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardPar
   if (parts.dots == nullptr) return;
   launch<SumsKernel>({.blocks = call.matrices(), .threads = SumsKernel::kThreads}, stream,
                      {call, parts.dots, 1, 0, parts.final});
+}
+
+void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardWalks& walks,
+                           Stream stream) {
+  const int64_t rows = call.matrices() * call.steps;
+  if (rows == 0) return;
+  const size_t bytes = size_of(call.dtype);
+  with_type<kHalves>(call.dtype, [&]<class T>() {
+    using Kernel = DeltaSumsKernel<T>;
+    launch<Kernel>(
+        {.blocks = divide_up(rows, Kernel::kThreads / kWarpSize), .threads = Kernel::kThreads},
+        stream,
+        {call, walks.errors.out, reversed(walks.added.out, call.steps, bytes), walks.of_state.out});
+  });
 }
 #endif
 

@@ -24,6 +24,13 @@ struct Segments {
   bool finds_states = false;  // what each segment but the last adds, instead of outputs
 };
 
+// What walks of the delta rule's gradient have beside.
+struct Beside {
+  bool before = false;  // outputs ask the state before their own step has added to it
+  // Where it has data: each step also takes taken_k taken_v^T off, after it has been asked.
+  Rows taken_k{}, taken_v{};
+};
+
 #if WS_DEVICE_CODE
 // log2 of the decays of the chunk's steps from `first` on, two a lane; steps that are not there
 // decay nothing.

@@ -28,4 +28,31 @@ struct DeltaBackwardParts {
 void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardParts& parts,
                            Stream stream);
 
+// The walks of the rung on tensor cores, each of linear attention but the first two. Parts of a
+// workspace are of the call's dtype.
+struct DeltaBackwardWalks {
+  DeltaBackwardWalks(const DeltaBackwardCall& call, void* workspace);
+
+  Walk errors;  // there, by keys
+  Walk added;   // back, by keys: outputs are dadded
+  Walk dq;
+  // dk is a sum of two: of the gradient behind a step, which its steps add q dout^T to and take k
+  // dv^T off, and of the state before a step.
+  Walk dk, of_state;
+  Rows weighed_errors;  // what steps add
+  Rows dv;              // what they take off, back: from the last step
+  size_t own = 0;       // where what walks need for themselves begins
+
+  // The walk whose keys the inverses of `added` are of.
+  Walk keys_back() const {
+    Walk keys = added;
+    keys.k = added.q;
+    return keys;
+  }
+};
+
+// dk and dbeta from the walks' outputs. backward_dots.cu
+void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardWalks& walks,
+                           Stream stream);
+
 }  // namespace ws::linear_attention

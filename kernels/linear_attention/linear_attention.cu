@@ -5,7 +5,7 @@ namespace ws::linear_attention {
 
 // Rungs of units of their own.
 extern const Rung kRecurrent, kChunked, kChunkedMma, kChunkedParallel, kDeltaChunked,
-    kDeltaBackwardRecurrent;
+    kDeltaBackwardRecurrent, kDeltaBackwardChunked;
 
 namespace {
 
@@ -19,7 +19,8 @@ constexpr const Rung* kRungs[] = {&kNaive,
                                   &kChunkedMma,
                                   &kChunkedParallel,
                                   &kDeltaChunked,
-                                  &kDeltaBackwardRecurrent};
+                                  &kDeltaBackwardRecurrent,
+                                  &kDeltaBackwardChunked};
 
 }  // namespace
 
@@ -40,7 +41,7 @@ std::span<const Rung* const> DeltaRule::by_worth(const Call& /*call*/) {
   return kOrder;
 }
 std::span<const Rung* const> DeltaRuleBackward::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kOrder[] = {&kDeltaBackwardRecurrent};
+  static constexpr const Rung* kOrder[] = {&kDeltaBackwardChunked, &kDeltaBackwardRecurrent};
   return kOrder;
 }
 

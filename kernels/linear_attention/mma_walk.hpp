@@ -25,8 +25,20 @@ namespace ws::linear_attention {
 struct MmaWalkArguments {
   Walk walk;
   Segments segments{};
-  bool out_aligned = false;        // 16 bytes of a row at a time
+  bool out_aligned = false;        // 16 bytes of a row at a time, of each output
   const void* inverses = nullptr;  // of the delta rule: [matrices, chunks, 64, 64] of T
+  Rows weighed{};                  // of the delta rule's parts: outputs times beta
+  Beside beside{};
+};
+
+// What a walk gives: outputs; of the delta rule them, or what its gradient is made of.
+enum class Gives {
+  kOutputs,
+  kOutputsAndDots,
+  kOutputsOfTwo,  // what Beside takes off, too
+  kDeltaOutputs,
+  kErrors,  // v[t] - (decay[t] state[t - 1])^T k[t], and that times beta; q is nobody's
+  kAdded,   // q[t] state[t], times which and beta the step then takes q[t] off its own state
 };
 
 constexpr int kMmaMostDim = 128;
@@ -89,8 +101,11 @@ __device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (
 }
 
 // Long: a chunk is four products, and what comes between them.
-template <class T, int kDim, bool kDelta, bool kDots>
+template <class T, int kDim, Gives kGives>
 struct MmaWalkKernel {
+  static constexpr bool kDots = kGives == Gives::kOutputsAndDots;
+  static constexpr bool kTwo = kGives == Gives::kOutputsOfTwo;
+  static constexpr bool kCorrects = kGives >= Gives::kDeltaOutputs;  // by inverses
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 2;  // three, of 64 rows, would spill up to 48 bytes
   static constexpr int kColumns = 64;
@@ -109,10 +124,12 @@ struct MmaWalkKernel {
     SharedArray<T, 2 * Steps::kElements, 128> k;
     SharedArray<T, 2 * Values::kElements, 128> v;
     SharedArray<T, kParts * State::kElements, 128> state;
+    SharedArray<T, kTwo ? 2 * Steps::kElements : 8, 128> taken_k;
+    SharedArray<T, kTwo ? 2 * Values::kElements : 8, 128> taken_v;
     SharedArray<float, 2 * kChunk> sums;
     SharedArray<float, 1> total;
-    SharedArray<T, kDelta ? 2 * Values::kElements : 8, 128> inverses;
-    SharedArray<float, kDelta ? 2 * kChunk : 4> beta;
+    SharedArray<T, kCorrects ? 2 * Values::kElements : 8, 128> inverses;
+    SharedArray<float, kCorrects ? 2 * kChunk : 4> beta;
     // Where each thread finds what it reads and writes: offsets that are kept from chunk to chunk
     // would cost registers.
     SharedArray<int, kThreads> of_state;
@@ -231,8 +248,17 @@ struct MmaWalkKernel {
         Steps::strided(walk.k.at<const T>(at.batch, at.head, begin), walk.k.row);
     attention::StridedRows<T> next_v =
         Values::strided(walk.v.at<const T>(at.batch, at.head, begin) + at.column, walk.v.row);
+    attention::StridedRows<T> next_taken_k = {};
+    attention::StridedRows<T> next_taken_v = {};
+    const Rows& taken_k = a.beside.taken_k;
+    const Rows& taken_v = a.beside.taken_v;
+    if constexpr (kTwo) {
+      next_taken_k = Steps::strided(taken_k.at<const T>(at.batch, at.head, begin), taken_k.row);
+      next_taken_v =
+          Values::strided(taken_v.at<const T>(at.batch, at.head, begin) + at.column, taken_v.row);
+    }
     attention::StridedRows<T> next_inverse = {};
-    if constexpr (kDelta) {
+    if constexpr (kCorrects) {
       const int64_t matrix = at.batch * walk.heads + at.head;
       next_inverse = Values::strided(static_cast<const T*>(a.inverses) +
                                          matrix * divide_up(walk.steps, kChunk) * kChunk * kChunk,
@@ -241,7 +267,7 @@ struct MmaWalkKernel {
     const auto copy = [&](int i, int first) {
       const int rows = static_cast<int>(walk.steps) - first;
       const int stage = i % 2;
-      if (!a.segments.finds_states) {
+      if (kGives != Gives::kErrors && !a.segments.finds_states) {
         Steps::copy({shared.q.pointer(stage * Steps::kElements), Steps::kElements}, next_q,
                     static_cast<const T*>(walk.q.data), rows, dim);
       }
@@ -249,7 +275,13 @@ struct MmaWalkKernel {
                   static_cast<const T*>(walk.k.data), rows, dim);
       Values::copy({shared.v.pointer(stage * Values::kElements), Values::kElements}, next_v,
                    static_cast<const T*>(walk.v.data), rows, columns);
-      if constexpr (kDelta) {
+      if constexpr (kTwo) {
+        Steps::copy({shared.taken_k.pointer(stage * Steps::kElements), Steps::kElements},
+                    next_taken_k, static_cast<const T*>(taken_k.data), rows, dim);
+        Values::copy({shared.taken_v.pointer(stage * Values::kElements), Values::kElements},
+                     next_taken_v, static_cast<const T*>(taken_v.data), rows, columns);
+      }
+      if constexpr (kCorrects) {
         Values::copy({shared.inverses.pointer(stage * Values::kElements), Values::kElements},
                      next_inverse, static_cast<const T*>(a.inverses), kChunk, kChunk);
         if (thread_index() < kChunk) {
@@ -289,16 +321,44 @@ struct MmaWalkKernel {
       const Chunk chunk{shared, i % 2};
       Sums out = {};
       Pairs pairs = {};
-      if (!a.segments.finds_states) {
+      if constexpr (kGives == Gives::kErrors) {
         chunk.show(state);
-        chunk.find_pairs(pairs, walk.scale_in * walk.scale_out);
         ptx::barrier_sync();  // the state is there for all
-        if constexpr (kDelta) chunk.correct_values();
-        chunk.ask(out, shared.q.span(), walk.scale_out);
-        if constexpr (kDots) fetch_factors(shared, a, at, first, i % 2);
+        chunk.correct_values(out);
+        chunk.decay(state);
+        chunk.add_values(out, pairs, state, shared.k.span(), shared.v.span(), 1, true);
+      } else {
+        if (!a.segments.finds_states) {
+          chunk.show(state);
+          chunk.find_pairs(pairs, shared.k.span(), walk.scale_in * walk.scale_out, a.beside.before);
+          ptx::barrier_sync();  // the state is there for all
+          if constexpr (kGives == Gives::kDeltaOutputs) {
+            Sums errors = {};
+            chunk.correct_values(errors);
+          }
+          chunk.ask(out, shared.q.span(), walk.scale_out);
+          if constexpr (kDots) fetch_factors(shared, a, at, first, i % 2);
+        }
+        chunk.decay(state);
+        chunk.add_values(out, pairs, state, shared.k.span(), shared.v.span(), walk.scale_in,
+                         a.segments.finds_states);
+        if constexpr (kTwo) {
+          if (!a.segments.finds_states) {
+            chunk.find_pairs(pairs, shared.taken_k.span(), -walk.scale_out, true);
+          }
+          chunk.add_values(out, pairs, state, shared.taken_k.span(), shared.taken_v.span(), -1,
+                           a.segments.finds_states);
+        }
+        if constexpr (kGives == Gives::kAdded) {
+          chunk.correct_outputs(out);
+          chunk.add_values(out, pairs, state, shared.q.span(), shared.v.span(), -1, true);
+        }
       }
-      chunk.add_values(out, pairs, state, walk.scale_in, a.segments.finds_states);
-      if (!a.segments.finds_states) write(shared, a, at, first, i % 2, out);
+      if (!a.segments.finds_states) write(shared, a, walk.out, at, first, i % 2, out);
+      if constexpr (kGives == Gives::kErrors || kGives == Gives::kAdded) {
+        chunk.weigh(out);
+        write(shared, a, a.weighed, at, first, i % 2, out);
+      }
       if (goes_on && warp_index() == 0) set_sums(i + 1, decays);
     }
   }
@@ -337,8 +397,9 @@ struct MmaWalkKernel {
       }
     }
 
-    // <q, k> of this warp's steps and all up to each, decayed; zero beyond.
-    __device__ __forceinline__ void find_pairs(Pairs& to, float scale) const {
+    // <q, k> of this warp's steps and all up to each, or before it, decayed; zero beyond.
+    __device__ __forceinline__ void find_pairs(Pairs& to, SharedSpan<T> keys, float scale,
+                                               bool before) const {
       Sums pairs = {};
       const int left = shared.of_rows[thread_index()];
       const int right = Steps::template lane_offset<Steps::Order::kAcross>(0);
@@ -351,8 +412,7 @@ struct MmaWalkKernel {
         for (int n = 0; n < kChunk; n += 16) {
           if (n > warp_row()) continue;
           uint32_t b[4];
-          ptx::ldmatrix_x4(
-              b, shared.k.pointer(stage * Steps::kElements + Steps::further(right, n, d)));
+          ptx::ldmatrix_x4(b, keys.pointer(stage * Steps::kElements + Steps::further(right, n, d)));
           multiply_add<T>(pairs, n / 8, a, b);
         }
       }
@@ -367,7 +427,7 @@ struct MmaWalkKernel {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             const float weight = scale * thread::exp2(sum(row) - of_keys[i]);
-            weighed[i] = column + i <= row ? pairs[n][e + i] * weight : 0.0F;
+            weighed[i] = column + i + (before ? 1 : 0) <= row ? pairs[n][e + i] * weight : 0.0F;
           }
           uint32_t rest = 0;
           to[0][n][e / 2] = rounded<T, kDots>(weighed[0], weighed[1], rest);
@@ -406,29 +466,42 @@ struct MmaWalkKernel {
       }
     }
 
-    // Of the delta rule: v becomes what each step adds. U = T (beta * (V - e^A K state)), where T
-    // takes off what the chunk's own earlier steps say.
-    __device__ __forceinline__ void correct_values() const {
-      Sums said = {};
-      ask(said, shared.k.span(), 1);
-      // As in show(): both tiles have rows of 64.
-      const int first = shared.of_state[thread_index()];
-      const auto place = [&](int n, int e) {
-        return stage * Values::kElements + (first ^ n * 8) + e * 4 * Values::Tile::kPitch;
-      };
-      Sums now = {};
+    // By rows: times beta.
+    __device__ __forceinline__ void weigh(Sums& of_rows) const {
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
         const float beta = shared.beta[stage * kChunk + warp_row() + lane_row() + e * 4];
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          const Vec<T, 2> v = shared.v.template load<2>(place(n, e));
-          const uint32_t pair = tile::pack<T>(beta * (to_float(v[0]) - said[n][e]),
-                                              beta * (to_float(v[1]) - said[n][e + 1]));
-          shared.v.template store<2>(place(n, e), std::bit_cast<Vec<T, 2>>(pair));
+        for (float (&of_eight)[4] : of_rows) {
+          of_eight[e] *= beta;
+          of_eight[e + 1] *= beta;
         }
       }
+    }
+    // Where two of this lane's sums stand in v: as in show(), both tiles have rows of 64.
+    __device__ __forceinline__ int place_in_values(int n, int e) const {
+      return stage * Values::kElements +
+             ((shared.of_state[thread_index()] ^ n * 8) + e * 4 * Values::Tile::kPitch);
+    }
+    __device__ __forceinline__ void set_values(const Sums& to) const {
+#pragma unroll
+      for (int e = 0; e < 4; e += 2) {
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const uint32_t pair = tile::pack<T>(to[n][e], to[n][e + 1]);
+          shared.v.template store<2>(place_in_values(n, e), std::bit_cast<Vec<T, 2>>(pair));
+        }
+      }
+    }
+
+    // Of v, which all warps have set: the inverse times it. v becomes that times beta.
+    __device__ __forceinline__ void correct(Sums& now) const {
       ptx::barrier_sync();  // all rows are there
+#pragma unroll
+      for (float (&of_eight)[4] : now) {
+#pragma unroll
+        for (float& element : of_eight) element = 0;
+      }
       const int left = Values::template lane_offset<Values::Order::kDown>(warp_row());
       const int right = shared.of_values[thread_index()];
 #pragma unroll
@@ -446,22 +519,46 @@ struct MmaWalkKernel {
         }
       }
       ptx::barrier_sync();  // and read
+      Sums weighed;
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) weighed[n][e] = now[n][e];
+      }
+      weigh(weighed);
+      set_values(weighed);
+      ptx::barrier_sync();
+    }
+
+    // Of the delta rule: v becomes what each step adds, `errors` that without beta. They are
+    // T (V - e^A K state), where T takes off what the chunk's own earlier steps say.
+    __device__ __forceinline__ void correct_values(Sums& errors) const {
+      Sums said = {};
+      ask(said, shared.k.span(), 1);
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
-          const uint32_t pair = tile::pack<T>(now[n][e], now[n][e + 1]);
-          shared.v.template store<2>(place(n, e), std::bit_cast<Vec<T, 2>>(pair));
+          const Vec<T, 2> v = shared.v.template load<2>(place_in_values(n, e));
+          said[n][e] = to_float(v[0]) - said[n][e];
+          said[n][e + 1] = to_float(v[1]) - said[n][e + 1];
         }
       }
-      ptx::barrier_sync();
+      set_values(said);
+      correct(errors);
     }
 
-    // The values by their pairs to the outputs, by their keys to the state.
-    __device__ __forceinline__ void add_values(Sums& out, const Pairs& pairs, Held& state,
-                                               float scale, bool only_state) const {
-      const float total = sum(kChunk - 1);
-      const float decay = thread::exp2(total);
+    // Back, outputs ask a state that later steps have taken their own keys off: T times them. v
+    // becomes what the steps take off.
+    __device__ __forceinline__ void correct_outputs(Sums& out) const {
+      ptx::barrier_sync();  // nobody reads the values any more
+      set_values(out);
+      correct(out);
+    }
+
+    // The state, to the end of the chunk.
+    __device__ __forceinline__ void decay(Held& state) const {
+      const float decay = thread::exp2(sum(kChunk - 1));
 #pragma unroll
       for (int r = 0; r < kDown; ++r) {
 #pragma unroll
@@ -470,6 +567,13 @@ struct MmaWalkKernel {
           for (int e = 0; e < 4; ++e) state[r][n][e] *= decay;
         }
       }
+    }
+
+    // The values by their pairs to the outputs, by their keys to the state.
+    __device__ __forceinline__ void add_values(Sums& out, const Pairs& pairs, Held& state,
+                                               SharedSpan<T> of_keys, SharedSpan<T> of_values,
+                                               float scale, bool only_state) const {
+      const float total = sum(kChunk - 1);
       const int keys = Steps::template lane_offset<Steps::Order::kAcross>(0);
       const int values = shared.of_values[thread_index()];
 #pragma unroll
@@ -485,8 +589,8 @@ struct MmaWalkKernel {
 #pragma unroll
         for (int r = 0; r < kDown; ++r) {
           ptx::ldmatrix_x4<true>(key[r][0],
-                                 shared.k.pointer(stage * Steps::kElements +
-                                                  Steps::further(keys, k, r * 64 + warp_row())));
+                                 of_keys.pointer(stage * Steps::kElements +
+                                                 Steps::further(keys, k, r * 64 + warp_row())));
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             key[r][0][i] = scaled<T, kDots>(key[r][0][i], weights[i / 2], key[r][kParts - 1][i]);
@@ -497,7 +601,7 @@ struct MmaWalkKernel {
         for (int n = 0; n < kColumns; n += 16) {
           uint32_t b[4];
           ptx::ldmatrix_x4<true>(
-              b, shared.v.pointer(stage * Values::kElements + Values::further(values, k, n)));
+              b, of_values.pointer(stage * Values::kElements + Values::further(values, k, n)));
 #pragma unroll
           for (int part = 0; part < kParts; ++part) {
             const auto& low = pairs[part][k / 8];
@@ -512,9 +616,12 @@ struct MmaWalkKernel {
     }
   };
 
-  // A warp's queries, when it has asked, make room for 16 x 64 numbers; those of this lane's sums
-  // are at OwnPlace.
+  // A warp's queries, when it has asked, make room for 16 x 64 numbers, or where they are also keys
+  // its rows of the state; those of this lane's sums are at OwnPlace.
   __device__ __forceinline__ static SharedSpan<T> own_rows(SharedStorage& shared, int stage) {
+    if constexpr (kGives == Gives::kAdded) {
+      return {shared.state.pointer(warp_row() * State::Tile::kPitch), Own::kElements};
+    }
     return {shared.q.pointer(stage * Steps::kElements + warp_row() * Steps::Tile::kPitch),
             Own::kElements};
   }
@@ -571,15 +678,14 @@ struct MmaWalkKernel {
 
   // The warp's steps, through where its queries were: lanes write 16 bytes that lie together.
   __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
-                                               const BlockPlace& at, int first, int stage,
-                                               const Sums& out) {
+                                               const Rows& outputs, const BlockPlace& at, int first,
+                                               int stage, const Sums& out) {
     const Walk& walk = a.walk;
     const int rows = static_cast<int>(walk.steps) - first - warp_row();
     const int columns = static_cast<int>(walk.value_dim) - at.column;
     if (rows <= 0) return;
     if constexpr (kDots) write_dots(shared, a, at, first, stage, out);
-    T* const to =
-        walk.out.at<T>(at.batch, at.head, first + warp_row()) + at.column * walk.out.column;
+    T* const to = outputs.at<T>(at.batch, at.head, first + warp_row()) + at.column * outputs.column;
     const SharedSpan<T> staged = own_rows(shared, stage);
     const OwnPlace place(shared);
     ptx::syncwarp();  // all lanes have read their queries
@@ -597,14 +703,14 @@ struct MmaWalkKernel {
       const int row = (i + lane_index()) / 8;
       const int column = (i + lane_index()) % 8 * 8;
       if (row >= rows || column >= columns) continue;
-      T* const eight = to + row * walk.out.row + column * walk.out.column;
+      T* const eight = to + row * outputs.row + column * outputs.column;
       const auto chunk = staged.template load<8>(Own::Tile::offset(row, column));
       if (a.out_aligned && column + 8 <= columns) {
         thread::store(eight, chunk);
       } else {
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          if (column + j < columns) thread::store(eight + j * walk.out.column, chunk[j]);
+          if (column + j < columns) thread::store(eight + j * outputs.column, chunk[j]);
         }
       }
     }

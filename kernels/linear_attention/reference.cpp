@@ -209,6 +209,23 @@ constexpr auto kBackwardSmoke = of_backward(kSmoke);
 constexpr auto kBackwardVerify = of_backward(kVerify);
 constexpr auto kBackwardBench = of_backward(kBench);
 
+// Of the delta rule some more: what tensor cores take has no decays there.
+constexpr int64_t kStates = kInitialState | kFinalState;
+constexpr Case kOfDelta[] = {
+    of({1, 2, 1, 64, 64, 0, kStates}),
+    of({1, 2, 64, 16, 32, 0, kStates}, 0.125),
+    of({2, 1, 130, 24, 72, 0, kStates | kStepsFirst}, 0.125, 8),
+    of({1, 1, 67, 128, 128, 0, kStates}, 0.1),
+    of({1, 1, 20, 16, 16, 0, kStates}, 0),
+    of({1, 2, 0, 16, 16, 0, kStates}),
+};
+constexpr auto kDeltaBackwardVerify = [] {
+  std::array<Case, std::size(kVerify) + std::size(kOfDelta)> all{};
+  const auto next = std::ranges::copy(kBackwardVerify, all.begin()).out;
+  std::ranges::copy(of_backward(kOfDelta), next);
+  return all;
+}();
+
 // The size of a typical output, as fill() has the inputs: of so many steps that count.
 double size_of_output(const Problem& problem, std::string_view name) {
   const auto dim = static_cast<double>(dim_of(problem));
@@ -223,11 +240,15 @@ double size_of_output(const Problem& problem, std::string_view name) {
   if (name == "dinitial_state") return state * std::max(scale, 1.0);
   if (name == "out") return scale * std::sqrt(dim) * state;
   const double least = problem.find("dfinal_state").exists() ? 1.0 : 1e-3;
-  if (name == "dbeta") return std::max(scale, least) * std::sqrt(value_dim);
-  if (name == "dlog_decay") {
-    return std::max(scale, least) * std::sqrt(dim * value_dim) * (is_delta ? 1.0 : steps);
+  const double gradient = std::max(scale, least);
+  if (is_delta && name != "dq") {
+    // A step takes one of `dim` directions off the state's gradient, so that it grows for as many.
+    const double grown = gradient * std::sqrt(std::min(steps, dim));
+    if (name == "dv") return grown;
+    return grown * std::sqrt(name == "dlog_decay" ? dim * value_dim : value_dim);
   }
-  return std::max(scale, least) * std::sqrt(name == "dv" ? dim : value_dim) * state;
+  if (name == "dlog_decay") return gradient * std::sqrt(dim * value_dim) * steps;
+  return gradient * std::sqrt(name == "dv" ? dim : value_dim) * state;
 }
 
 }  // namespace
@@ -264,7 +285,9 @@ Cases DeltaRule::cases() { return LinearAttention::cases(); }
 Cases LinearAttentionBackward::cases() {
   return {.smoke = kBackwardSmoke, .verify = kBackwardVerify, .bench = kBackwardBench};
 }
-Cases DeltaRuleBackward::cases() { return LinearAttentionBackward::cases(); }
+Cases DeltaRuleBackward::cases() {
+  return {.smoke = kBackwardSmoke, .verify = kDeltaBackwardVerify, .bench = kBackwardBench};
+}
 
 // Flops of the chunked form, whose chunks are of 64 steps: scores and what they gather, half of
 // both masked, then the state, read and added to. The recurrence has as many of the latter alone.

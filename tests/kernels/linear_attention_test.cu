@@ -187,9 +187,11 @@ TEST(LinearAttention, NoStepsLeaveTheStateAsItIs) {
 // Where beta is 0 a step adds nothing, yet has a gradient.
 TEST(DeltaRuleBackward, BetaOfZero) {
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
-    Instance call(problem_of(delta_backward(), {1, 1, 70, 16, 16, 0, kAll}, dtype));
-    fill_with(call["beta"], [](int64_t t) { return t % 3 == 0 ? 0.0 : 1.0; });
-    call.expect_right();
+    for (const int64_t has : {kAll, kAll - kLogDecay}) {
+      Instance call(problem_of(delta_backward(), {1, 1, 70, 16, 16, 0, has}, dtype));
+      fill_with(call["beta"], [](int64_t t) { return t % 3 == 0 ? 0.0 : 0.5; });
+      call.expect_right();
+    }
   }
 }
 
@@ -236,8 +238,11 @@ TEST(LinearAttention, TheBestRung) {
   EXPECT_EQ(best_of(backward(), {1, 2, 10, 64, 64}, DType::kF16), "chunked_parallel");
   EXPECT_EQ(best_of(delta(), {1, 2, 10, 64, 64}, DType::kF16), "delta_chunked");
   EXPECT_EQ(best_of(delta(), {1, 2, 10, 64, 64}, DType::kF32), "recurrent");
-  EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 64, 200}, DType::kF32),
-            "delta_backward_recurrent");
+  EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 64, 64}, DType::kBf16), "delta_backward_chunked");
+  for (const auto& extents : {std::array<int64_t, kMaxExtents>{1, 2, 10, 64, 64, 0, kLogDecay},
+                              std::array<int64_t, kMaxExtents>{1, 2, 10, 64, 200}}) {
+    EXPECT_EQ(best_of(delta_backward(), extents, DType::kBf16), "delta_backward_recurrent");
+  }
 }
 
 }  // namespace
