@@ -237,15 +237,16 @@ double size_of_output(const Problem& problem, std::string_view name) {
   const double state = is_delta ? 1.0 : std::sqrt(steps);
   const double scale = std::abs(problem.number("scale"));
   if (name == "final_state") return state;
-  if (name == "dinitial_state") return state * std::max(scale, 1.0);
+  // A step of the delta rule takes one of `dim` directions off the state's gradient, which grows
+  // for as many.
+  const double grown = std::sqrt(is_delta ? std::min(steps, dim) : steps);
+  if (name == "dinitial_state") return grown * std::max(scale, 1.0);
   if (name == "out") return scale * std::sqrt(dim) * state;
   const double least = problem.find("dfinal_state").exists() ? 1.0 : 1e-3;
   const double gradient = std::max(scale, least);
   if (is_delta && name != "dq") {
-    // A step takes one of `dim` directions off the state's gradient, so that it grows for as many.
-    const double grown = gradient * std::sqrt(std::min(steps, dim));
-    if (name == "dv") return grown;
-    return grown * std::sqrt(name == "dlog_decay" ? dim * value_dim : value_dim);
+    if (name == "dv") return gradient * grown;
+    return gradient * grown * std::sqrt(name == "dlog_decay" ? dim * value_dim : value_dim);
   }
   if (name == "dlog_decay") return gradient * std::sqrt(dim * value_dim) * steps;
   return gradient * std::sqrt(name == "dv" ? dim : value_dim) * state;
