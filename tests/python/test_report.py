@@ -229,7 +229,7 @@ def test_a_page_of_what_has_no_roofline(tmp_path: Path) -> None:
         if "median_us" in m:
             m["median_us"] = 1e-310
     for results in (failed, instant):
-        warpsmith.report(path, results=[results])
+        warpsmith.report(path, results=results)
         assert "softmax/online" in path.read_text()
         assert "data-intensity" not in path.read_text()
 
