@@ -181,8 +181,8 @@ struct Operation {
   std::string_view seed_prefix;  // replaces {} in Rung::seeds
   std::string_view torch;        // the same as a Python expression over its names
   // The gradient of each input, a Python tuple over the operation's names, those of its outputs,
-  // `g` (of several outputs g_NAME; None where there is none) and `ops` (torch.ops.warpsmith).
-  // Empty: it has none.
+  // `g` (of several g_NAME, or None), `ops` (torch.ops.warpsmith) and `needs`, a bool an input: of
+  // a tuple that it writes out the rest is not computed. Empty: it has none.
   std::string_view gradient;
   std::span<const PythonPeer> python_peers;
   std::span<const Peer> (*peers)() = nullptr;  // of C++; null: none

@@ -92,8 +92,8 @@ return tuple(gradients)
 
 // What autograd makes of them. Of one number for all queries of a head the gradient is a sum.
 inline constexpr std::string_view kAttentionGradient = R"(
-biased = bias is not None and bias.dtype != torch.bool and bias.requires_grad
-sloped = alibi_slopes is not None and alibi_slopes.requires_grad
+biased = bias is not None and bias.dtype != torch.bool and needs[3]
+sloped = alibi_slopes is not None and needs[4]
 dout = torch.zeros_like(out) if g_out is None else g_out
 dq, dk, dv, ds = ops.attention_backward(
     q, k, v, dout, out, lse, bias, alibi_slopes, g_lse, causal=causal, window_left=window_left,
@@ -105,7 +105,7 @@ if sloped:
     over = torch.arange(q.shape[2], device=q.device)[:, None] + k.shape[2] - q.shape[2]
     distance = (over - torch.arange(k.shape[2], device=q.device)).abs()
     dslopes = sum_to(-(ds * distance).sum((-1, -2)), alibi_slopes.shape)
-if sinks is not None and sinks.requires_grad:
+if sinks is not None and needs[5]:
     delta = (dout.float() * out.float()).sum(-1)
     if g_lse is not None:
         delta = delta - g_lse
@@ -117,7 +117,7 @@ return dq, dk, dv, dbias, dslopes, dsinks
 // what is no page of theirs is behind the keys that count. Of rows that no sequence has the forward
 // has written nothing: their part in the gradient of a sink may be anything, and is left out.
 inline constexpr std::string_view kPackedGradient = R"(
-if alibi_slopes is not None and alibi_slopes.requires_grad:
+if alibi_slopes is not None and needs[7]:
     raise NotImplementedError('warpsmith.attention_varlen has no gradient of alibi_slopes')
 if k.dtype != q.dtype:
     raise NotImplementedError('warpsmith.attention_varlen has no gradient over keys of 8 bits')
@@ -136,7 +136,7 @@ if block_table is not None:
     dk, dv = [torch.zeros_like(x).index_add(0, pages, dx.unflatten(0, (-1, k.shape[1])))
               for x, dx in ((k, dk), (v, dv))]
 dsinks = None
-if sinks is not None and sinks.requires_grad:
+if sinks is not None and needs[8]:
     delta = (dout.float() * out.float()).sum(-1).mT
     if g_lse is not None:
         delta = delta - g_lse

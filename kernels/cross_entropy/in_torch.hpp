@@ -57,7 +57,7 @@ inline constexpr std::string_view kFusedInTorch =
 // Through lse too, where somebody uses it.
 inline constexpr std::string_view kGradientInTorch = R"(
 d = ops.cross_entropy_backward(
-    logits, target, lse, torch.zeros_like(loss) if g_loss is None else g_loss, weight,
+    logits, target, lse, torch.zeros_like(lse) if g_loss is None else g_loss, weight,
     ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss)
 if g_lse is not None:
     kept = torch.where(target != ignore_index, g_lse, 0)[..., None]

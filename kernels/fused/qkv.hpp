@@ -43,7 +43,8 @@ struct QkvBiasTranspose {
   static constexpr std::string_view kTorch =
       "tuple((qkv + bias).permute(2, 0, 3, 1, 4).contiguous().unbind(0))";
   static constexpr std::string_view kGradient = R"(
-parts = [torch.zeros_like(y) if one is None else one for y, one in ((q, g_q), (k, g_k), (v, g_v))]
+there = next(one for one in (g_q, g_k, g_v) if one is not None)
+parts = [torch.zeros_like(there) if one is None else one for one in (g_q, g_k, g_v)]
 d = torch.stack(parts, 0).permute(1, 3, 0, 2, 4)
 return d, ops.sum(d, dim=[0, 1]))";
 

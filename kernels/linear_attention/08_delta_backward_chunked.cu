@@ -5,7 +5,8 @@
 //   three more in as many segments as fill the GPU.
 // Traffic: 8 M + 2 D numbers of 16 bits a step written and read between the walks, inverses twice.
 // Limits: 16 bits, D and M up to 128, rows at multiples of 16 bytes; no log_decay, whose gradient
-//   would be sums over all steps of what is rounded here. What steps add is rounded to 16 bits.
+//   would be sums over all steps of what is rounded here. What steps add is rounded to 16 bits,
+//   in f16 up to 65504.
 #include "kernels/linear_attention/04_chunked_mma.cuh"
 #include "kernels/linear_attention/delta_backward.hpp"
 #include "kernels/linear_attention/delta_inverse.hpp"

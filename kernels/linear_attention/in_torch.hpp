@@ -83,7 +83,8 @@ inline constexpr std::string_view kSharedHeads = R"(
 heads = out.shape[1]
 every = lambda x: x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 own = lambda d, x: d if x.shape[1] == heads else d.unflatten(1, (x.shape[1], -1)).sum(2)
-dout = torch.zeros_like(out) if g_out is None else g_out.contiguous()
+dout = torch.zeros(out.shape, dtype=out.dtype, device=out.device) if g_out is None \
+    else g_out.contiguous()
 dfinal_state = g_final_state if output_final_state else None)";
 inline constexpr std::string_view kGradientCall = R"(
 dq, dk, dv, da, di = ops.linear_attention_backward(

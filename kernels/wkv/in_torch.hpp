@@ -43,7 +43,7 @@ return gk.to(k.dtype), gv.to(k.dtype), gw.to(w.dtype), gu.to(u.dtype)
 inline constexpr std::string_view kBackwardInTorch = kJoined<kLoopInTorch, kBackwardResult>;
 
 inline constexpr std::string_view kGradientInTorch = R"(
-if g_last_state is not None or (state is not None and state.requires_grad):
+if g_last_state is not None or (state is not None and needs[4]):
     raise NotImplementedError('warpsmith.wkv has no gradient of states')
 gk, gv, gw, gu = ops.wkv_backward(
     k, v, w, u, torch.zeros_like(k) if g_out is None else g_out, state)

@@ -65,7 +65,10 @@ def plan(
         needs: As in Plan.
         values: Of attributes that say which parts of it are computed.
     """
-    tree = _Known({"needs": needs, **values}).visit(_parsed(text))
+    tree = _parsed(text)
+    own = _bound_in(tree)
+    known = {name: value for name, value in values.items() if name not in own}
+    tree = _Known({"needs": needs, **known}).visit(tree)
     named: Counter[str] = Counter()
     outlined: Counter[str] = Counter()
     for node in ast.walk(tree):
@@ -74,7 +77,11 @@ def plan(
                 named[name] += 1
             case ast.Attribute(value=ast.Name(id=name), attr=attribute):
                 outlined[name] += attribute in Outline.ATTRIBUTES
-            case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()]):
+            case ast.Compare(
+                left=ast.Name(id=name),
+                ops=[ast.Is() | ast.IsNot()],
+                comparators=[ast.Constant(None)],
+            ):
                 outlined[name] += 1
     read = [i for i, name in enumerate(names) if named[name] > outlined[name]]
     seen = [i for i, name in enumerate(names) if named[name] == outlined[name] > 0]
@@ -85,6 +92,16 @@ def _parsed(text: str) -> ast.Module:
     return ast.parse(_expressions.source("gradient", [], text))
 
 
+def _bound_in(tree: ast.Module) -> set[str]:
+    """Names that a text gives a meaning of its own."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+    return names
+
+
 class _ByNeed(ast.NodeTransformer):
     """Of tuples that are returned, makes each element None that is not needed."""
 
@@ -92,8 +109,8 @@ class _ByNeed(ast.NodeTransformer):
         return self.generic_visit(node) if node.name == "gradient" else node  # not those inside
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        if isinstance(node.value, ast.Tuple):
-            elements = node.value.elts
+        elements = node.value.elts if isinstance(node.value, ast.Tuple) else []
+        if elements and not any(isinstance(element, ast.Starred) for element in elements):
             node.value.elts = [self._wanted(i, element) for i, element in enumerate(elements)]
         return node
 

@@ -137,6 +137,11 @@ def _duals(tensors: Sequence[Any]) -> tuple[list[Any], list[Any] | None]:
     return primals, tangents
 
 
+def _versions_of(tensors: Sequence[torch.Tensor | None]) -> list[int | None]:
+    """How often each has been changed in place; None of what does not count that."""
+    return [None if x is None or x.is_inference() else x._version for x in tensors]
+
+
 def _is_concrete(tensors: Sequence[torch.Tensor | None]) -> bool:
     """Whether all extents and strides are numbers, not torch.compile's symbols."""
     return all(
@@ -354,9 +359,14 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
 
         An output that the node kept with its tangent would keep the node in turn.
         """
-        operator = getattr(torch.ops.warpsmith, operation.name)
-        results = operator(*ctx.duals, **dict(zip(attributes, ctx.values, strict=True)))
-        return [*ctx.duals, *(results if isinstance(results, tuple) else (results,))]
+        duals, versions, keywords = ctx.duals
+        if versions != _versions_of(duals):
+            raise RuntimeError(
+                f"an input of {operation.name} with a tangent, which a gradient within its "
+                "dual_level needs, has been modified by an inplace operation"
+            )
+        results = getattr(torch.ops.warpsmith, operation.name)(*duals, **keywords)
+        return [*duals, *(results if isinstance(results, tuple) else (results,))]
 
     def tangents(
         inputs: Sequence[Any], given: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any]
@@ -377,7 +387,8 @@ def _gradient_of(operation: Operation) -> tuple[Callable[..., Any], ...]:
             ]
             outs = [out if has else None for out, has in zip(outputs, there, strict=True)]
             both = [*inputs, *outs]
-            found = gradient(*(both[i] for i in used), *values, *ones, (True,) * count)
+            needs = tuple([tangent is not None for tangent in given])
+            found = gradient(*(both[i] for i in used), *values, *ones, needs)
         found = found if isinstance(found, tuple) else (found,)
         pairs = [
             (g, tangent)
@@ -587,7 +598,7 @@ def _define(operation: Operation) -> None:
             results = result if isinstance(result, tuple) else (result,)
             node = next((x.grad_fn for x in results if x.grad_fn is not None), None)
             if node is not None and not torch._C._are_functorch_transforms_active():
-                node.duals = duals
+                node.duals = duals, _versions_of(duals), keywords
             try:
                 of_results = tangents_of(inputs, tangents, results, values)
             except NotImplementedError as error:  # the gradient has itself no gradient

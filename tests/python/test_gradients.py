@@ -10,9 +10,9 @@ import torch
 import warpsmith
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
-from warpsmith import _torch
+from warpsmith import _saving, _torch
 from warpsmith._catalogue import OPERATIONS, Operation
-from warpsmith._expressions import torch_function
+from warpsmith._expressions import make, torch_function
 
 ELEMENTWISE = [op for op in OPERATIONS.values() if op.family == "elementwise"]
 FUNCTIONS = [pytest.param(op, id=op.name) for op in ELEMENTWISE if len(op.inputs) == 1]
@@ -232,6 +232,65 @@ def test_tangents_end_with_their_level() -> None:
         assert node() is None
     finally:
         gc.enable()
+
+
+def test_duals_are_not_written_over() -> None:
+    """Where a gradient's tangent needs them, it says so."""
+    x = wanting(3, 3)
+    with forward_ad.dual_level():
+        d = forward_ad.make_dual(torch.randn(3, 3), torch.ones(3, 3)) + x
+        y = warpsmith.sigmoid(d)
+        with torch.no_grad():
+            d.zero_()
+        with pytest.raises(RuntimeError, match=r"an input of sigmoid .* modified by an inplace"):
+            torch.autograd.grad(y.sum(), x)
+
+
+def test_tangents_of_what_attention_adds() -> None:
+    """They are there, or refused: what wants no gradient may still have a tangent."""
+    q, k, v = (torch.randn(1, 2, 5, 8) for _ in range(3))
+
+    def of_sinks(sinks: torch.Tensor) -> torch.Tensor:
+        return warpsmith.attention(q, k, v, sinks=sinks)[0]
+
+    sinks, tangent = torch.randn(2), torch.randn(2)
+    _, found = torch.func.jvp(of_sinks, (sinks,), (tangent,))
+    step = 1e-2
+    about = (of_sinks(sinks + step * tangent) - of_sinks(sinks - step * tangent)) / (2 * step)
+    torch.testing.assert_close(found, about, rtol=1e-2, atol=1e-3)
+    bias = torch.randn(1, 2, 5, 5)
+    with pytest.raises(NotImplementedError, match="attention has no forward-mode"):
+        torch.func.jvp(lambda b: warpsmith.attention(q, k, v, b)[0], (bias,), (bias,))
+
+
+@pytest.mark.parametrize(
+    ("text", "elements", "outlines"),
+    [
+        ("(x.shape if flag else x, g)", (), (0,)),
+        ("(g if flag else x, x)", (), ()),
+        ("(x is None, None)", (), (0,)),
+        ("(x is y, None)", (0, 1), ()),
+        ("flag = not flag\nreturn x if flag else g, None", (0,), ()),
+        ("f = lambda flag: x if flag else g\nreturn f(False), None", (0,), ()),
+        ("def f(x):\n    return x, y\nreturn f(g)", (0, 1), ()),
+        ("if flag:\n    d = x.sum()\nelse:\n    d = y.sum()\nreturn d, None", (0,), ()),
+    ],
+)
+def test_what_a_gradient_reads(
+    text: str, elements: tuple[int, ...], outlines: tuple[int, ...]
+) -> None:
+    plan = _saving.plan(_saving.by_need(text, 2), ["x", "y"], (True, False), {"flag": True})
+    assert (plan.elements, plan.outlines) == (elements, outlines)
+
+
+def test_a_gradient_is_computed_by_need() -> None:
+    text = _saving.by_need("return called('first'), called('second'), None", 3)
+    called: list[str] = []
+    gradient = make("gradient", ["needs"], text, called=lambda name: called.append(name) or name)
+    assert gradient((False, True, True)) == (None, "second", None)
+    assert called == ["second"]
+    starred = _saving.by_need("(*g, None)", 3)
+    assert make("gradient", ["g", "needs"], starred)((1, 2), (False, True, True)) == (1, 2, None)
 
 
 def test_autograd_compiled() -> None:
