@@ -20,7 +20,7 @@ Rows rows_of(const Tensor& tensor, int64_t heads) {
           .head = tensor.stride(1),
           .row = tensor.stride(2),
           .column = tensor.stride(3),
-          .group = heads / std::max<int64_t>(tensor.extent(1), 1)};
+          .group = std::max<int64_t>(heads / std::max<int64_t>(tensor.extent(1), 1), 1)};
 }
 Numbers numbers_of(const Tensor& tensor) {
   if (!tensor.exists()) return {};

@@ -68,6 +68,7 @@ void fill_operand(const Problem& problem, int index, uint64_t seed) {
 
 void make_matrix(const Case& chosen, DType dtype, int64_t options, Problem& problem) {
   const auto [rows, columns, entries, unused1, unused2, unused3, unused4, unused5] = chosen.extents;
+  require(entries == 0 || columns > 0, entries, " entries have no column to be in");
   const DType index = (options & kWideIndices) != 0 ? DType::kI64 : DType::kI32;
   problem.tensor(kValuesOf) = Tensor::dense(dtype, {entries});
   problem.tensor(kCrow) = Tensor::dense(index, {rows + 1});

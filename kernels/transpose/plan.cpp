@@ -131,7 +131,7 @@ TileShape wide_shape(int element_bytes) {
 
 TileShape narrow_shape(const Permutation& call) {
   const auto places_of = [&](int64_t elements) {
-    return std::max<int64_t>(elements / call.run(), 1);
+    return std::max<int64_t>(elements / std::max<int64_t>(call.run(), 1), 1);
   };
   const int64_t lines = std::max<int64_t>(64, 128 / call.element_bytes);  // of 128 bytes or more
   return {.columns = places_of(lines),

@@ -337,6 +337,34 @@ struct Plain {
   }
 };
 
+// Nothing runs of a call without elements, but every rung is asked whether it would: what an extent
+// of 0 divides must not be divided.
+TEST(WhyNot, IsAnsweredByEveryRungOfCallsWithoutElements) {
+  const auto ask = [](const Family& family, const Operation& operation, const Case& chosen) {
+    for (const DType dtype : kAllDTypes) {
+      if (!operation.dtypes.has(dtype) || !chosen.is_of(dtype)) continue;
+      try {
+        const AnyCall call(make_problem(operation, chosen, dtype));
+        for (const Rung* rung : family.rungs) why_not(*rung, call, 90);
+        best(call, 90);
+      } catch (const InvalidArgument&) {
+        continue;  // no problem of the operation
+      }
+    }
+  };
+  for (const Family* family : families()) {
+    for (const Operation& operation : family->operations) {
+      for (const Case& known : operation.cases().verify) {
+        for (size_t i = 0; i < operation.extent_names.size(); ++i) {
+          Case chosen = known;
+          chosen.extents[i] = 0;
+          ask(*family, operation, chosen);
+        }
+      }
+    }
+  }
+}
+
 TEST(WhyNot, TellsOperationDTypeArchitectureAndReason) {
   const AnyCall call(softmax_problem());
   Plain plain;
