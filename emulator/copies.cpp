@@ -37,8 +37,9 @@ void cp_async(void* shared, const void* global, int bytes, int source_bytes) {
   }
   check_shared(shared, size, size, kOperation);
   require_own(shared, kOperation);
-  check_global(global, static_cast<size_t>(source_bytes), size, false, kOperation);
+  check_alignment(global, size, kOperation);
   if (source_bytes > 0) {  // else nothing is read there, which may be past a tensor's end
+    check_global(global, static_cast<size_t>(source_bytes), size, false, kOperation);
     read_global(global, static_cast<size_t>(source_bytes), Manner::kWeak, kOperation);
   }
   poison_shared(shared, size, false, kOperation);

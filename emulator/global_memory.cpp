@@ -488,10 +488,7 @@ const Region* checked_region(const Thread& me, const void* global, size_t bytes,
                      " before griddepcontrol.wait: the launch overlaps the one before it, "
                      "whose writes need not be there"));
   }
-  if (number(global) % alignment != 0) [[unlikely]] {
-    fail(Fault::kMisaligned, concatenate(operation, ": the global address ", global,
-                                         " is not a multiple of ", alignment, " bytes"));
-  }
+  check_alignment(global, alignment, operation);
   if (is_shared(global)) [[unlikely]] {
     fail(Fault::kInvalidUse, concatenate(operation, ": a global address in shared memory"));
   }
@@ -517,6 +514,13 @@ void note_write(const Thread& me, const Region* region, const void* global, cons
 }
 
 }  // namespace
+
+void check_alignment(const void* global, size_t alignment, const char* operation) {
+  if (number(global) % alignment == 0) [[likely]]
+    return;
+  fail(Fault::kMisaligned, concatenate(operation, ": the global address ", global,
+                                       " is not a multiple of ", alignment, " bytes"));
+}
 
 void check_global(const void* global, size_t bytes, size_t alignment, bool writes,
                   const char* operation) {

@@ -62,8 +62,9 @@ inline void load_global(void* registers, const void* global, size_t bytes, bool 
   load_global_checked(registers, global, bytes, read_only);
 }
 
-// The place is a multiple of `alignment`, outside of shared memory, and memory that the launch may
-// read, or write, to the last byte.
+// The place is a multiple of `alignment`.
+void check_alignment(const void* global, size_t alignment, const char* operation);
+// That, outside of shared memory, and memory that the launch may read, or write, to the last byte.
 void check_global(const void* global, size_t bytes, size_t alignment, bool writes,
                   const char* operation);
 
