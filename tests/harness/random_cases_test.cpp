@@ -11,7 +11,6 @@ namespace ws::harness {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::Ge;
 using ::testing::IsEmpty;
 using ::testing::Le;

@@ -112,7 +112,10 @@ TEST(Math, IsAccurate) {
 struct QuotientsThatAreOff {
   __device__ float operator()(float x) const {
     int off = 0;
-    for (float by = 1; by < 2; by += 0.013f) off += thread::quotient(x, by, 1 / by) != x / by;
+    for (int i = 0; i < 77; ++i) {
+      const float by = 1 + 0.013f * static_cast<float>(i);
+      off += thread::quotient(x, by, 1 / by) != x / by;
+    }
     return static_cast<float>(off);
   }
 };
