@@ -84,6 +84,7 @@ void SpmvCoo::infer(Problem& problem) {
 
 void SpmvCoo::make(const Case& chosen, DType dtype, Problem& problem) {
   const auto [columns, entries, step, options, unused1, unused2, unused3, unused4] = chosen.extents;
+  require(entries == 0 || columns > 0, entries, " entries have no column to be in");
   problem["values"] = Tensor::dense(dtype, {entries});
   problem["row"] = Tensor::dense(index_of(options), {entries});
   problem["col"] = Tensor::dense(index_of(options), {entries});
