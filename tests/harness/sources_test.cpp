@@ -47,6 +47,14 @@ TEST(Sources, AreInTheProgram) {
   EXPECT_THROW(path_of(*address.family, unknown), Error);
 }
 
+TEST(Sources, AreOfEveryRung) {
+  for (const Family* family : families()) {
+    for (const Rung* rung : family->rungs) {
+      EXPECT_NO_THROW(path_of(*family, *rung)) << family->name << "/" << rung->name;
+    }
+  }
+}
+
 TEST(Sources, BeginWithAComment) {
   EXPECT_EQ(header_comment("// One.\n//\n//Two.\n#pragma once\n// Three.\n"), "One.\n\nTwo.\n");
   EXPECT_EQ(header_comment("#pragma once\n"), "");
