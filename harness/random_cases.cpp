@@ -1,7 +1,6 @@
 #include "harness/random_cases.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "catalogue/fill.hpp"
 
@@ -79,13 +78,9 @@ class Draw {
   uint64_t drawn_ = 0;
 };
 
-// Of a problem that the operation takes.
-std::optional<Cost> cost_of(const Operation& operation, const Case& chosen, DType dtype) {
-  try {
-    return operation.cost(AnyCall(make_problem(operation, chosen, dtype)).problem());
-  } catch (const InvalidArgument&) {
-    return {};
-  }
+// Throws InvalidArgument for a case that is none of the operation's.
+Cost cost_of(const Operation& operation, const Case& chosen, DType dtype) {
+  return operation.cost(AnyCall(make_problem(operation, chosen, dtype)).problem());
 }
 
 }  // namespace
@@ -99,10 +94,18 @@ std::vector<Case> random_cases(const Operation& operation, DType dtype, std::spa
   if (known.empty()) return all;
   Cost dearest;
   for (const Case& chosen : known) {
-    const Cost cost = operation.cost(AnyCall(make_problem(operation, chosen, dtype)).problem());
+    const Cost cost = cost_of(operation, chosen, dtype);
     dearest.bytes = std::max(dearest.bytes, cost.bytes);
     dearest.flops = std::max(dearest.flops, cost.flops);
   }
+  const auto costs_no_more = [&](const Case& drawn) {
+    try {
+      const Cost cost = cost_of(operation, drawn, dtype);
+      return cost.bytes <= dearest.bytes && cost.flops <= dearest.flops;
+    } catch (const InvalidArgument&) {
+      return false;
+    }
+  };
   const auto is_new = [&](const Case& drawn) {
     return std::ranges::find(all, drawn) == all.end() &&
            std::ranges::find(known, drawn) == known.end();
@@ -111,10 +114,7 @@ std::vector<Case> random_cases(const Operation& operation, DType dtype, std::spa
   constexpr size_t kTries = 50;  // for each
   for (size_t i = 0; i < kTries * count && all.size() < count; ++i) {
     const Case drawn = draw.next(operation);
-    if (!is_new(drawn)) continue;
-    const std::optional<Cost> cost = cost_of(operation, drawn, dtype);
-    if (!cost || cost->bytes > dearest.bytes || cost->flops > dearest.flops) continue;
-    all.push_back(drawn);
+    if (is_new(drawn) && costs_no_more(drawn)) all.push_back(drawn);
   }
   return all;
 }

@@ -50,28 +50,44 @@ States transposed(States states) {
 }
 
 #if WS_DEVICE_CODE
-// A head's step.
-struct StepPlace {
-  int64_t batch, head, t;
+// What kernels share that have a warp for each step of each head.
+struct WarpAStep {
+  static constexpr int kThreads = 256;
+  static constexpr int kSteps = kThreads / kWarpSize;  // of a block
+  struct SharedStorage {};
+};
+template <class Kernel>
+void launch_steps(const typename Kernel::Arguments& a, Stream stream) {
+  launch<Kernel>({.blocks = divide_up(a.call.matrices() * a.call.steps, Kernel::kSteps),
+                  .threads = Kernel::kThreads},
+                 stream, a);
+}
 
-  __device__ __forceinline__ StepPlace(const BackwardCall& call, int64_t index)
-      : batch(index / call.steps / call.heads),
+// The step of this warp.
+struct StepPlace {
+  int64_t index, batch, head, t;
+  bool exists;
+
+  __device__ __forceinline__ explicit StepPlace(const BackwardCall& call)
+      : index(block_index() * WarpAStep::kSteps + warp_index()),
+        batch(index / call.steps / call.heads),
         head(index / call.steps % call.heads),
-        t(index % call.steps) {}
+        t(index % call.steps),
+        exists(index < call.matrices() * call.steps) {}
   template <class T>
   __device__ __forceinline__ T* of(const Rows& rows) const {
     return rows.at<T>(batch, head, t);
   }
 };
 
-// The dot of a step's row of T and one of f32; a warp has it in all lanes. `out`: where the one of
-// f32 goes, rounded. A lane's numbers are all asked for before one is stored.
-template <class T>
+// The dot of a step's row of T and one of E, f32 as a rule; a warp has it in all lanes. `out`:
+// where the second goes, rounded to T. A lane's numbers are all asked for before one is stored.
+template <class T, class E = float>
 __device__ __forceinline__ float dot_of_rows(const StepPlace& at, int64_t columns, const Rows& rows,
                                              const Rows& exact, const Rows* out = nullptr) {
   constexpr int kLoads = 4;
   const T* const row = at.of<const T>(rows);
-  const float* const gradient = at.of<const float>(exact);
+  const E* const gradient = at.of<const E>(exact);
   float sum = 0;
   for (int64_t first = lane_index(); first < columns; first += kLoads * kWarpSize) {
     float values[kLoads] = {};
@@ -80,7 +96,7 @@ __device__ __forceinline__ float dot_of_rows(const StepPlace& at, int64_t column
     for (int i = 0; i < kLoads; ++i) {
       const int64_t d = first + i * kWarpSize;
       if (d >= columns) continue;
-      values[i] = thread::load(gradient + d * exact.column);
+      values[i] = to_float(thread::load(gradient + d * exact.column));
       factors[i] = to_float(thread::load(row + d * rows.column));
     }
 #pragma unroll
@@ -97,43 +113,36 @@ __device__ __forceinline__ float dot_of_rows(const StepPlace& at, int64_t column
   return warp::all_reduce(sum, [](float a, float b) { return a + b; });
 }
 
-// A warp a step.
 template <class T>
-struct DotsKernel {
-  static constexpr int kThreads = 256;
+struct DotsKernel : WarpAStep {
   struct Arguments {
     BackwardCall call;
     Rows dq, dk;  // of f32
     float* dots;  // [matrices, steps]
   };
-  struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const BackwardCall& call = a.call;
-    const int64_t index = block_index() * (kThreads / kWarpSize) + warp_index();
-    if (index >= call.matrices() * call.steps) return;
-    const StepPlace at(call, index);
+    const StepPlace at(call);
+    if (!at.exists) return;
     const float sum = dot_of_rows<T>(at, call.dim, call.q, a.dq, &call.dq) -
                       dot_of_rows<T>(at, call.dim, call.k, a.dk, &call.dk);
-    if (lane_index() == 0) thread::store(a.dots + index, sum);
+    if (lane_index() == 0) thread::store(a.dots + at.index, sum);
   }
 };
 
 // Of the delta rule, too.
 template <class T>
-struct DeltaDotsKernel {
-  static constexpr int kThreads = 256;
+struct DeltaDotsKernel : WarpAStep {
   struct Arguments {
     DeltaBackwardCall call;
     DeltaBackwardParts parts;
   };
-  struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const DeltaBackwardCall& call = a.call;
-    const int64_t index = block_index() * (kThreads / kWarpSize) + warp_index();
-    if (index >= call.matrices() * call.steps) return;
-    const StepPlace at(call, index);
+    const StepPlace at(call);
+    if (!at.exists) return;
     const float dbeta = dot_of_rows<float>(at, call.value_dim, a.parts.errors, a.parts.dadded);
     if (lane_index() == 0) thread::store(call.dbeta.at(at.batch, at.head, at.t), dbeta);
     if (a.parts.dots == nullptr) return;
@@ -143,25 +152,22 @@ struct DeltaDotsKernel {
     const float of_values = dot_of_rows<T>(at, call.value_dim, call.v, a.parts.dadded);
     if (lane_index() != 0) return;
     const float beta = thread::load(call.beta.at(at.batch, at.head, at.t));
-    thread::store(a.parts.dots + index, of_queries - beta * of_values);
+    thread::store(a.parts.dots + at.index, of_queries - beta * of_values);
   }
 };
 
-// A warp a step: dk, to which what the state has of it is added, and dbeta.
+// dk, to which what the state has of it is added, and dbeta.
 template <class T>
-struct DeltaSumsKernel {
-  static constexpr int kThreads = 256;
+struct DeltaSumsKernel : WarpAStep {
   struct Arguments {
     DeltaBackwardCall call;
     Rows errors, dadded, of_state;  // of T
   };
-  struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const DeltaBackwardCall& call = a.call;
-    const int64_t index = block_index() * (kThreads / kWarpSize) + warp_index();
-    if (index >= call.matrices() * call.steps) return;
-    const StepPlace at(call, index);
+    const StepPlace at(call);
+    if (!at.exists) return;
     const T* const of_state = at.of<const T>(a.of_state);
     T* const dk = at.of<T>(call.dk);
     for (int64_t d = lane_index(); d < call.dim; d += kWarpSize) {
@@ -169,14 +175,7 @@ struct DeltaSumsKernel {
       const float part = to_float(thread::load(of_state + d));
       thread::store(to, from_float<T>(to_float(thread::load(to)) + part));
     }
-    const T* const errors = at.of<const T>(a.errors);
-    const T* const dadded = at.of<const T>(a.dadded);
-    float sum = 0;
-    for (int64_t m = lane_index(); m < call.value_dim; m += kWarpSize) {
-      sum =
-          thread::fma(to_float(thread::load(errors + m)), to_float(thread::load(dadded + m)), sum);
-    }
-    sum = warp::all_reduce(sum, [](float x, float y) { return x + y; });
+    const float sum = dot_of_rows<T, T>(at, call.value_dim, a.errors, a.dadded);
     if (lane_index() == 0) thread::store(call.dbeta.at(at.batch, at.head, at.t), sum);
   }
 };
@@ -391,13 +390,12 @@ void finish_backward(const BackwardCall& call, const BackwardPlan& plan, const C
   };
   if (!plan.finds_dots) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Kernel = DotsKernel<T>;
-      launch<Kernel>(
-          {.blocks = divide_up(plan.rows, Kernel::kThreads / kWarpSize),
-           .threads = Kernel::kThreads},
-          context.stream,
-          {call, plan.is_exact ? dense_rows(call, call.dim, at(plan.dq)) : call.dq,
-           plan.is_exact ? dense_rows(call, call.dim, at(plan.dk)) : call.dk, at(plan.dots)});
+      launch_steps<DotsKernel<T>>(
+          {.call = call,
+           .dq = plan.is_exact ? dense_rows(call, call.dim, at(plan.dq)) : call.dq,
+           .dk = plan.is_exact ? dense_rows(call, call.dim, at(plan.dk)) : call.dk,
+           .dots = at(plan.dots)},
+          context.stream);
     });
   }
   launch<SumsKernel>(
@@ -407,14 +405,9 @@ void finish_backward(const BackwardCall& call, const BackwardPlan& plan, const C
 
 void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardParts& parts,
                            Stream stream) {
-  const int64_t rows = call.matrices() * call.steps;
-  if (rows == 0) return;
-  with_type<kFloats>(call.dtype, [&]<class T>() {
-    using Kernel = DeltaDotsKernel<T>;
-    launch<Kernel>(
-        {.blocks = divide_up(rows, Kernel::kThreads / kWarpSize), .threads = Kernel::kThreads},
-        stream, {call, parts});
-  });
+  if (call.matrices() * call.steps == 0) return;
+  with_type<kFloats>(call.dtype,
+                     [&]<class T>() { launch_steps<DeltaDotsKernel<T>>({call, parts}, stream); });
   if (parts.dots == nullptr) return;
   launch<SumsKernel>({.blocks = call.matrices(), .threads = SumsKernel::kThreads}, stream,
                      {call, parts.dots, 1, 0, parts.final});
@@ -422,15 +415,13 @@ void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardPar
 
 void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardWalks& walks,
                            Stream stream) {
-  const int64_t rows = call.matrices() * call.steps;
-  if (rows == 0) return;
-  const size_t bytes = size_of(call.dtype);
+  if (call.matrices() * call.steps == 0) return;
   with_type<kHalves>(call.dtype, [&]<class T>() {
-    using Kernel = DeltaSumsKernel<T>;
-    launch<Kernel>(
-        {.blocks = divide_up(rows, Kernel::kThreads / kWarpSize), .threads = Kernel::kThreads},
-        stream,
-        {call, walks.errors.out, reversed(walks.added.out, call.steps, bytes), walks.of_state.out});
+    launch_steps<DeltaSumsKernel<T>>({.call = call,
+                                      .errors = walks.errors.out,
+                                      .dadded = reversed(walks.added.out, call.steps, sizeof(T)),
+                                      .of_state = walks.of_state.out},
+                                     stream);
   });
 }
 #endif

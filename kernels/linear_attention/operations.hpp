@@ -156,6 +156,12 @@ inline constexpr Parameter kFinalStateOut = {
         "(q.shape[0], max(q.shape[1], k.shape[1], v.shape[1]), q.shape[3], v.shape[3]) "
         "if output_final_state else None",
     .torch_dtype = "torch.float32"};
+inline constexpr Parameter kForwardQueryIn = {.name = "q", .doc = "the forward's, [B, H, S, D]"};
+inline constexpr Parameter kForwardKeyIn = {.name = "k", .doc = "the forward's, [B, H, S, D]"};
+inline constexpr Parameter kForwardValueIn = {
+    .name = "v", .doc = "the forward's, [B, H, S, M]: as many heads of each"};
+inline constexpr Parameter kOutGradientIn = {.name = "dout",
+                                             .doc = "gradient of out, [B, H, S, M], dtype of q"};
 inline constexpr Parameter kFinalStateGradientIn = {
     .name = "dfinal_state",
     .optional = true,
@@ -231,18 +237,9 @@ struct LinearAttentionBackward : Common {
       "dq[t] = scale * state[t] dout[t], dk[t] = dstate[t] v[t], dv[t] = dstate[t]^T k[t], "
       "dstate[t] = exp(log_decay[t + 1]) * dstate[t + 1] + scale * q[t] dout[t]^T";
   static constexpr Parameter kParameters[] = {
-      {.name = "q", .doc = "the forward's, [B, H, S, D]"},
-      {.name = "k", .doc = "the forward's, [B, H, S, D]"},
-      {.name = "v", .doc = "the forward's, [B, H, S, M]: as many heads of each"},
-      {.name = "dout", .doc = "gradient of out, [B, H, S, M], dtype of q"},
-      kLogDecayIn,
-      kInitialStateIn,
-      kFinalStateGradientIn,
-      kQueryGradientOut,
-      kKeyGradientOut,
-      kValueGradientOut,
-      kDecayGradientOut,
-      kInitialStateGradientOut};
+      kForwardQueryIn, kForwardKeyIn,     kForwardValueIn,       kOutGradientIn,
+      kLogDecayIn,     kInitialStateIn,   kFinalStateGradientIn, kQueryGradientOut,
+      kKeyGradientOut, kValueGradientOut, kDecayGradientOut,     kInitialStateGradientOut};
   static constexpr Attribute kAttributes[] = {kScale};
   static constexpr std::string_view kTorch = kBackwardInTorch;
 
@@ -296,11 +293,11 @@ struct DeltaRuleBackward : Common {
       "dbeta[t] = <error[t], dstate[t]^T k[t]>, dstate[t] = decay[t + 1] * (dstate[t + 1] - "
       "k[t + 1] dv[t + 1]^T) + scale * q[t] dout[t]^T";
   static constexpr Parameter kParameters[] = {
-      {.name = "q", .doc = "the forward's, [B, H, S, D]"},
-      {.name = "k", .doc = "the forward's, [B, H, S, D]"},
-      {.name = "v", .doc = "the forward's, [B, H, S, M]: as many heads of each"},
+      kForwardQueryIn,
+      kForwardKeyIn,
+      kForwardValueIn,
       {.name = "beta", .doc = "the forward's, f32 [B, H, S]"},
-      {.name = "dout", .doc = "gradient of out, [B, H, S, M], dtype of q"},
+      kOutGradientIn,
       kLogDecayIn,
       kInitialStateIn,
       kFinalStateGradientIn,
