@@ -87,10 +87,11 @@ inline constexpr Attribute kAttributesOfFused[] = {
 
 inline constexpr Parameter kTargetIn = {
     .name = "target", .doc = "i64 or i32, logits.shape[:-1]: a class, or ignore_index"};
-inline constexpr Parameter kWeightIn = {.name = "weight",
-                                        .optional = true,
-                                        .rows = Parameter::Rows::kShared,
-                                        .doc = "f32 [V], of each class; 1 where left out"};
+inline constexpr Parameter kWeightIn = {
+    .name = "weight",
+    .optional = true,
+    .rows = Parameter::Rows::kShared,
+    .doc = "f32 [V], of each class; 1 where left out; no gradient"};
 inline constexpr Parameter kLossOut = {.name = "loss",
                                        .role = Parameter::Role::kOut,
                                        .doc = "of each row, f32, logits.shape[:-1]",

@@ -97,7 +97,8 @@ inline constexpr Parameter kCos = {
     .rows = Parameter::Rows::kShared,
     .doc =
         "f32 or the dtype of x: [T, rotary_dim / 2], a row a position; or with the heads and the "
-        "batch of x as well, either of which may be 1, in the order of x. Left out: computed"};
+        "batch of x as well, either of which may be 1, in the order of x. Left out: computed. No "
+        "gradient"};
 inline constexpr Parameter kSin = {.name = "sin",
                                    .optional = true,
                                    .rows = Parameter::Rows::kShared,

@@ -552,6 +552,7 @@ class QuickArguments : public Arguments {
   bool see(size_t i, python::Object& tensor) {
     if (&tensor == &python::_Py_NoneStruct) return true;
     if (torch.exchange->dltensor_from_py_object_no_sync(&tensor, &views_[i]) != 0) return false;
+    if (!is_held(views_[i])) return false;
     tensors[i] = &views_[i];
     if (first == nullptr) first = &views_[i];
     return true;
@@ -560,6 +561,12 @@ class QuickArguments : public Arguments {
   const DLTensor* first = nullptr;
 
  private:
+  // Not so a tensor that stands for another, as in torch.func.functionalize.
+  static bool is_held(const DLTensor& view) {
+    return view.data != nullptr ||
+           std::find(view.shape, view.shape + view.ndim, 0) != view.shape + view.ndim;
+  }
+
   const QuickCall& quick_;
   std::array<DLTensor, kMaxTensors> views_;
 };

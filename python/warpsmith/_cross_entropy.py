@@ -38,7 +38,7 @@ def cross_entropy(
             by side in memory are fastest.
         target: [], [N] or [N, d1, ...], i64 or i32: classes, or ignore_index. Others are found on
             the device: nothing is written for their rows, and the next call raises it.
-        weight: [C], of each class.
+        weight: [C], of each class; has no gradient, as with torch.
         size_average: None, as reduce: torch's old names of a reduction.
         ignore_index: The target of what counts nothing.
         reduce: None.
@@ -73,7 +73,7 @@ def cross_entropy(
         given = (input.detach(), target, weight)
         _raise_as_torch(torch.nn.functional.cross_entropy, *(x for x in given if x is not None))
     logits = input.movedim(1, -1) if input.dim() > 2 else input
-    counts = _class_weights(weight)
+    counts = _class_weights(name, weight)
     loss, _ = warpsmith.cross_entropy_forward(
         logits,
         target,
@@ -145,7 +145,7 @@ def linear_cross_entropy(
         )
     rows = input.reshape(math.prod(target.shape), input.shape[-1])
     targets = target.reshape(-1)
-    counts = _class_weights(weight)
+    counts = _class_weights(name, weight)
     options = {
         "ignore_index": ignore_index,
         "label_smoothing": label_smoothing,
@@ -171,8 +171,12 @@ def _check_reduction(name: str, reduction: str) -> None:
         raise ValueError(f"{name}: {reduction} is not a valid value for reduction")
 
 
-def _class_weights(weight: torch.Tensor | None) -> torch.Tensor | None:
-    return None if weight is None else weight.detach().float()
+def _class_weights(name: str, weight: torch.Tensor | None) -> torch.Tensor | None:
+    if weight is None:
+        return None
+    if torch.is_grad_enabled() and weight.requires_grad:  # as torch's functions refuse it
+        raise NotImplementedError(f"{name} has no gradient of weight")
+    return weight.detach().float()
 
 
 def _denominator(

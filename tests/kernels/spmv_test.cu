@@ -644,9 +644,14 @@ TEST(Spmv, BestIsChosenBySize) {
   };
   EXPECT_EQ(best_product({.extents = {1 << 18, 1 << 18, 1 << 22, 64}}), "merge_slice");
   EXPECT_EQ(best_product({.extents = {1 << 18, 1 << 18, 1 << 22, 33}}), "merge_slice");
-  EXPECT_EQ(best_product({.extents = {1 << 18, 0, 1 << 22, 64}}), "row_slice");
   EXPECT_EQ(best_product({.extents = {1 << 18, 1 << 18, 1 << 22, 64, kGaps}}), "element");
   EXPECT_EQ(best_product({.extents = {1000, 1000, 16000, 64}}), "row_slice");
+
+  // No case: all of its columns are wrong. merge_slice would read a row of B in their place.
+  Problem none =
+      make_problem(by_matrix(), {.extents = {1 << 18, 1 << 18, 1 << 22, 64}}, DType::kF32);
+  none["b"].shape[0] = 0;
+  EXPECT_EQ(best(AnyCall(none), 90).name, "row_slice");
 }
 
 TEST(Spmv, ShapesMustFit) {

@@ -133,6 +133,12 @@ def test_what_is_refused() -> None:
         (ValueError, "batch_size", (x, target[:3]), {}),
         (RuntimeError, "weight", (x, target, torch.ones(6)), {}),
         (ValueError, "from 0 to 1", (x, target), {"label_smoothing": 2.0}),
+        (
+            NotImplementedError,
+            "no gradient of weight",
+            (x, target, torch.ones(7).requires_grad_()),
+            {},
+        ),
         (TypeError, "must be Tensor", ([1.0], target), {}),
     ):
         with pytest.raises(error, match=words):

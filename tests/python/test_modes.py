@@ -31,6 +31,7 @@ F = torch.nn.functional
 BATCHED = [
     pytest.param(op, id=op.name) for op in OPERATIONS.values() if op.batch != "none" if op.outputs
 ]
+WITHOUT_IN_OUT = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if not op.in_out]
 SPELT = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if _letters.knows(op)]
 LETTERED = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if _letters.fold_of(op)]
 CASTING = [pytest.param(op, id=op.name) for op in OPERATIONS.values() if _autocast.may_cast(op)]
@@ -312,6 +313,13 @@ def test_func_grad_is_autograds(operation: Operation) -> None:
     want = torch.autograd.grad(total(*inputs), floats_of(inputs), materialize_grads=True)
     for mine, right in zip(got, want, strict=True):
         torch.testing.assert_close(mine, right, equal_nan=True)
+
+
+@pytest.mark.parametrize("operation", WITHOUT_IN_OUT)
+def test_functionalize_takes_what_stands_for_another(operation: Operation) -> None:
+    call = call_with(operation)
+    ours, there = of_there(call)
+    call.check(torch.func.functionalize(ours)(*there))
 
 
 # ---- vmap ---------------------------------------------------------------------------------------
