@@ -37,6 +37,7 @@ InPlace in_place_of(const Problem& problem) {
       Tensor moved = problem[out.name];
       moved.data = given.data;
       if (in.role != Parameter::Role::kIn || moved.elements() == 0) continue;
+      if (in.rows == Parameter::Rows::kShared) continue;  // other rows still read it
       if (!given.exists() || !coincide(moved, given)) continue;
       InPlace found{problem, index_of(out), index_of(in)};
       found.problem[out.name] = moved;

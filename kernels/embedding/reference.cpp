@@ -260,6 +260,7 @@ void EmbeddingBag::make(const Case& chosen, DType dtype, Problem& problem) {
   const auto [count, indices, columns, rows, options] =
       std::tuple{chosen.extents[0], chosen.extents[1], chosen.extents[2], chosen.extents[3],
                  chosen.extents[4]};
+  require(indices == 0 || rows > 0, indices, " indices have no row to be of");
   const DType index = (options & kNarrowIndices) != 0 ? DType::kI32 : DType::kI64;
   const int64_t step = (options & kGaps) != 0 ? 2 : 1;
   const auto matrix = [&](DType of, int64_t high, int64_t wide) {

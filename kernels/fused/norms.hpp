@@ -86,10 +86,12 @@ d = d if g_sum is None else d + g_sum
 return d, ops.sum(d.reshape(-1, d.shape[-1]), dim=[0]), d, dweight, dnorm_bias)";
   static constexpr Parameter kParameters[] = {
       {.name = "x", .doc = "[..., N], f32, f16 or bf16"},
-      {.name = "bias", .doc = "[N], dtype of x: of the layer that x comes from"},
+      {.name = "bias",
+       .rows = Parameter::Rows::kShared,
+       .doc = "[N], dtype of x: of the layer that x comes from"},
       {.name = "residual", .doc = "shape and dtype of x"},
-      {.name = "weight", .doc = "[N], dtype of x"},
-      {.name = "norm_bias", .doc = "[N], dtype of x"},
+      {.name = "weight", .rows = Parameter::Rows::kShared, .doc = "[N], dtype of x"},
+      {.name = "norm_bias", .rows = Parameter::Rows::kShared, .doc = "[N], dtype of x"},
       {.name = "y",
        .role = Parameter::Role::kOut,
        .doc = "shape and dtype of x",
@@ -123,10 +125,11 @@ return (q if q.dtype == torch.float64 else q.to(torch.float8_e4m3fn),
         s if scale is None else None, None if residual is None else h))";
   static constexpr Parameter kParameters[] = {
       {.name = "x", .doc = "[..., N], f32, f16 or bf16"},
-      {.name = "weight", .doc = "[N], dtype of x"},
+      {.name = "weight", .rows = Parameter::Rows::kShared, .doc = "[N], dtype of x"},
       {.name = "residual", .optional = true, .doc = "shape and dtype of x, added to it first"},
       {.name = "scale",
        .optional = true,
+       .rows = Parameter::Rows::kShared,
        .doc = "f32, of one element, above 0: of the whole tensor; left out, each row has its own"},
       {.name = "y",
        .role = Parameter::Role::kOut,

@@ -41,11 +41,17 @@ struct WelfordKernel {
         mean = mean * (1 - 1 / count) + v * v / count;
       }
     }
-    // Two sets of numbers are one by Chan's formula, in thread/moments.hpp.
-    const auto all =
-        warp::all_reduce(thread::Moments{count, mean, squares, 0}, warp::MergeMoments{});
-    const float shift = kCentred ? all.mean : 0.0F;
-    const float variance = kCentred ? all.squares / all.count : all.mean;
+    float shift = 0;
+    float variance = 0;
+    if constexpr (kCentred) {  // two sets of numbers are one by Chan's formula, thread/moments.hpp
+      const auto all =
+          warp::all_reduce(thread::Moments{count, mean, squares, 0}, warp::MergeMoments{});
+      shift = all.mean;
+      variance = all.squares / all.count;
+    } else {  // shares of the mean: two infinite ones have no difference
+      variance = warp::all_reduce(mean * (count / static_cast<float>(a.columns)),
+                                  [](float x, float y) { return x + y; });
+    }
     const float rstd = thread::rsqrt(variance + a.eps);
 
     for (int64_t i = lane_index(); i < a.columns; i += kWarpSize) {

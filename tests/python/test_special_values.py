@@ -66,6 +66,20 @@ def test_softmax_of_special_rows(name: str, device: str) -> None:
     torch.testing.assert_close(result.cpu(), expected, rtol=2e-5, atol=2e-6, equal_nan=True)
 
 
+@pytest.mark.parametrize("rung", [rung["name"] for rung in OPERATIONS["rms_norm"].rungs])
+def test_rms_norm_of_infinite_rows(rung: str, device: str) -> None:
+    rows = torch.ones(3, 256)
+    rows[0, [5, 90]] = float("inf")
+    rows[1, [5, 6]] = torch.tensor([-float("inf"), float("inf")])
+    rows[2, 255] = float("nan")
+    try:
+        result = warpsmith.rms_norm(rows.to(device), rung=rung)
+    except ValueError as error:
+        pytest.skip(str(error))
+    expected = rows * (rows.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
+
+
 MASK_SHAPES = [(2, 3, 5, 24), (2, 1, 5, 24), (1, 1, 5, 24), (5, 24), (2, 1, 1, 24), (24,)]
 MASK_SHAPES += [(2, 3, 5, 1), (3, 1, 1), (1,), ()]
 
