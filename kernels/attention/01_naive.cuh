@@ -2,7 +2,8 @@
 //   and what it gathers of the values.
 // Traffic: a query reads all keys and all values, and its row of scores, Sk floats, four times: for
 //   2048 keys of 64 that is 3 MB a query where the query itself is 128 bytes.
-// Limits: dense tensors, H = Hk, D = Dv, no window but a causal one; Sq x Sk floats of workspace.
+// Limits: dense tensors, H = Hk, D = Dv, scores as they are (no bias, ALiBi, sinks, softcap), seen
+//   whole or causally; Sq x Sk floats of workspace.
 #pragma once
 
 #include "kernels/attention/plain.hpp"

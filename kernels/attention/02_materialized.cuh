@@ -4,7 +4,8 @@
 //   that was read serves 64 rows.
 // Traffic: scores are written, read three times and written by the softmax, and read: 24 Sq Sk
 //   bytes of f32, where q, k, v and out of 16 bits are 2 (2 Sq + 2 Sk) D.
-// Limits: dense tensors, H = Hk, D = Dv, no window but a causal one; Sq x Sk floats of workspace.
+// Limits: dense tensors, H = Hk, D = Dv, scores as they are (no bias, ALiBi, sinks, softcap), seen
+//   whole or causally; Sq x Sk floats of workspace.
 #pragma once
 
 #include "kernels/attention/plain.hpp"

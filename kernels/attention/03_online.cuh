@@ -2,7 +2,8 @@
 //   the others are scaled down (Milakov and Gimelshein's online softmax, with a row of values).
 // From naive: one pass over the keys. No score is ever in memory, and there is no workspace.
 // Traffic: a query reads all keys and all values once, its own row once a key.
-// Limits: dense tensors, H = Hk, D = Dv up to 128, no window but a causal one.
+// Limits: dense tensors, H = Hk, D = Dv up to 128, scores as they are (no bias, ALiBi, sinks,
+//   softcap), seen whole or causally.
 #pragma once
 
 #include "kernels/attention/plain.hpp"

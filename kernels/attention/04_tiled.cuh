@@ -4,7 +4,8 @@
 //   tile's maximum first, then one scaling of the sum and of the output's row.
 // Traffic: k and v once for every 64 queries; q, out and lse once. 8 numbers read from shared
 //   memory serve 16 multiply-adds.
-// Limits: dense tensors, H = Hk, D = Dv up to 128, no window but a causal one.
+// Limits: dense tensors, H = Hk, D = Dv up to 128, scores as they are (no bias, ALiBi, sinks,
+//   softcap), seen whole or causally.
 #pragma once
 
 #include "kernels/attention/plain.hpp"

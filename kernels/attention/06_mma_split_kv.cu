@@ -3,7 +3,8 @@
 // From tiled: both products by mma.sync; tiles come by cp.async, two of K and two of V.
 // Traffic: K and V once for 64 queries. Weights and maxima cross shared memory in each tile, for no
 //   warp has a row of scores: 16 KB written and read, and a barrier more.
-// Limits: f16; rows of 16-byte pieces, D up to 128, no bias, no window but a causal one.
+// Limits: f16; rows of 16-byte pieces, D and Dv multiples of 8 up to 128, a scale above 0; no bias,
+//   ALiBi, sinks or softcap, no window but a causal one.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

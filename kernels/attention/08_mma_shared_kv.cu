@@ -3,7 +3,7 @@
 // From mma_split_q: three buffers where there were two of each, with copies as far ahead as softmax
 //   and a product take. One buffer is the least there can be; then blocks wait for what they read.
 // Traffic: as mma_split_q.
-// Limits: as mma_split_q.
+// Limits: as mma_split_q; of one_buffer D up to 64.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

@@ -3,7 +3,8 @@
 // From mma_shared_kv_rr: a D of 128 has its sums in 32 registers of a lane, not 64. Swizzled tiles
 //   are a ninth smaller at 64 columns, and a permuted place is an address in a register.
 // Traffic: as mma_split_q.
-// Limits: as mma_split_q. Sums are rounded to 11 bits for each 16 of K. Never chosen.
+// Limits: as mma_split_q; of swizzle_q and swizzle_qk D up to 64. Sums are rounded to 11 bits for
+//   each 16 of K. Never chosen.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

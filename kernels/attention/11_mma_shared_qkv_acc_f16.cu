@@ -2,7 +2,8 @@
 //   neighbouring lanes write in whole lines, 16 bytes each.
 // From mma_shared_qkv_rr: half the registers of sums; one more change a row.
 // Traffic: as mma_split_q.
-// Limits: as mma_split_q. Sums are rounded to 11 bits for each 16 of K. Never chosen.
+// Limits: as mma_split_q; of swizzle_q and swizzle_qk D up to 64. Sums are rounded to 11 bits for
+//   each 16 of K. Never chosen.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

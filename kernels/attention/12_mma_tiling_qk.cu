@@ -2,8 +2,8 @@
 //   not grow with D. V is whole.
 // From mma_shared_kv_rr: 16 KB a slice of both, in a ring of two, at any D.
 // Traffic: as mma_split_q, and Q again for each 64 keys, from L2.
-// Limits: as mma_split_q, D up to 256. What is gathered is in registers, 64 of a lane; of f32 and
-//   256 columns two warps share rows for that.
+// Limits: as mma_split_q, D up to 256, of swizzle_q and swizzle_qk 128. What is gathered is in
+//   registers, 64 of a lane; of f32 and 256 columns two warps share rows for that.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

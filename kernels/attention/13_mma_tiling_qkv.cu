@@ -3,7 +3,7 @@
 //   columns on two or four warps share rows as in mma_split_kv, so that a lane has 128 of them. A
 //   ring of four buffers: as one block fills an SM, nothing else hides the copies.
 // Traffic: as mma_tiling_qk.
-// Limits: as mma_split_q, D up to 512; swizzled up to 1024, there 32 queries a block, bf16 too.
+// Limits: as mma_split_q, D up to 512; swizzle_qkv up to 1024, there 32 queries a block, and bf16.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

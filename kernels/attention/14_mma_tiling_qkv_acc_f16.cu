@@ -2,8 +2,8 @@
 // From mma_tiling_qkv: four warps with rows of their own up to D = 512, no exchange; two that share
 //   rows at 1024.
 // Traffic: as mma_tiling_qk.
-// Limits: as mma_split_q, D up to 512, swizzled up to 1024. Sums are rounded to 11 bits for each 16
-//   of K. Never chosen.
+// Limits: as mma_split_q, D up to 512, swizzle_qkv_acc_f16 up to 1024. Sums are rounded to 11 bits
+//   for each 16 of K. Never chosen.
 #include "kernels/attention/mma_policies.hpp"
 
 namespace ws::attention {

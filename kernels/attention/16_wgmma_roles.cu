@@ -3,7 +3,8 @@
 // From mma_flash: the tensor cores read keys and values where the copies landed; no thread moves
 //   them.
 // Traffic: a block of 192 queries reads all keys and values that they see once, from L2.
-// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 128, no bias or softcap.
+// Limits: sm_90a, bf16; rows, heads and batches 16-byte aligned, D and Dv up to 128, Dv a multiple
+//   of 8; no bias, ALiBi, sinks, softcap or pages; a scale above 0.
 #include "kernels/attention/flash.hpp"
 
 namespace ws::attention {

@@ -3,7 +3,8 @@
 // From wgmma_lazy: finding the maximum (an instruction a score and four shuffles, all before the
 //   first exponential) is gone from blocks that all queries see whole.
 // Traffic: wgmma_roles'.
-// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 256, no bias or softcap.
+// Limits: sm_90a; f16 and bf16; rows, heads and batches 16-byte aligned, D and Dv up to 256, Dv a
+//   multiple of 8; no bias, ALiBi, sinks, softcap or pages; a scale above 0.
 #include "kernels/attention/flash.hpp"
 
 namespace ws::attention {

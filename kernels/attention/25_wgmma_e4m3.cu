@@ -4,8 +4,8 @@
 // From wgmma_speculative: half the bytes of q, k and v, and half the time of a product; a scale a
 //   head. A sum of weights may grow less before it counts as too large: to 448.
 // Traffic: wgmma_roles', in bytes half of it.
-// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 256. Sums in the tensor
-//   core have some 14 bits.
+// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 256, Dv a multiple of 8,
+//   a scale above 0. Sums in the tensor core have some 14 bits.
 #include "kernels/attention/flash.hpp"
 
 namespace ws::attention {

@@ -3,8 +3,8 @@
 //   and of dv, and walks a row or a column of what the first has left.
 // Traffic: each pair reads four rows, and is read D times from either side: for 2048 queries, keys
 //   and D = 64 that is 2 GB of rows and 3 GB of pairs where the tensors are 2 MB.
-// Limits: those of naive, and two matrices of Sq x Sk floats of workspace a head: fewer than 2^31
-//   pairs in all, 17 GB.
+// Limits: those of naive, no dlse and no dscores; two matrices of Sq x Sk floats of workspace a
+//   head: fewer than 2^31 pairs in all, 17 GB.
 #pragma once
 
 #include "kernels/attention/backward.hpp"

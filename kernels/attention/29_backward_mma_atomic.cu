@@ -4,7 +4,8 @@
 //   to dq in f32 in memory, 16 bytes of a lane at a time. A last kernel rounds dq. Five products.
 // Traffic: each block that sees a query adds a row of f32 to it, which L2 does: for S keys S / 128
 //   times 4 D bytes a query at D = 64, S / 64 at 128.
-// Limits: those of backward_mma; additions have any order, so two runs differ in last bits.
+// Limits: those of backward_mma, and no packed sequences; additions have any order, so two runs
+//   differ in last bits.
 #include "kernels/attention/28_backward_mma.cuh"
 #include "warpsmith/device_facts.hpp"
 

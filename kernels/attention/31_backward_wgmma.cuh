@@ -4,8 +4,9 @@
 //   before the sums of these are done.
 // Traffic: a tile of 128 keys reads q and dout of all queries that see it, one of queries k and v:
 //   from L2.
-// Limits: sm_90a; D and Dv up to 128; rows, heads and batches of all tensors 16-byte aligned; no
-//   bias, ALiBi or dscores. Scores are made twice: seven products, not five.
+// Limits: sm_90a; f16 and bf16; D and Dv multiples of 8 up to 128; rows, heads and batches of all
+//   tensors 16-byte aligned; no bias, ALiBi or dscores. Scores are made twice: seven products, not
+//   five.
 #pragma once
 
 #include "kernels/attention/backward_products.hpp"

@@ -4,7 +4,8 @@
 // From wgmma_speculative: out is read and written by lanes, 32 bytes of a row by four of them, and
 //   not staged: a block has more shared memory than it needs.
 // Traffic: wgmma_speculative's; out, of f32, read and written: 8 Sq Dv bytes a head.
-// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 256.
+// Limits: sm_90a; rows, heads and batches 16-byte aligned, D and Dv up to 256, Dv a multiple of 8,
+//   a scale above 0.
 #include "kernels/attention/flash.hpp"
 #include "kernels/attention/ring.hpp"
 

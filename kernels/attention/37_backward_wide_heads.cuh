@@ -5,8 +5,9 @@
 //   values one; above it is that of keys, where one warpgroup gathers.
 // Traffic: a tile of 64 keys reads q and dout of all queries that see it, one of 128 queries (above
 //   256 columns 64) k and v: from L2.
-// Limits: sm_90a; D and Dv up to 512; rows, heads and batches of all tensors 16-byte aligned; no
-//   bias, ALiBi or dscores. Scores are made twice: seven products, not five.
+// Limits: sm_90a; f16 and bf16; D and Dv multiples of 8 up to 512; rows, heads and batches of all
+//   tensors 16-byte aligned; no bias, ALiBi or dscores. Scores are made twice: seven products, not
+//   five.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
 // Idea: a thread an element of the gradient, which looks through all indices for its row.
 // Traffic: the indices once for each element of the table, from L1; a read of every row, a write of
 // the gradient. Rows add up in their order.
-// Limits: contiguous tensors; tables and calls of a few thousand rows.
+// Limits: contiguous tensors, no scale_grad_by_freq; tables and calls of a few thousand rows.
 #pragma once
 
 #include "kernels/embedding/lookup.hpp"

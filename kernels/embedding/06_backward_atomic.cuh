@@ -2,7 +2,8 @@
 // From backward_naive: what is done is proportional to dy, not to the table times the indices.
 // Traffic: a write of the gradient for its zeros, a read of dy, an atomic of the L2 for each of its
 // elements.
-// Limits: f32, contiguous tensors. Equal indices queue, in an order that is nobody's.
+// Limits: f32, contiguous tensors, no scale_grad_by_freq. Equal indices queue, in an order that is
+// nobody's.
 #pragma once
 
 #include "kernels/embedding/lookup.hpp"

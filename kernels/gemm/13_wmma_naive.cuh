@@ -2,8 +2,8 @@
 //   multiplies them, 4096 multiply-adds in one call; which lane holds what is not its business.
 // From naive: a warp computes 16 x 16 of C, so an element read serves 16 products.
 // Traffic: M N K (1 / 16 + 1 / 16) elements from the caches, straight to the fragments.
-// Limits: f16 and bf16; dense row-major matrices, layout nn; M, N and K multiples of 16, since a
-//   fragment has no tail.
+// Limits: f16 and bf16; dense row-major matrices, layout nn; A and B at multiples of 32 bytes; M, N
+//   and K multiples of 16, since a fragment has no tail.
 #pragma once
 
 #include "kernels/gemm/plain.hpp"

@@ -4,7 +4,8 @@
 //   layouts are one kernel, which has a tile for every size; the warp that copies becomes a
 //   warpgroup, so that its registers can go to those that multiply (setmaxnreg).
 // Traffic: per 128 x 256 x 64 step a block reads 32 KB from L2 (48 KB without the cluster).
-// Limits: sm_90a; base addresses and row strides are multiples of 16 bytes, the copy engine's rule.
+// Limits: sm_90a, f16 and bf16; K > 0, a stride of each matrix 1; base addresses and row strides,
+//   and rows of C, are multiples of 16 bytes, the copy engine's rule.
 #pragma once
 
 #include "kernels/gemm/dispatch.hpp"

@@ -3,8 +3,8 @@
 // From naive: a step costs no memory but its own rows; a dot over D is a quarter of it in each of
 //   four lanes, then two shuffles.
 // Traffic: q and k once for every 64 columns of the state, v and out once.
-// Limits: B * H * M / 64 blocks whatever S is, and S dependent steps: 2 D M multiply-adds a step
-//   on the CUDA cores, one step after the other. D up to 128.
+// Limits: B * H * M / 64 blocks whatever S is, and S dependent steps: 2 D M multiply-adds a step on
+//   the CUDA cores, one step after the other. D up to 128, of gradients M too.
 // Long: two of the three operations walk by its kernel, the third by it with kDelta.
 #include "kernels/linear_attention/walk.hpp"
 #include "warpsmith/ptx/barrier.hpp"

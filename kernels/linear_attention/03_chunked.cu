@@ -5,8 +5,8 @@
 //   from shared memory serve 16 multiply-adds.
 // Traffic: as before. Flops: 64 (D + M) a step beside the 4 D M of the recurrence, half of them for
 //   pairs that are masked.
-// Limits: dense columns; D up to 128, 137 KB of shared memory there. An f32 product on the CUDA
-//   cores.
+// Limits: dense columns; D up to 128, of gradients M too, 137 KB of shared memory there. An f32
+//   product on the CUDA cores.
 // Long: a chunk is four products, and what comes between them.
 #include "kernels/attention/shared_tile.hpp"
 #include "kernels/linear_attention/chunk.hpp"

@@ -3,8 +3,8 @@
 // accesses are worth, acc_f16 what it is worth, and costs, to add up in f16.
 // From warp_per_row: a row has eight warps that wait for memory at the same time.
 // Traffic: three reads, one write; the second and third read come from L1 while the row fits.
-// Limits: a dense matrix with its parameters; rows of whole kElements. In f16 only for callers who
-// accept it (acc_f16=true).
+// Limits: a dense matrix with its parameters, which start at multiples of an access; rows of whole
+// kElements. In f16 only for callers who accept it (acc_f16=true), up to 8192 columns.
 #pragma once
 
 #include "kernels/norm/plain.hpp"

@@ -5,7 +5,7 @@
 // From cluster_per_row: no block is launched for a row, parameters are read once a block instead of
 // once a row (at N = 262144 they are as many bytes as x), and nobody waits for the other blocks.
 // Traffic: one read, one write, one pass through shared memory.
-// Limits: rows of whole vectors from 16 to 512 KiB, 1 MiB in f32.
+// Limits: rows of whole vectors from 16 to 512 KiB, 1 MiB in f32; no residual.
 // Long: both ends of the queue and the order between rows belong on one page.
 #pragma once
 

@@ -2,7 +2,7 @@
 // From backward_per_row: 8 bytes a row less to keep between forward and backward, one more read of
 // x.
 // Traffic: grad is read three times, x four times, dx is written once.
-// Limits: dense matrices, weight of their dtype.
+// Limits: dense matrices, weight of their dtype, no statistics given.
 #pragma once
 
 #include "kernels/norm/09_backward_per_row.cuh"

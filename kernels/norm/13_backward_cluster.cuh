@@ -5,8 +5,8 @@
 // bits, which have two sums for each half a word, up to 256 KiB.
 // Rows are dealt out in turns, not drawn: which rows a sum holds may not depend on who was faster.
 // Traffic: two reads, one write, and 8 bytes a column and cluster.
-// Limits: rows of whole vectors from 1 KiB on. Statistics that are not given cost another read of
-// x.
+// Limits: rows of whole vectors from 1 to 512 KiB, to 256 of layer_norm whose weight is wider.
+// Statistics that are not given cost another read of x.
 // Long: as the queue, and the choice of clusters.
 #pragma once
 

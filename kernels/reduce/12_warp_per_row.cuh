@@ -1,7 +1,7 @@
 // Idea: a warp a row: lanes take every 32nd element, then hand their sums round by shuffles.
 // From shuffle: many outputs instead of one; a warp needs neither shared memory nor a barrier.
 // Traffic: every element once, one element a lane and load.
-// Limits: elements of a row side by side; few rows leave the device idle.
+// Limits: elements of a row side by side, up to 32768; few rows leave the device idle.
 #pragma once
 
 #include "catalogue/row.hpp"

@@ -1,7 +1,8 @@
 // Idea: a block a row: warps shuffle, then one warp adds up what the others left in shared memory.
 // From warp_per_row: 256 threads for a row, so that long rows keep more loads in flight.
 // Traffic: every element once, one element a thread and load.
-// Limits: elements of a row side by side; short rows leave threads idle.
+// Limits: f32, sum and amax; elements of a row side by side, up to 262144; short rows leave threads
+// idle.
 #pragma once
 
 #include "kernels/reduce/12_warp_per_row.cuh"

@@ -2,7 +2,7 @@
 // From warp_per_row: short rows share a warp, wide accesses.
 // From one_pass: no barrier.
 // Traffic: every element once, 16 bytes a lane and load, up to four in flight.
-// Limits: elements of a row side by side; long rows keep few lanes busy.
+// Limits: elements of a row side by side, up to 65536; long rows keep few lanes busy.
 #include "catalogue/row.hpp"
 #include "kernels/reduce/fold.hpp"
 #include "warpsmith/launch.hpp"

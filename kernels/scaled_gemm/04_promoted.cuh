@@ -5,7 +5,8 @@
 //   tensor core busy; for 128 x 256 a thread would have 256 of them, so tiles are 256 x 128, of
 //   which a warpgroup multiplies 64 rows at a time.
 // Traffic: wgmma's; scales of blocks are read by each thread for its own rows, from L1.
-// Limits: sm_90a; as wgmma, but takes all scales.
+// Limits: sm_90a; e4m3 and e5m2; K contiguous in both operands, rows at multiples of 16 bytes. All
+//   scales, with or without use_fast_accum.
 #pragma once
 
 #include "kernels/scaled_gemm/policies.hpp"

@@ -205,7 +205,7 @@ def flash_attn_func(
 
     Args:
         q: [B, Sq, H, D], f32, f16 or bf16; any strides. Or float8_e4m3fn, which takes no softcap,
-            slopes or sinks and makes bf16.
+            slopes or sinks, makes bf16, and has no gradient.
         k: [B, Sk, Hk, D], dtype of q; Hk divides H.
         v: [B, Sk, Hk, Dv], dtype of q.
         dropout_p: 0.
@@ -381,7 +381,8 @@ def flash_attn_with_kvcache(
             block_table [pages, page, Hk, D]. Any strides.
         v_cache: The same, of Dv columns.
         k: [B, Snew, Hk, D], new keys, dtype of q; with it cache_seqlens has to be there. For a
-            cache of float8_e4m3fn they are divided by k_descale, and values by v_descale.
+            cache of float8_e4m3fn they are divided by k_descale, and values by v_descale. They may
+            not require a gradient, nor may values or caches: call it under torch.no_grad().
         v: [B, Snew, Hk, Dv], new values.
         rotary_cos: [positions, rotary_dim / 2], f32 or dtype of q: new keys turn by the position
             that they are written to. Queries turn too: query i by cache_seqlens + i, or, neither
@@ -409,8 +410,9 @@ def flash_attn_with_kvcache(
 
     Raises:
         TypeError: what is no torch tensor.
-        ValueError: shapes, dtypes and devices that do not fit. Lengths beyond the cache and wrong
-            pages are found on the device: nothing of theirs is written, the next call raises it.
+        ValueError: shapes, dtypes and devices that do not fit, and a gradient that new keys or
+            values want. Lengths beyond the cache and wrong pages are found on the device: nothing
+            of theirs is written, the next call raises it.
     """
     del num_splits
     name = "flash_attn_with_kvcache"

@@ -38,7 +38,7 @@ def cross_entropy(
             by side in memory are fastest.
         target: [], [N] or [N, d1, ...], i64 or i32: classes, or ignore_index. Others are found on
             the device: nothing is written for their rows, and the next call raises it.
-        weight: [C], of each class; has no gradient, as with torch.
+        weight: [C], of each class; may not require a gradient.
         size_average: None, as reduce: torch's old names of a reduction.
         ignore_index: The target of what counts nothing.
         reduce: None.
@@ -53,6 +53,7 @@ def cross_entropy(
         RuntimeError, ValueError: as torch raises them, of shapes and dtypes that do not fit.
         TypeError: what is no torch tensor.
         ValueError: targets that are probabilities, and dtypes that no kernel takes.
+        NotImplementedError: a gradient of weight is wanted.
     """
     name = "cross_entropy"
     _check_tensors(name, input=input, target=target)
@@ -108,7 +109,7 @@ def linear_cross_entropy(
         input: [..., K], f32, f16 or bf16.
         linear_weight: [V, K], dtype of input.
         target: i64 or i32, input.shape[:-1]: classes, or ignore_index.
-        weight: [V], of each class.
+        weight: [V], of each class; may not require a gradient.
         ignore_index: The target of what counts nothing.
         reduction: "mean", "sum" or "none", as of cross_entropy.
         label_smoothing: From 0 to 1.
@@ -122,6 +123,7 @@ def linear_cross_entropy(
     Raises:
         TypeError: what is no torch tensor.
         ValueError: shapes, dtypes and devices that do not fit.
+        NotImplementedError: a gradient of weight is wanted.
     """
     name = "linear_cross_entropy"
     _check_tensors(name, input=input, linear_weight=linear_weight, target=target)

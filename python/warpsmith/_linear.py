@@ -6,7 +6,7 @@ It folds the batch, and chooses what is one kernel and what several.
 import torch
 
 import warpsmith
-from warpsmith._matmul import _autocast, _check_tensors, _raise_as_torch
+from warpsmith._matmul import _autocast, _check_tensors, _precision, _raise_as_torch
 
 _ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
 
@@ -21,9 +21,11 @@ def linear(
     """A linear layer and its activation, as torch.nn.functional.linear and then the activation.
 
     One kernel, which rounds once, where nothing wants a gradient, and with `none` and `relu` in any
-    case. The gradient of another activation needs what it was applied to: then the product with its
-    bias is one kernel and the activation another, each rounded, as in torch. The gradients are
-    products of the catalogue's gemm, and of a bias its sum.
+    case; but swiglu with a bias is always three. The gradient of another activation needs what it
+    was applied to: then the product with its bias is one kernel and the activation another (of
+    swiglu two: silu, and the product), each rounded, as in torch. The gradients are products of the
+    catalogue's gemm, and of a bias its sum. On a GPU f32 is cut to TF32 where torch's settings
+    allow that; bias and activation are kernels of their own then.
 
     Args:
         input: [..., K], f32, f16 or bf16; any strides.
@@ -77,21 +79,33 @@ def _empty_rows(input: torch.Tensor) -> torch.Tensor:
 def _of_rows(
     rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str
 ) -> torch.Tensor:
+    precision = _precision(rows)
     if activation == "none" and bias is None:
-        return warpsmith.gemm(rows, weight, layout="nt")
+        return warpsmith.gemm(rows, weight, layout="nt", **precision)
     given = [tensor for tensor in (rows, weight, bias) if tensor is not None]
     wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
-    if activation == "swiglu":
-        if bias is None and not wants_gradient:
-            return warpsmith.swiglu_linear(rows, weight)
-        gate, other = _of_rows(rows, weight, bias, "none").chunk(2, -1)
-        return warpsmith.mul(warpsmith.swish(gate), other)
-    if wants_gradient and activation == "silu":
-        return warpsmith.swish(_of_rows(rows, weight, bias, "none"))
-    if wants_gradient and activation in ("gelu", "gelu_tanh"):
-        approximate = "tanh" if activation == "gelu_tanh" else "none"
-        return warpsmith.gelu(_of_rows(rows, weight, bias, "none"), approximate=approximate)
+    if activation == "swiglu" and bias is None and not wants_gradient and not precision:
+        return warpsmith.swiglu_linear(rows, weight)
+    # relu's gradient asks for no more than its result; addmm has no TF32, and no swiglu.
+    needs_sums = wants_gradient and activation not in ("none", "relu")
+    if activation == "swiglu" or needs_sums or (precision and activation != "none"):
+        return _activated(_of_rows(rows, weight, bias, "none"), activation)
+    if precision:
+        return warpsmith.add(warpsmith.gemm(rows, weight, layout="nt", **precision), bias)
     if bias is None:
         nothing = weight.new_empty(1)  # which beta says not to read
         return warpsmith.addmm(nothing, rows, weight.t(), beta=0.0, activation=activation)
     return warpsmith.addmm(bias, rows, weight.t(), activation=activation)
+
+
+def _activated(sums: torch.Tensor, activation: str) -> torch.Tensor:
+    match activation:
+        case "relu":
+            return warpsmith.relu(sums)
+        case "silu":
+            return warpsmith.swish(sums)
+        case "swiglu":
+            gate, other = sums.chunk(2, -1)
+            return warpsmith.mul(warpsmith.swish(gate), other)
+        case _:
+            return warpsmith.gelu(sums, approximate="tanh" if activation == "gelu_tanh" else "none")

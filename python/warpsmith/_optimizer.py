@@ -38,14 +38,14 @@ def adamw_(
 ) -> None:
     """A step of torch.optim.AdamW of many tensors, in place.
 
-    Tensors of one dtype with moments of that dtype are one launch; so are all others, each for
-    itself (`warpsmith.adamw`): 16-bit parameters with moments of f32, and tensors with gaps. The
-    table of where tensors lie is made when a list is first seen, and kept: for a CUDA graph, call
-    once before the capture, with a step that is a tensor.
+    Contiguous tensors of one dtype with moments of that dtype are one launch; so are all others,
+    each for itself (`warpsmith.adamw`): 16-bit parameters with moments of f32, and tensors of other
+    strides (channels_last). The table of where tensors lie is made when a list is first seen, and
+    kept: for a CUDA graph, call once before the capture, with a step that is a tensor.
 
     Args:
         params: f32, f16 or bf16, on one device.
-        grads: Shape, dtype and strides of params.
+        grads: Shape and dtype of params.
         exp_avgs: The same; or of f32.
         exp_avg_sqs: As exp_avgs.
         step: The number of this step, from 1: a number, or f32 with one element on the device.

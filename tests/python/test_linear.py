@@ -55,6 +55,34 @@ def test_linear_shapes(shape: tuple[int, ...]) -> None:
 
 @each_activation
 @pytest.mark.parametrize("biased", [True, False])
+def test_linear_in_tf32(activation: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where torch's settings allow it, which the emulator is not asked."""
+    asked: list[str] = []
+
+    def gemm(*given: Any, precision: str = "ieee", **more: Any) -> torch.Tensor:
+        asked.append(precision)
+        return product(*given, precision=precision, **more)
+
+    product = warpsmith.gemm
+    monkeypatch.setattr(warpsmith, "gemm", gemm)
+    monkeypatch.setattr("warpsmith._linear._precision", lambda _: {"precision": "tf32"})
+    given = layer()[: 3 if biased else 2]
+    want = [x.double().requires_grad_() for x in given]
+    result = theirs(want, activation)
+    with torch.no_grad():
+        plain = warpsmith.linear(*given, activation=activation)
+    ours = [x.requires_grad_() for x in given]
+    followed = warpsmith.linear(*ours, activation=activation)
+    weights = tensor(tuple(result.shape), 5)
+    got = torch.autograd.grad((followed * weights).sum(), ours)
+    pairs = zip(got, torch.autograd.grad((result * weights).sum(), want), strict=True)
+    for mine, right in [(plain, result), (followed, result), *pairs]:
+        torch.testing.assert_close(mine.double(), right, rtol=5e-3, atol=5e-2)
+    assert asked == ["tf32", "tf32"]
+
+
+@each_activation
+@pytest.mark.parametrize("biased", [True, False])
 def test_linear_gradients(activation: str, biased: bool) -> None:
     ours = [x.requires_grad_() for x in layer()[: 3 if biased else 2]]
     want = [x.detach().double().requires_grad_() for x in ours]

@@ -128,9 +128,10 @@ def patch(model: torch.nn.Module) -> Patched:
 
     torch's modules become those of warpsmith.nn that are named as they are. So do RMS norms and
     gated MLPs of others, transformers' among them, that compute the same on a probe. A model of
-    transformers whose attention is torch's ("sdpa") takes ours from its registry, and torch's where
-    a gradient is wanted; what it turns by apply_rotary_pos_emb our rope_qk turns. Functions that a
-    model calls by itself stay what they are.
+    transformers whose attention is torch's ("sdpa") takes ours from its registry; torch's computes
+    what drops out or has a softcap or sinks, and gradients in f32, under a mask, or of heads that
+    are not of whole eights of columns. What it turns by apply_rotary_pos_emb our rope_qk turns.
+    Functions that a model calls by itself stay what they are.
 
     Args:
         model: Any module; one that is compiled is compiled anew in its next call.
