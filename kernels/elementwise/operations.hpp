@@ -364,7 +364,7 @@ struct ThresholdBackward : Elementwise<ThresholdBackward, Slope> {
   static constexpr std::string_view kTorch =
       "torch.ops.aten.threshold_backward(grad, x, threshold)";
   static constexpr std::string_view kGradient =
-      "(ops.threshold_backward(g, x, threshold=threshold), None)";
+      "(ops.threshold_backward(g, x, threshold=threshold), torch.zeros_like(g))";
   static constexpr Attribute kAttributes[] = {
       {.name = "threshold",
        .kind = Value::Kind::kFloat,
@@ -460,7 +460,7 @@ struct HardshrinkBackward : Backward<HardshrinkBackward, Hardshrink> {
   static constexpr std::string_view kFormula = "dx[i] = |x[i]| <= lambd ? 0 : grad[i]";
   static constexpr std::string_view kTorch = "torch.ops.aten.hardshrink_backward(grad, x, lambd)";
   static constexpr std::string_view kGradient =
-      "(ops.hardshrink_backward(g, x, lambd=lambd), None)";
+      "(ops.hardshrink_backward(g, x, lambd=lambd), torch.zeros_like(g))";
   static constexpr auto& kAttributes = Hardshrink::kAttributes;
   static constexpr double kFlops = 2;
 };

@@ -110,8 +110,11 @@ d = d.to(input.dtype)
 product = d if alpha == 1 else d * alpha
 added = d if beta == 1 else d * beta
 is_bias = input.dim() == 1 and input.shape[0] == d.shape[1] and d.shape[1] > 1
+lies_across = mat2.stride(0) == 1  # a weight's transpose: its gradient is to lie as the weight does
 return (ops.sum(added, dim=[0]) if is_bias else sum_to(added, input.shape),
-        ops.gemm(product, mat2, layout='nt'), ops.gemm(mat1, product, layout='tn')))";
+        ops.gemm(product, mat2, layout='nt'),
+        ops.gemm(product, mat1, layout='tn').t() if lies_across else
+        ops.gemm(mat1, product, layout='tn')))";
   // cuBLASLt's own epilogues; gelu there is the approximation by tanh.
   static constexpr PythonPeer kPythonPeers[] = {
       {"cublasLt epilogue",

@@ -289,5 +289,15 @@ def promote(function: _Function, tensors: _Tensors, keywords: _Keywords) -> Any:
     if wide == dtype:
         return function(**operands, **keywords)
     out = keywords["out"]
+    wants_gradient = any(isinstance(x, torch.Tensor) and x.requires_grad for x in (a, b, out))
+    if out is not None and wants_gradient and torch.is_grad_enabled():
+        raise ValueError(f"{function.__name__}: out= has no gradient, but an argument requires one")
     result = function(**operands, **keywords | {"out": None})
-    return result.to(dtype) if out is None else out.copy_(result)
+    if out is None:
+        return result.to(dtype)
+    if (out.shape, out.dtype) != (result.shape, dtype):
+        raise ValueError(
+            f"{function.__name__}: out is {out.dtype} of {tuple(out.shape)}, the result "
+            f"{dtype} of {tuple(result.shape)}"
+        )
+    return out.copy_(result)

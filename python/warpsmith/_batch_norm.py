@@ -3,6 +3,7 @@
 Which statistics a call uses, what it refuses and in which words is torch's and stands here.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -90,7 +91,7 @@ def batch_norm(
         raise ValueError(f"{name}: momentum is a number: a cumulative average is its caller's")
     if not training:
         return warpsmith.batch_norm_inference(input, *running, weight, bias, eps=eps)
-    if input.numel() == input.shape[1]:
+    if input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.size()}"
         )
@@ -156,7 +157,7 @@ def instance_norm(
         raise ValueError(f"{name}: moves no running statistics along; leave them out")
     if input.dim() == 2 or not _fit(input, vectors):
         _raise_as_torch(torch.nn.functional.instance_norm, input.detach(), None, None, weight, bias)
-    if input.numel() == input.shape[0] * input.shape[1]:
+    if math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.size()}"
         )

@@ -237,6 +237,7 @@ class _InChunks(torch.autograd.Function):
         return losses if each else warpsmith.sum(losses)
 
     @staticmethod
+    @torch.autograd.function.once_differentiable  # gradients that are kept know of no second one
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         if ctx.each:
             rows, matrix, target, weight = ctx.saved_tensors

@@ -1,6 +1,7 @@
 """torch's interpolate on the kernels of the catalogue: images by nearest pixels or bilinear."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -49,7 +50,7 @@ def interpolate(
         raise ValueError(f"{name} takes images [N, C, H, W], not {list(input.shape)}")
     told = [size is not None, scale_factor is not None]
     pair = _pair(size if scale_factor is None else scale_factor)
-    wrong_size = size is not None and not all(isinstance(one, int) and one > 0 for one in pair)
+    wrong_size = size is not None and not all(_is_whole(one) and one > 0 for one in pair)
     recomputes_size = bool(recompute_scale_factor) and size is not None
     if (
         sum(told) != 1
@@ -75,7 +76,7 @@ def interpolate(
     scales = (None, None) if size is not None or recompute_scale_factor else map(float, pair)
     scale_height, scale_width = scales
     # Channels that lie inside stay inside.
-    inside = input.is_contiguous(memory_format=torch.channels_last) and not input.is_contiguous()
+    inside = _has_channels_last(input) and not input.is_contiguous()
     resample = warpsmith.upsample_bilinear2d if bilinear else warpsmith.upsample_nearest2d
     how = {"align_corners": bool(align_corners)} if bilinear else {"exact": mode == "nearest-exact"}
     result = resample(
@@ -91,6 +92,17 @@ def interpolate(
 
 
 interpolate.__module__ = "warpsmith"
+
+
+def _is_whole(one: Any) -> bool:
+    return isinstance(one, torch.SymInt) or hasattr(one, "__index__")
+
+
+def _has_channels_last(input: torch.Tensor) -> bool:
+    """As is_contiguous(memory_format=...) says, which torch.vmap does not know."""
+    _, channels, _, width = input.shape
+    inner = zip(input.shape[1:], input.stride()[1:], (1, width * channels, channels), strict=True)
+    return all(extent == 1 or stride == wanted for extent, stride, wanted in inner)
 
 
 def _pair(value: object) -> tuple[object, ...]:

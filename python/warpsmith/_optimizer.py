@@ -8,6 +8,7 @@ touched. What the list says is checked before any address is handed over.
 
 import ctypes
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _TABLES = 16  # lists whose tables are kept, so that a CUDA graph finds its own
 
 
+@torch.compiler.disable  # a compiled graph would copy the stretch of memory, and write it back
 def adamw_(
     params: Sequence[torch.Tensor],
     grads: Sequence[torch.Tensor],
@@ -83,14 +85,19 @@ def adamw_(
         "maximize": maximize,
     }
     groups: dict[torch.dtype, list[tuple[torch.Tensor, ...]]] = {}
+    alone = []
+    for tensors in zip(*lists.values(), strict=True):
+        of_one_dtype = all(t.dtype == tensors[0].dtype for t in tensors)
+        if of_one_dtype and all(t.is_contiguous() for t in tensors):
+            groups.setdefault(tensors[0].dtype, []).append(tensors)
+        else:
+            alone.append(tensors)
+    if alone or len(groups) > 1:  # a single group is checked with its table
+        _check_apart(lists)
     with torch.no_grad():
-        for tensors in zip(*lists.values(), strict=True):
-            of_one_dtype = all(t.dtype == tensors[0].dtype for t in tensors)
-            if of_one_dtype and all(t.is_contiguous() for t in tensors):
-                groups.setdefault(tensors[0].dtype, []).append(tensors)
-            else:
-                p, g, m, v = (t.detach() for t in tensors)
-                warpsmith.adamw(p, g, m, v, step, grad_scale, found_inf, **keywords)
+        for tensors in alone:
+            p, g, m, v = (t.detach() for t in tensors)
+            warpsmith.adamw(p, g, m, v, step, grad_scale, found_inf, **keywords)
         for dtype, group in groups.items():
             base, size, table = _table_of(group, dtype, device)
             memory = _stretch(base, size, dtype, device)
@@ -130,6 +137,18 @@ def _check(lists: dict[str, list[torch.Tensor]]) -> None:
             if tensor.data_ptr() in seen:
                 raise ValueError(f"{where} begins where another tensor of the lists does")
             seen.add(tensor.data_ptr())
+
+
+def _check_apart(lists: dict[str, list[torch.Tensor]]) -> None:
+    """That no two contiguous tensors share memory; others may lie in each other's gaps."""
+    stretches = sorted(
+        (t.data_ptr(), t.data_ptr() + t.numel() * t.element_size())
+        for tensors in lists.values()
+        for t in tensors
+        if t.numel() > 0 and t.is_contiguous()
+    )
+    if any(end > begin for (_, end), (begin, _) in pairwise(stretches)):
+        raise ValueError("adamw_: tensors of the lists share memory")
 
 
 _tables: dict[Any, tuple[int, int, torch.Tensor]] = {}

@@ -5,6 +5,7 @@ changed in place, as with torch's own operations.
 """
 
 import ast
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,20 +16,26 @@ from warpsmith import _expressions
 class Outline:
     """What a tensor was, for a gradient that reads none of its elements."""
 
-    ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "dim", "numel", "requires_grad"})
+    ATTRIBUTES = frozenset(
+        {"shape", "dtype", "device", "ndim", "dim", "numel", "stride", "requires_grad"}
+    )
 
     def __init__(self, tensor: Any) -> None:
         self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.ndim = tensor.ndim
+        self.strides = tensor.stride()
         self.requires_grad = tensor.requires_grad
 
     def dim(self) -> int:
         return self.ndim
 
     def numel(self) -> int:
-        return self.shape.numel()
+        return math.prod(self.shape)  # not a number where extents are torch.compile's symbols
+
+    def stride(self, dim: int) -> int:
+        return self.strides[dim]
 
 
 class Plan(NamedTuple):

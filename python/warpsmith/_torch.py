@@ -110,6 +110,14 @@ def _check(operation: Operation, tensors: Sequence[Any]) -> None:
             )
 
 
+def _refuse_negated(operation: Operation, tensors: Sequence[Any]) -> None:
+    """Of views that stand for the negative of their memory: torch resolves those that are read."""
+    with torch._C.DisableTorchFunction():  # as in call()
+        for p, tensor in zip(operation.parameters, tensors, strict=False):
+            if p.is_written and isinstance(tensor, torch.Tensor) and tensor.is_neg():
+                raise ValueError(f"{operation.name}: '{p.name}' is a negated view, and written")
+
+
 def _refuse_gradients(operation: Operation, tensors: Sequence[Any]) -> None:
     """For operators that write into the caller's memory, which gradients do not follow."""
     there = [tensor for tensor in tensors if tensor is not None]
@@ -675,6 +683,7 @@ def call(
         wanted = _WANTED[operation.name](*inputs, *keywords.values())
     operator = getattr(torch.ops.warpsmith, operation.name)
     if not operation.outputs:
+        _refuse_negated(operation, inputs)
         operator(*inputs, **keywords, rung=rung)
         changed = [x for x, p in zip(inputs, operation.parameters, strict=False) if p.is_written]
         return changed[0] if len(changed) == 1 else tuple(changed)
@@ -683,6 +692,7 @@ def call(
         return _functions.gathered((results,) if len(wanted) == 1 else results, wanted)
     outs = _functions.outputs_of(operation, out, wanted)
     _check(operation, [*inputs, *outs])
+    _refuse_negated(operation, [*inputs, *outs])
     _refuse_gradients(operation, [*inputs, *outs])
     named = {name_in_out(name): value for name, value in keywords.items()}
     named |= dict(zip(operation.outputs, outs, strict=True))
@@ -754,6 +764,9 @@ def trace_as_operator(operation: Operation, function: Callable[..., Any], parame
 """
     this = f"functions[{operation.name!r}]"
     lines = [*_functions.prologue_of(operation, this), *_functions.promotion_of(operation, this)]
+    for a in operation.attributes:
+        if a.kind == "dims":  # torch's parser takes a number for a list, but no symbol
+            lines += [f"if isinstance({a.name}, int):", f"    {a.name} = ({a.name},)"]
     body = "".join(f"    {line}\n" for line in lines) + body
     _TRACED.functions[operation.name] = function
     # Not by its own name, which may be that of a builtin: sum, any.

@@ -103,6 +103,21 @@ def test_numbers_beside_16_bits_are_rounded_once() -> None:
         assert torch.equal(out, x * 0.1)
 
 
+def test_out_of_a_call_in_f32_has_the_shape_and_dtype_of_the_result() -> None:
+    x = torch.linspace(-3, 3, 5).half()
+    for out in (torch.zeros(2, 5).half(), torch.zeros(5), torch.zeros(5, dtype=torch.int64)):
+        before = out.clone()
+        with pytest.raises(ValueError, match=r"add: out is .* the result torch.float16 of \(5,\)"):
+            warpsmith.add(x, 0.5, out=out)
+        assert torch.equal(out, before)
+    out = torch.zeros(5).half()
+    with pytest.raises(ValueError, match="out= has no gradient"):
+        warpsmith.add(x.requires_grad_(), 0.5, out=out)
+    assert not out.requires_grad
+    with torch.no_grad():
+        assert torch.equal(warpsmith.add(x, 0.5, out=out), x + 0.5)
+
+
 def test_result_dtype_is_torch_s() -> None:
     dtypes = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16)
     dtypes += (torch.float32, torch.float64)
@@ -205,6 +220,15 @@ def test_compiles() -> None:
     for found, want in zip(compiled(X, X.half()), theirs, strict=True):
         assert found.dtype == want.dtype
         assert_close(found, want)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "argmax"])
+def test_a_dimension_may_be_a_symbol(name: str) -> None:
+    ours, theirs = getattr(warpsmith, name), getattr(torch, name)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, dim: ours(x, dim), fullgraph=True, backend="aot_eager")
+    for dim in (0, 1, 2, -1):
+        assert_close(compiled(X, dim), theirs(X, dim))
 
 
 def test_arrays_of_numpy() -> None:

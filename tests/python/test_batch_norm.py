@@ -182,6 +182,8 @@ def test_nothing(shape: tuple[int, ...]) -> None:
     assert warpsmith.batch_norm(x, *running, training=True).shape == shape
     assert all(torch.equal(r, b) for r, b in zip(running, before, strict=True))
     assert warpsmith.group_norm(x, 2).shape == shape
+    if len(shape) > 2:
+        assert warpsmith.instance_norm(x).shape == shape
 
 
 def test_what_is_refused() -> None:

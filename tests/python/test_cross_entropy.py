@@ -212,6 +212,16 @@ def test_linear(dtype: Any, reduction: str, chunk: int) -> None:
         assert_close(x, y)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_linear_has_one_derivative(reduction: str) -> None:
+    rows, matrix = tensor((5, 8)).requires_grad_(), tensor((12, 8), 2)
+    target = targets_for(torch.empty(5, 12))
+    loss = warpsmith.linear_cross_entropy(rows, matrix, target, reduction=reduction).sum()
+    (gradient,) = torch.autograd.grad(loss**2, rows, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
 def test_linear_wants_no_gradient() -> None:
     rows, matrix = tensor((5, 8)), tensor((12, 8), 2)
     target = targets_for(torch.empty(5, 12))

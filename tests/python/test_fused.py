@@ -213,3 +213,33 @@ def test_qkv_is_taken_apart_and_put_together(dtype: torch.dtype) -> None:
     got = torch.autograd.grad(parts[1], (qkv, bias), g)
     for ours, right in zip(got, torch.autograd.grad(theirs[1], (qkv, bias), g), strict=True):
         torch.testing.assert_close(ours, right)
+
+
+def test_adamw_lists_of_two_dtypes_may_not_share_memory() -> None:
+    whole = torch.ones(8)
+    lists = [[whole[:4], whole.view(torch.float16)[4:8]]]
+    lists += [[torch.zeros_like(p) for p in lists[0]] for _ in range(3)]
+    with pytest.raises(ValueError, match="share memory"):
+        warpsmith.adamw_(*lists, 1)
+    whole = torch.ones(6, 4)  # what lies in the gaps of another shares nothing
+    lists = [[whole[:, :2], whole[:, 2:]]]
+    lists += [[torch.zeros(6, 2) for _ in range(2)] for _ in range(3)]
+    warpsmith.adamw_(*lists, 1, lr=0.5, weight_decay=1.0)
+    assert torch.equal(whole, torch.full((6, 4), 0.5))
+
+
+def test_adamw_is_no_part_of_a_compiled_graph() -> None:
+    """Which would copy all that lies between the tensors, and write it back."""
+    params, means, squares = adamw_state([40, 8], torch.float32, torch.float32)
+    grads = [torch.randn_like(p) for p in params]
+    wanted = [p.clone() for p in params]
+    warpsmith.adamw_(wanted, grads, *([torch.zeros_like(p) for p in params] for _ in range(2)), 1)
+
+    def step(scale: torch.Tensor) -> torch.Tensor:
+        warpsmith.adamw_(params, grads, means, squares, 1)
+        return scale * 2
+
+    torch._dynamo.reset()
+    assert torch.compile(step, backend="aot_eager")(torch.tensor(3.0)) == 6
+    for mine, right in zip(params, wanted, strict=True):
+        assert torch.equal(mine, right)

@@ -406,3 +406,19 @@ def test_gradients_go_through_any_layout() -> None:
 def test_gradient_refuses_another_shape() -> None:
     with pytest.raises(ValueError, match=r"f32 \[3\] and f32 \[4\]"):
         warpsmith.gelu_backward(torch.ones(3), torch.ones(4))
+
+
+def test_no_second_derivative_is_zeros() -> None:
+    """As torch has it: a penalty of gradients leaves no parameter without one."""
+    for function in (warpsmith.relu, warpsmith.hardshrink):
+        x = torch.linspace(-2, 2, 9, requires_grad=True)
+        (gradient,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(gradient.sum(), x)
+        assert torch.equal(second, torch.zeros(9))
+
+
+def test_negated_views_are_not_written() -> None:
+    view = torch.zeros(3, dtype=torch.complex64).conj().imag
+    with pytest.raises(ValueError, match="'y' is a negated view"):
+        warpsmith.relu(torch.ones(3), out=view)
+    assert not view.any()

@@ -1,5 +1,6 @@
 """torch's interpolate, nearest and bilinear: pixels, gradients, memory formats, refusals."""
 
+import numpy as np
 import pytest
 import torch
 import warpsmith
@@ -82,6 +83,14 @@ def test_every_size_has_torchs_pixels() -> None:
             assert torch.equal(warpsmith.interpolate(x, **how), functional.interpolate(x, **how)), (
                 how
             )
+
+
+def test_sizes_of_numpy_and_batches_of_vmap() -> None:
+    x = images(2, 3, 4, 5)
+    size = (np.int64(3), np.int32(7))
+    assert torch.equal(warpsmith.interpolate(x, size), functional.interpolate(x, (3, 7)))
+    mapped = torch.vmap(lambda one: warpsmith.interpolate(one[None], (3, 7)))(x)
+    assert torch.equal(mapped[:, 0], functional.interpolate(x, (3, 7)))
 
 
 def test_what_is_not_here_is_refused() -> None:

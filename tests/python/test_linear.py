@@ -81,6 +81,21 @@ def test_linear_in_tf32(activation: str, biased: bool, monkeypatch: pytest.Monke
     assert asked == ["tf32", "tf32"]
 
 
+@pytest.mark.parametrize("biased", [True, False])
+def test_gradients_of_weights_lie_as_these_do(biased: bool) -> None:
+    """Then autograd keeps them, and copies none."""
+    given = layer()[: 3 if biased else 2]
+    given[1].requires_grad_()
+    result = warpsmith.linear(*given)
+    (gradient,) = torch.autograd.grad(result.sum(), [given[1]])
+    assert gradient.stride() == given[1].stride()
+    assert_close(gradient, given[0].sum((0, 1)).double().expand(16, -1))
+    turned = given[1].detach().t().contiguous().requires_grad_()  # of no transpose
+    product = warpsmith.addmm(torch.zeros(16), given[0][0], turned)
+    (gradient,) = torch.autograd.grad(product.sum(), [turned])
+    assert gradient.stride() == turned.stride()
+
+
 @each_activation
 @pytest.mark.parametrize("biased", [True, False])
 def test_linear_gradients(activation: str, biased: bool) -> None:
