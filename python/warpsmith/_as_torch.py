@@ -5,7 +5,7 @@ torch.compile see what they know, and arrays of other libraries than torch's are
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from warpsmith import _signatures
@@ -262,6 +262,13 @@ def result_dtype(a: Any, b: Any) -> Any:
     return torch.promote_types(dtype, other) if _category(other) > _category(dtype) else dtype
 
 
+def refuse_gradients(name: str, what: str, tensors: Sequence[Any]) -> None:
+    """Of calls that write into the caller's memory, which gradients do not follow."""
+    there = [x for x in tensors if isinstance(x, torch.Tensor)]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in there):
+        raise ValueError(f"{name}: {what} no gradient, but an argument requires one")
+
+
 def promote(function: _Function, tensors: _Tensors, keywords: _Keywords) -> Any:
     """Calls a function of operands that differ() as torch does: in their common dtype.
 
@@ -289,9 +296,8 @@ def promote(function: _Function, tensors: _Tensors, keywords: _Keywords) -> Any:
     if wide == dtype:
         return function(**operands, **keywords)
     out = keywords["out"]
-    wants_gradient = any(isinstance(x, torch.Tensor) and x.requires_grad for x in (a, b, out))
-    if out is not None and wants_gradient and torch.is_grad_enabled():
-        raise ValueError(f"{function.__name__}: out= has no gradient, but an argument requires one")
+    if out is not None:
+        refuse_gradients(function.__name__, "out= has", (a, b, out))
     result = function(**operands, **keywords | {"out": None})
     if out is None:
         return result.to(dtype)

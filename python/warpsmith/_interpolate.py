@@ -1,6 +1,7 @@
 """torch's interpolate on the kernels of the catalogue: images by nearest pixels or bilinear."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -95,7 +96,7 @@ interpolate.__module__ = "warpsmith"
 
 
 def _is_whole(one: Any) -> bool:
-    return isinstance(one, torch.SymInt) or hasattr(one, "__index__")
+    return isinstance(one, (Integral, torch.SymInt))  # NumPy's and torch.compile's, too
 
 
 def _has_channels_last(input: torch.Tensor) -> bool:

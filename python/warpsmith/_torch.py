@@ -119,12 +119,10 @@ def _refuse_negated(operation: Operation, tensors: Sequence[Any]) -> None:
 
 
 def _refuse_gradients(operation: Operation, tensors: Sequence[Any]) -> None:
-    """For operators that write into the caller's memory, which gradients do not follow."""
-    there = [tensor for tensor in tensors if tensor is not None]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in there):
-        what = "out= has" if operation.outputs else "in-out tensors have"
-        raise ValueError(f"{operation.name}: {what} no gradient, but an argument requires one")
-    if _duals(there)[1] is not None:
+    """For operators that write into the caller's memory: neither gradients nor tangents follow."""
+    what = "out= has" if operation.outputs else "in-out tensors have"
+    _as_torch.refuse_gradients(operation.name, what, tensors)
+    if _duals([tensor for tensor in tensors if tensor is not None])[1] is not None:
         raise _no_tangent(operation)
 
 
