@@ -1,4 +1,5 @@
 #include "kernels/gemm/28_mma_pipeline.cuh"
+#include "kernels/gemm/plan.hpp"
 
 namespace ws::gemm {
 
@@ -6,9 +7,12 @@ void MmaPipeline::run(const Call& call, const Context& context) {
   const int bytes = copy_bytes_of(call);
   const DeviceFacts& device = device_facts();
   const bool wide = bytes == 16 && choose_wide(call, device.multiprocessors, device.shared_bytes);
+  const bool tiny = bytes < 16 && tiny_mma_time(call) < small_mma_time(call);
   with_types<kHalves>(call, [&]<class T, Contiguous kA, Contiguous kB>() {
     if (wide) {
       MmaPipelineKernel<T, kA, kB, MmaWide>::run(call, bytes, context.stream);
+    } else if (tiny) {
+      MmaPipelineKernel<T, kA, kB, MmaTiny>::run(call, bytes, context.stream);
     } else {
       MmaPipelineKernel<T, kA, kB, MmaSmall>::run(call, bytes, context.stream);
     }

@@ -14,6 +14,7 @@
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
 #include "warpsmith/tile/operand_stage.hpp"
@@ -67,10 +68,32 @@ struct TensorOutput {
   }
 };
 
+// The same for tiles whose last columns are stored kRest at a time.
+template <class T, int kRest>
+struct RaggedOutput : TensorOutput<T> {
+  ptx::TensorMap rest;
+
+  template <class Store>
+  static RaggedOutput of(const Call& call) {
+    return {
+        TensorOutput<T>::template of<Store>(call),
+        Store::template tensor_map<kRest>(call.c.as<const T>(), call.m, call.n, call.c.leading)};
+  }
+  template <class Store>
+  __device__ __forceinline__ void put_rest(Store& store, int row, int column,
+                                           const typename Store::Sum* sums) const {
+    store.template put<kRest>(rest, row, column, sums);
+  }
+};
+template <class T, class Policy>
+using OutputOf = std::conditional_t<Policy::kRestColumns == 0, TensorOutput<T>,
+                                    RaggedOutput<T, Policy::kRestColumns>>;
+
 // What another Output may have beside put():
 //   Element           its dtype, where that is not T
 //   Held<kTileN>      what a lane keeps under the products: held.load(output, first column), and
 //                     put() takes as the second argument what held.from(column in the tile) gives
+//   kFollows          the launch before may still run when this kernel begins, and is waited for
 //   kPaired           column j of the tile is paired with j + kTileN / 2: B's tile is two of half
 //                     the width, `second_half` columns of B apart, and so wide is the output's
 template <class Output, class T>
@@ -86,7 +109,7 @@ struct OutputElement<Output, T> {
 // Long: the two roles and their protocol belong on one page, beside the storage they share.
 // Elements of B may be others than A's, of the same size.
 template <class T, Contiguous kA, Contiguous kB, class Policy, class Work = WholeTiles,
-          class Output = TensorOutput<T>, class TB = T>
+          class Output = OutputOf<T, Policy>, class TB = T>
 struct WarpSpecializedKernel : Policy {
   static_assert(sizeof(T) == sizeof(TB));
   static constexpr int kMinBlocks = 1;
@@ -94,7 +117,6 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kTileM = Policy::kTileM;
   static constexpr int kTileN = Policy::kTileN;
   static constexpr int kTileK = Policy::kTileK * 2 / static_cast<int>(sizeof(T));  // 128 bytes
-  static constexpr int kStages = Policy::kStages;
   static constexpr int kRowBlocks = Policy::kRowBlocks;
   // Work on the products of a batch says with each part which matrix of A, B and C it is of.
   static constexpr bool kBatched = requires { Work::kBatched; };
@@ -111,18 +133,25 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kStageN = kMajorB == ptx::Major::kK ? kTileN : round_up(kTileN, 64);
   using StageB = tile::OperandStage<TB, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
   static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
+  using Element = typename OutputElement<Output, T>::Type;
+  static constexpr int kStoreColumns =
+      Policy::kStoreColumns * 2 / static_cast<int>(sizeof(Element));
+  using Store = tile::WarpStore<Element, Policy::kStoreBuffers, kStoreColumns, kBatched>;
+  // As many as the policy wants, if they fit beside C: MN-major tiles may be wider.
+  static constexpr int kStoreBytes = Policy::kConsumers * 4 * Store::kElements * sizeof(Element);
+  static constexpr int kStages =
+      std::min(Policy::kStages, (226 * 1024 - kStoreBytes) / kStageBytes);
   // Who refills a stage sees what consumers did to it: nothing, but where they clear what is not
   // their group's, and then in other blocks too.
   static constexpr ptx::Scope kReuse =
       kDepthGroups && Policy::kCluster > 1 ? ptx::Scope::kCluster : ptx::Scope::kCta;
   using Position = tile::PipelinePosition<kStages>;
-  using Element = typename OutputElement<Output, T>::Type;
-  static constexpr int kStoreColumns =
-      Policy::kStoreColumns * 2 / static_cast<int>(sizeof(Element));
-  using Store = tile::WarpStore<Element, Policy::kStoreBuffers, kStoreColumns, kBatched>;
   static constexpr bool kHolds = requires { typename Output::template Held<kTileN>; };
+  static constexpr bool kFollows = requires { Output::kFollows; };
   static constexpr bool kPaired = requires { Output::kPaired; };
   static constexpr int kOutputN = kPaired ? kTileN / 2 : kTileN;
+  // The columns of a tile that are stored kStoreColumns at a time; the others are the rest.
+  static constexpr int kEvenN = kOutputN / kStoreColumns * kStoreColumns;
   static_assert(!kPaired || (Policy::kClusterM == 2 && kMajorB == ptx::Major::kK),
                 "each of two blocks loads one of the two halves of B's tile");
 
@@ -130,7 +159,7 @@ struct WarpSpecializedKernel : Policy {
     ptx::TensorMap a;
     ptx::TensorMap b;
     Output c;
-    tile::Raster raster;  // in tiles of a cluster
+    tile::PreparedRaster raster;  // in tiles of a cluster
     Work work;
     int m, n;
   };
@@ -158,10 +187,11 @@ struct WarpSpecializedKernel : Policy {
   }
 
   template <class Part>
-  __device__ __forceinline__ static tile::TileIndex tile_of(const tile::Raster& raster,
+  __device__ __forceinline__ static tile::TileIndex tile_of(const tile::PreparedRaster& raster,
                                                             const Part& part) {
     if constexpr (kRowGroups) {
-      return tile::Raster{part.tiles_m, raster.tiles_n, raster.group}.at(part.tile);
+      const tile::Raster& all = raster.raster();
+      return tile::Raster{part.tiles_m, all.tiles_n, all.group}.at(part.tile);
     } else {
       return raster.at(part.tile);
     }
@@ -273,7 +303,7 @@ struct WarpSpecializedKernel : Policy {
       const int row = place.from_row + (panel + i) * 64 + warp % 4 * Store::kRows;
       if (row < place.row) continue;  // the tile above has them
 #pragma unroll
-      for (int j = 0; j < kOutputN; j += Store::kColumns) {
+      for (int j = 0; j < kEvenN; j += Store::kColumns) {
         const int column = place.from_column + j;
         if (column < place.column) continue;
         if constexpr (kRowGroups) {
@@ -284,6 +314,12 @@ struct WarpSpecializedKernel : Policy {
           g.c.put(store, held.from(j), row, column, &sum[i][j / 2]);
         } else {
           g.c.put(store, row, column, &sum[i][j / 2]);
+        }
+      }
+      if constexpr (kEvenN < kOutputN) {
+#pragma unroll
+        for (int j = kEvenN; j < kOutputN; j += Policy::kRestColumns) {
+          g.c.put_rest(store, row, place.from_column + j, &sum[i][j / 2]);
         }
       }
     }
@@ -347,7 +383,8 @@ struct WarpSpecializedKernel : Policy {
       shared.pipeline.init(Policy::kUsers * Policy::kCluster);
       ptx::fence_mbarrier_init();
     }
-    meet();
+    meet_first(warp);
+    if constexpr (kFollows) ptx::griddepcontrol_wait();
     if (warp < 4) {
       ptx::setmaxnreg_dec<Policy::kProducerRegisters>();
       if (warp == 0) {
@@ -360,17 +397,29 @@ struct WarpSpecializedKernel : Policy {
       ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();
       Kernel::consume(shared, g, warp - 4);
     }
-    meet();  // others may still copy into this block's memory, or arrive at its barriers
+    // Others may still copy into this block's memory, or arrive at its barriers.
+    if constexpr (Policy::kCluster > 1) meet();
   }
 
-  __device__ __forceinline__ static void meet() {
+  // Once the stages' barriers are there. In a cluster others copy into this block's memory, and it
+  // into theirs. A block alone has them from the warp that copies, which waits for nobody: its
+  // first copies are under way 0.4 us earlier.
+  __device__ __forceinline__ static void meet_first(int warp) {
     if constexpr (Policy::kCluster > 1) {
-      ptx::syncwarp();  // the arrival is one instruction for the warp
-      ptx::cluster_arrive_relaxed();
-      ptx::cluster_wait();
+      meet();
+    } else if (warp == 0) {
+      ptx::syncwarp();
+      ptx::barrier_arrive(0, Policy::kThreads);
     } else {
-      ptx::barrier_sync();
+      ptx::barrier_sync(0, Policy::kThreads);
     }
+  }
+
+  // All blocks of the cluster.
+  __device__ __forceinline__ static void meet() {
+    ptx::syncwarp();  // the arrival is one instruction for the warp
+    ptx::cluster_arrive_relaxed();
+    ptx::cluster_wait();
   }
 
   // How many clusters share the tiles of a call, of which at most `max_blocks` blocks are resident.
@@ -401,7 +450,8 @@ struct WarpSpecializedKernel : Policy {
     launch<Kernel>({.blocks = clusters * Policy::kCluster,
                     .threads = Policy::kThreads,
                     .cluster = Policy::kCluster,
-                    .cooperative = Work::kCooperative},
+                    .cooperative = Work::kCooperative,
+                    .overlaps = kFollows && !Work::kCooperative},
                    stream, arguments);
   }
 };

@@ -47,9 +47,10 @@ struct SplitKKernel : Policy {
     ptx::TensorMap a;
     ptx::TensorMap b;
     T* c;
-    int64_t c_leading;    // from line to line
-    int lines, length;    // of C
-    tile::Raster raster;  // in tiles of kSharers blocks
+    int64_t c_leading;            // from line to line
+    int lines, length;            // of C
+    tile::PreparedRaster raster;  // in tiles of kSharers blocks
+    thread::Divider cluster, parts;
     int blocks_of_k;
     bool c_aligned;  // lines of C start at multiples of 16 bytes
   };
@@ -173,34 +174,41 @@ struct SplitKKernel : Policy {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
     const auto warp =
         static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
-    if (thread_index() == 0) {
+    const bool copies = warp == kConsumers * 4;
+    if (copies && lane_index() == 0) {
       ptx::prefetch_tensor_map(g.a);
       ptx::prefetch_tensor_map(g.b);
       shared.pipeline.init(kConsumers * Policy::kSharers);
       ptx::fence_mbarrier_init();
     }
-    if constexpr (Policy::kSharers == 1) {
-      ptx::barrier_sync();
-    } else {            // the others copy into this block's memory
-      ptx::syncwarp();  // the arrival is one instruction for the warp
+    ptx::syncwarp();
+    if constexpr (Policy::kSharers > 1) {  // the others copy into this block's memory
       ptx::cluster_arrive_relaxed();
       ptx::cluster_wait();
+    } else if (copies) {  // it made the barriers, and waits for nobody
+      ptx::barrier_arrive(2, Policy::kThreads);
+    } else {
+      ptx::barrier_sync(2, Policy::kThreads);
     }
     ptx::griddepcontrol_wait();
     const Place place = SplitKKernel::place();
-    const tile::TileIndex tile = g.raster.at(static_cast<int>(block_index()) / cluster_size());
+    const tile::TileIndex tile =
+        g.raster.at(static_cast<int>(g.cluster.quotient(static_cast<uint32_t>(block_index()))));
     // At the edges pulled in by as much as the copy engine's alignment and the stores of C allow.
     constexpr int kPiece = 8;
     const int own_row = (tile.m * Policy::kSharers + place.sharer) * kTileM;
     const int own_column = tile.n * kTileN;
     const int row = tile::pulled_in(own_row, kTileM, kTurned ? g.length : g.lines, kPiece);
     const int column = tile::pulled_in(own_column, kTileN, kTurned ? g.lines : g.length, kPiece);
-    const int first = g.blocks_of_k * place.part / place.parts;
-    const int last = g.blocks_of_k * (place.part + 1) / place.parts;
+    const auto begin_of = [&](int part) {
+      return static_cast<int>(g.parts.quotient(static_cast<uint32_t>(g.blocks_of_k * part)));
+    };
+    const int first = begin_of(place.part);
+    const int last = begin_of(place.part + 1);
     // All stages have been filled and used when the sums come into their place.
     const SharedSpan<float> sums{reinterpret_cast<float*>(shared.a.pointer()),
                                  kLines * kLineStride};
-    if (warp == kConsumers * 4) {
+    if (copies) {
       if (ptx::elect_sync()) produce(shared, g, place, row, column, first, last);
       ptx::syncwarp();
     } else {
@@ -245,6 +253,8 @@ struct SplitKKernel : Policy {
          .lines = static_cast<int>(kTurned ? call.n : call.m),
          .length = static_cast<int>(kTurned ? call.m : call.n),
          .raster = raster,
+         .cluster = thread::Divider(split * Policy::kSharers),
+         .parts = thread::Divider(split),
          .blocks_of_k = static_cast<int>(divide_up(call.k, kTileK)),
          .c_aligned = alignment_of(call.c, call.dtype) == 16});
   }

@@ -1,7 +1,8 @@
 // Idea: an operand whose rows do not start at multiples of 16 bytes is copied once, into rows that
 //   do. The copy costs two passes over it; then the copy engine and wgmma take the product.
-// From split_k: any M, N, K at tensor-core speed. Where split_k takes the product, it is launched
-//   before the copies end, and waits for them when its barriers are set up.
+// From split_k: any M, N, K at tensor-core speed. The product's kernel is launched before the
+// copies
+//   end, and waits for them when its barriers are set up.
 // Traffic: 4 bytes an element of each copied operand more.
 // Limits: sm_90a; a workspace as large as the copied operands.
 #pragma once
@@ -9,6 +10,7 @@
 #include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/36_split_k.cuh"
 #include "kernels/gemm/37_stream_k.cuh"
+#include "kernels/gemm/45_pingpong.cuh"
 
 namespace ws::gemm {
 
@@ -73,6 +75,7 @@ struct RealignKernel {
 // C as the lanes store it, for rows that start anywhere.
 template <class T>
 struct PlainOutput {
+  static constexpr bool kFollows = true;
   T* data;
   int64_t leading;
   int rows;
@@ -150,18 +153,20 @@ struct Realigned {
       }
     const int blocks = device_facts().multiprocessors;
     const SplitPlan plan = plan_split_k(aligned);
-    const double whole = whole_tiles_time<WgmmaBig>(aligned);
+    const WgmmaPlan tiles = plan_realigned(aligned);
     const double cut = stream_k_time(aligned);
-    if (plan.time < std::min(whole, cut)) {
+    if (plan.time < std::min(tiles.time, cut)) {
       return run_split_k<T>(aligned, plan, context.stream, /*overlaps=*/count > 0);
     }
     with_contiguous(aligned, [&]<Contiguous kA, Contiguous kB>() {
-      if (cut < whole) {
+      if (cut < tiles.time) {
         run_stream_k<T, kA, kB, PlainOutput<T>>(aligned, context.workspace, context.stream);
-      } else {
-        using Kernel = WarpSpecializedKernel<T, kA, kB, WgmmaBig, WholeTiles, PlainOutput<T>>;
-        Kernel::run(aligned, blocks, context.stream);
+        return;
       }
+      RealignedPolicies::with(tiles.policy, [&]<class Policy>() {
+        using Kernel = KernelOf<T, kA, kB, Policy, PlainOutput<T>>;
+        Kernel::run(aligned, blocks, context.stream);
+      });
     });
   }
 

@@ -13,9 +13,9 @@ namespace ws::gemm {
 
 // Producer, stages and stores are warp_specialized's. The block's tiles go to its warpgroups in
 // turns; stages are filled in the order of the tiles, and each has one user a block.
-template <class T, Contiguous kA, Contiguous kB, class Policy>
-struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy> {
-  using Base = WarpSpecializedKernel<T, kA, kB, Policy>;
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Output = OutputOf<T, Policy>>
+struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Output> {
+  using Base = WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Output>;
   using typename Base::Arguments;
   using typename Base::Place;
   using typename Base::Position;
@@ -62,6 +62,11 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy> {
     Base::template run<PingpongKernel>(call, max_blocks, stream);
   }
 };
+
+// A policy's kernel of the two.
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Output = OutputOf<T, Policy>>
+using KernelOf = std::conditional_t<Policy::kUsers == 1, PingpongKernel<T, kA, kB, Policy, Output>,
+                                    WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Output>>;
 
 // By the plan.
 template <class T>

@@ -27,11 +27,7 @@ struct WgmmaCandidate {
  private:
   template <Contiguous kB>
   static void run_b(const Call& call, const Context& context) {
-    using Policy = WgmmaPolicy<kShape>;
-    using Kernel =
-        std::conditional_t<kShape.users == 1,
-                           PingpongKernel<half, Contiguous::kColumns, kB, Policy>,
-                           WarpSpecializedKernel<half, Contiguous::kColumns, kB, Policy>>;
+    using Kernel = KernelOf<half, Contiguous::kColumns, kB, WgmmaPolicy<kShape>>;
     const int64_t clusters = resident_clusters<Kernel>(
         {.blocks = Kernel::kCluster, .threads = Kernel::kThreads, .cluster = Kernel::kCluster});
     Kernel::run(call, static_cast<int>(clusters) * Kernel::kCluster, context.stream);

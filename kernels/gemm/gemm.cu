@@ -87,8 +87,9 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 #undef WS_OTHERS
   if (call.k == 0) return kOthers;
   if (copy_bytes_of(call) < 16) {
-    const bool small = unaligned_mma_time(call) < realigned_time(call);
-    return small ? std::span<const Rung* const>(kOthers) : kUnaligned;
+    const bool as_it_is =
+        std::min(small_mma_time(call), tiny_mma_time(call)) < realigned_time(call);
+    return as_it_is ? std::span<const Rung* const>(kOthers) : kUnaligned;
   }
   // A warp a row: enough of them for all SMs.
   constexpr int64_t kWarpsOfSm = 4;

@@ -10,8 +10,9 @@
 namespace ws::gemm {
 
 constexpr double kNever = 1e30;
-constexpr double kStart = 5;       // the launch, the first copies, the last stores
-constexpr double kMemory = 4.2e6;  // bytes that memory delivers
+constexpr double kStart = 5;         // the launch, the first copies, the last stores
+constexpr double kStartAlone = 4.8;  // the same where no cluster meets before the first copies
+constexpr double kMemory = 4.2e6;    // bytes that memory delivers
 
 inline double memory_time(const Call& call) {
   const auto m = static_cast<double>(call.m);
@@ -44,21 +45,63 @@ inline bool rows_are_sectors(const Call& call) {
   return sectors(call.a, Contiguous::kColumns) && sectors(call.b, Contiguous::kRows);
 }
 
-// In pingpong, of a B whose panels of 64 a tile reads in part. H200 2026-11-28, f16, nn: 5120^3
-// takes 362 us by tiles of 160 and 354 by warp_specialized, which the model has at the same.
+// Tiles whose operands come from L2 no quicker than they are multiplied.
+template <class Policy>
+constexpr bool kSmallTile = Policy::kTileM * Policy::kTileN < 128 * 128;
+
+// Of a B whose panels of 64 a tile reads in part. H200 2026-11-29, f16, nn against nt, us: tiles of
+// 208 50.0 of 48.0 at 2560^3, of 144 16.5 of 14.7 at 1536^3; low ones of 224 12.8 of 11.1 at
+// 1280^3, of 96 7.2 of 6.6 at 768^3, of 32 6.3 of 5.7 at 512^3.
 template <class Policy>
 double panel_factor(const Call& call) {
-  const bool cut = Policy::kTileN % 64 != 0 && call.b.contiguous == Contiguous::kColumns;
-  return Policy::kUsers == 1 && cut ? 1.03 : 1;
+  if (call.b.contiguous != Contiguous::kColumns) return 1;
+  constexpr double kCut = static_cast<double>(round_up(Policy::kTileN, 64)) / Policy::kTileN - 1;
+  return 1 + kCut * (kSmallTile<Policy> ? 1.6 : kCut > 0.25 ? 0.7 : 0.2);
 }
 
-// A wave of tiles. A fifth sector a row costs the smaller tiles a third.
+template <class Policy>
+double edge_factor(const Call& call) {
+  return edge_factor(Policy::kTileM, call.m) * edge_factor(Policy::kTileN, call.n);
+}
+
+// A wave of tiles. A fifth sector a row costs the middle tiles a third, and the small ones what L2
+// makes of it.
 template <class Policy>
 double wave_time(const Call& call) {
-  const double sectors = Policy::kTileN == 256 || rows_are_sectors(call) ? 1 : 1.3;
-  return static_cast<double>(divide_up(call.k, Policy::kTileK)) * Policy::kStep * sectors *
-         panel_factor<Policy>(call) * edge_factor(Policy::kTileM, call.m) *
-         edge_factor(Policy::kTileN, call.n);
+  const bool even = Policy::kTileN == 256 || kSmallTile<Policy> || rows_are_sectors(call);
+  return static_cast<double>(divide_up(call.k, Policy::kTileK)) * Policy::kStep * (even ? 1 : 1.3) *
+         panel_factor<Policy>(call) * edge_factor<Policy>(call);
+}
+
+// What L2 delivers to small tiles, in bytes a us: the more the fewer there are of operands, and
+// less where rows are a power of two apart. H200 2026-11-29, f16, nt: 17e6 at 1024^3 and 1792^3,
+// 10e6 at 512 x 2048 x 2048, 256 x 4096 x 4096, 384 x 14336 x 4096. A fifth sector a row is two
+// lines for one: 1000^3 takes 2.5 times as long as its bytes.
+template <class Policy>
+double l2_time(const Call& call) {
+  if constexpr (!kSmallTile<Policy>) return 0;
+  constexpr double kFew = 14e6, kMany = 36e6;  // bytes of operands
+  constexpr double kFast = 17e6, kSlow = 10.5e6;
+  constexpr int64_t kFarApart = 4096;
+  const auto operands = static_cast<double>((call.m + call.n) * call.k * 2);
+  const double many = std::clamp((operands - kFew) / (kMany - kFew), 0.0, 1.0);
+  const bool apart = call.a.leading * 2 % kFarApart == 0 && call.b.leading * 2 % kFarApart == 0;
+  const double rate = apart ? kSlow : kFast - many * (kFast - kSlow);
+  const int columns = call.b.contiguous == Contiguous::kColumns
+                          ? static_cast<int>(round_up(Policy::kTileN, 64))
+                          : Policy::kTileN;
+  const double step = 128.0 * (static_cast<double>(Policy::kTileM) / Policy::kClusterN +
+                               static_cast<double>(columns) / Policy::kClusterM);
+  const auto tiles = static_cast<double>(Policy::raster(call).count() * Policy::kCluster);
+  return tiles * static_cast<double>(divide_up(call.k, Policy::kTileK)) * step / rate *
+         (rows_are_sectors(call) ? 1 : 2.5) * edge_factor<Policy>(call);
+}
+
+// Of a pair of small tiles that share the smaller operand each asks memory for the larger.
+template <class Policy>
+double pair_memory_time(const Call& call) {
+  const bool shares_smaller = call.n > call.m ? Policy::kClusterN > 1 : Policy::kClusterM > 1;
+  return memory_time(call) * (kSmallTile<Policy> && shares_smaller ? 1.06 : 1);
 }
 
 // Between two waves of tiles that two warpgroups compute together no product is under way while
@@ -83,7 +126,9 @@ constexpr double lone_tile_time(int waves) {
 template <class Policy>
 double whole_tiles_time(const Call& call) {
   const int waves = divide_up(Policy::raster(call).count(), clusters_of(Policy::kCluster));
-  return kStart + std::max(waves * wave_time<Policy>(call), memory_time(call)) +
+  return (Policy::kCluster > 1 ? kStart : kStartAlone) +
+         std::max({waves * wave_time<Policy>(call), l2_time<Policy>(call),
+                   pair_memory_time<Policy>(call)}) +
          (Policy::kUsers > 1 ? bare_stores_time(waves) : lone_tile_time<Policy>(waves));
 }
 
@@ -180,18 +225,36 @@ inline SplitPlan plan_split_k(const Call& call) {
 
 // ---- realigned: operands read and written once more, in a launch of its own ---------------------
 
+// The tiles that it has for the product of the copies.
+using RealignedPolicies = PolicyList<WgmmaBig, Low128, Low64>;
+inline WgmmaPlan plan_realigned(const Call& call) {
+  return plan_whole_tiles<RealignedPolicies>(call);
+}
+
 inline double realigned_time(const Call& call) {
   constexpr double kLaunch = 3;
   return kLaunch + 2 * memory_time(call) +
-         std::min({plan_split_k(call).time, whole_tiles_time<WgmmaBig>(call), stream_k_time(call)});
+         std::min({plan_split_k(call).time, plan_realigned(call).time, stream_k_time(call)});
 }
 
-// mma_pipeline on the same rows, which it loads element by element.
-inline double unaligned_mma_time(const Call& call) {
+// ---- mma_pipeline on rows that start at multiples of 2 or 4 bytes -------------------------------
+
+inline double small_mma_time(const Call& call) {
   constexpr double kStep = 2.5;
   const int64_t tiles = divide_up(call.m, MmaSmall::kTileM) * divide_up(call.n, MmaSmall::kTileN);
   const int64_t waves = divide_up(tiles, device_facts().multiprocessors);
   return kStart + static_cast<double>(waves * divide_up(call.k, MmaSmall::kTileK)) * kStep;
+}
+
+// H200 2026-11-29, f16, nt: 100^3 to 700^3 in 6.0, 8.7, 12.7 and 20.1 us, 101^3, 301^3 and 509^3,
+// element by element, in 7.1, 11.1 and 16.0. (By the larger tiles 13.7 to 34.4.)
+inline double tiny_mma_time(const Call& call) {
+  const double step = copy_bytes_of(call) >= 4 ? 0.65 : 1.15;  // of a block alone
+  constexpr double kShared = 0.2;                              // for each on its SM
+  const int64_t tiles = divide_up(call.m, MmaTiny::kTileM) * divide_up(call.n, MmaTiny::kTileN);
+  const int64_t blocks = divide_up(tiles, device_facts().multiprocessors);
+  return kStartAlone + static_cast<double>(divide_up(call.k, MmaTiny::kTileK)) *
+                           (step + kShared * static_cast<double>(blocks));
 }
 
 }  // namespace ws::gemm

@@ -43,6 +43,9 @@ using MmaWide =
 // 96 KB: everywhere, any alignment. H200 2026-11-20, f16 4097 x 4095 x 4099: 92 TFLOP/s.
 using MmaSmall = MmaPolicy<MmaShape{
     .tile_m = 128, .tile_n = 128, .stages = 3, .warp_m = 64, .warp_n = 32, .only_aligned = false}>;
+// For products of few tiles whose rows no copy engine takes: as many blocks as there can be.
+using MmaTiny = MmaPolicy<MmaShape{
+    .tile_m = 32, .tile_n = 32, .stages = 4, .warp_m = 16, .warp_n = 16, .only_aligned = false}>;
 
 // The wide tile wants a data-centre GPU's shared memory, and enough tiles to go round.
 inline bool choose_wide(const Call& call, int multiprocessors, int shared_bytes) {
@@ -80,7 +83,10 @@ struct WgmmaPolicy {
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kRowBlocks = kTileM / 64 / kUsers;  // of 64 rows, of a consumer
   static constexpr int kStoreBuffers = kShape.store_buffers;
-  static constexpr int kStoreColumns = kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
+  // C is stored by 64 columns, and what is left of a tile's by 32 or 16.
+  static constexpr int kStoreColumns = kTileN >= 64 ? 64 : kTileN % 32 == 0 ? 32 : 16;
+  static constexpr int kRest = kTileN % kStoreColumns;
+  static constexpr int kRestColumns = kRest % 32 == 0 ? std::min(kRest, 32) : 16;
   // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
   // consumers take.
   static constexpr int kProducerRegisters = 40;
@@ -92,7 +98,7 @@ struct WgmmaPolicy {
   }
 
   static_assert(kTileM % (64 * kUsers) == 0, "a consumer computes whole blocks of 64 rows");
-  static_assert(kTileN % kStoreColumns == 0 && kTileN <= 256, "wgmma's widest");
+  static_assert(kTileN % 16 == 0 && kTileN <= 256, "wgmma's widest");
   static_assert(kRowBlocks * kTileN / 2 <= 192, "accumulators that a thread can hold");
   static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
 };
@@ -123,21 +129,13 @@ struct WgmmaBigAcross
 };
 struct Wgmma224
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 224, .stages = 4, .cluster_m = 2}> {
-  static constexpr double kStep = 0.625;
+  static constexpr double kStep = 0.61;
 };
-// Widths of 16, whose waves are full where those of 32 are not: 2560^3 in 52.1 us (224: 53.2), 512
-// x 11008 x 4096 in 67.8 (192: 74.0), 384 x 14336 x 4096 in 70.5 (192 across: 74.5).
+// Widths of 16, whose waves are full where those of 32 are not. H200 2026-11-29: 1792^3 in 20.7 us
+// (224: 21.6), 2560^3 in 48.0 (144: 49.4, 224: 50.4).
 struct Wgmma208
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 208, .stages = 4, .cluster_m = 2}> {
-  static constexpr double kStep = 0.571;
-};
-struct Wgmma176
-    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_m = 2}> {
-  static constexpr double kStep = 0.483;
-};
-struct Wgmma176Across
-    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_n = 2}> {
-  static constexpr double kStep = 0.5;
+  static constexpr double kStep = 0.55;
 };
 struct Wgmma192
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2}> {
@@ -147,21 +145,26 @@ struct Wgmma192Across
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 192, .stages = 4, .cluster_n = 2}> {
   static constexpr double kStep = 0.55;
 };
-struct Wgmma160
-    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 160, .stages = 4, .cluster_m = 2}> {
-  static constexpr double kStep = 0.46;
+// 1536^3 in 14.7 us (H200 2026-11-29; 160: 15.2).
+struct Wgmma144
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 144, .stages = 5, .cluster_m = 2}> {
+  static constexpr double kStep = 0.385;
 };
 struct Wgmma128
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}> {
   static constexpr double kStep = 0.365;
 };
-// 1024^3 in 9.5 to 9.9 us, 10.4 to 10.6 without a cluster.
+// Of two that share the larger operand memory is asked once: 8192 x 128 x 8192 in 37.9 us across,
+// 45.9 down; 256 x 4096 x 4096 in 18.5 down, 22.1 across (H200 2026-11-29).
 struct Wgmma64 : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}> {
-  static constexpr double kStep = 0.27;
+  static constexpr double kStep = 0.25;
 };
-using WgmmaPolicies =
-    PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma208, Wgmma192, Wgmma192Across, Wgmma176,
-               Wgmma176Across, Wgmma160, Wgmma128, Wgmma64>;
+struct Wgmma64Down
+    : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_m = 2}> {
+  static constexpr double kStep = 0.205;
+};
+using WgmmaPolicies = PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma208, Wgmma192,
+                                 Wgmma192Across, Wgmma144, Wgmma128, Wgmma64, Wgmma64Down>;
 
 // ---- pingpong -----------------------------------------------------------------------------------
 
@@ -171,20 +174,64 @@ struct Pingpong192 : WgmmaPolicy<WgmmaShape{
                          .tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2, .users = 1}> {
   static constexpr double kStep = 0.53;
 };
+// H200 2026-11-29: 2304^3 in 38.3 us, 512 x 11008 x 4096 in 63.5 (warp_specialized's 208: 43.7,
+// 176: 64.3).
+struct Pingpong176 : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 128, .tile_n = 176, .stages = 5, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.485;
+};
+struct Pingpong176Across
+    : WgmmaPolicy<WgmmaShape{
+          .tile_m = 128, .tile_n = 176, .stages = 5, .cluster_n = 2, .users = 1}> {
+  static constexpr double kStep = 0.495;
+};
 struct Pingpong160 : WgmmaPolicy<WgmmaShape{
                          .tile_m = 128, .tile_n = 160, .stages = 5, .cluster_m = 2, .users = 1}> {
   static constexpr double kStep = 0.447;
 };
+struct Pingpong144 : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 128, .tile_n = 144, .stages = 5, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.405;
+};
 struct Pingpong128 : WgmmaPolicy<WgmmaShape{
                          .tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2, .users = 1}> {
-  static constexpr double kStep = 0.357;
+  static constexpr double kStep = 0.365;
 };
-// wgmma of 64 x 128 asks shared memory for 96 bytes a cycle, those of 128 x 64 for 128: all of it.
-struct PingpongLow : WgmmaPolicy<WgmmaShape{
-                         .tile_m = 64, .tile_n = 128, .stages = 8, .cluster_m = 2, .users = 1}> {
-  static constexpr double kStep = 0.268;
+
+// Low tiles, for products of one wave or two: their steps are short, so that as many SMs as there
+// are have work. Blocks alone start sooner and ask more of L2 than pairs. kStep of H200 runs of
+// 2026-11-29 (JOURNAL.md) at 27 shapes, f16, nt; of those the model takes what is within 1 % of the
+// fastest on average, 7 % at worst.
+template <int kTileN, int kStages, int kPair>
+using LowShape = WgmmaPolicy<WgmmaShape{
+    .tile_m = 64, .tile_n = kTileN, .stages = kStages, .cluster_m = kPair, .users = 1}>;
+struct Low224 : LowShape<224, 5, 1> {
+  static constexpr double kStep = 0.30;
 };
-using PingpongPolicies = PolicyList<Pingpong192, Pingpong160, Pingpong128, PingpongLow>;
+struct Low128 : LowShape<128, 8, 1> {
+  static constexpr double kStep = 0.195;
+};
+struct Low128Pair : LowShape<128, 8, 2> {
+  static constexpr double kStep = 0.20;
+};
+struct Low96 : LowShape<96, 8, 1> {
+  static constexpr double kStep = 0.15;
+};
+struct Low96Pair : LowShape<96, 9, 2> {
+  static constexpr double kStep = 0.155;
+};
+struct Low64 : LowShape<64, 12, 1> {
+  static constexpr double kStep = 0.135;
+};
+struct Low64Pair : LowShape<64, 12, 2> {
+  static constexpr double kStep = 0.135;
+};
+struct Low32 : LowShape<32, 12, 1> {
+  static constexpr double kStep = 0.105;
+};
+using PingpongPolicies =
+    PolicyList<Pingpong192, Pingpong176, Pingpong176Across, Pingpong160, Pingpong144, Pingpong128,
+               Low224, Low128, Low128Pair, Low96, Low96Pair, Low64, Low64Pair, Low32>;
 
 // ---- split_k ------------------------------------------------------------------------------------
 

@@ -98,12 +98,7 @@ void expect_shape_right(int64_t m, int64_t n, int64_t k) {
     Instance<T> instance(shape(m, n, k, layout, 8));
     const Call call = Gemm::call(instance.problem());
     with_types<DTypes{kDType<T>}>(call, [&]<class U, Contiguous kA, Contiguous kB>() {
-      using Policy = WgmmaPolicy<kShape>;
-      if constexpr (kShape.users == 1) {
-        PingpongKernel<U, kA, kB, Policy>::run(call, 4, nullptr);
-      } else {
-        WarpSpecializedKernel<U, kA, kB, Policy>::run(call, 4, nullptr);
-      }
+      KernelOf<U, kA, kB, WgmmaPolicy<kShape>>::run(call, 4, nullptr);
     });
     runtime::synchronize_device();
     instance.expect_right();
@@ -158,13 +153,24 @@ TEST(Pingpong, EveryTile) {
                                                                                        136);
 }
 
-// Stored by 32 columns, and by 16.
+// What is beside whole panels is stored by 32 columns, or by 16.
 TEST(Pingpong, WidthsThatAreNoPanels) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   expect_shape_right<WgmmaShape{
       .tile_m = 128, .tile_n = 160, .stages = 5, .cluster_m = 2, .users = 1}>(136, 504, 72);
   expect_shape_right<WgmmaShape{
       .tile_m = 64, .tile_n = 144, .stages = 4, .cluster_m = 2, .users = 1}>(136, 440, 136);
+}
+
+// A block alone, whose copies begin before all have met; fewer stages where B's panels are wider
+// than the tile.
+TEST(Pingpong, LowTiles) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order(
+      [] { expect_shape_right<WgmmaShape{64, 32, 12, 1, 1, 2, 2048, 1}, bf16>(72, 72, 136); });
+  expect_shape_right<WgmmaShape{64, 96, 9, 2, 1, 2, 2048, 1}>(136, 200, 136);
+  expect_shape_right<WgmmaShape{64, 64, 12, 1, 1, 2, 2048, 1}>(200, 136, 1000);
+  expect_shape_right<WgmmaShape{64, 224, 5, 1, 1, 2, 2048, 1}>(72, 456, 392);
 }
 
 // Numbers that tf32 holds: then it is as near as f32.
@@ -290,7 +296,7 @@ TEST(Plan, CountsWhatTheTunerFound) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   EXPECT_GT(lone_tile_time<Pingpong160>(1), 0) << "one warpgroup of two is at work";
   EXPECT_EQ(lone_tile_time<Pingpong160>(2), 0);
-  EXPECT_EQ(lone_tile_time<PingpongLow>(1), 0);
+  EXPECT_EQ(lone_tile_time<Low128>(1), 0);
 
   const auto call = [](Gemm::Layout layout) {
     return Gemm::call(
@@ -299,7 +305,21 @@ TEST(Plan, CountsWhatTheTunerFound) {
   EXPECT_GT(panel_factor<Pingpong160>(call(kNn)), 1) << "reads 192 columns of B";
   EXPECT_EQ(panel_factor<Pingpong160>(call(kNt)), 1);
   EXPECT_EQ(panel_factor<Pingpong192>(call(kNn)), 1);
-  EXPECT_EQ(panel_factor<Wgmma160>(call(kNn)), 1);
+
+  EXPECT_GT(panel_factor<Low32>(call(kNn)), panel_factor<Low96>(call(kNn)));
+
+  const auto sized = [](int64_t m, int64_t n, int64_t k) {
+    return Gemm::call(
+        AnyCall(make_problem(operation(), shape(m, n, k, kNt, 0), DType::kF16)).problem());
+  };
+  EXPECT_EQ(l2_time<WgmmaBig>(sized(256, 320, 64)), 0) << "its step has it in it";
+  EXPECT_GT(l2_time<Low128>(sized(256, 320, 64)), l2_time<Low128Pair>(sized(256, 320, 64)));
+  EXPECT_GT(l2_time<Low64>(sized(64, 64, 2048)) / l2_time<Low64>(sized(64, 64, 2000)), 1.5)
+      << "rows a power of two apart";
+  EXPECT_GT(l2_time<Low64>(sized(64, 64, 1000)), 2 * l2_time<Low64>(sized(64, 64, 992)))
+      << "a fifth sector a row";
+  EXPECT_GT(pair_memory_time<Wgmma64>(sized(64, 128, 64)), memory_time(sized(64, 128, 64)));
+  EXPECT_EQ(pair_memory_time<Wgmma64>(sized(128, 64, 64)), memory_time(sized(128, 64, 64)));
 
   EXPECT_GT(step_alone<SplitThin64>(), SplitThin64::kStep);
   EXPECT_EQ(step_alone<SplitHalf>(), SplitHalf::kStep) << "has an SM for itself anyway";
@@ -326,27 +346,33 @@ TEST(StreamK, CutTilesInEveryOrder) {
   });
 }
 
-// C at rows that start anywhere, whole tiles and cut ones.
-TEST(Realigned, PlainOutput) {
+template <class Policy>
+void expect_realigned_right() {
+  Instance<half> instance(shape(139, 265, 200, kNt));
+  KernelOf<half, Contiguous::kColumns, Contiguous::kRows, Policy, PlainOutput<half>>::run(
+      Gemm::call(instance.problem()), 4, nullptr);
+  runtime::synchronize_device();
+  instance.expect_right();
+}
+
+// C at rows that start anywhere.
+TEST(Realigned, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  using Output = PlainOutput<half>;
-  constexpr Contiguous kK = Contiguous::kColumns;
-  for (const bool cut : {false, true}) {
-    Instance<half> instance(shape(139, 265, 200, kNt));
-    const Call call = Gemm::call(instance.problem());
-    if (cut) {
-      const Workspace wanted = stream_k_workspace();
-      test::Buffer<std::byte> workspace(wanted.bytes);
-      std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
-      run_stream_k<half, kK, Contiguous::kRows, Output>(call, workspace.data(), nullptr);
-      runtime::synchronize_device();
-    } else {
-      WarpSpecializedKernel<half, kK, Contiguous::kRows, WgmmaBig, WholeTiles, Output>::run(
-          call, 4, nullptr);
-      runtime::synchronize_device();
-    }
-    instance.expect_right();
+  for (int policy = 0; policy < RealignedPolicies::kCount; ++policy) {
+    RealignedPolicies::with(policy, []<class Policy>() { expect_realigned_right<Policy>(); });
   }
+}
+
+TEST(Realigned, CutTiles) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  Instance<half> instance(shape(139, 265, 200, kNt));
+  const Workspace wanted = stream_k_workspace();
+  test::Buffer<std::byte> workspace(wanted.bytes);
+  std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
+  run_stream_k<half, Contiguous::kColumns, Contiguous::kRows, PlainOutput<half>>(
+      Gemm::call(instance.problem()), workspace.data(), nullptr);
+  runtime::synchronize_device();
+  instance.expect_right();
 }
 
 TEST(StreamKWork, EverySliceOnce) {
@@ -409,15 +435,22 @@ TEST(Wgmma, RowsOfCMayStartAnywhere) {
   }
 }
 
-TEST(MmaPipeline, CopiesOfEveryWidth) {
+template <class Policy>
+void expect_every_width_right() {
   for (const int64_t k : {72, 68, 66, 65}) {  // rows at multiples of 16, 8, 4 and 2 bytes
     for (const Gemm::Layout layout : kAllLayouts) {
       Instance<half> instance(shape(k + 64, k + 128, k, layout));
-      run_and_wait(rung("mma_pipeline"), instance.call());
+      const Call call = Gemm::call(instance.problem());
+      with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+        MmaPipelineKernel<half, kA, kB, Policy>::run(call, copy_bytes_of(call), nullptr);
+      });
+      runtime::synchronize_device();
       instance.expect_right();
     }
   }
 }
+TEST(MmaPipeline, CopiesOfEveryWidth) { expect_every_width_right<MmaSmall>(); }
+TEST(MmaPipeline, CopiesOfEveryWidthIntoTinyTiles) { expect_every_width_right<MmaTiny>(); }
 
 // A shape in f32 through a kernel of the CUDA cores: its layouts' padding is that of the case.
 template <template <Contiguous, Contiguous, class> class Kernel, class Policy>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "warpsmith/device.hpp"
+#include "warpsmith/thread/divide.hpp"
 
 namespace ws::tile {
 
@@ -30,6 +31,36 @@ struct Raster {
     return {first + within % rows, band % 2 == 0 ? column : tiles_n - 1 - column};
   }
 };
+
+#if WS_DEVICE_CODE
+// The same with its divisions prepared by the host: for kernels in which nothing is under way yet
+// when the first tile is looked up.
+class PreparedRaster {
+ public:
+  PreparedRaster() = default;
+  PreparedRaster(const Raster& raster)
+      : raster_(raster),
+        band_(int64_t{raster.group} * raster.tiles_n),
+        rows_(raster.group),
+        last_rows_((raster.tiles_m - 1) % raster.group + 1) {}
+
+  __host__ __device__ __forceinline__ TileIndex at(int index) const {
+    const auto band = static_cast<int>(band_.quotient(static_cast<uint32_t>(index)));
+    const int first = band * raster_.group;
+    const bool last = raster_.tiles_m - first <= raster_.group;
+    const thread::Divider& rows = last ? last_rows_ : rows_;
+    const int within = index - first * raster_.tiles_n;
+    const auto column = static_cast<int>(rows.quotient(static_cast<uint32_t>(within)));
+    const int row = within - column * static_cast<int>(rows.divisor());
+    return {first + row, band % 2 == 0 ? column : raster_.tiles_n - 1 - column};
+  }
+  __host__ __device__ __forceinline__ const Raster& raster() const { return raster_; }
+
+ private:
+  Raster raster_;
+  thread::Divider band_, rows_, last_rows_;
+};
+#endif
 
 // Where to begin a tile of `size` rows that should begin at `first` and hangs over the edge:
 // further up, by a multiple of `piece`, so that less than a piece is outside. The rows from there

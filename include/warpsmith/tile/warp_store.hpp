@@ -25,41 +25,52 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   }
 }
 
+// A row in shared memory is a swizzle row.
+constexpr ptx::Swizzle swizzle_of_row(int bytes) {
+  return bytes == 128  ? ptx::Swizzle::k128
+         : bytes == 64 ? ptx::Swizzle::k64
+         : bytes == 32 ? ptx::Swizzle::k32
+                       : ptx::Swizzle::kNone;
+}
+
 // A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64, 32 or 16
 // elements, of 32 bits half as many. kBatched: for several matrices.
+// Pieces of fewer columns go through the same buffers: of kPiece, where a function takes it, with a
+// map that is tensor_map<kPiece>()'s.
 template <class T, int kBuffers, int kWidth = 64, bool kBatched = false>
 struct WarpStore {
   using Sum = std::conditional_t<std::is_integral_v<T>, T, float>;
   static constexpr int kRows = 16;
   static constexpr int kColumns = kWidth;
-  static constexpr int kRowBytes = kWidth * static_cast<int>(sizeof(T));
-  static_assert((sizeof(T) == 2 || sizeof(T) == 4) &&
-                (kRowBytes == 128 || kRowBytes == 64 || kRowBytes == 32));
-  static constexpr auto kSwizzle = kRowBytes == 128  ? ptx::Swizzle::k128
-                                   : kRowBytes == 64 ? ptx::Swizzle::k64
-                                                     : ptx::Swizzle::k32;
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4);
+  template <int kPiece>
+  static constexpr auto kSwizzle = swizzle_of_row(kPiece * static_cast<int>(sizeof(T)));
+  static_assert(kSwizzle<kWidth> != ptx::Swizzle::kNone);
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));  // elements the swizzle moves
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
 
   // The map whose boxes put() stores and add() adds: `rows` rows of `columns` elements of T,
   // `leading` apart.
+  template <int kPiece = kColumns>
   static ptx::TensorMap tensor_map(const T* data, int64_t rows, int64_t columns, int64_t leading) {
-    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kColumns, kSwizzle,
+    return ptx::make_tensor_map_2d(data, rows, columns, leading, kRows, kPiece, kSwizzle<kPiece>,
                                    /*is_f32=*/std::is_same_v<T, float>);
   }
   static ptx::TensorMap tensor_map(const T* data, const ptx::MatrixBatch& batch, int64_t rows,
                                    int64_t columns, int64_t leading) {
     static_assert(kBatched);
-    return ptx::make_tensor_map_3d(data, batch, rows, columns, leading, kRows, kColumns, kSwizzle);
+    return ptx::make_tensor_map_3d(data, batch, rows, columns, leading, kRows, kColumns,
+                                   kSwizzle<kColumns>);
   }
 
-  // Rounds the warp's 16 rows of kColumns columns of wgmma's accumulators, kColumns / 2 of a lane,
+  // Rounds the warp's 16 rows of kPiece columns of wgmma's accumulators, kPiece / 2 of a lane,
   // and stores them at (row, column) of the map's matrix, of several the `matrix`-th. The store is
   // under way when this returns.
+  template <int kPiece = kColumns>
   __device__ __forceinline__ void put(const ptx::TensorMap& map, int row, int column, const Sum* d,
                                       [[maybe_unused]] int matrix = 0 WS_AND_PLACE) {
-    stage_and(d, [&](const T* staged) {
+    stage_and<kPiece>(d, [&](const T* staged) {
       if constexpr (kBatched) {
         ptx::tensor_store_3d(map, column, row, matrix, staged WS_PASS_AND_PLACE);
       } else {
@@ -70,14 +81,14 @@ struct WarpStore {
 
   // Rounds and stages the warp's rows as put() does; then one lane calls issue(staged), which
   // stores the 16 rows where it likes.
-  template <class Issue>
+  template <int kPiece = kColumns, class Issue>
   __device__ __forceinline__ void stage_and(const Sum* d, Issue&& issue WS_AND_PLACE) {
     const int lane = lane_index();
     T* const staged = buffers + buffer * kBufferElements;
     // The copy engine still reads all buffers but the oldest.
     if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
     ptx::syncwarp();
-    stage(staged, d WS_PASS_AND_PLACE);
+    stage<kPiece>(staged, d WS_PASS_AND_PLACE);
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane == 0) {
@@ -101,7 +112,7 @@ struct WarpStore {
   __device__ __forceinline__ void write(T* to, int64_t leading, int rows, int columns,
                                         const Sum* d WS_AND_PLACE) const {
     const int lane = lane_index();
-    stage(buffers, d WS_PASS_AND_PLACE);
+    stage<kColumns>(buffers, d WS_PASS_AND_PLACE);
     ptx::syncwarp();
     const SharedSpan<T> staged{buffers, kBufferElements};
 #pragma unroll
@@ -109,8 +120,8 @@ struct WarpStore {
 #pragma unroll
       for (int column = lane; column < kColumns; column += kWarpSize) {
         if (row < rows && column < columns) {
-          const auto chunk = ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(row),
-                                                           static_cast<uint32_t>(column / kChunk));
+          const auto chunk = ptx::swizzled_chunk<kSwizzle<kColumns>>(
+              static_cast<uint32_t>(row), static_cast<uint32_t>(column / kChunk));
           const T value = staged[chunk / sizeof(T) + column % kChunk];
           thread::store(to + row * leading + column, value WS_PASS_AND_PLACE);
         }
@@ -129,28 +140,29 @@ struct WarpStore {
   int buffer = 0;
 
  private:
+  template <int kPiece>
   __device__ __forceinline__ static void stage(T* staged, const Sum* d WS_AND_PLACE) {
     const int lane = lane_index();
     if constexpr (sizeof(T) == 4) {
       const SharedSpan<T> to{staged, kBufferElements};
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; i += 2) {  // pairs: of a row, of the row 8 below it, ...
+      for (int i = 0; i < kPiece / 2; i += 2) {  // pairs: of a row, of the row 8 below it, ...
         const auto row = static_cast<uint32_t>(lane / 4 + i / 2 % 2 * 8);
         const auto column = static_cast<uint32_t>(i / 4 * 8 + lane % 4 * 2);
-        const uint32_t chunk = ptx::swizzled_chunk<kSwizzle>(row, column / kChunk);
+        const uint32_t chunk = ptx::swizzled_chunk<kSwizzle<kPiece>>(row, column / kChunk);
         to.template store<2>(chunk / sizeof(T) + column % kChunk,
                              Vec<T, 2>{d[i], d[i + 1]} WS_PASS_AND_PLACE);
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < kColumns / 16; ++i) {
+      for (int i = 0; i < kPiece / 16; ++i) {
         const float* from = d + i * 8;  // 16 columns: matrices of 8 x 8, two down, two across
         const uint32_t matrices[4] = {pack<T>(from[0], from[1]), pack<T>(from[2], from[3]),
                                       pack<T>(from[4], from[5]), pack<T>(from[6], from[7])};
         ptx::stmatrix_x4(
             reinterpret_cast<char*>(staged) +
-                ptx::swizzled_chunk<kSwizzle>(static_cast<uint32_t>(lane % 16),
-                                              static_cast<uint32_t>(i * 2 + lane / 16)),
+                ptx::swizzled_chunk<kSwizzle<kPiece>>(static_cast<uint32_t>(lane % 16),
+                                                      static_cast<uint32_t>(i * 2 + lane / 16)),
             matrices WS_PASS_AND_PLACE);
       }
     }
