@@ -292,6 +292,18 @@ struct WarpSpecializedKernel : Policy {
     ptx::barrier_sync(1, kConsumerThreads);
   }
 
+  // What the output keeps under the products of a tile.
+  __device__ __forceinline__ static auto hold([[maybe_unused]] const Arguments& g,
+                                              [[maybe_unused]] const Place& place) {
+    if constexpr (kHolds) {
+      typename Output::template Held<kTileN> held;
+      held.load(g.c, place.from_column);
+      return held;
+    } else {
+      return 0;
+    }
+  }
+
   // By a warpgroup: stores the sums of a tile's rows, blocks of 64 from the `panel`-th on; the
   // output may change them. `warp` counts the consumers' warps.
   template <class Part, class Held, class Sum>
@@ -333,14 +345,7 @@ struct WarpSpecializedKernel : Policy {
     Store store{shared.c.pointer(warp * Store::kElements)};
     ptx::WgmmaSum<T> sum[kRowBlocks][kTileN / 2] = {};
     for_each_part(g, [&](const Place& place, const auto& part) {
-      [[maybe_unused]] auto held = [] {
-        if constexpr (kHolds) {
-          return typename Output::template Held<kTileN>{};
-        } else {
-          return 0;
-        }
-      }();
-      if constexpr (kHolds) held.load(g.c, place.from_column);
+      const auto held = hold(g, place);
       if constexpr (kDepthGroups) {
         int cleared = -1;
         multiply_stages<StageA, StageB>(

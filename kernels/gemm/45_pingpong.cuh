@@ -40,6 +40,7 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Out
     Store store{shared.c.pointer(warp * Store::kElements)};
     ptx::WgmmaSum<T> sum[Policy::kRowBlocks][Policy::kTileN / 2] = {};
     const auto multiply_and_store = [&](const Place& place, const tile::Part& part) {
+      const auto held = Base::hold(g, place);
       if (part.tile >= clusters) ptx::barrier_sync(1 + self, kBoth);  // the block's first waits not
       multiply_stages<StageA, StageB>(
           sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline, at, steps, 0,
@@ -48,7 +49,7 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Out
             if (part.tile + clusters < g.work.tiles) ptx::barrier_arrive(2 - self, kBoth);
           });
       at.advance(steps);  // the other's
-      Base::put_rows(store, g, place, part, 0, sum, 0, warp);
+      Base::put_rows(store, g, place, part, held, sum, 0, warp);
     };
     Base::for_each_part(g, cluster + self * clusters, 2 * clusters, multiply_and_store);
     store.finish();
@@ -60,6 +61,9 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Out
 
   static void run(const Call& call, int max_blocks, Stream stream) {
     Base::template run<PingpongKernel>(call, max_blocks, stream);
+  }
+  static void start(const Arguments& arguments, int clusters, Stream stream) {
+    Base::template start<PingpongKernel>(arguments, clusters, stream);
   }
 };
 

@@ -95,8 +95,8 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   constexpr int64_t kWarpsOfSm = 4;
   const auto [thin, wide] = std::minmax(call.m, call.n);
   if (thin <= 2 && wide >= kWarpsOfSm * device_facts().multiprocessors) return kThinOrSplit;
-  // The model is some 10 % too high for split_k where both are near.
-  const double split = 0.9 * plan_split_k(call).time;
+  // The model is some 5 % too high for split_k where both are near.
+  const double split = 0.95 * plan_split_k(call).time;
   const double stream = stream_k_time(call);
   const double together = plan_wgmma(call).time;
   const double in_turns = plan_pingpong(call).time;

@@ -56,7 +56,7 @@ template <class Policy>
 double panel_factor(const Call& call) {
   if (call.b.contiguous != Contiguous::kColumns) return 1;
   constexpr double kCut = static_cast<double>(round_up(Policy::kTileN, 64)) / Policy::kTileN - 1;
-  return 1 + kCut * (kSmallTile<Policy> ? 1.6 : kCut > 0.25 ? 0.7 : 0.2);
+  return 1 + kCut * (kSmallTile<Policy> ? 2.0 : kCut > 0.25 ? 0.7 : 0.2);
 }
 
 template <class Policy>

@@ -126,17 +126,18 @@ void run_wgmma_tile(const Call& call, Stream stream) {
   });
 }
 
+// Tiles for many rows, for some, and for few.
+using Policies = gemm::PolicyList<gemm::WgmmaBig, gemm::Pingpong128, gemm::Low128Pair, gemm::Low128,
+                                  gemm::Low64Pair, gemm::Low64>;
+
 // y in f32 is for large products: it has the large tile alone.
 template <class T>
 void run_wgmma(const Call& call, Stream stream) {
   if (call.out_dtype == DType::kF32) {
-    run_wgmma_tile<T, float, gemm::WgmmaBig>(call, stream);
-  } else if (gemm::whole_tiles_time<gemm::WgmmaBig>(call) <=
-             gemm::whole_tiles_time<gemm::Wgmma128>(call)) {
-    run_wgmma_tile<T, T, gemm::WgmmaBig>(call, stream);
-  } else {
-    run_wgmma_tile<T, T, gemm::Wgmma128>(call, stream);
+    return run_wgmma_tile<T, float, gemm::WgmmaBig>(call, stream);
   }
+  Policies::with(gemm::plan_whole_tiles<Policies>(call).policy,
+                 [&]<class Policy>() { run_wgmma_tile<T, T, Policy>(call, stream); });
 }
 // 05_wgmma.cu and wgmma_bf16.cu have them.
 extern template void run_wgmma<half>(const Call&, Stream);

@@ -404,7 +404,8 @@ constexpr std::array kAddmmVerify = {
     addmm(160, 96, 200, Addmm::kMatrix, kBT, {.activation = kRelu}, 0, 8),
     addmm(1, 300, 129, Addmm::kBias, kBT, {.activation = kGelu}),
 };
-// The layers of a transformer: with a bias, up with an activation, down with a residual.
+// The layers of a transformer: with a bias, up with an activation, down with a residual; of few
+// rows.
 constexpr std::array kAddmmBench = {
     addmm(4096, 4096, 4096, Addmm::kBias, kBT),
     addmm(4096, 16384, 4096, Addmm::kBias, kBT, {.activation = kGelu}),
@@ -414,6 +415,9 @@ constexpr std::array kAddmmBench = {
     addmm(8192, 8192, 1024, Addmm::kBias, kBT, {.activation = kSilu}),
     addmm(8192, 8192, 1024, Addmm::kMatrix, kBT),
     addmm(1024, 1024, 1024, Addmm::kBias, kBT, {.activation = kGelu}),
+    addmm(256, 4096, 4096, Addmm::kBias, kBT, {.activation = kGeluTanh}),
+    addmm(64, 8192, 8192, Addmm::kBias, kBT),
+    addmm(16, 4096, 4096, Addmm::kBias, kBT),
     addmm(4096, 4096, 4096, Addmm::kScalar, kAT, {.beta = 0, .wide = true}),
     addmm(4097, 4095, 4099, Addmm::kBias, 0, {.activation = kGelu}),
 };

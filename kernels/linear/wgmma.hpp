@@ -1,14 +1,14 @@
-// What the Hopper rungs share: how the product of gemm/warp_specialized is started with another
-// output, and what the copy engine wants of that output.
+// What the Hopper rungs share: how the product of gemm/warp_specialized or gemm/pingpong is started
+// with another output, and what the copy engine wants of that output.
 #pragma once
 
-#include "kernels/gemm/35_warp_specialized.cuh"
+#include "kernels/gemm/45_pingpong.cuh"
 #include "kernels/linear/operations.hpp"
 
 namespace ws::linear {
 
 template <class T, gemm::Contiguous kA, gemm::Contiguous kB, class Policy, class Output>
-using WgmmaKernel = gemm::WarpSpecializedKernel<T, kA, kB, Policy, gemm::WholeTiles, Output>;
+using WgmmaKernel = gemm::KernelOf<T, kA, kB, Policy, Output>;
 
 // Whether the copy engine takes both operands, and stores c, of `dtype`: what it stores it cuts at
 // multiples of 16 bytes, not at the tensor's edge.
