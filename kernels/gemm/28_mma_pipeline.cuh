@@ -6,7 +6,7 @@
 // Traffic: M N K (1 / tile_m + 1 / tile_n) elements from L2, each operand from memory about once:
 //   tiles run in bands (tile::Raster). Shared memory is swizzled: ldmatrix meets no bank conflict.
 // Limits: mma.sync reaches about 63 % of Hopper's tensor rate. Rows aligned to 16 bytes take the
-//   wide tile; to 4 or 2 a smaller one, narrower copies. A stride of each matrix must be 1.
+//   wide tile; to 4 or 2 smaller ones, narrower copies. A stride of each matrix must be 1.
 #pragma once
 
 #include "kernels/gemm/dispatch.hpp"

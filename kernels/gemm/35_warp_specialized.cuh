@@ -8,6 +8,8 @@
 //   and rows of C, are multiples of 16 bytes, the copy engine's rule.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/gemm/dispatch.hpp"
 #include "kernels/gemm/plan.hpp"
 #include "kernels/gemm/wgmma_loop.hpp"
@@ -73,6 +75,11 @@ template <class T, int kRest>
 struct RaggedOutput : TensorOutput<T> {
   ptx::TensorMap rest;
 
+  __device__ __forceinline__ void prefetch() const {
+    TensorOutput<T>::prefetch();
+    ptx::prefetch_tensor_map(rest);
+  }
+
   template <class Store>
   static RaggedOutput of(const Call& call) {
     return {
@@ -93,7 +100,9 @@ using OutputOf = std::conditional_t<Policy::kRestColumns == 0, TensorOutput<T>,
 //   Element           its dtype, where that is not T
 //   Held<kTileN>      what a lane keeps under the products: held.load(output, first column), and
 //                     put() takes as the second argument what held.from(column in the tile) gives
-//   kFollows          the launch before may still run when this kernel begins, and is waited for
+//   kFollows          what was launched before may still run when this kernel begins, and is waited
+//                     for before anything is read; cooperative work begins when all else has ended
+//   put_rest()        put() of the columns beside whole pieces, kRestColumns of the policy's wide
 //   kPaired           column j of the tile is paired with j + kTileN / 2: B's tile is two of half
 //                     the width, `second_half` columns of B apart, and so wide is the output's
 template <class Output, class T>
@@ -137,10 +146,12 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kStoreColumns =
       Policy::kStoreColumns * 2 / static_cast<int>(sizeof(Element));
   using Store = tile::WarpStore<Element, Policy::kStoreBuffers, kStoreColumns, kBatched>;
-  // As many as the policy wants, if they fit beside C: MN-major tiles may be wider.
+  // As many as the policy wants, if they fit beside C and a kilobyte of barriers: MN-major tiles
+  // may be wider.
   static constexpr int kStoreBytes = Policy::kConsumers * 4 * Store::kElements * sizeof(Element);
   static constexpr int kStages =
       std::min(Policy::kStages, (226 * 1024 - kStoreBytes) / kStageBytes);
+  static_assert(kStages >= 2);
   // Who refills a stage sees what consumers did to it: nothing, but where they clear what is not
   // their group's, and then in other blocks too.
   static constexpr ptx::Scope kReuse =
@@ -152,6 +163,7 @@ struct WarpSpecializedKernel : Policy {
   static constexpr int kOutputN = kPaired ? kTileN / 2 : kTileN;
   // The columns of a tile that are stored kStoreColumns at a time; the others are the rest.
   static constexpr int kEvenN = kOutputN / kStoreColumns * kStoreColumns;
+  static_assert(kEvenN == kOutputN || (kOutputN - kEvenN) % Policy::kRestColumns == 0);
   static_assert(!kPaired || (Policy::kClusterM == 2 && kMajorB == ptx::Major::kK),
                 "each of two blocks loads one of the two halves of B's tile");
 
@@ -331,7 +343,9 @@ struct WarpSpecializedKernel : Policy {
       if constexpr (kEvenN < kOutputN) {
 #pragma unroll
         for (int j = kEvenN; j < kOutputN; j += Policy::kRestColumns) {
-          g.c.put_rest(store, row, place.from_column + j, &sum[i][j / 2]);
+          const int column = place.from_column + j;
+          if (column < place.column) continue;  // of a tile that lies outside
+          g.c.put_rest(store, row, column, &sum[i][j / 2]);
         }
       }
     }
@@ -406,17 +420,13 @@ struct WarpSpecializedKernel : Policy {
     if constexpr (Policy::kCluster > 1) meet();
   }
 
-  // Once the stages' barriers are there. In a cluster others copy into this block's memory, and it
-  // into theirs. A block alone has them from the warp that copies, which waits for nobody: its
-  // first copies are under way 0.4 us earlier.
+  // Once the stages' barriers are there: in a cluster others copy into this block's memory, and it
+  // into theirs.
   __device__ __forceinline__ static void meet_first(int warp) {
     if constexpr (Policy::kCluster > 1) {
       meet();
-    } else if (warp == 0) {
-      ptx::syncwarp();
-      ptx::barrier_arrive(0, Policy::kThreads);
     } else {
-      ptx::barrier_sync(0, Policy::kThreads);
+      meet_maker(warp == 0, 0, Policy::kThreads);
     }
   }
 

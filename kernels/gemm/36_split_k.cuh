@@ -181,14 +181,12 @@ struct SplitKKernel : Policy {
       shared.pipeline.init(kConsumers * Policy::kSharers);
       ptx::fence_mbarrier_init();
     }
-    ptx::syncwarp();
     if constexpr (Policy::kSharers > 1) {  // the others copy into this block's memory
+      ptx::syncwarp();
       ptx::cluster_arrive_relaxed();
       ptx::cluster_wait();
-    } else if (copies) {  // it made the barriers, and waits for nobody
-      ptx::barrier_arrive(2, Policy::kThreads);
     } else {
-      ptx::barrier_sync(2, Policy::kThreads);
+      meet_maker(copies, 2, Policy::kThreads);
     }
     ptx::griddepcontrol_wait();
     const Place place = SplitKKernel::place();

@@ -1,8 +1,7 @@
 // Idea: an operand whose rows do not start at multiples of 16 bytes is copied once, into rows that
 //   do. The copy costs two passes over it; then the copy engine and wgmma take the product.
-// From split_k: any M, N, K at tensor-core speed. The product's kernel is launched before the
-// copies
-//   end, and waits for them when its barriers are set up.
+// From split_k: any M, N, K at tensor-core speed. The product's kernel, stream_k's excepted, is
+//   launched before the copies end, and waits for them when its barriers are set up.
 // Traffic: 4 bytes an element of each copied operand more.
 // Limits: sm_90a; a workspace as large as the copied operands.
 #pragma once
@@ -94,23 +93,17 @@ struct PlainOutput {
 
 struct Realigned {
   static constexpr int64_t kRow = 8;  // elements: 16 bytes
-  // Copied rows start at multiples of 128 bytes: a row of a tile is then a line of L2, not two.
-  static constexpr int64_t kLine = 64;
 
-  static bool needs_copy(const Matrix& matrix, DType dtype) {
-    return alignment_of(matrix, dtype) < 16 ||
-           (matrix.runs > 1 && matrix.leading < matrix.length);  // rows that overlap
-  }
-  static int64_t leading_of(const Matrix& matrix) { return round_up(matrix.length, kLine); }
   static size_t bytes_of(const Matrix& matrix, DType dtype) {
-    if (!needs_copy(matrix, dtype)) return 0;
-    return static_cast<size_t>(round_up(matrix.runs * leading_of(matrix) * 2, 256));
+    if (!needs_realigning(matrix, dtype)) return 0;
+    return static_cast<size_t>(round_up(matrix.runs * realigned_leading(matrix) * 2, 256));
   }
 
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
-           why.unless(needs_copy(call.a, call.dtype) || needs_copy(call.b, call.dtype) ||
-                          call.c.length % kRow != 0 || alignment_of(call.c, call.dtype) < 16,
+           why.unless(needs_realigning(call.a, call.dtype) ||
+                          needs_realigning(call.b, call.dtype) || call.c.length % kRow != 0 ||
+                          alignment_of(call.c, call.dtype) < 16,
                       "all rows start at multiples of 16 bytes: nothing to realign");
   }
   // What stream_k wants, then the copies.
@@ -132,7 +125,7 @@ struct Realigned {
     int count = 0;
     int bytes = 16;
     for (Matrix* const matrix : {&aligned.a, &aligned.b}) {
-      if (!needs_copy(*matrix, call.dtype)) continue;
+      if (!needs_realigning(*matrix, call.dtype)) continue;
       bytes = std::min(bytes, alignment_of(*matrix, call.dtype));
       Realignment<T>& operand = operands[count++];
       operand = {.from = matrix->as<const T>(),
@@ -140,7 +133,7 @@ struct Realigned {
                  .runs = matrix->runs,
                  .length = matrix->length,
                  .from_leading = matrix->leading,
-                 .to_leading = leading_of(*matrix)};
+                 .to_leading = realigned_leading(*matrix)};
       place += bytes_of(*matrix, call.dtype);
       matrix->data = operand.to;
       matrix->leading = operand.to_leading;

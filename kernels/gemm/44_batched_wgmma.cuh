@@ -80,7 +80,8 @@ void with_batched_policy(const BatchedCall& call, int multiprocessors, F&& f) {
   const auto time = [&]<class Policy>() {
     const int64_t clusters = std::max(1, multiprocessors / Policy::kCluster);
     const int64_t waves = divide_up(call.batch * Policy::raster(call).count(), clusters);
-    return static_cast<double>(waves) * wave_time<Policy>(call);
+    return std::max(static_cast<double>(waves) * wave_time<Policy>(call),
+                    static_cast<double>(call.batch) * l2_time<Policy>(call));
   };
   const double big = time.template operator()<WgmmaBig>();
   const double middle = time.template operator()<Wgmma128>();

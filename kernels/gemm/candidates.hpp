@@ -4,8 +4,6 @@
 // rungs.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/36_split_k.cuh"
 #include "kernels/gemm/39_thin.cuh"
@@ -58,7 +56,7 @@ inline constexpr Rung kWgmmaCandidates[] = {
         "128x96_s6_c2x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 96, .stages = 6, .cluster_n = 2}>(
         "128x96_s6_c1x2"),
-    // Widths that may fill a wave, stored by 16 columns.
+    // Widths that may fill a wave.
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 144, .stages = 5, .cluster_m = 2}>(
         "128x144_s5_c2x1"),
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 176, .stages = 5, .cluster_m = 2}>(
@@ -108,8 +106,8 @@ inline constexpr Rung kWgmmaCandidates[] = {
         "128x64_s8_c1x2"),
 };
 
-// pingpong's tiles. Widths that are no multiple of 64 read whole panels of B in layout nn; those of
-// 16 more than a multiple of 32 are stored by 16 columns.
+// pingpong's tiles. Widths that are no multiple of 64 read whole panels of B in layout nn, in fewer
+// stages where these do not fit.
 constexpr WgmmaShape alone(int tile_m, int tile_n, int stages, int cluster_m = 2, int cluster_n = 1,
                            int store_buffers = 2, int band = 2048) {
   return {tile_m, tile_n, stages, cluster_m, cluster_n, store_buffers, band, /*users=*/1};
@@ -118,7 +116,7 @@ inline constexpr Rung kPingpongCandidates[] = {
     // The same run's measure: both warpgroups at one tile.
     candidate<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}>(
         "together_128x256_s4_c2x1"),
-    // The policies of today, and who shares what.
+    // Two row blocks a warpgroup, and who shares what.
     candidate<alone(128, 192, 4)>("128x192_s4_c2x1"),
     candidate<alone(128, 160, 5)>("128x160_s5_c2x1"),
     candidate<alone(128, 128, 6)>("128x128_s6_c2x1"),
@@ -135,13 +133,24 @@ inline constexpr Rung kPingpongCandidates[] = {
     candidate<alone(64, 192, 6)>("64x192_s6_c2x1"),
     // Widths that may fill a wave.
     candidate<alone(128, 176, 5)>("128x176_s5_c2x1"),
+    candidate<alone(128, 176, 5, 1, 2)>("128x176_s5_c1x2"),
     candidate<alone(128, 144, 5)>("128x144_s5_c2x1"),
     candidate<alone(128, 96, 6)>("128x96_s6_c2x1"),
     candidate<alone(64, 240, 5)>("64x240_s5_c2x1"),
     candidate<alone(64, 208, 5)>("64x208_s5_c2x1"),
     candidate<alone(64, 176, 6)>("64x176_s6_c2x1"),
     candidate<alone(64, 144, 6)>("64x144_s6_c2x1"),
-    candidate<alone(64, 96, 8)>("64x96_s8_c2x1"),
+    // Low and alone, or in pairs: for a wave or two.
+    candidate<alone(64, 224, 5, 1)>("64x224_s5_c1x1"),
+    candidate<alone(64, 224, 5)>("64x224_s5_c2x1"),
+    candidate<alone(64, 160, 6, 1)>("64x160_s6_c1x1"),
+    candidate<alone(64, 96, 9)>("64x96_s9_c2x1"),
+    candidate<alone(64, 96, 8, 1)>("64x96_s8_c1x1"),
+    candidate<alone(64, 64, 12)>("64x64_s12_c2x1"),
+    candidate<alone(64, 64, 12, 1)>("64x64_s12_c1x1"),
+    candidate<alone(64, 48, 12, 1)>("64x48_s12_c1x1"),
+    candidate<alone(64, 32, 16)>("64x32_s16_c2x1"),
+    candidate<alone(64, 32, 12, 1)>("64x32_s12_c1x1"),
     // Stages against store buffers; the band.
     candidate<alone(128, 128, 5, 2, 1, 4)>("128x128_s5_c2x1_stores4"),
     candidate<alone(128, 192, 4, 2, 1, 2, 1024)>("128x192_s4_c2x1_band1024"),

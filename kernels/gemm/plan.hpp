@@ -1,6 +1,7 @@
 // What a call of the tensor-core rungs is thought to take, to choose between rungs, tiles and
-// splits. In microseconds of an H200; each constant was read off runs of the tuner on 2026-11-22
-// (f16), and policies.hpp has those of a tile. What matters is which time is less.
+// splits. In microseconds of an H200; constants were read off runs of the tuner since 2026-11-22
+// (f16; JOURNAL.md has them), and policies.hpp has those of a tile. What matters is which time is
+// less.
 #pragma once
 
 #include "kernels/gemm/policies.hpp"
@@ -79,22 +80,25 @@ double wave_time(const Call& call) {
 // lines for one: 1000^3 takes 2.5 times as long as its bytes.
 template <class Policy>
 double l2_time(const Call& call) {
-  if constexpr (!kSmallTile<Policy>) return 0;
-  constexpr double kFew = 14e6, kMany = 36e6;  // bytes of operands
-  constexpr double kFast = 17e6, kSlow = 10.5e6;
-  constexpr int64_t kFarApart = 4096;
-  const auto operands = static_cast<double>((call.m + call.n) * call.k * 2);
-  const double many = std::clamp((operands - kFew) / (kMany - kFew), 0.0, 1.0);
-  const bool apart = call.a.leading * 2 % kFarApart == 0 && call.b.leading * 2 % kFarApart == 0;
-  const double rate = apart ? kSlow : kFast - many * (kFast - kSlow);
-  const int columns = call.b.contiguous == Contiguous::kColumns
-                          ? static_cast<int>(round_up(Policy::kTileN, 64))
-                          : Policy::kTileN;
-  const double step = 128.0 * (static_cast<double>(Policy::kTileM) / Policy::kClusterN +
-                               static_cast<double>(columns) / Policy::kClusterM);
-  const auto tiles = static_cast<double>(Policy::raster(call).count() * Policy::kCluster);
-  return tiles * static_cast<double>(divide_up(call.k, Policy::kTileK)) * step / rate *
-         (rows_are_sectors(call) ? 1 : 2.5) * edge_factor<Policy>(call);
+  if constexpr (kSmallTile<Policy>) {
+    constexpr double kFew = 14e6, kMany = 36e6;  // bytes of operands
+    constexpr double kFast = 17e6, kSlow = 10.5e6;
+    constexpr int64_t kFarApart = 4096;
+    const double operands = 2 * static_cast<double>(call.k) * static_cast<double>(call.m + call.n);
+    const double many = std::clamp((operands - kFew) / (kMany - kFew), 0.0, 1.0);
+    const bool apart = call.a.leading * 2 % kFarApart == 0 && call.b.leading * 2 % kFarApart == 0;
+    const double rate = apart ? kSlow : kFast - many * (kFast - kSlow);
+    const int columns = call.b.contiguous == Contiguous::kColumns
+                            ? static_cast<int>(round_up(Policy::kTileN, 64))
+                            : Policy::kTileN;
+    const double step = 128.0 * (static_cast<double>(Policy::kTileM) / Policy::kClusterN +
+                                 static_cast<double>(columns) / Policy::kClusterM);
+    const double tiles = static_cast<double>(Policy::raster(call).count()) * Policy::kCluster;
+    return tiles * static_cast<double>(divide_up(call.k, Policy::kTileK)) * step / rate *
+           (rows_are_sectors(call) ? 1 : 2.5) * edge_factor<Policy>(call);
+  } else {
+    return 0;
+  }
 }
 
 // Of a pair of small tiles that share the smaller operand each asks memory for the larger.
@@ -225,16 +229,31 @@ inline SplitPlan plan_split_k(const Call& call) {
 
 // ---- realigned: operands read and written once more, in a launch of its own ---------------------
 
+inline bool needs_realigning(const Matrix& matrix, DType dtype) {
+  return alignment_of(matrix, dtype) < 16 ||
+         (matrix.runs > 1 && matrix.leading < matrix.length);  // rows that overlap
+}
+// Copied rows start at multiples of 128 bytes: a row of a tile is then a line of L2, not two.
+inline int64_t realigned_leading(const Matrix& matrix) {
+  constexpr int64_t kLine = 64;
+  return round_up(matrix.length, kLine);
+}
+
 // The tiles that it has for the product of the copies.
 using RealignedPolicies = PolicyList<WgmmaBig, Low128, Low64>;
-inline WgmmaPlan plan_realigned(const Call& call) {
-  return plan_whole_tiles<RealignedPolicies>(call);
+inline WgmmaPlan plan_realigned(const Call& aligned) {
+  return plan_whole_tiles<RealignedPolicies>(aligned);
 }
 
 inline double realigned_time(const Call& call) {
   constexpr double kLaunch = 3;
+  Call aligned = call;
+  for (Matrix* const matrix : {&aligned.a, &aligned.b}) {
+    if (needs_realigning(*matrix, call.dtype)) matrix->leading = realigned_leading(*matrix);
+  }
   return kLaunch + 2 * memory_time(call) +
-         std::min({plan_split_k(call).time, plan_realigned(call).time, stream_k_time(call)});
+         std::min(
+             {plan_split_k(aligned).time, plan_realigned(aligned).time, stream_k_time(aligned)});
 }
 
 // ---- mma_pipeline on rows that start at multiples of 2 or 4 bytes -------------------------------

@@ -86,7 +86,7 @@ struct WgmmaPolicy {
   // C is stored by 64 columns, and what is left of a tile's by 32 or 16.
   static constexpr int kStoreColumns = kTileN >= 64 ? 64 : kTileN % 32 == 0 ? 32 : 16;
   static constexpr int kRest = kTileN % kStoreColumns;
-  static constexpr int kRestColumns = kRest % 32 == 0 ? std::min(kRest, 32) : 16;
+  static constexpr int kRestColumns = kRest % 32 == 0 ? kRest : 16;
   // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
   // consumers take.
   static constexpr int kProducerRegisters = 40;
@@ -117,7 +117,8 @@ struct PolicyList {
 };
 
 // Big tiles move least; of smaller ones a wave may be full where one of the big is not. kStep is
-// the time of 64 of K, in us: H200, f16, 2026-11-22, read off runs at 1024 to 8192.
+// the time of 64 of K, in us: H200, f16, read off runs at 1024 to 8192 (2026-11-22; 224, 208, 144
+// and 64 on 2026-11-29).
 struct WgmmaBig
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 256, .stages = 4, .cluster_m = 2}> {
   static constexpr double kStep = 0.70;
@@ -168,8 +169,8 @@ using WgmmaPolicies = PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma208, W
 
 // ---- pingpong -----------------------------------------------------------------------------------
 
-// Tiles of a warpgroup alone. kStep, of 64 of K, such that of the eight shapes of
-// kernels/gemm/JOURNAL.md (2026-11-26, H200, f16, nt and nn) the model takes the fastest.
+// Tiles of a warpgroup alone. kStep, of 64 of K, such that of the shapes of kernels/gemm/JOURNAL.md
+// (2026-11-26 and 2026-11-29, H200, f16, nt and nn) the model takes the fastest or its neighbour.
 struct Pingpong192 : WgmmaPolicy<WgmmaShape{
                          .tile_m = 128, .tile_n = 192, .stages = 4, .cluster_m = 2, .users = 1}> {
   static constexpr double kStep = 0.53;

@@ -1,10 +1,23 @@
 // The products of a warpgroup over slices of K that lie in a ring of stages.
 #pragma once
 
+#include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/wgmma.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 
 namespace ws::gemm {
+
+// Before the first copies of a block alone: the warp that made the stages' barriers waits for
+// nobody, and its copies are under way while the others arrive. They meet at barrier `id`, which
+// the kernel uses for nothing else: this warp may be at its end before they are here.
+__device__ __forceinline__ void meet_maker(bool made, int id, int threads) {
+  if (made) {
+    ptx::syncwarp();
+    ptx::barrier_arrive(id, threads);
+  } else {
+    ptx::barrier_sync(id, threads);
+  }
+}
 
 // Stages are multiplied as they land.
 struct AsTheyLand {

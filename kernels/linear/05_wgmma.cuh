@@ -1,9 +1,11 @@
 // Idea: the epilogue between wgmma's registers and the copy engine's store. A bias is loaded before
 //   the tile's products and waits in registers; a matrix is loaded as the sums are finished.
-// From mma_pipeline: the product is gemm/warp_specialized's; y leaves under the next tile's copies.
-// Traffic: gemm/warp_specialized's; a bias of 512 bytes a tile from L2, a matrix once. A tile of
-//   128 x 256 is 128 sums a lane: 128 multiply-adds, and of gelu 12 instructions a sum more, 2 us
-//   in which an SM's tensor cores wait. The products of 64 of K take 0.7 us.
+// From mma_pipeline: the product is gemm/warp_specialized's, or gemm/pingpong's where its tiles
+//   suit; y leaves under the next tile's copies.
+// Traffic: that of the product; a bias of 512 bytes a tile from L2, a matrix once. A tile of 128 x
+//   256 is 128 sums a lane: 128 multiply-adds, and of gelu 12 instructions a sum more, 2 us in
+//   which an SM's tensor cores wait, unless they have the other warpgroup's products (pingpong).
+//   Those of 64 of K take 0.7 us.
 // Limits: sm_90a, f16 and bf16; base addresses and row strides of mat1, mat2 and y, and rows of y,
 //   are multiples of 16 bytes, the copy engine's rule. input lies anywhere.
 #pragma once
@@ -127,8 +129,8 @@ void run_wgmma_tile(const Call& call, Stream stream) {
 }
 
 // Tiles for many rows, for some, and for few.
-using Policies = gemm::PolicyList<gemm::WgmmaBig, gemm::Pingpong128, gemm::Low128Pair, gemm::Low128,
-                                  gemm::Low64Pair, gemm::Low64>;
+using AddmmPolicies = gemm::PolicyList<gemm::WgmmaBig, gemm::Pingpong128, gemm::Low128Pair,
+                                       gemm::Low128, gemm::Low64Pair, gemm::Low64>;
 
 // y in f32 is for large products: it has the large tile alone.
 template <class T>
@@ -136,8 +138,8 @@ void run_wgmma(const Call& call, Stream stream) {
   if (call.out_dtype == DType::kF32) {
     return run_wgmma_tile<T, float, gemm::WgmmaBig>(call, stream);
   }
-  Policies::with(gemm::plan_whole_tiles<Policies>(call).policy,
-                 [&]<class Policy>() { run_wgmma_tile<T, T, Policy>(call, stream); });
+  AddmmPolicies::with(gemm::plan_whole_tiles<AddmmPolicies>(call).policy,
+                      [&]<class Policy>() { run_wgmma_tile<T, T, Policy>(call, stream); });
 }
 // 05_wgmma.cu and wgmma_bf16.cu have them.
 extern template void run_wgmma<half>(const Call&, Stream);

@@ -162,15 +162,29 @@ TEST(Pingpong, WidthsThatAreNoPanels) {
       .tile_m = 64, .tile_n = 144, .stages = 4, .cluster_m = 2, .users = 1}>(136, 440, 136);
 }
 
+// Three pieces beside two panels; a block that lies outside and is pulled in.
+TEST(Pingpong, PiecesBesidePanels) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr WgmmaShape kShape{
+      .tile_m = 128, .tile_n = 176, .stages = 3, .cluster_n = 2, .users = 1};
+  expect_shape_right<kShape>(136, 144, 136);
+  expect_shape_right<kShape>(136, 360, 136);
+}
+
 // A block alone, whose copies begin before all have met; fewer stages where B's panels are wider
 // than the tile.
 TEST(Pingpong, LowTiles) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  test::in_every_order(
-      [] { expect_shape_right<WgmmaShape{64, 32, 12, 1, 1, 2, 2048, 1}, bf16>(72, 72, 136); });
-  expect_shape_right<WgmmaShape{64, 96, 9, 2, 1, 2, 2048, 1}>(136, 200, 136);
-  expect_shape_right<WgmmaShape{64, 64, 12, 1, 1, 2, 2048, 1}>(200, 136, 1000);
-  expect_shape_right<WgmmaShape{64, 224, 5, 1, 1, 2, 2048, 1}>(72, 456, 392);
+  test::in_every_order([] {
+    expect_shape_right<WgmmaShape{.tile_m = 64, .tile_n = 32, .stages = 12, .users = 1}, bf16>(
+        72, 72, 136);
+  });
+  expect_shape_right<WgmmaShape{
+      .tile_m = 64, .tile_n = 96, .stages = 9, .cluster_m = 2, .users = 1}>(136, 200, 136);
+  expect_shape_right<WgmmaShape{.tile_m = 64, .tile_n = 64, .stages = 12, .users = 1}>(200, 136,
+                                                                                       1000);
+  expect_shape_right<WgmmaShape{.tile_m = 64, .tile_n = 224, .stages = 5, .users = 1}>(72, 456,
+                                                                                       392);
 }
 
 // Numbers that tf32 holds: then it is as near as f32.

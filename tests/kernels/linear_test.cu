@@ -29,8 +29,8 @@ TEST(Addmm, EveryTile) {
       {.extents = {136, 264, 200, Addmm::kMatrix, 0},
        .attributes = {2.0, 0.5, Value::choice(static_cast<int>(Activation::kNone))}},
   };
-  for (int policy = 0; policy < Policies::kCount; ++policy) {
-    Policies::with(policy, [&]<class Policy>() {
+  for (int policy = 0; policy < AddmmPolicies::kCount; ++policy) {
+    AddmmPolicies::with(policy, [&]<class Policy>() {
       for (const Case& chosen : cases) {
         harness::Instance instance(operation_named("addmm"), chosen, DType::kBf16, 3);
         const harness::Verification result = harness::verify(kTile<Policy>, instance);

@@ -45,7 +45,6 @@ struct WarpStore {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4);
   template <int kPiece>
   static constexpr auto kSwizzle = swizzle_of_row(kPiece * static_cast<int>(sizeof(T)));
-  static_assert(kSwizzle<kWidth> != ptx::Swizzle::kNone);
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));  // elements the swizzle moves
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
@@ -142,6 +141,7 @@ struct WarpStore {
  private:
   template <int kPiece>
   __device__ __forceinline__ static void stage(T* staged, const Sum* d WS_AND_PLACE) {
+    static_assert(kPiece <= kColumns && kSwizzle<kPiece> != ptx::Swizzle::kNone);
     const int lane = lane_index();
     if constexpr (sizeof(T) == 4) {
       const SharedSpan<T> to{staged, kBufferElements};
