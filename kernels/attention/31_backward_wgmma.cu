@@ -57,7 +57,8 @@ bool takes_any(const AnyCall& call, int64_t most, Why& why) {
   };
   return has_only_capped_scores(call, why) &&
          why.unless(call.dscores.data == nullptr, "gives no dscores") &&
-         why.unless(all.queries > 0 && all.keys > 0, "without rows there is nothing to copy") &&
+         why.unless(all.queries > 0 && all.keys > 0 && all.count > 0 && call.heads > 0,
+                    "without rows there is nothing to copy") &&
          why.unless(call.head_dim <= most && call.value_dim <= most, "takes D and Dv up to ", most,
                     ", not ", call.head_dim, " and ", call.value_dim) &&
          why.unless(call.head_dim % 8 == 0 && call.value_dim % 8 == 0,

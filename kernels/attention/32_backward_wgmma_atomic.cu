@@ -47,21 +47,25 @@ struct RoundDqKernel {
     auto row = static_cast<int>(row_of_all % a.rows);
     auto head = static_cast<int>(of_head % a.heads);
     auto last = static_cast<int>(of_head / a.heads);
+    float* const from = a.sums + DqSums::at(row_of_all, kDim, column, thread_index());
+    const auto leave_zeros = [&] {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) thread::store(from + i * DqSums::kStep, Vec<float, 4>{});
+    };
     if constexpr (kIsPacked<AnyCall>) {
       const HeadPlace place = place_of(a.sequences, row);
-      if (place.last < 0) return;  // to which nobody adds
+      // Behind a sequence: what was added is nothing, which is NaN where k or v are not finite.
+      if (place.last < 0) return leave_zeros();
       row += place.row;
       last = place.last;
     }
-    float* const from = a.sums + DqSums::at(row_of_all, kDim, column, thread_index());
     Vec<float, 4> fours[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) fours[i] = thread::load<4>(from + i * DqSums::kStep);
     float dq[32];
 #pragma unroll
     for (int i = 0; i < 32; ++i) dq[i] = fours[i / 4][i % 4] * a.scale;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) thread::store(from + i * DqSums::kStep, Vec<float, 4>{});
+    leave_zeros();
     Store store{shared.rounded.pointer(warp_index() * Store::kElements)};
     store.stage_and(dq, [&](const T* staged) {
       ptx::tensor_store_4d(a.dq, column, row + warp_index() * Store::kRows, head, last, staged);
@@ -89,7 +93,7 @@ struct RoundDqKernel {
 struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
-    return has_bare_scores(call, why) && takes(call, 128, why);
+    return has_bare_scores(call, why) && takes(call, 128, why) && has_room(call, why);
   }
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
@@ -105,6 +109,18 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   }
 
  private:
+  // Sums of packed sequences are filled up to 128 rows each: of many short ones that is no longer
+  // the size of dq.
+  template <class AnyCall>
+  static bool has_room(const AnyCall& call, Why& why) {
+    constexpr size_t kAlways = size_t{256} << 20;
+    const size_t sums = sums_of(call) * sizeof(float);
+    const auto dq = static_cast<size_t>(Sequences(call, "").queries * batches_of(call) *
+                                        call.heads * call.head_dim) *
+                    sizeof(float);
+    return why.unless(sums <= kAlways || sums / 8 <= dq, "wants ", sums, " bytes for a dq of ", dq,
+                      " in f32");
+  }
   template <class AnyCall>
   static size_t sums_of(const AnyCall& call) {
     return with_shape(call, [&]<BackwardWgmmaShape kShape>() {

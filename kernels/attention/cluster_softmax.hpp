@@ -130,7 +130,7 @@ struct ClusterSoftmax {
     take(sum, steps, [](float a, float b) { return a + b; });
   }
   __device__ __forceinline__ float lse(int row) const {
-    return sum[row] > 0 ? (max[row] + log2f(sum[row])) * thread::kLn2 : -thread::kInfinity;
+    return sum[row] == 0 ? -thread::kInfinity : (max[row] + log2f(sum[row])) * thread::kLn2;
   }
 
   // 16 rows of 64 elements, which are the warp's own but between weigh() and the next take().

@@ -109,7 +109,8 @@ if sinks is not None and needs[5]:
     delta = (dout.float() * out.float()).sum(-1)
     if g_lse is not None:
         delta = delta - g_lse
-    dsinks = -(torch.exp(sinks[:, None] - lse) * delta).sum((0, 2))
+    weight = torch.where(lse == -torch.inf, 0, torch.exp(sinks[:, None] - lse))
+    dsinks = -(weight * delta).sum((0, 2))
 return dq, dk, dv, dbias, dslopes, dsinks
 )";
 
@@ -142,8 +143,8 @@ if sinks is not None and needs[8]:
         delta = delta - g_lse
     row = torch.arange(q.shape[0], device=q.device)
     is_somebodys = (row >= cu_seqlens_q[0]) & (row < cu_seqlens_q[-1])
-    parts = torch.exp(sinks[:, None] - lse) * delta
-    dsinks = -torch.where(is_somebodys, parts, 0).sum(1)
+    counts = is_somebodys & (lse != -torch.inf)
+    dsinks = -torch.where(counts, torch.exp(sinks[:, None] - lse) * delta, 0).sum(1)
 return dq, dk, dv, None, None, None, None, None, dsinks, None, None
 )";
 

@@ -251,7 +251,7 @@ struct MmaKernel : Policy {
       const int at = row + warp_row() + h * 8 + lane_index() / 4;
       if (lane_index() % 4 == 0 && warp_across() == 0 && at < queries) {
         thread::store(lse + at * call.lse.row,
-                      sum[h] > 0 ? max[h] * call.scale + thread::log(sum[h]) : -thread::kInfinity);
+                      sum[h] == 0 ? -thread::kInfinity : max[h] * call.scale + thread::log(sum[h]));
       }
     }
     T* to = call.out.as<T>() + batch * call.out.batch + head * call.out.head + row * call.out.row;

@@ -91,9 +91,10 @@ struct BackwardFactsKernel {
         if (lane_index() == i + j) delta = found[j];
       }
     }
-    thread::store(a.facts.lse + item,
-                  lse == -thread::kInfinity ? thread::kInfinity : lse * thread::kLog2E);
-    thread::store(a.facts.deltas + item, delta);
+    // Who sees nothing has no part in any gradient, whatever that of its lse is.
+    const bool sees = lse != -thread::kInfinity;
+    thread::store(a.facts.lse + item, sees ? lse * thread::kLog2E : thread::kInfinity);
+    thread::store(a.facts.deltas + item, sees ? delta : 0.0F);
   }
 
   // From a row among facts to one among all queries, and where those of its sequence end: at 0

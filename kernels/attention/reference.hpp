@@ -59,14 +59,15 @@ inline void check_attributes(const Problem& problem) {
       fail(problem, "takes ", name, " from -1 on, not ", problem.integer(name));
   }
   const Value& scale = problem.attribute("scale");
-  if (!scale.is_absent() && !std::isfinite(scale.as_float())) [[unlikely]]
-    fail(problem, "takes a finite scale, not ", scale.as_float());
+  if (!scale.is_absent() && !std::isfinite(static_cast<float>(scale.as_float()))) [[unlikely]]
+    fail(problem, "takes a finite scale, not ", static_cast<float>(scale.as_float()));
 }
 
 inline void check_softcap(const Problem& problem) {
   const double softcap = problem.number("softcap");
-  if (!std::isfinite(softcap) || softcap < 0) [[unlikely]]
-    fail(problem, "takes a softcap from 0 on, not ", softcap);
+  const auto in_f32 = static_cast<float>(softcap);
+  if (!std::isfinite(in_f32) || softcap < 0 || (softcap > 0 && in_f32 == 0)) [[unlikely]]
+    fail(problem, "takes a softcap from 0 on, not ", softcap, " (", in_f32, " in f32)");
 }
 
 // q, k and v of these ranks and dtypes, heads in dimension `head`, columns in the last. k and v may

@@ -273,8 +273,9 @@ void Common::reference(const Problem& problem, Slice slice, std::span<double* co
   }
 }
 
-// Logits are standard normal; where there are rows enough, some are far from 0, hold NaN, or
-// classes that cannot be. The gradient's lse is what such rows have on average.
+// Logits are standard normal; where there are rows enough, some are far from 0, hold NaN, classes
+// that cannot be, or such that are hidden by a large number. The gradient's lse is what such rows
+// have on average.
 void Common::fill(const Problem& problem, int index, uint64_t seed) {
   const Tensor& tensor = problem.tensor(index);
   const int64_t columns = columns_of(problem);
@@ -299,9 +300,11 @@ void Common::fill(const Problem& problem, int index, uint64_t seed) {
     fill_with(tensor, normal);
   } else {
     const double far = has_loss(problem) ? 20 : 0;
+    const double hidden = tensor.dtype == DType::kF16 ? -6e4 : -1e30;
     fill_with(tensor, [&](int64_t i) {
       switch (i / columns % 16) {
         case 1: return far + normal(i);
+        case 3: return i % columns < columns * 3 / 4 ? hidden : normal(i);
         case 5: return i % columns == columns / 2 ? kNaN : normal(i);
         case 9: return i % 3 == 0 ? -kInf : normal(i);
         case 11: return columns > 8 ? -kInf : normal(i);

@@ -231,30 +231,25 @@ class Running {
     float max = max_;
 #pragma unroll
     for (int i = 0; i < N; ++i) max = fmaxf(max, x[i]);
-    const float shift = thread::finite_or_zero(max) * thread::kLog2E;
+    // Subtracted before it is scaled: classes that are hidden by -1e30 have no digits to lose.
+    const float shift = thread::finite_or_zero(max);
     float sum = 0;
     float plain = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      sum += thread::exp2(thread::fma(x[i], thread::kLog2E, -shift));
+      sum += thread::fast_exp(x[i] - shift);
       plain += x[i];
     }
-    sum_ = thread::fma(sum_, thread::exp2(shift_ - shift), sum);  // times 1 where nothing moved
+    sum_ = thread::fma(sum_, thread::fast_exp(max_ - shift), sum);  // times 1 where nothing moved
     plain_ += plain;
     max_ = max;
-    shift_ = max * thread::kLog2E;
   }
   __device__ __forceinline__ void add_one(float x) { add(thread::Tile<float, 1>{{x}}); }
 
-  __device__ __forceinline__ Total total() const {
-    // `shift` was rounded: what all exponentials are off by.
-    const float off = thread::fma(thread::finite_or_zero(max_), thread::kLog2E, -shift_);
-    return {max_, sum_ * thread::exp2(-off), plain_, 0};
-  }
+  __device__ __forceinline__ Total total() const { return {max_, sum_, plain_, 0}; }
 
  private:
   float max_ = -thread::kInfinity;
-  float shift_ = -thread::kInfinity;  // of exponents of 2
   float sum_ = 0;
   float plain_ = 0;
 };

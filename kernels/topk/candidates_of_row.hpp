@@ -247,7 +247,8 @@ struct VectorsOf {
     ptx::syncwarp();  // the list may still be read
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const bool reaches = peaks[v] != 0 && peaks[v] >= best.least_worth();
+      const bool is_there = first + v * step < cut.vectors;  // an integer may be worth 0
+      const bool reaches = is_there && peaks[v] >= best.least_worth();
       const uint32_t ballot = ptx::vote_sync_ballot(kFullMask, reaches);
       if (reaches) list[listed + lanes_before(ballot)] = static_cast<uint32_t>(first + v * step);
       listed += ptx::count_bits(ballot);

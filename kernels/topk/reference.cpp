@@ -1,6 +1,7 @@
 // What the operations are checked against: cases, inputs, a stable sort on the host.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -113,12 +114,20 @@ int64_t OverRows::items(const Problem& problem, const Parameter& /*output*/) {
 }
 
 // Normal numbers; in small calls with many equals and both zeros, and in some with NaN, infinities,
-// rows in order or rows of one number.
+// rows in order or rows of one number; of integers most of a row is the least or the largest.
 void OverRows::fill(const Problem& problem, int index, uint64_t seed) {
   const Tensor& x = problem.tensor(index);
-  if (!is_float(x.dtype) || x.elements() > 200000) return fill_normal_input(problem, index, seed);
+  if (x.elements() > 200000) return fill_normal_input(problem, index, seed);
   const double rare = 4.0 / static_cast<double>(x.elements() + 1);
   const int64_t columns = x.rank == 0 ? 1 : std::max<int64_t>(x.extent(x.rank - 1), 1);
+  if (!is_float(x.dtype)) {
+    using Limits = std::numeric_limits<int32_t>;
+    return fill_with(x, [=](int64_t i) {
+      const auto at = static_cast<uint64_t>(i);
+      if (random_uniform(seed + 1, at) < 0.1) return std::round(random_normal(seed, at) * 16);
+      return static_cast<double>(i / columns % 2 == 0 ? Limits::min() : Limits::max());
+    });
+  }
   fill_with(x, [=](int64_t i) {
     const auto at = static_cast<uint64_t>(i);
     const double value = std::round(random_normal(seed, at) * 16) / 16;

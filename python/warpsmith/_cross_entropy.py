@@ -153,8 +153,9 @@ def linear_cross_entropy(
         "label_smoothing": label_smoothing,
         "z_loss": z_loss,
     }
+    wants = tuple(torch.is_grad_enabled() and x.requires_grad for x in (rows, linear_weight))
     loss = _InChunks.apply(
-        rows, linear_weight, targets, counts, reduction == "none", chunk, options
+        rows, linear_weight, targets, counts, reduction == "none", chunk, options, wants
     )
     if reduction == "none":
         loss = loss.view(target.shape)
@@ -218,9 +219,9 @@ class _InChunks(torch.autograd.Function):
         each: bool,
         chunk: int,
         options: dict[str, Any],
+        wants: tuple[bool, ...],  # gradients; under no_grad autograd's own answer is another
     ) -> torch.Tensor:
         ctx.each, ctx.chunk, ctx.options = each, chunk, options
-        wants = ctx.needs_input_grad[:2]
         if any(wants) and not each:
             losses, *gradients = _gradients(
                 rows, matrix, target, weight, None, wants, chunk, options
@@ -250,7 +251,7 @@ class _InChunks(torch.autograd.Function):
         gradients = [
             None if x is None else x.to(dtype) for x, dtype in zip(found, dtypes, strict=True)
         ]
-        return (*gradients, None, None, None, None, None)
+        return (*gradients, None, None, None, None, None, None)
 
 
 def _logits(rows: torch.Tensor, matrix: torch.Tensor, chunk: int) -> Any:

@@ -19,7 +19,7 @@ import warpsmith
 PIECE = 4096
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-_TABLES = 16  # lists whose tables are kept, so that a CUDA graph finds its own
+_TABLES = 16  # lists whose tables are kept: the last; beside those that a CUDA graph reads
 
 
 @torch.compiler.disable  # a compiled graph would copy the stretch of memory, and write it back
@@ -42,8 +42,9 @@ def adamw_(
 
     Contiguous tensors of one dtype with moments of that dtype are one launch; so are all others,
     each for itself (`warpsmith.adamw`): 16-bit parameters with moments of f32, and tensors of other
-    strides (channels_last). The table of where tensors lie is made when a list is first seen, and
-    kept: for a CUDA graph, call once before the capture, with a step that is a tensor.
+    strides (channels_last). The table of where tensors lie is made when a list is first seen. It is
+    kept for a while, and for ever where a CUDA graph was captured with it: call once right before
+    the capture, with a step that is a tensor.
 
     Args:
         params: f32, f16 or bf16, on one device.
@@ -151,23 +152,27 @@ def _check_apart(lists: dict[str, list[torch.Tensor]]) -> None:
         raise ValueError("adamw_: tensors of the lists share memory")
 
 
-_tables: dict[Any, tuple[int, int, torch.Tensor]] = {}
+_tables: dict[Any, tuple[int, int, torch.Tensor]] = {}  # the last that was asked for at the end
+_captured: dict[Any, tuple[int, int, torch.Tensor]] = {}
 
 
 def _table_of(
     group: list[tuple[torch.Tensor, ...]], dtype: torch.dtype, device: torch.device
 ) -> tuple[int, int, torch.Tensor]:
-    """The stretch that holds a group, and the table of its pieces; the last ones made are kept."""
+    """The stretch that holds a group, and the table of its pieces."""
     key = (
         dtype,
         device,
         *((*(t.data_ptr() for t in tensors), tensors[0].numel()) for tensors in group),
     )
-    if key not in _tables:
+    found = _captured.get(key) or _tables.pop(key, None) or _new_table(key[2:], dtype, device)
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        _captured[key] = found
+    elif key not in _captured:
         while len(_tables) >= _TABLES:
             del _tables[next(iter(_tables))]
-        _tables[key] = _new_table(key[2:], dtype, device)
-    return _tables[key]
+        _tables[key] = found
+    return found
 
 
 def _new_table(

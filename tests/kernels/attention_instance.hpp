@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -62,9 +63,12 @@ class Instance {
     const Workspace workspace = workspace_of(rung, call());
     test::Buffer<uint8_t> scratch(workspace.bytes + 256);
     const auto at = reinterpret_cast<uintptr_t>(scratch.data());
-    ws::run(rung, call(), {.workspace = scratch.data() + (256 - at % 256) % 256});
+    uint8_t* const memory = scratch.data() + (256 - at % 256) % 256;
+    ws::run(rung, call(), {.workspace = memory});
     runtime::synchronize_device();
     expect_margins();
+    EXPECT_TRUE(std::all_of(memory, memory + workspace.zeroed, [](uint8_t b) { return b == 0; }))
+        << "what began as zeros is the next call's";
   }
   // Also where a call says no more than that something was wrong.
   std::string told(const Rung& rung) {

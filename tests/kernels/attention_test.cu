@@ -467,6 +467,43 @@ TEST(AttentionVarlenBackward, AWrongNumberIsToldAndItsSequenceGetsZeros) {
   }
 }
 
+// A merge would take -inf for a part that saw nothing, and drop what is wrong.
+TEST(Attention, ARowOfNanHasAnLseOfNan) {
+  for (const int64_t dim : {64, 320}) {
+    Instance instance(problem_of(dense(), {1, 2, 20, 24, dim}, DType::kF16));
+    set_element(instance["q"], 3, std::numeric_limits<double>::quiet_NaN());
+    EXPECT_GE(instance.for_each_rung([&](const Rung& rung) {
+      instance.run(rung);
+      EXPECT_TRUE(std::isnan(element(instance["lse"], 0)));
+      EXPECT_TRUE(std::isfinite(element(instance["lse"], 1)));
+    }),
+              2);
+  }
+}
+
+// One number that is not finite makes its own sequence's gradients so, and leaves the workspace's
+// zeros to the next call (Instance::run asks).
+TEST(AttentionVarlenBackward, WhatIsNotFiniteStaysInItsSequence) {
+  for (const char* name : {"k", "v"}) {
+    SCOPED_TRACE(name);
+    Instance instance(
+        make_problem(packed_backward(), {.extents = {2, 2, 80, 80, 64}}, DType::kF16));
+    set_numbers(instance["cu_seqlens_q"], {0, 40, 80});
+    set_numbers(instance["cu_seqlens_k"], {0, 40, 80});
+    for (int64_t i = 0; i < instance["lse"].elements(); ++i) set_element(instance["lse"], i, 3.5);
+    set_element(instance[name], 7, std::numeric_limits<double>::infinity());
+    const Tensor& dq = instance["dq"];
+    EXPECT_GE(instance.for_each_rung([&](const Rung& rung) {
+      instance.run(rung);
+      const int64_t half = dq.elements() / 2;
+      for (int64_t i = half; i < dq.elements(); ++i) {
+        ASSERT_TRUE(std::isfinite(element(dq, i))) << "element " << i;
+      }
+    }),
+              5);
+  }
+}
+
 TEST(AttentionVarlenBackward, WhatIsTimedIsCountedByItsLengths) {
   Instance instance(make_problem(packed_backward(), {.extents = {3, 2, 30, 60, 64}}, DType::kF32));
   set_numbers(instance["cu_seqlens_q"], {0, 10, 12, 30});

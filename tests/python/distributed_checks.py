@@ -129,6 +129,11 @@ def check_ulysses(ranks: int) -> None:
     compare(ulysses, layout=layout)
     compare(ulysses, layout=layout, causal=True, heads=(8, 4), value_dim=24, with_lse=True)
     compare(ulysses, layout=layout, causal=True, window_left=6, dtype=torch.bfloat16)
+    # A loss that has lse on one rank: the others exchange as much.
+    q, k, v = (noise(1, ranks, 8, 16).requires_grad_() for _ in range(3))
+    out, lse = ulysses(q, k, v, return_lse=True)
+    loss = out.sum() + (lse.sum() if dist.get_rank() == 0 else 0)
+    assert all(torch.isfinite(x).all() for x in torch.autograd.grad(loss, (q, k, v)))
 
 
 def check_usp(ranks: int) -> None:
@@ -197,7 +202,8 @@ def check_refused(ranks: int) -> None:
     raises(ValueError, "different calls", *mixed)
     raises(ValueError, "different calls", q, k, v, causal=rank == 0)
     raises(ValueError, "different calls", q.requires_grad_(rank == 0), k, v)
-    q = q.detach()
+    raises(ValueError, "different calls", q, k.requires_grad_(rank > 0), v, function=ulysses)
+    q, k = q.detach(), k.detach()
     raises(ValueError, "of 4 dimensions", q[0], k[0], v[0])
     raises(ValueError, "one dtype of f32, f16 and bf16", q.half(), k, v)
     raises(ValueError, "Hk divides H", q, k[:, :3], v[:, :3])
@@ -219,6 +225,19 @@ def check_refused(ranks: int) -> None:
     )
     raises(ValueError, "tokens are not", q[:, :, :1], function=distributed.shard)
     compare(ring, causal=True)  # all is well again
+
+
+def check_again(ranks: int) -> None:
+    """What a group that was destroyed agreed on lies in the store: nobody takes it for new."""
+    group = dist.new_group()
+    store = dist.distributed_c10d._get_process_group_store(group)
+    if dist.get_rank() == 0:
+        store.add("warpsmith/ranks", ranks)
+        for rank in range(1, ranks):
+            store.set(f"warpsmith/0/1/{rank}", "another call")
+    dist.barrier()
+    time.sleep(0.2 * dist.get_rank())
+    ring(*(noise(1, 2, 4, 16) for _ in range(3)), group=group)
 
 
 def check_faults(ranks: int) -> None:

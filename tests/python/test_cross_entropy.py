@@ -222,6 +222,33 @@ def test_linear_has_one_derivative(reduction: str) -> None:
         gradient.sum().backward()
 
 
+def test_linear_makes_no_gradients_that_nobody_can_ask_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, matrix = torch.randn(4, 8).requires_grad_(), torch.randn(5, 8).requires_grad_()
+    target = torch.tensor([0, 1, 4, 2])
+    want = warpsmith.linear_cross_entropy(rows, matrix, target).detach()
+    monkeypatch.delattr("warpsmith._cross_entropy._gradients")
+    with torch.no_grad():
+        assert_close(warpsmith.linear_cross_entropy(rows, matrix, target), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("hidden", [-1e10, -1e30])
+def test_hidden_classes(dtype: torch.dtype, hidden: float) -> None:
+    """A mask of large numbers, over all of what some threads read."""
+    logits = torch.randn(2, 32000).to(dtype)
+    logits[:, :24000] = hidden
+    target = torch.tensor([31000, 24001])
+    ours, theirs = (logits.clone().requires_grad_() for _ in range(2))
+    loss = warpsmith.cross_entropy(ours, target)
+    want = F.cross_entropy(theirs.float(), target)
+    torch.testing.assert_close(loss.float(), want, rtol=1e-2, atol=1e-3)
+    loss.backward()
+    want.backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=2e-2, atol=1e-4)
+
+
 def test_linear_wants_no_gradient() -> None:
     rows, matrix = tensor((5, 8)), tensor((12, 8), 2)
     target = targets_for(torch.empty(5, 12))

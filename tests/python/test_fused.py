@@ -122,6 +122,21 @@ def test_adamw_is_torchs(maximize: bool) -> None:
         torch.testing.assert_close(mine, right.detach(), rtol=2e-5, atol=2e-6)
 
 
+def test_adamw_keeps_the_table_of_a_list_that_comes_back() -> None:
+    """However many others come in between: a CUDA graph may be about to be made of it."""
+    lists = [[torch.ones(8)] for _ in range(4)]
+    warpsmith.adamw_(*lists, 1)
+    (found,) = [
+        x for x in _optimizer._tables.values() if x[0] == min(t.data_ptr() for (t,) in lists)
+    ]
+    others = [[[torch.ones(8)] for _ in range(4)] for _ in range(2 * _optimizer._TABLES)]
+    for other in others:
+        warpsmith.adamw_(*other, 1)
+        warpsmith.adamw_(*lists, 1)
+    assert any(x is found for x in _optimizer._tables.values())
+    assert len(_optimizer._tables) <= _optimizer._TABLES
+
+
 @pytest.mark.parametrize("size", [1, _optimizer.PIECE - 1, _optimizer.PIECE, _optimizer.PIECE + 1])
 def test_adamw_cuts_tensors_into_pieces(size: int) -> None:
     """As few as hold them, where each begins and how long it is."""

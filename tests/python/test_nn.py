@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.utils.prune
 import warpsmith
 from conftest import assert_close
 from warpsmith import nn
@@ -329,6 +330,21 @@ def test_unpatch_of_a_copy() -> None:
     assert type(model.layers[0]) is nn.Linear
     kept = nn.Linear(2, 4, activation="swiglu")
     assert type(warpsmith.unpatch(kept)) is nn.Linear
+    mine = type("Mine", (nn.Linear,), {})(2, 4)
+    assert type(warpsmith.unpatch(mine)).__name__ == "Mine"
+
+
+def test_what_was_changed_since_keeps_its_class() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    patched = warpsmith.patch(model)
+    torch.nn.utils.parametrizations.weight_norm(model[0])
+    x = tensor(2, 4)
+    want = model(x)
+    patched.undo()
+    warpsmith.unpatch(model)
+    assert_close(model(x), want)
+    assert type(model[1]) is torch.nn.Linear
+    assert isinstance(model[0], nn.Linear)
     for function in (warpsmith.patch, warpsmith.unpatch):
         with pytest.raises(TypeError, match="not a function"):
             function(operators_called)
@@ -412,6 +428,48 @@ class CentredNorm(torch.nn.LayerNorm):
     """Without bias it has what an RMS norm has."""
 
 
+class Resting(GatedMlp):
+    """Drops out when it is trained, which it is not yet."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.nn.SiLU())
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(super().forward(x), 0.5, self.training)
+
+
+class RestingByAChild(GatedMlp):
+    def __init__(self) -> None:
+        super().__init__(torch.nn.Dropout(0.0))
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x)))
+
+
+class Limited(GatedMlp):
+    """As those of DeepSeek-V4 and gpt-oss are."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate = self.gate_proj(x).clamp(max=1000.0)
+        return self.down_proj(self.act(gate) * self.up_proj(x))
+
+
+class Watched(GatedMlp):
+    def __init__(self) -> None:
+        super().__init__(torch.nn.SiLU())
+        self.seen: list[int] = []
+        self.act.register_forward_hook(lambda *_: self.seen.append(1))
+
+
+class GatedNorm(SquareNorm):
+    """As Mamba has it: what it takes at times, ours could not."""
+
+    def forward(self, x: torch.Tensor, gate: torch.Tensor | None = None) -> torch.Tensor:
+        return super().forward(x if gate is None else x * F.silu(gate))
+
+
 class TwoInputs(GatedMlp):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return super().forward(x) + y
@@ -449,15 +507,21 @@ def test_an_adapter_is_not_left_out() -> None:
         (CentredNorm(6, bias=False), "computes something else"),
         (GatedMlp(torch.nn.Tanh()), "no gate of silu or gelu"),
         (Dropping(torch.nn.SiLU()), "no gate of silu or gelu"),
-        (TwoInputs(torch.nn.SiLU()), "no gate of silu or gelu"),
+        (Resting(), "no gate of silu or gelu"),
+        (RestingByAChild(), "drops out"),
+        (Limited(torch.nn.SiLU()), "no gate of silu or gelu"),
+        (Watched(), "has hooks on its activation"),
+        (TwoInputs(torch.nn.SiLU()), "takes more than one argument"),
+        (GatedNorm(), "takes more than one argument"),
     ],
-    ids=["offset", "mean", "tanh", "dropout", "two inputs"],
+    ids=["offset", "mean", "tanh", "dropout", "later", "child", "limit", "hook", "two", "gate"],
 )
 def test_what_only_looks_like_ours(module: torch.nn.Module, reason: str) -> None:
     kind = type(module)
     report = warpsmith.patch(module)
     assert reason in report.kept[0].reason
     assert type(module) is kind
+    assert not getattr(module, "seen", [])  # nobody's hooks run for a probe
 
 
 def recorded(module: torch.nn.Module, *inputs: torch.Tensor) -> list[str]:
@@ -906,6 +970,21 @@ kept: 1
         before, found = llama()(tokens).logits, model(tokens).logits
         assert_close(found, rounded(tokens).logits)
     assert (found - before).norm() < 2 * lost * before.norm()
+
+
+def test_quantize_keeps_weights_that_others_make_or_read() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 8),
+        torch.nn.Linear(8, 16),
+        torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True),
+    ).eval()
+    torch.nn.utils.prune.l1_unstructured(model[1], "weight", 0.5)
+    report = warpsmith.quantize(model, "int8", group=16)
+    assert [r.name for r in report.replaced] == ["0"]
+    reasons = {k.name: k.reason for k in report.kept}
+    assert reasons["1"] == "its weight is no parameter: it is made of others before each call"
+    assert reasons["2.linear1"] == "torch.nn.TransformerEncoderLayer reads its weight"
+    assert torch.isfinite(model(tensor(2, 3, 16))).all()
 
 
 def test_quantize_keeps_what_it_must() -> None:

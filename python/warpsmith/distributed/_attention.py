@@ -184,11 +184,9 @@ def _attend(
     _check_tensors(name, q=tensors[0], k=tensors[1], v=tensors[2])
     q, k, v = _autocast(*tensors)
     ranks = Ranks(name, group, q.device)
-    graded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
-    ranks.agree(
-        f"{name}({_shapes(q, k, v)}{' that require gradients' if graded else ''}, {order}, "
-        f"ulysses_degree {degree}, {options})"
-    )
+    graded = [x for x, tensor in zip("qkv", (q, k, v), strict=True) if tensor.requires_grad]
+    wanted = f", gradients of {', '.join(graded)}" if graded and torch.is_grad_enabled() else ""
+    ranks.agree(f"{name}({_shapes(q, k, v)}{wanted}, {order}, ulysses_degree {degree}, {options})")
     _check(name, q, k, v, options)
     if degree is None:
         degree = ranks.count
@@ -213,8 +211,11 @@ def _attend(
     else:
         out, lse = warpsmith.attention(q, k, v, **options._asdict())
     if degree > 1:
-        out = _ToTokens.apply(out, ranks, members)
-        lse = _ToTokens.apply(lse[..., None], ranks, members)[..., 0] if return_lse else lse
+        if return_lse:
+            out, lse = _ToTokens.apply(ranks, members, out, lse[..., None])
+            lse = lse[..., 0]
+        else:
+            (out,) = _ToTokens.apply(ranks, members, out)
     return (out, lse) if return_lse else out
 
 
@@ -381,15 +382,19 @@ class _ToHeads(torch.autograd.Function):
 
 
 class _ToTokens(torch.autograd.Function):
+    """Of several at once: the way back exchanges as much on a rank whose loss has one of them."""
+
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, ranks: Ranks, members: Sequence[int]) -> torch.Tensor:
+    def forward(
+        ctx: Any, ranks: Ranks, members: Sequence[int], *found: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         ctx.ranks, ctx.members = ranks, members
-        return _to_tokens(x, ranks, members)
+        return tuple(_to_tokens(x, ranks, members) for x in found)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return _to_heads(gradient, ctx.ranks, ctx.members), None, None
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return None, None, *(_to_heads(x, ctx.ranks, ctx.members) for x in gradients)
 
 
 for _function in (ring_attention, ulysses_attention, usp_attention):

@@ -24,6 +24,7 @@ class _Known:
     def __init__(self) -> None:
         self.calls = 0
         self.agreed: set[str] = set()
+        self.generation: int | None = None  # of the groups that have had the store
 
 
 _known: "weakref.WeakKeyDictionary[Any, _Known]" = weakref.WeakKeyDictionary()
@@ -64,8 +65,12 @@ class Ranks:
         if call in known.agreed:
             return
         store = dist.distributed_c10d._get_process_group_store(self.group)
-        keys = [f"warpsmith/{known.calls}/{rank}" for rank in range(self.count)]
+        keys: list[str] = []
         try:
+            if known.generation is None:  # keys of a group that was destroyed are still there
+                known.generation = (store.add("warpsmith/ranks", 1) - 1) // self.count
+            place = f"warpsmith/{known.generation}/{known.calls}"
+            keys = [f"{place}/{rank}" for rank in range(self.count)]
             store.set(keys[self.rank], call)
             store.wait(keys, self._timeout)
             calls = [store.get(key).decode() for key in keys]

@@ -79,16 +79,16 @@ class Patched(Changed):
 
     def __init__(self) -> None:
         super().__init__()
-        self._classes: list[tuple[torch.nn.Module, type]] = []
+        self._classes: list[tuple[torch.nn.Module, type, type]] = []  # what it was, and became
         self._models: list[Any] = []
 
     def undo(self) -> None:
         """Gives every module its class back, and a model of transformers its attention.
 
-        Layers that were quantized since then stay so.
+        What has got another class since then (quantized, parametrized, sharded) keeps that.
         """
-        for module, kind in self._classes:
-            if not isinstance(module, _modules.QuantizedLinear):
+        for module, kind, by in self._classes:
+            if type(module) is by:
                 module.__class__ = kind
         for model in self._models:
             _transformers().restore(model)
@@ -97,7 +97,7 @@ class Patched(Changed):
     def _replace(self, name: str, module: torch.nn.Module, by: type) -> None:
         kind = type(module)
         text = getattr(by, "computed_by", f"warpsmith.nn.{by.__name__}")
-        self._classes.append((module, kind))
+        self._classes.append((module, kind, by))
         self.replaced.append(Replaced(name, kind.__name__, text))
         module.__class__ = by
 
@@ -165,7 +165,8 @@ def unpatch(model: torch.nn.Module) -> torch.nn.Module:
     """Undoes `patch` in a model, or in a copy of one.
 
     Every module of warpsmith.nn that stands for another becomes that, also one that `patch` did not
-    make; but a Linear with an activation, which torch has none of.
+    make; but a Linear with an activation, which torch has none of, and what has a class made of
+    ours: a subclass, a module that was parametrized or sharded.
 
     Args:
         model: The model.
@@ -179,8 +180,9 @@ def unpatch(model: torch.nn.Module) -> torch.nn.Module:
     check_module("unpatch", model)
     for module in model.modules():
         is_more = isinstance(module, _modules.Linear) and module.activation != "none"
-        if isinstance(module, Replacement) and not is_more:
-            module.__class__ = type(module).__bases__[-1]
+        kind = type(module)
+        if (kind in MODULES.values() or _similar.is_made(kind)) and not is_more:
+            module.__class__ = kind.__bases__[-1]
     for _, attending in _models_of_transformers(model):
         _transformers().restore(attending)
     return model

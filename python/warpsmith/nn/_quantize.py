@@ -46,6 +46,7 @@ def quantize(
     QuantizedLinear(2, 1, codes=codes, group=group, zero_point=zero_point, device="meta")
     done = Quantized()
     shared = _shared_by_modules(model)
+    read = _read_by_others(model)
     kept: list[str] = []
     for name, module in list(model.named_modules()):
         if name in keep or name.rpartition(".")[2] in keep:
@@ -54,7 +55,7 @@ def quantize(
             continue
         kind = type(module).__name__
         is_named = any(name == root or name.startswith(f"{root}.") for root in kept)
-        reason = "it is named in keep" if is_named else _refusal(module, codes, shared)
+        reason = "it is named in keep" if is_named else _refusal(module, codes, shared, read)
         if reason:
             done.kept.append(Kept(name, kind, reason))
             continue
@@ -72,10 +73,20 @@ def _shared_by_modules(model: torch.nn.Module) -> set[int]:
     return {one for one, times in count.items() if times > 1}
 
 
-def _refusal(linear: torch.nn.Linear, codes: str, shared: set[int]) -> str:
+def _read_by_others(model: torch.nn.Module) -> set[int]:
+    """The layers, by id, whose weights the module around them reads itself."""
+    around = torch.nn.TransformerEncoderLayer
+    return {id(layer) for m in model.modules() if isinstance(m, around) for layer in m.children()}
+
+
+def _refusal(linear: torch.nn.Linear, codes: str, shared: set[int], read: set[int]) -> str:
     """Why a layer cannot be quantized; "" where it can."""
     if type(linear) not in (torch.nn.Linear, Linear):
         return "a subclass of torch.nn.Linear, which may compute something else"
+    if "weight" not in linear._parameters:
+        return "its weight is no parameter: it is made of others before each call"
+    if id(linear) in read:
+        return "torch.nn.TransformerEncoderLayer reads its weight"
     if isinstance(linear, Linear) and linear.activation != "none":
         return f"computes {linear.activation} in the kernel of its product"
     if id(linear.weight) in shared:

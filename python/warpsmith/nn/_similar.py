@@ -1,10 +1,13 @@
 """Modules that are not torch's and compute what ours do: RMS norms and gated MLPs, by structure.
 
-One that looks like it is asked: it computes a small input as its class says, and is taken only
-where that is the formula's result. A norm that adds 1 to its weight, and an MLP that drops out, are
+One that looks like it is asked: it computes small inputs as its class says, in training and not,
+of ordinary numbers and of large ones, and is taken only where that is the formula's result. A norm
+that adds 1 to its weight, an MLP that drops out, and one that cuts its gate off at a limit, are
 told apart from ours by that, whatever their names are.
 """
 
+import copy
+import inspect
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -38,6 +41,12 @@ def class_like(ours: type[Like], theirs: type) -> type:
     return type(theirs.__name__, (ours, theirs), members)
 
 
+def is_made(kind: type) -> bool:
+    """Whether a class is one of class_like's."""
+    ours = kind.__bases__[0]
+    return issubclass(ours, Like) and class_like(ours, kind.__bases__[-1]) is kind
+
+
 def _blank(ours: type[Like], theirs: type) -> torch.nn.Module:
     kind = class_like(ours, theirs)
     return kind.__new__(kind)
@@ -45,11 +54,19 @@ def _blank(ours: type[Like], theirs: type) -> torch.nn.Module:
 
 def replacement_of(module: torch.nn.Module) -> type | str | None:
     """The class that a module can get; why none, where it only looks so; None: looks otherwise."""
+    looks_like_ours = _looks_like_rms_norm(module) or _looks_like_gated_mlp(module)
+    if looks_like_ours and not _takes_one_argument(module):
+        return "takes more than one argument"
     if _looks_like_rms_norm(module):
         if _computes(module, _rms_norm, _rows_for_norm):
             return class_like(RmsNormLike, type(module))
         return "has weight and eps as an RMS norm has, but computes something else"
     if _looks_like_gated_mlp(module):
+        others = [child for name, child in module.named_children() if name not in _PROJECTIONS]
+        if any(isinstance(child, torch.nn.modules.dropout._DropoutNd) for child in others):
+            return "drops out"
+        if any(_hooks_of(part) for child in others for part in child.modules()):
+            return "has hooks on its activation, which would not run"
         for ours in (SwigluMlp, GegluMlp, GegluTanhMlp):
             if _computes(module, partial(_gated_mlp, ours.activation), _rows_for_mlp):
                 return class_like(ours, type(module))
@@ -157,35 +174,51 @@ def _rows_for_mlp(_: torch.nn.Module) -> torch.Tensor:
 # ---- The probe ----------------------------------------------------------------------------------
 
 
+def _takes_one_argument(module: torch.nn.Module) -> bool:
+    """Beside itself: some norms take a gate, some MLPs what to route by."""
+    return len(inspect.signature(type(module).forward).parameters) == 2
+
+
+def _hooks_of(module: torch.nn.Module) -> list[dict[Any, Any]]:
+    return [hooks for name, hooks in vars(module).items() if name.endswith("_hooks") and hooks]
+
+
 def _computes(
     module: torch.nn.Module,
     formula: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor],
     rows_for: Callable[[torch.nn.Module], torch.Tensor],
 ) -> bool:
-    """Whether a module's class computes a formula of these rows."""
+    """Whether a module's class computes a formula of these rows, and of larger ones."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(0)
-        probe, rows = _probe_of(module), rows_for(module)
-        want = formula(probe, rows)
-        try:
-            found = type(module).forward(probe, rows)
-        except Exception:  # one that wants other arguments, or more of what was made small
-            return False
-    if not isinstance(found, torch.Tensor) or found.shape != want.shape:
-        return False
-    return bool((found - want).abs().max() <= 1e-5 * want.abs().max())
+        for training in (False, True):
+            probe, rows = _probe_of(module, training), rows_for(module)
+            for size in (1.0, 1e2, 1e4):
+                want = formula(probe, rows * size)
+                try:
+                    found = type(module).forward(probe, rows * size)
+                except Exception:  # one that wants other state, or more of what was made small
+                    return False
+                if not isinstance(found, torch.Tensor) or found.shape != want.shape:
+                    return False
+                if not (found - want).abs().max() <= 1e-5 * want.abs().max():
+                    return False
+    return True
 
 
-def _probe_of(module: torch.nn.Module) -> torch.nn.Module:
+def _probe_of(module: torch.nn.Module, training: bool) -> torch.nn.Module:
     """A copy on the CPU, in f32: its parameters random, its projections random and small."""
     probe = object.__new__(type(module))
     probe.__dict__.update(module.__dict__)
+    probe.__dict__["training"] = training
     probe.__dict__["_parameters"] = {
         name: None if parameter is None else torch.randn(parameter.shape)
         for name, parameter in module._parameters.items()
     }
-    small = {name: _projection() for name in _PROJECTIONS if name in module._modules}
-    probe.__dict__["_modules"] = module._modules | small
+    probe.__dict__["_modules"] = {
+        name: _projection() if name in _PROJECTIONS else copy.deepcopy(child).train(training)
+        for name, child in module.named_children()
+    }
     return probe
 
 
