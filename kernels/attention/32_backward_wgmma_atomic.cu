@@ -22,6 +22,8 @@ auto with_shape(const Call& call, F&& f) {
                                                      : f.template operator()<kShape128>();
 }
 
+// Long: the sums, their rounding and the size that they may have are one agreement.
+//
 // Rounds what was added to dq, and leaves zeros. A block has 64 queries of a head, by 64 columns.
 template <class T, int kDim, class AnyCall>
 struct RoundDqKernel {
