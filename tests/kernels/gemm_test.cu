@@ -341,22 +341,27 @@ TEST(Plan, CountsWhatTheTunerFound) {
   EXPECT_TRUE(SplitThin64::takes(Contiguous::kColumns));
 }
 
+// Tiles cut in parts, their sums in a workspace that is left as it was.
+template <class T, class Output>
+void expect_cut_tiles_right(int64_t m, int64_t n, int64_t k, int64_t padding = 0) {
+  Instance<T> instance(shape(m, n, k, kNt, padding));
+  const Workspace wanted = stream_k_workspace();
+  test::Buffer<std::byte> workspace(wanted.bytes);
+  std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
+  run_stream_k<T, Contiguous::kColumns, Contiguous::kRows, Output>(Gemm::call(instance.problem()),
+                                                                   workspace.data(), nullptr);
+  runtime::synchronize_device();
+  instance.expect_right();
+  EXPECT_EQ(std::count(workspace.data(), workspace.data() + wanted.zeroed, std::byte{}),
+            static_cast<std::ptrdiff_t>(wanted.zeroed));
+}
+
 TEST(StreamK, CutTilesInEveryOrder) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {
     // Four tiles of a cluster and an edge for two clusters; a tile that two share.
-    for (const auto& [m, n, k] : {std::tuple{264, 600, 200}, std::tuple{136, 200, 328}}) {
-      Instance<bf16> instance(shape(m, n, k, kNt, 8));
-      const Workspace wanted = stream_k_workspace();
-      test::Buffer<std::byte> workspace(wanted.bytes);
-      std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
-      run_stream_k<bf16, Contiguous::kColumns, Contiguous::kRows, TensorOutput<bf16>>(
-          Gemm::call(instance.problem()), workspace.data(), nullptr);
-      runtime::synchronize_device();
-      instance.expect_right();
-      EXPECT_EQ(std::count(workspace.data(), workspace.data() + wanted.zeroed, std::byte{}),
-                static_cast<std::ptrdiff_t>(wanted.zeroed));
-    }
+    expect_cut_tiles_right<bf16, TensorOutput<bf16>>(264, 600, 200, 8);
+    expect_cut_tiles_right<bf16, TensorOutput<bf16>>(136, 200, 328, 8);
   });
 }
 
@@ -379,14 +384,7 @@ TEST(Realigned, EveryTile) {
 
 TEST(Realigned, CutTiles) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  Instance<half> instance(shape(139, 265, 200, kNt));
-  const Workspace wanted = stream_k_workspace();
-  test::Buffer<std::byte> workspace(wanted.bytes);
-  std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
-  run_stream_k<half, Contiguous::kColumns, Contiguous::kRows, PlainOutput<half>>(
-      Gemm::call(instance.problem()), workspace.data(), nullptr);
-  runtime::synchronize_device();
-  instance.expect_right();
+  expect_cut_tiles_right<half, PlainOutput<half>>(139, 265, 200);
 }
 
 TEST(StreamKWork, EverySliceOnce) {

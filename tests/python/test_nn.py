@@ -332,6 +332,9 @@ def test_unpatch_of_a_copy() -> None:
     assert type(warpsmith.unpatch(kept)) is nn.Linear
     mine = type("Mine", (nn.Linear,), {})(2, 4)
     assert type(warpsmith.unpatch(mine)).__name__ == "Mine"
+    for function in (warpsmith.patch, warpsmith.unpatch):
+        with pytest.raises(TypeError, match="not a function"):
+            function(operators_called)
 
 
 def test_what_was_changed_since_keeps_its_class() -> None:
@@ -345,9 +348,6 @@ def test_what_was_changed_since_keeps_its_class() -> None:
     assert_close(model(x), want)
     assert type(model[1]) is torch.nn.Linear
     assert isinstance(model[0], nn.Linear)
-    for function in (warpsmith.patch, warpsmith.unpatch):
-        with pytest.raises(TypeError, match="not a function"):
-            function(operators_called)
 
 
 class SquareNorm(torch.nn.Module):
@@ -449,7 +449,7 @@ class RestingByAChild(GatedMlp):
 
 
 class Limited(GatedMlp):
-    """As those of DeepSeek-V4 and gpt-oss are."""
+    """As that of DeepSeek-V4 is."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         gate = self.gate_proj(x).clamp(max=1000.0)

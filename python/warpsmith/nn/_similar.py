@@ -54,15 +54,15 @@ def _blank(ours: type[Like], theirs: type) -> torch.nn.Module:
 
 def replacement_of(module: torch.nn.Module) -> type | str | None:
     """The class that a module can get; why none, where it only looks so; None: looks otherwise."""
-    looks_like_ours = _looks_like_rms_norm(module) or _looks_like_gated_mlp(module)
-    if looks_like_ours and not _takes_one_argument(module):
+    is_norm, is_mlp = _looks_like_rms_norm(module), _looks_like_gated_mlp(module)
+    if (is_norm or is_mlp) and not _takes_one_argument(module):
         return "takes more than one argument"
-    if _looks_like_rms_norm(module):
+    if is_norm:
         if _computes(module, _rms_norm, _rows_for_norm):
             return class_like(RmsNormLike, type(module))
         return "has weight and eps as an RMS norm has, but computes something else"
-    if _looks_like_gated_mlp(module):
-        others = [child for name, child in module.named_children() if name not in _PROJECTIONS]
+    if is_mlp:
+        others = _beside_projections(module)
         if any(isinstance(child, torch.nn.modules.dropout._DropoutNd) for child in others):
             return "drops out"
         if any(_hooks_of(part) for child in others for part in child.modules()):
@@ -78,7 +78,11 @@ def absorbed_by(module: torch.nn.Module) -> list[torch.nn.Module]:
     """The parts of a module that it does not call any more."""
     if not isinstance(module, _GatedMlp):
         return []
-    return [part for name, part in module.named_children() if name not in _PROJECTIONS]
+    return _beside_projections(module)
+
+
+def _beside_projections(mlp: torch.nn.Module) -> list[torch.nn.Module]:
+    return [child for name, child in mlp.named_children() if name not in _PROJECTIONS]
 
 
 # ---- RMS norms ----------------------------------------------------------------------------------
@@ -150,11 +154,10 @@ class GegluTanhMlp(_GatedMlp):
 
 def _looks_like_gated_mlp(module: torch.nn.Module) -> bool:
     """Three projections, at most one child more, which has nothing to learn, and no more state."""
-    children = dict(module.named_children())
-    others = [child for name, child in children.items() if name not in _PROJECTIONS]
+    others = _beside_projections(module)
     alone = [*module._parameters, *module._buffers]
     return (
-        children.keys() >= set(_PROJECTIONS)
+        dict(module.named_children()).keys() >= set(_PROJECTIONS)
         and not alone
         and len(others) <= 1
         and not any(True for child in others for _ in child.parameters())
