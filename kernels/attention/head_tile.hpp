@@ -34,8 +34,7 @@ constexpr int panel_columns(int columns) {
 }
 template <class T>
 constexpr ptx::Swizzle panel_swizzle(int columns) {
-  const int bytes = panel_columns<T>(columns) * static_cast<int>(sizeof(T));
-  return bytes == 64 ? ptx::Swizzle::k64 : ptx::Swizzle::k128;
+  return ptx::swizzle_of_row(panel_columns<T>(columns) * static_cast<int>(sizeof(T)));
 }
 
 // The map of `heads`, for boxes of box_rows, panels of tiles of tile_columns. `packed`: `rows` are

@@ -22,6 +22,16 @@ __host__ __device__ constexpr int swizzle_row_bytes(Swizzle swizzle) {
   return 0;
 }
 
+// The pattern whose rows have so many bytes; none where there is no such.
+__host__ __device__ constexpr Swizzle swizzle_of_row(int bytes) {
+  switch (bytes) {
+    case 32: return Swizzle::k32;
+    case 64: return Swizzle::k64;
+    case 128: return Swizzle::k128;
+    default: return Swizzle::kNone;
+  }
+}
+
 // Bytes after which the pattern repeats. Tiles start at a multiple of it (tensor copies ask for 128
 // at least).
 __host__ __device__ constexpr int swizzle_period(Swizzle swizzle) {

@@ -25,14 +25,6 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   }
 }
 
-// A row in shared memory is a swizzle row.
-constexpr ptx::Swizzle swizzle_of_row(int bytes) {
-  return bytes == 128  ? ptx::Swizzle::k128
-         : bytes == 64 ? ptx::Swizzle::k64
-         : bytes == 32 ? ptx::Swizzle::k32
-                       : ptx::Swizzle::kNone;
-}
-
 // A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64, 32 or 16
 // elements, of 32 bits half as many. kBatched: for several matrices.
 // Pieces of fewer columns go through the same buffers: of kPiece, where a function takes it, with a
@@ -44,7 +36,7 @@ struct WarpStore {
   static constexpr int kColumns = kWidth;
   static_assert(sizeof(T) == 2 || sizeof(T) == 4);
   template <int kPiece>
-  static constexpr auto kSwizzle = swizzle_of_row(kPiece * static_cast<int>(sizeof(T)));
+  static constexpr auto kSwizzle = ptx::swizzle_of_row(kPiece * static_cast<int>(sizeof(T)));
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));  // elements the swizzle moves
   static constexpr int kBufferElements = kRows * kColumns;
   static constexpr int kElements = kBuffers * kBufferElements;  // 1024-byte aligned
