@@ -48,7 +48,7 @@ struct ChunkedKernel {
       shared.v.fill(a.v.at<const T>(at.batch, at.head, first) + at.column, a.v.row, steps,
                     a.value_dim - at.column);
       if (warp_index() == 0) {
-        const auto sums = sums_of(chunk_decays(a, at.batch, at.head, first));
+        const auto sums = sums_of(chunk_decays(a, at.batch, at.head, first, a.steps));
         shared.sums.template store<2>(lane_index() * 2, sums);
       }
       ptx::barrier_sync();

@@ -13,21 +13,17 @@ bool tensor_cores_take(const BackwardCall& call, Why& why) {
 }
 
 void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments,
-                          const Beside& beside, Stream stream) {
+                          Stream stream) {
   const bool aligned = is_aligned(walk, walk.out, walk.value_dim);
   const auto run = [&]<class T, int kDim, Gives kGives>() {
     MmaWalkKernel<T, kDim, kGives>::run(
-        {.walk = walk, .segments = segments, .out_aligned = aligned, .beside = beside}, stream);
+        {.walk = walk, .segments = segments, .out_aligned = aligned}, stream);
   };
   with_type<kHalves>(dtype, [&]<class T>() {
     const bool narrow = walk.dim <= 64;
     if (walk.dots.data != nullptr) {
       if (narrow) return run.template operator()<T, 64, Gives::kOutputsAndDots>();
       return run.template operator()<T, kMmaMostDim, Gives::kOutputsAndDots>();
-    }
-    if (beside.taken_k.data != nullptr) {
-      if (narrow) return run.template operator()<T, 64, Gives::kOutputsOfTwo>();
-      return run.template operator()<T, kMmaMostDim, Gives::kOutputsOfTwo>();
     }
     if (narrow) return run.template operator()<T, 64, Gives::kOutputs>();
     run.template operator()<T, kMmaMostDim, Gives::kOutputs>();

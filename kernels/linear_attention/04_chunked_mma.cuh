@@ -16,13 +16,9 @@ namespace ws::linear_attention {
 
 // A walk on tensor cores, in segments or, with Segments{}, whole.
 void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments,
-                          const Beside& beside, Stream stream);
+                          Stream stream);
 bool tensor_cores_take(const LinearAttention::Call& call, Why& why);
 bool tensor_cores_take(const BackwardCall& call, Why& why);
-
-// The same, in as many segments as fill the GPU, which need so much memory. 05_chunked_parallel.cu
-size_t bytes_of_segments(const Walk& walk);
-void walk_in_segments(DType dtype, const Walk& walk, const Beside& beside, const Context& context);
 
 struct ChunkedMma : BackwardBy<ChunkedMma> {
   using BackwardBy<ChunkedMma>::run, BackwardBy<ChunkedMma>::workspace;
@@ -35,7 +31,7 @@ struct ChunkedMma : BackwardBy<ChunkedMma> {
   static size_t workspace_of_walk(const Walk& /*walk*/) { return 0; }
   static Workspace workspace(const LinearAttention::Call& /*call*/) { return {}; }
   static void walk(DType dtype, DType /*out*/, const Walk& walk, const Context& context) {
-    walk_on_tensor_cores(dtype, walk, {}, {}, context.stream);
+    walk_on_tensor_cores(dtype, walk, {}, context.stream);
   }
   static void run(const LinearAttention::Call& call, const Context& context) {
     if (call.walk.matrices() > 0) walk(call.dtype, call.dtype, call.walk, context);

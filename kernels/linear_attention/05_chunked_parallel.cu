@@ -70,13 +70,28 @@ struct ChunkedParallel : BackwardBy<ChunkedParallel> {
     return tensor_cores_take(call, why);
   }
 
-  static size_t workspace_of_walk(const Walk& walk) { return bytes_of_segments(walk); }
+  static size_t workspace_of_walk(const Walk& walk) {
+    const int64_t count = segments_of(walk).count;
+    if (count == 1) return 0;
+    return static_cast<size_t>(count * (walk.state_elements() + walk.matrices())) * sizeof(float);
+  }
   static Workspace workspace(const LinearAttention::Call& call) {
     return {.bytes = workspace_of_walk(call.walk)};
   }
 
   static void walk(DType dtype, DType /*out*/, const Walk& walk, const Context& context) {
-    walk_in_segments(dtype, walk, {}, context);
+    Segments segments = segments_of(walk);
+    if (segments.count > 1) {
+      segments.states = static_cast<float*>(context.workspace);
+      segments.totals = segments.states + segments.count * walk.state_elements();
+      segments.finds_states = true;
+      walk_on_tensor_cores(dtype, walk, segments, context.stream);
+      segments.finds_states = false;
+      launch<StatesKernel>({.blocks = divide_up(walk.state_elements(), StatesKernel::kThreads),
+                            .threads = StatesKernel::kThreads},
+                           context.stream, {walk, segments});
+    }
+    walk_on_tensor_cores(dtype, walk, segments, context.stream);
   }
   static void run(const LinearAttention::Call& call, const Context& context) {
     if (call.walk.matrices() > 0) walk(call.dtype, call.dtype, call.walk, context);
@@ -84,27 +99,6 @@ struct ChunkedParallel : BackwardBy<ChunkedParallel> {
 };
 
 }  // namespace
-
-size_t bytes_of_segments(const Walk& walk) {
-  const int64_t count = segments_of(walk).count;
-  if (count == 1) return 0;
-  return static_cast<size_t>(count * (walk.state_elements() + walk.matrices())) * sizeof(float);
-}
-
-void walk_in_segments(DType dtype, const Walk& walk, const Beside& beside, const Context& context) {
-  Segments segments = segments_of(walk);
-  if (segments.count > 1) {
-    segments.states = static_cast<float*>(context.workspace);
-    segments.totals = segments.states + segments.count * walk.state_elements();
-    segments.finds_states = true;
-    walk_on_tensor_cores(dtype, walk, segments, beside, context.stream);
-    segments.finds_states = false;
-    launch<StatesKernel>({.blocks = divide_up(walk.state_elements(), StatesKernel::kThreads),
-                          .threads = StatesKernel::kThreads},
-                         context.stream, {walk, segments});
-  }
-  walk_on_tensor_cores(dtype, walk, segments, beside, context.stream);
-}
 
 extern const Rung kChunkedParallel;
 constinit const Rung kChunkedParallel =

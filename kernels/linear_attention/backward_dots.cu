@@ -80,14 +80,14 @@ struct StepPlace {
   }
 };
 
-// The dot of a step's row of T and one of E, f32 as a rule; a warp has it in all lanes. `out`:
-// where the second goes, rounded to T. A lane's numbers are all asked for before one is stored.
-template <class T, class E = float>
+// The dot of a step's row of T and one of f32; a warp has it in all lanes. `out`: where the second
+// goes, rounded to T. A lane's numbers are all asked for before one is stored.
+template <class T>
 __device__ __forceinline__ float dot_of_rows(const StepPlace& at, int64_t columns, const Rows& rows,
                                              const Rows& exact, const Rows* out = nullptr) {
   constexpr int kLoads = 4;
   const T* const row = at.of<const T>(rows);
-  const E* const gradient = at.of<const E>(exact);
+  const float* const gradient = at.of<const float>(exact);
   float sum = 0;
   for (int64_t first = lane_index(); first < columns; first += kLoads * kWarpSize) {
     float values[kLoads] = {};
@@ -96,7 +96,7 @@ __device__ __forceinline__ float dot_of_rows(const StepPlace& at, int64_t column
     for (int i = 0; i < kLoads; ++i) {
       const int64_t d = first + i * kWarpSize;
       if (d >= columns) continue;
-      values[i] = to_float(thread::load(gradient + d * exact.column));
+      values[i] = thread::load(gradient + d * exact.column);
       factors[i] = to_float(thread::load(row + d * rows.column));
     }
 #pragma unroll
@@ -153,30 +153,6 @@ struct DeltaDotsKernel : WarpAStep {
     if (lane_index() != 0) return;
     const float beta = thread::load(call.beta.at(at.batch, at.head, at.t));
     thread::store(a.parts.dots + at.index, of_queries - beta * of_values);
-  }
-};
-
-// dk, to which what the state has of it is added, and dbeta.
-template <class T>
-struct DeltaSumsKernel : WarpAStep {
-  struct Arguments {
-    DeltaBackwardCall call;
-    Rows errors, dadded, of_state;  // of T
-  };
-
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const DeltaBackwardCall& call = a.call;
-    const StepPlace at(call);
-    if (!at.exists) return;
-    const T* const of_state = at.of<const T>(a.of_state);
-    T* const dk = at.of<T>(call.dk);
-    for (int64_t d = lane_index(); d < call.dim; d += kWarpSize) {
-      T* const to = dk + d * call.dk.column;
-      const float part = to_float(thread::load(of_state + d));
-      thread::store(to, from_float<T>(to_float(thread::load(to)) + part));
-    }
-    const float sum = dot_of_rows<T, T>(at, call.value_dim, a.errors, a.dadded);
-    if (lane_index() == 0) thread::store(call.dbeta.at(at.batch, at.head, at.t), sum);
   }
 };
 
@@ -332,54 +308,45 @@ DeltaBackwardParts::DeltaBackwardParts(const DeltaBackwardCall& call, void* work
 
 DeltaBackwardWalks::DeltaBackwardWalks(const DeltaBackwardCall& call, void* workspace) {
   const size_t bytes = size_of(call.dtype);
-  // Rows begin at multiples of 16 bytes.
-  const auto part = [&](int64_t columns) {
-    const int64_t pitch = round_up(columns, int64_t{8});
-    const int64_t floats = call.matrices() * call.steps * pitch * static_cast<int64_t>(bytes) / 4;
-    return dense_rows(call, pitch, moved(workspace, static_cast<int64_t>(take(own, floats))));
+  const auto part = [&](int64_t elements) {
+    const int64_t floats = elements * static_cast<int64_t>(bytes) / 4;
+    return moved(workspace, static_cast<int64_t>(take(own, floats)));
   };
-  const auto backwards = [&](const Rows& rows) { return reversed(rows, call.steps, bytes); };
-  weighed_errors = part(call.value_dim);
+  // Rows begin at multiples of 16 bytes.
+  const auto rows = [&](int64_t columns) {
+    const int64_t pitch = round_up(columns, int64_t{8});
+    return dense_rows(call, pitch, part(call.matrices() * call.steps * pitch));
+  };
+  const auto backwards = [&](const Rows& of) { return reversed(of, call.steps, bytes); };
+  const int64_t chunks = divide_up(call.steps, int64_t{kChunk});
+  const int64_t kept = call.matrices() * chunks * divide_up(call.value_dim, int64_t{64}) *
+                       round_up(call.dim, int64_t{64}) * 64;
+  states = part(kept);
+  gradients = part(kept);
+  last_steps = static_cast<int>(call.steps - (chunks - 1) * kChunk);
+  dadded = rows(call.value_dim);
+  dv = backwards(call.dv);
 
   Walk walk{.batch = call.batch, .heads = call.heads, .steps = call.steps};
   walk.dim = call.dim;
   walk.value_dim = call.value_dim;
-  walk.beta = call.beta;
   errors = added = walk;
   errors.q = errors.k = call.k;
   errors.v = call.v;
-  errors.out = part(call.value_dim);
+  errors.out = rows(call.value_dim);
+  errors.log_decay = call.log_decay;
+  errors.beta = call.beta;
   errors.initial = call.initial;
   added.q = backwards(call.k);
   added.k = backwards(call.q);
   added.v = backwards(call.dout);
-  added.out = backwards(part(call.value_dim));
+  added.out = backwards(dadded);
+  added.log_decay = reversed(call.log_decay, call.steps);
   added.beta = reversed(call.beta, call.steps - 1);
   added.initial = call.dfinal;
   added.final = call.dinitial;
   added.scale_in = call.scale;
-
-  std::swap(walk.dim, walk.value_dim);
-  dq = dk = of_state = walk;
-  dq.q = call.dout;
-  of_state.q = call.dv;
-  for (Walk* there : {&dq, &of_state}) {
-    there->k = weighed_errors;
-    there->v = call.k;
-    there->initial = transposed(call.initial);
-  }
-  dq.out = call.dq;
-  dq.scale_out = call.scale;
-  of_state.out = part(call.dim);
-  of_state.scale_out = -1;
-  dv = backwards(call.dv);
-  dk.q = backwards(weighed_errors);
-  dk.k = added.v;
-  dk.v = added.k;
-  dk.out = backwards(call.dk);
-  dk.initial = transposed(call.dfinal);
-  dk.scale_in = call.scale;
-  added.shifted = dk.shifted = true;
+  added.shifted = true;
 }
 
 #if WS_DEVICE_CODE
@@ -411,18 +378,6 @@ void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardPar
   if (parts.dots == nullptr) return;
   launch<SumsKernel>({.blocks = call.matrices(), .threads = SumsKernel::kThreads}, stream,
                      {call, parts.dots, 1, 0, parts.final});
-}
-
-void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardWalks& walks,
-                           Stream stream) {
-  if (call.matrices() * call.steps == 0) return;
-  with_type<kHalves>(call.dtype, [&]<class T>() {
-    launch_steps<DeltaSumsKernel<T>>({.call = call,
-                                      .errors = walks.errors.out,
-                                      .dadded = reversed(walks.added.out, call.steps, sizeof(T)),
-                                      .of_state = walks.of_state.out},
-                                     stream);
-  });
 }
 #endif
 

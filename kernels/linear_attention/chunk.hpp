@@ -24,23 +24,16 @@ struct Segments {
   bool finds_states = false;  // what each segment but the last adds, instead of outputs
 };
 
-// What walks of the delta rule's gradient have beside.
-struct Beside {
-  bool before = false;  // outputs ask the state before their own step has added to it
-  // Where it has data: each step also takes taken_k taken_v^T off, after it has been asked.
-  Rows taken_k{}, taken_v{};
-};
-
 #if WS_DEVICE_CODE
-// log2 of the decays of the chunk's steps from `first` on, two a lane; steps that are not there
-// decay nothing.
+// log2 of the decays of the chunk's steps from `first` on, two a lane; steps from `end` on decay
+// nothing.
 __device__ __forceinline__ Vec<float, 2> chunk_decays(const Walk& walk, int64_t batch, int64_t head,
-                                                      int64_t first WS_AND_PLACE) {
+                                                      int64_t first, int64_t end WS_AND_PLACE) {
   Vec<float, 2> decays;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int64_t t = first + lane_index() * 2 + i;
-    decays[i] = t < walk.steps ? log2_decay(walk, batch, head, t WS_PASS_AND_PLACE) : 0.0F;
+    decays[i] = t < end ? log2_decay(walk, batch, head, t WS_PASS_AND_PLACE) : 0.0F;
   }
   return decays;
 }

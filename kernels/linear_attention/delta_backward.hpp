@@ -8,7 +8,7 @@
 //   dv[t]
 #pragma once
 
-#include "kernels/linear_attention/walk.hpp"
+#include "kernels/linear_attention/chunk.hpp"
 
 namespace ws::linear_attention {
 
@@ -28,20 +28,21 @@ struct DeltaBackwardParts {
 void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardParts& parts,
                            Stream stream);
 
-// The walks of the rung on tensor cores, each of linear attention but the first two. Parts of a
-// workspace are of the call's dtype.
+// What the rung on tensor cores has of its two walks, each of the delta rule. Parts of a workspace
+// are of the call's dtype.
 struct DeltaBackwardWalks {
   DeltaBackwardWalks(const DeltaBackwardCall& call, void* workspace);
 
   Walk errors;  // there, by keys
   Walk added;   // back, by keys: outputs are dadded
-  Walk dq;
-  // dk is a sum of two: of the gradient behind a step, which its steps add q dout^T to and take k
-  // dv^T off, and of the state before a step.
-  Walk dk, of_state;
-  Rows weighed_errors;  // what steps add
-  Rows dv;              // what they take off, back: from the last step
-  size_t own = 0;       // where what walks need for themselves begins
+  Rows dadded;  // the same from the first step on
+  Rows dv;      // what steps take off, back: from the last step
+  // Before each chunk of either walk: [matrices, chunks, ceil(value_dim / 64), tile of a state].
+  void* states;
+  void* gradients;
+  // Of the last chunk, which is the first of `added`: chunks are the same steps in both walks.
+  int last_steps;
+  size_t own = 0;  // where what walks need for themselves begins
 
   // The walk whose keys the inverses of `added` are of.
   Walk keys_back() const {
@@ -51,8 +52,8 @@ struct DeltaBackwardWalks {
   }
 };
 
-// dk and dbeta from the walks' outputs. backward_dots.cu
-void finish_delta_backward(const DeltaBackwardCall& call, const DeltaBackwardWalks& walks,
-                           Stream stream);
+// dq, dk, dbeta and dlog_decay of each chunk, from what the walks gave. delta_gradients.cu
+void find_delta_gradients(const DeltaBackwardCall& call, const DeltaBackwardWalks& walks,
+                          Stream stream);
 
 }  // namespace ws::linear_attention

@@ -37,15 +37,18 @@ struct InverseKernel {
     const int chunks = divide_up(static_cast<int>(walk.steps), kChunk);
     const int heads = static_cast<int>(walk.heads);
     const int matrix = static_cast<int>(block_index()) / chunks;
-    const int first = static_cast<int>(block_index()) % chunks * kChunk;
-    const int rows = static_cast<int>(walk.steps) - first;
+    const int chunk = static_cast<int>(block_index()) % chunks;
+    const int first = chunk == 0 ? 0 : a.first_steps + (chunk - 1) * kChunk;
+    const int end = std::min(first + (chunk == 0 ? a.first_steps : kChunk),
+                             static_cast<int>(walk.steps));
+    const int rows = end - first;
     const BlockPlace at = {matrix / heads, matrix % heads, 0};
     auto keys = Steps::strided(walk.k.at<const T>(at.batch, at.head, first), walk.k.row);
     Steps::copy(shared.k.span(), keys, static_cast<const T*>(walk.k.data), rows,
                 static_cast<int>(walk.dim));
     ptx::cp_async_commit_group();
     if (warp_index() == 0) {
-      const auto sums = sums_of(chunk_decays(walk, at.batch, at.head, first));
+      const auto sums = sums_of(chunk_decays(walk, at.batch, at.head, first, end));
       shared.sums.template store<2>(lane_index() * 2, sums);
     }
     if (thread_index() < kChunk) {

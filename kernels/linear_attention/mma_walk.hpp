@@ -26,18 +26,21 @@ struct MmaWalkArguments {
   Walk walk;
   Segments segments{};
   bool out_aligned = false;        // 16 bytes of a row at a time, of each output
-  const void* inverses = nullptr;  // of the delta rule: [matrices, chunks, 64, 64] of T
-  Rows weighed{};                  // of the delta rule's parts: outputs times beta
-  Beside beside{};
+  // Of the delta rule.
+  const void* inverses = nullptr;  // [matrices, chunks, 64, 64] of T
+  Rows weighed{};                  // outputs of kAdded times beta
+  void* kept = nullptr;            // states before chunks: [matrices, chunks, blocks of a head] of
+                                   // a block's tile, as it lies in shared memory
+  int first_steps = kChunk;        // of the first chunk, of kAdded and its inverses; others are full
 };
 
-// What a walk gives: outputs; of the delta rule them, or what its gradient is made of.
+// What a walk gives: outputs; of the delta rule them, or what its gradient is made of, and then the
+// state before each chunk, too.
 enum class Gives {
   kOutputs,
   kOutputsAndDots,
-  kOutputsOfTwo,  // what Beside takes off, too
   kDeltaOutputs,
-  kErrors,  // v[t] - (decay[t] state[t - 1])^T k[t], and that times beta; q is nobody's
+  kErrors,  // v[t] - (decay[t] state[t - 1])^T k[t]; q is nobody's
   kAdded,   // q[t] state[t], times which and beta the step then takes q[t] off its own state
 };
 
@@ -90,6 +93,22 @@ __device__ __forceinline__ uint32_t rounded(float low, float high, uint32_t& res
 // 16 x 64 sums of a warp: a lane has rows lane / 4 and 8 below, two columns of every 8.
 using Sums = float[8][4];
 
+// Rounded, to a tile of rows of 64, in which this lane's first stands at `first`.
+template <class T>
+__device__ __forceinline__ void store_sums(SharedSpan<T> to, int first,
+                                           const Sums& sums WS_AND_PLACE) {
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      // Eight columns further is an exclusive or: see SwizzledTile.
+      const uint32_t pair = tile::pack<T>(sums[n][e], sums[n][e + 1]);
+      to.template store<2>((first ^ n * 8) + e * 4 * 64,
+                           std::bit_cast<Vec<T, 2>>(pair) WS_PASS_AND_PLACE);
+    }
+  }
+}
+
 // Two products of 16 x 8, columns from 8 * n on.
 template <class T>
 __device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (&left)[4],
@@ -104,8 +123,8 @@ __device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (
 template <class T, int kDim, Gives kGives>
 struct MmaWalkKernel {
   static constexpr bool kDots = kGives == Gives::kOutputsAndDots;
-  static constexpr bool kTwo = kGives == Gives::kOutputsOfTwo;
   static constexpr bool kCorrects = kGives >= Gives::kDeltaOutputs;  // by inverses
+  static constexpr bool kKeeps = kGives == Gives::kErrors || kGives == Gives::kAdded;
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 2;  // three, of 64 rows, would spill up to 48 bytes
   static constexpr int kColumns = 64;
@@ -124,8 +143,6 @@ struct MmaWalkKernel {
     SharedArray<T, 2 * Steps::kElements, 128> k;
     SharedArray<T, 2 * Values::kElements, 128> v;
     SharedArray<T, kParts * State::kElements, 128> state;
-    SharedArray<T, kTwo ? 2 * Steps::kElements : 8, 128> taken_k;
-    SharedArray<T, kTwo ? 2 * Values::kElements : 8, 128> taken_v;
     SharedArray<float, 2 * kChunk> sums;
     SharedArray<float, 1> total;
     SharedArray<T, kCorrects ? 2 * Values::kElements : 8, 128> inverses;
@@ -248,15 +265,6 @@ struct MmaWalkKernel {
         Steps::strided(walk.k.at<const T>(at.batch, at.head, begin), walk.k.row);
     attention::StridedRows<T> next_v =
         Values::strided(walk.v.at<const T>(at.batch, at.head, begin) + at.column, walk.v.row);
-    attention::StridedRows<T> next_taken_k = {};
-    attention::StridedRows<T> next_taken_v = {};
-    const Rows& taken_k = a.beside.taken_k;
-    const Rows& taken_v = a.beside.taken_v;
-    if constexpr (kTwo) {
-      next_taken_k = Steps::strided(taken_k.at<const T>(at.batch, at.head, begin), taken_k.row);
-      next_taken_v =
-          Values::strided(taken_v.at<const T>(at.batch, at.head, begin) + at.column, taken_v.row);
-    }
     attention::StridedRows<T> next_inverse = {};
     if constexpr (kCorrects) {
       const int64_t matrix = at.batch * walk.heads + at.head;
@@ -264,8 +272,13 @@ struct MmaWalkKernel {
                                          matrix * divide_up(walk.steps, kChunk) * kChunk * kChunk,
                                      kChunk);
     }
+    // Where the chunk from `first` on ends.
+    const auto end_of = [&](int i, int first) {
+      if (kGives == Gives::kAdded && i == 0) return first + a.first_steps;
+      return std::min(first + kChunk, static_cast<int>(walk.steps));
+    };
     const auto copy = [&](int i, int first) {
-      const int rows = static_cast<int>(walk.steps) - first;
+      const int rows = end_of(i, first) - first;
       const int stage = i % 2;
       if (kGives != Gives::kErrors && !a.segments.finds_states) {
         Steps::copy({shared.q.pointer(stage * Steps::kElements), Steps::kElements}, next_q,
@@ -275,11 +288,11 @@ struct MmaWalkKernel {
                   static_cast<const T*>(walk.k.data), rows, dim);
       Values::copy({shared.v.pointer(stage * Values::kElements), Values::kElements}, next_v,
                    static_cast<const T*>(walk.v.data), rows, columns);
-      if constexpr (kTwo) {
-        Steps::copy({shared.taken_k.pointer(stage * Steps::kElements), Steps::kElements},
-                    next_taken_k, static_cast<const T*>(taken_k.data), rows, dim);
-        Values::copy({shared.taken_v.pointer(stage * Values::kElements), Values::kElements},
-                     next_taken_v, static_cast<const T*>(taken_v.data), rows, columns);
+      if (kGives == Gives::kAdded && i == 0) {
+        const int further = kChunk - rows;  // than the next chunk begins
+        next_q.next -= further * next_q.stride;
+        next_k.next -= further * next_k.stride;
+        next_v.next -= further * next_v.stride;
       }
       if constexpr (kCorrects) {
         Values::copy({shared.inverses.pointer(stage * Values::kElements), Values::kElements},
@@ -307,16 +320,21 @@ struct MmaWalkKernel {
     shared.of_rows[thread_index()] = Steps::template lane_offset<Steps::Order::kDown>(warp_row());
     shared.of_values[thread_index()] = Values::template lane_offset<Values::Order::kDown>(0);
     copy(0, begin);
-    if (warp_index() == 0) set_sums(0, chunk_decays(walk, at.batch, at.head, begin));
-    int i = 0;
-    for (int first = begin; first < end; first += kChunk, ++i) {
+    if (warp_index() == 0) {
+      set_sums(0, chunk_decays(walk, at.batch, at.head, begin, end_of(0, begin)));
+    }
+    int next = 0;
+    for (int first = begin, i = 0; first < end; first = next, ++i) {
       ptx::cp_async_wait_group<0>();
       ptx::barrier_sync();  // this chunk is there for all, and nobody reads the one before it
-      const bool goes_on = first + kChunk < end;
+      next = end_of(i, first);
+      const bool goes_on = next < end;
       Vec<float, 2> decays = {};
       if (goes_on) {
-        copy(i + 1, first + kChunk);
-        if (warp_index() == 0) decays = chunk_decays(walk, at.batch, at.head, first + kChunk);
+        copy(i + 1, next);
+        if (warp_index() == 0) {
+          decays = chunk_decays(walk, at.batch, at.head, next, end_of(i + 1, next));
+        }
       }
       const Chunk chunk{shared, i % 2};
       Sums out = {};
@@ -324,14 +342,16 @@ struct MmaWalkKernel {
       if constexpr (kGives == Gives::kErrors) {
         chunk.show(state);
         ptx::barrier_sync();  // the state is there for all
+        keep(shared, a, at, i);
         chunk.correct_values(out);
         chunk.decay(state);
         chunk.add_values(out, pairs, state, shared.k.span(), shared.v.span(), 1, true);
       } else {
         if (!a.segments.finds_states) {
           chunk.show(state);
-          chunk.find_pairs(pairs, shared.k.span(), walk.scale_in * walk.scale_out, a.beside.before);
+          chunk.find_pairs(pairs, shared.k.span(), walk.scale_in * walk.scale_out);
           ptx::barrier_sync();  // the state is there for all
+          if constexpr (kKeeps) keep(shared, a, at, i);
           if constexpr (kGives == Gives::kDeltaOutputs) {
             Sums errors = {};
             chunk.correct_values(errors);
@@ -342,22 +362,15 @@ struct MmaWalkKernel {
         chunk.decay(state);
         chunk.add_values(out, pairs, state, shared.k.span(), shared.v.span(), walk.scale_in,
                          a.segments.finds_states);
-        if constexpr (kTwo) {
-          if (!a.segments.finds_states) {
-            chunk.find_pairs(pairs, shared.taken_k.span(), -walk.scale_out, true);
-          }
-          chunk.add_values(out, pairs, state, shared.taken_k.span(), shared.taken_v.span(), -1,
-                           a.segments.finds_states);
-        }
         if constexpr (kGives == Gives::kAdded) {
           chunk.correct_outputs(out);
           chunk.add_values(out, pairs, state, shared.q.span(), shared.v.span(), -1, true);
         }
       }
-      if (!a.segments.finds_states) write(shared, a, walk.out, at, first, i % 2, out);
-      if constexpr (kGives == Gives::kErrors || kGives == Gives::kAdded) {
+      if (!a.segments.finds_states) write(shared, a, walk.out, at, first, next, i % 2, out);
+      if constexpr (kGives == Gives::kAdded) {
         chunk.weigh(out);
-        write(shared, a, a.weighed, at, first, i % 2, out);
+        write(shared, a, a.weighed, at, first, next, i % 2, out);
       }
       if (goes_on && warp_index() == 0) set_sums(i + 1, decays);
     }
@@ -397,9 +410,8 @@ struct MmaWalkKernel {
       }
     }
 
-    // <q, k> of this warp's steps and all up to each, or before it, decayed; zero beyond.
-    __device__ __forceinline__ void find_pairs(Pairs& to, SharedSpan<T> keys, float scale,
-                                               bool before) const {
+    // <q, k> of this warp's steps and all up to each, decayed; zero beyond.
+    __device__ __forceinline__ void find_pairs(Pairs& to, SharedSpan<T> keys, float scale) const {
       Sums pairs = {};
       const int left = shared.of_rows[thread_index()];
       const int right = Steps::template lane_offset<Steps::Order::kAcross>(0);
@@ -427,7 +439,7 @@ struct MmaWalkKernel {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             const float weight = scale * thread::exp2(sum(row) - of_keys[i]);
-            weighed[i] = column + i + (before ? 1 : 0) <= row ? pairs[n][e + i] * weight : 0.0F;
+            weighed[i] = column + i <= row ? pairs[n][e + i] * weight : 0.0F;
           }
           uint32_t rest = 0;
           to[0][n][e / 2] = rounded<T, kDots>(weighed[0], weighed[1], rest);
@@ -484,14 +496,7 @@ struct MmaWalkKernel {
              ((shared.of_state[thread_index()] ^ n * 8) + e * 4 * Values::Tile::kPitch);
     }
     __device__ __forceinline__ void set_values(const Sums& to) const {
-#pragma unroll
-      for (int e = 0; e < 4; e += 2) {
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          const uint32_t pair = tile::pack<T>(to[n][e], to[n][e + 1]);
-          shared.v.template store<2>(place_in_values(n, e), std::bit_cast<Vec<T, 2>>(pair));
-        }
-      }
+      store_sums(shared.v.span(), place_in_values(0, 0), to);
     }
 
     // Of v, which all warps have set: the inverse times it. v becomes that times beta.
@@ -616,6 +621,22 @@ struct MmaWalkKernel {
     }
   };
 
+  // The state before the `chunk`-th, which all warps have shown.
+  __device__ __forceinline__ static void keep(SharedStorage& shared, const Arguments& a,
+                                              const BlockPlace& at, int chunk) {
+    const Walk& walk = a.walk;
+    const int64_t matrix = at.batch * walk.heads + at.head;
+    const int64_t tile = (matrix * divide_up(walk.steps, kChunk) + chunk) *
+                             divide_up(static_cast<int>(walk.value_dim), kColumns) +
+                         at.column / kColumns;
+    T* const to = static_cast<T*>(a.kept) + tile * State::kElements;
+#pragma unroll
+    for (int i = 0; i < State::kElements; i += kThreads * 8) {
+      const int place = i + thread_index() * 8;
+      thread::store(to + place, shared.state.template load<8>(place));
+    }
+  }
+
   // A warp's queries, when it has asked, make room for 16 x 64 numbers, or where they are also keys
   // its rows of the state; those of this lane's sums are at OwnPlace.
   __device__ __forceinline__ static SharedSpan<T> own_rows(SharedStorage& shared, int stage) {
@@ -679,24 +700,16 @@ struct MmaWalkKernel {
   // The warp's steps, through where its queries were: lanes write 16 bytes that lie together.
   __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
                                                const Rows& outputs, const BlockPlace& at, int first,
-                                               int stage, const Sums& out) {
+                                               int last, int stage, const Sums& out) {
     const Walk& walk = a.walk;
-    const int rows = static_cast<int>(walk.steps) - first - warp_row();
+    const int rows = last - first - warp_row();
     const int columns = static_cast<int>(walk.value_dim) - at.column;
     if (rows <= 0) return;
     if constexpr (kDots) write_dots(shared, a, at, first, stage, out);
     T* const to = outputs.at<T>(at.batch, at.head, first + warp_row()) + at.column * outputs.column;
     const SharedSpan<T> staged = own_rows(shared, stage);
-    const OwnPlace place(shared);
     ptx::syncwarp();  // all lanes have read their queries
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; e += 2) {
-        const uint32_t pair = tile::pack<T>(out[n][e], out[n][e + 1]);
-        staged.template store<2>(place(n, e), std::bit_cast<Vec<T, 2>>(pair));
-      }
-    }
+    store_sums(staged, OwnPlace(shared)(0, 0), out);
     ptx::syncwarp();
 #pragma unroll 1
     for (int i = 0; i < 16 * 8; i += kWarpSize) {
