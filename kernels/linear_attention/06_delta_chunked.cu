@@ -29,7 +29,9 @@ struct DeltaChunked {
     with_type<kHalves>(call.dtype, [&]<class T>() {
       const auto run = [&]<int kDim>() {
         InverseKernel<T, kDim>::run(a, context.stream);
-        MmaWalkKernel<T, kDim, Gives::kDeltaOutputs>::run(a, context.stream);
+        with_columns(walk, [&]<int kColumns>() {
+          MmaWalkKernel<T, kDim, Gives::kDeltaOutputs, kColumns>::run(a, context.stream);
+        });
       };
       if (walk.dim <= 64) return run.template operator()<64>();
       run.template operator()<kMmaMostDim>();

@@ -42,7 +42,9 @@ struct DeltaBackwardChunked {
     inverses.walk = of_inverses;
     const auto run = [&]<int kDim>() {
       InverseKernel<T, kDim>::run(inverses, stream);
-      MmaWalkKernel<T, kDim, kGives>::run(a, stream);
+      with_columns(walk, [&]<int kColumns>() {
+        MmaWalkKernel<T, kDim, kGives, kColumns>::run(a, stream);
+      });
     };
     if (walk.dim <= 64) return run.template operator()<64>();
     run.template operator()<kMmaMostDim>();

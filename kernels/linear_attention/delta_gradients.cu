@@ -164,17 +164,20 @@ struct DeltaGradientsKernel {
     copy.template operator()<Steps>(shared.q.span(), call.q, call.dim);
     copy.template operator()<Steps>(shared.k.span(), call.k, call.dim);
     const int64_t tiles = divide_up(call.value_dim, int64_t{64});
+    // Of this thread's pieces of a row of 64 values, as SwizzledTile has them.
+    const int column = (thread_index() % 8 ^ thread_index() / 8 % 8) * 8;
     const auto* const states = static_cast<const T*>(a.walks.states);
     const auto* const gradients = static_cast<const T*>(a.walks.gradients);
 #pragma unroll
     for (int i = 0; i < kStates; i += kThreads * 8) {
       const int place = i + thread_index() * 8;
-      const int bytes = i / State::kElements < tiles ? 16 : 0;  // or zeros
+      const bool exists = i / State::kElements * 64 + column < call.value_dim;
+      const int bytes = exists ? 16 : 0;  // or zeros
       ptx::cp_async<16>(shared.state.pointer(place),
-                        states + (bytes == 0 ? 0 : chunk * tiles * State::kElements + place),
+                        states + (exists ? chunk * tiles * State::kElements + place : 0),
                         bytes);
       ptx::cp_async<16>(shared.gradient.pointer(place),
-                        gradients + (bytes == 0 ? 0 : chunk_back * tiles * State::kElements + place),
+                        gradients + (exists ? chunk_back * tiles * State::kElements + place : 0),
                         bytes);
     }
     ptx::cp_async_commit_group();

@@ -13,6 +13,20 @@ inline size_t inverses_bytes(const Walk& walk, DType dtype) {
   return static_cast<size_t>(chunks_of(walk) * kChunk * kChunk) * size_of(dtype);
 }
 
+// f<kColumns>(): of a block of a walk. A chunk waits for the one before it, so that time is what an
+// SM's warps wait for: where heads are few, more blocks of fewer columns each wait for less, and for
+// each other.
+template <class F>
+void with_columns(const Walk& walk, F&& f) {
+  constexpr int64_t kBlocks = 264;  // as chunked_parallel has them: two on each SM of an H200
+  const auto blocks = [&](int64_t columns) {
+    return walk.matrices() * divide_up(walk.value_dim, columns);
+  };
+  if (blocks(16) <= kBlocks) return f.template operator()<16>();
+  if (blocks(32) <= kBlocks) return f.template operator()<32>();
+  f.template operator()<64>();
+}
+
 #if WS_DEVICE_CODE
 // (I + L)^-1 of a chunk, a block each, by blocks of 16: forward substitution in those of the
 // diagonal, products for those below it.

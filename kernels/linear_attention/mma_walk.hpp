@@ -1,6 +1,6 @@
 // A walk in chunks on tensor cores (mma.sync), which the rungs of 16 bits share.
 //
-// A block of four warps owns 64 columns of a head's state. A warp owns 16 steps of each chunk, for
+// A block of four warps owns 64 columns of a head's state, or fewer. A warp owns 16 steps of each chunk, for
 // their pairs and outputs, and 16 rows of the state in every 64: both are accumulators in its
 // registers. The state is also in shared memory, rounded to 16 bits, as an operand. The next
 // chunk's q, k and v are asked for (cp.async) before this one is used.
@@ -29,8 +29,8 @@ struct MmaWalkArguments {
   // Of the delta rule.
   const void* inverses = nullptr;  // [matrices, chunks, 64, 64] of T
   Rows weighed{};                  // outputs of kAdded times beta
-  void* kept = nullptr;            // states before chunks: [matrices, chunks, blocks of a head] of
-                                   // a block's tile, as it lies in shared memory
+  void* kept = nullptr;            // states before chunks: [matrices, chunks, ceil(value_dim / 64)]
+                                   // of a tile of 64 columns, as it lies in shared memory
   int first_steps = kChunk;        // of the first chunk, of kAdded and its inverses; others are full
 };
 
@@ -90,15 +90,18 @@ __device__ __forceinline__ uint32_t rounded(float low, float high, uint32_t& res
   return pair;
 }
 
-// 16 x 64 sums of a warp: a lane has rows lane / 4 and 8 below, two columns of every 8.
-using Sums = float[8][4];
+// Sums of a warp, of 16 x 64 or of fewer columns: a lane has rows lane / 4 and 8 below, two columns
+// of every 8.
+template <int kColumns>
+using SumsOf = float[kColumns / 8][4];
+using Sums = SumsOf<64>;
 
 // Rounded, to a tile of rows of 64, in which this lane's first stands at `first`.
-template <class T>
+template <class T, int kEights>
 __device__ __forceinline__ void store_sums(SharedSpan<T> to, int first,
-                                           const Sums& sums WS_AND_PLACE) {
+                                           const float (&sums)[kEights][4] WS_AND_PLACE) {
 #pragma unroll
-  for (int n = 0; n < 8; ++n) {
+  for (int n = 0; n < kEights; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       // Eight columns further is an exclusive or: see SwizzledTile.
@@ -110,8 +113,9 @@ __device__ __forceinline__ void store_sums(SharedSpan<T> to, int first,
 }
 
 // Two products of 16 x 8, columns from 8 * n on.
-template <class T>
-__device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (&left)[4],
+template <class T, int kEights>
+__device__ __forceinline__ void multiply_add(float (&sums)[kEights][4], int n,
+                                             const uint32_t (&left)[4],
                                              const uint32_t (&right)[4] WS_AND_PLACE) {
   const uint32_t first[2] = {right[0], right[1]};
   const uint32_t second[2] = {right[2], right[3]};
@@ -120,21 +124,23 @@ __device__ __forceinline__ void multiply_add(Sums& sums, int n, const uint32_t (
 }
 
 // Long: a chunk is four products, and what comes between them.
-template <class T, int kDim, Gives kGives>
+template <class T, int kDim, Gives kGives, int kColumnsOf = 64>
 struct MmaWalkKernel {
   static constexpr bool kDots = kGives == Gives::kOutputsAndDots;
   static constexpr bool kCorrects = kGives >= Gives::kDeltaOutputs;  // by inverses
   static constexpr bool kKeeps = kGives == Gives::kErrors || kGives == Gives::kAdded;
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 2;  // three, of 64 rows, would spill up to 48 bytes
-  static constexpr int kColumns = 64;
+  static constexpr int kColumns = kColumnsOf;  // of a block
   static constexpr int kParts = kDots ? 2 : 1;
   static constexpr int kDown = kDim / 64;
   using Steps = attention::RowTile<T, kChunk, kDim, kThreads>;
   using Values = attention::RowTile<T, kChunk, kColumns, kThreads>;
   using State = attention::RowTile<T, kDim, kColumns, kThreads>;
+  using Inverse = attention::RowTile<T, kChunk, kChunk, kThreads>;
   using Own = attention::RowTile<T, 16, kColumns, kWarpSize>;  // a warp's steps
-  using Held = Sums[kDown];                                    // the warp's rows of the state
+  using Outputs = SumsOf<kColumns>;                            // and theirs
+  using Held = Outputs[kDown];                                 // the warp's rows of the state
   // Of the warp's 16 steps and 64, rounded: what a left operand has of 8 columns, rows 8 apart.
   using Pairs = uint32_t[kParts][8][2];
   using Arguments = MmaWalkArguments;
@@ -145,7 +151,7 @@ struct MmaWalkKernel {
     SharedArray<T, kParts * State::kElements, 128> state;
     SharedArray<float, 2 * kChunk> sums;
     SharedArray<float, 1> total;
-    SharedArray<T, kCorrects ? 2 * Values::kElements : 8, 128> inverses;
+    SharedArray<T, kCorrects ? 2 * Inverse::kElements : 8, 128> inverses;
     SharedArray<float, kCorrects ? 2 * kChunk : 4> beta;
     // Where each thread finds what it reads and writes: offsets that are kept from chunk to chunk
     // would cost registers.
@@ -238,7 +244,7 @@ struct MmaWalkKernel {
         const int row = r * 64 + half;
         float* const first = place.first + row * place.row;
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
+        for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int column = n * 8 + e;
@@ -268,7 +274,7 @@ struct MmaWalkKernel {
     attention::StridedRows<T> next_inverse = {};
     if constexpr (kCorrects) {
       const int64_t matrix = at.batch * walk.heads + at.head;
-      next_inverse = Values::strided(static_cast<const T*>(a.inverses) +
+      next_inverse = Inverse::strided(static_cast<const T*>(a.inverses) +
                                          matrix * divide_up(walk.steps, kChunk) * kChunk * kChunk,
                                      kChunk);
     }
@@ -295,8 +301,8 @@ struct MmaWalkKernel {
         next_v.next -= further * next_v.stride;
       }
       if constexpr (kCorrects) {
-        Values::copy({shared.inverses.pointer(stage * Values::kElements), Values::kElements},
-                     next_inverse, static_cast<const T*>(a.inverses), kChunk, kChunk);
+        Inverse::copy({shared.inverses.pointer(stage * Inverse::kElements), Inverse::kElements},
+                      next_inverse, static_cast<const T*>(a.inverses), kChunk, kChunk);
         if (thread_index() < kChunk) {
           shared.beta[stage * kChunk + thread_index()] =
               thread_index() < rows
@@ -337,7 +343,7 @@ struct MmaWalkKernel {
         }
       }
       const Chunk chunk{shared, i % 2};
-      Sums out = {};
+      Outputs out = {};
       Pairs pairs = {};
       if constexpr (kGives == Gives::kErrors) {
         chunk.show(state);
@@ -353,7 +359,7 @@ struct MmaWalkKernel {
           ptx::barrier_sync();  // the state is there for all
           if constexpr (kKeeps) keep(shared, a, at, i);
           if constexpr (kGives == Gives::kDeltaOutputs) {
-            Sums errors = {};
+            Outputs errors = {};
             chunk.correct_values(errors);
           }
           chunk.ask(out, shared.q.span(), walk.scale_out);
@@ -394,7 +400,7 @@ struct MmaWalkKernel {
 #pragma unroll
       for (int r = 0; r < kDown; ++r) {
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
+        for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; e += 2) {
             // Eight columns further is an exclusive or: see SwizzledTile.
@@ -449,7 +455,7 @@ struct MmaWalkKernel {
     }
 
     // What this warp's rows of q, or of k, get of the state before the chunk.
-    __device__ __forceinline__ void ask(Sums& out, SharedSpan<T> rows, float scale) const {
+    __device__ __forceinline__ void ask(Outputs& out, SharedSpan<T> rows, float scale) const {
       const int left = shared.of_rows[thread_index()];
       const int right = shared.of_values[thread_index()];  // as wide as a state
 #pragma unroll
@@ -479,7 +485,7 @@ struct MmaWalkKernel {
     }
 
     // By rows: times beta.
-    __device__ __forceinline__ void weigh(Sums& of_rows) const {
+    __device__ __forceinline__ void weigh(Outputs& of_rows) const {
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
         const float beta = shared.beta[stage * kChunk + warp_row() + lane_row() + e * 4];
@@ -495,26 +501,26 @@ struct MmaWalkKernel {
       return stage * Values::kElements +
              ((shared.of_state[thread_index()] ^ n * 8) + e * 4 * Values::Tile::kPitch);
     }
-    __device__ __forceinline__ void set_values(const Sums& to) const {
+    __device__ __forceinline__ void set_values(const Outputs& to) const {
       store_sums(shared.v.span(), place_in_values(0, 0), to);
     }
 
     // Of v, which all warps have set: the inverse times it. v becomes that times beta.
-    __device__ __forceinline__ void correct(Sums& now) const {
+    __device__ __forceinline__ void correct(Outputs& now) const {
       ptx::barrier_sync();  // all rows are there
 #pragma unroll
       for (float (&of_eight)[4] : now) {
 #pragma unroll
         for (float& element : of_eight) element = 0;
       }
-      const int left = Values::template lane_offset<Values::Order::kDown>(warp_row());
+      const int left = Inverse::template lane_offset<Inverse::Order::kDown>(warp_row());
       const int right = shared.of_values[thread_index()];
 #pragma unroll
       for (int k = 0; k < kChunk; k += 16) {
         if (k > warp_row()) continue;
         uint32_t a[4];
         ptx::ldmatrix_x4(
-            a, shared.inverses.pointer(stage * Values::kElements + Values::further(left, 0, k)));
+            a, shared.inverses.pointer(stage * Inverse::kElements + Inverse::further(left, 0, k)));
 #pragma unroll
         for (int n = 0; n < kColumns; n += 16) {
           uint32_t b[4];
@@ -524,9 +530,9 @@ struct MmaWalkKernel {
         }
       }
       ptx::barrier_sync();  // and read
-      Sums weighed;
+      Outputs weighed;
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
+      for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) weighed[n][e] = now[n][e];
       }
@@ -537,13 +543,13 @@ struct MmaWalkKernel {
 
     // Of the delta rule: v becomes what each step adds, `errors` that without beta. They are
     // T (V - e^A K state), where T takes off what the chunk's own earlier steps say.
-    __device__ __forceinline__ void correct_values(Sums& errors) const {
-      Sums said = {};
+    __device__ __forceinline__ void correct_values(Outputs& errors) const {
+      Outputs said = {};
       ask(said, shared.k.span(), 1);
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
+        for (int n = 0; n < kColumns / 8; ++n) {
           const Vec<T, 2> v = shared.v.template load<2>(place_in_values(n, e));
           said[n][e] = to_float(v[0]) - said[n][e];
           said[n][e + 1] = to_float(v[1]) - said[n][e + 1];
@@ -555,7 +561,7 @@ struct MmaWalkKernel {
 
     // Back, outputs ask a state that later steps have taken their own keys off: T times them. v
     // becomes what the steps take off.
-    __device__ __forceinline__ void correct_outputs(Sums& out) const {
+    __device__ __forceinline__ void correct_outputs(Outputs& out) const {
       ptx::barrier_sync();  // nobody reads the values any more
       set_values(out);
       correct(out);
@@ -567,7 +573,7 @@ struct MmaWalkKernel {
 #pragma unroll
       for (int r = 0; r < kDown; ++r) {
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
+        for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) state[r][n][e] *= decay;
         }
@@ -575,7 +581,7 @@ struct MmaWalkKernel {
     }
 
     // The values by their pairs to the outputs, by their keys to the state.
-    __device__ __forceinline__ void add_values(Sums& out, const Pairs& pairs, Held& state,
+    __device__ __forceinline__ void add_values(Outputs& out, const Pairs& pairs, Held& state,
                                                SharedSpan<T> of_keys, SharedSpan<T> of_values,
                                                float scale, bool only_state) const {
       const float total = sum(kChunk - 1);
@@ -627,13 +633,16 @@ struct MmaWalkKernel {
     const Walk& walk = a.walk;
     const int64_t matrix = at.batch * walk.heads + at.head;
     const int64_t tile = (matrix * divide_up(walk.steps, kChunk) + chunk) *
-                             divide_up(static_cast<int>(walk.value_dim), kColumns) +
-                         at.column / kColumns;
+                             divide_up(static_cast<int>(walk.value_dim), 64) +
+                         at.column / 64;
     T* const to = static_cast<T*>(a.kept) + tile * State::kElements;
+    constexpr int kStep = kThreads / (kColumns / 8);  // rows
+    const int row = thread_index() / (kColumns / 8);
+    const int first = State::Tile::offset(row, thread_index() % (kColumns / 8) * 8);
 #pragma unroll
-    for (int i = 0; i < State::kElements; i += kThreads * 8) {
-      const int place = i + thread_index() * 8;
-      thread::store(to + place, shared.state.template load<8>(place));
+    for (int i = 0; i < kDim; i += kStep) {
+      const int place = first + i * State::Tile::kPitch;
+      thread::store(to + (place ^ at.column % 64), shared.state.template load<8>(place));
     }
   }
 
@@ -673,7 +682,7 @@ struct MmaWalkKernel {
   // Of the warp's steps, the block's columns of their dots; four lanes have a row.
   __device__ __forceinline__ static void write_dots(SharedStorage& shared, const Arguments& a,
                                                     const BlockPlace& at, int first, int stage,
-                                                    const Sums& out) {
+                                                    const Outputs& out) {
     const Walk& walk = a.walk;
     const SharedSpan<T> with = own_rows(shared, stage);
     const OwnPlace place(shared);
@@ -700,7 +709,7 @@ struct MmaWalkKernel {
   // The warp's steps, through where its queries were: lanes write 16 bytes that lie together.
   __device__ __forceinline__ static void write(SharedStorage& shared, const Arguments& a,
                                                const Rows& outputs, const BlockPlace& at, int first,
-                                               int last, int stage, const Sums& out) {
+                                               int last, int stage, const Outputs& out) {
     const Walk& walk = a.walk;
     const int rows = last - first - warp_row();
     const int columns = static_cast<int>(walk.value_dim) - at.column;
@@ -712,9 +721,9 @@ struct MmaWalkKernel {
     store_sums(staged, OwnPlace(shared)(0, 0), out);
     ptx::syncwarp();
 #pragma unroll 1
-    for (int i = 0; i < 16 * 8; i += kWarpSize) {
-      const int row = (i + lane_index()) / 8;
-      const int column = (i + lane_index()) % 8 * 8;
+    for (int i = 0; i < 2 * kColumns; i += kWarpSize) {
+      const int row = (i + lane_index()) / (kColumns / 8);
+      const int column = (i + lane_index()) % (kColumns / 8) * 8;
       if (row >= rows || column >= columns) continue;
       T* const eight = to + row * outputs.row + column * outputs.column;
       const auto chunk = staged.template load<8>(Own::Tile::offset(row, column));

@@ -187,7 +187,7 @@ constexpr Case kVerify[] = {
     of({1, 1, 66, 16, 16, 0, kAll}, 1, 3),
     of({1, 1, 20, 16, 16, 0, kAll}, 1, 0, 1),
     // No scale, no steps, no heads.
-    of({1, 1, 20, 16, 16, 0, kAll}, 0),
+    of({1, 1, 12, 16, 16, 0, kAll}, 0),
     of({1, 2, 0, 16, 16, 0, kAll}),
     of({0, 2, 70, 16, 16, 0, kAll}),
 };
