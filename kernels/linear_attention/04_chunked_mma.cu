@@ -12,8 +12,7 @@ bool tensor_cores_take(const BackwardCall& call, Why& why) {
   return mma_takes(walks.dq, why) && mma_takes(walks.dk, why) && mma_takes(walks.dv, why);
 }
 
-void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments,
-                          Stream stream) {
+void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments, Stream stream) {
   const bool aligned = is_aligned(walk, walk.out, walk.value_dim);
   const auto run = [&]<class T, int kDim, Gives kGives>() {
     MmaWalkKernel<T, kDim, kGives>::run(

@@ -15,8 +15,7 @@
 namespace ws::linear_attention {
 
 // A walk on tensor cores, in segments or, with Segments{}, whole.
-void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments,
-                          Stream stream);
+void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segments, Stream stream);
 bool tensor_cores_take(const LinearAttention::Call& call, Why& why);
 bool tensor_cores_take(const BackwardCall& call, Why& why);
 

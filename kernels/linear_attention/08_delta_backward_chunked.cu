@@ -36,15 +36,14 @@ struct DeltaBackwardChunked {
   template <class T, Gives kGives>
   static void walk(MmaWalkArguments a, const Walk& of_inverses, Stream stream) {
     const Walk& walk = a.walk;
-    a.out_aligned = is_aligned(walk, walk.out, walk.value_dim) &&
-                    is_aligned(walk, a.weighed, walk.value_dim);
+    a.out_aligned =
+        is_aligned(walk, walk.out, walk.value_dim) && is_aligned(walk, a.weighed, walk.value_dim);
     MmaWalkArguments inverses = a;
     inverses.walk = of_inverses;
     const auto run = [&]<int kDim>() {
       InverseKernel<T, kDim>::run(inverses, stream);
-      with_columns(walk, [&]<int kColumns>() {
-        MmaWalkKernel<T, kDim, kGives, kColumns>::run(a, stream);
-      });
+      with_columns(
+          walk, [&]<int kColumns>() { MmaWalkKernel<T, kDim, kGives, kColumns>::run(a, stream); });
     };
     if (walk.dim <= 64) return run.template operator()<64>();
     run.template operator()<kMmaMostDim>();

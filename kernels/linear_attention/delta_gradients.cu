@@ -78,9 +78,7 @@ struct DeltaGradientsKernel {
     if (kPanels == 1 || panel() == 1) find_pairs<true>(shared, call, at);
     ptx::barrier_sync();
 
-    const auto decayed = [&](int i, float from) {
-      return thread::exp2(shared.sums[i] - from);
-    };
+    const auto decayed = [&](int i, float from) { return thread::exp2(shared.sums[i] - from); };
     const auto remaining = [&](int i) {
       return thread::exp2(shared.sums[kChunk - 1] - shared.sums[i] + next_decay);
     };
@@ -174,8 +172,7 @@ struct DeltaGradientsKernel {
       const bool exists = i / State::kElements * 64 + column < call.value_dim;
       const int bytes = exists ? 16 : 0;  // or zeros
       ptx::cp_async<16>(shared.state.pointer(place),
-                        states + (exists ? chunk * tiles * State::kElements + place : 0),
-                        bytes);
+                        states + (exists ? chunk * tiles * State::kElements + place : 0), bytes);
       ptx::cp_async<16>(shared.gradient.pointer(place),
                         gradients + (exists ? chunk_back * tiles * State::kElements + place : 0),
                         bytes);
@@ -292,8 +289,7 @@ struct DeltaGradientsKernel {
 #pragma unroll
     for (int n = 0; n < 64; n += 16) {
       uint32_t b[4];
-      ptx::ldmatrix_x4<true>(
-          b, rows.pointer(Steps::further(right, first, n) + panel() * 64));
+      ptx::ldmatrix_x4<true>(b, rows.pointer(Steps::further(right, first, n) + panel() * 64));
       multiply_add<T>(out, n / 8, pairs, b);
     }
   }
@@ -333,8 +329,8 @@ struct DeltaGradientsKernel {
 
   // From what each step counts for decays, and from the state to its gradient, times `decay`.
   __device__ __forceinline__ static void find_decays(SharedStorage& shared,
-                                                     const DeltaBackwardCall& call,
-                                                     const Place& at, float decay) {
+                                                     const DeltaBackwardCall& call, const Place& at,
+                                                     float decay) {
     const auto add = [](float x, float y) { return x + y; };
     float product = 0;
 #pragma unroll 4
@@ -361,8 +357,7 @@ struct DeltaGradientsKernel {
     const Vec<float, 2> after = two_of(shared.after);
     const float from = warp::inclusive_scan_back(up_to[0] + up_to[1], add);
     const float from_second = warp::shift_down(from, 0.0F) + up_to[1];
-    const float before =
-        warp::shift_up(warp::inclusive_scan(after[0] + after[1], add), 0.0F);
+    const float before = warp::shift_up(warp::inclusive_scan(after[0] + after[1], add), 0.0F);
     const Vec<float, 2> decays = {across + from + before, across + from_second + before + after[0]};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

@@ -14,16 +14,16 @@ inline size_t inverses_bytes(const Walk& walk, DType dtype) {
 }
 
 // f<kColumns>(): of a block of a walk. A chunk waits for the one before it, so that time is what an
-// SM's warps wait for: where heads are few, more blocks of fewer columns each wait for less, and for
-// each other.
+// SM's warps wait for: where heads are few, more blocks of fewer columns each wait for less, and
+// for each other.
 template <class F>
 void with_columns(const Walk& walk, F&& f) {
-  constexpr int64_t kBlocks = 264;  // as chunked_parallel has them: two on each SM of an H200
+  const int64_t most = 2 * device_facts().multiprocessors;  // as an SM holds two of 64 columns
   const auto blocks = [&](int64_t columns) {
     return walk.matrices() * divide_up(walk.value_dim, columns);
   };
-  if (blocks(16) <= kBlocks) return f.template operator()<16>();
-  if (blocks(32) <= kBlocks) return f.template operator()<32>();
+  if (blocks(16) <= most) return f.template operator()<16>();
+  if (blocks(32) <= most) return f.template operator()<32>();
   f.template operator()<64>();
 }
 
@@ -53,8 +53,8 @@ struct InverseKernel {
     const int matrix = static_cast<int>(block_index()) / chunks;
     const int chunk = static_cast<int>(block_index()) % chunks;
     const int first = chunk == 0 ? 0 : a.first_steps + (chunk - 1) * kChunk;
-    const int end = std::min(first + (chunk == 0 ? a.first_steps : kChunk),
-                             static_cast<int>(walk.steps));
+    const int end =
+        std::min(first + (chunk == 0 ? a.first_steps : kChunk), static_cast<int>(walk.steps));
     const int rows = end - first;
     const BlockPlace at = {matrix / heads, matrix % heads, 0};
     auto keys = Steps::strided(walk.k.at<const T>(at.batch, at.head, first), walk.k.row);

@@ -1,8 +1,8 @@
 // A walk in chunks on tensor cores (mma.sync), which the rungs of 16 bits share.
 //
-// A block of four warps owns 64 columns of a head's state, or fewer. A warp owns 16 steps of each chunk, for
-// their pairs and outputs, and 16 rows of the state in every 64: both are accumulators in its
-// registers. The state is also in shared memory, rounded to 16 bits, as an operand. The next
+// A block of four warps owns 64 columns of a head's state, or fewer. A warp owns 16 steps of each
+// chunk, for their pairs and outputs, and 16 rows of the state in every 64: both are accumulators
+// in its registers. The state is also in shared memory, rounded to 16 bits, as an operand. The next
 // chunk's q, k and v are asked for (cp.async) before this one is used.
 //
 // Where dots of the outputs are wanted, which are taken before these are rounded, what is rounded
@@ -25,13 +25,13 @@ namespace ws::linear_attention {
 struct MmaWalkArguments {
   Walk walk;
   Segments segments{};
-  bool out_aligned = false;        // 16 bytes of a row at a time, of each output
+  bool out_aligned = false;  // 16 bytes of a row at a time, of each output
   // Of the delta rule.
   const void* inverses = nullptr;  // [matrices, chunks, 64, 64] of T
   Rows weighed{};                  // outputs of kAdded times beta
   void* kept = nullptr;            // states before chunks: [matrices, chunks, ceil(value_dim / 64)]
                                    // of a tile of 64 columns, as it lies in shared memory
-  int first_steps = kChunk;        // of the first chunk, of kAdded and its inverses; others are full
+  int first_steps = kChunk;  // of the first chunk, of kAdded and its inverses; others are full
 };
 
 // What a walk gives: outputs; of the delta rule them, or what its gradient is made of, and then the
@@ -130,7 +130,7 @@ struct MmaWalkKernel {
   static constexpr bool kCorrects = kGives >= Gives::kDeltaOutputs;  // by inverses
   static constexpr bool kKeeps = kGives == Gives::kErrors || kGives == Gives::kAdded;
   static constexpr int kThreads = 128;
-  static constexpr int kMinBlocks = 2;  // three, of 64 rows, would spill up to 48 bytes
+  static constexpr int kMinBlocks = 2;         // three, of 64 rows, would spill up to 48 bytes
   static constexpr int kColumns = kColumnsOf;  // of a block
   static constexpr int kParts = kDots ? 2 : 1;
   static constexpr int kDown = kDim / 64;
@@ -275,8 +275,8 @@ struct MmaWalkKernel {
     if constexpr (kCorrects) {
       const int64_t matrix = at.batch * walk.heads + at.head;
       next_inverse = Inverse::strided(static_cast<const T*>(a.inverses) +
-                                         matrix * divide_up(walk.steps, kChunk) * kChunk * kChunk,
-                                     kChunk);
+                                          matrix * divide_up(walk.steps, kChunk) * kChunk * kChunk,
+                                      kChunk);
     }
     // Where the chunk from `first` on ends.
     const auto end_of = [&](int i, int first) {

@@ -332,15 +332,15 @@ Tolerance Common::tolerance(const Problem& problem, const Parameter& output) {
     const double walk = (narrow ? 0x1p-14 : 0x1p-18) * std::sqrt(steps + 16) + 4 * sums;
     const double added = is_delta ? noise : 0;
     // The first step has no state to decay: where there are few others the norm is no measure.
-    return {.relative = steps < 16 ? 0 : 2 * walk + added,
-            .worst = 8 * (walk + added),
-            .floor = size};
+    return {
+        .relative = steps < 16 ? 0 : 2 * walk + added, .worst = 8 * (walk + added), .floor = size};
   }
   // Nor is it of a few dots, which may be small by chance; nor, in f16, of what decays have left of
   // dfinal_state alone, of which steps take off nothing below 2^-24.
-  const bool small = narrow && ((output.name == "dbeta" && steps < 16) ||
-                                (output.name == "dinitial_state" && is_delta && decays > 0 &&
-                                 problem.number("scale") == 0));
+  const bool small =
+      narrow &&
+      ((output.name == "dbeta" && steps < 16) ||
+       (output.name == "dinitial_state" && is_delta && decays > 0 && problem.number("scale") == 0));
   return {.relative = small ? 0 : rounding + 2 * noise + 4 * sums,
           .worst = 1.01 * rounding + 8 * noise + 16 * sums,
           .floor = std::max(size, 0x1p-10)};
