@@ -71,12 +71,13 @@ struct DeltaGradientsKernel {
     fetch(shared, a, at, matrix * chunks + chunk, matrix * chunks + chunks - 1 - chunk);
     float next_decay = 0;  // log2 of what the state is times between this chunk and the next
     if (at.rows > kChunk) next_decay = log2_decay(call.log_decay, at.batch, at.head, at.first + 64);
-    ptx::cp_async_wait_group<0>();
-    ptx::barrier_sync();
+    ptx::cp_async_wait_group<1>();
+    ptx::barrier_sync();  // what pairs are of is there for all
 
     if (kPanels == 1 || panel() == 0) find_pairs<false>(shared, call, at);
     if (kPanels == 1 || panel() == 1) find_pairs<true>(shared, call, at);
-    ptx::barrier_sync();
+    ptx::cp_async_wait_group<0>();
+    ptx::barrier_sync();  // and everything
 
     const auto decayed = [&](int i, float from) { return thread::exp2(shared.sums[i] - from); };
     const auto remaining = [&](int i) {
@@ -159,6 +160,7 @@ struct DeltaGradientsKernel {
     copy.template operator()<Values>(shared.errors.span(), a.walks.errors.out, call.value_dim);
     copy.template operator()<Values>(shared.dadded.span(), a.walks.dadded, call.value_dim);
     copy.template operator()<Values>(shared.dout.span(), call.dout, call.value_dim);
+    ptx::cp_async_commit_group();
     copy.template operator()<Steps>(shared.q.span(), call.q, call.dim);
     copy.template operator()<Steps>(shared.k.span(), call.k, call.dim);
     const int64_t tiles = divide_up(call.value_dim, int64_t{64});

@@ -28,22 +28,21 @@ void with_columns(const Walk& walk, F&& f) {
 }
 
 #if WS_DEVICE_CODE
-// (I + L)^-1 of a chunk, a block each, by blocks of 16: forward substitution in those of the
-// diagonal, products for those below it.
+// (I + L)^-1 of a chunk, a block each: forward substitution, a thread a column, which it has in
+// registers. Elements of L are what all lanes ask for at one time, four at once.
 template <class T, int kDim>
 struct InverseKernel {
   static constexpr int kThreads = 128;
-  static constexpr int kBlock = 16;
-  static constexpr int kPitch = kChunk + 1;
+  static constexpr int kMinBlocks = 4;  // five would spill
+  // Between columns of L: whole vectors, and what a warp has of pairs goes to 32 banks.
+  static constexpr int kPitch = kChunk + 4;
   using Steps = attention::RowTile<T, kChunk, kDim, kThreads>;
   using Arguments = MmaWalkArguments;
   struct SharedStorage {
     SharedArray<T, Steps::kElements, 128> k;
     SharedArray<float, kChunk> sums;
     SharedArray<float, kChunk> beta;
-    SharedArray<float, kChunk * kPitch> below;    // L
-    SharedArray<float, kChunk * kPitch> inverse;  // zero above the diagonal
-    SharedArray<float, 3 * kBlock * kPitch> products;
+    SharedArray<float, kChunk * kPitch> below;  // L, by columns
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
@@ -71,26 +70,21 @@ struct InverseKernel {
               ? thread::load(walk.beta.at(at.batch, at.head, first + thread_index()))
               : 0.0F;
     }
-    for (int i = thread_index(); i < kChunk * kPitch; i += kThreads) shared.inverse[i] = 0;
     ptx::cp_async_wait_group<0>();
     ptx::barrier_sync();
     find_below(shared);
     ptx::barrier_sync();
-    invert_diagonal(shared);
+    const SharedSpan<T> inverse{shared.k.pointer(), kChunk * kChunk};  // nobody reads keys any more
+    // A scheduler has every fourth warp. Which two have columns changes from block to block, and on
+    // an SM, of which there may be a multiple of four.
+    const int half = (warp_index() + static_cast<int>(block_index() % 5)) % 4;
+    if (half < 2) invert(shared.below.span(), inverse, half);
     ptx::barrier_sync();
-    for (int distance = 1; distance < kChunk / kBlock; ++distance) multiply_back(shared, distance);
-
-    T* const to = static_cast<T*>(const_cast<void*>(a.inverses)) + block_index() * kChunk * kChunk +
-                  thread_index() / 2 * kChunk;
+    T* const to = static_cast<T*>(const_cast<void*>(a.inverses)) + block_index() * inverse.size();
 #pragma unroll
-    for (int i = 0; i < kChunk / 2; i += 8) {
-      const int column = thread_index() % 2 * kChunk / 2 + i;
-      Vec<float, 8> eight;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        eight[j] = shared.inverse[thread_index() / 2 * kPitch + column + j];
-      }
-      thread::store(to + column, thread::convert<T>(eight));
+    for (int i = 0; i < kChunk * kChunk; i += kThreads * 8) {
+      const int place = i + thread_index() * 8;
+      thread::store(to + place, inverse.template load<8>(place));
     }
   }
 
@@ -126,52 +120,36 @@ struct InverseKernel {
         const int column = n * 8 + lane_index() % 4 * 2 + e % 2;
         const float by = shared.sums[row];
         const float weight = shared.beta[column] * thread::exp2(by - shared.sums[column]);
-        shared.below[row * kPitch + column] = column < row ? pairs[n][e] * weight : 0.0F;
+        shared.below[column * kPitch + row] = column < row ? pairs[n][e] * weight : 0.0F;
       }
     }
   }
 
-  // A thread a column.
-  __device__ __forceinline__ static void invert_diagonal(SharedStorage& shared) {
-    if (thread_index() >= kChunk) return;
-    const int first = thread_index() / kBlock * kBlock;
-    const int column = thread_index() % kBlock;
-    float x[kBlock];
+  // A column of either half: what a row of it is known to be, all rows below take off.
+  __device__ __forceinline__ static void invert(SharedSpan<float> below, SharedSpan<T> inverse,
+                                                int half) {
+    const int column = half * kWarpSize + lane_index();
+    float x[kChunk];
 #pragma unroll
-    for (int i = 0; i < kBlock; ++i) {
-      x[i] = i == column ? 1.0F : 0.0F;
+    for (int i = 0; i < kChunk; ++i) x[i] = i == column ? 1.0F : 0.0F;
+    const auto take_off = [&](int k) {
 #pragma unroll
-      for (int j = 0; j < i; ++j) x[i] -= shared.below[(first + i) * kPitch + first + j] * x[j];
-      shared.inverse[(first + i) * kPitch + first + column] = x[i];
-    }
-  }
-
-  // Block (a, b) of the inverse, a = b + distance, is -inverse(a, a) sum of L(a, c) inverse(c, b).
-  __device__ __forceinline__ static void multiply_back(SharedStorage& shared, int distance) {
-    const int blocks = kChunk / kBlock - distance;
-    const auto for_each = [&](auto&& f) {
-      for (int i = thread_index(); i < blocks * kBlock * kBlock; i += kThreads) {
-        const int b = i / (kBlock * kBlock) * kBlock;
-        f(b, b + distance * kBlock, i / kBlock % kBlock, i % kBlock);
+      for (int i = (k + 1) / 4 * 4; i < kChunk; i += 4) {
+        const auto four = below.template load<4>(k * kPitch + i);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (i + e > k) x[i + e] = thread::fma(-four[e], x[k], x[i + e]);
+        }
       }
     };
-    for_each([&](int b, int a, int row, int column) {
-      float sum = 0;
-      for (int k = b; k < a; ++k) {
-        sum += shared.below[(a + row) * kPitch + k] * shared.inverse[k * kPitch + b + column];
-      }
-      shared.products[(b + row) * kPitch + column] = sum;
-    });
-    ptx::barrier_sync();
-    for_each([&](int b, int a, int row, int column) {
-      float sum = 0;
-      for (int k = 0; k <= row; ++k) {
-        sum +=
-            shared.inverse[(a + row) * kPitch + a + k] * shared.products[(b + k) * kPitch + column];
-      }
-      shared.inverse[(a + row) * kPitch + b + column] = -sum;
-    });
-    ptx::barrier_sync();
+    if (half == 0) {  // the other's columns begin below
+#pragma unroll
+      for (int k = 0; k < kWarpSize; ++k) take_off(k);
+    }
+#pragma unroll
+    for (int k = kWarpSize; k < kChunk; ++k) take_off(k);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) inverse[i * kChunk + column] = from_float<T>(x[i]);
   }
 };
 #endif
