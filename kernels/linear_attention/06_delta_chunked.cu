@@ -7,7 +7,7 @@
 // Traffic: k twice, q, k and inverses once for all columns of a block, v and out once.
 // Limits: as chunked_mma. The state's own change is a D x D matrix a chunk: no segments, B * H * M /
 //   64 blocks, at most four times as many. Keys of a norm above 1 make inverses large.
-// Long: the inverse is a kernel of its own, in three steps.
+// Long: the inverse is a kernel of its own.
 #include "kernels/linear_attention/delta_inverse.hpp"
 
 namespace ws::linear_attention {
