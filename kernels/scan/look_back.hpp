@@ -60,6 +60,8 @@ class LookBack {
  public:
   static constexpr int kWords = sizeof(T) / 4;
   static constexpr int kRadixOfWarps = 32;   // for by_warp()
+  static constexpr int kTilesOfLane = 4;
+  static constexpr int kRadixOfFew = kTilesOfLane * kWarpSize;  // ... where they are all tiles
   static constexpr int kRadixOfThreads = 8;  // for by_thread(), where lines are few
 
   LookBack() = default;
@@ -102,15 +104,24 @@ class LookBack {
                                             const Merge& merge) const {
     const Place at = place(line, tile);
     // All loads are under way before anything is waited for.
-    Seen in_group{};
+    Seen in_group[kTilesOfLane]{};
     Seen in_band{};
     Seen band{};
     const int mine = lane_index() * kWords;
-    if (lane_index() < at.nth) look(in_group, at.of_group + mine);
+#pragma unroll
+    for (int j = 0; j < kTilesOfLane; ++j) {
+      const int tile = lane_index() + j * kWarpSize;
+      if (tile < at.nth) look(in_group[j], at.of_group + tile * kWords);
+    }
     if (lane_index() < at.group) look(in_band, at.of_band + mine);
     if (lane_index() == 0 && at.band > 0) look(band, at.before(0));
     T tiles_before = none;
-    if (lane_index() < at.nth) tiles_before = await(in_group, at.of_group + mine);
+#pragma unroll
+    for (int j = 0; j < kTilesOfLane; ++j) {
+      const int tile = lane_index() + j * kWarpSize;
+      if (tile >= at.nth) continue;
+      tiles_before = merge(tiles_before, await(in_group[j], at.of_group + tile * kWords));
+    }
     tiles_before = warp::all_reduce(tiles_before, merge);
     if (at.closes_group && lane_index() == 0)
       publish(at.group_total(0), merge(tiles_before, total));
@@ -290,10 +301,12 @@ class LookBack {
 template <class Monoid>
 LookBackPlan look_back_plan(const Scan& call, int64_t tile) {
   using Totals = LookBack<typename Monoid::Accumulator>;
+  const int64_t tiles =
+      std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30);
   return {.lines = call.lines,
-          .tiles = static_cast<int>(
-              std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30)),
-          .radix = Totals::kRadixOfWarps,
+          .tiles = static_cast<int>(tiles),
+          // Few tiles are one group, and nobody waits for a second message.
+          .radix = tiles <= Totals::kRadixOfFew ? Totals::kRadixOfFew : Totals::kRadixOfWarps,
           .words = Totals::kWords};
 }
 inline bool look_back_supports(const Scan& call, int64_t tile_bytes, Why& why) {

@@ -15,6 +15,8 @@ extern const Rung kLanesPerRow;
 extern const Rung kColumns;
 extern const Rung kColumnsStaged;
 extern const Rung kAnyLayout;
+extern const Rung kLookBackRuns;
+extern const Rung kRowQueue;
 
 namespace {
 
@@ -26,7 +28,7 @@ constexpr Operation kOperations[] = {
 constexpr const Rung* kRungs[] = {
     &kNaive,          &kHillisSteele, &kBlelloch,      &kWarpScan,   &kBlockScan,
     &kReduceThenScan, &kLookBack,     &kLookBackQueue, &kTensorCore, &kLanesPerRow,
-    &kColumns,        &kAnyLayout,    &kColumnsStaged,
+    &kColumns,        &kAnyLayout,    &kColumnsStaged, &kLookBackRuns, &kRowQueue,
 };
 
 // Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look

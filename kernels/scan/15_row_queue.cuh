@@ -1,0 +1,249 @@
+// Idea: blocks that stay draw the next rows from a counter; a warp keeps bulk copies of rows to come
+// in flight, and lanes have 128 bytes of a row side by side, which they scan where they lie in
+// shared memory, from where bulk copies take the results (runs.hpp).
+// From look_back_queue: rows are a block's or a few lanes', whole: nobody looks back.
+// Traffic: one read, one write, one pass through shared memory.
+// Limits: rows whose elements lie side by side; results as wide as elements; many rows.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/scan/runs.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/atomic.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/bulk.hpp"
+#include "warpsmith/ptx/fence.hpp"
+#include "warpsmith/shared.hpp"
+#include "warpsmith/tile/pipeline.hpp"
+#include "warpsmith/warp/scan.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::scan {
+
+// kWarps warps have kVectors vectors a lane; kStages parts of rows are in shared memory.
+template <int kWarps_, int kVectors_, int kStages_, int kMinBlocks_>
+struct RowQueueShape {
+  static constexpr int kWarps = kWarps_;
+  static constexpr int kVectors = kVectors_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kMinBlocks = kMinBlocks_;  // an SM holds
+};
+
+template <class Monoid, class Shape>
+struct RowQueueKernel {
+  using Element = typename Monoid::Element;
+  using Accumulator = typename Monoid::Accumulator;
+  using Tile = Runs<Monoid, Shape::kVectors>;
+  using Pipeline = tile::Pipeline<Shape::kStages>;
+  using Position = typename Pipeline::Position;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kWarps = Shape::kWarps;
+  static constexpr int kLanes = kWarps * kWarpSize;
+  static constexpr int kThreads = kLanes + kWarpSize;
+  static constexpr int kMinBlocks = Shape::kMinBlocks;
+  static constexpr int kVectors = Shape::kVectors;
+  static constexpr int kWidth = Tile::kWidth;
+  static constexpr int kPart = kLanes * kVectors * kWidth;  // elements of a stage
+  struct Arguments {
+    Monoid monoid;
+    Rows<Monoid> rows;
+    int64_t vectors;  // of a row
+    int lanes;        // of a row, a power of two
+    int parts;        // of a row
+    uint64_t items;   // as many rows as kLanes have
+    uint64_t* next;   // 0 before and after
+  };
+  struct SharedStorage {
+    SharedArray<Element, Shape::kStages * kPart, 128> parts;
+    SharedArray<uint64_t, Shape::kStages> item;
+    SharedArray<Accumulator, 2 * kWarps> totals;  // of warps, in two turns
+    Pipeline pipeline;
+  };
+  // A row's part `part` as `lanes` have it: the nth of a stage.
+  struct Place {
+    RowOf<Monoid> row;
+    int64_t first;
+    typename RowOf<Monoid>::Span whole;
+    int at;         // of its first lane's vectors, in a stage
+    int64_t shift;  // from vectors to elements of the stage
+
+    __device__ __forceinline__ Place(const Arguments& a, uint64_t item, int nth, int part)
+        : row(a.rows, static_cast<int64_t>(item) * (kLanes / a.lanes) + nth),
+          first(int64_t{part} * a.lanes * kVectors),
+          whole(row.whole(first, int64_t{a.lanes} * kVectors, a.vectors)),
+          at(nth * a.lanes * Tile::kRun),
+          shift(at - Tile::lowest(row, first, a.vectors, a.lanes) * kWidth) {}
+    __device__ __forceinline__ static uint32_t bytes(const typename RowOf<Monoid>::Span& span) {
+      return static_cast<uint32_t>((span.end - span.begin) * 16);
+    }
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    if (thread_index() == 0) {
+      shared.pipeline.init(kWarps);
+      ptx::fence_mbarrier_init();
+    }
+    ptx::barrier_sync();
+    if (warp_index() == kWarps) {
+      fetch(shared, a);
+    } else {
+      scan_rows(shared, a);
+    }
+  }
+
+ private:
+  // A warp's lanes copy a row's part each.
+  __device__ __forceinline__ static void fetch(SharedStorage& shared, const Arguments& a) {
+    Position at;
+    for (;;) {
+      uint64_t item = 0;
+      for (int part = 0; part < a.parts; ++part, at.advance()) {
+        shared.pipeline.wait_free(at);
+        if (part == 0) {
+          if (lane_index() == 0) item = ptx::atom_global_add(a.next, 1);
+          item = warp::shuffle(item, 0);
+          if (item >= a.items) break;
+        }
+        uint32_t bytes = 0;
+        for (int nth = lane_index(); nth < kLanes / a.lanes; nth += kWarpSize) {
+          bytes += Place::bytes(Place(a, item, nth, part).whole);
+        }
+        bytes = warp::all_reduce(bytes, [](uint32_t x, uint32_t y) { return x + y; });
+        ptx::Mbarrier& full = shared.pipeline.full[at.stage];
+        if (lane_index() == 0) {
+          shared.item[at.stage] = item;
+          ptx::mbarrier_arrive_expect_tx(full, bytes);
+        }
+        ptx::syncwarp();
+        for (int nth = lane_index(); nth < kLanes / a.lanes; nth += kWarpSize) {
+          const Place place(a, item, nth, part);
+          if (place.whole.begin == place.whole.end) continue;
+          ptx::bulk_load(shared.parts.pointer(at.stage * kPart + place.shift +
+                                              place.whole.begin * kWidth),
+                         place.row.x - place.row.head + place.whole.begin * kWidth,
+                         Place::bytes(place.whole), full);
+        }
+      }
+      if (item < a.items) continue;
+      if (lane_index() == 0) {
+        shared.item[at.stage] = item;
+        shared.pipeline.fill(at.stage);
+        // Each block draws one number past the last rows.
+        if (item + 1 == a.items + static_cast<uint64_t>(grid_blocks())) {
+          ptx::atom_global_exch(a.next, 0);
+        }
+      }
+      return;
+    }
+  }
+
+  __device__ __forceinline__ static void scan_rows(SharedStorage& shared, const Arguments& a) {
+    const int nth = thread_index() / a.lanes;
+    const int lane = thread_index() - nth * a.lanes;
+    const int warps = a.lanes / kWarpSize;  // of a row; 0 of rows of fewer lanes
+    int part = 0;
+    int turn = 0;
+    int before_it = -1;  // the stage
+    Accumulator carry = Monoid::none();
+    for (Position at;; at.advance()) {
+      shared.pipeline.wait(at);
+      const uint64_t item = shared.item[at.stage];
+      if (item >= a.items) break;
+      const Place place(a, item, nth, part);
+      Tile tile(place.row, place.first, a.vectors, lane, a.lanes, shared.parts.span(),
+                at.stage * kPart + place.at);
+      tile.add_edges(a.monoid, place.row);
+      tile.load();
+      const Accumulator scanned = scan_lanes(tile.fold(a.monoid), lane);
+      Accumulator before = warp::shuffle_up(scanned, 1);
+      if (lane % kWarpSize == 0) before = Monoid::none();
+      Accumulator total = scanned;
+      if (warps > 1) {
+        if (lane_index() == kWarpSize - 1) shared.totals[turn * kWarps + warp_index()] = scanned;
+        ptx::barrier_sync(1 + nth, a.lanes);
+        Accumulator below = Monoid::none();
+        total = Monoid::none();
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+          if (w >= warps) continue;
+          const Accumulator of_warp = shared.totals[turn * kWarps + nth * warps + w];
+          if (w == lane / kWarpSize) below = total;
+          total = Monoid::merge(total, of_warp);
+        }
+        before = Monoid::merge(below, before);
+        turn ^= 1;
+      } else {
+        total = warp::shuffle(scanned, kWarpSize - 1);
+      }
+      if (part > 0) before = Monoid::merge(carry, before);
+      tile.store(a.monoid, place.row, before);
+      tile.write_edges(place.row);
+      ptx::fence_proxy_async();
+      ptx::syncwarp();
+      // The first lane of each row, or of the warp's part of it, has it written.
+      if (lane % kWarpSize == 0) {
+        const int lanes = a.lanes < kWarpSize ? a.lanes : kWarpSize;
+        const auto whole = place.row.whole(place.first + int64_t{lane} * kVectors,
+                                           int64_t{lanes} * kVectors, a.vectors);
+        if (whole.begin != whole.end) {
+          ptx::bulk_store(
+              place.row.y - place.row.head + whole.begin * kWidth,
+              shared.parts.pointer(at.stage * kPart + place.shift + whole.begin * kWidth), Place::bytes(whole));
+        }
+        ptx::bulk_commit_group();
+        ptx::bulk_wait_group_read<1>();
+      }
+      ptx::syncwarp();
+      if (lane_index() == 0 && before_it >= 0) shared.pipeline.release(before_it);
+      before_it = at.stage;
+      carry = part == 0 ? total : Monoid::merge(carry, total);
+      if (++part == a.parts) part = 0;
+    }
+    if (lane % kWarpSize == 0) ptx::bulk_wait_group_read<0>();
+  }
+  // Among the lanes of a row that are in a warp.
+  __device__ __forceinline__ static Accumulator scan_lanes(Accumulator value, int lane) {
+#pragma unroll
+    for (int distance = 1; distance < kWarpSize; distance *= 2) {
+      const Accumulator lower = warp::shuffle_up(value, distance);
+      if (lane % kWarpSize >= distance) value = Monoid::merge(lower, value);
+    }
+    return value;
+  }
+};
+
+template <class Shape>
+struct RowQueue {
+  static bool supports(const Scan& call, Why& why) {
+    return rows_supported(call, why) &&
+           why.unless(call.dtype == call.output_dtype, "results are as wide as elements");
+  }
+  static Workspace workspace(const Scan& /*call*/) {
+    return {.bytes = sizeof(uint64_t), .zeroed = sizeof(uint64_t)};
+  }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
+    with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
+      if constexpr (std::is_same_v<typename Monoid::Element, typename Monoid::Result>) {
+        using Kernel = RowQueueKernel<Monoid, Shape>;
+        const int64_t vectors = vectors_of<Monoid>(call);
+        const auto runs = static_cast<uint64_t>(divide_up(vectors, int64_t{Shape::kVectors}));
+        const auto lanes =
+            static_cast<int>(std::min<uint64_t>(std::bit_ceil(runs), Kernel::kLanes));
+        const int64_t items = divide_up(call.lines, int64_t{Kernel::kLanes} / lanes);
+        Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
+        grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
+        launch<Kernel>(
+            grid, context.stream,
+            {monoid, rows_of<Monoid>(call), vectors, lanes,
+             static_cast<int>(divide_up(vectors, int64_t{lanes} * Shape::kVectors)),
+             static_cast<uint64_t>(items), static_cast<uint64_t*>(context.workspace)});
+      }
+    });
+  }
+};
+
+}  // namespace ws::scan
+#endif
