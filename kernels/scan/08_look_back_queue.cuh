@@ -354,21 +354,23 @@ struct LookBackQueueRung {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
-      if constexpr (Shape::kInPlace && sizeof(typename Monoid::Element) < sizeof(typename Monoid::Result)) return;
+      if constexpr (Shape::kInPlace &&
+                    sizeof(typename Monoid::Element) < sizeof(typename Monoid::Result))
+        return;
       else {
-      using Kernel = LookBackQueueKernel<Monoid, Shape>;
-      const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
-      auto* const next = static_cast<uint64_t*>(context.workspace);
-      const int64_t items = plan.lines * plan.tiles;
-      Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
-      grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
-      launch<Kernel>(grid, context.stream,
-                     {monoid,
-                      rows_of<Monoid>(call),
-                      vectors_of<Monoid>(call),
-                      static_cast<uint64_t>(items),
-                      {plan, next + 1},
-                      next});
+        using Kernel = LookBackQueueKernel<Monoid, Shape>;
+        const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
+        auto* const next = static_cast<uint64_t*>(context.workspace);
+        const int64_t items = plan.lines * plan.tiles;
+        Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
+        grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
+        launch<Kernel>(grid, context.stream,
+                       {monoid,
+                        rows_of<Monoid>(call),
+                        vectors_of<Monoid>(call),
+                        static_cast<uint64_t>(items),
+                        {plan, next + 1},
+                        next});
       }
     });
   }

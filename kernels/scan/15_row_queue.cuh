@@ -1,5 +1,5 @@
-// Idea: blocks that stay draw the next rows from a counter; a warp keeps bulk copies of rows to come
-// in flight, and lanes have 128 bytes of a row side by side, which they scan where they lie in
+// Idea: blocks that stay draw the next rows from a counter; a warp keeps bulk copies of rows to
+// come in flight, and lanes have 128 bytes of a row side by side, which they scan where they lie in
 // shared memory, from where bulk copies take the results (runs.hpp).
 // From look_back_queue: rows are a block's or a few lanes', whole: nobody looks back.
 // Traffic: one read, one write, one pass through shared memory.
@@ -52,6 +52,7 @@ struct RowQueueKernel {
     int64_t vectors;  // of a row
     int lanes;        // of a row, a power of two
     int parts;        // of a row
+    bool dense;       // rows fill their lanes, a warp's at most, and lie one behind the other
     uint64_t items;   // as many rows as kLanes have
     uint64_t* next;   // 0 before and after
   };
@@ -64,19 +65,42 @@ struct RowQueueKernel {
   // A row's part `part` as `lanes` have it: the nth of a stage.
   struct Place {
     RowOf<Monoid> row;
-    int64_t first;
-    typename RowOf<Monoid>::Span whole;
+    int64_t first;  // vector
     int at;         // of its first lane's vectors, in a stage
-    int64_t shift;  // from vectors to elements of the stage
 
     __device__ __forceinline__ Place(const Arguments& a, uint64_t item, int nth, int part)
         : row(a.rows, static_cast<int64_t>(item) * (kLanes / a.lanes) + nth),
           first(int64_t{part} * a.lanes * kVectors),
-          whole(row.whole(first, int64_t{a.lanes} * kVectors, a.vectors)),
-          at(nth * a.lanes * Tile::kRun),
-          shift(at - Tile::lowest(row, first, a.vectors, a.lanes) * kWidth) {}
-    __device__ __forceinline__ static uint32_t bytes(const typename RowOf<Monoid>::Span& span) {
-      return static_cast<uint32_t>((span.end - span.begin) * 16);
+          at(nth * a.lanes * Tile::kRun) {}
+  };
+  // What one copy moves of an item's part: what `lanes` lanes of the block have, from `lane` on.
+  struct Piece {
+    int64_t x;  // elements from the tensors' first
+    int64_t y;
+    int at;  // in a stage
+    uint32_t bytes;
+
+    __device__ __forceinline__ Piece(const Arguments& a, uint64_t item, int part, int lane,
+                                     int lanes) {
+      if (a.dense) {
+        at = lane * Tile::kRun;
+        x = y = static_cast<int64_t>(item) * kPart + at;
+        const int64_t left = a.rows.rows * a.rows.count - x;
+        const int64_t most = int64_t{lanes} * Tile::kRun;
+        bytes = static_cast<uint32_t>((left < 0 ? 0 : left < most ? left : most) * sizeof(Element));
+      } else {
+        const int nth = lane / a.lanes;
+        const Place place(a, item, nth, part);
+        const auto whole = place.row.whole(place.first + int64_t{lane - nth * a.lanes} * kVectors,
+                                           int64_t{lanes} * kVectors, a.vectors);
+        const int64_t begin = whole.begin * kWidth;
+        x = place.row.x - a.rows.x + begin - place.row.head;
+        y = place.row.y - a.rows.y + begin - place.row.head;
+        at = place.at +
+             static_cast<int>(begin -
+                              Tile::lowest(place.row, place.first, a.vectors, a.lanes) * kWidth);
+        bytes = static_cast<uint32_t>((whole.end - whole.begin) * 16);
+      }
     }
   };
 
@@ -106,9 +130,10 @@ struct RowQueueKernel {
           item = warp::shuffle(item, 0);
           if (item >= a.items) break;
         }
+        const int lanes = a.dense ? kLanes : a.lanes;
         uint32_t bytes = 0;
-        for (int nth = lane_index(); nth < kLanes / a.lanes; nth += kWarpSize) {
-          bytes += Place::bytes(Place(a, item, nth, part).whole);
+        for (int lane = lane_index() * lanes; lane < kLanes; lane += kWarpSize * lanes) {
+          bytes += Piece(a, item, part, lane, lanes).bytes;
         }
         bytes = warp::all_reduce(bytes, [](uint32_t x, uint32_t y) { return x + y; });
         ptx::Mbarrier& full = shared.pipeline.full[at.stage];
@@ -117,13 +142,11 @@ struct RowQueueKernel {
           ptx::mbarrier_arrive_expect_tx(full, bytes);
         }
         ptx::syncwarp();
-        for (int nth = lane_index(); nth < kLanes / a.lanes; nth += kWarpSize) {
-          const Place place(a, item, nth, part);
-          if (place.whole.begin == place.whole.end) continue;
-          ptx::bulk_load(shared.parts.pointer(at.stage * kPart + place.shift +
-                                              place.whole.begin * kWidth),
-                         place.row.x - place.row.head + place.whole.begin * kWidth,
-                         Place::bytes(place.whole), full);
+        for (int lane = lane_index() * lanes; lane < kLanes; lane += kWarpSize * lanes) {
+          const Piece piece(a, item, part, lane, lanes);
+          if (piece.bytes == 0) continue;
+          ptx::bulk_load(shared.parts.pointer(at.stage * kPart + piece.at), a.rows.x + piece.x,
+                         piece.bytes, full);
         }
       }
       if (item < a.items) continue;
@@ -143,6 +166,9 @@ struct RowQueueKernel {
     const int nth = thread_index() / a.lanes;
     const int lane = thread_index() - nth * a.lanes;
     const int warps = a.lanes / kWarpSize;  // of a row; 0 of rows of fewer lanes
+    // The first lane of a warp, or of each of its rows, has the results written.
+    const int store_lanes = a.dense || warps > 0 ? kWarpSize : a.lanes;
+    const bool stores = thread_index() % store_lanes == 0;
     int part = 0;
     int turn = 0;
     int before_it = -1;  // the stage
@@ -182,15 +208,11 @@ struct RowQueueKernel {
       tile.write_edges(place.row);
       ptx::fence_proxy_async();
       ptx::syncwarp();
-      // The first lane of each row, or of the warp's part of it, has it written.
-      if (lane % kWarpSize == 0) {
-        const int lanes = a.lanes < kWarpSize ? a.lanes : kWarpSize;
-        const auto whole = place.row.whole(place.first + int64_t{lane} * kVectors,
-                                           int64_t{lanes} * kVectors, a.vectors);
-        if (whole.begin != whole.end) {
-          ptx::bulk_store(
-              place.row.y - place.row.head + whole.begin * kWidth,
-              shared.parts.pointer(at.stage * kPart + place.shift + whole.begin * kWidth), Place::bytes(whole));
+      if (stores) {
+        const Piece piece(a, item, part, thread_index(), store_lanes);
+        if (piece.bytes > 0) {
+          ptx::bulk_store(a.rows.y + piece.y, shared.parts.pointer(at.stage * kPart + piece.at),
+                          piece.bytes);
         }
         ptx::bulk_commit_group();
         ptx::bulk_wait_group_read<1>();
@@ -201,7 +223,7 @@ struct RowQueueKernel {
       carry = part == 0 ? total : Monoid::merge(carry, total);
       if (++part == a.parts) part = 0;
     }
-    if (lane % kWarpSize == 0) ptx::bulk_wait_group_read<0>();
+    if (stores) ptx::bulk_wait_group_read<0>();
   }
   // Among the lanes of a row that are in a warp.
   __device__ __forceinline__ static Accumulator scan_lanes(Accumulator value, int lane) {
@@ -232,13 +254,17 @@ struct RowQueue {
         const auto runs = static_cast<uint64_t>(divide_up(vectors, int64_t{Shape::kVectors}));
         const auto lanes =
             static_cast<int>(std::min<uint64_t>(std::bit_ceil(runs), Kernel::kLanes));
+        const bool dense = lanes <= kWarpSize && call.pitch(0) == call.count &&
+                           call.pitch(1) == call.count &&
+                           call.count == int64_t{lanes} * Kernel::Tile::kRun &&
+                           reinterpret_cast<uintptr_t>(call.input) % 16 == 0;
         const int64_t items = divide_up(call.lines, int64_t{Kernel::kLanes} / lanes);
         Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
         grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
         launch<Kernel>(
             grid, context.stream,
             {monoid, rows_of<Monoid>(call), vectors, lanes,
-             static_cast<int>(divide_up(vectors, int64_t{lanes} * Shape::kVectors)),
+             static_cast<int>(divide_up(vectors, int64_t{lanes} * Shape::kVectors)), dense,
              static_cast<uint64_t>(items), static_cast<uint64_t*>(context.workspace)});
       }
     });

@@ -59,7 +59,7 @@ class LookBack {
 
  public:
   static constexpr int kWords = sizeof(T) / 4;
-  static constexpr int kRadixOfWarps = 32;   // for by_warp()
+  static constexpr int kRadixOfWarps = 32;  // for by_warp()
   static constexpr int kTilesOfLane = 4;
   static constexpr int kRadixOfFew = kTilesOfLane * kWarpSize;  // ... where they are all tiles
   static constexpr int kRadixOfThreads = 8;  // for by_thread(), where lines are few
@@ -301,8 +301,7 @@ class LookBack {
 template <class Monoid>
 LookBackPlan look_back_plan(const Scan& call, int64_t tile) {
   using Totals = LookBack<typename Monoid::Accumulator>;
-  const int64_t tiles =
-      std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30);
+  const int64_t tiles = std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30);
   return {.lines = call.lines,
           .tiles = static_cast<int>(tiles),
           // Few tiles are one group, and nobody waits for a second message.

@@ -116,7 +116,8 @@ struct Runs {
       }
     }
     if (row.reverse) {
-      row.exclusive ? store_from<true, true>(monoid, start) : store_from<false, true>(monoid, start);
+      row.exclusive ? store_from<true, true>(monoid, start)
+                    : store_from<false, true>(monoid, start);
     } else {
       row.exclusive ? store_from<true, false>(monoid, start)
                     : store_from<false, false>(monoid, start);

@@ -26,8 +26,8 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kHillisSteele, &kBlelloch,      &kWarpScan,   &kBlockScan,
-    &kReduceThenScan, &kLookBack,     &kLookBackQueue, &kTensorCore, &kLanesPerRow,
+    &kNaive,          &kHillisSteele, &kBlelloch,      &kWarpScan,     &kBlockScan,
+    &kReduceThenScan, &kLookBack,     &kLookBackQueue, &kTensorCore,   &kLanesPerRow,
     &kColumns,        &kAnyLayout,    &kColumnsStaged, &kLookBackRuns, &kRowQueue,
 };
 

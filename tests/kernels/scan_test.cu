@@ -128,13 +128,13 @@ TEST(Scan, LengthsAroundTiles) {
   Instance("logcumsumexp", DType::kF32, {4097}, 0, true).every_rung_is_right();
 }
 
-// Groups are of 32 tiles, which of whole numbers are of 2048 and of 4096: in every order of blocks,
-// call after call.
+// Groups are of 32 tiles, where there are over 128, which of whole numbers are of 2048 and of 4096:
+// in every order of blocks, call after call.
 TEST(Scan, GroupsOfTilesPassOn) {
-  for (const std::string_view name : {"look_back", "look_back_queue"}) {
+  for (const std::string_view name : {"look_back", "look_back_queue", "look_back_runs"}) {
     SCOPED_TRACE(name);
     const int64_t tile = name == "look_back" ? 2048 : 4096;
-    Instance instance("cumsum", DType::kI64, {tile * 66 + 5}, 0);
+    Instance instance("cumsum", DType::kI64, {tile * 130 + 5}, 0);
     test::in_every_order([&] {
       instance.run(instance.rung(name));
       instance.expect_right();
@@ -196,6 +196,9 @@ TEST(LookBack, BandsPassOn) {
   for (const int tiles : {2, 31, 33, 1024, 1025, 2100}) {
     bands_pass_on<true>({.tiles = tiles, .radix = kWarpSize, .words = kWords});
   }
+  for (const int tiles : {2, 31, 33, 100, 128}) {
+    bands_pass_on<true>({.tiles = tiles, .radix = LookBack<int64_t>::kRadixOfFew, .words = kWords});
+  }
   for (const int radix : {3, LookBack<int64_t>::kRadixOfThreads}) {
     bands_pass_on<false>(
         {.tiles = 5 * radix * radix / 2, .radix = radix, .values = 3, .words = kWords});
@@ -220,8 +223,8 @@ TEST(Scan, GroupsOfColumnsPassOn) {
 // not.
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
-    for (const std::string_view name :
-         {"look_back", "look_back_queue", "columns", "columns_staged"}) {
+    for (const std::string_view name : {"look_back", "look_back_queue", "look_back_runs",
+                                        "row_queue", "columns", "columns_staged"}) {
       const bool columns = name.starts_with("columns");
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
