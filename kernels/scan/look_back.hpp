@@ -142,15 +142,23 @@ class LookBack {
   }
 
   // Of a tile with several, by a thread for each: the same for column `c`. After a barrier one
-  // thread calls done().
+  // thread calls done(). kBatch of a thread's loads are under way together.
   template <class Merge>
   __device__ __forceinline__ T by_thread(int64_t line, int tile, int c, const T& total,
                                          const T& none, const Merge& merge) const {
+    tell_column(line, tile, c, total);
+    return seen_by_thread<4>(line, tile, c, total, none, merge);
+  }
+  __device__ __forceinline__ void tell_column(int64_t line, int tile, int c, const T& total) const {
+    publish(place(line, tile).total(c), total);
+  }
+  template <int kBatch, class Merge>
+  __device__ __forceinline__ T seen_by_thread(int64_t line, int tile, int c, const T& total,
+                                              const T& none, const Merge& merge) const {
     const Place at = place(line, tile);
-    publish(at.total(c), total);
-    const T tiles_before = sum_of(at.of_group + c * kWords, at.nth, none, merge);
+    const T tiles_before = sum_of<kBatch>(at.of_group + c * kWords, at.nth, none, merge);
     if (at.closes_group) publish(at.group_total(c), merge(tiles_before, total));
-    T sum = merge(sum_of(at.of_band + c * kWords, at.group, none, merge), tiles_before);
+    T sum = merge(sum_of<kBatch>(at.of_band + c * kWords, at.group, none, merge), tiles_before);
     if (at.band > 0) sum = merge(awaited(at.before(c)), sum);
     if (at.closes_band) publish(at.next_before(c), merge(sum, total));
     return sum;
@@ -181,8 +189,6 @@ class LookBack {
   }
 
  private:
-  static constexpr int kBatch = 4;  // of a thread's loads under way together
-
   struct Place {
     uint64_t* words;     // of the band
     uint64_t* of_band;   // totals of its groups
@@ -235,7 +241,7 @@ class LookBack {
     uint64_t words[kWords];
   };
   // The sum of the first `count` values at `from`, by one thread, of one column.
-  template <class Merge>
+  template <int kBatch, class Merge>
   __device__ __forceinline__ T sum_of(const uint64_t* from, int count, const T& none,
                                       const Merge& merge) const {
     const int each = values_ * kWords;

@@ -17,6 +17,7 @@ extern const Rung kColumnsStaged;
 extern const Rung kAnyLayout;
 extern const Rung kLookBackRuns;
 extern const Rung kRowQueue;
+extern const Rung kColumnsQueue;
 
 namespace {
 
@@ -26,9 +27,9 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kHillisSteele, &kBlelloch,      &kWarpScan,     &kBlockScan,
-    &kReduceThenScan, &kLookBack,     &kLookBackQueue, &kTensorCore,   &kLanesPerRow,
-    &kColumns,        &kAnyLayout,    &kColumnsStaged, &kLookBackRuns, &kRowQueue,
+    &kNaive,         &kHillisSteele,  &kBlelloch,   &kWarpScan,     &kBlockScan, &kReduceThenScan,
+    &kLookBack,      &kLookBackQueue, &kTensorCore, &kLanesPerRow,  &kColumns,   &kAnyLayout,
+    &kColumnsStaged, &kLookBackRuns,  &kRowQueue,   &kColumnsQueue,
 };
 
 // Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look

@@ -209,7 +209,7 @@ TEST(LookBack, BandsPassOn) {
 TEST(Scan, GroupsOfColumnsPassOn) {
   for (const bool reverse : {false, true}) {
     Instance instance("cumsum", DType::kI64, {300, 1024}, 0, reverse, reverse);
-    for (const std::string_view name : {"columns", "columns_staged"}) {
+    for (const std::string_view name : {"columns", "columns_staged", "columns_queue"}) {
       SCOPED_TRACE(name);
       test::in_every_order([&] {
         instance.run(instance.rung(name));
