@@ -223,8 +223,9 @@ TEST(Scan, GroupsOfColumnsPassOn) {
 // not.
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
-    for (const std::string_view name : {"look_back", "look_back_queue", "look_back_runs",
-                                        "row_queue", "columns", "columns_staged"}) {
+    for (const std::string_view name :
+         {"look_back", "look_back_queue", "look_back_runs", "row_queue", "columns",
+          "columns_staged", "columns_queue"}) {
       const bool columns = name.starts_with("columns");
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
