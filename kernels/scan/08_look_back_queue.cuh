@@ -83,11 +83,15 @@ struct LookBackQueueKernel {
     RowOf<Monoid> row;
 
     __device__ __forceinline__ Place(const Arguments& a, uint64_t item)
-        : line(static_cast<uint32_t>(item) / static_cast<uint32_t>(a.look_back.tiles)),
+        : line(line_of(a, static_cast<uint32_t>(item))),
           nth(static_cast<int>(static_cast<uint32_t>(item) -
                                line * static_cast<uint32_t>(a.look_back.tiles))),
           first(nth * Shape::kTile),
           row(a.rows, line) {}
+    __device__ __forceinline__ static uint32_t line_of(const Arguments& a, uint32_t item) {
+      const auto tiles = static_cast<uint32_t>(a.look_back.tiles);
+      return item < tiles ? 0 : item / tiles;
+    }
     // Of stage `nth` of the tile: the vector from which on it is scanned, what a copy brings, and
     // where `stage` of the ring has vector 0 of the row, in vectors.
     __device__ __forceinline__ int64_t begin(int nth) const { return first + nth * kStageVectors; }
@@ -354,25 +358,27 @@ struct LookBackQueueRung {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
-      if constexpr (Shape::kInPlace &&
-                    sizeof(typename Monoid::Element) < sizeof(typename Monoid::Result))
-        return;
-      else {
-        using Kernel = LookBackQueueKernel<Monoid, Shape>;
-        const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
-        auto* const next = static_cast<uint64_t*>(context.workspace);
-        const int64_t items = plan.lines * plan.tiles;
-        Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
-        grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
-        launch<Kernel>(grid, context.stream,
-                       {monoid,
-                        rows_of<Monoid>(call),
-                        vectors_of<Monoid>(call),
-                        static_cast<uint64_t>(items),
-                        {plan, next + 1},
-                        next});
+      using Element = typename Monoid::Element;
+      if constexpr (!Shape::kInPlace || std::is_same_v<Element, typename Monoid::Result>) {
+        launch_on(call, monoid, context);
       }
     });
+  }
+  template <class Monoid>
+  static void launch_on(const Scan& call, const Monoid& monoid, const Context& context) {
+    using Kernel = LookBackQueueKernel<Monoid, Shape>;
+    const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
+    auto* const next = static_cast<uint64_t*>(context.workspace);
+    const int64_t items = plan.lines * plan.tiles;
+    Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
+    grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
+    launch<Kernel>(grid, context.stream,
+                   {monoid,
+                    rows_of<Monoid>(call),
+                    vectors_of<Monoid>(call),
+                    static_cast<uint64_t>(items),
+                    {plan, next + 1},
+                    next});
   }
 };
 

@@ -29,9 +29,9 @@
 namespace ws::scan {
 
 // `lines` sequences of `tiles` tiles, each of which has `values` totals, one a column; `radix`
-// tiles are a group, as many groups a band. All words of the workspace are zero before and after: a
-// counter of tiles that have begun; then of each band a counter of tiles that need it no more, what
-// lies before it, the totals of its groups and those of its tiles.
+// tiles, a power of two, are a group, as many groups a band. All words of the workspace are zero
+// before and after: a counter of tiles that have begun; then of each band a counter of tiles that
+// need it no more, what lies before it, the totals of its groups and those of its tiles.
 struct LookBackPlan {
   int64_t lines = 1;
   int tiles = 1;
@@ -67,7 +67,7 @@ class LookBack {
   LookBack() = default;
   LookBack(const LookBackPlan& plan, void* workspace)
       : tiles(plan.tiles),
-        radix_(plan.radix),
+        shift_(std::countr_zero(static_cast<unsigned>(plan.radix))),
         bands_(plan.bands()),
         values_(plan.values),
         band_tiles_(static_cast<int>(plan.band_tiles())),
@@ -172,8 +172,8 @@ class LookBack {
   template <class Meet>
   __device__ __forceinline__ void leave(int64_t line, int tile, int rank, int ranks,
                                         const Meet& meet) const {
-    const int band = tile / band_tiles_;
-    const int nth = tile - band * band_tiles_;
+    const int band = tile >> 2 * shift_;
+    const int nth = tile - (band << 2 * shift_);
     if (nth != band_tiles_ - 1 && tile != tiles - 1) return;
     uint64_t* words = band_at(line, band);
     if (rank == 0) {
@@ -214,22 +214,23 @@ class LookBack {
     return words_ + 1 + (line * bands_ + band) * band_words_;
   }
   __device__ __forceinline__ Place place(int64_t line, int tile) const {
-    const int band = tile / band_tiles_;
-    const int of_band = tile - band * band_tiles_;
-    const int group = of_band / radix_;
-    const int nth = of_band - group * radix_;
+    // A single band may be shorter.
+    const int band = tile >> 2 * shift_;
+    const int of_band = tile - (band << 2 * shift_);
+    const int group = of_band >> shift_;
+    const int nth = of_band - (group << shift_);
     const int each = values_ * kWords;
-    const int groups = (band_tiles_ + radix_ - 1) / radix_;
+    const int groups = ((band_tiles_ - 1) >> shift_) + 1;
     uint64_t* const words = band_at(line, band);
     return {words,
             words + 1 + each,
-            words + 1 + (1 + groups + int64_t{group} * radix_) * each,
+            words + 1 + (1 + groups + (int64_t{group} << shift_)) * each,
             band_words_,
             each,
             band,
             group,
             nth,
-            nth == radix_ - 1,
+            nth == (1 << shift_) - 1,
             of_band == band_tiles_ - 1 && tile != tiles - 1};
   }
   __device__ __forceinline__ static void need_no_more(const Place& at) {
@@ -293,7 +294,7 @@ class LookBack {
     return await(seen, at);
   }
 
-  int radix_ = 1;
+  int shift_ = 0;  // of the radix
   int bands_ = 1;
   int values_ = 1;
   int band_tiles_ = 1;

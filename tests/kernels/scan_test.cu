@@ -199,7 +199,7 @@ TEST(LookBack, BandsPassOn) {
   for (const int tiles : {2, 31, 33, 100, 128}) {
     bands_pass_on<true>({.tiles = tiles, .radix = LookBack<int64_t>::kRadixOfFew, .words = kWords});
   }
-  for (const int radix : {3, LookBack<int64_t>::kRadixOfThreads}) {
+  for (const int radix : {4, LookBack<int64_t>::kRadixOfThreads}) {
     bands_pass_on<false>(
         {.tiles = 5 * radix * radix / 2, .radix = radix, .values = 3, .words = kWords});
   }
