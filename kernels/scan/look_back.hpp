@@ -9,13 +9,11 @@
 // of the tiles before it in the group. A tile publishes its total as soon as it has it, the last
 // tile of a group the group's, so that a tile waits for three messages one after the other at most,
 // however many tiles there are; only what lies before a band goes from band to band.
-//
-// A value travels in the words that say that it is there: 32 bits of it and a flag to each, in one
-// access. So no fence stands between the two, and all accesses may be relaxed.
 #pragma once
 
 #include <bit>
 
+#include "kernels/scan/flagged.hpp"
 #include "kernels/scan/tile.hpp"
 #include "warpsmith/ptx/atomic.hpp"
 #include "warpsmith/ptx/barrier.hpp"
@@ -54,11 +52,15 @@ struct LookBackPlan {
 };
 
 template <class T>
-class LookBack {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+class LookBack : Flagged<T> {
+  using typename Flagged<T>::Seen;
+  using Flagged<T>::publish;
+  using Flagged<T>::look;
+  using Flagged<T>::await;
+  using Flagged<T>::awaited;
 
  public:
-  static constexpr int kWords = sizeof(T) / 4;
+  using Flagged<T>::kWords;
   static constexpr int kRadixOfWarps = 32;  // for by_warp()
   static constexpr int kTilesOfLane = 4;
   static constexpr int kRadixOfFew = kTilesOfLane * kWarpSize;  // ... where they are all tiles
@@ -237,10 +239,6 @@ class LookBack {
     ptx::red_global_add(at.words, 1);
   }
 
-  // A value, perhaps.
-  struct Seen {
-    uint64_t words[kWords];
-  };
   // The sum of the first `count` values at `from`, by one thread, of one column.
   template <int kBatch, class Merge>
   __device__ __forceinline__ T sum_of(const uint64_t* from, int count, const T& none,
@@ -259,39 +257,6 @@ class LookBack {
       }
     }
     return sum;
-  }
-
-  // ---- Values with flags ----------------------------------------------------------------------
-
-  static constexpr uint64_t kThere = uint64_t{1} << 32;
-  using Halves = Vec<uint32_t, kWords>;
-
-  __device__ __forceinline__ static void publish(uint64_t* at, const T& value) {
-    const auto halves = std::bit_cast<Halves>(value);
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      ptx::st_relaxed<ptx::Scope::kGpu>(at + w, kThere | halves[w]);
-    }
-  }
-  __device__ __forceinline__ static void look(Seen& seen, const uint64_t* at) {
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) seen.words[w] = ptx::ld_relaxed<ptx::Scope::kGpu>(at + w);
-  }
-  __device__ __forceinline__ static T await(Seen& seen, const uint64_t* at) {
-    Halves halves;
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      while ((seen.words[w] & kThere) == 0) {
-        seen.words[w] = ptx::ld_relaxed<ptx::Scope::kGpu>(at + w);
-      }
-      halves[w] = static_cast<uint32_t>(seen.words[w]);
-    }
-    return std::bit_cast<T>(halves);
-  }
-  __device__ __forceinline__ static T awaited(const uint64_t* at) {
-    Seen seen;
-    look(seen, at);
-    return await(seen, at);
   }
 
   int shift_ = 0;  // of the radix

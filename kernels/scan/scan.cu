@@ -18,6 +18,7 @@ extern const Rung kAnyLayout;
 extern const Rung kLookBackRuns;
 extern const Rung kRowQueue;
 extern const Rung kColumnsQueue;
+extern const Rung kServer;
 
 namespace {
 
@@ -29,7 +30,7 @@ constexpr Operation kOperations[] = {
 constexpr const Rung* kRungs[] = {
     &kNaive,         &kHillisSteele,  &kBlelloch,   &kWarpScan,     &kBlockScan, &kReduceThenScan,
     &kLookBack,      &kLookBackQueue, &kTensorCore, &kLanesPerRow,  &kColumns,   &kAnyLayout,
-    &kColumnsStaged, &kLookBackRuns,  &kRowQueue,   &kColumnsQueue,
+    &kColumnsStaged, &kLookBackRuns,  &kRowQueue,   &kColumnsQueue, &kServer,
 };
 
 // Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look

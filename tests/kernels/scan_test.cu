@@ -131,7 +131,7 @@ TEST(Scan, LengthsAroundTiles) {
 // Groups are of 32 tiles, where there are over 128, which of whole numbers are of 2048 and of 4096:
 // in every order of blocks, call after call.
 TEST(Scan, GroupsOfTilesPassOn) {
-  for (const std::string_view name : {"look_back", "look_back_queue", "look_back_runs"}) {
+  for (const std::string_view name : {"look_back", "look_back_queue", "look_back_runs", "server"}) {
     SCOPED_TRACE(name);
     const int64_t tile = name == "look_back" ? 2048 : 4096;
     Instance instance("cumsum", DType::kI64, {tile * 130 + 5}, 0);
