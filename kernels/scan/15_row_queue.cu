@@ -3,7 +3,7 @@
 
 namespace ws::scan {
 
-using RowQueueChosen = RowQueue<RowQueueShape<8, 8, 3, 2>>;
+using RowQueueChosen = RowQueue<RowQueueShape<4, 8, 4, 3, true>>;
 
 extern const Rung kRowQueue;
 const Rung kRowQueue = rung_of<RowQueueChosen, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(

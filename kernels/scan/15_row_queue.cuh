@@ -23,8 +23,9 @@
 namespace ws::scan {
 
 // kWarps warps have kVectors vectors a lane; kStages parts of rows are in shared memory.
-template <int kWarps_, int kVectors_, int kStages_, int kMinBlocks_>
+template <int kWarps_, int kVectors_, int kStages_, int kMinBlocks_, bool kDirect_ = false>
 struct RowQueueShape {
+  static constexpr bool kDirect = kDirect_;
   static constexpr int kWarps = kWarps_;
   static constexpr int kVectors = kVectors_;
   static constexpr int kStages = kStages_;
@@ -208,6 +209,19 @@ struct RowQueueKernel {
       tile.write_edges(place.row);
       ptx::fence_proxy_async();
       ptx::syncwarp();
+      if constexpr (Shape::kDirect) {
+        for (int p = 0; p < kWarpSize; p += store_lanes) {
+          const Piece piece(a, item, part, warp_index() * kWarpSize + p, store_lanes);
+          const int count = static_cast<int>(piece.bytes / sizeof(Element));
+          for (int i = lane_index() * kWidth; i < count; i += kWarpSize * kWidth) {
+            thread::store<Cache::kStreaming>(
+                a.rows.y + piece.y + i,
+                shared.parts.template load<kWidth>(at.stage * kPart + piece.at + i));
+          }
+        }
+        ptx::syncwarp();
+        if (lane_index() == 0) shared.pipeline.release(at.stage);
+      } else {
       if (stores) {
         const Piece piece(a, item, part, thread_index(), store_lanes);
         if (piece.bytes > 0) {
@@ -220,6 +234,7 @@ struct RowQueueKernel {
       ptx::syncwarp();
       if (lane_index() == 0 && before_it >= 0) shared.pipeline.release(before_it);
       before_it = at.stage;
+      }
       carry = part == 0 ? total : Monoid::merge(carry, total);
       if (++part == a.parts) part = 0;
     }

@@ -181,9 +181,20 @@ struct ServerKernel {
       tile.write_edges(place.row);
       ptx::fence_proxy_async();
       ptx::syncwarp();
+      if constexpr (Shape::kPending < 0) {
+        constexpr int kSpan = Shape::kVectors * kWarpSize;
+        const auto whole = place.row.whole(place.first + warp_index() * kSpan, kSpan, a.vectors);
+        const int64_t zero = place.zero(a, at.stage);
+        for (int64_t v = whole.begin + lane_index(); v < whole.end; v += kWarpSize) {
+          thread::store<Cache::kStreaming>(place.row.y - place.row.head + v * kWidth,
+                                           shared.parts.template load<kWidth>((zero + v) * kWidth));
+        }
+        ptx::syncwarp();
+        if (lane_index() == 0) shared.pipeline.release(at.stage);
+      } else
       if (lane_index() == 0) {
         take_away(shared, a, place, at.stage);
-        ptx::bulk_wait_group_read<Shape::kPending>();
+        ptx::bulk_wait_group_read<Shape::kPending == 1>();
         if constexpr (Shape::kPending == 0) {
           shared.pipeline.release(at.stage);
         } else if (written >= 0) {
