@@ -39,9 +39,10 @@ __device__ __forceinline__ auto call_of(const Functor& f, const Input& input) {
   }
 }
 
-// kWidth neighbouring elements of each result from those of each input, converted in pairs.
-template <class T, int kWidth, class Functor>
-__device__ __forceinline__ void apply(const Functor& f, const Vec<T, kWidth> (&x)[Functor::kInputs],
+// kWidth neighbouring elements of each result from those of each input, Vec<T, kWidth> or
+// row::Packed<T, kWidth>, converted in pairs.
+template <class T, int kWidth, class Functor, class Elements>
+__device__ __forceinline__ void apply(const Functor& f, const Elements (&x)[Functor::kInputs],
                                       Vec<T, kWidth> (&y)[kOutputs<Functor>]) {
   Vec<float, kWidth> results[kOutputs<Functor>];
 #pragma unroll
@@ -69,6 +70,7 @@ __device__ __forceinline__ Vec<T, kWidth> apply(const Functor& f,
 
 // One element of each result from one of each input.
 template <class T, class Functor>
+  requires kIsFloat<T>
 __device__ __forceinline__ void apply(const Functor& f, const T (&x)[Functor::kInputs],
                                       T (&y)[kOutputs<Functor>]) {
   const auto result = call_of(f, [&](int k) { return to_float(x[k]); });

@@ -5,20 +5,21 @@
 #pragma once
 
 #include "kernels/fused/07_dropout_naive.cuh"
+#include "warpsmith/row/packed.hpp"
 
 namespace ws::fused {
 
 // kWidth elements of x, from number `first` on, times their factors.
-template <int kWidth, class T>
+template <class T, int kWidth>
 __device__ __forceinline__ Vec<T, kWidth> dropped(const Mask& mask, uint64_t first,
-                                                  const Vec<T, kWidth>& x) {
+                                                  const row::Packed<T, kWidth>& x) {
   static_assert(kWidth % 4 == 0);
   Vec<float, kWidth> y;
 #pragma unroll
   for (int four = 0; four < kWidth / 4; ++four) {
     const Vec<uint32_t, 4> words = mask.random((mask.offset + first) / 4 + four);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) y[four * 4 + i] = to_float(x[four * 4 + i]) * mask.factor(words[i]);
+    for (int i = 0; i < 4; ++i) y[four * 4 + i] = x[four * 4 + i] * mask.factor(words[i]);
   }
   return thread::convert<T>(y);
 }
@@ -32,7 +33,7 @@ struct DropoutFourKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const int64_t first = (block_index() * kThreads + thread_index()) * 4;
     if (first + 4 <= a.elements) {
-      const auto x = thread::load<4>(a.x + first);
+      const auto x = row::Packed<T, 4>::load(a.x + first);
       thread::store(a.y + first, dropped(a.mask, static_cast<uint64_t>(first), x));
       return;
     }

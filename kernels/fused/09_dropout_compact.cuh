@@ -22,11 +22,11 @@ struct DropoutCompactKernel {
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const int64_t first = block_index() * kTile + thread_index() * kWidth;
-    Vec<T, kWidth> x[kLoads];
+    row::Packed<T, kWidth> x[kLoads];
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
       const int64_t at = first + j * kThreads * kWidth;
-      if (at + kWidth <= a.elements) x[j] = thread::load<kWidth>(a.x + at);
+      if (at + kWidth <= a.elements) x[j] = row::Packed<T, kWidth>::load(a.x + at);
     }
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {

@@ -5,6 +5,7 @@
 #include "kernels/elementwise/front.hpp"
 #include "kernels/fused/functors.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/row/packed.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 #if WS_DEVICE_CODE
@@ -27,6 +28,7 @@ struct CompactRowsKernel {
   static constexpr int kInputs = Functor::kInputs;
   static constexpr int kOperands = kInputs + kOutputs<Functor>;
   static constexpr int kTile = kThreads * kLoads;  // vectors of a block
+  using Packed = row::Packed<T, kWidth>;           // two that share a register come apart cheaply
 
   struct Arguments {
     PointersOf<T, Functor> at;
@@ -61,7 +63,7 @@ struct CompactRowsKernel {
   static __device__ __forceinline__ void walk(const Arguments& a, uint32_t tile,
                                               const Inside& inside) {
     const uint32_t first = tile + static_cast<uint32_t>(thread_index());
-    Vec<T, kWidth> x[kLoads][kInputs];
+    Packed x[kLoads][kInputs];
     uint32_t row[kLoads];
     uint32_t column[kLoads];
 #pragma unroll
@@ -72,7 +74,7 @@ struct CompactRowsKernel {
       if (!inside(vector)) continue;
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) {
-        x[j][k] = thread::load<kWidth>(a.at.inputs[k] + (row[j] * a.strides[k] + column[j]));
+        x[j][k] = Packed::load(a.at.inputs[k] + (row[j] * a.strides[k] + column[j]));
       }
     }
 #pragma unroll

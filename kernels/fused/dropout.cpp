@@ -1,6 +1,7 @@
 // dropout on the host: what a call is, and what it should give.
 #include "kernels/fused/dropout.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "catalogue/fill.hpp"
@@ -10,12 +11,12 @@ namespace {
 
 double least_of(double p) { return std::nearbyint(p * 0x1p31); }
 
-// Philox4x32-10 from the paper, with nothing of what kernels call.
+// Philox4x32-7 from the paper, with nothing of what kernels call.
 uint32_t word_of(uint64_t seed, uint64_t number) {
   uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   uint32_t at[4] = {static_cast<uint32_t>(number / 4), static_cast<uint32_t>(number / 4 >> 32), 0,
                     0};
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 7; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * at[0];
     const uint64_t b = uint64_t{0xCD9E8D57} * at[2];
     const uint32_t next[4] = {
@@ -32,8 +33,8 @@ uint32_t word_of(uint64_t seed, uint64_t number) {
 
 Mask::Mask(double p, int64_t seed, int64_t first)
     : random(static_cast<uint64_t>(seed)),
-      least(static_cast<uint32_t>(least_of(p))),
-      scale(p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0F),
+      least(static_cast<uint32_t>(std::min(2 * least_of(p), 0x1p32 - 1))),
+      scale(least_of(p) < 0x1p31 ? static_cast<float>(1 / (1 - p)) : 0.0F),
       offset(static_cast<uint64_t>(first)) {}
 
 bool takes_vectors(const DropoutCall& call, int width, Why& why) {

@@ -2,7 +2,7 @@
 // which: the mask is a function of seed and of offset plus the element's number in row-major order,
 // so that the gradient finds it again, and every rung, block size and layout has the same.
 //
-//   word     = philox4x32-10(key = seed, counter = (offset + i) / 4)[(offset + i) % 4]
+//   word     = philox4x32-7(key = seed, counter = (offset + i) / 4)[(offset + i) % 4]
 //   y[i]     = x[i] * (word / 2^32 >= p ? 1 / (1 - p) : 0)
 //
 // A NaN or an infinity that is dropped becomes NaN, as in torch, where a mask is multiplied too.
@@ -18,8 +18,8 @@ namespace ws::fused {
 // Which words keep their element, and what is made of it.
 struct Mask {
   thread::Philox random;
-  uint32_t least;  // of a word's upper 31 bits that keeps: of p = 1 none does
-  float scale;     // 1 / (1 - p); 0 where p is 1
+  uint32_t least;  // of words that keep: twice that of their upper 31 bits
+  float scale;     // 1 / (1 - p); 0 where no word keeps
   uint64_t offset;
 
   Mask() = default;
@@ -27,7 +27,7 @@ struct Mask {
 
   // What an element is multiplied by.
   __device__ __forceinline__ float factor(uint32_t word) const {
-    return word >> 1 >= least ? scale : 0.0F;
+    return word >= least ? scale : 0.0F;
   }
   // Of element i alone: one of the four words of its counter.
   __device__ __forceinline__ float factor_of(int64_t i) const {
@@ -67,7 +67,7 @@ struct Dropout {
       "Srivastava et al., Dropout, JMLR 2014; Salmon et al., Parallel random numbers, SC 2011";
   static constexpr std::string_view kFormula =
       "y[i] = x[i] * (philox(seed, offset + i) >= p) / (1 - p)";
-  // Philox4x32-10 by products of 16 bits, which 64 bits with a sign hold.
+  // Philox4x32-7 by products of 16 bits, which 64 bits with a sign hold.
   static constexpr std::string_view kTorch = R"(
 e = torch.arange(x.numel(), device=x.device) + offset
 m = 0xFFFFFFFF
@@ -78,7 +78,7 @@ def product(a, b):
 n = e >> 2
 w = [n & m, (n >> 32) & m, torch.zeros_like(n), torch.zeros_like(n)]
 k = [seed & m, (seed >> 32) & m]
-for _ in range(10):
+for _ in range(7):
     h0, l0 = product(w[0], 0xD2511F53)
     h1, l1 = product(w[2], 0xCD9E8D57)
     w = [h1 ^ w[1] ^ k[0], l1, h0 ^ w[3] ^ k[1], l0]
