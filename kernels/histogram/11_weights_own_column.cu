@@ -3,8 +3,8 @@
 // From weights: no atomics; each warp leaves its sums in the workspace, and a second launch adds
 // those up in their order. The next tile is on its way while this one is added.
 // Traffic: every element and weight once; 4 bytes a bin and warp of workspace, written and read.
-// Limits: dense elements that start at a multiple of a vector; up to 512 bins. An addition waits
-// for the one before: some 30 clocks, of which six warps hide each other's.
+// Limits: dense elements that start at a multiple of a vector; up to 512 bins. Four elements wait
+// together for what their columns hold, and those of one bin are told of each other in registers.
 // Long: two kernels, for the columns and for what they leave.
 #include "kernels/histogram/binning.hpp"
 #include "kernels/histogram/private_counts.hpp"
@@ -58,10 +58,15 @@ struct OwnColumnKernel {
       next = load(a, tile + grid_blocks(), whole);
       uint32_t worst = 0;
 #pragma unroll
-      for (int i = 0; i < kLoads * kWidth; ++i) {
-        const uint32_t bin = ByValue<T>{}(here.x[i / kWidth][i % kWidth]);
-        worst = bin > worst ? bin : worst;
-        add(sums, bin < a.bins ? bin : a.bins, here.weight[i / kWidth][i % kWidth]);
+      for (int i = 0; i < kLoads; ++i) {
+        Vec<uint32_t, kWidth> bins;
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) {
+          const uint32_t bin = ByValue<T>{}(here.x[i][e]);
+          worst = bin > worst ? bin : worst;
+          bins[e] = bin < a.bins ? bin : a.bins;
+        }
+        add(sums, bins, here.weight[i]);
       }
       if (worst >= a.bins) look_for_wrong_ones(a, tile);
     }
@@ -69,7 +74,7 @@ struct OwnColumnKernel {
       for (int64_t i = whole * kTile + lane_index(); i < a.count; i += kThreads) {
         const T value = thread::load(a.x + i);
         if (!a.check(static_cast<int64_t>(value), i)) continue;
-        add(sums, static_cast<uint32_t>(value), thread::load(a.weights + i));
+        add<1>(sums, {{static_cast<uint32_t>(value)}}, {{thread::load(a.weights + i)}});
       }
     }
     ptx::syncwarp();
@@ -101,11 +106,24 @@ struct OwnColumnKernel {
     }
     return loaded;
   }
-  __device__ __forceinline__ static void add(const SharedSpan<float>& sums, uint32_t bin,
-                                             float weight) {
-    const int64_t at = bin * kWarpSize + lane_index();
-    const float sum = sums[at];
-    sums[at] = sum + weight;
+  // As if one after the other.
+  template <int N>
+  __device__ __forceinline__ static void add(const SharedSpan<float>& sums,
+                                             const Vec<uint32_t, N>& bins,
+                                             const Vec<float, N>& weights) {
+    float sum[N];
+#pragma unroll
+    for (int e = 0; e < N; ++e) sum[e] = sums[bins[e] * kWarpSize + lane_index()];
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+#pragma unroll
+      for (int before = 0; before < e; ++before) {
+        if (bins[before] == bins[e]) sum[e] = sum[before];
+      }
+      sum[e] += weights[e];
+    }
+#pragma unroll
+    for (int e = 0; e < N; ++e) sums[bins[e] * kWarpSize + lane_index()] = sum[e];
   }
   __device__ static void look_for_wrong_ones(const Arguments& a, int64_t tile) {
 #pragma unroll 1

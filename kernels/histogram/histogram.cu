@@ -13,6 +13,7 @@ extern const Rung kPackedCounters;
 extern const Rung kAnyLayout;
 extern const Rung kWeightsAnyLayout;
 extern const Rung kWeightsOwnColumn;
+extern const Rung kOneComparison;
 
 namespace {
 
@@ -24,19 +25,22 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kGlobalAtomics,  &kVector,    &kShared,  &kCopyPerLane,      &kStreamed,         &kBytes,
-    &kPackedCounters, &kAnyLayout, &kWeights, &kWeightsAnyLayout, &kWeightsOwnColumn,
+    &kGlobalAtomics,    &kVector,           &kShared,
+    &kCopyPerLane,      &kStreamed,         &kBytes,
+    &kPackedCounters,   &kAnyLayout,        &kWeights,
+    &kWeightsAnyLayout, &kWeightsOwnColumn, &kOneComparison,
 };
 
 constexpr const Rung* kCounting[] = {&kBytes, &kStreamed, &kPackedCounters, &kAnyLayout};
+constexpr const Rung* kComparing[] = {&kOneComparison, &kStreamed, &kAnyLayout};
 constexpr const Rung* kSumming[] = {&kWeightsOwnColumn, &kWeightsAnyLayout};
 
 }  // namespace
 
 std::span<const Rung* const> CountBins::by_worth(const Call& /*call*/) { return kCounting; }
 std::span<const Rung* const> SumBins::by_worth(const Call& /*call*/) { return kSumming; }
-std::span<const Rung* const> Histc::by_worth(const Call& /*call*/) { return kCounting; }
-std::span<const Rung* const> CountBetween::by_worth(const Call& /*call*/) { return kCounting; }
+std::span<const Rung* const> Histc::by_worth(const Call& /*call*/) { return kComparing; }
+std::span<const Rung* const> CountBetween::by_worth(const Call& /*call*/) { return kComparing; }
 
 extern const Family kFamily;
 const Family kFamily = {

@@ -73,6 +73,27 @@ struct FinishKernel {
   }
 };
 
+// Leaves a block's counts, of(bin), in the totals; the block that comes last gives them out and
+// sets them back to zero.
+template <int kThreads, class Of>
+__device__ __forceinline__ void hand_over(const Totals& totals, const CountOutput& output,
+                                          int64_t bins, SharedArray<uint32_t, 1>& order,
+                                          const Of& of) {
+  ptx::barrier_sync();
+  for (int64_t bin = thread_index(); bin < bins; bin += kThreads) {
+    const uint32_t sum = of(bin);
+    if (sum != 0) ptx::red_global_add(totals.of_bin + bin, sum);
+  }
+  Parts<uint64_t> blocks;
+  blocks.parts = static_cast<int>(grid_blocks());
+  blocks.arrived = totals.arrived;
+  if (!blocks.came_last(0, order)) return;
+  for (int64_t bin = thread_index(); bin < bins; bin += kThreads) {
+    output.store(bin, thread::load(totals.of_bin + bin));
+    thread::store(totals.of_bin + bin, uint64_t{0});
+  }
+}
+
 template <int kThreads>
 class PrivateCounts {
  public:
@@ -110,24 +131,11 @@ class PrivateCounts {
     return sum;
   }
 
-  // Adds the copies up and leaves them in the totals; the block that comes last gives them out and
-  // sets them back to zero.
   __device__ __forceinline__ void hand_over(const Totals& totals, const CountOutput& output,
                                             int64_t bins_of_output,
                                             SharedArray<uint32_t, 1>& order) const {
-    ptx::barrier_sync();
-    for (uint32_t bin = thread_index(); bin < bins_ && bin < bins_of_output; bin += kThreads) {
-      const uint32_t sum = of(bin);
-      if (sum != 0) ptx::red_global_add(totals.of_bin + bin, sum);
-    }
-    Parts<uint64_t> blocks;
-    blocks.parts = static_cast<int>(grid_blocks());
-    blocks.arrived = totals.arrived;
-    if (!blocks.came_last(0, order)) return;
-    for (int64_t bin = thread_index(); bin < bins_of_output; bin += kThreads) {
-      output.store(bin, thread::load(totals.of_bin + bin));
-      thread::store(totals.of_bin + bin, uint64_t{0});
-    }
+    ws::histogram::hand_over<kThreads>(totals, output, bins_of_output, order,
+                                       [&](int64_t bin) { return of(static_cast<uint32_t>(bin)); });
   }
 
  private:

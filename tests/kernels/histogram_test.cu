@@ -175,8 +175,49 @@ TEST(Histogram, InfiniteEdgesAndOneBin) {
       [&](const Rung& rung) { EXPECT_EQ(instance.run(rung), (std::vector<int64_t>{3})); });
 }
 
-// A value that is never the first that a warp meets fills its 16 bits again and again; its
-// neighbour in the word must not notice.
+// Edges at even steps, by powers, at random, in groups of equal ones and far from 0; numbers on
+// edges and next to them.
+TEST(Histogram, EdgesOfAllKinds) {
+  std::mt19937 engine(5);
+  std::uniform_real_distribution<float> any(-1, 1);
+  const auto expect_counts = [&](std::vector<float> edges) {
+    std::ranges::sort(edges);
+    std::vector<float> x = {NAN, INFINITY, -INFINITY, 0.0F, -0.0F};
+    for (const float edge : edges) {
+      for (const float number : {edge, std::nextafter(edge, -INFINITY),
+                                 std::nextafter(edge, INFINITY), edge * any(engine)}) {
+        x.push_back(number);
+      }
+    }
+    const auto bins = static_cast<int64_t>(edges.size()) - 1;
+    std::vector<int64_t> expected(static_cast<size_t>(bins));
+    for (const float number : x) {
+      if (!(number >= edges.front() && number <= edges.back())) continue;
+      const auto above = std::ranges::upper_bound(edges, number) - edges.begin();
+      ++expected[static_cast<size_t>(std::min<int64_t>(above, bins) - 1)];
+    }
+    Instance<float, int64_t> instance("count_between", x, {}, edges);
+    instance.for_rungs([&](const Rung& rung) { EXPECT_EQ(instance.run(rung), expected); });
+  };
+  for (const int bins : {1, 2, 17, 100, 256}) {
+    SCOPED_TRACE(bins);
+    std::vector<std::vector<float>> all(7);
+    for (int i = 0; i <= bins; ++i) {
+      const auto at = static_cast<float>(i);
+      all[0].push_back(at / static_cast<float>(bins) - 0.5F);
+      all[1].push_back(std::ldexp(1.0F, i - 120));
+      all[2].push_back(any(engine));
+      all[3].push_back(std::floor(at / 5));
+      all[4].push_back(16777216 + at);
+      all[5].push_back(0.25F);
+      all[6].push_back(i == 0 ? -INFINITY : i == bins ? INFINITY : any(engine));
+    }
+    for (const auto& edges : all) expect_counts(edges);
+  }
+}
+
+// A value that no warp counts in registers fills its 16 bits again and again; its neighbour in the
+// word must not notice.
 TEST(Histogram, CountersOf16BitsCarryOver) {
 #ifdef WS_EMULATED
   constexpr int64_t kCount = 300000;
@@ -184,8 +225,9 @@ TEST(Histogram, CountersOf16BitsCarryOver) {
   constexpr int64_t kCount = 15000000;  // over 2^16 for each of many blocks
 #endif
   std::vector<int32_t> x(kCount, 5);
-  for (size_t i = 0; i < x.size(); i += 128) x[i] = 4;
-  const auto fours = static_cast<int64_t>((x.size() + 127) / 128);
+  // Of a warp's tile two of the first three values, which are four elements apart.
+  for (size_t i = 0; i < x.size(); ++i) x[i] = i % 128 == 0 || i % 128 == 4 ? 4 : 5;
+  const auto fours = static_cast<int64_t>(std::ranges::count(x, 4));
   Instance<int32_t, int64_t> instance("count_bins", x, with_bins(8));
   const Rung* packed = rung_named(family_of(operation_named("count_bins")), "packed_counters");
   test::in_every_order([&] {
@@ -204,8 +246,9 @@ TEST(Histogram, BestTakesWhatFits) {
   EXPECT_EQ(Bytes("count_bins", values<uint8_t>(100, 2), with_bins(256)).best_rung(), "bytes");
   using Numbers = Instance<float, float>;
   const std::vector<float> numbers(10, 0.5F);
-  EXPECT_EQ(Numbers("histc", numbers, {int64_t{100}, 0.0, 1.0}).best_rung(), "streamed");
-  EXPECT_EQ(Numbers("histc", numbers, {int64_t{100}, 0.0, 1e-25}).best_rung(), "any_layout");
+  EXPECT_EQ(Numbers("histc", numbers, {int64_t{100}, 0.0, 1.0}).best_rung(), "one_comparison");
+  EXPECT_EQ(Numbers("histc", numbers, {int64_t{1000}, 0.0, 1.0}).best_rung(), "streamed");
+  EXPECT_EQ(Numbers("histc", numbers, {int64_t{1000}, 0.0, 1e-25}).best_rung(), "any_layout");
 }
 
 TEST(Histogram, BadCallsAreRefusedWithTheirNumbers) {

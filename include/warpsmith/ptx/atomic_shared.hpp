@@ -34,26 +34,6 @@ __device__ __forceinline__ uint32_t atom_shared_add(uint32_t* address,
 #endif
 }
 
-// The same where `predicate` holds, without a branch; 0 and nothing done where it does not.
-__device__ __forceinline__ uint32_t atom_shared_add_if(bool predicate, uint32_t* address,
-                                                       uint32_t value WS_AND_PLACE) {
-#ifdef WS_EMULATED
-  return predicate ? atom_shared_add(address, value, place) : 0;
-#else
-  uint32_t old = 0;
-  asm volatile(
-      "{\n"
-      ".reg .pred p;\n"
-      "setp.ne.u32 p, %3, 0;\n"
-      "@p atom.relaxed.cta.shared::cta.add.u32 %0, [%1], %2;\n"
-      "}\n"
-      : "+r"(old)
-      : "r"(shared_address(address)), "r"(value), "r"(static_cast<uint32_t>(predicate))
-      : "memory");
-  return old;
-#endif
-}
-
 // *address += value, modulo 2^32.
 __device__ __forceinline__ void red_shared_add(uint32_t* address, uint32_t value WS_AND_PLACE) {
 #ifdef WS_EMULATED
