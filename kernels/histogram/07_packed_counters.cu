@@ -119,7 +119,7 @@ struct PackedCountersKernel {
   __device__ __forceinline__ static uint32_t add(const Arguments& a,
                                                  const SharedSpan<uint32_t>& counts,
                                                  const Vec<T, kWidth>& x, uint32_t often) {
-    const auto aside = static_cast<uint32_t>(words_of(a.bins) + lane_index());
+    uint32_t* const aside = counts.pointer(counts.size() - kWarpSize + lane_index());
     const auto more = [&](int e) {
       const auto bin = static_cast<uint32_t>(x[e]);
       return bin == often ? 0 : in_word(bin, 1);
@@ -130,7 +130,7 @@ struct PackedCountersKernel {
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
       const auto bin = static_cast<uint32_t>(x[e]);
-      before[e] = ptx::atom_shared_add(counts.pointer(bin == often ? aside : bin / 2), more(e));
+      before[e] = ptx::atom_shared_add(bin == often ? aside : counts.pointer(bin / 2), more(e));
       times += bin == often ? 1 : 0;
     }
 #pragma unroll
