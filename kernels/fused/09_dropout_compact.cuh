@@ -14,6 +14,7 @@ namespace ws::fused {
 template <class T, class Policy>
 struct DropoutCompactKernel {
   static constexpr int kThreads = Policy::kThreads;
+  static constexpr int kMinBlocks = 1536 / kThreads;  // threads as any SM since sm_80 holds
   static constexpr int kLoads = Policy::kLoads;
   static constexpr int kWidth = 16 / sizeof(T);
   static constexpr int64_t kTile = int64_t{kThreads} * kLoads * kWidth;  // elements of a block

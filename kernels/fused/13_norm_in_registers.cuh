@@ -235,7 +235,8 @@ struct NormShapes {
     (take(All{}) || ...);
   }
 };
-template <class Shapes>
+// ShapesOfFew: without a residual and with a scale that is given, which takes fewer registers.
+template <class Shapes, class ShapesOfFew>
 struct NormInRegisters {
   template <class Call>
   static bool supports(const Call& call, Why& why) {
@@ -252,15 +253,14 @@ struct NormInRegisters {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      Shapes::first_that_holds(call.rows.row_bytes(), [&]<class Shape>() {
-        if constexpr (Call::kCentred) {
-          launch_on<NormInRegistersKernel<T, true, true, false, Shape>, T>(call, context);
-        } else {
-          with_flags(call, [&]<bool kResidual, bool kFindsScale>() {
-            launch_on<NormInRegistersKernel<T, false, kResidual, kFindsScale, Shape>, T>(call,
-                                                                                         context);
-          });
-        }
+      with_flags(call, [&]<bool kResidual, bool kFindsScale>() {
+        constexpr bool kFew = !kResidual && !kFindsScale;
+        std::conditional_t<kFew, ShapesOfFew, Shapes>::first_that_holds(
+            call.rows.row_bytes(), [&]<class Shape>() {
+              using Kernel =
+                  NormInRegistersKernel<T, Call::kCentred, kResidual, kFindsScale, Shape>;
+              launch_on<Kernel, T>(call, context);
+            });
       });
     });
   }
@@ -268,11 +268,15 @@ struct NormInRegisters {
  private:
   template <class Call, class F>
   static void with_flags(const Call& call, const F& f) {
-    const bool has_residual = call.rows.data[kNormResidual] != nullptr;
-    if (call.scale != nullptr) {
-      has_residual ? f.template operator()<true, false>() : f.template operator()<false, false>();
+    if constexpr (Call::kCentred) {
+      f.template operator()<true, false>();
     } else {
-      has_residual ? f.template operator()<true, true>() : f.template operator()<false, true>();
+      const bool has_residual = call.rows.data[kNormResidual] != nullptr;
+      if (call.scale != nullptr) {
+        has_residual ? f.template operator()<true, false>() : f.template operator()<false, false>();
+      } else {
+        has_residual ? f.template operator()<true, true>() : f.template operator()<false, true>();
+      }
     }
   }
   template <class Kernel, class T, class Call>

@@ -1,7 +1,7 @@
 // Idea: blocks of one warp, whose lanes each have a column of sums of their own: nobody else adds
 // there, so that an addition is a load and a store, and the order is always the same.
 // From weights: no atomics; each warp leaves its sums in the workspace, and a second launch adds
-// those up in their order. The next tile is on its way while this one is added.
+// those up in their order. The next two or three tiles are on their way while one is added.
 // Traffic: every element and weight once; 4 bytes a bin and warp of workspace, written and read.
 // Limits: dense elements that start at a multiple of a vector; up to 512 bins. Four elements wait
 // together for what their columns hold, and those of one bin are told of each other in registers.
@@ -9,6 +9,7 @@
 #include "kernels/histogram/binning.hpp"
 #include "kernels/histogram/private_counts.hpp"
 #include "warpsmith/device_facts.hpp"
+#include "warpsmith/thread/ahead.hpp"
 
 namespace ws::histogram {
 namespace {
@@ -30,6 +31,7 @@ struct OwnColumnKernel {
   static constexpr int kMinBlocks = kMostOwnBlocks;
   static constexpr int kWidth = 4;
   static constexpr int kLoads = 4;
+  static constexpr int kAhead = sizeof(T) == 8 ? 2 : 3;                  // tiles
   static constexpr int64_t kTile = int64_t{kThreads} * kLoads * kWidth;  // elements
   struct Arguments {
     const T* x;
@@ -51,11 +53,8 @@ struct OwnColumnKernel {
     ptx::syncwarp();
 
     const int64_t whole = a.count / kTile;
-    Tile next = load(a, block_index(), whole);
-#pragma unroll 1
-    for (int64_t tile = block_index(); tile < whole; tile += grid_blocks()) {
-      const Tile here = next;
-      next = load(a, tile + grid_blocks(), whole);
+    const auto load_tile = [&](int64_t tile) { return load(a, tile, whole); };
+    const auto add_tile = [&](const Tile& here, int64_t tile) {
       uint32_t worst = 0;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
@@ -69,7 +68,8 @@ struct OwnColumnKernel {
         add(sums, bins, here.weight[i]);
       }
       if (worst >= a.bins) look_for_wrong_ones(a, tile);
-    }
+    };
+    thread::each_ahead<kAhead>(block_index(), whole, grid_blocks(), load_tile, add_tile);
     if (whole % grid_blocks() == block_index()) {  // what is no tile
       for (int64_t i = whole * kTile + lane_index(); i < a.count; i += kThreads) {
         const T value = thread::load(a.x + i);
