@@ -5,13 +5,13 @@
 // Traffic: two reads, one write; 8 bytes a channel and share.
 // Limits: groups without gaps of up to 440 KiB, whose channels begin at multiples of 16 bytes.
 // Long: a second kernel adds up what shares have of a channel.
-#include "kernels/batch_norm/group_shares.hpp"
+#include "kernels/batch_norm/shares.hpp"
 #include "kernels/batch_norm/groups.hpp"
 
 namespace ws::batch_norm {
 namespace {
 
-using Shape = GroupShape<2>;
+using Shape = ShareShapes<2>::Small;
 
 #if WS_DEVICE_CODE
 
@@ -21,7 +21,7 @@ struct BackwardGroupsKernel {
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = row::kWidest<T>;
-  using ShareOf = GroupShare<T, 2>;
+  using ShareOf = ShareOfWarp<T, Shape, 2>;
   using Packed = typename ShareOf::Packed;
   using AllReduce = cluster::AllReduce<Sums, kThreads>;
   struct Arguments {
@@ -48,7 +48,7 @@ struct BackwardGroupsKernel {
     share.wait();
 
     Sums total = Sums::none();
-    share.each_channel([&](int channel, int begin, int end) {
+    share.each_run([&](int channel, int begin, int end) {
       const float weight = a.of.weight(first_channel + channel);
       Sums sums = Sums::none();
 #pragma unroll 2
@@ -68,7 +68,7 @@ struct BackwardGroupsKernel {
     });
     total = all_reduce.of_warps(total, Sums::none(), PlusSums{});
 
-    share.each_channel([&](int channel, int begin, int end) {
+    share.each_run([&](int channel, int begin, int end) {
       const Gradient gradient = a.of.gradient(normal, a.of.weight(first_channel + channel), total);
 #pragma unroll 2
       for (int w = begin + lane_index(); w < end; w += kWarpSize) {
@@ -113,7 +113,16 @@ struct BackwardGroupsOnChip {
   static constexpr size_t kBytesOfSums = 2 * sizeof(float);
 
   static bool supports(const BackwardCall& call, Why& why) {
-    return Shape::takes(call.layout, call.dtype, why);
+    const Layout& layout = call.layout;
+    const int64_t windows = windows_of_set(layout, call.dtype);
+    return ShareShapes<2>::takes(layout, call.dtype, why) &&
+           why.unless(windows <= Shape::kMostWindows, "holds ", Shape::kMostWindows,
+                      " vectors of a group, not ", windows) &&
+           why.unless(Shares::of<Shape>(layout, call.dtype).gap == 0 &&
+                          (layout.sets == layout.per ||
+                           layout.sample[0] == layout.per * layout.count) &&
+                          (layout.per == 1 || layout.set[0] == layout.count),
+                      "takes groups that are each a run of memory");
   }
   static Shares shares_of(const BackwardCall& call) {
     return Shares::of<Shape>(call.layout, call.dtype);

@@ -7,14 +7,15 @@
 #include "kernels/batch_norm/10_backward_naive.cuh"
 #include "kernels/batch_norm/11_backward_vector.cuh"
 #include "kernels/batch_norm/15_backward_any_layout.cuh"
-#include "kernels/batch_norm/group_shares.hpp"
+#include "kernels/batch_norm/shares.hpp"
 
 namespace ws::batch_norm {
 
 // Rungs of units of their own.
 extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnChip;
 extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
-extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip, kGroupsOnChip;
+extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
+extern const Rung kSharesOnChip, kBackwardSharesOnChip;
 
 namespace {
 
@@ -43,7 +44,8 @@ constexpr const Rung* kRungs[] = {
     &kChannelQueue,
     &kBackwardQueue,
     &kBackwardGroupsOnChip,
-    &kGroupsOnChip,
+    &kSharesOnChip,
+    &kBackwardSharesOnChip,
 };
 
 }  // namespace
@@ -68,7 +70,7 @@ bool takes_queue(const Call& call) {
   constexpr int64_t kBytes = 4096;
   const Pieces pieces = pieces_of(call.layout, call.dtype);
   const bool groups = call.layout.channel_axis >= 0;
-  if (groups && pieces.aligned && pieces.count * pieces.windows <= GroupShape<1>::kMostWindows) {
+  if (groups && pieces.aligned && pieces.count * pieces.windows <= ShareShapes<1>::Large::kMostWindows) {
     return false;
   }
   const int64_t windows = groups ? 1024 : pieces.aligned ? 1 : 32;  // of a run, at least
@@ -86,9 +88,9 @@ std::span<const Rung* const> Forward::by_worth(const Call& call) {
                                           &kChannelsLastOnChip, &kChannelsLast, &kAnyLayout};
   static constexpr const Rung* kFew[] = {&kChannelQueue, &kTwoPassGrid, &kChannelsLastOnChip,
                                          &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kManyGroups[] = {&kGroupsOnChip, &kVector, &kTwoPassGrid,
+  static constexpr const Rung* kManyGroups[] = {&kSharesOnChip, &kVector, &kTwoPassGrid,
                                                 &kAnyLayout};
-  static constexpr const Rung* kFewGroups[] = {&kGroupsOnChip, &kTwoPassGrid, &kAnyLayout};
+  static constexpr const Rung* kFewGroups[] = {&kSharesOnChip, &kTwoPassGrid, &kAnyLayout};
   const bool many = takes_blocks(call.layout);
   const bool queue = takes_queue(call);
   if (call.layout.channel_axis >= 0 && !queue) {

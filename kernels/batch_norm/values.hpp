@@ -109,6 +109,9 @@ inline Statistics statistics_of(const ForwardCall& call) {
 // nothing cancels.
 class Running {
  public:
+  Running() = default;
+  // Of numbers the first of which is known.
+  __device__ __forceinline__ explicit Running(float first) : pivot_(first) {}
   __device__ __forceinline__ void add(float x) {
     if (count_ == 0) pivot_ = x;
     count_ += 1;
@@ -120,6 +123,11 @@ class Running {
   template <int kWidth, class Packed>
   __device__ __forceinline__ void add_all(const Packed& x) {
     if (count_ == 0) pivot_ = x[0];
+    add_more<kWidth>(x);
+  }
+  // The same where the first is known.
+  template <int kWidth, class Packed>
+  __device__ __forceinline__ void add_more(const Packed& x) {
     count_ += kWidth;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {

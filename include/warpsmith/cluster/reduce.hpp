@@ -52,7 +52,7 @@ class AllReduce {
       for (ptx::Mbarrier& arrived : storage.arrived) ptx::mbarrier_init(arrived, 1);
       ptx::fence_mbarrier_init();
     }
-    ptx::cluster_sync();
+    meet();
   }
 
   // Each thread gets the same bits. `none` changes nothing it is combined with.
@@ -96,9 +96,15 @@ class AllReduce {
   }
 
   // Before a block ends: the others may still be sending to it.
-  __device__ __forceinline__ void finish(WS_PLACE) const { ptx::cluster_sync(WS_PASS_PLACE); }
+  __device__ __forceinline__ void finish(WS_PLACE) const { meet(WS_PASS_PLACE); }
 
  private:
+  // Only to be there: a release would wait until all that a block has written is in memory.
+  __device__ __forceinline__ static void meet(WS_PLACE) {
+    ptx::cluster_arrive_relaxed(WS_PASS_PLACE);
+    ptx::cluster_wait(WS_PASS_PLACE);
+  }
+
   template <class Combine>
   __device__ __forceinline__ T of_block(int set, const Combine& combine WS_AND_PLACE) {
     const T partial = storage_.warps[{set * kWarps + lane_index() % kWarps WS_PASS_AND_PLACE}];

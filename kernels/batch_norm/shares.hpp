@@ -1,0 +1,190 @@
+// Sets that clusters keep in shared memory, where all runs are aligned. Each warp of a cluster has
+// a share of a set, brings it by bulk copies, one of each run that it lies in, and waits for no
+// other.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/batch_norm/runs.hpp"
+#include "warpsmith/cluster/reduce.hpp"
+#include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/bulk.hpp"
+
+namespace ws::batch_norm {
+
+// Of kInputs tensors that are kept, by kMinBlocks blocks an SM: some load while others write.
+template <int kInputs, int kMinBlocks_>
+struct ShareShape {
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / kWarpSize;
+  static constexpr int kMinBlocks = kMinBlocks_;
+  static constexpr int kMostShare = 1760 / kMinBlocks / kInputs;  // windows of a warp
+  static constexpr int64_t kMostWindows = int64_t{cluster::kMaxBlocks} * kWarps * kMostShare;
+
+  // Of a cluster. Few sets: more blocks each, as long as all of them are on the chip at once.
+  static int blocks(const Layout& layout, DType dtype) {
+    const int64_t windows = windows_of_set(layout, dtype);
+    auto blocks = static_cast<int>(
+        std::bit_ceil(static_cast<uint64_t>(divide_up(windows, int64_t{kWarps} * kMostShare))));
+    const int64_t most = int64_t{kMinBlocks} * device_facts().multiprocessors;
+    while (blocks < cluster::kMaxBlocks && 2 * blocks * layout.sets <= most &&
+           windows >= 2 * blocks * kThreads) {
+      blocks *= 2;
+    }
+    return blocks;
+  }
+};
+
+// H200 2026-11-30, us, f16 32 x 256 x 3136 (a copy takes 26.1): one block an SM of four sets in a
+// ring, which never ends, 33; two of two sets 29.4; four that hold one and end 29.6, with half the
+// code. f32 55.6, 53.4, 53.4 of 48.9.
+template <int kInputs>
+struct ShareShapes {
+  using Small = ShareShape<kInputs, 4>;  // 55 KiB a block
+  using Large = ShareShape<kInputs, 2>;  // 110 KiB
+
+  static bool takes(const Layout& layout, DType dtype, Why& why) {
+    if (!runs_supported(layout, dtype, why)) return false;
+    constexpr int64_t kMostStride = int64_t{1} << 31;  // windows
+    const Pieces pieces = pieces_of(layout, dtype);
+    const int64_t windows = pieces.count * pieces.windows;
+    return why.unless(pieces.aligned, "takes runs that begin at multiples of 16 bytes") &&
+           why.unless(windows <= Large::kMostWindows, "holds ", Large::kMostWindows,
+                      " vectors of a set, not ", windows) &&
+           why.unless(pieces.stride < kMostStride, "takes runs that are less than ", kMostStride,
+                      " elements apart") &&
+           why.unless(layout.sets <= kMostBlocks / cluster::kMaxBlocks, "takes up to ",
+                      kMostBlocks / cluster::kMaxBlocks, " sets");
+  }
+  // Calls f.operator()<Shape>() for what `takes` says yes to.
+  template <class F>
+  static void with_shape(const Layout& layout, DType dtype, const F& f) {
+    if (windows_of_set(layout, dtype) <= Small::kMostWindows) {
+      return f.template operator()<Small>();
+    }
+    f.template operator()<Large>();
+  }
+};
+
+// The windows of a set in shares.
+struct Shares {
+  int windows;
+  int share;               // windows of a warp
+  thread::Divider of_run;  // windows of one
+  int gap;                 // windows between a run and the next
+  int most;                // shares that a run may lie in
+
+  template <class Shape>
+  static Shares of(const Layout& layout, DType dtype) {
+    const Pieces pieces = pieces_of(layout, dtype);
+    const int64_t windows = pieces.count * pieces.windows;
+    const int64_t share = divide_up(windows, int64_t{Shape::kWarps} * Shape::blocks(layout, dtype));
+    const int64_t gap = pieces.count == 1 ? 0 : pieces.stride / (pieces.run / pieces.windows);
+    return {static_cast<int>(windows), static_cast<int>(share), thread::Divider(pieces.windows),
+            static_cast<int>(pieces.count == 1 ? 0 : gap - pieces.windows),
+            static_cast<int>(divide_up(pieces.windows - 1, share) + 1)};
+  }
+  __host__ __device__ __forceinline__ int run() const {
+    return static_cast<int>(of_run.divisor());
+  }
+  __host__ __device__ __forceinline__ int run_of(int window) const {
+    return static_cast<int>(of_run.quotient(static_cast<uint32_t>(window)));
+  }
+  // The first share that has some of a run of the set, and how many have.
+  __host__ __device__ __forceinline__ int first_of(int of) const { return of * run() / share; }
+  __host__ __device__ __forceinline__ int count_of(int of) const {
+    return ((of + 1) * run() - 1) / share - first_of(of) + 1;
+  }
+};
+
+#if WS_DEVICE_CODE
+
+// A warp's share of a set. Windows are counted from the set's first.
+template <class T, class Shape, int kInputs>
+class ShareOfWarp {
+  static constexpr int kWidth = row::kWidest<T>;
+  static constexpr int kPart = Shape::kMostShare * kWidth;
+
+ public:
+  using Packed = row::Packed<T, kWidth>;
+  struct Storage {
+    SharedArray<T, Shape::kWarps * kInputs * kPart, 128> windows;
+    ptx::Mbarrier arrived[Shape::kWarps];
+  };
+
+  // Asks for the share of each input, of which sets[k] is the set's first element. The lanes of a
+  // warp may wait() when the block has met.
+  __device__ __forceinline__ ShareOfWarp(Storage& storage, const Shares& shares,
+                                         const T* const (&sets)[kInputs])
+      : storage_(storage), shares_(shares), number_(cluster_rank() * Shape::kWarps + warp_index()) {
+    first_ = at_most(number_ * shares.share, shares.windows);
+    last_ = at_most(first_ + shares.share, shares.windows);
+    ptx::Mbarrier& arrived = storage.arrived[warp_index()];
+    if (lane_index() == 0) {
+      ptx::mbarrier_init(arrived, 1);
+      ptx::fence_mbarrier_init();
+      ptx::mbarrier_arrive_expect_tx(arrived, static_cast<uint32_t>(kInputs * 16 * count()));
+    }
+    ptx::syncwarp();
+    // A lane a run.
+#pragma unroll 1
+    for (int run = first_run() + lane_index(); run * shares.run() < last_; run += kWarpSize) {
+      const int begin = run * shares.run() > first_ ? run * shares.run() : first_;
+      const auto bytes = static_cast<uint32_t>(16 * (end_of(run) - begin));
+#pragma unroll
+      for (int k = 0; k < kInputs; ++k) {
+        ptx::bulk_load(storage.windows.pointer(place(k, begin)), sets[k] + at(run, begin), bytes,
+                       arrived);
+      }
+    }
+  }
+  __device__ __forceinline__ void wait() const {
+    ptx::mbarrier_wait_parity(storage_.arrived[warp_index()], 0);
+  }
+
+  __device__ __forceinline__ int number() const { return number_; }  // in the set
+  __device__ __forceinline__ int first() const { return first_; }
+  __device__ __forceinline__ int last() const { return last_; }
+  __device__ __forceinline__ int count() const { return last_ - first_; }
+  __device__ __forceinline__ Packed load(int k, int w) const {
+    return std::bit_cast<Packed>(storage_.windows.template load<kWidth>(place(k, w)));
+  }
+  __device__ __forceinline__ int first_run() const { return shares_.run_of(first_); }
+  // Where windows are, in elements from the set's first.
+  __device__ __forceinline__ int64_t at(int w) const { return at(shares_.run_of(w), w); }
+  __device__ __forceinline__ int64_t at(int run, int w) const {
+    return (w + static_cast<int64_t>(run) * shares_.gap) * kWidth;
+  }
+  // f(run, windows [begin, end) of it that the share has)
+  template <class F>
+  __device__ __forceinline__ void each_run(F&& f) const {
+    int run = first_run();
+    for (int w = first_; w < last_; ++run) {
+      const int end = end_of(run);
+      f(run, w, end);
+      w = end;
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static int at_most(int value, int most) {
+    return value < most ? value : most;
+  }
+  __device__ __forceinline__ int end_of(int run) const {
+    return at_most((run + 1) * shares_.run(), last_);
+  }
+  __device__ __forceinline__ int place(int k, int w) const {
+    return (warp_index() * kInputs + k) * kPart + (w - first_) * kWidth;
+  }
+
+  Storage& storage_;
+  const Shares& shares_;
+  int number_;
+  int first_;
+  int last_;
+};
+
+#endif
+
+}  // namespace ws::batch_norm
