@@ -5,8 +5,8 @@
 // Traffic: two reads, one write; 8 bytes a channel and share.
 // Limits: groups without gaps of up to 440 KiB, whose channels begin at multiples of 16 bytes.
 // Long: a second kernel adds up what shares have of a channel.
-#include "kernels/batch_norm/shares.hpp"
 #include "kernels/batch_norm/groups.hpp"
+#include "kernels/batch_norm/shares.hpp"
 
 namespace ws::batch_norm {
 namespace {
@@ -118,11 +118,11 @@ struct BackwardGroupsOnChip {
     return ShareShapes<2>::takes(layout, call.dtype, why) &&
            why.unless(windows <= Shape::kMostWindows, "holds ", Shape::kMostWindows,
                       " vectors of a group, not ", windows) &&
-           why.unless(Shares::of<Shape>(layout, call.dtype).gap == 0 &&
-                          (layout.sets == layout.per ||
-                           layout.sample[0] == layout.per * layout.count) &&
-                          (layout.per == 1 || layout.set[0] == layout.count),
-                      "takes groups that are each a run of memory");
+           why.unless(
+               Shares::of<Shape>(layout, call.dtype).gap == 0 &&
+                   (layout.sets == layout.per || layout.sample[0] == layout.per * layout.count) &&
+                   (layout.per == 1 || layout.set[0] == layout.count),
+               "takes groups that are each a run of memory");
   }
   static Shares shares_of(const BackwardCall& call) {
     return Shares::of<Shape>(call.layout, call.dtype);

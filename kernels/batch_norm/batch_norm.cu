@@ -15,7 +15,7 @@ namespace ws::batch_norm {
 extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnChip;
 extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
 extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
-extern const Rung kSharesOnChip, kBackwardSharesOnChip;
+extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardBandsOnChip;
 
 namespace {
 
@@ -46,6 +46,8 @@ constexpr const Rung* kRungs[] = {
     &kBackwardGroupsOnChip,
     &kSharesOnChip,
     &kBackwardSharesOnChip,
+    &kBandsOnChip,
+    &kBackwardBandsOnChip,
 };
 
 }  // namespace

@@ -16,10 +16,10 @@ namespace ws::batch_norm {
 // Of kInputs tensors that are kept, by kMinBlocks blocks an SM: some load while others write.
 template <int kInputs, int kMinBlocks_>
 struct ShareShape {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = kMinBlocks_ == 1 ? 512 : 256;
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kMinBlocks = kMinBlocks_;
-  static constexpr int kMostShare = 1760 / kMinBlocks / kInputs;  // windows of a warp
+  static constexpr int kMostShare = 14080 / kWarps / kMinBlocks / kInputs;  // windows of a warp
   static constexpr int64_t kMostWindows = int64_t{cluster::kMaxBlocks} * kWarps * kMostShare;
 
   // Of a cluster. Few sets: more blocks each, as long as all of them are on the chip at once.
@@ -85,9 +85,7 @@ struct Shares {
             static_cast<int>(pieces.count == 1 ? 0 : gap - pieces.windows),
             static_cast<int>(divide_up(pieces.windows - 1, share) + 1)};
   }
-  __host__ __device__ __forceinline__ int run() const {
-    return static_cast<int>(of_run.divisor());
-  }
+  __host__ __device__ __forceinline__ int run() const { return static_cast<int>(of_run.divisor()); }
   __host__ __device__ __forceinline__ int run_of(int window) const {
     return static_cast<int>(of_run.quotient(static_cast<uint32_t>(window)));
   }
@@ -149,6 +147,11 @@ class ShareOfWarp {
   __device__ __forceinline__ int count() const { return last_ - first_; }
   __device__ __forceinline__ Packed load(int k, int w) const {
     return std::bit_cast<Packed>(storage_.windows.template load<kWidth>(place(k, w)));
+  }
+  // Element i of the share.
+  __device__ __forceinline__ float element(int k, int i) const {
+    const T x = storage_.windows[place(k, first_) + i];
+    return to_float(x);
   }
   __device__ __forceinline__ int first_run() const { return shares_.run_of(first_); }
   // Where windows are, in elements from the set's first.
