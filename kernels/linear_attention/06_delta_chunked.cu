@@ -5,8 +5,8 @@
 // From chunked_mma: three products more a chunk, and 64 x 64 numbers of 16 bits that are written
 //   once and read by each block; where heads are few, blocks of 32 or 16 columns of the state.
 // Traffic: k twice, q, k and inverses once for all columns of a block, v and out once.
-// Limits: as chunked_mma. The state's own change is a D x D matrix a chunk: no segments, B * H * M /
-//   64 blocks, at most four times as many. Keys of a norm above 1 make inverses large.
+// Limits: as chunked_mma. The state's own change is a D x D matrix a chunk, so that there are no
+//   segments: at most B * H * M / 16 blocks. Keys of a norm above 1 make inverses large.
 // Long: the inverse is a kernel of its own.
 #include "kernels/linear_attention/delta_inverse.hpp"
 

@@ -6,8 +6,8 @@
 //   a block a chunk that waits for nobody.
 // Traffic: 2 M numbers of 16 bits a step and 2 D M a chunk from walks to chunks, inverses twice.
 // Limits: 16 bits, D and M up to 128, rows at multiples of 16 bytes; as much workspace as states
-//   take, D M / 16 bytes a step. What steps add or take off is rounded to 16 bits, in f16 from 2^-24
-//   to 65504.
+//   take, D M / 16 bytes a step. What steps add or take off is rounded to 16 bits, in f16 from
+//   2^-24 to 65504.
 #include "kernels/linear_attention/delta_backward.hpp"
 #include "kernels/linear_attention/delta_inverse.hpp"
 
