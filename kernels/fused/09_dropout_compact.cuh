@@ -44,14 +44,19 @@ struct DropoutCompactKernel {
   }
 };
 
-template <class Policy>
 struct DropoutCompact {
+  // H200 2026-11-30, of 2^26 elements, % of copy: f32 100.4 (99.2 by OneInput), bf16 96.5 (84.9 by
+  // TwoInputs).
+  template <class T>
+  using PolicyFor =
+      std::conditional_t<sizeof(T) == 4, elementwise::TwoInputs, elementwise::OneInput>;
+
   static bool supports(const DropoutCall& call, Why& why) {
     return takes_vectors(call, static_cast<int>(16 / size_of(call.dtype)), why);
   }
   static void run(const DropoutCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Kernel = DropoutCompactKernel<T, Policy>;
+      using Kernel = DropoutCompactKernel<T, PolicyFor<T>>;
       launch<Kernel>(
           {.blocks = divide_up(call.elements, Kernel::kTile), .threads = Kernel::kThreads},
           context.stream, {call.x<T>(), call.y<T>(), call.elements, call.mask});
@@ -59,7 +64,7 @@ struct DropoutCompact {
   }
 };
 
-inline constexpr Rung kDropoutCompact = rung_of<DropoutCompact<elementwise::OneInput>, Dropout>({
+inline constexpr Rung kDropoutCompact = rung_of<DropoutCompact, Dropout>({
     .name = "dropout_compact",
     .from = "dropout_four",
     .idea = "16 bytes an access in small blocks: loads under way while the generator computes",

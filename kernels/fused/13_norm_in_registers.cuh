@@ -95,8 +95,8 @@ struct NormInRegistersKernel {
     const auto first = [&](auto* of, NormOperand k) {
       return of + r * a.strides[k] + lane * kWidth;
     };
-    const auto parameter = [&](const T* of, Packed(&to)[kVectors]) {
-      load<Cache::kReadOnly>(of + lane * kWidth, holds, to);
+    const auto parameter = [&](const T* of, int v) {
+      return Packed::template load<Cache::kReadOnly>(of + lane * kWidth + v * kStep);
     };
 
     Packed h[kVectors];
@@ -104,23 +104,26 @@ struct NormInRegistersKernel {
     if constexpr (kResidual) {
       Packed other[kVectors];
       load(first(a.residual, kNormResidual), holds, other);
-      Packed bias[kVectors];
-      if constexpr (kCentred) parameter(a.bias, bias);
       T* sum = first(a.sum, kNormSum);
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
+        if (kCentred && !holds(v)) continue;
+        Packed bias = Packed::filled(0.0F);
+        if constexpr (kCentred) bias = parameter(a.bias, v);
         Vec<float, kWidth> added;
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
-          added[i] = (kCentred ? h[v][i] + bias[v][i] : h[v][i]) + other[v][i];
+          added[i] = (kCentred ? h[v][i] + bias[i] : h[v][i]) + other[v][i];
         }
         const Vec<T, kWidth> sum_of = thread::convert<T>(added);
         h[v] = std::bit_cast<Packed>(sum_of);
         if (holds(v)) thread::store(sum + v * kStep, sum_of);
       }
     }
-    Packed weight[kVectors];
-    if constexpr (!kCentred) parameter(a.weight, weight);
+    // One parameter comes with x; two would take the registers of the next block, and are fetched
+    // where they are used.
+    Packed weight[kCentred ? 1 : kVectors];
+    if constexpr (!kCentred) load<Cache::kReadOnly>(a.weight + lane * kWidth, holds, weight);
 
     float mean = 0;
     if constexpr (kCentred) {
@@ -166,24 +169,22 @@ struct NormInRegistersKernel {
       factor = rstd * (1 / scale);
     }
 
-    Packed shift[kVectors];
-    if constexpr (kCentred) {
-      parameter(a.weight, weight);
-      parameter(a.shift, shift);
-    }
     Out* y = first(a.y, kNormY);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       Vec<float, kWidth> out;
-      if constexpr (kFindsScale) {
+      if constexpr (kCentred) {
+        if (!holds(v)) continue;
+        const Packed scale = parameter(a.weight, v);
+        const Packed shift = parameter(a.shift, v);
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) out[i] = z[v][i] * factor;
+        for (int i = 0; i < kWidth; ++i) {
+          out[i] = thread::fma((h[v][i] - mean) * factor, scale[i], shift[i]);
+        }
       } else {
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
-          const float away = kCentred ? h[v][i] - mean : h[v][i];
-          out[i] = kCentred ? thread::fma(away * factor, weight[v][i], shift[v][i])
-                            : away * factor * weight[v][i];
+          out[i] = kFindsScale ? z[v][i] * factor : h[v][i] * factor * weight[v][i];
         }
       }
       if (holds(v)) thread::store(y + v * kStep, rounded(out));

@@ -11,7 +11,6 @@
 #include "kernels/histogram/05_streamed.cuh"
 #include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/ptx/vote.hpp"
-#include "warpsmith/thread/ahead.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::histogram {
@@ -20,12 +19,11 @@ namespace {
 template <class T>
 struct PackedCountersKernel {
   static constexpr int kThreads = 1024;
-  static constexpr int kLoads = 2;
-  static constexpr int kAhead = 3;  // tiles
+  static constexpr int kLoads = 4;
   static constexpr int kWidth = row::kWidest<T>;
   static constexpr int64_t kTile = int64_t{kThreads} * kLoads;  // vectors
   static constexpr uint32_t kHalf = 0x8000;
-  static_assert(2 * kTile * kWidth < kHalf, "a counter that is half full takes two tiles more");
+  static_assert(kTile * kWidth < kHalf, "a counter that is half full takes a tile more");
   struct Arguments {
     const T* x;
     int64_t count;
@@ -46,15 +44,14 @@ struct PackedCountersKernel {
 
     const row::Cut<kWidth> cut(a.x, a.count);
     const int64_t tiles = divide_up(cut.vectors, kTile);
-    bool is_second = false;
-    thread::each_ahead<kAhead>(
-        block_index(), tiles, grid_blocks(), [&](int64_t tile) { return load(a, cut, tile); },
-        [&](const Tile& here, int64_t tile) {
-          add(a, counts, cut, here, tile);
-          if (is_second) ptx::barrier_sync();  // what two tiles filled has been carried over
-          is_second = !is_second;
-        });
-    ptx::barrier_sync();
+    Tile next = load(a, cut, block_index());
+#pragma unroll 1
+    for (int64_t tile = block_index(); tile < tiles; tile += grid_blocks()) {
+      const Tile here = next;
+      next = load(a, cut, tile + grid_blocks());
+      add(a, counts, cut, here, tile);
+      ptx::barrier_sync();  // what this tile filled has been carried over
+    }
     if (block_index() == 0 && thread_index() < cut.edges) {
       const int64_t place = cut.edge(thread_index());
       const T value = thread::load(a.x + place);

@@ -11,7 +11,6 @@
 
 #include "kernels/histogram/05_streamed.cuh"
 #include "warpsmith/block/reduce.hpp"
-#include "warpsmith/ptx/prefetch.hpp"
 #include "warpsmith/ptx/saturate.hpp"
 #include "warpsmith/row/packed.hpp"
 #include "warpsmith/shared_bytes.hpp"
@@ -136,7 +135,6 @@ struct OneComparisonKernel {
                                      int64_t{a.cells + 1} * kWarpSize);
     const SharedSpan<float> edges(
         reinterpret_cast<float*>(cells.pointer(int64_t{a.cells + 1} * kWarpSize)), slots);
-    ask_ahead(a);
     Reduce reduce(shared.most);
     const auto largest = [&](uint32_t value) {
       return reduce(value, [](uint32_t p, uint32_t q) { return p < q ? q : p; });
@@ -208,19 +206,6 @@ struct OneComparisonKernel {
   }
 
  private:
-  // The block's first tiles come into the L2 while it prepares its edges, some 4 us.
-  static __device__ __forceinline__ void ask_ahead(const Arguments& a) {
-    constexpr int kTiles = 3;
-    constexpr int kLine = 8;  // vectors
-    constexpr auto kLines = static_cast<int>(kTile / kLine);
-    const row::Cut<kWidth> cut(a.x, a.count);
-    for (int i = thread_index(); i < kTiles * kLines; i += kThreads) {
-      const int64_t tile = block_index() + i / kLines * grid_blocks();
-      const int64_t vector = tile * kTile + i % kLines * kLine;
-      if (vector < cut.vectors) ptx::prefetch_l2(a.x + cut.at(vector));
-    }
-  }
-
   static __device__ __forceinline__ float above(float edge) {
     if (!(edge < INFINITY)) return NAN;
     return HistcEdges::of_rank(HistcEdges::rank_of(edge == 0 ? 0.0F : edge) + 1);

@@ -134,8 +134,9 @@ class PrivateCounts {
   __device__ __forceinline__ void hand_over(const Totals& totals, const CountOutput& output,
                                             int64_t bins_of_output,
                                             SharedArray<uint32_t, 1>& order) const {
-    ws::histogram::hand_over<kThreads>(totals, output, bins_of_output, order,
-                                       [&](int64_t bin) { return of(static_cast<uint32_t>(bin)); });
+    ws::histogram::hand_over<kThreads>(totals, output, bins_of_output, order, [&](int64_t bin) {
+      return bin < bins_ ? of(static_cast<uint32_t>(bin)) : 0;  // an output may have bins beyond
+    });
   }
 
  private:

@@ -1,7 +1,7 @@
 // Idea: 16 bytes an access in each piece.
 // From piece_per_block: what `vector` has over `naive`. Pieces begin where their tensors do: where
 // all four lie alike within 16 bytes, the elements before the first vector and after the last go
-// one by one; where they do not, all of them. A vector is under way while the one before it is worked on.
+// one by one; where they do not, all of them.
 // Traffic: as of one tensor, and 40 bytes a piece.
 // Limits: all of one dtype; memory without gaps.
 #pragma once
@@ -23,40 +23,27 @@ struct PieceVectorsKernel {
     const Numbers numbers(a.call.settings);
     const Piece<T> piece(a.call, block_index(), a.check);
     if (numbers.is_skipped()) return;
+    const Update update(a.call.settings, numbers);
     const auto place = [](const T* start) { return reinterpret_cast<uintptr_t>(start) % 16; };
     const bool alike = place(piece.grad) == place(piece.param) &&
                        place(piece.exp_avg) == place(piece.param) &&
                        place(piece.exp_avg_sq) == place(piece.param);
-    const row::Cut<kWidth> cut(piece.param, piece.elements);
-    const int64_t vectors = alike ? cut.vectors : 0;
-    const auto load = [&](int64_t vector) {
-      Elements<kWidth, T, T> elements;
-      const int64_t i = cut.at(vector);
-      if (vector < vectors) {
-        elements.load(piece.param + i, piece.grad + i, piece.exp_avg + i, piece.exp_avg_sq + i);
-      }
-      return elements;
-    };
-    // The first vectors are on their way while the step is worked out.
-    Elements<kWidth, T, T> next = load(thread_index());
-    const Update update(a.call.settings, numbers);
-#pragma unroll 1
-    for (int64_t vector = thread_index(); vector < vectors; vector += kThreads) {
-      const Elements<kWidth, T, T> here = next;
-      next = load(vector + kThreads);
-      const int64_t i = cut.at(vector);
-      here.store(update, piece.param + i, piece.exp_avg + i, piece.exp_avg_sq + i);
-    }
     const auto one = [&](int64_t i) {
       update_element(update, piece.param + i, piece.grad + i, piece.exp_avg + i,
                      piece.exp_avg_sq + i);
     };
-    if (alike) {
-      if (thread_index() < cut.edges) one(cut.edge(thread_index()));
-    } else {
-#pragma unroll 1
+    if (!alike) {
       for (int64_t i = thread_index(); i < piece.elements; i += kThreads) one(i);
+      return;
     }
+    const row::Cut<kWidth> cut(piece.param, piece.elements);
+    for (int64_t vector = thread_index(); vector < cut.vectors; vector += kThreads) {
+      const int64_t i = cut.at(vector);
+      Elements<kWidth, T, T> elements;
+      elements.load(piece.param + i, piece.grad + i, piece.exp_avg + i, piece.exp_avg_sq + i);
+      elements.store(update, piece.param + i, piece.exp_avg + i, piece.exp_avg_sq + i);
+    }
+    if (thread_index() < cut.edges) one(cut.edge(thread_index()));
   }
 };
 

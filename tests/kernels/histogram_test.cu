@@ -246,9 +246,12 @@ TEST(Histogram, BestTakesWhatFits) {
   EXPECT_EQ(Bytes("count_bins", values<uint8_t>(100, 2), with_bins(256)).best_rung(), "bytes");
   using Numbers = Instance<float, float>;
   const std::vector<float> numbers(10, 0.5F);
-  EXPECT_EQ(Numbers("histc", numbers, {int64_t{100}, 0.0, 1.0}).best_rung(), "one_comparison");
-  EXPECT_EQ(Numbers("histc", numbers, {int64_t{1000}, 0.0, 1.0}).best_rung(), "streamed");
+  EXPECT_EQ(Numbers("histc", numbers, {int64_t{100}, 0.0, 1.0}).best_rung(), "streamed");
+  EXPECT_EQ(Numbers("histc", numbers, {int64_t{100}, 0.0, 1e-25}).best_rung(), "one_comparison");
   EXPECT_EQ(Numbers("histc", numbers, {int64_t{1000}, 0.0, 1e-25}).best_rung(), "any_layout");
+  using Between = Instance<float, int64_t>;
+  EXPECT_EQ(Between("count_between", numbers, {}, {0.0F, 0.5F, 1.0F}).best_rung(),
+            "one_comparison");
 }
 
 TEST(Histogram, BadCallsAreRefusedWithTheirNumbers) {

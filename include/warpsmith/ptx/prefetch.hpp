@@ -1,4 +1,4 @@
-// Prefetches (PTX ISA, "prefetch", "cp.async.bulk.prefetch").
+// Prefetches (PTX ISA, "cp.async.bulk.prefetch").
 #pragma once
 
 #include "warpsmith/device.hpp"
@@ -8,16 +8,6 @@
 #endif
 
 namespace ws::ptx {
-
-// prefetch.global.L2: a thread asks L2 for the 128 bytes around `global`, of which nothing is told.
-__device__ __forceinline__ void prefetch_l2(const void* global WS_AND_PLACE) {
-#ifdef WS_EMULATED
-  emulator::at(place);
-  emulator::check_global(global, 1, 1, false, "prefetch.global.L2");
-#else
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(global)));
-#endif
-}
 
 // cp.async.bulk.prefetch.L2: one thread asks L2 for `bytes` bytes, of which nothing is told. The
 // pointer and `bytes` are multiples of 16.
