@@ -4,6 +4,7 @@
 // band's channels an element belongs to.
 #pragma once
 
+#include "kernels/batch_norm/channel_jobs.hpp"
 #include "kernels/batch_norm/shares.hpp"
 #include "warpsmith/thread/tile.hpp"
 
@@ -81,13 +82,7 @@ __device__ __forceinline__ float sum_scattered(const thread::Tile<float, N>& val
   }
 }
 
-// Job: what is done with a channel.
-//   Element; kInputs; Total, Merge
-//   kPivots: distances are taken from a channel's first element of the share, else from
-//     center(channel)
-//   add(first, second, x, i, from): element i of a window, to the two sums of its channel
-//   total(count, from, first, second) -> Total
-//   Coefficient of_total(channel, total); apply(coefficient, x, i); finish(channel, total)
+// A block a band; jobs are those of channel_jobs.hpp.
 template <class Job, class Shape>
 struct BandKernel {
   using T = typename Job::Element;

@@ -7,7 +7,7 @@
 #include "kernels/batch_norm/10_backward_naive.cuh"
 #include "kernels/batch_norm/11_backward_vector.cuh"
 #include "kernels/batch_norm/15_backward_any_layout.cuh"
-#include "kernels/batch_norm/shares.hpp"
+#include "kernels/batch_norm/bands.hpp"
 
 namespace ws::batch_norm {
 
@@ -16,6 +16,7 @@ extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnCh
 extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
 extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
 extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardBandsOnChip;
+extern const Rung kChannelsLastQueue, kBackwardChannelsLastQueue;
 
 namespace {
 
@@ -48,6 +49,8 @@ constexpr const Rung* kRungs[] = {
     &kBackwardSharesOnChip,
     &kBandsOnChip,
     &kBackwardBandsOnChip,
+    &kChannelsLastQueue,
+    &kBackwardChannelsLastQueue,
 };
 
 }  // namespace
@@ -60,56 +63,59 @@ bool takes_blocks(const Layout& layout) {
   constexpr int64_t kElements = 32768;
   return layout.sets >= kSets || layout.count <= kElements;
 }
-// A queue reads once what others read twice. It wants 8 sets for an H200's 8 clusters of 16 blocks,
-// sets that leave few threads idle, and runs that are whole windows for the most part. H200, us,
-// beside the fastest other: channels f32 32 x 64 x 12544 69 of 94, 32 x 512 x 784 40 of 49, 128 x
-// 2048 x 49 61 of 53; groups of 8 channels x 3136 f32 87 of 90, f16 50 of 45, of 2 x 12544 67 of 75
-// and 43 of 46. Groups of several channels go to `groups_on_chip` where it takes them (H200
-// 2026-11-26: 1.16 to 1.5 times).
-template <class Call>
-bool takes_queue(const Call& call) {
+// What reads once leads by_worth's lists, as far as it is worth it for a set.
+enum Lead : int { kShares, kBands, kQueue, kNone };
+
+// Shares and queues want 8 sets, for an H200's 7 to 14 clusters of 16 blocks, that leave few
+// threads idle. Shares want a bulk copy of 128 bytes and more for each run. Bands are blocks: they
+// want enough of them. A queue takes its time for windows that are not whole, and looks up a
+// group's parameters for each.
+template <int kInputs, class Call>
+Lead lead_of(const Call& call) {
   constexpr int64_t kSets = 8;
   constexpr int64_t kBytes = 4096;
-  const Pieces pieces = pieces_of(call.layout, call.dtype);
-  const bool groups = call.layout.channel_axis >= 0;
-  if (groups && pieces.aligned && pieces.count * pieces.windows <= ShareShapes<1>::Large::kMostWindows) {
-    return false;
+  constexpr int64_t kWindows = 8;
+  constexpr int64_t kOfBands = 64;
+  const Layout& layout = call.layout;
+  const Pieces pieces = pieces_of(layout, call.dtype);
+  const bool groups = layout.channel_axis >= 0;
+  const auto size = static_cast<int64_t>(size_of(call.dtype));
+  const bool many = layout.sets >= kSets && layout.count * size >= kBytes;
+  Why nobody;
+  if (pieces.aligned && (groups || (many && pieces.windows >= kWindows)) &&
+      ShareShapes<kInputs>::takes(layout, call.dtype, nobody)) {
+    return kShares;
   }
-  const int64_t windows = groups ? 1024 : pieces.aligned ? 1 : 32;  // of a run, at least
-  return call.layout.sets >= kSets && pieces.windows >= windows &&
-         call.layout.count * static_cast<int64_t>(size_of(call.dtype)) >= kBytes;
-}
-// `rungs` begin with a queue.
-std::span<const Rung* const> with_queue(bool queue, std::span<const Rung* const> rungs) {
-  return rungs.subspan(queue ? 0 : 1);
+  if (layout.sets * size >= 16 * kOfBands &&
+      BandShapes<kInputs>::takes(layout, call.dtype, nobody)) {
+    return kBands;
+  }
+  return many && pieces.windows >= (groups ? 1024 : 32) ? kQueue : kNone;
 }
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
-  static constexpr const Rung* kMany[] = {&kChannelQueue,       &kVector,       &kTwoPassGrid,
-                                          &kChannelsLastOnChip, &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kChannelQueue, &kTwoPassGrid, &kChannelsLastOnChip,
-                                         &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kManyGroups[] = {&kSharesOnChip, &kVector, &kTwoPassGrid,
-                                                &kAnyLayout};
-  static constexpr const Rung* kFewGroups[] = {&kSharesOnChip, &kTwoPassGrid, &kAnyLayout};
-  const bool many = takes_blocks(call.layout);
-  const bool queue = takes_queue(call);
-  if (call.layout.channel_axis >= 0 && !queue) {
-    return many ? std::span<const Rung* const>(kManyGroups) : kFewGroups;
-  }
-  return with_queue(queue, many ? std::span<const Rung* const>(kMany) : kFew);
+  static constexpr const Rung* kMany[] = {&kSharesOnChip, &kBandsOnChip, &kChannelQueue,
+                                          &kVector,       &kTwoPassGrid, &kChannelsLastOnChip,
+                                          &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kSharesOnChip, &kBandsOnChip,        &kChannelQueue,
+                                         &kTwoPassGrid,  &kChannelsLastOnChip, &kChannelsLast,
+                                         &kAnyLayout};
+  const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
+  return rungs.subspan(lead_of<1>(call));
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
   static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroups,
                                             &kBackwardAnyLayout};
-  static constexpr const Rung* kMany[] = {&kBackwardQueue, &kBackwardVector, &kBackwardTwoPass,
-                                          &kBackwardChannelsLast, &kBackwardAnyLayout};
-  static constexpr const Rung* kFew[] = {&kBackwardQueue, &kBackwardTwoPass, &kBackwardChannelsLast,
-                                         &kBackwardAnyLayout};
+  static constexpr const Rung* kMany[] = {
+      &kBackwardSharesOnChip, &kBackwardBandsOnChip,  &kBackwardQueue,    &kBackwardVector,
+      &kBackwardTwoPass,      &kBackwardChannelsLast, &kBackwardAnyLayout};
+  static constexpr const Rung* kFew[] = {&kBackwardSharesOnChip, &kBackwardBandsOnChip,
+                                         &kBackwardQueue,        &kBackwardTwoPass,
+                                         &kBackwardChannelsLast, &kBackwardAnyLayout};
   if (call.groups) return kGroups;
-  return with_queue(takes_queue(call),
-                    takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew);
+  const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
+  return rungs.subspan(lead_of<2>(call));
 }
 
 extern const Family kFamily;

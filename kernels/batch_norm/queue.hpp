@@ -52,9 +52,8 @@ struct QueueShapes {
 
 #if WS_DEVICE_CODE
 
-// A thread's windows of its block's part of each set, and their places in the ring. kWhole: all
-// runs are aligned.
-template <class T, class Shape, int kInputs, bool kWhole>
+// A thread's windows of its block's part of each set, and their places in the ring.
+template <class T, class Shape, int kInputs>
 class Ring {
  public:
   static constexpr int kStages = Shape::kStages;
@@ -100,13 +99,6 @@ class Ring {
   static constexpr int kThreads = Shape::kThreads;
   static constexpr int kBatch = Shape::kBatch;
 
-  __device__ __forceinline__ Window window(int64_t start, int w) const {
-    if constexpr (kWhole) {
-      return runs_.whole_window(start, w);
-    } else {
-      return runs_.window(start, w);
-    }
-  }
   __device__ __forceinline__ int place(int stage, int k, int w) const {
     return (stage * kInputs + k) * kPart + (w - first_) * kWidth;
   }
@@ -114,8 +106,8 @@ class Ring {
 #pragma unroll
     for (int j = 0; j < kBatch; ++j, w += kThreads) {
       if (w >= last_) continue;
-      const Window found = window(start, w);
-      const bool have = kWhole || runs_.have(found);
+      const Window found = runs_.window(start, w);
+      const bool have = runs_.have(found);
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) {
         const int to = place(stage, k, w);
@@ -141,7 +133,7 @@ class Ring {
     }
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-      if (w + j * kThreads < last_) f(window(start, w + j * kThreads), x[j]);
+      if (w + j * kThreads < last_) f(runs_.window(start, w + j * kThreads), x[j]);
     }
   }
 
@@ -157,7 +149,7 @@ class Ring {
 //   Sum, what a thread finds out: add(sum, fetched, window, x); total(sum) -> Total
 //   writer(runs, set, fetched, total) -> f(window, x), which writes a window
 //   finish(set, total), by one thread
-template <class Job, class Shape, bool kWhole>
+template <class Job, class Shape>
 struct QueueKernel {
   using T = typename Job::Element;
   using Total = typename Job::Total;
@@ -167,7 +159,7 @@ struct QueueKernel {
   static constexpr int kStages = Shape::kStages;
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
-  using RingOf = Ring<T, Shape, Job::kInputs, kWhole>;
+  using RingOf = Ring<T, Shape, Job::kInputs>;
   using Reduce = cluster::AllReduce<Total, kThreads, 1, 1>;
   struct Arguments {
     Runs<T> runs;
@@ -248,11 +240,7 @@ struct Queue {
     if (call.layout.sets == 0) return;
     with_type<kFloats>(call.dtype, [&]<class T>() {
       Policy::with_shape(bytes_of_set(call), [&]<class Shape>() {
-        if (pieces_of(call.layout, call.dtype).aligned) {
-          launch_on<QueueKernel<Job<T>, Shape, true>, Shape, T>(call, context);
-        } else {
-          launch_on<QueueKernel<Job<T>, Shape, false>, Shape, T>(call, context);
-        }
+        launch_on<QueueKernel<Job<T>, Shape>, Shape, T>(call, context);
       });
     });
   }

@@ -139,12 +139,6 @@ struct Runs {
     found.piece = static_cast<int>(p);
     return found;
   }
-  // The same where all runs are aligned: every window is whole.
-  __device__ __forceinline__ Window whole_window(int64_t start, int w) const {
-    const uint32_t p = of_piece.quotient(static_cast<uint32_t>(w));
-    const int k = w - static_cast<int>(p * of_piece.divisor());
-    return {start + p * piece + k * kWidth, 0, kWidth, static_cast<int>(p)};
-  }
   // Whether the tensors have all of a window, its neighbours' elements too.
   __device__ __forceinline__ bool have(const Window& window) const {
     return window.at >= begin && window.at + kWidth <= end;

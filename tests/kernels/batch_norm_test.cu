@@ -200,10 +200,11 @@ TEST(BatchNorm, RungsThatCallsGet) {
                          int64_t groups = 0) {
     return std::string(best(AnyCall(problem_of(operation, extents, DType::kF16, groups)), 90).name);
   };
-  EXPECT_EQ(chosen(training(), {32, 256, 3136}), "channel_queue");
-  EXPECT_EQ(chosen(training(), {32, 64, 12544}), "channel_queue");
-  EXPECT_EQ(chosen(training(), {32, 512, 784}), "channel_queue");
-  EXPECT_EQ(chosen(training(), {128, 2048, 49}), "vector");
+  EXPECT_EQ(chosen(training(), {32, 256, 3136}), "shares_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 64, 12544}), "shares_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 512, 784}), "shares_on_chip");
+  EXPECT_EQ(chosen(training(), {128, 2048, 49}), "bands_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 64, 3025}), "channel_queue");
   EXPECT_EQ(chosen(training(), {256, 512, 12544}), "vector");
   EXPECT_EQ(chosen(training(), {32, 3, 3136}), "two_pass_grid");
   EXPECT_EQ(chosen(training(), {256, 64, 12544}), "two_pass_grid");
@@ -212,14 +213,14 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {32, 3, 3136, kSideBySide}), "any_layout");
   EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
   EXPECT_EQ(chosen(operation_named("batch_norm_inference"), {32, 256, 49}), "two_pass_grid");
-  EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_queue");
+  EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_shares_on_chip");
   EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_two_pass");
-  EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_vector");
+  EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_bands_on_chip");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
   EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
-  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "groups_on_chip");
-  EXPECT_EQ(chosen(group(), {32, 64, 12544}, 64), "channel_queue");
-  EXPECT_EQ(chosen(group(), {2, 64, 50176}, 4), "channel_queue");
+  EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "shares_on_chip");
+  EXPECT_EQ(chosen(group(), {32, 64, 12544}, 64), "shares_on_chip");
+  EXPECT_EQ(chosen(group(), {2, 64, 50176}, 4), "shares_on_chip");
   EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_groups");
   EXPECT_EQ(chosen(group_backward(), {32, 512, 784}, 32), "backward_groups_on_chip");
   EXPECT_EQ(chosen(group_backward(), {2, 64, 50176}, 8), "backward_groups");
