@@ -44,12 +44,13 @@ struct BackwardGroupsKernel {
     const ShareOf share(shared.share, a.shares, {a.grad + from, a.x + from});
     const Normal normal = a.of.normal(set);
     const int64_t first_channel = set % a.of.groups * a.of.width;
+    const auto weight = [&](int channel) { return a.of.weight(first_channel + channel); };
+    const float ahead = share.values(share.first_run(), weight);
     AllReduce all_reduce(shared.totals);  // the cluster meets
     share.wait();
 
     Sums total = Sums::none();
-    share.each_run([&](int channel, int begin, int end) {
-      const float weight = a.of.weight(first_channel + channel);
+    share.each_run(ahead, weight, [&](int channel, int begin, int end, float of_channel) {
       Sums sums = Sums::none();
 #pragma unroll 2
       for (int w = begin + lane_index(); w < end; w += kWarpSize) {
@@ -59,7 +60,7 @@ struct BackwardGroupsKernel {
         for (int i = 0; i < kWidth; ++i) sums.add(grad[i], x[i] - normal.mean);
       }
       sums = warp::all_reduce(sums, PlusSums{});
-      total = PlusSums{}(total, {weight * sums.grad, weight * sums.product});
+      total = PlusSums{}(total, {of_channel * sums.grad, of_channel * sums.product});
       if (lane_index() == 0) {
         const int64_t part = (set * a.of.width + channel) * a.shares.most;
         const int nth = share.number() - a.shares.first_of(channel);
@@ -68,8 +69,8 @@ struct BackwardGroupsKernel {
     });
     total = all_reduce.of_warps(total, Sums::none(), PlusSums{});
 
-    share.each_run([&](int channel, int begin, int end) {
-      const Gradient gradient = a.of.gradient(normal, a.of.weight(first_channel + channel), total);
+    share.each_run(ahead, weight, [&](int /*channel*/, int begin, int end, float of_channel) {
+      const Gradient gradient = a.of.gradient(normal, of_channel, total);
 #pragma unroll 2
       for (int w = begin + lane_index(); w < end; w += kWarpSize) {
         const Packed grad = share.load(0, w);

@@ -38,15 +38,12 @@ struct SharesKernel {
     const int64_t set = block_index() / cluster_size();
     const int64_t start = a.runs.start(set);
     const ShareOf share(shared.share, a.shares, {a.runs.data[0] + start});
-    // A lane has those of a run; asked for now, they come while the share does.
     const int64_t channel = a.runs.number(set) * a.runs.width;
+    const bool several = a.runs.width > 1;
     const auto parameters = [&](int run) {
-      const bool several = a.runs.width > 1;
-      const int of = several ? run + lane_index() : 0;
-      if (several && of * a.shares.run() >= share.last()) return Parameters{};
-      return Parameters::of(a.weight, a.bias, channel + of);
+      return Parameters::of(a.weight, a.bias, channel + (several ? run : 0));
     };
-    Parameters of_lane = parameters(share.first_run());
+    const Parameters ahead = several ? share.values(share.first_run(), parameters) : parameters(0);
     AllReduce all_reduce(shared.totals);  // the cluster meets
     share.wait();
 
@@ -62,28 +59,29 @@ struct SharesKernel {
     const Normal normal = a.statistics.normal(moments);
 
     T* const y = a.runs.out + start;
-    const auto write = [&](int w, int64_t at, const Parameters& of) {
+    const auto write = [&](int w, T* to, const Parameters& of) {
       const Packed x = share.load(0, w);
       Vec<float, kWidth> out;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) out[i] = thread::fma(x[i] - normal.mean, of.weight, of.bias);
-      thread::store(y + at, thread::convert<T>(out));
+      thread::store(to, thread::convert<T>(out));
     };
-    if (a.runs.width == 1) {
-      const Parameters of{normal.rstd * of_lane.weight, of_lane.bias};
+    if (several) {
+      share.each_run(ahead, parameters, [&](int run, int begin, int end, Parameters of) {
+        of.weight *= normal.rstd;
+        T* to = y + share.at(run, begin + lane_index());
+#pragma unroll 2
+        for (int w = begin + lane_index(); w < end; w += kWarpSize) {
+          write(w, to, of);
+          to += kWarpSize * kWidth;
+        }
+      });
+    } else {
+      const Parameters of{normal.rstd * ahead.weight, ahead.bias};
 #pragma unroll 4
       for (int w = share.first() + lane_index(); w < share.last(); w += kWarpSize) {
-        write(w, share.at(w), of);
+        write(w, y + share.at(w), of);
       }
-    } else {
-      share.each_run([&](int run, int begin, int end) {
-        const int nth = (run - share.first_run()) % kWarpSize;
-        if (nth == 0 && begin > share.first()) of_lane = parameters(run);
-        Parameters of = warp::shuffle(of_lane, nth);
-        of.weight *= normal.rstd;
-#pragma unroll 4
-        for (int w = begin + lane_index(); w < end; w += kWarpSize) write(w, share.at(run, w), of);
-      });
     }
     if (cluster_rank() == 0 && thread_index() == kThreads - 1) a.statistics.finish(set, moments);
     all_reduce.finish();

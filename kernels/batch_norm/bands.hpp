@@ -15,7 +15,7 @@ template <int kInputs>
 struct BandShapes {
   using Small = ShareShape<kInputs, kInputs == 1 ? 4 : 3>;  // as registers allow
   using Medium = ShareShape<kInputs, 2>;
-  using Large = ShareShape<kInputs, 1>;
+  using Large = ShareShape<kInputs, 1, 512>;
 
   // Calls f.operator()<Shape>() with the smallest that `fits`.
   template <class F>

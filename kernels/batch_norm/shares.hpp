@@ -14,9 +14,9 @@
 namespace ws::batch_norm {
 
 // Of kInputs tensors that are kept, by kMinBlocks blocks an SM: some load while others write.
-template <int kInputs, int kMinBlocks_>
+template <int kInputs, int kMinBlocks_, int kThreads_ = 256>
 struct ShareShape {
-  static constexpr int kThreads = kMinBlocks_ == 1 ? 512 : 256;
+  static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kMinBlocks = kMinBlocks_;
   static constexpr int kMostShare = 14080 / kWarps / kMinBlocks / kInputs;  // windows of a warp
@@ -36,13 +36,14 @@ struct ShareShape {
   }
 };
 
-// H200 2026-11-30, us, f16 32 x 256 x 3136 (a copy takes 26.1): one block an SM of four sets in a
-// ring, which never ends, 33; two of two sets 29.4; four that hold one and end 29.6, with half the
-// code. f32 55.6, 53.4, 53.4 of 48.9.
+// H200 2026-11-30, us, channels f16 32 x 256 x 3136 (a copy takes 25.7), f32 (48.7): Small 28.9 and
+// 54.0, of 128 threads 30.9 and 54.5, eight blocks of 128 threads 29.2 and 55.4, three of 256 32.3
+// and 58.6, two 32.4 and 58.1. One block an SM with four sets in a ring, which never ends, 33.0 and
+// 55.6, two of two sets 29.4 and 53.4. f32 32 x 64 x 12544 (49.0): Large 58.6, of 256 threads 61.6.
 template <int kInputs>
 struct ShareShapes {
-  using Small = ShareShape<kInputs, 4>;  // 55 KiB a block
-  using Large = ShareShape<kInputs, 2>;  // 110 KiB
+  using Small = ShareShape<kInputs, 4>;       // 55 KiB a block
+  using Large = ShareShape<kInputs, 2, 512>;  // 110 KiB
 
   static bool takes(const Layout& layout, DType dtype, Why& why) {
     if (!runs_supported(layout, dtype, why)) return false;
@@ -159,13 +160,26 @@ class ShareOfWarp {
   __device__ __forceinline__ int64_t at(int run, int w) const {
     return (w + static_cast<int64_t>(run) * shares_.gap) * kWidth;
   }
-  // f(run, windows [begin, end) of it that the share has)
-  template <class F>
-  __device__ __forceinline__ void each_run(F&& f) const {
-    int run = first_run();
-    for (int w = first_; w < last_; ++run) {
+  // What runs have of their own: of(run), a lane each, of the 32 from `run` on. Asked for early it
+  // comes while the share does.
+  template <class Of>
+  __device__ __forceinline__ auto values(int run, const Of& of) const {
+    decltype(of(run)) value{};
+    if ((run + lane_index()) * shares_.run() < last_) value = of(run + lane_index());
+    return value;
+  }
+  // f(run, windows [begin, end) of it that the share has, of(run)); `values` are those from the
+  // first run on.
+  template <class Value, class Of, class F>
+  __device__ __forceinline__ void each_run(Value values, const Of& of, F&& f) const {
+    int nth = 0;
+    for (int w = first_, run = first_run(); w < last_; ++run, ++nth) {
+      if (nth == kWarpSize) {
+        nth = 0;
+        values = this->values(run, of);
+      }
       const int end = end_of(run);
-      f(run, w, end);
+      f(run, w, end, warp::shuffle(values, nth));
       w = end;
     }
   }
