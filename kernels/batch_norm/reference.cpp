@@ -144,12 +144,14 @@ constexpr Case kVerify[] = {
     of(1, 1, 5001),
     of(4, 1, 12544),  // a cluster of several blocks
     of(2, 8, 2100),   // more channels than a queue holds, over several blocks each
+    of(40, 16, 49),   // bands of several samples a warp
     // Channels side by side.
     of(40, 24, 1, kMatrix),
     of(9, 16, 5, kSideBySide, kF32),
     of(3, 264, 49, kSideBySide),
     of(2, 3, 50, kSideBySide),
     of(7, 8, 300, kSideBySide, kWeightOnly),
+    of(20, 1104, 1, kMatrix),  // many slices, the last of which is short
     // Other strides.
     of(3, 6, 10, kGaps, kF32),
     of(5, 4, 24, kOneSample),
@@ -193,7 +195,9 @@ constexpr Case kBackwardVerify[] = {
     of(1, 1, 5001),
     of(4, 1, 12544),
     of(2, 8, 2100),
+    of(40, 16, 49),
     of(40, 24, 1, kMatrix),
+    of(20, 1104, 1, kMatrix),
     of(9, 16, 5, kSideBySide, kF32),
     of(3, 264, 49, kSideBySide),
     of(2, 3, 50, kSideBySide),
