@@ -9,11 +9,9 @@
 #pragma once
 
 #include "kernels/scan/look_back.hpp"
-#include "kernels/scan/runs.hpp"
 #include "kernels/scan/tile.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/bulk.hpp"
-#include "warpsmith/ptx/fence.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 
 #if WS_DEVICE_CODE
@@ -22,9 +20,7 @@ namespace ws::scan {
 // kWarps warps have kVectors vectors a lane of a tile each; a copy fetches the parts of
 // kWarpsOfStage of them. kTiles tiles are in shared memory; they are added up kAhead before they
 // are scanned.
-// Results are written from registers, or, where kInPlace, from shared memory (runs.hpp).
-template <int kWarps_, int kVectors_, int kWarpsOfStage_, int kTiles_, int kAhead_, int kLookers_,
-          bool kInPlace_ = false>
+template <int kWarps_, int kVectors_, int kWarpsOfStage_, int kTiles_, int kAhead_, int kLookers_>
 struct LookBackQueueShape {
   static constexpr int kWarps = kWarps_;
   static constexpr int kVectors = kVectors_;
@@ -32,9 +28,7 @@ struct LookBackQueueShape {
   static constexpr int kTiles = kTiles_;
   static constexpr int kAhead = kAhead_;
   static constexpr int kLookers = kLookers_;
-  static constexpr bool kInPlace = kInPlace_;
-  // A tile that is written in place keeps it until the next one is scanned.
-  static_assert(kAhead + kInPlace < kTiles && kLookers <= kAhead + 1);
+  static_assert(kAhead < kTiles && kLookers <= kAhead + 1);
   static constexpr int64_t kTile = int64_t{kWarps} * kVectors * kWarpSize;  // vectors
 };
 
@@ -47,9 +41,8 @@ struct LookBackQueueKernel {
   static constexpr int kLookers = Shape::kLookers;
   static constexpr int kThreads = (kWarps + 2 + kLookers) * kWarpSize;
   static constexpr Arch kArch = Arch::kSm90;
-  static constexpr int kSpan = Shape::kVectors * kWarpSize;
-  static constexpr int kWidth = RowOf<Monoid>::kWidth;
-  static constexpr int kStageVectors = Shape::kWarpsOfStage * kSpan;
+  using Tile = RowTile<Monoid, Shape::kVectors>;
+  static constexpr int kStageVectors = Shape::kWarpsOfStage * Tile::kSpan;
   static constexpr int kStagesOfTile = kWarps / Shape::kWarpsOfStage;
   static constexpr int kStages = Shape::kTiles * kStagesOfTile;
   using Pipeline = tile::Pipeline<kStages>;
@@ -64,7 +57,7 @@ struct LookBackQueueKernel {
     uint64_t* next;  // 0 before and after
   };
   struct SharedStorage {
-    SharedArray<Element, kStages * kStageVectors * kWidth, 128> parts;
+    SharedArray<Element, kStages * kStageVectors * Tile::kWidth, 128> parts;
     SharedArray<uint64_t, kStages> item;
     SharedArray<uint64_t, kTurns> total_of;            // which tile's they are
     SharedArray<Accumulator, kTurns * kWarps> totals;  // of warps, ...
@@ -83,24 +76,14 @@ struct LookBackQueueKernel {
     RowOf<Monoid> row;
 
     __device__ __forceinline__ Place(const Arguments& a, uint64_t item)
-        : line(line_of(a, static_cast<uint32_t>(item))),
+        : line(static_cast<uint32_t>(item) / static_cast<uint32_t>(a.look_back.tiles)),
           nth(static_cast<int>(static_cast<uint32_t>(item) -
                                line * static_cast<uint32_t>(a.look_back.tiles))),
           first(nth * Shape::kTile),
           row(a.rows, line) {}
-    __device__ __forceinline__ static uint32_t line_of(const Arguments& a, uint32_t item) {
-      const auto tiles = static_cast<uint32_t>(a.look_back.tiles);
-      return item < tiles ? 0 : item / tiles;
-    }
-    // Of stage `nth` of the tile: the vector from which on it is scanned, what a copy brings, and
-    // where `stage` of the ring has vector 0 of the row, in vectors.
-    __device__ __forceinline__ int64_t begin(int nth) const { return first + nth * kStageVectors; }
-    __device__ __forceinline__ auto whole(const Arguments& a, int nth) const {
-      return row.whole(begin(nth), kStageVectors, a.vectors);
-    }
-    __device__ __forceinline__ int64_t zero(const Arguments& a, int nth, int stage) const {
-      const int64_t lowest = row.reverse ? a.vectors - begin(nth) - kStageVectors : begin(nth);
-      return stage * kStageVectors - lowest;
+    // What a copy brings of a stage.
+    __device__ __forceinline__ auto whole(const Arguments& a, int stage) const {
+      return row.whole(first + stage * kStageVectors, kStageVectors, a.vectors);
     }
   };
 
@@ -145,8 +128,8 @@ struct LookBackQueueKernel {
         ptx::Mbarrier& full = shared.pipeline.full[at.stage];
         ptx::mbarrier_arrive_expect_tx(full, bytes);
         if (bytes == 0) continue;
-        ptx::bulk_load(shared.parts.pointer((place.zero(a, s, at.stage) + whole.begin) * kWidth),
-                       place.row.x - place.row.head + whole.begin * kWidth, bytes, full);
+        ptx::bulk_load(shared.parts.pointer(at.stage * kStageVectors * Tile::kWidth),
+                       place.row.x - place.row.head + whole.begin * Tile::kWidth, bytes, full);
       }
       if (item >= a.items) {
         // Each block draws one number past the last tile.
@@ -164,55 +147,21 @@ struct LookBackQueueKernel {
     typename Pipeline::Position at = first_stage();
     Turn ahead_turn;
     Turn turn;
-    [[maybe_unused]] int written = -1;  // the last tile's stage, from which copies still read
     bool more = true;
     for (int i = 0; i < Shape::kAhead && more; ++i) more = add_up(shared, a, ahead, ahead_turn);
     for (;; turn.advance(), step(at)) {
       if (more) more = add_up(shared, a, ahead, ahead_turn);
       const uint64_t item = shared.item[at.stage];
-      if (item >= a.items) break;
+      if (item >= a.items) return;
       ptx::mbarrier_wait_parity(shared.known[turn.stage], turn.parity);
       const Accumulator before = shared.before[turn.stage * kWarps + warp_index()];
-      const Place place(a, item);
-      auto tile = part(shared, a, place, at.stage);
-      if constexpr (Shape::kInPlace) {
-        tile.load();
-        write_in_place(shared, a, place, at.stage, tile, before);
-        if (lane_index() == 0 && written >= 0) shared.pipeline.release(written);
-        written = at.stage;
-      } else {
-        ptx::syncwarp();
-        if (lane_index() == 0) shared.pipeline.release(at.stage);
-        tile.scan(a.monoid);
-        tile.store(a.monoid, place.row, before);
-      }
+      Tile tile;
+      const Place place = load(tile, shared, a, item, at.stage);
+      ptx::syncwarp();
+      if (lane_index() == 0) shared.pipeline.release(at.stage);
+      tile.scan(a.monoid);
+      tile.store(a.monoid, place.row, before);
     }
-    if constexpr (Shape::kInPlace) {
-      if (lane_index() == 0) ptx::bulk_wait_group_read<0>();
-    }
-  }
-  // The results take the elements' places, and a copy takes them from there; the one before has
-  // read what it takes when this returns.
-  template <class Runs>
-  __device__ __forceinline__ static void write_in_place(SharedStorage& shared, const Arguments& a,
-                                                        const Place& place, int stage, Runs& runs,
-                                                        const Accumulator& before) {
-    const Accumulator scanned = warp::inclusive_scan(runs.fold(a.monoid), Monoid::merge);
-    const Accumulator below = warp::shift_up(scanned, Monoid::none());
-    runs.store(a.monoid, place.row, Monoid::merge(before, below));
-    runs.write_edges(place.row);
-    ptx::fence_proxy_async();
-    ptx::syncwarp();
-    if (lane_index() != 0) return;
-    const auto whole = place.row.whole(part_begin(place), kSpan, a.vectors);
-    if (whole.begin != whole.end) {
-      const int64_t zero = place.zero(a, warp_index() / Shape::kWarpsOfStage, stage);
-      ptx::bulk_store(place.row.y - place.row.head + whole.begin * kWidth,
-                      shared.parts.pointer((zero + whole.begin) * kWidth),
-                      static_cast<uint32_t>((whole.end - whole.begin) * 16));
-    }
-    ptx::bulk_commit_group();
-    ptx::bulk_wait_group_read<1>();
   }
   // Gives the total of the warp's part of the next tile, once it has landed; false if there is
   // none.
@@ -222,15 +171,9 @@ struct LookBackQueueKernel {
     const uint64_t item = shared.item[at.stage];
     Accumulator total = Monoid::none();
     if (item < a.items) {
-      const Place place(a, item);
-      auto tile = part(shared, a, place, at.stage);
-      if constexpr (Shape::kInPlace) {
-        tile.add_edges(a.monoid, place.row);
-        tile.load();
-        total = warp::all_reduce(tile.fold(a.monoid), Monoid::merge);
-      } else {
-        total = tile.total(a.monoid);
-      }
+      Tile tile;
+      load(tile, shared, a, item, at.stage);
+      total = tile.total(a.monoid);
     }
     if (lane_index() == 0) {
       shared.totals[turn.stage * kWarps + warp_index()] = total;
@@ -251,26 +194,17 @@ struct LookBackQueueKernel {
       at.parity ^= 1;
     }
   }
-  // This warp's part of a tile: its first vector, and what it holds.
-  __device__ __forceinline__ static int64_t part_begin(const Place& place) {
-    return place.first + warp_index() * kSpan;
-  }
-  __device__ __forceinline__ static auto part(SharedStorage& shared, const Arguments& a,
-                                              const Place& place, int stage) {
-    const int nth = warp_index() / Shape::kWarpsOfStage;
-    if constexpr (Shape::kInPlace) {
-      constexpr int kLanes = Shape::kWarpsOfStage * kWarpSize;
-      return Runs<Monoid, Shape::kVectors>(place.row, place.begin(nth), a.vectors,
-                                           thread_index() % kLanes, kLanes, shared.parts.span(),
-                                           stage * kStageVectors * kWidth);
-    } else {
-      const int64_t zero = place.zero(a, nth, stage) * kWidth + place.row.head;
-      RowTile<Monoid, Shape::kVectors> tile;
-      tile.load(a.monoid, place.row, part_begin(place), a.vectors, [&](int64_t i) {
-        return std::bit_cast<Packed<Element>>(shared.parts.template load<kWidth>(zero + i));
-      });
-      return tile;
-    }
+  __device__ __forceinline__ static Place load(Tile& tile, SharedStorage& shared,
+                                               const Arguments& a, uint64_t item, int stage) {
+    const Place place(a, item);
+    const int of_tile = warp_index() / Shape::kWarpsOfStage;
+    const int64_t begin = place.whole(a, of_tile).begin * Tile::kWidth - place.row.head;
+    tile.load(a.monoid, place.row, place.first + warp_index() * Tile::kSpan, a.vectors,
+              [&](int64_t i) {
+                return std::bit_cast<Packed<Element>>(shared.parts.template load<Tile::kWidth>(
+                    stage * kStageVectors * Tile::kWidth + (i - begin)));
+              });
+    return place;
   }
 
   __device__ __forceinline__ static void publish(SharedStorage& shared, const Arguments& a) {
@@ -341,9 +275,7 @@ struct LookBackQueueKernel {
 template <class Shape>
 struct LookBackQueueRung {
   static bool supports(const Scan& call, Why& why) {
-    return look_back_supports(call, 16 * Shape::kTile, why) &&
-           why.unless(!Shape::kInPlace || call.dtype == call.output_dtype,
-                      "results take the places of elements, and have to be as wide");
+    return look_back_supports(call, 16 * Shape::kTile, why);
   }
   template <class Call>
   static Workspace workspace(const Call& call) {
@@ -358,27 +290,20 @@ struct LookBackQueueRung {
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
-      using Element = typename Monoid::Element;
-      if constexpr (!Shape::kInPlace || std::is_same_v<Element, typename Monoid::Result>) {
-        launch_on(call, monoid, context);
-      }
+      using Kernel = LookBackQueueKernel<Monoid, Shape>;
+      const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
+      auto* const next = static_cast<uint64_t*>(context.workspace);
+      const int64_t items = plan.lines * plan.tiles;
+      Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
+      grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
+      launch<Kernel>(grid, context.stream,
+                     {monoid,
+                      rows_of<Monoid>(call),
+                      vectors_of<Monoid>(call),
+                      static_cast<uint64_t>(items),
+                      {plan, next + 1},
+                      next});
     });
-  }
-  template <class Monoid>
-  static void launch_on(const Scan& call, const Monoid& monoid, const Context& context) {
-    using Kernel = LookBackQueueKernel<Monoid, Shape>;
-    const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
-    auto* const next = static_cast<uint64_t*>(context.workspace);
-    const int64_t items = plan.lines * plan.tiles;
-    Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
-    grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
-    launch<Kernel>(grid, context.stream,
-                   {monoid,
-                    rows_of<Monoid>(call),
-                    vectors_of<Monoid>(call),
-                    static_cast<uint64_t>(items),
-                    {plan, next + 1},
-                    next});
   }
 };
 

@@ -258,8 +258,9 @@ struct Columns {
     plan.words = LookBack<typename Monoid::Accumulator>::kWords;
     return plan;
   }
-  template <class Monoid>
-  static void set_tensors(const Scan& call, const Monoid& monoid, ColumnsArguments<Monoid>& a) {
+  template <class Kernel, class Monoid>
+  static void launch_on(const Scan& call, const Monoid& monoid, ColumnsArguments<Monoid>& a,
+                        const LookBackPlan& plan, const Context& context) {
     const Loop matrices = shape_of(call).matrices;
     a.monoid = monoid;
     a.x = static_cast<const typename Monoid::Element*>(call.input);
@@ -271,11 +272,6 @@ struct Columns {
     a.rows = call.count;
     a.exclusive = call.exclusive;
     a.reverse = call.reverse;
-  }
-  template <class Kernel, class Monoid>
-  static void launch_on(const Scan& call, const Monoid& monoid, ColumnsArguments<Monoid>& a,
-                        const LookBackPlan& plan, const Context& context) {
-    set_tensors(call, monoid, a);
     a.look_back = {plan, context.workspace};
     launch<Kernel>({.blocks = plan.lines * plan.tiles, .threads = Kernel::kThreads}, context.stream,
                    a);

@@ -27,9 +27,9 @@
 namespace ws::scan {
 
 // `lines` sequences of `tiles` tiles, each of which has `values` totals, one a column; `radix`
-// tiles, a power of two, are a group, as many groups a band. All words of the workspace are zero
-// before and after: a counter of tiles that have begun; then of each band a counter of tiles that
-// need it no more, what lies before it, the totals of its groups and those of its tiles.
+// tiles are a group, as many groups a band. All words of the workspace are zero before and after: a
+// counter of tiles that have begun; then of each band a counter of tiles that need it no more, what
+// lies before it, the totals of its groups and those of its tiles.
 struct LookBackPlan {
   int64_t lines = 1;
   int tiles = 1;
@@ -61,15 +61,13 @@ class LookBack : Flagged<T> {
 
  public:
   using Flagged<T>::kWords;
-  static constexpr int kRadixOfWarps = 32;  // for by_warp()
-  static constexpr int kTilesOfLane = 4;
-  static constexpr int kRadixOfFew = kTilesOfLane * kWarpSize;  // ... where they are all tiles
+  static constexpr int kRadixOfWarps = 32;   // for by_warp()
   static constexpr int kRadixOfThreads = 8;  // for by_thread(), where lines are few
 
   LookBack() = default;
   LookBack(const LookBackPlan& plan, void* workspace)
       : tiles(plan.tiles),
-        shift_(std::countr_zero(static_cast<unsigned>(plan.radix))),
+        radix_(plan.radix),
         bands_(plan.bands()),
         values_(plan.values),
         band_tiles_(static_cast<int>(plan.band_tiles())),
@@ -106,24 +104,15 @@ class LookBack : Flagged<T> {
                                             const Merge& merge) const {
     const Place at = place(line, tile);
     // All loads are under way before anything is waited for.
-    Seen in_group[kTilesOfLane]{};
+    Seen in_group{};
     Seen in_band{};
     Seen band{};
     const int mine = lane_index() * kWords;
-#pragma unroll
-    for (int j = 0; j < kTilesOfLane; ++j) {
-      const int tile = lane_index() + j * kWarpSize;
-      if (tile < at.nth) look(in_group[j], at.of_group + tile * kWords);
-    }
+    if (lane_index() < at.nth) look(in_group, at.of_group + mine);
     if (lane_index() < at.group) look(in_band, at.of_band + mine);
     if (lane_index() == 0 && at.band > 0) look(band, at.before(0));
     T tiles_before = none;
-#pragma unroll
-    for (int j = 0; j < kTilesOfLane; ++j) {
-      const int tile = lane_index() + j * kWarpSize;
-      if (tile >= at.nth) continue;
-      tiles_before = merge(tiles_before, await(in_group[j], at.of_group + tile * kWords));
-    }
+    if (lane_index() < at.nth) tiles_before = await(in_group, at.of_group + mine);
     tiles_before = warp::all_reduce(tiles_before, merge);
     if (at.closes_group && lane_index() == 0)
       publish(at.group_total(0), merge(tiles_before, total));
@@ -144,23 +133,15 @@ class LookBack : Flagged<T> {
   }
 
   // Of a tile with several, by a thread for each: the same for column `c`. After a barrier one
-  // thread calls done(). kBatch of a thread's loads are under way together.
+  // thread calls done().
   template <class Merge>
   __device__ __forceinline__ T by_thread(int64_t line, int tile, int c, const T& total,
                                          const T& none, const Merge& merge) const {
-    tell_column(line, tile, c, total);
-    return seen_by_thread<4>(line, tile, c, total, none, merge);
-  }
-  __device__ __forceinline__ void tell_column(int64_t line, int tile, int c, const T& total) const {
-    publish(place(line, tile).total(c), total);
-  }
-  template <int kBatch, class Merge>
-  __device__ __forceinline__ T seen_by_thread(int64_t line, int tile, int c, const T& total,
-                                              const T& none, const Merge& merge) const {
     const Place at = place(line, tile);
-    const T tiles_before = sum_of<kBatch>(at.of_group + c * kWords, at.nth, none, merge);
+    publish(at.total(c), total);
+    const T tiles_before = sum_of(at.of_group + c * kWords, at.nth, none, merge);
     if (at.closes_group) publish(at.group_total(c), merge(tiles_before, total));
-    T sum = merge(sum_of<kBatch>(at.of_band + c * kWords, at.group, none, merge), tiles_before);
+    T sum = merge(sum_of(at.of_band + c * kWords, at.group, none, merge), tiles_before);
     if (at.band > 0) sum = merge(awaited(at.before(c)), sum);
     if (at.closes_band) publish(at.next_before(c), merge(sum, total));
     return sum;
@@ -174,8 +155,8 @@ class LookBack : Flagged<T> {
   template <class Meet>
   __device__ __forceinline__ void leave(int64_t line, int tile, int rank, int ranks,
                                         const Meet& meet) const {
-    const int band = tile >> 2 * shift_;
-    const int nth = tile - (band << 2 * shift_);
+    const int band = tile / band_tiles_;
+    const int nth = tile - band * band_tiles_;
     if (nth != band_tiles_ - 1 && tile != tiles - 1) return;
     uint64_t* words = band_at(line, band);
     if (rank == 0) {
@@ -191,6 +172,8 @@ class LookBack : Flagged<T> {
   }
 
  private:
+  static constexpr int kBatch = 4;  // of a thread's loads under way together
+
   struct Place {
     uint64_t* words;     // of the band
     uint64_t* of_band;   // totals of its groups
@@ -216,23 +199,22 @@ class LookBack : Flagged<T> {
     return words_ + 1 + (line * bands_ + band) * band_words_;
   }
   __device__ __forceinline__ Place place(int64_t line, int tile) const {
-    // A single band may be shorter.
-    const int band = tile >> 2 * shift_;
-    const int of_band = tile - (band << 2 * shift_);
-    const int group = of_band >> shift_;
-    const int nth = of_band - (group << shift_);
+    const int band = tile / band_tiles_;
+    const int of_band = tile - band * band_tiles_;
+    const int group = of_band / radix_;
+    const int nth = of_band - group * radix_;
     const int each = values_ * kWords;
-    const int groups = ((band_tiles_ - 1) >> shift_) + 1;
+    const int groups = (band_tiles_ + radix_ - 1) / radix_;
     uint64_t* const words = band_at(line, band);
     return {words,
             words + 1 + each,
-            words + 1 + (1 + groups + (int64_t{group} << shift_)) * each,
+            words + 1 + (1 + groups + int64_t{group} * radix_) * each,
             band_words_,
             each,
             band,
             group,
             nth,
-            nth == (1 << shift_) - 1,
+            nth == radix_ - 1,
             of_band == band_tiles_ - 1 && tile != tiles - 1};
   }
   __device__ __forceinline__ static void need_no_more(const Place& at) {
@@ -240,7 +222,7 @@ class LookBack : Flagged<T> {
   }
 
   // The sum of the first `count` values at `from`, by one thread, of one column.
-  template <int kBatch, class Merge>
+  template <class Merge>
   __device__ __forceinline__ T sum_of(const uint64_t* from, int count, const T& none,
                                       const Merge& merge) const {
     const int each = values_ * kWords;
@@ -259,7 +241,7 @@ class LookBack : Flagged<T> {
     return sum;
   }
 
-  int shift_ = 0;  // of the radix
+  int radix_ = 1;
   int bands_ = 1;
   int values_ = 1;
   int band_tiles_ = 1;
@@ -273,11 +255,10 @@ class LookBack : Flagged<T> {
 template <class Monoid>
 LookBackPlan look_back_plan(const Scan& call, int64_t tile) {
   using Totals = LookBack<typename Monoid::Accumulator>;
-  const int64_t tiles = std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30);
   return {.lines = call.lines,
-          .tiles = static_cast<int>(tiles),
-          // Few tiles are one group, and nobody waits for a second message.
-          .radix = tiles <= Totals::kRadixOfFew ? Totals::kRadixOfFew : Totals::kRadixOfWarps,
+          .tiles = static_cast<int>(
+              std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30)),
+          .radix = Totals::kRadixOfWarps,
           .words = Totals::kWords};
 }
 inline bool look_back_supports(const Scan& call, int64_t tile_bytes, Why& why) {

@@ -19,6 +19,12 @@
 #if WS_DEVICE_CODE
 namespace ws::scan {
 
+// Of eight elements in 16 bytes whose accumulators are two words each: a block has fewer warps, or
+// an SM fewer blocks, so that nothing spills.
+template <class Monoid>
+inline constexpr bool kTakesRegisters =
+    row::kWidest<typename Monoid::Element> * sizeof(typename Monoid::Accumulator) > 32;
+
 // kVectors, a power of two, are a lane's. Merging has to commute.
 template <class Monoid, int kVectors>
 struct Runs {

@@ -1,4 +1,6 @@
 // The scan family: its operations, its rungs in teaching order, and which to prefer.
+#include <bit>
+
 #include "kernels/scan/01_naive.cuh"
 #include "kernels/scan/02_hillis_steele.cuh"
 #include "kernels/scan/03_blelloch.cuh"
@@ -15,9 +17,7 @@ extern const Rung kLanesPerRow;
 extern const Rung kColumns;
 extern const Rung kColumnsStaged;
 extern const Rung kAnyLayout;
-extern const Rung kLookBackRuns;
 extern const Rung kRowQueue;
-extern const Rung kColumnsQueue;
 extern const Rung kServer;
 
 namespace {
@@ -28,27 +28,43 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kHillisSteele,  &kBlelloch,   &kWarpScan,     &kBlockScan, &kReduceThenScan,
-    &kLookBack,      &kLookBackQueue, &kTensorCore, &kLanesPerRow,  &kColumns,   &kAnyLayout,
-    &kColumnsStaged, &kLookBackRuns,  &kRowQueue,   &kColumnsQueue, &kServer,
+    &kNaive,          &kHillisSteele, &kBlelloch,      &kWarpScan,   &kBlockScan,
+    &kReduceThenScan, &kLookBack,     &kLookBackQueue, &kTensorCore, &kLanesPerRow,
+    &kColumns,        &kAnyLayout,    &kColumnsStaged, &kRowQueue,   &kServer,
 };
 
-// Short rows go to lanes, longer ones to a block each, those of more than a tile to tiles that look
-// back; blocks that stay pay once there are some tiles for each. Large columns are staged (H200
-// 2026-11-26: 1.34 to 1.55 times).
+// Many rows go to blocks that stay, from two kilobytes on, or half of one where rows are powers of
+// two, one behind the other. Else short rows go to lanes, longer ones to a block each, those of
+// more than a tile to tiles that look back, or ask the server once there is one for every other SM
+// (H200 2026-11-30). Large columns are staged (H200 2026-11-26: 1.34 to 1.55 times).
 std::span<const Rung* const> best_for(const Scan& call) {
   constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
+  constexpr int64_t kServerBytes = 2 * 1024 * 1024;
   constexpr int64_t kQueueBytes = 16 * 1024 * 1024;
+  constexpr int64_t kManyRows = 1024;
   static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kAnyLayout};
   static constexpr const Rung* kBlocks[] = {&kBlockScan, &kColumns, &kAnyLayout};
   static constexpr const Rung* kTiles[] = {&kLookBack, &kColumns, &kAnyLayout};
-  static constexpr const Rung* kQueue[] = {&kLookBackQueue, &kLookBack, &kColumnsStaged, &kColumns,
-                                           &kAnyLayout};
+  static constexpr const Rung* kAsked[] = {&kServer, &kLookBack, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kQueue[] = {&kServer,        &kLookBackQueue, &kLookBack,
+                                           &kColumnsStaged, &kColumns,       &kAnyLayout};
+  static constexpr const Rung* kShortRows[] = {&kRowQueue, &kLanesPerRow, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kRows[] = {&kRowQueue, &kBlockScan, &kColumns, &kAnyLayout};
+  static constexpr const Rung* kLongRows[] = {&kRowQueue,      &kLookBackQueue, &kLookBack,
+                                              &kColumnsStaged, &kColumns,       &kAnyLayout};
   const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype));
-  if (bytes <= kShortBytes && call.lines >= 16) return kShort;
-  if (bytes <= kTileBytes) return kBlocks;
-  return bytes * call.lines < kQueueBytes ? std::span<const Rung* const>(kTiles) : kQueue;
+  const bool large = bytes * call.lines >= kQueueBytes;
+  const bool dense = call.has_rows() && call.pitch(0) == call.count && call.pitch(1) == call.count;
+  const bool whole = dense && bytes >= 512 && std::has_single_bit(static_cast<uint64_t>(bytes));
+  const bool many = large && call.lines >= kManyRows && (whole || bytes >= 2048);
+  if (bytes <= kShortBytes && call.lines >= 16) {
+    return many ? std::span<const Rung* const>(kShortRows) : kShort;
+  }
+  if (bytes <= kTileBytes) return many ? std::span<const Rung* const>(kRows) : kBlocks;
+  if (many) return kLongRows;
+  if (large) return kQueue;
+  return bytes * call.lines >= kServerBytes ? std::span<const Rung* const>(kAsked) : kTiles;
 }
 
 }  // namespace

@@ -128,17 +128,30 @@ TEST(Scan, LengthsAroundTiles) {
   Instance("logcumsumexp", DType::kF32, {4097}, 0, true).every_rung_is_right();
 }
 
-// Groups are of 32 tiles, where there are over 128, which of whole numbers are of 2048 and of 4096:
-// in every order of blocks, call after call.
+// Groups are of 32 tiles, which of whole numbers are of 2048 and of 4096: in every order of blocks,
+// call after call.
 TEST(Scan, GroupsOfTilesPassOn) {
-  for (const std::string_view name : {"look_back", "look_back_queue", "look_back_runs", "server"}) {
+  for (const std::string_view name : {"look_back", "look_back_queue", "server"}) {
     SCOPED_TRACE(name);
     const int64_t tile = name == "look_back" ? 2048 : 4096;
-    Instance instance("cumsum", DType::kI64, {tile * 130 + 5}, 0);
+    Instance instance("cumsum", DType::kI64, {tile * 66 + 5}, 0);
     test::in_every_order([&] {
       instance.run(instance.rung(name));
       instance.expect_right();
     });
+  }
+}
+
+// Rows of some lanes, of several warps and of several parts, that fill them and that do not, one
+// behind the other and apart.
+TEST(Scan, RowsOfAQueue) {
+  for (const int64_t count : {32, 64, 100, 1024, 1100, 2048, 2500, 4096, 8192, 20000}) {
+    for (const bool reverse : {false, true}) {
+      Instance instance("cumsum", DType::kF32, {count < 200 ? 300 : 5, count}, 1, !reverse,
+                        reverse);
+      instance.run(instance.rung("row_queue"));
+      instance.expect_right();
+    }
   }
 }
 
@@ -196,10 +209,7 @@ TEST(LookBack, BandsPassOn) {
   for (const int tiles : {2, 31, 33, 1024, 1025, 2100}) {
     bands_pass_on<true>({.tiles = tiles, .radix = kWarpSize, .words = kWords});
   }
-  for (const int tiles : {2, 31, 33, 100, 128}) {
-    bands_pass_on<true>({.tiles = tiles, .radix = LookBack<int64_t>::kRadixOfFew, .words = kWords});
-  }
-  for (const int radix : {4, LookBack<int64_t>::kRadixOfThreads}) {
+  for (const int radix : {3, LookBack<int64_t>::kRadixOfThreads}) {
     bands_pass_on<false>(
         {.tiles = 5 * radix * radix / 2, .radix = radix, .values = 3, .words = kWords});
   }
@@ -209,7 +219,7 @@ TEST(LookBack, BandsPassOn) {
 TEST(Scan, GroupsOfColumnsPassOn) {
   for (const bool reverse : {false, true}) {
     Instance instance("cumsum", DType::kI64, {300, 1024}, 0, reverse, reverse);
-    for (const std::string_view name : {"columns", "columns_staged", "columns_queue"}) {
+    for (const std::string_view name : {"columns", "columns_staged"}) {
       SCOPED_TRACE(name);
       test::in_every_order([&] {
         instance.run(instance.rung(name));
@@ -224,8 +234,7 @@ TEST(Scan, GroupsOfColumnsPassOn) {
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
     for (const std::string_view name :
-         {"look_back", "look_back_queue", "look_back_runs", "row_queue", "columns",
-          "columns_staged", "columns_queue"}) {
+         {"look_back", "look_back_queue", "row_queue", "server", "columns", "columns_staged"}) {
       const bool columns = name.starts_with("columns");
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
@@ -275,12 +284,14 @@ TEST(Scan, WholeNumbersWrapAround) {
 
 TEST(Scan, BestIsByShape) {
   EXPECT_EQ(Instance("cumsum", DType::kF32, {100000}, 0).best_rung(), "look_back");
-  EXPECT_EQ(Instance("cumsum", DType::kF32, {8000000}, 0).best_rung(), "look_back_queue");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {1000000}, 0).best_rung(), "server");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {8000000}, 0).best_rung(), "server");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {1100, 4000}, 1).best_rung(), "row_queue");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {4000}, 0).best_rung(), "block_scan");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 1).best_rung(), "lanes_per_row");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 0).best_rung(), "columns");
   EXPECT_EQ(Instance("cumprod", DType::kI64, {64, 256}, 0).best_rung(), "columns");
-  EXPECT_EQ(Instance("cumprod", DType::kI32, {8000000}, 0).best_rung(), "look_back_queue");
+  EXPECT_EQ(Instance("cumprod", DType::kI32, {8000000}, 0).best_rung(), "server");
   EXPECT_EQ(Instance("scan_max", DType::kBf16, {64, 250}, 0).best_rung(), "any_layout");
 }
 

@@ -1,7 +1,8 @@
 // Idea: warps of one block, the server, read all tiles' totals in their order, and answer each tile
 // with what lies before it. Others look at one word, which is theirs alone.
-// From look_back_runs: hundreds of warps that look for the same few words hold up those who write
-// them; and from a tile's total to what lies before it there are two messages, never three.
+// From look_back_queue: hundreds of warps that look for the same few words hold up those who write
+// them; and from a tile's total to what lies before it there are two messages, never three. Tiles
+// are scanned in runs, as in row_queue.
 // Traffic: one read, one write, three passes through shared memory; 32 bytes a tile, in L2.
 // Limits: rows whose elements lie side by side; results as wide as elements.
 // Long: kinds of warps, and what passes between them, which is what the rung is about.
@@ -23,18 +24,15 @@
 namespace ws::scan {
 
 // kWarps warps have kVectors vectors a lane of a tile each; kTiles tiles are in shared memory, and
-// are added up kAhead before they are scanned; kServers warps of one block serve. A tile's memory
-// is free when the copy that takes its results has read them, or, if kPending is 1, that of the
-// next tile has begun.
-template <int kWarps_, int kVectors_, int kTiles_, int kAhead_, int kServers_, int kPending_>
+// are added up kAhead before they are scanned; kServers warps of one block serve.
+template <int kWarps_, int kVectors_, int kTiles_, int kAhead_, int kServers_>
 struct ServerShape {
   static constexpr int kWarps = kWarps_;
   static constexpr int kVectors = kVectors_;
   static constexpr int kTiles = kTiles_;
   static constexpr int kAhead = kAhead_;
   static constexpr int kServers = kServers_;
-  static constexpr int kPending = kPending_;
-  static_assert(kAhead + kPending < kTiles && kWarps <= kWarpSize);
+  static_assert(kAhead < kTiles && kWarps <= kWarpSize);
   static constexpr int64_t kTile = int64_t{kWarps} * kVectors * kWarpSize;  // vectors
 };
 
@@ -48,7 +46,7 @@ struct ServerKernel {
   using Position = typename Pipeline::Position;
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWarps = Shape::kWarps;
-  static constexpr int kServers = Shape::kServers;
+  static constexpr int kServers = kTakesRegisters<Monoid> ? 1 : Shape::kServers;
   static constexpr int kScanners = kWarps * kWarpSize;
   static constexpr int kThreads = kScanners + (3 + kServers) * kWarpSize;
   static constexpr int kWidth = Tile::kWidth;
@@ -163,7 +161,6 @@ struct ServerKernel {
     Position at;
     Turn ahead_turn;
     Turn turn;
-    [[maybe_unused]] int written = -1;  // the last tile's stage, which a copy still reads
     bool more = true;
     for (int i = 0; i < Shape::kAhead && more; ++i) more = add_up(shared, a, ahead, ahead_turn);
     for (;; turn.advance(), at.advance()) {
@@ -181,29 +178,12 @@ struct ServerKernel {
       tile.write_edges(place.row);
       ptx::fence_proxy_async();
       ptx::syncwarp();
-      if constexpr (Shape::kPending < 0) {
-        constexpr int kSpan = Shape::kVectors * kWarpSize;
-        const auto whole = place.row.whole(place.first + warp_index() * kSpan, kSpan, a.vectors);
-        const int64_t zero = place.zero(a, at.stage);
-        for (int64_t v = whole.begin + lane_index(); v < whole.end; v += kWarpSize) {
-          thread::store<Cache::kStreaming>(place.row.y - place.row.head + v * kWidth,
-                                           shared.parts.template load<kWidth>((zero + v) * kWidth));
-        }
-        ptx::syncwarp();
-        if (lane_index() == 0) shared.pipeline.release(at.stage);
-      } else
       if (lane_index() == 0) {
         take_away(shared, a, place, at.stage);
-        ptx::bulk_wait_group_read<Shape::kPending == 1>();
-        if constexpr (Shape::kPending == 0) {
-          shared.pipeline.release(at.stage);
-        } else if (written >= 0) {
-          shared.pipeline.release(written);
-        }
+        ptx::bulk_wait_group_read<0>();
+        shared.pipeline.release(at.stage);
       }
-      written = at.stage;
     }
-    if (lane_index() == 0) ptx::bulk_wait_group_read<0>();
   }
   __device__ __forceinline__ static Tile part(SharedStorage& shared, const Arguments& a,
                                               const Place& place, int stage) {

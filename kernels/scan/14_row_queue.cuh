@@ -1,9 +1,10 @@
 // Idea: blocks that stay draw the next rows from a counter; a warp keeps bulk copies of rows to
 // come in flight, and lanes have 128 bytes of a row side by side, which they scan where they lie in
 // shared memory, from where bulk copies take the results (runs.hpp).
-// From look_back_queue: rows are a block's or a few lanes', whole: nobody looks back.
-// Traffic: one read, one write, one pass through shared memory.
-// Limits: rows whose elements lie side by side; results as wide as elements; many rows.
+// From look_back_queue: a row is a block's or a few lanes', so that nobody looks back; and a scan
+// by shuffles is one for 128 bytes of each lane, not for 16. Traffic: one read, one write, one pass
+// through shared memory. Limits: rows whose elements lie side by side; results as wide as elements;
+// few rows leave the device idle.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +24,8 @@
 namespace ws::scan {
 
 // kWarps warps have kVectors vectors a lane; kStages parts of rows are in shared memory.
-template <int kWarps_, int kVectors_, int kStages_, int kMinBlocks_, bool kDirect_ = false>
+template <int kWarps_, int kVectors_, int kStages_, int kMinBlocks_>
 struct RowQueueShape {
-  static constexpr bool kDirect = kDirect_;
   static constexpr int kWarps = kWarps_;
   static constexpr int kVectors = kVectors_;
   static constexpr int kStages = kStages_;
@@ -43,7 +43,8 @@ struct RowQueueKernel {
   static constexpr int kWarps = Shape::kWarps;
   static constexpr int kLanes = kWarps * kWarpSize;
   static constexpr int kThreads = kLanes + kWarpSize;
-  static constexpr int kMinBlocks = Shape::kMinBlocks;
+  static constexpr int kMinBlocks =
+      Shape::kMinBlocks > 2 && kTakesRegisters<Monoid> ? 2 : Shape::kMinBlocks;
   static constexpr int kVectors = Shape::kVectors;
   static constexpr int kWidth = Tile::kWidth;
   static constexpr int kPart = kLanes * kVectors * kWidth;  // elements of a stage
@@ -172,7 +173,7 @@ struct RowQueueKernel {
     const bool stores = thread_index() % store_lanes == 0;
     int part = 0;
     int turn = 0;
-    int before_it = -1;  // the stage
+    int written = -1;  // the last part's stage, which a copy still reads
     Accumulator carry = Monoid::none();
     for (Position at;; at.advance()) {
       shared.pipeline.wait(at);
@@ -209,19 +210,6 @@ struct RowQueueKernel {
       tile.write_edges(place.row);
       ptx::fence_proxy_async();
       ptx::syncwarp();
-      if constexpr (Shape::kDirect) {
-        for (int p = 0; p < kWarpSize; p += store_lanes) {
-          const Piece piece(a, item, part, warp_index() * kWarpSize + p, store_lanes);
-          const int count = static_cast<int>(piece.bytes / sizeof(Element));
-          for (int i = lane_index() * kWidth; i < count; i += kWarpSize * kWidth) {
-            thread::store<Cache::kStreaming>(
-                a.rows.y + piece.y + i,
-                shared.parts.template load<kWidth>(at.stage * kPart + piece.at + i));
-          }
-        }
-        ptx::syncwarp();
-        if (lane_index() == 0) shared.pipeline.release(at.stage);
-      } else {
       if (stores) {
         const Piece piece(a, item, part, thread_index(), store_lanes);
         if (piece.bytes > 0) {
@@ -232,9 +220,8 @@ struct RowQueueKernel {
         ptx::bulk_wait_group_read<1>();
       }
       ptx::syncwarp();
-      if (lane_index() == 0 && before_it >= 0) shared.pipeline.release(before_it);
-      before_it = at.stage;
-      }
+      if (lane_index() == 0 && written >= 0) shared.pipeline.release(written);
+      written = at.stage;
       carry = part == 0 ? total : Monoid::merge(carry, total);
       if (++part == a.parts) part = 0;
     }
@@ -251,11 +238,13 @@ struct RowQueueKernel {
   }
 };
 
-template <class Shape>
+// Rows that a stage of Short holds whole, and longer ones.
+template <class Short, class Long>
 struct RowQueue {
   static bool supports(const Scan& call, Why& why) {
     return rows_supported(call, why) &&
-           why.unless(call.dtype == call.output_dtype, "results are as wide as elements");
+           why.unless(call.dtype == call.output_dtype,
+                      "results take the places of elements, and have to be as wide");
   }
   static Workspace workspace(const Scan& /*call*/) {
     return {.bytes = sizeof(uint64_t), .zeroed = sizeof(uint64_t)};
@@ -264,25 +253,33 @@ struct RowQueue {
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       if constexpr (std::is_same_v<typename Monoid::Element, typename Monoid::Result>) {
-        using Kernel = RowQueueKernel<Monoid, Shape>;
-        const int64_t vectors = vectors_of<Monoid>(call);
-        const auto runs = static_cast<uint64_t>(divide_up(vectors, int64_t{Shape::kVectors}));
-        const auto lanes =
-            static_cast<int>(std::min<uint64_t>(std::bit_ceil(runs), Kernel::kLanes));
-        const bool dense = lanes <= kWarpSize && call.pitch(0) == call.count &&
-                           call.pitch(1) == call.count &&
-                           call.count == int64_t{lanes} * Kernel::Tile::kRun &&
-                           reinterpret_cast<uintptr_t>(call.input) % 16 == 0;
-        const int64_t items = divide_up(call.lines, int64_t{Kernel::kLanes} / lanes);
-        Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
-        grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
-        launch<Kernel>(
-            grid, context.stream,
-            {monoid, rows_of<Monoid>(call), vectors, lanes,
-             static_cast<int>(divide_up(vectors, int64_t{lanes} * Shape::kVectors)), dense,
-             static_cast<uint64_t>(items), static_cast<uint64_t*>(context.workspace)});
+        constexpr int64_t kHeld = int64_t{Short::kWarps} * kWarpSize * Short::kVectors;
+        if (vectors_of<Monoid>(call) <= kHeld) {
+          launch_on<RowQueueKernel<Monoid, Short>>(call, monoid, context);
+        } else {
+          launch_on<RowQueueKernel<Monoid, Long>>(call, monoid, context);
+        }
       }
     });
+  }
+
+ private:
+  template <class Kernel, class Monoid>
+  static void launch_on(const Scan& call, const Monoid& monoid, const Context& context) {
+    const int64_t vectors = vectors_of<Monoid>(call);
+    const auto runs = static_cast<uint64_t>(divide_up(vectors, int64_t{Kernel::kVectors}));
+    const auto lanes = static_cast<int>(std::min<uint64_t>(std::bit_ceil(runs), Kernel::kLanes));
+    const bool dense = lanes <= kWarpSize && call.pitch(0) == call.count &&
+                       call.pitch(1) == call.count &&
+                       call.count == int64_t{lanes} * Kernel::Tile::kRun &&
+                       reinterpret_cast<uintptr_t>(call.input) % 16 == 0;
+    const int64_t items = divide_up(call.lines, int64_t{Kernel::kLanes} / lanes);
+    Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};
+    grid.blocks = std::min(items, resident_clusters<Kernel>(grid));
+    launch<Kernel>(grid, context.stream,
+                   {monoid, rows_of<Monoid>(call), vectors, lanes,
+                    static_cast<int>(divide_up(vectors, int64_t{lanes} * Kernel::kVectors)), dense,
+                    static_cast<uint64_t>(items), static_cast<uint64_t*>(context.workspace)});
   }
 };
 
