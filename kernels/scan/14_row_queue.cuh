@@ -1,10 +1,11 @@
 // Idea: blocks that stay draw the next rows from a counter; a warp keeps bulk copies of rows to
 // come in flight, and lanes have 128 bytes of a row side by side, which they scan where they lie in
-// shared memory, from where bulk copies take the results (runs.hpp).
-// From look_back_queue: a row is a block's or a few lanes', so that nobody looks back; and a scan
-// by shuffles is one for 128 bytes of each lane, not for 16. Traffic: one read, one write, one pass
-// through shared memory. Limits: rows whose elements lie side by side; results as wide as elements;
-// few rows leave the device idle.
+// shared memory; from there bulk copies take the results (runs.hpp).
+// From look_back_queue: a row is a block's or a few lanes', so that nobody looks back; a scan by
+// shuffles is one for 128 bytes of each lane, not for 16.
+// Traffic: one read, one write, one pass through shared memory.
+// Limits: rows whose elements lie side by side; results as wide as elements; few rows idle SMs.
+// Long: how rows of any length share a block's lanes, and how copies follow, is on one page.
 #pragma once
 
 #include <algorithm>

@@ -98,12 +98,12 @@ struct ServerKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     if (thread_index() == 0) {
-      shared.pipeline.init(kWarps);
+      shared.pipeline.init(kWarps + 2);  // who scans, publishes and receives
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn) {
         ptx::mbarrier_init(shared.summed[turn], kWarps);
         ptx::mbarrier_init(shared.published[turn], kWarpSize);
-        ptx::mbarrier_init(shared.known[turn], kWarpSize);
+        ptx::mbarrier_init(shared.known[turn], 2 * kWarpSize);
       }
       ptx::mbarrier_init(shared.drawn, 1);
 #pragma unroll
@@ -229,11 +229,18 @@ struct ServerKernel {
   __device__ __forceinline__ static uint64_t* answer_to(const Arguments& a, uint32_t item) {
     return a.words + (int64_t{a.items} + item) * Words::kWords;
   }
+  // The item in a stage, for warps that do not read its elements.
+  __device__ __forceinline__ static uint32_t item_of(SharedStorage& shared, const Position& at) {
+    shared.pipeline.wait(at);
+    const uint32_t item = shared.item[at.stage];
+    ptx::syncwarp();
+    if (lane_index() == 0) shared.pipeline.release(at.stage);
+    return item;
+  }
   __device__ __forceinline__ static void publish(SharedStorage& shared, const Arguments& a) {
     Turn turn;
     for (Position at;; at.advance(), turn.advance()) {
-      shared.pipeline.wait(at);
-      const uint32_t item = shared.item[at.stage];
+      const uint32_t item = item_of(shared, at);
       if (item >= a.items) return;
       ptx::mbarrier_wait_parity(shared.summed[turn.stage], turn.parity);
       const int mine = turn.stage * kWarps + lane_index();
@@ -242,21 +249,24 @@ struct ServerKernel {
       const Accumulator scanned = warp::inclusive_scan(own, Monoid::merge);
       if (lane_index() == kWarps - 1 && a.tiles > 1) Words::publish(total_of(a, item), scanned);
       const Accumulator below = warp::shift_up(scanned, Monoid::none());
+      ptx::mbarrier_wait_parity(shared.known[turn.stage], turn.parity ^ 1);  // received, the last
       if (lane_index() < kWarps) shared.within[mine] = below;
       ptx::mbarrier_arrive(shared.published[turn.stage]);
+      ptx::mbarrier_arrive(shared.known[turn.stage]);  // and `totals` may change
     }
   }
   __device__ __forceinline__ static void receive(SharedStorage& shared, const Arguments& a) {
     Turn turn;
     for (Position at;; at.advance(), turn.advance()) {
-      shared.pipeline.wait(at);
-      const uint32_t item = shared.item[at.stage];
+      const uint32_t item = item_of(shared, at);
       if (item >= a.items) return;
       Accumulator prefix = Monoid::none();
       if (a.tiles > 1) {
         if (lane_index() == 0) prefix = Words::taken(answer_to(a, item));
         prefix = warp::shuffle(prefix, 0);
       }
+      ptx::mbarrier_wait_parity(shared.summed[turn.stage],
+                                turn.parity);  // the last `before` is read
       ptx::mbarrier_wait_parity(shared.published[turn.stage], turn.parity);
       if (lane_index() < kWarps) {
         const int mine = turn.stage * kWarps + lane_index();

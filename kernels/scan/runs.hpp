@@ -104,12 +104,11 @@ struct Runs {
     Accumulator start[2 * kVectors];
     start[1] = before;
     const int turned = order_ ^ (row.reverse ? kVectors - 1 : 0);
-    constexpr int kLevels = std::bit_width(static_cast<unsigned>(kVectors)) - 1;
 #pragma unroll
-    for (int level = 0; level < kLevels; ++level) {
-      const bool swap = (turned >> (kLevels - 1 - level) & 1) != 0;
+    for (int nodes = 1; nodes < kVectors; nodes *= 2) {
+      const bool swap = (turned & (kVectors / 2 / nodes)) != 0;
 #pragma unroll
-      for (int i = 1 << level; i < 2 << level; ++i) {
+      for (int i = nodes; i < 2 * nodes; ++i) {
         Accumulator first = node_[2 * i];
         if (swap) first = node_[2 * i + 1];
         const Accumulator second = Monoid::merge(start[i], first);
