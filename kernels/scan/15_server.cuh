@@ -75,7 +75,8 @@ struct ServerKernel {
     ptx::Mbarrier published[kTurns];  // ... `within`, ...
     ptx::Mbarrier known[kTurns];      // ... `before`
     ptx::Mbarrier drawn;
-    ptx::Mbarrier carried[kServers];
+    ptx::Mbarrier carried[kServers];  // `carry` is there, ...
+    ptx::Mbarrier taken[kServers];    // ... and has been read
   };
   // Where an item lies.
   struct Place {
@@ -107,7 +108,10 @@ struct ServerKernel {
       }
       ptx::mbarrier_init(shared.drawn, 1);
 #pragma unroll
-      for (ptx::Mbarrier& carried : shared.carried) ptx::mbarrier_init(carried, 1);
+      for (int server = 0; server < kServers; ++server) {
+        ptx::mbarrier_init(shared.carried[server], 1);
+        ptx::mbarrier_init(shared.taken[server], kWarpSize);
+      }
       ptx::fence_mbarrier_init();
     }
     ptx::barrier_sync();
@@ -288,8 +292,9 @@ struct ServerKernel {
     const int next = server + 1 == kServers ? 0 : server + 1;
     // The first group has nothing before it, so that server 0 is handed a value less.
     uint32_t parity = server == 0 ? 1 : 0;
+    uint32_t handed_parity = 0;
     for (auto group = static_cast<uint32_t>(server); group * kWarpSize < a.items;
-         group += kServers, parity ^= 1) {
+         group += kServers, parity ^= 1, handed_parity ^= 1) {
       const uint32_t item = group * kWarpSize + static_cast<uint32_t>(lane_index());
       const uint32_t nth = item - Place::line_of(a, item) * a.tiles;  // of its row
       const bool is_item = item < a.items;
@@ -304,41 +309,50 @@ struct ServerKernel {
         if (!is_carried) {
           const bool arrived = ptx::mbarrier_try_wait_parity(shared.carried[server], parity);
           is_carried = ptx::vote_sync_all(kFullMask, arrived);
-          if (is_carried) carry = shared.carry[server];
+          if (is_carried) {
+            carry = shared.carry[server];
+            ptx::mbarrier_arrive(shared.taken[server]);
+          }
         }
         const uint32_t missing = ~ptx::vote_sync_ballot(kFullMask, is_there);
         const int ready = missing == 0 ? kWarpSize : ptx::lowest_bit(missing);
         if (!is_carried || ready <= done) continue;
-        const bool is_new = lane_index() >= done && lane_index() < ready;
+        const Answer answer(own, carry, nth);
+        if (ready == kWarpSize && lane_index() == kWarpSize - 1) {
+          ptx::mbarrier_wait_parity(shared.taken[next], handed_parity ^ 1);
+          shared.carry[next] = answer.with;
+          ptx::mbarrier_arrive(shared.carried[next]);
+        }
+        if (lane_index() >= done && lane_index() < ready) {
+          Words::publish(answer_to(a, item), answer.before);
+        }
         done = ready;
-        answer(shared, a, item, nth, own, carry, is_new, ready == kWarpSize ? next : -1);
       }
     }
   }
-  // To the items that are new; with those of a whole group, what lies before the next.
-  __device__ __forceinline__ static void answer(SharedStorage& shared, const Arguments& a,
-                                                uint32_t item, uint32_t nth, const Accumulator& own,
-                                                const Accumulator& carry, bool is_new, int next) {
-    Accumulator scanned = own;
+  // What lies before an item in its row, and with it, where `own` are the totals of 32 items and
+  // `carry` lies before these: of a lane, whatever those above it hold.
+  struct Answer {
+    Accumulator before;
+    Accumulator with;
+
+    __device__ __forceinline__ Answer(const Accumulator& own, const Accumulator& carry,
+                                      uint32_t nth) {
+      const auto lane = static_cast<uint32_t>(lane_index());
+      with = own;
 #pragma unroll
-    for (uint32_t distance = 1; distance < kWarpSize; distance *= 2) {
-      const Accumulator lower = warp::shuffle_up(scanned, static_cast<int>(distance));
-      if (static_cast<uint32_t>(lane_index()) >= distance && nth >= distance) {
-        scanned = Monoid::merge(lower, scanned);
+      for (uint32_t distance = 1; distance < kWarpSize; distance *= 2) {
+        const Accumulator lower = warp::shuffle_up(with, static_cast<int>(distance));
+        if (lane >= distance && nth >= distance) with = Monoid::merge(lower, with);
+      }
+      before = warp::shuffle_up(with, 1);
+      if (lane == 0 || nth == 0) before = Monoid::none();
+      if (nth > lane) {  // its row began before the 32
+        before = Monoid::merge(carry, before);
+        with = Monoid::merge(carry, with);
       }
     }
-    Accumulator before = warp::shuffle_up(scanned, 1);
-    if (lane_index() == 0 || nth == 0) before = Monoid::none();
-    if (nth > static_cast<uint32_t>(lane_index())) {  // its row began before the group
-      before = Monoid::merge(carry, before);
-      scanned = Monoid::merge(carry, scanned);
-    }
-    if (next >= 0 && lane_index() == kWarpSize - 1) {
-      shared.carry[next] = scanned;
-      ptx::mbarrier_arrive(shared.carried[next]);
-    }
-    if (is_new) Words::publish(answer_to(a, item), before);
-  }
+  };
 };
 
 template <class Shape>

@@ -142,6 +142,19 @@ TEST(Scan, GroupsOfTilesPassOn) {
   }
 }
 
+// Eight groups of tiles, so that each warp of the server has several; and rows that begin within
+// one.
+TEST(Scan, TheServerGoesRound) {
+  Instance("cumsum", DType::kI64, {1000001}, 0).every_rung_is_right();
+  for (const bool reverse : {false, true}) {
+    Instance instance("cumsum", DType::kF32, {7, 130001}, 1, reverse, reverse);
+    test::in_every_order([&] {
+      instance.run(instance.rung("server"));
+      instance.expect_right();
+    });
+  }
+}
+
 // Rows of some lanes, of several warps and of several parts, that fill them and that do not, one
 // behind the other and apart.
 TEST(Scan, RowsOfAQueue) {
