@@ -54,14 +54,17 @@ struct FilterKernel {
     }
     if (warp_index() == 0 && vectors.cut.edges > 0) vectors.add_edges(best);
     ptx::syncwarp();
-    const int count = gather(shared, keys, best.count(), k);
+    const uint64_t reached = least == 0 ? 1 : uint64_t{least} << 32;  // by all candidates
+    const int count = gather(shared, keys, best.count(), k, reached);
     write_best(a, row, shared.best.span(), count, thread_index(), kThreads);
   }
 
  private:
-  // The best of all warps' candidates, at least k, to shared.best; returns how many.
+  // The best of all warps' candidates, at least k, to shared.best; returns how many. All reach
+  // `bound`.
   __device__ __forceinline__ static int gather(SharedStorage& shared,
-                                               const SharedSpan<uint64_t>& keys, int count, int k) {
+                                               const SharedSpan<uint64_t>& keys, int count, int k,
+                                               uint64_t bound) {
     block::AllReduce<int, kThreads> sum(shared.reach);
     const auto add = [](int one, int other) { return one + other; };
     uint64_t mine[kMine];
@@ -79,7 +82,6 @@ struct FilterKernel {
       for (const uint64_t key : mine) reached += key >= bound ? 1 : 0;
       return reached;
     };
-    uint64_t bound = 1;
     if (sum(reach(bound), add) > Candidates::kMostKept) {
       high = block::AllReduce<uint64_t, kThreads>(shared.highest)(
           high, [](uint64_t one, uint64_t other) { return one < other ? other : one; });
