@@ -11,7 +11,8 @@ namespace ws::thread {
 
 // The keys of all rounds, which depend on the seed alone: prepared once, by the host, they are
 // constants of a launch and cost a kernel nothing. A round is two wide products and two words of
-// three-way exclusive or: a call of seven rounds some 26 instructions, 6.5 for each of its four words.
+// three-way exclusive or: a call of seven rounds some 26 instructions, 6.5 for each of its four
+// words.
 template <int kRounds>
 class PhiloxOf {
  public:
