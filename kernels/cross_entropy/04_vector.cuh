@@ -33,8 +33,8 @@ struct VectorKernel {
     // Fetched now, for the end.
     const float logit = to_float(thread::load(x + target.index));
     const float weight = a.formula.weight_of(target.index);
-    const Total mine = read_row<kThreads, kTile>(x, a.columns);
-    const Total total = AllReduce(shared.partials)(mine, Merge{});
+    const Total mine = read_row<kThreads, kTile>(x, a.columns, a.formula);
+    const Total total = AllReduce(shared.partials)(mine, Merge{a.formula.smooths()});
     if (thread_index() == 0) a.store_loss(row, total, logit, weight);
   }
 };

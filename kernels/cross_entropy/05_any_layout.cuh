@@ -49,7 +49,7 @@ struct AnyLayoutKernel {
     if (!target.is_ignored) {
       if (kHasLoss) logit = to_float(thread::load(x + target.index * step));
       target_weight = weight(target.index);
-      Running running;
+      Running running(a.formula);
       float plain = 0;
       float weights = 0;
       for (int64_t c = lane; c < columns; c += kWarpSize) {
@@ -83,12 +83,13 @@ struct AnyLayoutKernel {
     if constexpr (kHasGradient) {
       ptx::syncwarp();
       const float dloss = a.numbers.data[kDloss] == nullptr ? 1.0F : thread::load(number(kDloss));
-      Gradient gradient = a.formula.gradient(lse, dloss, target_weight, all);
-      const float every = gradient.every;
+      const Factors factors = a.formula.factors(dloss, target_weight, all, [&] { return lse; });
       T* to = static_cast<T*>(a.rows.data[kGradient]) + a.rows.offset(kGradient, r);
       const int64_t to_step = a.rows.inner[kGradient];
       for (int64_t c = lane; c < columns; c += kWarpSize) {
-        if (a.weighs_all_classes) gradient.every = every * weight(c);
+        Factors here = factors;
+        if (a.weighs_all_classes) here.every *= weight(c);
+        const Gradient gradient(here, lse);
         float value = 0;
         if (!target.is_ignored) {
           const float logit_here = to_float(thread::load(x + c * step));

@@ -102,7 +102,7 @@ struct StreamKernel {
     typename Stages::Position at;
     typename Ends::Position end;
     for (;; end.advance()) {
-      Running running;
+      Running running(a.rows.formula);
       int64_t row = 0;
       for (int v = 0; v < a.vectors; v += Ring::kStageVectors, at.advance()) {
         shared.stages.wait(at);
@@ -121,18 +121,18 @@ struct StreamKernel {
         if (left >= Ring::kStageVectors) {
 #pragma unroll
           for (int i = 0; i < Ring::kVectors; ++i) vectors[i] = load(i);
-          running.add(floats_of<T>(vectors));
+          running.add<T>(vectors);
         } else {
 #pragma unroll 1
           for (int i = 0; place(i) < left; ++i) {
             const Packed one[1] = {load(i)};
-            running.add(floats_of<T>(one));
+            running.add<T>(one);
           }
         }
         ptx::syncwarp();
         if (lane_index() == 0) shared.stages.release(at.stage);
       }
-      const Total total = warp::all_reduce(running.total(), Merge{});
+      const Total total = warp::all_reduce(running.total(), Merge{a.rows.formula.smooths()});
       if (lane_index() == 0) {
         shared.ends.wait_free(end);
         shared.totals[end.stage * kWarps + warp_index()] = total;
@@ -148,6 +148,8 @@ struct StreamKernel {
   __device__ __forceinline__ static void end_rows(SharedStorage& shared, const Arguments& a) {
     for (typename Ends::Position at;; at.advance()) {
       shared.ends.wait(at);
+      // Before anyone lets go: a lane that came late would find the stage filled again, and wait.
+      ptx::syncwarp();
       int64_t row = 0;
       Total total;
       if (lane_index() == 0) row = shared.ended[at.stage];
@@ -157,7 +159,7 @@ struct StreamKernel {
       }
       row = warp::shuffle(row, 0);
       if (row >= a.rows.count) return;
-      total = warp::all_reduce(total, Merge{});
+      total = warp::all_reduce(total, Merge{a.rows.formula.smooths()});
       if (lane_index() != 0) continue;
       const Target target = a.rows.target(row, true);
       if (target.is_ignored) a.rows.store_numbers(row, 0, 0);

@@ -8,7 +8,7 @@
 
 #include <bit>
 
-#include "kernels/cross_entropy/row_part.hpp"
+#include "kernels/cross_entropy/row_share.hpp"
 
 namespace ws::cross_entropy {
 
@@ -20,7 +20,8 @@ struct FusedClusterKernel {
   static constexpr int64_t kBytes = int64_t{16} * kThreads * kVectors;  // of a part
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = kWidest<T>;
-  using Packed = row::Packed<T, kWidth>;
+  using Share = row::Share<kWidth, kThreads, kVectors, Fit::kAligned>;
+  using Part = RowShare<T, Share, true>;
   using AllReduce = cluster::AllReduce<Total, kThreads>;
   struct Arguments {
     Rows<T> rows;
@@ -34,22 +35,21 @@ struct FusedClusterKernel {
     const Rows<T>& rows = a.rows;
     const int64_t row = block_index() / cluster_size();
     const T* x = rows.logits + row * rows.stride;
-    const int64_t first = std::min(cluster_rank() * a.part, rows.columns / kWidth);
-    const auto vectors = static_cast<int>(std::min(a.part, rows.columns / kWidth - first));
-    const T* mine = x + (first + thread_index()) * kWidth;
-    Packed packed[kVectors];  // in flight while the cluster meets
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (thread_index() + v * kThreads < vectors) {
-        packed[v] = Packed::load(mine + v * kThreads * kWidth);
-      }
-    }
-    const auto held = [&](int v) { return packed[v]; };
-    const auto part = row_part<T, kThreads, kVectors>(first, vectors, held);
-    const Beside beside(rows, row, part,
-                        [&](int64_t column) { return to_float(thread::load(x + column)); });
+    typename Share::CutOf cut(x, rows.columns);
+    const int64_t first = cut.keep_part(cluster_rank(), a.part);
+    const Share share(cut, thread_index());
+    Part part(share, x + first);  // in flight while the cluster meets
+    const Numbers numbers = Numbers::load(rows, row);
     AllReduce all_reduce(shared.total);
-    finish_row(rows, row, part, all_reduce, beside);
+    const Merge merge{rows.formula.smooths()};
+    all_reduce.send_warps(part.template total<kWarpSize>(rows.formula), merge);
+    const Beside<T> beside(
+        rows, row, numbers, cluster_rank() == 0 && thread_index() == 0,
+        [&](int column) { return has_column(share, column, static_cast<int>(first)); },
+        [&](int column) { return to_float(thread::load(x + column)); });
+    const Total total = all_reduce.receive(Total{}, merge);
+    beside.store_gradient(rows, row, total, part, first);
+    beside.store_loss(rows, row, total);
     all_reduce.finish();
   }
 };

@@ -2,7 +2,7 @@
 // loss, its gradient, or both.
 #pragma once
 
-#include "kernels/cross_entropy/rows.hpp"
+#include "kernels/cross_entropy/row_share.hpp"
 #include "warpsmith/row/shape.hpp"
 
 #if WS_DEVICE_CODE
@@ -18,6 +18,15 @@ struct RowInRegistersKernel {
   static constexpr int kThreads = kSharesWarp ? 128 : kLanes;
   static constexpr int kRows = kThreads / kLanes;  // of a block
   using Share = row::Share<kWidest<T>, kLanes, kVectors, kFit>;
+  // 64 exponentials are as much as leaves room for 20 warps an SM.
+  static constexpr bool kKeepsExponentials =
+      kHasLoss && kHasGradient && kVectors * kWidest<T> <= 64;
+  // Registers of a thread that hold its part, and threads an SM for which there are as many
+  // besides.
+  static constexpr int kHeld = kVectors * (kKeepsExponentials ? kWidest<T> : 4);
+  static constexpr int kResident = kHeld >= 64 ? 512 : kHeld >= 32 ? 768 : 1024;
+  static constexpr int kMinBlocks = kResident / kThreads;
+  using Part = RowShare<T, Share, kKeepsExponentials>;
   using AllReduce = block::AllReduce<Total, kThreads>;
   using Arguments = Rows<T>;
   struct NoShared {};
@@ -33,66 +42,31 @@ struct RowInRegistersKernel {
     typename Share::CutOf cut(x, a.columns);
     if (!is_row) cut.clear();
     const Share share(cut, lane);
-    row::Held<T, Share> held;
-    held.load(share, x, -thread::kInfinity);
-
-    const Target target = a.target(r, is_row && lane == 0);
-    float logit = 0;
-    float weight = 0;
-    float dloss = 0;
+    Part part(share, x);
+    const Numbers numbers = Numbers::load(a, r);
     float lse = 0;
-    bool has_target = false;
-    if (target.counts()) {
-      weight = a.formula.weight_of(target.index);
-      has_target = is_row && thread_of(cut, target.index, kLanes) == lane;
-      if (has_target) logit = to_float(thread::load(x + target.index));
-    }
-    if constexpr (kHasGradient) dloss = a.dloss_of(r);
+    if constexpr (!kHasLoss) lse = thread::load(a.lse + r * a.strides[kLse]);
+    const Beside<T> beside(
+        a, r, numbers, is_row && lane == 0,
+        [&](int column) { return is_row && has_column(share, column); },
+        [&](int column) { return to_float(thread::load(x + column)); });
     if constexpr (kHasLoss) {
-      const Total total = total_of(shared, share, held.values());
-      lse = total.lse();
-      if (has_target) a.store_loss(r, total, logit, weight);
-      if (is_row && lane == 0 && target.is_ignored) a.store_numbers(r, 0, 0);
-    } else {
-      lse = thread::load(a.lse + r * a.strides[kLse]);
-    }
-    if constexpr (kHasGradient) {
-      if (!is_row || !target.is_right) return;
-      T* to = a.gradient + r * a.gradient_stride;
-      if (target.is_ignored) return row::store(share, to, [](int) { return 0.0F; });
-      const Gradient gradient = a.formula.gradient(lse, dloss, weight, a.formula.columns);
-      const auto values = held.values();
-      row::store(share, to, [&](int i) { return gradient(values[i]); });
-      if (has_target) thread::store(to + target.index, from_float<T>(gradient.of_target(logit)));
+      Total total = part.template total<kSharesWarp ? kLanes : kWarpSize>(a.formula);
+      if constexpr (!kSharesWarp) {
+        total = AllReduce(shared).of_warps(total, Merge{a.formula.smooths()});
+      }
+      if constexpr (kHasGradient) {
+        if (is_row) beside.store_gradient(a, r, total, part);
+      }
+      beside.store_loss(a, r, total);
+    } else if (is_row) {
+      beside.store_gradient(a, r, lse, part);
     }
   }
 
-  static void launch_on(const Arguments& rows, Stream stream) {
+  static void launch_on(const Arguments& rows, ws::Stream stream) {
     launch<RowInRegistersKernel>(
         {.blocks = divide_up(rows.count, int64_t{kRows}), .threads = kThreads}, stream, rows);
-  }
-
- private:
-  // The maximum first, so that each exponential is taken once.
-  __device__ __forceinline__ static Total total_of(SharedStorage& shared, const Share& share,
-                                                   const thread::Tile<float, Share::kElements>& x) {
-    constexpr int kTogether = kSharesWarp ? kLanes : kWarpSize;
-    const auto larger = [](float l, float r) { return fmaxf(l, r); };
-    const auto plus = [](float l, float r) { return l + r; };
-    Total total;
-    total.max = warp::all_reduce<kTogether>(thread::fold(x, -thread::kInfinity, larger), larger);
-    const float shift = thread::finite_or_zero(total.max);
-#pragma unroll
-    for (int i = 0; i < Share::kElements; ++i) {
-      const int edge = i - kVectors * Share::kWidth;
-      const bool is_there = edge < 0 ? share.holds(i / Share::kWidth) : share.holds_edge(edge);
-      total.sum += thread::fast_exp(x[i] - shift);  // of padding 0
-      total.plain += is_there ? x[i] : 0.0F;
-    }
-    total.sum = warp::all_reduce<kTogether>(total.sum, plus);
-    total.plain = warp::all_reduce<kTogether>(total.plain, plus);
-    if constexpr (!kSharesWarp) total = AllReduce(shared).of_warps(total, Merge{});
-    return total;
   }
 };
 

@@ -9,6 +9,7 @@
 #include "warpsmith/row/held.hpp"
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/shifted_exp.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
 namespace ws::cross_entropy {
@@ -74,8 +75,14 @@ class Targets {
   // The one `offset` elements from the first. Who reports says so of each wrong one; the others
   // only leave its row alone.
   __device__ __forceinline__ Target at(int64_t offset, int64_t row, bool reports) const {
-    const int64_t index = is_wide_ ? thread::load(static_cast<const int64_t*>(data_) + offset)
-                                   : thread::load(static_cast<const int32_t*>(data_) + offset);
+    return judged(load(offset), row, reports);
+  }
+  // In two parts, so that other work covers the way from memory.
+  __device__ __forceinline__ int64_t load(int64_t offset) const {
+    return is_wide_ ? thread::load(static_cast<const int64_t*>(data_) + offset)
+                    : thread::load(static_cast<const int32_t*>(data_) + offset);
+  }
+  __device__ __forceinline__ Target judged(int64_t index, int64_t row, bool reports) const {
     if (index == ignored_) return {index, true, true};
     if (reports) return {index, false, check_(index, row)};
     return {index, false, index >= 0 && index < classes_};
@@ -100,28 +107,56 @@ struct alignas(16) Total {
 
   __device__ __forceinline__ float lse() const { return max + thread::log(sum); }
 };
+// `logits`: whether those themselves are added up, which only a smoothed loss needs.
 struct Merge {
+  bool logits = true;
+
   __device__ __forceinline__ Total operator()(const Total& a, const Total& b) const {
     const thread::MaxSum both = thread::merge({a.max, a.sum}, {b.max, b.sum});
     return {both.max, both.sum, a.plain + b.plain, a.weights + b.weights};
   }
+  // The maximum first, for one exponential in all.
+  template <int kLanes>
+  __device__ __forceinline__ Total over_lanes(const Total& mine) const {
+    const auto larger = [](float l, float r) { return fmaxf(l, r); };
+    const auto plus = [](float l, float r) { return l + r; };
+    Total total;
+    total.max = warp::all_reduce<kLanes>(mine.max, larger);
+    const float shift = thread::finite_or_zero(total.max);
+    total.sum = warp::all_reduce<kLanes>(mine.sum * thread::fast_exp(mine.max - shift), plus);
+    if (logits) {
+      total.plain = warp::all_reduce<kLanes>(mine.plain, plus);
+      total.weights = warp::all_reduce<kLanes>(mine.weights, plus);
+    }
+    return total;
+  }
 };
 
-// What each element of a gradient is made of: exponentials * exp(x - lse) - every * w[c], less
-// `target` in the target's column. Who writes that column's element writes it once more: to ask of
-// each whether it is the one would be two instructions an element.
-struct Gradient {
-  float lse;
-  float exponentials;
-  float every;
-  float target;
+// What a gradient is made of: exponentials * exp(x - lse) - every * w[c], less `target` in the
+// target's column. Who writes that column's element writes it once more: to ask of each whether it
+// is the one would be two instructions an element.
+struct Factors {
+  float exponentials = 0;
+  float every = 0;
+  float target = 0;
+};
+class Gradient {
+ public:
+  Gradient() = default;
+  __device__ __forceinline__ Gradient(const Factors& factors, float lse)
+      : exp_(lse), scale_(factors.exponentials * exp_.factor()), factors_(factors) {}
 
   __device__ __forceinline__ float operator()(float x) const {
-    return thread::fma(exponentials, thread::fast_exp(x - lse), -every);
+    return thread::fma(scale_, exp_(x), -factors_.every);
   }
   __device__ __forceinline__ float of_target(float x) const {
-    return thread::fma(exponentials, thread::fast_exp(x - lse), -every - target);
+    return thread::fma(scale_, exp_(x), -factors_.every - factors_.target);
   }
+
+ private:
+  thread::ShiftedExp exp_{0};
+  float scale_ = 0;
+  Factors factors_;
 };
 
 struct Formula {
@@ -156,18 +191,24 @@ struct Formula {
     if (z_loss != 0) loss = thread::fma(z_loss * lse, lse, loss);
     return loss;
   }
-  __device__ __forceinline__ Gradient gradient(float lse, float dloss, float target_weight,
-                                               float all) const {
+  // Of a row whose logarithm lse() gives, where it is asked for.
+  template <class Lse>
+  __device__ __forceinline__ Factors factors(float dloss, float target_weight, float all,
+                                             const Lse& lse) const {
     const float g = dloss * scale;
     const float target = of_target * target_weight;
     float exponentials = thread::fma(of_each, all, target);
-    if (z_loss != 0) exponentials = thread::fma(2 * z_loss, lse, exponentials);
-    return {lse, g * exponentials, g * of_each, g * target};
+    if (z_loss != 0) exponentials = thread::fma(2 * z_loss, lse(), exponentials);
+    return {g * exponentials, g * of_each, g * target};
   }
+  __device__ __forceinline__ Gradient gradient(float lse, float dloss, float target_weight,
+                                               float all) const {
+    return {factors(dloss, target_weight, all, [&] { return lse; }), lse};
+  }
+  __device__ __forceinline__ bool smooths() const { return of_each != 0; }
 };
 
-// ---- Rows at one stride
-// ---------------------------------------------------------------------------
+// ---- Rows at one stride -------------------------------------------------------------------------
 
 // A call whose rows, and numbers of rows, lie at one stride each.
 template <class T>
@@ -224,33 +265,36 @@ Rows<T> rows_of(const Call& call, const char* rung) {
 }
 
 // A thread's part of a row while it goes through it: the maximum moves once for several elements.
+// Logits themselves are added up where the loss is smoothed.
 class Running {
  public:
-  template <int N>
-  __device__ __forceinline__ void add(const thread::Tile<float, N>& x) {
-    float max = max_;
-#pragma unroll
-    for (int i = 0; i < N; ++i) max = fmaxf(max, x[i]);
-    // Subtracted before it is scaled: classes that are hidden by -1e30 have no digits to lose.
-    const float shift = thread::finite_or_zero(max);
-    float sum = 0;
-    float plain = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      sum += thread::fast_exp(x[i] - shift);
-      plain += x[i];
-    }
-    sum_ = thread::fma(sum_, thread::fast_exp(max_ - shift), sum);  // times 1 where nothing moved
-    plain_ += plain;
-    max_ = max;
-  }
-  __device__ __forceinline__ void add_one(float x) { add(thread::Tile<float, 1>{{x}}); }
+  __device__ __forceinline__ explicit Running(const Formula& formula)
+      : adds_logits_(formula.smooths()) {}
 
-  __device__ __forceinline__ Total total() const { return {max_, sum_, plain_, 0}; }
+  template <class T, int kVectors>
+  __device__ __forceinline__ void add(const row::Packed<T, kWidest<T>> (&vectors)[kVectors]) {
+    constexpr int kWidth = kWidest<T>;
+    add<kVectors * kWidth>(row::largest(vectors),
+                           [&](int i) { return vectors[i / kWidth][i % kWidth]; });
+  }
+  __device__ __forceinline__ void add_one(float x) {
+    add<1>(x, [&](int /*i*/) { return x; });
+  }
+
+  __device__ __forceinline__ Total total() const { return {total_.max, total_.sum, plain_, 0}; }
 
  private:
-  float max_ = -thread::kInfinity;
-  float sum_ = 0;
+  template <int N, class At>
+  __device__ __forceinline__ void add(float largest, const At& at) {
+    total_ = thread::add<N>(total_, largest, at);
+    if (adds_logits_) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) plain_ += at(i);
+    }
+  }
+
+  bool adds_logits_;
+  thread::MaxSum total_ = thread::MaxSum::none();
   float plain_ = 0;
 };
 
@@ -267,27 +311,14 @@ __device__ __forceinline__ int thread_of(const row::Cut<kWidth, kFit>& cut, int6
   return static_cast<int>(at % threads);
 }
 
-// Elements of several vectors, in f32.
-template <class T, int kVectors>
-__device__ __forceinline__ auto floats_of(const row::Packed<T, kWidest<T>> (&vectors)[kVectors]) {
-  constexpr int kWidth = kWidest<T>;
-  thread::Tile<float, kVectors * kWidth> values;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[v * kWidth + i] = vectors[v][i];
-  }
-  return values;
-}
-
 // By kThreads threads: a row, kTile vectors at a time of each, and its edges.
 template <int kThreads, int kTile, class T>
-__device__ __forceinline__ Total read_row(const T* x, int64_t columns) {
+__device__ __forceinline__ Total read_row(const T* x, int64_t columns, const Formula& formula) {
   constexpr int kWidth = kWidest<T>;
   using Packed = row::Packed<T, kWidth>;
   const row::Cut<kWidth> cut(x, columns);
   const T* body = x + cut.head;
-  Running running;
+  Running running(formula);
   if (thread_index() < cut.edges) {
     running.add_one(to_float(thread::load(x + cut.edge(thread_index()))));
   }
@@ -298,7 +329,7 @@ __device__ __forceinline__ Total read_row(const T* x, int64_t columns) {
     for (int i = 0; i < kTile; ++i) {
       vectors[i] = Packed::load(body + (v + i * kThreads) * kWidth);
     }
-    running.add(floats_of<T>(vectors));
+    running.add<T>(vectors);
   }
   // What is left is on its way together too.
   Packed rest[kTile - 1];
@@ -312,7 +343,7 @@ __device__ __forceinline__ Total read_row(const T* x, int64_t columns) {
   for (int i = 0; i < kTile - 1; ++i) {
     if (v + i * kThreads < cut.vectors) {
       const Packed one[1] = {rest[i]};
-      running.add(floats_of<T>(one));
+      running.add<T>(one);
     }
   }
   return running.total();

@@ -1,8 +1,12 @@
 // Share and Held: a row in the registers of the threads that share it.
 #pragma once
 
+#include <cmath>
+#include <type_traits>
+
 #include "warpsmith/row/cut.hpp"
 #include "warpsmith/row/packed.hpp"
+#include "warpsmith/thread/forget.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/tile.hpp"
 
@@ -67,6 +71,14 @@ class Held {
   template <class Vector>
   __device__ __forceinline__ void load(const Share& share, const T* row, float padding,
                                        const Vector& vector WS_AND_PLACE) {
+    load(share, padding, vector,
+         [&](int e) { return thread::load(row + share.edge(e) WS_PASS_AND_PLACE); });
+  }
+  // ... and the edges: edge(e) gives the thread's e-th.
+  template <class Vector, class Edge>
+    requires std::is_invocable_v<Edge, int>
+  __device__ __forceinline__ void load(const Share& share, float padding, const Vector& vector,
+                                       const Edge& edge) {
 #pragma unroll
     for (int v = 0; v < Share::kVectors; ++v) {
       if constexpr (Share::kFit != Fit::kFull) packed_[v] = PackedVector::filled(padding);
@@ -74,9 +86,7 @@ class Held {
     }
 #pragma unroll
     for (int e = 0; e < Share::kEdges; ++e) {
-      edges_[e] = share.holds_edge(e)
-                      ? to_float(thread::load(row + share.edge(e) WS_PASS_AND_PLACE))
-                      : padding;
+      edges_[e] = share.holds_edge(e) ? to_float(edge(e)) : padding;
     }
   }
 
@@ -95,6 +105,17 @@ class Held {
     return values;
   }
 
+  // See row/packed.hpp.
+  __device__ __forceinline__ void stay_packed() { row::stay_packed(packed_); }
+
+  // The largest of them, of the padding too.
+  __device__ __forceinline__ float largest() const {
+    float largest = row::largest(packed_);
+#pragma unroll
+    for (int e = 0; e < Share::kEdges; ++e) largest = ::fmaxf(largest, edges_[e]);
+    return largest;
+  }
+
  private:
   PackedVector packed_[Share::kVectors];
   float edges_[Share::kEdges > 0 ? Share::kEdges : 1];  // an array has at least one
@@ -104,7 +125,7 @@ class Held {
 template <Cache kCache = Cache::kDefault, class T, class Share, class F>
 __device__ __forceinline__ void store(const Share& share, T* row, const F& f WS_AND_PLACE) {
   constexpr int kWidth = Share::kWidth;
-  T* first = share.first_vector(row);
+  T* first = thread::forget(share.first_vector(row));  // else found anew for each
 #pragma unroll
   for (int v = 0; v < Share::kVectors; ++v) {
     Vec<float, kWidth> out;

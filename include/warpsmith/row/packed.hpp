@@ -2,8 +2,10 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <type_traits>
 
+#include "warpsmith/ptx/half.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 #if WS_DEVICE_CODE
@@ -47,6 +49,43 @@ struct Packed {
     }
   }
 };
+
+// Element for element the largest of several; of 16 bits two at a time, and NaN where one is.
+template <class T, int N, int kVectors>
+__device__ __forceinline__ Packed<T, N> largest_of_each(const Packed<T, N> (&vectors)[kVectors]) {
+  Packed<T, N> largest = vectors[0];
+#pragma unroll
+  for (int v = 1; v < kVectors; ++v) {
+#pragma unroll
+    for (int w = 0; w < Packed<T, N>::kWords; ++w) {
+      auto& word = largest.words[w];
+      if constexpr (Packed<T, N>::kPerWord == 2) {
+        word = ptx::max_nan_x2<T>(word, vectors[v].words[w]);
+      } else {
+        word = Packed<T, 1>::filled(::fmaxf(largest[w], vectors[v][w])).words[0];
+      }
+    }
+  }
+  return largest;
+}
+// The largest element of all.
+template <class T, int N, int kVectors>
+__device__ __forceinline__ float largest(const Packed<T, N> (&vectors)[kVectors]) {
+  using Words = Packed<T, N>;
+  const Words of_each = largest_of_each(vectors);
+  if constexpr (Words::kPerWord == 2) {
+    uint32_t both = of_each.words[0];
+#pragma unroll
+    for (int w = 1; w < Words::kWords; ++w) both = ptx::max_nan_x2<T>(both, of_each.words[w]);
+    const Packed<T, 2> last{{{both}}};
+    return ::fmaxf(last[0], last[1]);
+  } else {
+    float max = of_each[0];
+#pragma unroll
+    for (int i = 1; i < N; ++i) max = ::fmaxf(max, of_each[i]);
+    return max;
+  }
+}
 
 // Inside a loop: elements are converted anew from here on. The compiler would rather keep them
 // converted, in twice the registers.

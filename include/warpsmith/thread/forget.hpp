@@ -29,6 +29,14 @@ __device__ __forceinline__ uint32_t forget(uint32_t value) {
 #endif
   return value;
 }
+// ... or found once, where the compiler would rather find each of several addresses from the start.
+template <class T>
+__device__ __forceinline__ T* forget(T* pointer) {
+#ifndef WS_EMULATED
+  asm volatile("" : "+l"(pointer));
+#endif
+  return pointer;
+}
 
 }  // namespace ws::thread
 #endif

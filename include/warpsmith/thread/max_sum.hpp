@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "warpsmith/thread/math.hpp"
+#include "warpsmith/thread/shifted_exp.hpp"
 #include "warpsmith/thread/tile.hpp"
 
 #if WS_DEVICE_CODE
@@ -45,6 +46,24 @@ __device__ __forceinline__ MaxSum add(const MaxSum& total, float x) {
   const float max = fmaxf(total.max, x);
   const float shift = finite_or_zero(max);
   return {max, total.sum * fast_exp(total.max - shift) + fast_exp(x - shift)};
+}
+
+// N numbers more, of which `largest` is the largest: at(i) gives the i-th. The sum moves once.
+template <int N, class At>
+__device__ __forceinline__ MaxSum add(const MaxSum& total, float largest, const At& at) {
+  const float max = fmaxf(total.max, largest);
+  const float shift = finite_or_zero(max);
+  const ShiftedExp exp(shift);
+  float sum = 0;
+#pragma unroll
+  for (int first = 0; first < N; first += 8) {
+    float part = 0;  // sums of few wait less for one another
+#pragma unroll
+    for (int i = first; i < first + 8 && i < N; ++i) part += exp(at(i));
+    sum += part;
+  }
+  // Times 1 where the maximum has not moved.
+  return {max, fma(total.sum, fast_exp(total.max - shift), sum * exp.factor())};
 }
 
 }  // namespace ws::thread
