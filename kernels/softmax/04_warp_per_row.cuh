@@ -28,7 +28,7 @@ struct WarpPerRowKernel {
     for (int64_t i = lane_index(); i < row.columns; i += kWarpSize) {
       total = Op::add(total, row[i]);
     }
-    const typename Op::Finish finish(warp::all_reduce(total, Op::merge));
+    const typename Op::Finish finish(warp::all_reduce(total, typename Op::Merge{}));
     for (int64_t i = lane_index(); i < row.columns; i += kWarpSize) {
       row.set(i, finish(row[i]));
     }

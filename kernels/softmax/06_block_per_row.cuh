@@ -28,7 +28,7 @@ struct BlockPerRowKernel {
     auto elements = tile.elements();
     const Total mine = Op::template begin<kWarpSize>(elements);
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const Total total = all_reduce.of_warps(mine, Op::merge);
+    const Total total = all_reduce.of_warps(mine, typename Op::Merge{});
     tile.store(row, elements, Op::end(mine, total));
   }
 };

@@ -45,7 +45,7 @@ struct BlockSharedKernel {
     if (has_edge) mine = Op::add(mine, edge = row.edge_element(thread_index()));
 
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const typename Op::Finish finish(all_reduce(mine, Op::merge));
+    const typename Op::Finish finish(all_reduce(mine, typename Op::Merge{}));
 
     for (int64_t v = thread_index(); v < vectors; v += kThreads) {
       Tile<Values<kInputs>, kWidth> elements;

@@ -31,7 +31,7 @@ struct BlockUncachedKernel {
       mine = Op::merge(mine, Op::begin(elements));
     }
     block::AllReduce<Total, kThreads> all_reduce(shared.total);
-    const typename Op::Finish finish(all_reduce(mine, Op::merge));
+    const typename Op::Finish finish(all_reduce(mine, typename Op::Merge{}));
 
 #pragma unroll 2
     for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {

@@ -44,7 +44,7 @@ struct GridFenceKernel {
         auto elements = row.elements(v);
         mine = Op::merge(mine, Op::begin(elements));
       }
-      const Total total = all_reduce(mine, Op::merge);
+      const Total total = all_reduce(mine, typename Op::Merge{});
       if (thread_index() == 0) thread::store(a.totals + item, Vec<Total, 1>{{total}});
     }
     ptx::grid_sync(a.meeting);
@@ -54,7 +54,7 @@ struct GridFenceKernel {
       for (int p = thread_index(); p < a.parts; p += kThreads) {
         mine = Op::merge(mine, thread::load(totals + p));
       }
-      const typename Op::Finish finish(all_reduce(mine, Op::merge));
+      const typename Op::Finish finish(all_reduce(mine, typename Op::Merge{}));
       const RowOf row = part(a, item);
       for (int64_t v = thread_index(); v < row.vectors; v += kThreads) {
         const auto elements = row.elements(v);

@@ -36,7 +36,7 @@ struct RowInRegistersKernel {
     Total total = mine;
     if constexpr (!kSharesWarp) {
       block::AllReduce<Total, kThreads> all_reduce(shared.total);
-      total = all_reduce.of_warps(mine, Op::merge);
+      total = all_reduce.of_warps(mine, typename Op::Merge{});
     }
     tile.store(row, elements, Op::end(mine, total));
   }

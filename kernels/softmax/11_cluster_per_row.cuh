@@ -34,7 +34,7 @@ struct ClusterPerRowKernel {
     cluster::AllReduce<Total, kThreads> all_reduce(shared.total);
     auto elements = tile.elements();
     const Total mine = Op::template begin<kWarpSize>(elements);
-    const Total total = all_reduce.of_warps(mine, Op::none(), Op::merge);
+    const Total total = all_reduce.of_warps(mine, Op::none(), typename Op::Merge{});
     tile.store(row, elements, Op::end(mine, total));
     all_reduce.finish();
   }

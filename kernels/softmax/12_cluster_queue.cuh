@@ -73,7 +73,7 @@ struct ClusterQueueKernel {
         if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
         auto elements = tile.elements();
         const Total mine = Op::template begin<kWarpSize>(elements);
-        const Total total = all_reduce.of_warps(mine, Op::none(), Op::merge);
+        const Total total = all_reduce.of_warps(mine, Op::none(), typename Op::Merge{});
         tile.store(row, elements, Op::end(mine, total));
       }
     }

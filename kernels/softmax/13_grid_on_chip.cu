@@ -114,10 +114,10 @@ struct GridOnChipKernel : GridOnChipShape {
         }
       });
       if (thread_index() < edges) total = Op::add(total, row.edge_element(thread_index()));
-      total = all_reduce(total, Op::merge);
+      total = all_reduce(total, typename Op::Merge{});
       if (a.parts > 1) {
         total = all_reduce(by_letter(a.letters + r * a.parts * a.parts, a.parts, part, total),
-                           Op::merge);
+                           typename Op::Merge{});
       }
 
       const typename Op::Finish finish(total);

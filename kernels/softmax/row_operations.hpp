@@ -7,8 +7,11 @@
 // it in their y.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/softmax/operations.hpp"
 #include "warpsmith/thread/max_sum.hpp"
+#include "warpsmith/thread/shifted_exp.hpp"
 #include "warpsmith/warp/reduce.hpp"
 
 #if WS_DEVICE_CODE
@@ -36,51 +39,76 @@ struct Forward {
   __device__ __forceinline__ static Total merge(const Total& a, const Total& b) {
     return thread::merge(a, b);
   }
+  struct Merge {
+    __device__ __forceinline__ Total operator()(const Total& a, const Total& b) const {
+      return merge(a, b);
+    }
+    // The maximum first, for one exponential in all.
+    template <int kLanes>
+    __device__ __forceinline__ Total over_lanes(const Total& mine) const {
+      const float max =
+          warp::all_reduce<kLanes>(mine.max, [](float a, float b) { return fmaxf(a, b); });
+      const float moved = mine.sum * fast_exp(mine.max - thread::finite_or_zero(max));
+      return {max, warp::all_reduce<kLanes>(moved, [](float a, float b) { return a + b; })};
+    }
+  };
   __device__ __forceinline__ static Total add(const Total& total, const Element& x) {
     return thread::add(total, x[0]);
   }
 
   // The Total of the elements of kLanes neighbouring lanes, given to each of them; softmax leaves
-  // exp(x - their maximum) in place of x, so that end() needs no second exponential.
+  // exp(x - their maximum), but for its ShiftedExp's factor, in place of x, so that end() needs no
+  // second exponential.
   template <int kLanes = 1, int N>
   __device__ __forceinline__ static Total begin(Tile<Element, N>& tile) {
     const auto larger = [](float a, float b) { return fmaxf(a, b); };
     const float max = warp::all_reduce<kLanes>(
         fold(tile, -kInfinity, [&](float m, const Element& x) { return larger(m, x[0]); }), larger);
-    const float shift = thread::finite_or_zero(max);
+    const thread::ShiftedExp exp(thread::finite_or_zero(max));
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float e = fast_exp(tile[i][0] - shift);
+      const float e = exp(tile[i][0]);
       sum += e;
       if constexpr (!kLogarithm) tile[i][0] = e;
     }
-    return {max, warp::all_reduce<kLanes>(sum, [](float a, float b) { return a + b; })};
+    sum = warp::all_reduce<kLanes>(sum, [](float a, float b) { return a + b; });
+    return {max, sum * exp.factor()};
   }
 
   // The output for an element of a row with this Total.
-  class Finish {
+  class Exponential {
    public:
-    __device__ __forceinline__ explicit Finish(const Total& total)
-        : max_(total.max), scale_(kLogarithm ? logf(total.sum) : 1.0F / total.sum) {}
+    __device__ __forceinline__ explicit Exponential(const Total& total)
+        : exp_(total.max), scale_(exp_.factor() / total.sum) {}
     __device__ __forceinline__ float operator()(const Element& x) const {
-      if constexpr (kLogarithm) {
-        return (x[0] - max_) - scale_;
-      } else {
-        return fast_exp(x[0] - max_) * scale_;
-      }
+      return exp_(x[0]) * scale_;
+    }
+
+   private:
+    thread::ShiftedExp exp_;
+    float scale_;
+  };
+  class Logarithm {
+   public:
+    __device__ __forceinline__ explicit Logarithm(const Total& total)
+        : max_(total.max), scale_(logf(total.sum)) {}
+    __device__ __forceinline__ float operator()(const Element& x) const {
+      return (x[0] - max_) - scale_;
     }
 
    private:
     float max_;
     float scale_;
   };
+  using Finish = std::conditional_t<kLogarithm, Logarithm, Exponential>;
 
   // The same for what `begin` left; `mine` is the Total that it returned.
   class ScaleByTotal {
    public:
     __device__ __forceinline__ ScaleByTotal(const Total& mine, const Total& total)
-        : factor_(fast_exp(mine.max - total.max) * (1.0F / total.sum)) {}
+        : factor_(thread::ShiftedExp(thread::finite_or_zero(mine.max)).factor() *
+                  fast_exp(mine.max - total.max) * (1.0F / total.sum)) {}
     __device__ __forceinline__ float operator()(const Element& left) const {
       return left[0] * factor_;
     }
@@ -110,6 +138,9 @@ struct Backward {
 
   __device__ __forceinline__ static Total none() { return 0; }
   __device__ __forceinline__ static Total merge(Total a, Total b) { return a + b; }
+  struct Merge {
+    __device__ __forceinline__ Total operator()(Total a, Total b) const { return a + b; }
+  };
   template <int N>
   __device__ __forceinline__ static Total add(Total total, const Values<N>& v) {
     return kLogarithm ? total + v[0] : fmaf(v[0], v[1], total);
