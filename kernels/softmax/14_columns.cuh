@@ -27,22 +27,21 @@ namespace ws::softmax {
 
 #if WS_DEVICE_CODE
 
-template <class T, class Op, int kWidth>
+template <class T, class Op, int kWidth, int kThreads_ = 512, int kHeldVectors = 8, int kLoads = 8>
 struct ColumnsKernel {
   static constexpr int kInputs = Op::kInputs;
-  // H200, 4096 x 4096: of gradients two blocks of 256 take 1.25 times as long (f32; bf16 1.5), of
-  // one input one of 512 1.17 times (1.03).
-  static constexpr int kThreads = 256 * kInputs;
+  static constexpr int kThreads = kThreads_;
   static constexpr int kMinBlocks = 512 / kThreads;
   // Threads side by side, at least: 64 bytes.
   static constexpr int kLeastAcross = static_cast<int>(64 / (kWidth * sizeof(T)));
   using Total = typename Op::Total;
   // Copies to shared memory are of 16 bytes here.
-  static constexpr int kHeld = 16 / kInputs;
+  static constexpr int kHeld = kHeldVectors / kInputs;
   static constexpr int kPlaces = kWidth == 1 ? 0 : 24 / kInputs;
-  using OnChipOf = OnChip<T, kWidth, kInputs, kThreads, kHeld, kPlaces>;
+  static constexpr int kGroup = 8 / kInputs;  // of held vectors that are added at once
+  static constexpr int kLoadsOfTurn = kLoads;
+  using OnChipOf = OnChip<T, kWidth, kInputs, kThreads, kHeld, kPlaces, kLoads>;
   using Packed = typename OnChipOf::Packed;
-  static constexpr int kTurn = OnChipOf::kTurn;
   using Finishes = Tile<typename Op::Finish, kWidth>;
   struct Arguments {
     const T* inputs[kInputs];
@@ -64,27 +63,35 @@ struct ColumnsKernel {
     const int column = thread_index() & (a.across - 1);
     const int64_t vector = (block_index() - matrix * a.stripes) * a.across + column;
     const int step = kThreads / a.across;
-    int first = thread_index() / a.across;
-    const int rows = vector < a.vectors ? a.rows : 0;
+    const int first = thread_index() / a.across;
     const int end = divide_up(a.rows, step);
-    const auto row = [&](int i) { return first + i * step; };
-    const auto holds = [&](int i) { return row(i) < rows; };
-    const auto at = [&](int i, int k) {
-      return a.inputs[k] + matrix * a.matrix[k] + row(i) * a.pitch[k] + vector * kWidth;
+    // The thread's rows are first, first + step, ...: of the others of the stripe as many or one
+    // less.
+    const int mine = vector < a.vectors ? end - (first + (end - 1) * step < a.rows ? 0 : 1) : 0;
+    const auto holds = [&](int i) { return i < mine; };
+    // Found once: a row's place from the start is a dozen instructions.
+    const T* from[kInputs];
+    int64_t stride[kInputs + 1];
+#pragma unroll
+    for (int k = 0; k <= kInputs; ++k) stride[k] = a.pitch[k] * step;
+    const auto start = [&](auto* data, int k) {
+      return thread::forget(data + matrix * a.matrix[k] + first * a.pitch[k] + vector * kWidth);
     };
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) from[k] = start(a.inputs[k], k);
+    const auto at = [&](int i, int k) { return from[k] + i * stride[k]; };
 
     OnChipOf x(dynamic_shared<T>(shared, OnChipOf::elements(a.places)), a.places, Op::kPadding,
                holds, at);
-    first = thread::forget(first);  // where rows are costs less than the registers to keep it
     Tile<Total, kWidth> totals;
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) totals[e] = Op::none();
-    x.template each<kTurn>(end, holds, at,
-                           [&]<int N>(int /*i*/, const Packed* more) { add(totals, more); });
+    x.template each<kGroup>(end, holds, at,
+                            [&]<int N>(int /*i*/, const Packed* more) { add<N>(totals, more); });
     if (step > 1) merge(shared, totals, a.across, column);
 
     const Finishes finish = finishes(totals, std::make_integer_sequence<int, kWidth>());
-    first = thread::forget(first);
+    T* const to = start(a.output, kInputs);
     x.template each_again<1>(end, holds, at, [&]<int N>(int i, const Packed* of) {
 #pragma unroll
       for (int v = 0; v < N; ++v) {
@@ -93,30 +100,42 @@ struct ColumnsKernel {
 #pragma unroll
         for (int e = 0; e < kWidth; ++e)
           out[e] = finish[e](OnChipOf::template element<typename Op::Element>(of + v * kInputs, e));
-        thread::store(
-            a.output + matrix * a.matrix[kInputs] + row(i + v) * a.pitch[kInputs] + vector * kWidth,
-            thread::convert<T>(out));
+        thread::store(to + (i + v) * stride[kInputs], thread::convert<T>(out));
       }
     });
   }
 
  private:
-  // The totals with a turn of rows more.
+  // The totals with N rows more.
+  template <int N>
   __device__ __forceinline__ static void add(Tile<Total, kWidth>& totals, const Packed* more) {
+    if constexpr (std::is_same_v<Total, MaxSum>) {
+      Packed vectors[N];
 #pragma unroll
-    for (int e = 0; e < kWidth; ++e) {
-      Tile<typename Op::Element, kTurn> tile;
+      for (int v = 0; v < N; ++v) vectors[v] = more[v];
+      const Packed largest = row::largest_of_each(vectors);
 #pragma unroll
-      for (int v = 0; v < kTurn; ++v)
-        tile[v] = OnChipOf::template element<typename Op::Element>(more + v * kInputs, e);
-      totals[e] = Op::merge(totals[e], Op::begin(tile));
+      for (int e = 0; e < kWidth; ++e) {
+        totals[e] = thread::add<N>(totals[e], largest[e], [&](int v) { return vectors[v][e]; });
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) {
+        Tile<typename Op::Element, N> tile;
+#pragma unroll
+        for (int v = 0; v < N; ++v)
+          tile[v] = OnChipOf::template element<typename Op::Element>(more + v * kInputs, e);
+        totals[e] = Op::merge(totals[e], Op::begin(tile));
+      }
     }
   }
 
   // Of the threads that stand over the same columns, given to each of them: by shuffles within a
-  // warp, then one of each warp, or of each row of threads that is no less than one.
+  // warp, then of each warp, or of each row of threads that is no less than one, by a thread a
+  // column.
   __device__ __forceinline__ static void merge(SharedStorage& shared, Tile<Total, kWidth>& totals,
                                                int across, int column) {
+#pragma unroll 1
     for (int distance = across; distance < kWarpSize; distance *= 2) {
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
@@ -124,21 +143,25 @@ struct ColumnsKernel {
       }
     }
     const int group = across < kWarpSize ? kWarpSize : across;
-    const auto at = [&](int g, int e) { return (g * kWidth + e) * across + column; };
+    const int columns = across * kWidth;
     if (thread_index() % group < across) {
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) shared.totals[at(thread_index() / group, e)] = totals[e];
+      for (int e = 0; e < kWidth; ++e) {
+        shared.totals[thread_index() / group * columns + e * across + column] = totals[e];
+      }
+    }
+    ptx::barrier_sync();
+    for (int c = thread_index(); c < columns; c += kThreads) {
+      Total total = shared.totals[c];
+      for (int g = 1; g < kThreads / group; ++g) {
+        const Total other = shared.totals[g * columns + c];
+        total = Op::merge(total, other);
+      }
+      shared.totals[c] = total;
     }
     ptx::barrier_sync();
 #pragma unroll
-    for (int e = 0; e < kWidth; ++e) {
-      Total total = shared.totals[at(0, e)];
-      for (int g = 1; g < kThreads / group; ++g) {
-        const Total other = shared.totals[at(g, e)];
-        total = Op::merge(total, other);
-      }
-      totals[e] = total;
-    }
+    for (int e = 0; e < kWidth; ++e) totals[e] = shared.totals[e * across + column];
   }
 
   template <int... kElements>
@@ -199,9 +222,9 @@ struct Columns {
     const int64_t end = divide_up(arguments.rows, Kernel::kThreads / arguments.across);
     if (end > Kernel::kHeld) {
       constexpr int64_t kOthers = 1024 + sizeof(typename Kernel::SharedStorage);
-      arguments.places =
-          places_for(Kernel::kPlaces * Kernel::kInputs, Kernel::kThreads, Kernel::kInputs,
-                     device_facts().shared_bytes / Kernel::kMinBlocks - kOthers);
+      arguments.places = places_for(
+          Kernel::kPlaces * Kernel::kInputs, Kernel::kThreads, Kernel::kInputs,
+          device_facts().shared_bytes / Kernel::kMinBlocks - kOthers, Kernel::kLoadsOfTurn);
     }
     launch<Kernel>(
         {.blocks = layout.matrices * arguments.stripes,

@@ -16,9 +16,9 @@ namespace ws::softmax {
 inline constexpr int kOnChipLoads = 4;  // of a thread, where one comes after the other
 
 // Places for a vector of each input that blocks of `threads` have in that much shared memory.
-inline int places_for(int most, int threads, int inputs, int64_t bytes) {
+inline int places_for(int most, int threads, int inputs, int64_t bytes, int loads = kOnChipLoads) {
   const int64_t room = std::max<int64_t>(bytes, 0) / (int64_t{16} * threads);
-  return static_cast<int>(std::min<int64_t>(most, room)) / kOnChipLoads * kOnChipLoads / inputs;
+  return static_cast<int>(std::min<int64_t>(most, room)) / loads * loads / inputs;
 }
 
 // A thread's vectors 0, 1, 2 ... of each of kInputs inputs: the first kHeld are in its registers,
@@ -27,11 +27,12 @@ inline int places_for(int most, int threads, int inputs, int64_t bytes) {
 //
 // Callers say which there are: at(i, k) is where the i-th of input k lies, holds(i) whether there
 // is one; no thread of the block has one from `end` on.
-template <class T, int kWidth, int kInputs, int kThreads, int kHeld, int kMostPlaces>
+template <class T, int kWidth, int kInputs, int kThreads, int kHeld, int kMostPlaces,
+          int kLoads = kOnChipLoads>
 class OnChip {
  public:
   using Packed = row::Packed<T, kWidth>;
-  static constexpr int kTurn = kOnChipLoads / kInputs;
+  static constexpr int kTurn = kLoads / kInputs;
 
   // Of a thread in shared memory, as elements; `places` is a multiple of kTurn.
   __host__ __device__ static constexpr int64_t elements(int places) {
