@@ -7,6 +7,7 @@
 // Masks are not staged: the warp that fetches rows asks L2 for them, which heads share.
 // Limits: 16 blocks of 64 KiB, of 16-bit gradients, which hold two rows, of 32 KiB, of masked ones
 // in f32 of 56.
+// Long: who fetches a row and who works on it belong on one page.
 #pragma once
 
 #include "kernels/softmax/policies.hpp"
@@ -25,7 +26,8 @@ struct ClusterQueueKernel {
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = kWidest<T>;
   using Part = RowTile<T, Op, kWidth, Shape::kConsumers, Shape::kVectors, kFit>;
-  using Queue = row::Queue<T, Shape, Op::kInputs>;
+  static constexpr bool kEdges = kFit == Fit::kAnywhere;
+  using Queue = row::Queue<T, Shape, Op::kInputs, kEdges>;
   using Total = typename Op::Total;
   struct Arguments {
     Rows<T, Op> rows;
@@ -46,17 +48,9 @@ struct ClusterQueueKernel {
     };
     if (thread_index() == 0) Queue::init(shared.queue);
     cluster::AllReduce<Total, Shape::kConsumers> all_reduce(shared.total);  // the cluster meets
-    if (thread_index() == Shape::kConsumers) {
-      Queue::produce(shared.queue, a.next, rows, [&](uint64_t r) {
-        const auto row = part_of(r);
-        if constexpr (Op::kMasked) prefetch_mask(row.mask + row.head, row.vectors * kWidth);
-        typename Queue::Part part{};
-        part.bytes = static_cast<uint32_t>(row.vectors * 16);
-#pragma unroll
-        for (int k = 0; k < Op::kInputs; ++k) part.inputs[k] = row.inputs[k] + row.head;
-        return part;
-      });
-    } else if (thread_index() < Shape::kConsumers) {
+    if (thread_index() >= Shape::kConsumers) {
+      if (kEdges || thread_index() == Shape::kConsumers) produce(shared, a, part_of);
+    } else {
       for (typename Queue::Position at;; at.advance()) {
         shared.queue.pipeline.wait(at);
         // The lane that lets go of the stage is the one that reads the number.
@@ -65,10 +59,15 @@ struct ClusterQueueKernel {
         r = warp::shuffle(r, 0);
         if (r >= rows) break;
         const auto row = part_of(r);
-        const Part tile(row, thread_index(), [&](int input, int vector) {
-          return shared.queue.parts.template load<kWidth>(Queue::place(at.stage, input) +
-                                                          vector * kWidth);
-        });
+        const Part tile(
+            row, thread_index(),
+            [&](int input, int vector) {
+              return shared.queue.parts.template load<kWidth>(Queue::place(at.stage, input) +
+                                                              vector * kWidth);
+            },
+            [&](int input, int edge) -> T {
+              return shared.queue.edges[Queue::edge(at.stage, input, edge)];
+            });
         ptx::syncwarp();
         if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
         auto elements = tile.elements();
@@ -78,6 +77,27 @@ struct ClusterQueueKernel {
       }
     }
     all_reduce.finish();
+  }
+
+ private:
+  // By the producer's warp, or its first thread.
+  template <class PartOf>
+  __device__ __forceinline__ static void produce(SharedStorage& shared, const Arguments& a,
+                                                 const PartOf& part_of) {
+    Queue::produce(shared.queue, a.next, static_cast<uint64_t>(a.rows.count), [&](uint64_t r) {
+      const auto row = part_of(r);
+      if constexpr (Op::kMasked) {
+        if (lane_index() == 0) prefetch_mask(row.mask + row.head, row.vectors * kWidth);
+      }
+      typename Queue::Part part{};
+      part.bytes = static_cast<uint32_t>(row.vectors * 16);
+      part.edges = row.edges;
+      part.head = row.head;
+      part.body = row.body;
+#pragma unroll
+      for (int k = 0; k < Op::kInputs; ++k) part.inputs[k] = row.inputs[k] + row.head;
+      return part;
+    });
   }
 };
 

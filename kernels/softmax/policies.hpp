@@ -97,16 +97,14 @@ struct QueuePolicy<4, 1, kMasked> {
 template <bool kMasked>
 struct QueuePolicy<2, 1, kMasked> {
   using Quarter = row::QueueShape<128, 8, 4, 3>;  // 65536 97.1, 50256 96.1 (Half 94.1)
-  using Half = row::QueueShape<128, 16, 3, 2>;    // 128256 96.8, 151936 95.8, 262144 97.2
+  // 128256 96.8, 151936 95.8, 262144 97.2; of rows that start anywhere, 2026-11-30, 8192 x 50257
+  // 95.0 (Quarter 90.7, 256 x 6 87.4, 256 x 4 86.6).
+  using Half = row::QueueShape<128, 16, 3, 2>;
   using Whole = row::QueueShape<512, 8, 2, 1>;
-  using Unaligned = row::QueueShape<256, 6, 3, 2>;
   template <class F>
   static void choose(int64_t bytes, bool aligned, const F& f) {
     if (bytes > cluster::kMaxBlocks * Half::kBytes) return f.template operator()<Whole>();
-    if (!aligned && bytes <= cluster::kMaxBlocks * Unaligned::kBytes) {
-      return f.template operator()<Unaligned>();
-    }
-    if (bytes > 128 * 1024) return f.template operator()<Half>();
+    if (bytes > 128 * 1024 || !aligned) return f.template operator()<Half>();
     f.template operator()<Quarter>();
   }
 };
@@ -124,9 +122,13 @@ struct QueuePolicy<4, 2, kMasked> {
 };
 template <bool kMasked>
 struct QueuePolicy<2, 2, kMasked> {
+  using Half = row::QueueShape<256, 4, 3, 2>;  // 2026-11-30, 8192 x 50257 92.6 (Whole 89.7)
   using Whole = row::QueueShape<512, 4, 3, 1>;
   template <class F>
-  static void choose(int64_t /*bytes*/, bool /*aligned*/, const F& f) {
+  static void choose(int64_t bytes, bool aligned, const F& f) {
+    if (!aligned && bytes <= cluster::kMaxBlocks * Half::kBytes) {
+      return f.template operator()<Half>();
+    }
     f.template operator()<Whole>();
   }
 };

@@ -27,17 +27,20 @@ class RowTile {
     if constexpr (Op::kMasked) load_mask(row);
   }
 
-  // The same with the vectors from elsewhere: load(input, vector), where they have been staged.
+  // The same from where it has been staged: load(input, vector), edge(input, the edge's number).
   // Masks come from memory, and so are asked for first.
-  template <class Load>
-  __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load)
+  template <class Load, class Edge>
+  __device__ __forceinline__ RowTile(const RowOf& row, int lane, const Load& load, const Edge& edge)
       : share_(row, lane), op_(row.op) {
     if constexpr (Op::kMasked) load_mask(row);
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      held_[k].load(share_, row.inputs[k], Op::kPadding, [&](int v) {
-        return std::bit_cast<typename Held::PackedVector>(load(k, lane + v * kLanes));
-      });
+      held_[k].load(
+          share_, Op::kPadding,
+          [&](int v) {
+            return std::bit_cast<typename Held::PackedVector>(load(k, lane + v * kLanes));
+          },
+          [&](int e) { return edge(k, lane + e * kLanes); });
     }
   }
 

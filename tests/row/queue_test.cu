@@ -6,6 +6,8 @@
 #include "tests/run.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/row/cut.hpp"
+#include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/warp/shuffle.hpp"
 
@@ -104,6 +106,108 @@ TEST(Queue, EveryRowOnceAndTheCounterBackAtZero) {
         for (const int rows : {1, 2, 7}) {
           check<1>(cluster, clusters, rows);
           check<3>(cluster, clusters, rows);
+        }
+      }
+    }
+  });
+}
+
+// Copies rows that start and end anywhere, each element plus the row's number, which comes as its
+// Extra.
+struct CopyAnywhere {
+  using Shape = row::QueueShape<64, 1, 2, 1>;
+  using Queue = row::Queue<float, Shape, 1, true, uint64_t>;
+  using Exchange = cluster::AllReduce<uint64_t, Shape::kConsumers>;
+  static constexpr int kThreads = Shape::kConsumers + kWarpSize;
+  static constexpr Arch kArch = Arch::kSm90;
+  struct Arguments {
+    const float* x;
+    float* y;
+    const uint64_t* numbers;
+    uint64_t rows;
+    int64_t columns;
+    int64_t part;  // vectors
+    uint64_t* next;
+  };
+  struct SharedStorage {
+    typename Queue::Storage queue;
+    typename Exchange::Storage exchange;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    int64_t first = 0;
+    const auto cut_of = [&](uint64_t row) {
+      row::Cut<4> cut(a.x + static_cast<int64_t>(row) * a.columns, a.columns);
+      first = cut.keep_part(cluster_rank(), a.part);
+      return cut;
+    };
+    if (thread_index() == 0) Queue::init(shared.queue);
+    Exchange exchange(shared.exchange);  // the cluster meets
+    if (thread_index() >= Shape::kConsumers) {
+      Queue::produce(
+          shared.queue, a.next, a.rows,
+          [&](uint64_t row) {
+            const row::Cut<4> cut = cut_of(row);
+            return typename Queue::Part{
+                {a.x + static_cast<int64_t>(row) * a.columns + cut.head + first},
+                static_cast<uint32_t>(cut.vectors * 16),
+                cut.edges,
+                cut.head,
+                cut.body};
+          },
+          [&](uint64_t row) { return thread::load(a.numbers + row); });
+    } else {
+      for (typename Queue::Position at;; at.advance()) {
+        shared.queue.pipeline.wait(at);
+        uint64_t row = 0;
+        if (lane_index() == 0) row = shared.queue.row[at.stage];
+        row = warp::shuffle(row, 0);
+        if (row >= a.rows) break;
+        const uint64_t number = shared.queue.extra[at.stage];
+        const auto plus = static_cast<float>(number);
+        const row::Cut<4> cut = cut_of(row);
+        float* y = a.y + static_cast<int64_t>(row) * a.columns;
+        const int t = thread_index();
+        if (t < cut.edges) {
+          const float edge = shared.queue.edges[Queue::edge(at.stage, 0, t)];
+          thread::store(y + cut.edge(t), edge + plus);
+        }
+        if (t < cut.vectors) {
+          auto values = shared.queue.parts.template load<4>(Queue::place(at.stage, 0) + t * 4);
+          for (int i = 0; i < 4; ++i) values[i] += plus;
+          thread::store(y + first + cut.at(t), values);
+        }
+        exchange(row, 0, [](uint64_t m, uint64_t n) { return m > n ? m : n; });
+        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+      }
+    }
+    exchange.finish();
+  }
+};
+
+TEST(Queue, EdgesAndExtras) {
+  test::in_every_order([] {
+    for (const int cluster : {1, 2}) {
+      for (const int64_t columns : {1, 3, 18, 253, 259}) {
+        for (const int64_t offset : {0, 1, 3}) {
+          SCOPED_TRACE(concatenate("clusters of ", cluster, ", columns ", columns, " at ", offset));
+          WS_REQUIRE_ARCH(Arch::kSm90);
+          constexpr int64_t kRows = 7;
+          test::Buffer<float> x(static_cast<size_t>(kRows * columns + offset));
+          test::Buffer<float> y(static_cast<size_t>(kRows * columns + offset));
+          test::Buffer<uint64_t> numbers(kRows);
+          test::Buffer<uint64_t> next(1);
+          for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 8191);
+          for (size_t i = 0; i < kRows; ++i) numbers[i] = 1000 * i;
+          test::run<CopyAnywhere>(
+              {.blocks = 2 * cluster, .threads = CopyAnywhere::kThreads, .cluster = cluster},
+              {x.data() + offset, y.data() + offset, numbers.data(), uint64_t{kRows}, columns,
+               divide_up(columns / 4, int64_t{cluster}), next.data()});
+          EXPECT_EQ(next[0], 0U);
+          for (int64_t i = 0; i < kRows * columns; ++i) {
+            const auto at = static_cast<size_t>(i + offset);
+            ASSERT_EQ(y[at], x[at] + static_cast<float>(1000 * (i / columns))) << "element " << i;
+          }
         }
       }
     }

@@ -1,11 +1,16 @@
 // Queue: rows that come to a cluster by themselves, drawn from a counter and fetched ahead.
 #pragma once
 
+#include <type_traits>
+
 #include "warpsmith/ptx/atomic.hpp"
+#include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/bulk.hpp"
 #include "warpsmith/ptx/cluster.hpp"
 #include "warpsmith/shared.hpp"
+#include "warpsmith/thread/memory.hpp"
 #include "warpsmith/tile/pipeline.hpp"
+#include "warpsmith/warp/shuffle.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::row {
@@ -22,28 +27,48 @@ struct QueueShape {
 
 // Where a row waits for its block: a ring of parts of each input, and the row's number, which the
 // first block of the cluster draws for all. A number past the last row ends the kernel.
-template <class T, class Shape, int kInputs = 1>
+//
+// kEdges: rows may start and end between two multiples of 16 bytes. What lies before the first and
+// after the last, which no bulk copy can bring, the other lanes of the producer's warp fetch.
+// Extra: what else belongs to a row, which one of them fetches; void: nothing.
+template <class T, class Shape, int kInputs = 1, bool kEdges = false, class Extra = void>
 struct Queue {
+  static constexpr bool kHasExtra = !std::is_void_v<Extra>;
+  static constexpr bool kByWarp = kEdges || kHasExtra;
+  struct Nothing {};
   using Pipeline = tile::Pipeline<Shape::kStages>;
   using Position = typename Pipeline::Position;
-  // A number more than stages: when the first block draws for a stage again, it is only the row
-  // before the stage's last that all blocks are known to have read the number of.
-  static constexpr int kDraws = Shape::kStages + 1;
+  // Two numbers more than stages: when the first block draws a row, before it waits for the row's
+  // stage, it is only the row before the last that stood in the stage before that one that all
+  // blocks are known to have read the number of.
+  static constexpr int kDraws = Shape::kStages + 2;
   using Draw = tile::PipelinePosition<kDraws>;
   static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
+  static constexpr int kMostEdges = 2 * (static_cast<int>(16 / sizeof(T)) - 1);
 
   // A block's part of a row: where it lies in each input, and its length.
   struct Part {
     const T* inputs[kInputs];
     uint32_t bytes;
+    // Where it has edges: how many elements, of which `head` lie before `inputs`, and the others
+    // `body` elements after.
+    int edges = 0;
+    int head = 0;
+    int64_t body = 0;
   };
   // Where `parts` has that of an input.
   static __device__ __forceinline__ int place(int stage, int input) {
     return (stage * kInputs + input) * kPart;
   }
+  // Where `edges` has the i-th of them.
+  static __device__ __forceinline__ int edge(int stage, int input, int i) {
+    return (stage * kInputs + input) * kMostEdges + i;
+  }
 
   struct Storage {
     SharedArray<T, Shape::kStages * kInputs * kPart, 128> parts;
+    SharedArray<T, kEdges ? Shape::kStages * kInputs * kMostEdges : 1> edges;
+    SharedArray<std::conditional_t<kHasExtra, Extra, char>, kHasExtra ? Shape::kStages : 1> extra;
     SharedArray<uint64_t, kDraws> drawn;        // as the first block sends it
     SharedArray<uint64_t, Shape::kStages> row;  // as this block's consumers read it
     ptx::Mbarrier sent[kDraws];
@@ -52,41 +77,99 @@ struct Queue {
 
   // By one thread, before the cluster meets.
   static __device__ __forceinline__ void init(Storage& shared) {
-    shared.pipeline.init(Shape::kConsumers / kWarpSize);
+    shared.pipeline.init(Shape::kConsumers / kWarpSize, kByWarp ? 2 : 1);
 #pragma unroll
     for (ptx::Mbarrier& sent : shared.sent) ptx::mbarrier_init(sent, 1);
     ptx::fence_mbarrier_init();
   }
 
-  // The producer's thread: draws rows and fetches this block's part of each until none is left.
-  // part_of(row) -> Part. `next` is 0 before and after the launch: each cluster draws
-  // one number past the last row, and the one that draws the last of these sets it back.
-  template <class PartOf>
+  // The producer's thread, its warp where there are edges or an Extra: draws rows and fetches this
+  // block's part of each until none is left. part_of(row) -> Part, extra_of(row) -> Extra. `next`
+  // is 0 before and after the launch: each cluster draws one number past the last row, and the one
+  // that draws the last of these sets it back.
+  template <class PartOf, class ExtraOf = Nothing>
   static __device__ __forceinline__ void produce(Storage& shared, uint64_t* next, uint64_t rows,
-                                                 const PartOf& part_of) {
+                                                 const PartOf& part_of,
+                                                 const ExtraOf& extra_of = {}) {
+    const bool leads = !kByWarp || lane_index() == 0;
     Draw drawing;
+    Fetched fetched;
     for (Position at;; at.advance(), drawing.advance()) {
-      ptx::mbarrier_wait_parity(shared.pipeline.empty[at.stage], at.parity ^ 1);
-      const uint64_t row = draw(shared, drawing, next);
-      shared.row[at.stage] = row;
+      uint64_t row = 0;
+      if (leads) row = draw(shared, drawing, next);
+      // What was asked for after the last draw has come during this one.
+      if constexpr (kByWarp) {
+        row = warp::shuffle(row, 0);
+        fetched.put(shared);
+      }
       ptx::Mbarrier& full = shared.pipeline.full[at.stage];
+      if (leads) {
+        shared.pipeline.wait_free(at);
+        shared.row[at.stage] = row;
+      }
       if (row >= rows) {
+        if (!leads) return;
         const uint64_t draws = (row - rows + 1) * static_cast<uint64_t>(cluster_size());
         const bool last = draws == static_cast<uint64_t>(grid_blocks());
         if (last && cluster_rank() == 0) ptx::atom_global_exch(next, 0);
+        if constexpr (kByWarp) ptx::mbarrier_arrive(full);
         return ptx::mbarrier_arrive(full);
       }
       const Part part = part_of(row);
-      ptx::mbarrier_arrive_expect_tx(full, kInputs * part.bytes);
-      if (part.bytes == 0) continue;
+      if (leads) {
+        ptx::mbarrier_arrive_expect_tx(full, kInputs * part.bytes);
 #pragma unroll
-      for (int k = 0; k < kInputs; ++k) {
-        ptx::bulk_load(shared.parts.pointer(place(at.stage, k)), part.inputs[k], part.bytes, full);
+        for (int k = 0; k < kInputs && part.bytes > 0; ++k) {
+          ptx::bulk_load(shared.parts.pointer(place(at.stage, k)), part.inputs[k], part.bytes,
+                         full);
+        }
+      }
+      if constexpr (kByWarp) fetched.ask(part, at.stage);
+      if constexpr (kHasExtra) {
+        if (lane_index() == kExtraLane) fetched.extra = extra_of(row);
       }
     }
   }
 
  private:
+  static constexpr int kExtraLane = kWarpSize - 1;
+  static_assert(kMostEdges <= kExtraLane);
+
+  // On its way to a stage: of edges an element of each input a lane.
+  struct Fetched {
+    int stage = -1;
+    int edges = 0;
+    T elements[kInputs] = {};
+    std::conditional_t<kHasExtra, Extra, Nothing> extra{};
+
+    __device__ __forceinline__ void ask(const Part& part, int to) {
+      stage = to;
+      edges = kEdges ? part.edges : 0;
+      const int lane = lane_index();
+      if (lane >= edges) return;
+      int64_t at = lane - part.head;
+      if (at >= 0) at += part.body;
+#pragma unroll
+      for (int k = 0; k < kInputs; ++k) {
+        elements[k] = thread::load(part.inputs[k] + at);
+      }
+    }
+    __device__ __forceinline__ void put(Storage& shared) {
+      if (stage < 0) return;
+      ptx::syncwarp();  // one lane has waited until the stage was free
+      const int lane = lane_index();
+      if (lane < edges) {
+#pragma unroll
+        for (int k = 0; k < kInputs; ++k) shared.edges[edge(stage, k, lane)] = elements[k];
+      }
+      if constexpr (kHasExtra) {
+        if (lane == kExtraLane) shared.extra[stage] = extra;
+      }
+      ptx::syncwarp();
+      if (lane == 0) ptx::mbarrier_arrive(shared.pipeline.full[stage]);
+    }
+  };
+
   static __device__ __forceinline__ uint64_t draw(Storage& shared, const Draw& at, uint64_t* next) {
     if (cluster_size() == 1) return ptx::atom_global_add(next, 1);
     ptx::mbarrier_arrive_expect_tx(shared.sent[at.stage], sizeof(uint64_t));
