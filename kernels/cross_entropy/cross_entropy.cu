@@ -10,6 +10,7 @@
 #include "kernels/cross_entropy/11_fused_two_pass.cuh"
 #include "kernels/cross_entropy/13_fused_cluster.cuh"
 #include "kernels/cross_entropy/14_fused_queue.cuh"
+#include "kernels/cross_entropy/15_stream_rows.cuh"
 
 namespace ws::cross_entropy {
 
@@ -22,40 +23,45 @@ constexpr Operation kOperations[] = {operation_of<CrossEntropyForward>(),
                                      operation_of<CrossEntropyBackward>(),
                                      operation_of<CrossEntropyFused>()};
 
-constexpr const Rung *kRungs[] = {
-    &kNaive,          &kBlockPerRow,         &kOnline,       &kVector,
-    &kAnyLayout,      &kRowInRegisters,      &kStream,       &kBackwardNaive,
-    &kBackwardVector, &kBackwardInRegisters, &kFusedTwoPass, &kFusedInRegisters,
-    &kFusedCluster,   &kFusedQueue,
+constexpr const Rung* kRungs[] = {
+    &kNaive,
+    &kBlockPerRow,
+    &kOnline,
+    &kVector,
+    &kAnyLayout,
+    &kRowInRegisters,
+    &kStream,
+    &kStreamRows,
+    &kBackwardNaive,
+    &kBackwardVector,
+    &kBackwardInRegisters,
+    &kFusedTwoPass,
+    &kFusedInRegisters,
+    &kFusedCluster,
+    &kFusedQueue,
 };
 
-} // namespace
+}  // namespace
 
-// Short rows stay with a few lanes; long ones flow, where there are enough of
-// them for every block to go on to another.
-std::span<const Rung *const> CrossEntropyForward::by_worth(const Call &call) {
-  static constexpr const Rung *kFewRows[] = {&kRowInRegisters, &kVector,
-                                             &kStream, &kAnyLayout};
-  static constexpr const Rung *kManyRows[] = {&kRowInRegisters, &kStream,
-                                              &kVector, &kAnyLayout};
+// Short rows stay with a few lanes; long ones flow, where there are enough of them for every block
+// to go on to another.
+std::span<const Rung* const> CrossEntropyForward::by_worth(const Call& call) {
+  static constexpr const Rung* kFewRows[] = {&kRowInRegisters, &kVector, &kStream, &kStreamRows,
+                                             &kAnyLayout};
+  static constexpr const Rung* kManyRows[] = {&kRowInRegisters, &kStream, &kVector, &kAnyLayout};
   constexpr int64_t kRowsForStream = 1024;
   constexpr int64_t kBytesForStream = 32 * 1024;
-  const bool flows = call.rows.rows >= kRowsForStream &&
-                     call.rows.row_bytes() >= kBytesForStream;
-  if (flows)
-    return kManyRows;
+  const bool flows = call.rows.rows >= kRowsForStream && call.rows.row_bytes() >= kBytesForStream;
+  if (flows) return kManyRows;
   return kFewRows;
 }
-std::span<const Rung *const>
-CrossEntropyBackward::by_worth(const Call & /*call*/) {
-  static constexpr const Rung *kRungsByWorth[] = {
-      &kBackwardInRegisters, &kBackwardVector, &kAnyLayout};
+std::span<const Rung* const> CrossEntropyBackward::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kRungsByWorth[] = {&kBackwardInRegisters, &kBackwardVector,
+                                                  &kAnyLayout};
   return kRungsByWorth;
 }
-std::span<const Rung *const>
-CrossEntropyFused::by_worth(const Call & /*call*/) {
-  static constexpr const Rung *kRungsByWorth[] = {&kFusedInRegisters,
-                                                  &kFusedQueue, &kFusedCluster,
+std::span<const Rung* const> CrossEntropyFused::by_worth(const Call& /*call*/) {
+  static constexpr const Rung* kRungsByWorth[] = {&kFusedInRegisters, &kFusedQueue, &kFusedCluster,
                                                   &kFusedTwoPass, &kAnyLayout};
   return kRungsByWorth;
 }
@@ -63,10 +69,9 @@ CrossEntropyFused::by_worth(const Call & /*call*/) {
 extern const Family kFamily;
 const Family kFamily = {
     .name = "cross_entropy",
-    .summary =
-        "cross-entropy of class indices, its gradient, and both in one pass",
+    .summary = "cross-entropy of class indices, its gradient, and both in one pass",
     .operations = kOperations,
     .rungs = kRungs,
 };
 
-} // namespace ws::cross_entropy
+}  // namespace ws::cross_entropy
