@@ -3,8 +3,8 @@
 // have room for it, so that a warp's load is as wide as may be.
 // From warp_per_row: a load is 64 to 512 bytes side by side, not 32 elements each in a sector of
 // its own; a total is merged from the registers of a few threads, not of a warp.
-// Traffic: one read, one write, where registers and shared memory hold a column: 2560 elements, of
-// gradients 1280; what is longer is read again, what was read last first.
+// Traffic: one read, one write, where registers and shared memory hold a column: 4096 elements, of
+// gradients 2048; what is longer is read again, what was read last first.
 // Limits: no mask; columns side by side. Where they do not start at a multiple of 16 bytes a load
 // is an element, and 128 to 256 elements of a column are held.
 // Long: how columns are shared out stands with the kernel, the only one of them.
