@@ -24,7 +24,7 @@ struct RowInRegistersKernel {
   // Registers of a thread that hold its part, and threads an SM for which there are as many
   // besides.
   static constexpr int kHeld = kVectors * (kKeepsExponentials ? kWidest<T> : 4);
-  static constexpr int kResident = kHeld >= 64 ? 512 : kHeld >= 32 ? 768 : 1024;
+  static constexpr int kResident = !kHasLoss || kHeld >= 64 ? 512 : kHeld >= 32 ? 768 : 1024;
   static constexpr int kMinBlocks = kResident / kThreads;
   using Part = RowShare<T, Share, kKeepsExponentials>;
   using AllReduce = block::AllReduce<Total, kThreads>;
