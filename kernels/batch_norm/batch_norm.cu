@@ -16,7 +16,6 @@ extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnCh
 extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
 extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
 extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardBandsOnChip;
-extern const Rung kChannelsLastQueue, kBackwardChannelsLastQueue;
 
 namespace {
 
@@ -49,8 +48,6 @@ constexpr const Rung* kRungs[] = {
     &kBackwardSharesOnChip,
     &kBandsOnChip,
     &kBackwardBandsOnChip,
-    &kChannelsLastQueue,
-    &kBackwardChannelsLastQueue,
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "kernels/cross_entropy/11_fused_two_pass.cuh"
 #include "kernels/cross_entropy/13_fused_cluster.cuh"
 #include "kernels/cross_entropy/14_fused_queue.cuh"
-#include "kernels/cross_entropy/15_stream_rows.cuh"
 
 namespace ws::cross_entropy {
 
@@ -24,21 +23,9 @@ constexpr Operation kOperations[] = {operation_of<CrossEntropyForward>(),
                                      operation_of<CrossEntropyFused>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,
-    &kBlockPerRow,
-    &kOnline,
-    &kVector,
-    &kAnyLayout,
-    &kRowInRegisters,
-    &kStream,
-    &kStreamRows,
-    &kBackwardNaive,
-    &kBackwardVector,
-    &kBackwardInRegisters,
-    &kFusedTwoPass,
-    &kFusedInRegisters,
-    &kFusedCluster,
-    &kFusedQueue,
+    &kNaive,          &kBlockPerRow,      &kOnline,        &kVector,         &kAnyLayout,
+    &kRowInRegisters, &kStream,           &kBackwardNaive, &kBackwardVector, &kBackwardInRegisters,
+    &kFusedTwoPass,   &kFusedInRegisters, &kFusedCluster,  &kFusedQueue,
 };
 
 }  // namespace
@@ -46,8 +33,7 @@ constexpr const Rung* kRungs[] = {
 // Short rows stay with a few lanes; long ones flow, where there are enough of them for every block
 // to go on to another.
 std::span<const Rung* const> CrossEntropyForward::by_worth(const Call& call) {
-  static constexpr const Rung* kFewRows[] = {&kRowInRegisters, &kVector, &kStream, &kStreamRows,
-                                             &kAnyLayout};
+  static constexpr const Rung* kFewRows[] = {&kRowInRegisters, &kVector, &kStream, &kAnyLayout};
   static constexpr const Rung* kManyRows[] = {&kRowInRegisters, &kStream, &kVector, &kAnyLayout};
   constexpr int64_t kRowsForStream = 1024;
   constexpr int64_t kBytesForStream = 32 * 1024;

@@ -116,7 +116,8 @@ struct ColumnsKernel {
       const Packed largest = row::largest_of_each(vectors);
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
-        totals[e] = thread::add<N>(totals[e], largest[e], [&](int v) { return vectors[v][e]; });
+        totals[e] = thread::add<N, typename Op::Exp>(totals[e], largest[e],
+                                                     [&](int v) { return vectors[v][e]; });
       }
     } else {
 #pragma unroll

@@ -34,6 +34,7 @@ struct Forward {
   static constexpr float kPadding = -kInfinity;  // an input that changes no total
   using Element = Values<1>;
   using Total = MaxSum;
+  using Exp = std::conditional_t<kLogarithm, thread::DifferenceExp, thread::ShiftedExp>;
 
   __device__ __forceinline__ static Total none() { return MaxSum::none(); }
   __device__ __forceinline__ static Total merge(const Total& a, const Total& b) {
@@ -57,14 +58,14 @@ struct Forward {
   }
 
   // The Total of the elements of kLanes neighbouring lanes, given to each of them; softmax leaves
-  // exp(x - their maximum), but for its ShiftedExp's factor, in place of x, so that end() needs no
+  // exp(x - their maximum), but for its Exp's factor, in place of x, so that end() needs no
   // second exponential.
   template <int kLanes = 1, int N>
   __device__ __forceinline__ static Total begin(Tile<Element, N>& tile) {
     const auto larger = [](float a, float b) { return fmaxf(a, b); };
     const float max = warp::all_reduce<kLanes>(
         fold(tile, -kInfinity, [&](float m, const Element& x) { return larger(m, x[0]); }), larger);
-    const thread::ShiftedExp exp(thread::finite_or_zero(max));
+    const Exp exp(thread::finite_or_zero(max));
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -86,7 +87,7 @@ struct Forward {
     }
 
    private:
-    thread::ShiftedExp exp_;
+    Exp exp_;
     float scale_;
   };
   class Logarithm {
@@ -107,8 +108,8 @@ struct Forward {
   class ScaleByTotal {
    public:
     __device__ __forceinline__ ScaleByTotal(const Total& mine, const Total& total)
-        : factor_(thread::ShiftedExp(thread::finite_or_zero(mine.max)).factor() *
-                  fast_exp(mine.max - total.max) * (1.0F / total.sum)) {}
+        : factor_(Exp(thread::finite_or_zero(mine.max)).factor() * fast_exp(mine.max - total.max) *
+                  (1.0F / total.sum)) {}
     __device__ __forceinline__ float operator()(const Element& left) const {
       return left[0] * factor_;
     }

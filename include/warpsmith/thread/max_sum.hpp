@@ -49,11 +49,11 @@ __device__ __forceinline__ MaxSum add(const MaxSum& total, float x) {
 }
 
 // N numbers more, of which `largest` is the largest: at(i) gives the i-th. The sum moves once.
-template <int N, class At>
+template <int N, class Exp = ShiftedExp, class At>
 __device__ __forceinline__ MaxSum add(const MaxSum& total, float largest, const At& at) {
   const float max = fmaxf(total.max, largest);
   const float shift = finite_or_zero(max);
-  const ShiftedExp exp(shift);
+  const Exp exp(shift);
   float sum = 0;
 #pragma unroll
   for (int first = 0; first < N; first += 8) {

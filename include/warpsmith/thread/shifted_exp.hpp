@@ -1,4 +1,4 @@
-// ShiftedExp: exp(x - shift) of many x, in a multiply-add and an exponential each.
+// exp(x - shift) of many x: in a multiply-add and an exponential each, or exactly 1 at the shift.
 #pragma once
 
 #include "warpsmith/thread/math.hpp"
@@ -26,6 +26,18 @@ class ShiftedExp {
  private:
   float scale_;
   float offset_;
+  float shift_;
+};
+
+// The same by a difference, an instruction more each: 1 at the shift, to the bit, so that the
+// logarithm of a sum of nothing else is 0. ShiftedExp's may be off by the exponential's last bit.
+class DifferenceExp {
+ public:
+  __device__ __forceinline__ explicit DifferenceExp(float shift) : shift_(shift) {}
+  __device__ __forceinline__ float operator()(float x) const { return fast_exp(x - shift_); }
+  __device__ __forceinline__ float factor() const { return 1; }
+
+ private:
   float shift_;
 };
 
