@@ -4,6 +4,8 @@
 // band's channels an element belongs to.
 #pragma once
 
+#include <numeric>
+
 #include "kernels/batch_norm/channel_jobs.hpp"
 #include "kernels/batch_norm/shares.hpp"
 #include "warpsmith/thread/tile.hpp"
@@ -33,9 +35,15 @@ struct BandShapes {
                          pieces.stride == layout.sets * pieces.run &&
                          reinterpret_cast<uintptr_t>(layout.data[0]) % 16 == 0;
     constexpr int64_t kMostStride = int64_t{1} << 31;
+    // Runs begin at multiples of what they have in common with a vector, the last place of which is
+    // width - gcd: from there a run of so many reaches the vector's end.
+    const bool two_a_vector = std::gcd(pieces.run, width) + pieces.run >= width;
     return why.unless(is_band,
-                      "takes contiguous tensors [N, C, ...] whose channels are a multiple of ",
+                      "takes contiguous tensors [N, C, ...] of several samples, whose channels are "
+                      "a multiple of ",
                       width, ", from a multiple of 16 bytes on") &&
+           why.unless(two_a_vector, "takes channels of which a vector of ", width,
+                      " meets two, not more: of ", pieces.run, " elements it does") &&
            why.unless(pieces.stride < kMostStride, "takes samples that are less than ", kMostStride,
                       " elements apart") &&
            why.unless(fits<Large>(layout), "holds ", Large::kWarps, " warps' shares of ",

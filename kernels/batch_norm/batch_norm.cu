@@ -64,9 +64,9 @@ bool takes_blocks(const Layout& layout) {
 enum Lead : int { kShares, kBands, kQueue, kNone };
 
 // Shares and queues want 8 sets, for an H200's 7 to 14 clusters of 16 blocks, that leave few
-// threads idle. Shares want a bulk copy of 128 bytes and more for each run. Bands are blocks: they
-// want enough of them. A queue takes its time for windows that are not whole, and looks up a
-// group's parameters for each.
+// threads idle. Shares want a bulk copy of 128 bytes and more for each run that has no neighbour; a
+// group's runs all have. Bands are blocks: they want enough of them. A queue takes its time for
+// windows that are not whole, and looks up a group's parameters for each.
 template <int kInputs, class Call>
 Lead lead_of(const Call& call) {
   constexpr int64_t kSets = 8;

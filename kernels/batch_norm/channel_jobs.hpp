@@ -1,5 +1,5 @@
 // What is done with a channel by kernels that keep two sums for each element of a vector and find
-// out afterwards, or know, which channel an element is of. A job has:
+// out afterwards which channel an element is of. A job has:
 //
 //   Element; kInputs, how many tensors are read; Total, of a channel, and how two Merge
 //   kPivots: distances are taken from one of a channel's numbers, else from center(channel)

@@ -151,7 +151,10 @@ constexpr Case kVerify[] = {
     of(3, 264, 49, kSideBySide),
     of(2, 3, 50, kSideBySide),
     of(7, 8, 300, kSideBySide, kWeightOnly),
-    of(20, 1104, 1, kMatrix),  // many slices, the last of which is short
+    of(20, 1104, 1, kMatrix),
+    // Vectors that meet three channels and more.
+    of(4, 16, 3),
+    of(4, 16, 5),
     // Other strides.
     of(3, 6, 10, kGaps, kF32),
     of(5, 4, 24, kOneSample),
@@ -185,6 +188,8 @@ constexpr Case kBackwardSmoke[] = {
     kSmoke[0], kSmoke[1], kSmoke[2], kSmoke[3], kSmoke[4], evaluated(of(2, 8, 9)),
 };
 constexpr Case kBackwardVerify[] = {
+    of(4, 16, 3),
+    of(4, 16, 5),
     of(5, 17, 1),
     of(2, 17, 7, kContiguous, kNeither),
     of(7, 16, 8),

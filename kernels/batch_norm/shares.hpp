@@ -47,7 +47,7 @@ struct ShareShapes {
 
   static bool takes(const Layout& layout, DType dtype, Why& why) {
     if (!runs_supported(layout, dtype, why)) return false;
-    constexpr int64_t kMostStride = int64_t{1} << 31;  // windows
+    constexpr int64_t kMostStride = int64_t{1} << 31;
     const Pieces pieces = pieces_of(layout, dtype);
     const int64_t windows = pieces.count * pieces.windows;
     return why.unless(pieces.aligned, "takes runs that begin at multiples of 16 bytes") &&
@@ -112,8 +112,7 @@ class ShareOfWarp {
     ptx::Mbarrier arrived[Shape::kWarps];
   };
 
-  // Asks for the share of each input, of which sets[k] is the set's first element. The lanes of a
-  // warp may wait() when the block has met.
+  // Asks for the share of each input, of which sets[k] is the set's first element.
   __device__ __forceinline__ ShareOfWarp(Storage& storage, const Shares& shares,
                                          const T* const (&sets)[kInputs])
       : storage_(storage), shares_(shares), number_(cluster_rank() * Shape::kWarps + warp_index()) {
@@ -126,16 +125,15 @@ class ShareOfWarp {
       ptx::mbarrier_arrive_expect_tx(arrived, static_cast<uint32_t>(kInputs * 16 * count()));
     }
     ptx::syncwarp();
+    if (shares.gap == 0) {  // the runs lie one behind the other
+      if (lane_index() == 0 && count() > 0) ask(sets, first_, last_, at(first_));
+      return;
+    }
     // A lane a run.
 #pragma unroll 1
     for (int run = first_run() + lane_index(); run * shares.run() < last_; run += kWarpSize) {
       const int begin = run * shares.run() > first_ ? run * shares.run() : first_;
-      const auto bytes = static_cast<uint32_t>(16 * (end_of(run) - begin));
-#pragma unroll
-      for (int k = 0; k < kInputs; ++k) {
-        ptx::bulk_load(storage.windows.pointer(place(k, begin)), sets[k] + at(run, begin), bytes,
-                       arrived);
-      }
+      ask(sets, begin, end_of(run), at(run, begin));
     }
   }
   __device__ __forceinline__ void wait() const {
@@ -190,6 +188,16 @@ class ShareOfWarp {
   }
   __device__ __forceinline__ int end_of(int run) const {
     return at_most((run + 1) * shares_.run(), last_);
+  }
+  // Windows [begin, end) of each input, which lie `from` elements after its set's first.
+  __device__ __forceinline__ void ask(const T* const (&sets)[kInputs], int begin, int end,
+                                      int64_t from) const {
+    const auto bytes = static_cast<uint32_t>(16 * (end - begin));
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      ptx::bulk_load(storage_.windows.pointer(place(k, begin)), sets[k] + from, bytes,
+                     storage_.arrived[warp_index()]);
+    }
   }
   __device__ __forceinline__ int place(int k, int w) const {
     return (warp_index() * kInputs + k) * kPart + (w - first_) * kWidth;

@@ -35,12 +35,13 @@ constexpr const Rung* kRungs[] = {
 
 // Many rows go to blocks that stay, from two kilobytes on, or half of one where rows are powers of
 // two, one behind the other. Else short rows go to lanes, longer ones to a block each, those of
-// more than a tile to tiles that look back, or ask the server once there is one for every other SM
-// (H200 2026-11-30). Large columns are staged (H200 2026-11-26: 1.34 to 1.55 times).
+// more than a tile to tiles that look back, or ask the server once there are two for an SM (H200
+// 2026-11-30: 4 MiB of f32 look back sooner, 8 MiB of i64 ask). Large columns are staged (H200
+// 2026-11-26: 1.34 to 1.55 times).
 std::span<const Rung* const> best_for(const Scan& call) {
   constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
-  constexpr int64_t kServerBytes = 2 * 1024 * 1024;
+  constexpr int64_t kServerBytes = 8 * 1024 * 1024;
   constexpr int64_t kQueueBytes = 16 * 1024 * 1024;
   constexpr int64_t kManyRows = 1024;
   static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kAnyLayout};

@@ -297,7 +297,8 @@ TEST(Scan, WholeNumbersWrapAround) {
 
 TEST(Scan, BestIsByShape) {
   EXPECT_EQ(Instance("cumsum", DType::kF32, {100000}, 0).best_rung(), "look_back");
-  EXPECT_EQ(Instance("cumsum", DType::kF32, {1000000}, 0).best_rung(), "server");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {1000000}, 0).best_rung(), "look_back");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {2500000}, 0).best_rung(), "server");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {8000000}, 0).best_rung(), "server");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {1100, 4000}, 1).best_rung(), "row_queue");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {4000}, 0).best_rung(), "block_scan");
