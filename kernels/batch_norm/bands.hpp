@@ -15,7 +15,7 @@ namespace ws::batch_norm {
 // A block a band.
 template <int kInputs>
 struct BandShapes {
-  using Small = ShareShape<kInputs, kInputs == 1 ? 4 : 3>;  // as registers allow
+  using Small = ShareShape<kInputs, 3>;  // as registers allow
   using Medium = ShareShape<kInputs, 2>;
   using Large = ShareShape<kInputs, 1, 512>;
 

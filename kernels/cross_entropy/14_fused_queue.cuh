@@ -3,7 +3,8 @@
 // From fused_cluster: no block is launched for a row, and loads do not pause for the reduction; the
 // counter hands rows out in the order of their addresses.
 // Traffic: one read, one write, one pass through shared memory.
-// Limits: rows of up to 512 KiB; not both weights and label_smoothing.
+// Limits: rows of up to 512 KiB, of 448 in 16 bits that start anywhere; not both weights and
+// label_smoothing.
 // Long: who fetches a row and who works on it belong on one page.
 #pragma once
 
@@ -19,9 +20,10 @@ namespace ws::cross_entropy {
 
 #if WS_DEVICE_CODE
 // H200 2026-11-30, % of copy, bf16, V = 32000: 128 x 8, 4 stages, 3 blocks 95.3; 128 x 16, 3,
-// 2 96.3; 256 x 8, 3, 2 92.1; of rows that start anywhere, V = 50257: 84.2, 80.5, 71.3. Of rows of
-// 16-bit elements up to 256 KiB, of longer ones that start anywhere (128 x 16 spills there), and of
-// the others.
+// 2 96.3; 256 x 8, 3, 2 92.1; of rows that start anywhere, V = 50257: 84.2, 80.5, 71.3. So all rows
+// of 16-bit elements up to 256 KiB have the first, for aligned ones alone another kernel is not
+// worth it; then those of longer ones that start anywhere, where 128 x 16 spills; and of the
+// others.
 using ShortQueuePolicy = row::QueueShape<128, 8, 4, 3>;
 using AnywhereQueuePolicy = row::QueueShape<128, 14, 3, 2>;
 using QueuePolicy = row::QueueShape<128, 16, 3, 2>;

@@ -120,6 +120,7 @@ constexpr Case kVerify[] = {
     placed(of({16, 256}), 0, 8),
     placed(of({16, 250}, 0.1), 0, 6),
     placed(of({3, 20000}), 0, 3),
+    placed(of({3, 140001}), 1, 0),  // in 16 bits parts of fourteen vectors a thread
     of({5, 96, 3, 0, kAll}, 0.1),
     placed(of({7, 35, 2}), 1, 5),
     of({16, 40, 0, 3, kAll}, 0.1, 1e-2),

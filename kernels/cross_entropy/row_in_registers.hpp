@@ -18,9 +18,7 @@ struct RowInRegistersKernel {
   static constexpr int kThreads = kSharesWarp ? 128 : kLanes;
   static constexpr int kRows = kThreads / kLanes;  // of a block
   using Share = row::Share<kWidest<T>, kLanes, kVectors, kFit>;
-  // 64 exponentials are as much as leaves room for 20 warps an SM.
-  static constexpr bool kKeepsExponentials =
-      kHasLoss && kHasGradient && kVectors * kWidest<T> <= 64;
+  static constexpr bool kKeepsExponentials = kHasLoss && kHasGradient;
   // Registers of a thread that hold its part, and threads an SM for which there are as many
   // besides.
   static constexpr int kHeld = kVectors * (kKeepsExponentials ? kWidest<T> : 4);

@@ -63,14 +63,11 @@ class RowShare {
   // To the row at `to`, of which the thread has the same part, after total().
   __device__ __forceinline__ void store_gradient(T* to, const Factors& factors,
                                                  const Total& total) const {
-    if constexpr (kKeepsExponentials) {
-      const float scale = factors.exponentials * factor_ * thread::fast_exp(max_ - total.max) *
-                          thread::reciprocal(total.sum);
-      row::store(share_, to,
-                 [&](int i) { return thread::fma(exponentials_[i], scale, -factors.every); });
-    } else {
-      store_gradient(to, Gradient(factors, total.lse()));
-    }
+    static_assert(kKeepsExponentials);
+    const float scale = factors.exponentials * factor_ * thread::fast_exp(max_ - total.max) *
+                        thread::reciprocal(total.sum);
+    row::store(share_, to,
+               [&](int i) { return thread::fma(exponentials_[i], scale, -factors.every); });
   }
   // ... of logits.
   __device__ __forceinline__ void store_gradient(T* to, const Gradient& gradient) const {
@@ -165,16 +162,24 @@ class Beside {
       } else {
         part.store_gradient(to + first, Gradient(factors, of));
       }
-      if (has_target_) {
-        thread::store(to + target_.index,
-                      from_float<T>(Gradient(factors, lse()).of_target(logit_)));
-      }
+      if (has_target_) thread::store(to + target_.index, from_float<T>(of_target(factors, of)));
     } else if (target_.is_ignored) {
       part.store_zeros(to + first);
     }
   }
 
  private:
+  // The target's element, made as its row's others are: by the lse, which is rounded as the logits
+  // are large, or without it.
+  __device__ __forceinline__ float of_target(const Factors& factors, float lse) const {
+    return Gradient(factors, lse).of_target(logit_);
+  }
+  __device__ __forceinline__ float of_target(const Factors& factors, const Total& total) const {
+    const thread::ShiftedExp exp(total.max);
+    const float share = exp(logit_) * exp.factor() * thread::reciprocal(total.sum);
+    return thread::fma(factors.exponentials, share, -factors.every - factors.target);
+  }
+
   Target target_;
   float dloss_;
   bool leads_;

@@ -105,16 +105,15 @@ struct alignas(16) Total {
   float plain = 0;  // of x, of weight * x where all classes have a weight
   float weights = 0;
 
-  __device__ __forceinline__ float lse() const { return max + thread::log(sum); }
+  // The maximum's own exponential may be a bit less than 1, and no loss is less than 0.
+  __device__ __forceinline__ float lse() const {
+    return max + thread::log(sum < 1.0F ? 1.0F : sum);
+  }
 };
 // `logits`: whether those themselves are added up, which only a smoothed loss needs.
 struct Merge {
   bool logits = true;
 
-  __device__ __forceinline__ Total operator()(const Total& a, const Total& b) const {
-    const thread::MaxSum both = thread::merge({a.max, a.sum}, {b.max, b.sum});
-    return {both.max, both.sum, a.plain + b.plain, a.weights + b.weights};
-  }
   // The maximum first, for one exponential in all.
   template <int kLanes>
   __device__ __forceinline__ Total over_lanes(const Total& mine) const {

@@ -220,7 +220,7 @@ struct NormInRegistersKernel {
 };
 
 // A warp's rows need no barrier. The longer the row, the more threads: a thread pays a hundred
-// instructions once, so that it holds four vectors wherever a row has them.
+// instructions once, so that it holds two to eight vectors wherever a row has them.
 template <class... All>
 struct NormShapes {
   static constexpr int64_t kMostBytes = std::max({All::kBytes...});

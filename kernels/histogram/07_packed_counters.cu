@@ -260,8 +260,8 @@ struct PackedCounters {
     return PackedCountersKernel<int32_t>::words_of(call.bins);
   }
   static int64_t blocks_of(const CountBins::Call& call) {
-    using Kernel = PackedCountersKernel<int32_t>;
-    const int64_t tiles = divide_up(call.count, Kernel::kTile * Kernel::kWidth);
+    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
+    const int64_t tiles = divide_up(call.count, PackedCountersKernel<int32_t>::kTile * width);
     return std::clamp<int64_t>(tiles, 1, device_facts().multiprocessors);
   }
 };

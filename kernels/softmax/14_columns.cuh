@@ -6,7 +6,7 @@
 // Traffic: one read, one write, where registers and shared memory hold a column: 4096 elements, of
 // gradients 2048; what is longer is read again, what was read last first.
 // Limits: no mask; columns side by side. Where they do not start at a multiple of 16 bytes a load
-// is an element, and 128 to 256 elements of a column are held.
+// is an element, and 128 to 256 elements of a column are held, of gradients 64 to 128.
 // Long: how columns are shared out stands with the kernel, the only one of them.
 #pragma once
 

@@ -223,7 +223,7 @@ constexpr Case kOtherVerify[] = {
     // Columns: held by a thread each, by 64 below each other, longer; matrices, gaps; odd.
     {.extents = {264, 5, 2, 0, 1}},
     {.extents = {24, 1001, 2, 0, 1}, .padding = 8},
-    {.extents = {16, 2701, 0, 0, 1}},
+    {.extents = {16, 8301, 0, 0, 1}},
     {.extents = {35, 300, 2, 0, 1}, .offset = 1},
     {.extents = {200, 9, 0, 0, 1}, .padding = 3},
 };

@@ -26,8 +26,8 @@ struct MaxSum {
 };
 
 // What to subtract: the maximum, or 0 where all is -infinity and the difference would be NaN.
-// Subtracted before the exponential scales its argument, not after: x * log2(e) of a large x has
-// lost the digits that count.
+// Subtracted before the exponential scales its argument: x * log2(e) of a large x has lost the
+// digits that count. ShiftedExp scales first, and takes out what that is off by.
 __device__ __forceinline__ float finite_or_zero(float max) {
   return max == -kInfinity ? 0.0F : max;
 }
