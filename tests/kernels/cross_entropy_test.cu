@@ -247,7 +247,8 @@ TEST(CrossEntropy, WhichRungACallGets) {
   EXPECT_EQ(best_of(fused(), {8, 4096}), "fused_in_registers");
   EXPECT_EQ(best_of(fused(), {8, 128256}), "fused_queue");
   EXPECT_EQ(best_of(fused(), {8, 262144}, DType::kF32), "fused_cluster");
-  EXPECT_EQ(best_of(fused(), {8, 50257}), "fused_two_pass");
+  EXPECT_EQ(best_of(fused(), {8, 50257}), "fused_queue");
+  EXPECT_EQ(best_of(fused(), {8, 300001}), "fused_two_pass");
 }
 
 }  // namespace
