@@ -206,7 +206,8 @@ TEST(Queue, EdgesAndExtras) {
           EXPECT_EQ(next[0], 0U);
           for (int64_t i = 0; i < kRows * columns; ++i) {
             const auto at = static_cast<size_t>(i + offset);
-            ASSERT_EQ(y[at], x[at] + static_cast<float>(1000 * (i / columns))) << "element " << i;
+            const int64_t row = i / columns;
+            ASSERT_EQ(y[at], x[at] + static_cast<float>(1000 * row)) << "element " << i;
           }
         }
       }
