@@ -134,7 +134,7 @@ struct FusedQueue {
   }
   static bool supports(const Call& call, Why& why) {
     const int64_t most =
-        with_shape(call, []<class Shape>() { return cluster::kMaxBlocks * Shape::kBytes; });
+        with_shape(call, [&]<class Shape>() { return cluster::kMaxBlocks * Shape::kBytes; });
     const int64_t bytes = call.rows.row_bytes();
     return why.unless(bytes <= most, "a cluster's stages hold rows of up to ", most, " bytes, not ",
                       bytes) &&
