@@ -10,7 +10,7 @@
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/shifted_exp.hpp"
-#include "warpsmith/warp/reduce.hpp"
+#include "warpsmith/warp/max_sum.hpp"
 
 namespace ws::cross_entropy {
 
@@ -114,15 +114,12 @@ struct alignas(16) Total {
 struct Merge {
   bool logits = true;
 
-  // The maximum first, for one exponential in all.
   template <int kLanes>
   __device__ __forceinline__ Total over_lanes(const Total& mine) const {
-    const auto larger = [](float l, float r) { return fmaxf(l, r); };
     const auto plus = [](float l, float r) { return l + r; };
-    Total total;
-    total.max = warp::all_reduce<kLanes>(mine.max, larger);
-    const float shift = thread::finite_or_zero(total.max);
-    total.sum = warp::all_reduce<kLanes>(mine.sum * thread::fast_exp(mine.max - shift), plus);
+    const thread::MaxSum both =
+        warp::MergeMaxSum{}.template over_lanes<kLanes>({mine.max, mine.sum});
+    Total total{both.max, both.sum};
     if (logits) {
       total.plain = warp::all_reduce<kLanes>(mine.plain, plus);
       total.weights = warp::all_reduce<kLanes>(mine.weights, plus);

@@ -12,7 +12,7 @@
 #include "kernels/softmax/operations.hpp"
 #include "warpsmith/thread/max_sum.hpp"
 #include "warpsmith/thread/shifted_exp.hpp"
-#include "warpsmith/warp/reduce.hpp"
+#include "warpsmith/warp/max_sum.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::softmax {
@@ -40,19 +40,7 @@ struct Forward {
   __device__ __forceinline__ static Total merge(const Total& a, const Total& b) {
     return thread::merge(a, b);
   }
-  struct Merge {
-    __device__ __forceinline__ Total operator()(const Total& a, const Total& b) const {
-      return merge(a, b);
-    }
-    // The maximum first, for one exponential in all.
-    template <int kLanes>
-    __device__ __forceinline__ Total over_lanes(const Total& mine) const {
-      const float max =
-          warp::all_reduce<kLanes>(mine.max, [](float a, float b) { return fmaxf(a, b); });
-      const float moved = mine.sum * fast_exp(mine.max - thread::finite_or_zero(max));
-      return {max, warp::all_reduce<kLanes>(moved, [](float a, float b) { return a + b; })};
-    }
-  };
+  using Merge = warp::MergeMaxSum;
   __device__ __forceinline__ static Total add(const Total& total, const Element& x) {
     return thread::add(total, x[0]);
   }
