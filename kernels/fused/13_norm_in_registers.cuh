@@ -220,23 +220,9 @@ struct NormInRegistersKernel {
 };
 
 // A warp's rows need no barrier. The longer the row, the more threads: a thread pays a hundred
-// instructions once, so that it holds two to eight vectors wherever a row has them.
-template <class... All>
-struct NormShapes {
-  static constexpr int64_t kMostBytes = std::max({All::kBytes...});
-
-  // f.operator()<Shape>() with the first that holds a row of `bytes`.
-  template <class F>
-  static void first_that_holds(int64_t bytes, const F& f) {
-    const auto take = [&]<class Shape>(Shape) {
-      if (bytes > Shape::kBytes) return false;
-      f.template operator()<Shape>();
-      return true;
-    };
-    (take(All{}) || ...);
-  }
-};
-// ShapesOfFew: without a residual and with a scale that is given, which takes fewer registers.
+// instructions once, so that it holds two to eight vectors wherever a row has them. Shapes and
+// ShapesOfFew are NormShape by capacity, the latter without a residual and with a scale that is
+// given, which takes fewer registers.
 template <class Shapes, class ShapesOfFew>
 struct NormInRegisters {
   template <class Call>
