@@ -20,9 +20,7 @@ struct BackwardGroupsKernel {
   static constexpr int kThreads = Shape::kThreads;
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
-  static constexpr int kWidth = row::kWidest<T>;
   using ShareOf = ShareOfWarp<T, Shape, 2>;
-  using Packed = typename ShareOf::Packed;
   using AllReduce = cluster::AllReduce<Sums, kThreads>;
   struct Arguments {
     const T* grad;
@@ -51,15 +49,8 @@ struct BackwardGroupsKernel {
 
     Sums total = Sums::none();
     share.each_run(ahead, weight, [&](int channel, int begin, int end, float of_channel) {
-      Sums sums = Sums::none();
-#pragma unroll 2
-      for (int w = begin + lane_index(); w < end; w += kWarpSize) {
-        const Packed grad = share.load(0, w);
-        const Packed x = share.load(1, w);
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) sums.add(grad[i], x[i] - normal.mean);
-      }
-      sums = warp::all_reduce(sums, PlusSums{});
+      const Sums sums =
+          warp::all_reduce(sums_of_windows(share, begin, end, normal.mean), PlusSums{});
       total = PlusSums{}(total, {of_channel * sums.grad, of_channel * sums.product});
       if (lane_index() == 0) {
         const int64_t part = (set * a.of.width + channel) * a.shares.most;
@@ -70,16 +61,8 @@ struct BackwardGroupsKernel {
     total = all_reduce.of_warps(total, Sums::none(), PlusSums{});
 
     share.each_run(ahead, weight, [&](int /*channel*/, int begin, int end, float of_channel) {
-      const Gradient gradient = a.of.gradient(normal, of_channel, total);
-#pragma unroll 2
-      for (int w = begin + lane_index(); w < end; w += kWarpSize) {
-        const Packed grad = share.load(0, w);
-        const Packed x = share.load(1, w);
-        Vec<float, kWidth> dx;
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) dx[i] = gradient(grad[i], x[i]);
-        thread::store(a.dx + from + int64_t{w} * kWidth, thread::convert<T>(dx));
-      }
+      store_gradients(share, begin, end, a.of.gradient(normal, of_channel, total),
+                      [&](int w) { return a.dx + from + int64_t{w} * ShareOf::kWidth; });
     });
     all_reduce.finish();
   }

@@ -18,9 +18,7 @@ struct BackwardSharesKernel {
   static constexpr int kThreads = Shape::kThreads;
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
-  static constexpr int kWidth = row::kWidest<T>;
   using ShareOf = ShareOfWarp<T, Shape, 2>;
-  using Packed = typename ShareOf::Packed;
   using AllReduce = cluster::AllReduce<Sums, kThreads>;
   struct Arguments {
     Runs<T> runs;
@@ -41,27 +39,11 @@ struct BackwardSharesKernel {
     AllReduce all_reduce(shared.totals);  // the cluster meets
     share.wait();
 
-    Sums sums = Sums::none();
-#pragma unroll 2
-    for (int w = share.first() + lane_index(); w < share.last(); w += kWarpSize) {
-      const Packed grad = share.load(0, w);
-      const Packed x = share.load(1, w);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) sums.add(grad[i], x[i] - normal.mean);
-    }
-    sums = all_reduce(sums, Sums::none(), PlusSums{});
-
-    const Gradient gradient = a.rule.gradient(normal, weight, sums);
+    const Sums sums = all_reduce(sums_of_windows(share, share.first(), share.last(), normal.mean),
+                                 Sums::none(), PlusSums{});
     T* const out = a.runs.out + start;
-#pragma unroll 2
-    for (int w = share.first() + lane_index(); w < share.last(); w += kWarpSize) {
-      const Packed grad = share.load(0, w);
-      const Packed x = share.load(1, w);
-      Vec<float, kWidth> dx;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) dx[i] = gradient(grad[i], x[i]);
-      thread::store(out + share.at(w), thread::convert<T>(dx));
-    }
+    store_gradients(share, share.first(), share.last(), a.rule.gradient(normal, weight, sums),
+                    [&](int w) { return out + share.at(w); });
     if (cluster_rank() == 0 && thread_index() == kThreads - 1) a.rule.finish(c, sums);
     all_reduce.finish();
   }

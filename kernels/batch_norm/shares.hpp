@@ -102,10 +102,11 @@ struct Shares {
 // A warp's share of a set. Windows are counted from the set's first.
 template <class T, class Shape, int kInputs>
 class ShareOfWarp {
-  static constexpr int kWidth = row::kWidest<T>;
-  static constexpr int kPart = Shape::kMostShare * kWidth;
+  static constexpr int kPart = Shape::kMostShare * row::kWidest<T>;
 
  public:
+  using Element = T;
+  static constexpr int kWidth = row::kWidest<T>;
   using Packed = row::Packed<T, kWidth>;
   struct Storage {
     SharedArray<T, Shape::kWarps * kInputs * kPart, 128> windows;
@@ -209,6 +210,35 @@ class ShareOfWarp {
   int first_;
   int last_;
 };
+
+// Of gradients, whose inputs are grad and x: a lane's sums of the share's windows [begin, end).
+template <class ShareOf>
+__device__ __forceinline__ Sums sums_of_windows(const ShareOf& share, int begin, int end,
+                                                float mean) {
+  Sums sums = Sums::none();
+#pragma unroll 2
+  for (int w = begin + lane_index(); w < end; w += kWarpSize) {
+    const typename ShareOf::Packed grad = share.load(0, w);
+    const typename ShareOf::Packed x = share.load(1, w);
+#pragma unroll
+    for (int i = 0; i < ShareOf::kWidth; ++i) sums.add(grad[i], x[i] - mean);
+  }
+  return sums;
+}
+// dx of the same windows; to(w) is where that of window w goes.
+template <class ShareOf, class To>
+__device__ __forceinline__ void store_gradients(const ShareOf& share, int begin, int end,
+                                                const Gradient& gradient, const To& to) {
+#pragma unroll 2
+  for (int w = begin + lane_index(); w < end; w += kWarpSize) {
+    const typename ShareOf::Packed grad = share.load(0, w);
+    const typename ShareOf::Packed x = share.load(1, w);
+    Vec<float, ShareOf::kWidth> dx;
+#pragma unroll
+    for (int i = 0; i < ShareOf::kWidth; ++i) dx[i] = gradient(grad[i], x[i]);
+    thread::store(to(w), thread::convert<typename ShareOf::Element>(dx));
+  }
+}
 
 #endif
 
