@@ -14,7 +14,6 @@
 
 #include "kernels/cross_entropy/row_share.hpp"
 #include "warpsmith/row/queue.hpp"
-#include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::cross_entropy {
 
@@ -74,11 +73,7 @@ struct FusedQueueKernel {
     } else {
       const Merge merge{rows.formula.smooths()};
       for (typename Queue::Position at;; at.advance()) {
-        shared.queue.pipeline.wait(at);
-        // The lane that lets go of the stage is the one that reads the number.
-        uint64_t r = 0;
-        if (lane_index() == 0) r = shared.queue.row[at.stage];
-        const auto row = static_cast<int64_t>(warp::shuffle(r, 0));
+        const auto row = static_cast<int64_t>(Queue::wait(shared.queue, at));
         if (row >= rows.count) break;
         const Share share(cut_of(row), thread_index());
         const int stage = Queue::place(at.stage, 0);
@@ -94,7 +89,7 @@ struct FusedQueueKernel {
             },
             [&](int e) { return edge(thread_index() + e * kConsumers); });
         const Beside<T> beside(
-            rows, row, shared.queue.extra[at.stage], cluster_rank() == 0 && thread_index() == 0,
+            rows, row, Queue::extra(shared.queue, at), cluster_rank() == 0 && thread_index() == 0,
             [&](int column) { return has_column(share, column, static_cast<int>(first)); },
             [&](int column) {
               const int inner = column - share.cut.head;
@@ -107,8 +102,7 @@ struct FusedQueueKernel {
               }
               return to_float(logit);
             });
-        ptx::syncwarp();
-        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        Queue::release(shared.queue, at);
         all_reduce.send_warps(part.template total<kWarpSize>(rows.formula), merge);
         const Total total = all_reduce.receive(Total{}, merge);
         beside.store_gradient(rows, row, total, part, first);

@@ -14,7 +14,6 @@
 #include "kernels/softmax/row_tile.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/row/queue.hpp"
-#include "warpsmith/warp/shuffle.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::softmax {
@@ -52,11 +51,7 @@ struct ClusterQueueKernel {
       if (kEdges || thread_index() == Shape::kConsumers) produce(shared, a, part_of);
     } else {
       for (typename Queue::Position at;; at.advance()) {
-        shared.queue.pipeline.wait(at);
-        // The lane that lets go of the stage is the one that reads the number.
-        uint64_t r = 0;
-        if (lane_index() == 0) r = shared.queue.row[at.stage];
-        r = warp::shuffle(r, 0);
+        const uint64_t r = Queue::wait(shared.queue, at);
         if (r >= rows) break;
         const auto row = part_of(r);
         const Part tile(
@@ -68,8 +63,7 @@ struct ClusterQueueKernel {
             [&](int input, int edge) -> T {
               return shared.queue.edges[Queue::edge(at.stage, input, edge)];
             });
-        ptx::syncwarp();
-        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        Queue::release(shared.queue, at);
         auto elements = tile.elements();
         const Total mine = Op::template begin<kWarpSize>(elements);
         const Total total = all_reduce.of_warps(mine, Op::none(), typename Op::Merge{});

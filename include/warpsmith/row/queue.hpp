@@ -45,6 +45,12 @@ struct Queue {
   using Draw = tile::PipelinePosition<kDraws>;
   static constexpr int kPart = static_cast<int>(Shape::kBytes / sizeof(T));
   static constexpr int kMostEdges = 2 * (static_cast<int>(16 / sizeof(T)) - 1);
+  // Who says that a stage is full, and that it is free: one of all whose copies are done by an
+  // instruction, and each lane that reads or writes by itself. Lanes that met before one of them
+  // spoke for all would do, but compute-sanitizer's racecheck does not follow that.
+  static constexpr int kFillers = kByWarp ? 1 + kWarpSize : 1;
+  static constexpr int kUsers = Shape::kConsumers / kWarpSize + (kEdges ? kWarpSize - 1 : 0);
+  static_assert(kMostEdges <= kWarpSize);  // the first warp reads them
 
   // A block's part of a row: where it lies in each input, and its length.
   struct Part {
@@ -77,7 +83,7 @@ struct Queue {
 
   // By one thread, before the cluster meets.
   static __device__ __forceinline__ void init(Storage& shared) {
-    shared.pipeline.init(Shape::kConsumers / kWarpSize, kByWarp ? 2 : 1);
+    shared.pipeline.init(kUsers, kFillers);
 #pragma unroll
     for (ptx::Mbarrier& sent : shared.sent) ptx::mbarrier_init(sent, 1);
     ptx::fence_mbarrier_init();
@@ -103,16 +109,14 @@ struct Queue {
         fetched.put(shared);
       }
       ptx::Mbarrier& full = shared.pipeline.full[at.stage];
-      if (leads) {
-        shared.pipeline.wait_free(at);
-        shared.row[at.stage] = row;
-      }
+      shared.pipeline.wait_free(at);
+      if (leads) shared.row[at.stage] = row;
       if (row >= rows) {
+        if constexpr (kByWarp) ptx::mbarrier_arrive(full);
         if (!leads) return;
         const uint64_t draws = (row - rows + 1) * static_cast<uint64_t>(cluster_size());
         const bool last = draws == static_cast<uint64_t>(grid_blocks());
         if (last && cluster_rank() == 0) ptx::atom_global_exch(next, 0);
-        if constexpr (kByWarp) ptx::mbarrier_arrive(full);
         return ptx::mbarrier_arrive(full);
       }
       const Part part = part_of(row);
@@ -129,6 +133,26 @@ struct Queue {
         if (lane_index() == kExtraLane) fetched.extra = extra_of(row);
       }
     }
+  }
+
+  // By all consumers: waits for the row that comes next; its number.
+  static __device__ __forceinline__ uint64_t wait(Storage& shared, const Position& at) {
+    shared.pipeline.wait(at);
+    // The lane that lets go of the stage is the one that reads the number.
+    uint64_t row = 0;
+    if (lane_index() == 0) row = shared.row[at.stage];
+    return warp::shuffle(row, 0);
+  }
+  // What else belongs to it; Extra is not void.
+  static __device__ __forceinline__ auto extra(Storage& shared, const Position& at) {
+    Extra extra{};
+    if (lane_index() == 0) extra = shared.extra[at.stage];
+    return warp::shuffle(extra, 0);
+  }
+  // When its part, number and edges have been read.
+  static __device__ __forceinline__ void release(Storage& shared, const Position& at) {
+    ptx::syncwarp();
+    if (lane_index() == 0 || (kEdges && warp_index() == 0)) shared.pipeline.release(at.stage);
   }
 
  private:
@@ -156,7 +180,6 @@ struct Queue {
     }
     __device__ __forceinline__ void put(Storage& shared) {
       if (stage < 0) return;
-      ptx::syncwarp();  // one lane has waited until the stage was free
       const int lane = lane_index();
       if (lane < edges) {
 #pragma unroll
@@ -165,8 +188,7 @@ struct Queue {
       if constexpr (kHasExtra) {
         if (lane == kExtraLane) shared.extra[stage] = extra;
       }
-      ptx::syncwarp();
-      if (lane == 0) ptx::mbarrier_arrive(shared.pipeline.full[stage]);
+      ptx::mbarrier_arrive(shared.pipeline.full[stage]);
     }
   };
 
