@@ -27,6 +27,10 @@ struct BytesKernel {
     CountOutput output;
     IndexCheck check;
   };
+  // Of an output's bins, those that a byte may be.
+  static __host__ __device__ constexpr int64_t counted(int64_t bins) {
+    return bins < kBytes ? bins : kBytes;
+  }
   struct SharedStorage {
     SharedArray<uint32_t, 1> order;
     SharedArray<uint32_t, 1> wrong;
@@ -57,7 +61,13 @@ struct BytesKernel {
       counts.add(thread::load(a.x + cut.edge(thread_index())));
     }
     if (a.bins < kBytes) look_for_wrong_ones(shared, a, counts, cut);
-    counts.hand_over(a.totals, a.output, a.bins, shared.order);
+    // Bins that no byte is.
+    const int64_t threads = grid_blocks() * kThreads;
+    for (int64_t bin = kBytes + block_index() * kThreads + thread_index(); bin < a.bins;
+         bin += threads) {
+      a.output.store(bin, uint64_t{0});
+    }
+    counts.hand_over(a.totals, a.output, counted(a.bins), shared.order);
   }
 
  private:
@@ -106,14 +116,16 @@ struct Bytes {
   static bool supports(const CountBins::Call& call, Why& why) {
     return why.unless(call.is_dense(), "takes elements that lie side by side");
   }
-  static Workspace workspace(const CountBins::Call& call) { return Totals::workspace(call.bins); }
+  using Kernel = BytesKernel<Policy>;
+  static Workspace workspace(const CountBins::Call& call) {
+    return Totals::workspace(Kernel::counted(call.bins));
+  }
   static void run(const CountBins::Call& call, const Context& context) {
-    using Kernel = BytesKernel<Policy>;
     launch<Kernel>({.blocks = blocks_of<Policy>(call.count, Kernel::kTile * Kernel::kWidth),
                     .threads = Kernel::kThreads},
                    context.stream,
                    {static_cast<const uint8_t*>(call.x), call.count, call.bins,
-                    Totals(context.workspace, call.bins), CountOutput(call),
+                    Totals(context.workspace, Kernel::counted(call.bins)), CountOutput(call),
                     IndexCheck("count_bins/bytes", "x", call.bins)});
   }
 };

@@ -100,10 +100,7 @@ class PrivateCounts {
   // `copies` is a power of two; all threads go through a barrier before they count.
   __device__ __forceinline__ PrivateCounts(const SharedSpan<uint32_t>& words, uint32_t bins,
                                            uint32_t copies)
-      : words_(words),
-        mine_(words.pointer() + (lane_index() & (copies - 1))),
-        bins_(bins),
-        copies_(copies) {
+      : words_(words), mine_(words.pointer() + (lane_index() & (copies - 1))), copies_(copies) {
     const int64_t count = words_of(bins, copies);
     for (int64_t i = thread_index() * 4; i < count; i += kThreads * 4) {
       words_.template store<4>(i, Vec<uint32_t, 4>{});
@@ -132,17 +129,14 @@ class PrivateCounts {
   }
 
   __device__ __forceinline__ void hand_over(const Totals& totals, const CountOutput& output,
-                                            int64_t bins_of_output,
-                                            SharedArray<uint32_t, 1>& order) const {
-    ws::histogram::hand_over<kThreads>(totals, output, bins_of_output, order, [&](int64_t bin) {
-      return bin < bins_ ? of(static_cast<uint32_t>(bin)) : 0;  // an output may have bins beyond
-    });
+                                            int64_t bins, SharedArray<uint32_t, 1>& order) const {
+    ws::histogram::hand_over<kThreads>(totals, output, bins, order,
+                                       [&](int64_t bin) { return of(static_cast<uint32_t>(bin)); });
   }
 
  private:
   SharedSpan<uint32_t> words_;
   uint32_t* mine_;
-  uint32_t bins_;
   uint32_t copies_;
 };
 

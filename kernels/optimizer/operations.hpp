@@ -184,6 +184,11 @@ for at_p, at_g, at_m, at_v, n in pieces.tolist():
     new[at_m:at_m + n] = m
     new[at_v:at_v + n] = v
 return new if found_inf is None else torch.where(found_inf != 0, memory, new))";
+  static constexpr PythonPeer kPythonPeers[] = {
+      {"torch",
+       "torch._fused_adamw_(*tensors_of(memory, pieces), [], [step] * len(pieces), lr=lr, "
+       "beta1=beta1, beta2=beta2, weight_decay=weight_decay, eps=eps, amsgrad=False, "
+       "maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)"}};
   static constexpr auto& kExtentNames = kManyExtents;
   static constexpr int kOptionalExtents = 1;
 

@@ -2,7 +2,7 @@
 
 An expression is over the names of an operation's tensors and attributes, those that are absent
 being None, and over `torch`, `sum_to`, `reduced_shape`, `laid_as`, `refuse`,
-`lengths_of`, `scanned` and `to_latest`.
+`lengths_of`, `tensors_of`, `scanned` and `to_latest`.
 """
 
 import ast
@@ -82,6 +82,20 @@ def lengths_of(starts: Any) -> list[int]:
     return known
 
 
+def tensors_of(memory: Any, pieces: Any) -> list[list[Any]]:
+    """For a peer that wants tensors where ours takes a table of where they begin and how long.
+
+    Made in the first call with a table, which is not timed: a list for each column but the last.
+    """
+    known = pieces.__dict__.get("_warpsmith_tensors")
+    if known is None:
+        rows = pieces.tolist()
+        known = pieces._warpsmith_tensors = [
+            [memory[row[k] : row[k] + row[-1]] for row in rows] for k in range(pieces.shape[1] - 1)
+        ]
+    return known
+
+
 def scanned(
     function: Callable[..., Any], x: Any, dim: int, none: float, exclusive: bool, reverse: bool
 ) -> Any:
@@ -135,7 +149,7 @@ def scope() -> dict[str, Any]:
     """What expressions may name beside tensors and attributes."""
     import torch
 
-    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of, scanned, to_latest)
+    helpers = (sum_to, reduced_shape, laid_as, refuse, lengths_of, tensors_of, scanned, to_latest)
     return {"torch": torch, **{helper.__name__: helper for helper in helpers}}
 
 

@@ -95,8 +95,11 @@ class AllReduce {
     return warp::all_reduce<kMaxBlocks>(total, combine WS_PASS_AND_PLACE);
   }
 
-  // Before a block ends: the others may still be sending to it.
-  __device__ __forceinline__ void finish(WS_PLACE) const { meet(WS_PASS_PLACE); }
+  // Before a block ends: the others may still be sending to it. Lanes may come on different ways.
+  __device__ __forceinline__ void finish(WS_PLACE) const {
+    ptx::syncwarp();
+    meet(WS_PASS_PLACE);
+  }
 
  private:
   // Only to be there: a release would wait until all that a block has written is in memory.
