@@ -96,6 +96,27 @@ template <class T, class Policy>
 using OutputOf = std::conditional_t<Policy::kRestColumns == 0, TensorOutput<T>,
                                     RaggedOutput<T, Policy::kRestColumns>>;
 
+// C as the lanes store it, for rows that start anywhere: what was launched before makes the
+// operands.
+template <class T>
+struct PlainOutput {
+  static constexpr bool kFollows = true;
+  T* data;
+  int64_t leading;
+  int rows;
+  int columns;
+
+  template <class Store>
+  static PlainOutput of(const Call& call) {
+    return {call.c.as<T>(), call.c.leading, static_cast<int>(call.m), static_cast<int>(call.n)};
+  }
+  __device__ __forceinline__ void prefetch() const {}
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
+    store.write(data + row * leading + column, leading, rows - row, columns - column, sums);
+  }
+};
+
 // What another Output may have beside put():
 //   Element           its dtype, where that is not T
 //   Held<kTileN>      what a lane keeps under the products: held.load(output, first column), and
@@ -389,7 +410,7 @@ struct WarpSpecializedKernel : Policy {
     play_roles<WarpSpecializedKernel>(shared, g);
   }
 
-  // Kernel's consume(): that of a kernel made from this one may be another.
+  // Kernel's produce() and consume(): those of a kernel made from this one may be others.
   template <class Kernel>
   __device__ __forceinline__ static void play_roles(SharedStorage& shared, const Arguments& g) {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
@@ -407,7 +428,7 @@ struct WarpSpecializedKernel : Policy {
     if (warp < 4) {
       ptx::setmaxnreg_dec<Policy::kProducerRegisters>();
       if (warp == 0) {
-        if (ptx::elect_sync()) produce(shared, g);
+        if (ptx::elect_sync()) Kernel::produce(shared, g);
         ptx::syncwarp();
       } else if constexpr (kRowGroups || kDepthGroups) {
         g.work.beside(g.c, warp - 1, 3);

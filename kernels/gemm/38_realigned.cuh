@@ -24,7 +24,7 @@ struct Realignment {
   int64_t to_leading = 0;
 };
 
-// Long: the copies, C by lanes, and which product takes the copies, each a few lines.
+// Long: the copies, and which product takes them, each a few lines.
 //
 // Copies of kBytes, to which both sides are aligned.
 template <class T, int kBytes>
@@ -68,26 +68,6 @@ struct RealignKernel {
         for (int64_t j = at; j < operand.length; ++j) thread::store(to + j, thread::load(from + j));
       }
     }
-  }
-};
-
-// C as the lanes store it, for rows that start anywhere.
-template <class T>
-struct PlainOutput {
-  static constexpr bool kFollows = true;
-  T* data;
-  int64_t leading;
-  int rows;
-  int columns;
-
-  template <class Store>
-  static PlainOutput of(const Call& call) {
-    return {call.c.as<T>(), call.c.leading, static_cast<int>(call.m), static_cast<int>(call.n)};
-  }
-  __device__ __forceinline__ void prefetch() const {}
-  template <class Store>
-  __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
-    store.write(data + row * leading + column, leading, rows - row, columns - column, sums);
   }
 };
 

@@ -31,6 +31,7 @@
 #include "kernels/gemm/34_wgmma_multicast.cuh"
 #include "kernels/gemm/41_batched_naive.cuh"
 #include "kernels/gemm/42_batched_any_layout.cuh"
+#include "kernels/gemm/46_three_tf32.cuh"
 #include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/plan.hpp"
 
@@ -49,6 +50,7 @@ extern const Rung kBatchedWgmma;
 extern const Rung kWgmmaTf32;
 extern const Rung kCute;
 extern const Rung kPingpong;
+extern const Rung kThreeTf32;
 
 namespace {
 
@@ -64,6 +66,7 @@ constexpr const Rung* kRungs[] = {
     &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent, &kWgmmaMulticast, &kWarpSpecialized,
     &kSplitK,       &kStreamK,          &kRealigned,       &kThin,           &kWgmmaTf32,
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,   &kPingpong,
+    &kThreeTf32,
 };
 
 }  // namespace
@@ -71,11 +74,16 @@ constexpr const Rung* kRungs[] = {
 // Each takes what those before it leave: f32 on the CUDA cores, the 16-bit types on tensor cores.
 // Plain matrices whose rows start anywhere: double_buffer, 1.27 of warp_tile at 4097 x 4095 x 4099.
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
+  static constexpr const Rung* kF32[] = {&kThin,     &kThreeTf32, &kCopyEngine, &kDoubleBuffer,
+                                         &kWarpTile, &kNaive,     &kAnyLayout};
   static constexpr const Rung* kSimt[] = {&kThin,     &kCopyEngine, &kDoubleBuffer,
                                           &kWarpTile, &kNaive,      &kAnyLayout};
   static constexpr const Rung* kTf32[] = {&kThin,         &kWgmmaTf32, &kWmmaTf32, &kCopyEngine,
                                           &kDoubleBuffer, &kWarpTile,  &kNaive,    &kAnyLayout};
-  if (call.dtype == DType::kF32) return call.tf32 ? std::span<const Rung* const>(kTf32) : kSimt;
+  if (call.dtype == DType::kF32) {
+    if (call.tf32) return kTf32;
+    return ThreeTf32::time(call) < simt_time(call) ? std::span<const Rung* const>(kF32) : kSimt;
+  }
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};
   static constexpr const Rung* kSplit[] = {&kSplitK, WS_OTHERS};

@@ -1,0 +1,13 @@
+#include "kernels/gemm/46_three_tf32.cuh"
+
+namespace ws::gemm {
+
+extern const Rung kThreeTf32;
+constinit const Rung kThreeTf32 = rung_of<ThreeTf32, DTypes{DType::kF32}, Gemm>({
+    .name = "three_tf32",
+    .from = "wgmma_tf32",
+    .idea = "f32 as a sum of two TF32 numbers: three products have f32's accuracy",
+    .arch = Arch::kSm90a,
+});
+
+}  // namespace ws::gemm
