@@ -8,7 +8,6 @@
 // Long: kinds of warps, and what passes between them, which is what the rung is about.
 #pragma once
 
-#include "kernels/scan/flagged.hpp"
 #include "kernels/scan/runs.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic.hpp"
@@ -17,6 +16,7 @@
 #include "warpsmith/ptx/bulk.hpp"
 #include "warpsmith/ptx/fence.hpp"
 #include "warpsmith/ptx/vote.hpp"
+#include "warpsmith/thread/flagged.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 #include "warpsmith/warp/scan.hpp"
 
@@ -40,7 +40,7 @@ template <class Monoid, class Shape>
 struct ServerKernel {
   using Element = typename Monoid::Element;
   using Accumulator = typename Monoid::Accumulator;
-  using Words = Flagged<Accumulator>;
+  using Words = thread::Flagged<Accumulator>;
   using Tile = Runs<Monoid, Shape::kVectors>;
   using Pipeline = tile::Pipeline<Shape::kTiles>;
   using Position = typename Pipeline::Position;
@@ -376,8 +376,9 @@ struct Server {
     Workspace workspace;
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
       const int64_t tiles = tiles_of<Monoid>(call);
-      const int64_t words =
-          tiles == 1 ? 0 : 2 * tiles * call.lines * Flagged<typename Monoid::Accumulator>::kWords;
+      const int64_t words = tiles == 1 ? 0
+                                       : 2 * tiles * call.lines *
+                                             thread::Flagged<typename Monoid::Accumulator>::kWords;
       const size_t bytes = static_cast<size_t>(1 + words) * sizeof(uint64_t);
       workspace = {.bytes = bytes, .zeroed = bytes};
     });

@@ -13,13 +13,13 @@
 
 #include <bit>
 
-#include "kernels/scan/flagged.hpp"
 #include "kernels/scan/tile.hpp"
 #include "warpsmith/ptx/atomic.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/flag.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/flagged.hpp"
 #include "warpsmith/warp/reduce.hpp"
 #include "warpsmith/warp/scan.hpp"
 
@@ -52,15 +52,15 @@ struct LookBackPlan {
 };
 
 template <class T>
-class LookBack : Flagged<T> {
-  using typename Flagged<T>::Seen;
-  using Flagged<T>::publish;
-  using Flagged<T>::look;
-  using Flagged<T>::await;
-  using Flagged<T>::awaited;
+class LookBack : thread::Flagged<T> {
+  using typename thread::Flagged<T>::Seen;
+  using thread::Flagged<T>::publish;
+  using thread::Flagged<T>::look;
+  using thread::Flagged<T>::await;
+  using thread::Flagged<T>::awaited;
 
  public:
-  using Flagged<T>::kWords;
+  using thread::Flagged<T>::kWords;
   static constexpr int kRadixOfWarps = 32;   // for by_warp()
   static constexpr int kRadixOfThreads = 8;  // for by_thread(), where lines are few
 
