@@ -120,13 +120,11 @@ struct BandKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const int run = a.shares.run();  // vectors of a band, elements of a channel
-    const int64_t start = block_index() * run * kWidth;
-    const T* sets[kInputs];
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) sets[k] = a.data[k] + start;
-    const ShareOf share(shared.share, a.shares, sets);
+    const typename ShareOf::Set set(a.data, a.out, block_index() * run * kWidth);
+    ShareOf share(shared.share, a.shares, 0);
+    share.fetch(0, set);
     const int64_t channel = block_index() * kWidth;
-    share.wait();
+    share.wait(0);
     const Total mine = total(a, share, channel);
     if (lane_index() < kWidth) {
       shared.warps[scattered<kWidth>(lane_index()) * kWarps + warp_index()] = mine;
@@ -149,9 +147,9 @@ struct BandKernel {
       Coefficient of[kWidth];
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) of[i] = split.is_low(i) ? low : high;
-      T* out = a.out + start + share.at(share.first() + k);
+      T* out = set.out + share.at(share.first() + k);
 #pragma unroll 2
-      for (int w = share.first() + k; w < share.last(); w += run) {
+      for (int w = share.first() + k; w < share.held(); w += run) {
         Packed x[kInputs];
 #pragma unroll
         for (int n = 0; n < kInputs; ++n) x[n] = share.load(n, w);
@@ -206,7 +204,7 @@ struct BandKernel {
         first[i] = second[i] = 0;
       }
 #pragma unroll 2
-      for (int w = share.first() + k; w < share.last(); w += run) {
+      for (int w = share.first() + k; w < share.held(); w += run) {
         Packed x[kInputs];
 #pragma unroll
         for (int n = 0; n < kInputs; ++n) x[n] = share.load(n, w);

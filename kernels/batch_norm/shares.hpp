@@ -1,6 +1,6 @@
-// Sets that clusters keep in shared memory, where all runs are aligned. Each warp of a cluster has
-// a share of a set, brings it by bulk copies, one of each run that it lies in, and waits for no
-// other.
+// Sets that some blocks keep in shared memory, where all runs are aligned. Each warp of these
+// blocks has a share of a set, brings it by bulk copies, one of each run that it lies in, and waits
+// for no other.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,27 @@
 
 namespace ws::batch_norm {
 
+inline bool shares_supported(const Layout& layout, DType dtype, Why& why) {
+  if (!runs_supported(layout, dtype, why)) return false;
+  constexpr int64_t kMostStride = int64_t{1} << 31;
+  constexpr int64_t kMostWindows = int64_t{1} << 30;  // int, with those beyond the set's end
+  const Pieces pieces = pieces_of(layout, dtype);
+  const int64_t windows = pieces.count * pieces.windows;
+  return why.unless(pieces.aligned, "takes runs that begin at multiples of 16 bytes") &&
+         why.unless(pieces.stride < kMostStride, "takes runs that are less than ", kMostStride,
+                    " elements apart") &&
+         why.unless(windows <= kMostWindows, "takes sets of up to ", kMostWindows, " vectors, not ",
+                    windows);
+}
+
 // Of kInputs tensors that are kept, by kMinBlocks blocks an SM: some load while others write.
 template <int kInputs, int kMinBlocks_, int kThreads_ = 256>
 struct ShareShape {
   static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kMinBlocks = kMinBlocks_;
+  static constexpr int kStages = 1;  // sets in a block's shared memory
+  static constexpr bool kHoldsAll = true;
   static constexpr int kMostShare = 14080 / kWarps / kMinBlocks / kInputs;  // windows of a warp
   static constexpr int64_t kMostWindows = int64_t{cluster::kMaxBlocks} * kWarps * kMostShare;
 
@@ -46,15 +61,10 @@ struct ShareShapes {
   using Large = ShareShape<kInputs, 2, 512>;  // 110 KiB
 
   static bool takes(const Layout& layout, DType dtype, Why& why) {
-    if (!runs_supported(layout, dtype, why)) return false;
-    constexpr int64_t kMostStride = int64_t{1} << 31;
-    const Pieces pieces = pieces_of(layout, dtype);
-    const int64_t windows = pieces.count * pieces.windows;
-    return why.unless(pieces.aligned, "takes runs that begin at multiples of 16 bytes") &&
-           why.unless(windows <= Large::kMostWindows, "holds ", Large::kMostWindows,
+    if (!shares_supported(layout, dtype, why)) return false;
+    const int64_t windows = windows_of_set(layout, dtype);
+    return why.unless(windows <= Large::kMostWindows, "holds ", Large::kMostWindows,
                       " vectors of a set, not ", windows) &&
-           why.unless(pieces.stride < kMostStride, "takes runs that are less than ", kMostStride,
-                      " elements apart") &&
            why.unless(layout.sets <= kMostBlocks / cluster::kMaxBlocks, "takes up to ",
                       kMostBlocks / cluster::kMaxBlocks, " sets");
   }
@@ -78,9 +88,12 @@ struct Shares {
 
   template <class Shape>
   static Shares of(const Layout& layout, DType dtype) {
+    return of_warps(layout, dtype, int64_t{Shape::kWarps} * Shape::blocks(layout, dtype));
+  }
+  static Shares of_warps(const Layout& layout, DType dtype, int64_t warps) {
     const Pieces pieces = pieces_of(layout, dtype);
     const int64_t windows = pieces.count * pieces.windows;
-    const int64_t share = divide_up(windows, int64_t{Shape::kWarps} * Shape::blocks(layout, dtype));
+    const int64_t share = divide_up(windows, warps);
     const int64_t gap = pieces.count == 1 ? 0 : pieces.stride / (pieces.run / pieces.windows);
     return {static_cast<int>(windows), static_cast<int>(share), thread::Divider(pieces.windows),
             static_cast<int>(pieces.count == 1 ? 0 : gap - pieces.windows),
@@ -89,6 +102,13 @@ struct Shares {
   __host__ __device__ __forceinline__ int run() const { return static_cast<int>(of_run.divisor()); }
   __host__ __device__ __forceinline__ int run_of(int window) const {
     return static_cast<int>(of_run.quotient(static_cast<uint32_t>(window)));
+  }
+  // Of `warps` warps from warp `first` on.
+  __host__ __device__ __forceinline__ int windows_of(int first, int warps) const {
+    return begin_of(first + warps) - begin_of(first);
+  }
+  __host__ __device__ __forceinline__ int begin_of(int warp) const {
+    return warp * share < windows ? warp * share : windows;
   }
   // The first share that has some of a run of the set, and how many have.
   __host__ __device__ __forceinline__ int first_of(int of) const { return of * run() / share; }
@@ -99,61 +119,91 @@ struct Shares {
 
 #if WS_DEVICE_CODE
 
-// A warp's share of a set. Windows are counted from the set's first.
+// Where a set is.
+template <class T, int kInputs>
+struct SetOf {
+  const T* inputs[kInputs];
+  T* out;
+
+  __device__ __forceinline__ SetOf(const Runs<T>& runs, int64_t set)
+      : SetOf(runs.data, runs.out, runs.start(set)) {}
+  __device__ __forceinline__ SetOf(const T* const* data, T* to, int64_t start) : out(to + start) {
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) inputs[k] = data[k] + start;
+  }
+};
+
+// A warp's share of each set that its block takes a turn with. Windows are counted from the set's
+// first; of a share that is too large for its place in shared memory the first ones are held there.
 template <class T, class Shape, int kInputs>
 class ShareOfWarp {
+  static constexpr int kStages = Shape::kStages;
   static constexpr int kPart = Shape::kMostShare * row::kWidest<T>;
 
  public:
   using Element = T;
   static constexpr int kWidth = row::kWidest<T>;
   using Packed = row::Packed<T, kWidth>;
+  using Set = SetOf<T, kInputs>;
   struct Storage {
-    SharedArray<T, Shape::kWarps * kInputs * kPart, 128> windows;
-    ptx::Mbarrier arrived[Shape::kWarps];
+    SharedArray<T, kStages * Shape::kWarps * kInputs * kPart, 128> windows;
+    ptx::Mbarrier arrived[kStages * Shape::kWarps];
   };
 
-  // Asks for the share of each input, of which sets[k] is the set's first element.
-  __device__ __forceinline__ ShareOfWarp(Storage& storage, const Shares& shares,
-                                         const T* const (&sets)[kInputs])
-      : storage_(storage), shares_(shares), number_(cluster_rank() * Shape::kWarps + warp_index()) {
-    first_ = at_most(number_ * shares.share, shares.windows);
-    last_ = at_most(first_ + shares.share, shares.windows);
-    ptx::Mbarrier& arrived = storage.arrived[warp_index()];
+  // Of block `rank` of those that share a set.
+  __device__ __forceinline__ ShareOfWarp(Storage& storage, const Shares& shares, int rank)
+      : storage_(storage), shares_(shares), number_(rank * Shape::kWarps + warp_index()) {
+    first_ = shares.begin_of(number_);
+    last_ = shares.begin_of(number_ + 1);
     if (lane_index() == 0) {
-      ptx::mbarrier_init(arrived, 1);
+#pragma unroll
+      for (int s = 0; s < kStages; ++s) ptx::mbarrier_init(arrived(s), 1);
       ptx::fence_mbarrier_init();
-      ptx::mbarrier_arrive_expect_tx(arrived, static_cast<uint32_t>(kInputs * 16 * count()));
+    }
+  }
+  // Asks for the share of the set of that turn. The lanes have met since they looked at the share
+  // of kStages turns before.
+  __device__ __forceinline__ void fetch(int turn, const Set& set) const {
+    const int stage = turn % kStages;
+    if (lane_index() == 0) {
+      ptx::mbarrier_arrive_expect_tx(arrived(stage), static_cast<uint32_t>(kInputs * 16 * count()));
     }
     ptx::syncwarp();
-    if (shares.gap == 0) {  // the runs lie one behind the other
-      if (lane_index() == 0 && count() > 0) ask(sets, first_, last_, at(first_));
+    if (shares_.gap == 0) {  // the runs lie one behind the other
+      if (lane_index() == 0 && count() > 0) ask(stage, set, first_, held(), at(first_));
       return;
     }
     // A lane a run.
 #pragma unroll 1
-    for (int run = first_run() + lane_index(); run * shares.run() < last_; run += kWarpSize) {
-      const int begin = run * shares.run() > first_ ? run * shares.run() : first_;
-      ask(sets, begin, end_of(run), at(run, begin));
+    for (int run = first_run() + lane_index(); run * shares_.run() < held(); run += kWarpSize) {
+      const int begin = run * shares_.run() > first_ ? run * shares_.run() : first_;
+      ask(stage, set, begin, end_of(run), at(run, begin));
     }
   }
-  __device__ __forceinline__ void wait() const {
-    ptx::mbarrier_wait_parity(storage_.arrived[warp_index()], 0);
+  // From here on windows are those of the set of that turn.
+  __device__ __forceinline__ void wait(int turn) {
+    stage_ = turn % kStages;
+    ptx::mbarrier_wait_parity(arrived(stage_), static_cast<uint32_t>(turn / kStages & 1));
   }
 
   __device__ __forceinline__ int number() const { return number_; }  // in the set
   __device__ __forceinline__ int first() const { return first_; }
-  __device__ __forceinline__ int last() const { return last_; }
-  __device__ __forceinline__ int count() const { return last_ - first_; }
+  // Behind the last window that is held; without kHoldsAll others follow.
+  __device__ __forceinline__ int held() const {
+    if constexpr (Shape::kHoldsAll) return last_;
+    return last_ - first_ < Shape::kMostShare ? last_ : first_ + Shape::kMostShare;
+  }
+  __device__ __forceinline__ int count() const { return held() - first_; }
   __device__ __forceinline__ Packed load(int k, int w) const {
-    return std::bit_cast<Packed>(storage_.windows.template load<kWidth>(place(k, w)));
+    return std::bit_cast<Packed>(storage_.windows.template load<kWidth>(place(stage_, k, w)));
   }
   // Element i of the share.
   __device__ __forceinline__ float element(int k, int i) const {
-    const T x = storage_.windows[place(k, first_) + i];
+    const T x = storage_.windows[place(stage_, k, first_) + i];
     return to_float(x);
   }
-  __device__ __forceinline__ int first_run() const { return shares_.run_of(first_); }
+  __device__ __forceinline__ int run_of(int w) const { return shares_.run_of(w); }
+  __device__ __forceinline__ int first_run() const { return run_of(first_); }
   // Where windows are, in elements from the set's first.
   __device__ __forceinline__ int64_t at(int w) const { return at(shares_.run_of(w), w); }
   __device__ __forceinline__ int64_t at(int run, int w) const {
@@ -164,15 +214,15 @@ class ShareOfWarp {
   template <class Of>
   __device__ __forceinline__ auto values(int run, const Of& of) const {
     decltype(of(run)) value{};
-    if ((run + lane_index()) * shares_.run() < last_) value = of(run + lane_index());
+    if ((run + lane_index()) * shares_.run() < held()) value = of(run + lane_index());
     return value;
   }
-  // f(run, windows [begin, end) of it that the share has, of(run)); `values` are those from the
-  // first run on.
+  // f(run, windows [begin, end) of it that are held, of(run)); `values` are those from the first
+  // run on.
   template <class Value, class Of, class F>
   __device__ __forceinline__ void each_run(Value values, const Of& of, F&& f) const {
     int nth = 0;
-    for (int w = first_, run = first_run(); w < last_; ++run, ++nth) {
+    for (int w = first_, run = first_run(); w < held(); ++run, ++nth) {
       if (nth == kWarpSize) {
         nth = 0;
         values = this->values(run, of);
@@ -182,26 +232,50 @@ class ShareOfWarp {
       w = end;
     }
   }
+  // f(w, window w of each input) for those that are not held: kAtOnce are under way together. Read
+  // again from the end, while L2 has what was read last.
+  template <bool kFromEnd, class F>
+  __device__ __forceinline__ void each_rest(const Set& set, F&& f) const {
+    if constexpr (Shape::kHoldsAll) return;
+    constexpr int kAtOnce = 8 / kInputs;
+    const int count = last_ - held();
+    const auto window = [&](int i) { return kFromEnd ? last_ - 1 - i : held() + i; };
+#pragma unroll 1
+    for (int i = lane_index(); i < count; i += kAtOnce * kWarpSize) {
+      Packed x[kAtOnce][kInputs];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (i + j * kWarpSize >= count) continue;
+        const int64_t from = at(window(i + j * kWarpSize));
+#pragma unroll
+        for (int k = 0; k < kInputs; ++k) x[j][k] = Packed::load(set.inputs[k] + from);
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (i + j * kWarpSize < count) f(window(i + j * kWarpSize), x[j]);
+      }
+    }
+  }
 
  private:
-  __device__ __forceinline__ static int at_most(int value, int most) {
-    return value < most ? value : most;
+  __device__ __forceinline__ ptx::Mbarrier& arrived(int stage) const {
+    return storage_.arrived[stage * Shape::kWarps + warp_index()];
   }
   __device__ __forceinline__ int end_of(int run) const {
-    return at_most((run + 1) * shares_.run(), last_);
+    return (run + 1) * shares_.run() < held() ? (run + 1) * shares_.run() : held();
   }
   // Windows [begin, end) of each input, which lie `from` elements after its set's first.
-  __device__ __forceinline__ void ask(const T* const (&sets)[kInputs], int begin, int end,
+  __device__ __forceinline__ void ask(int stage, const Set& set, int begin, int end,
                                       int64_t from) const {
     const auto bytes = static_cast<uint32_t>(16 * (end - begin));
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      ptx::bulk_load(storage_.windows.pointer(place(k, begin)), sets[k] + from, bytes,
-                     storage_.arrived[warp_index()]);
+      ptx::bulk_load(storage_.windows.pointer(place(stage, k, begin)), set.inputs[k] + from, bytes,
+                     arrived(stage));
     }
   }
-  __device__ __forceinline__ int place(int k, int w) const {
-    return (warp_index() * kInputs + k) * kPart + (w - first_) * kWidth;
+  __device__ __forceinline__ int place(int stage, int k, int w) const {
+    return ((stage * Shape::kWarps + warp_index()) * kInputs + k) * kPart + (w - first_) * kWidth;
   }
 
   Storage& storage_;
@@ -209,19 +283,34 @@ class ShareOfWarp {
   int number_;
   int first_;
   int last_;
+  int stage_ = 0;
 };
 
-// Of gradients, whose inputs are grad and x: a lane's sums of the share's windows [begin, end).
+// Of gradients, whose inputs are grad and x.
+template <int kWidth, class Packed>
+__device__ __forceinline__ void add_window(Sums& sums, const Packed& grad, const Packed& x,
+                                           float mean) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) sums.add(grad[i], x[i] - mean);
+}
+template <class ShareOf>
+__device__ __forceinline__ void store_window(const typename ShareOf::Packed& grad,
+                                             const typename ShareOf::Packed& x,
+                                             const Gradient& gradient,
+                                             typename ShareOf::Element* to) {
+  Vec<float, ShareOf::kWidth> dx;
+#pragma unroll
+  for (int i = 0; i < ShareOf::kWidth; ++i) dx[i] = gradient(grad[i], x[i]);
+  thread::store(to, thread::convert<typename ShareOf::Element>(dx));
+}
+// A lane's sums of the windows [begin, end) that the share holds.
 template <class ShareOf>
 __device__ __forceinline__ Sums sums_of_windows(const ShareOf& share, int begin, int end,
                                                 float mean) {
   Sums sums = Sums::none();
 #pragma unroll 2
   for (int w = begin + lane_index(); w < end; w += kWarpSize) {
-    const typename ShareOf::Packed grad = share.load(0, w);
-    const typename ShareOf::Packed x = share.load(1, w);
-#pragma unroll
-    for (int i = 0; i < ShareOf::kWidth; ++i) sums.add(grad[i], x[i] - mean);
+    add_window<ShareOf::kWidth>(sums, share.load(0, w), share.load(1, w), mean);
   }
   return sums;
 }
@@ -231,12 +320,7 @@ __device__ __forceinline__ void store_gradients(const ShareOf& share, int begin,
                                                 const Gradient& gradient, const To& to) {
 #pragma unroll 2
   for (int w = begin + lane_index(); w < end; w += kWarpSize) {
-    const typename ShareOf::Packed grad = share.load(0, w);
-    const typename ShareOf::Packed x = share.load(1, w);
-    Vec<float, ShareOf::kWidth> dx;
-#pragma unroll
-    for (int i = 0; i < ShareOf::kWidth; ++i) dx[i] = gradient(grad[i], x[i]);
-    thread::store(to(w), thread::convert<typename ShareOf::Element>(dx));
+    store_window<ShareOf>(share.load(0, w), share.load(1, w), gradient, to(w));
   }
 }
 
