@@ -8,6 +8,7 @@
 #include "kernels/batch_norm/11_backward_vector.cuh"
 #include "kernels/batch_norm/15_backward_any_layout.cuh"
 #include "kernels/batch_norm/bands.hpp"
+#include "kernels/batch_norm/shares.hpp"
 
 namespace ws::batch_norm {
 
@@ -16,6 +17,7 @@ extern const Rung kTwoPassGrid, kChannelOnChip, kChannelsLast, kChannelsLastOnCh
 extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBackwardGroups;
 extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
 extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardBandsOnChip;
+extern const Rung kGridOnChip, kBackwardGridOnChip, kBackwardGroupsGrid;
 
 namespace {
 
@@ -48,6 +50,9 @@ constexpr const Rung* kRungs[] = {
     &kBackwardSharesOnChip,
     &kBandsOnChip,
     &kBackwardBandsOnChip,
+    &kGridOnChip,
+    &kBackwardGridOnChip,
+    &kBackwardGroupsGrid,
 };
 
 }  // namespace
@@ -61,11 +66,12 @@ bool takes_blocks(const Layout& layout) {
   return layout.sets >= kSets || layout.count <= kElements;
 }
 // What reads once leads by_worth's lists, as far as it is worth it for a set.
-enum Lead : int { kShares, kBands, kQueue, kNone };
+enum Lead : int { kShares, kGrid, kBands, kQueue, kNone };
 
 // Shares and queues want 8 sets, for an H200's 7 to 14 clusters of 16 blocks, that leave few
 // threads idle. Shares want a bulk copy of 128 bytes and more for each run that has no neighbour; a
-// group's runs all have. Bands are blocks: they want enough of them. A queue takes its time for
+// group's runs all have. The grid takes what no cluster holds, and few sets that are more than a
+// block each is worth. Bands are blocks: they want enough of them. A queue takes its time for
 // windows that are not whole, and looks up a group's parameters for each.
 template <int kInputs, class Call>
 Lead lead_of(const Call& call) {
@@ -78,10 +84,11 @@ Lead lead_of(const Call& call) {
   const bool groups = layout.channel_axis >= 0;
   const auto size = static_cast<int64_t>(size_of(call.dtype));
   const bool many = layout.sets >= kSets && layout.count * size >= kBytes;
+  const bool held = windows_of_set(layout, call.dtype) <= ShareShapes<kInputs>::Large::kMostWindows;
   Why nobody;
-  if (pieces.aligned && (groups || (many && pieces.windows >= kWindows)) &&
-      ShareShapes<kInputs>::takes(layout, call.dtype, nobody)) {
-    return kShares;
+  if ((groups || pieces.windows >= kWindows) && shares_supported(layout, call.dtype, nobody)) {
+    if (held && (groups || many)) return kShares;
+    if (!held || !takes_blocks(layout)) return kGrid;
   }
   if (layout.sets * size >= 16 * kOfBands &&
       BandShapes<kInputs>::takes(layout, call.dtype, nobody)) {
@@ -92,24 +99,24 @@ Lead lead_of(const Call& call) {
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
-  static constexpr const Rung* kMany[] = {&kSharesOnChip, &kBandsOnChip, &kChannelQueue,
-                                          &kVector,       &kTwoPassGrid, &kChannelsLastOnChip,
-                                          &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kSharesOnChip, &kBandsOnChip,        &kChannelQueue,
-                                         &kTwoPassGrid,  &kChannelsLastOnChip, &kChannelsLast,
-                                         &kAnyLayout};
+  static constexpr const Rung* kMany[] = {&kSharesOnChip,       &kGridOnChip,   &kBandsOnChip,
+                                          &kChannelQueue,       &kVector,       &kTwoPassGrid,
+                                          &kChannelsLastOnChip, &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kSharesOnChip, &kGridOnChip,  &kBandsOnChip,
+                                         &kChannelQueue, &kTwoPassGrid, &kChannelsLastOnChip,
+                                         &kChannelsLast, &kAnyLayout};
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<1>(call));
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
-  static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroups,
-                                            &kBackwardAnyLayout};
+  static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroupsGrid,
+                                            &kBackwardGroups, &kBackwardAnyLayout};
   static constexpr const Rung* kMany[] = {
-      &kBackwardSharesOnChip, &kBackwardBandsOnChip,  &kBackwardQueue,    &kBackwardVector,
+      &kBackwardSharesOnChip, &kBackwardGridOnChip, &kBackwardBandsOnChip,  &kBackwardQueue,
+      &kBackwardVector,       &kBackwardTwoPass,    &kBackwardChannelsLast, &kBackwardAnyLayout};
+  static constexpr const Rung* kFew[] = {
+      &kBackwardSharesOnChip, &kBackwardGridOnChip,   &kBackwardBandsOnChip, &kBackwardQueue,
       &kBackwardTwoPass,      &kBackwardChannelsLast, &kBackwardAnyLayout};
-  static constexpr const Rung* kFew[] = {&kBackwardSharesOnChip, &kBackwardBandsOnChip,
-                                         &kBackwardQueue,        &kBackwardTwoPass,
-                                         &kBackwardChannelsLast, &kBackwardAnyLayout};
   if (call.groups) return kGroups;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<2>(call));

@@ -232,27 +232,28 @@ class ShareOfWarp {
       w = end;
     }
   }
-  // f(w, window w of each input) for those that are not held: kAtOnce are under way together. Read
+  // f(w, window w of each input) for those that are not held: a few are under way together. Read
   // again from the end, while L2 has what was read last.
   template <bool kFromEnd, class F>
   __device__ __forceinline__ void each_rest(const Set& set, F&& f) const {
-    if constexpr (Shape::kHoldsAll) return;
-    constexpr int kAtOnce = 8 / kInputs;
-    const int count = last_ - held();
-    const auto window = [&](int i) { return kFromEnd ? last_ - 1 - i : held() + i; };
+    if constexpr (!Shape::kHoldsAll) {
+      constexpr int kAtOnce = Shape::kAtOnce / kInputs;
+      const int count = last_ - held();
+      const auto window = [&](int i) { return kFromEnd ? last_ - 1 - i : held() + i; };
 #pragma unroll 1
-    for (int i = lane_index(); i < count; i += kAtOnce * kWarpSize) {
-      Packed x[kAtOnce][kInputs];
+      for (int i = lane_index(); i < count; i += kAtOnce * kWarpSize) {
+        Packed x[kAtOnce][kInputs];
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        if (i + j * kWarpSize >= count) continue;
-        const int64_t from = at(window(i + j * kWarpSize));
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (i + j * kWarpSize >= count) continue;
+          const int64_t from = at(window(i + j * kWarpSize));
 #pragma unroll
-        for (int k = 0; k < kInputs; ++k) x[j][k] = Packed::load(set.inputs[k] + from);
-      }
+          for (int k = 0; k < kInputs; ++k) x[j][k] = Packed::load(set.inputs[k] + from);
+        }
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        if (i + j * kWarpSize < count) f(window(i + j * kWarpSize), x[j]);
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (i + j * kWarpSize < count) f(window(i + j * kWarpSize), x[j]);
+        }
       }
     }
   }

@@ -1,11 +1,12 @@
 // What `verify` cannot ask of batch and group norm: calls that are refused, and why; infinities;
-// a large mean with a small variance; running statistics over several batches; which rung a call
-// gets.
+// a large mean with a small variance; running statistics over several batches; sets that fill the
+// chip; which rung a call gets.
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <functional>
 
+#include "harness/verify.hpp"
 #include "kernels/batch_norm/operations.hpp"
 #include "tests/kernels/refused.hpp"
 #include "tests/run.hpp"
@@ -193,6 +194,41 @@ TEST(BatchNormBackward, ConstantStatisticsLookAtNoInput) {
   });
 }
 
+// ---- Sets that fill the chip -------------------------------------------------------------------
+
+// As the emulator's four multiprocessors hold them: 56320 vectors of a set, 28160 of each of two
+// inputs; half of that where the next set is on its way.
+TEST(BatchNormGrid, TurnsAndWhatIsReadAgain) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  const auto expect_right = [](std::string_view name, std::string_view rung,
+                               std::array<int64_t, kMaxExtents> extents, int64_t groups = 0,
+                               DType dtype = DType::kF32) {
+    const Operation& operation = operation_named(name);
+    Case chosen{.extents = extents};
+    if (groups > 0) chosen.attributes[0] = groups;
+    harness::Instance instance(operation, chosen, dtype, 5);
+    const harness::Verification result =
+        harness::verify(*rung_named(family_of(operation), rung), instance);
+    EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+  };
+  // All blocks share a set, whose shares begin and end within a run: the ring goes round thrice.
+  test::in_every_order([&] {
+    expect_right("batch_norm_training", "grid_on_chip", {2, 6, 40000});
+    expect_right("batch_norm_backward", "backward_grid_on_chip", {2, 5, 20000});
+    expect_right("group_norm_backward", "backward_groups_grid", {3, 4, 10000}, 1);
+  });
+  // One set at a time in all of the shared memory.
+  expect_right("batch_norm_forward", "grid_on_chip", {2, 3, 200000}, 0, DType::kF16);
+  expect_right("batch_norm_backward", "backward_grid_on_chip", {3, 2, 30000});
+  expect_right("group_norm_backward", "backward_groups_grid", {2, 4, 20000}, 1);
+  // More than that.
+  test::in_every_order([&] {
+    expect_right("batch_norm_training", "grid_on_chip", {2, 2, 120000});
+    expect_right("batch_norm_backward", "backward_grid_on_chip", {2, 2, 60000});
+  });
+  expect_right("group_norm_forward", "grid_on_chip", {2, 4, 60000}, 1);
+}
+
 // ---- Which rung ---------------------------------------------------------------------------------
 
 TEST(BatchNorm, RungsThatCallsGet) {
@@ -205,25 +241,30 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {32, 512, 784}), "shares_on_chip");
   EXPECT_EQ(chosen(training(), {128, 2048, 49}), "bands_on_chip");
   EXPECT_EQ(chosen(training(), {32, 64, 3025}), "channel_queue");
-  EXPECT_EQ(chosen(training(), {256, 512, 12544}), "vector");
-  EXPECT_EQ(chosen(training(), {32, 3, 3136}), "two_pass_grid");
-  EXPECT_EQ(chosen(training(), {256, 64, 12544}), "two_pass_grid");
+  EXPECT_EQ(chosen(training(), {1024, 512, 3025}), "vector");
+  EXPECT_EQ(chosen(training(), {256, 512, 12544}), "grid_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 3, 3136}), "grid_on_chip");
+  EXPECT_EQ(chosen(training(), {256, 64, 12544}), "grid_on_chip");
+  EXPECT_EQ(chosen(training(), {2, 3, 3136}), "vector");
+  EXPECT_EQ(chosen(training(), {256, 3, 3025}), "two_pass_grid");
   EXPECT_EQ(chosen(training(), {32, 256, 3136, kSideBySide}), "channels_last");
   EXPECT_EQ(chosen(training(), {2, 64, 9, kSideBySide}), "channels_last_on_chip");
   EXPECT_EQ(chosen(training(), {32, 3, 3136, kSideBySide}), "any_layout");
   EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
   EXPECT_EQ(chosen(operation_named("batch_norm_inference"), {32, 256, 49}), "two_pass_grid");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_shares_on_chip");
-  EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_two_pass");
+  EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_grid_on_chip");
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_bands_on_chip");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
   EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
   EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {32, 64, 12544}, 64), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {2, 64, 50176}, 4), "shares_on_chip");
+  EXPECT_EQ(chosen(group(), {2, 64, 262144}, 32), "shares_on_chip");
+  EXPECT_EQ(chosen(group(), {2, 64, 262144}, 16), "grid_on_chip");
   EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_groups");
   EXPECT_EQ(chosen(group_backward(), {32, 512, 784}, 32), "backward_groups_on_chip");
-  EXPECT_EQ(chosen(group_backward(), {2, 64, 50176}, 8), "backward_groups");
+  EXPECT_EQ(chosen(group_backward(), {1, 64, 1 << 20}, 8), "backward_groups");
 }
 
 // 2^31 elements and more: nothing is run, but addresses are those of 64 bits.
