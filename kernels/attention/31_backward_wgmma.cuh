@@ -10,9 +10,11 @@
 #pragma once
 
 #include "kernels/attention/backward_products.hpp"
+#include "kernels/attention/dq_sums.hpp"
 #include "kernels/attention/nobodys_rows.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_vector.hpp"
+#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
 #include "warpsmith/tile/pipeline.hpp"
@@ -26,21 +28,6 @@ struct BackwardWgmmaShape {
   int met;     // rows of the other side, copied and multiplied together
   int stages;  // of these under way
   bool early;  // sums of values are begun before the gradients of scores are there
-};
-
-// dq in f32 while blocks add to it: parts of 64 queries of a head by 64 columns, each in the order
-// in which a warpgroup has them in its accumulators, so that a warp adds 512 bytes side by side.
-struct DqSums {
-  static constexpr int kRows = 64;
-  static constexpr int kColumns = 64;
-  static constexpr int kPart = kRows * kColumns;
-  static constexpr int kStep = 4 * 128;  // from four of a lane to its next four
-
-  // Where thread `thread` of a warpgroup has its first four.
-  __host__ __device__ __forceinline__ static int64_t at(int64_t row_of_all, int dim, int column,
-                                                        int thread) {
-    return (row_of_all / kRows * (dim / kColumns) + column / kColumns) * kPart + thread * 4;
-  }
 };
 
 // Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
@@ -404,6 +391,10 @@ struct BackwardWgmmaKernel {
       shared.gradients_ring.init(kWarps, kWarps);
       ptx::fence_mbarrier_init();
     }
+    if constexpr (kAdds) {
+      ptx::griddepcontrol_launch_dependents();  // who rounds dq may get ready
+      ptx::griddepcontrol_wait();               // sums are zero
+    }
     ptx::barrier_sync();
     if (warp < kWarps) {
       ptx::setmaxnreg_inc<240>();
@@ -443,11 +434,12 @@ struct BackwardWgmmaCalls {
   template <class Kernel, class AnyCall>
   static typename Kernel::Arguments arguments_of(const AnyCall& call, const QueryFacts& facts);
   template <class Kernel>
-  static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
+  static void launch_of(const typename Kernel::Arguments& a, Stream stream, bool overlaps = false) {
     if (a.grid.tiles.count() == 0) return;
     launch<Kernel>({.blocks = a.grid.tiles.count() * Kernel::kCluster,
                     .threads = Kernel::kThreads,
-                    .cluster = Kernel::kCluster},
+                    .cluster = Kernel::kCluster,
+                    .overlaps = overlaps},
                    stream, a);
   }
   // f.template operator()<kCapped>().
@@ -459,12 +451,14 @@ struct BackwardWgmmaCalls {
       f.template operator()<false>();
     }
   }
-  // What blocks of either side want to know of queries, in `memory`; and zeros in nobody's rows.
+  // What blocks of either side want to know of queries, in `memory`; and zeros in nobody's rows,
+  // and in sums of dq.
   template <class T, class AnyCall>
-  static QueryFacts facts_of(const AnyCall& call, const char* rung, void* memory, Stream stream) {
+  static QueryFacts facts_of(const AnyCall& call, const char* rung, void* memory, Stream stream,
+                             const DqSumsToClear& cleared = {}) {
     const QueryFacts facts = QueryFacts::in(call, memory);
     if constexpr (kIsPacked<AnyCall>) clear_nobodys<T>(call, {call, rung}, stream);
-    launch_facts<T>(call, facts, stream);
+    launch_facts<T>(call, facts, stream, cleared);
     return facts;
   }
   // By blocks that own keys, then by those that own queries.

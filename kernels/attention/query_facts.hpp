@@ -1,9 +1,13 @@
 // What the gradient of attention wants to know of each query: a first kernel finds it once.
 #pragma once
 
+#include "kernels/attention/dq_sums.hpp"
+#include "kernels/attention/row_tile.hpp"
 #include "kernels/attention/score_gradient.hpp"
 #include "kernels/attention/sequences.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/grid.hpp"
+#include "warpsmith/row/packed.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::attention {
@@ -43,89 +47,192 @@ struct QueryFacts {
     auto* const lse = static_cast<float*>(workspace);
     return {lse, lse + count(call), rows_of(call)};
   }
+
+#if WS_DEVICE_CODE
+  // From row `row` of a head, as they are here, of packed sequences to one among all queries; and
+  // where those of its sequence end: at 0 where it is nobody's.
+  __device__ __forceinline__ static int64_t row_of_all(const Sequences& sequences, int64_t row,
+                                                       int64_t& end) {
+    end = 0;
+    const int b = sequences.of_tile(static_cast<int>(row / kTogether), kTogether);
+    if (b < 0) return row;
+    const Sequence sequence = sequences.of(b);
+    if (sequence.queries == 0) return row;
+    end = sequence.first_query + sequence.queries;
+    const int64_t first_tile = sequence.first_query / kTogether + b;
+    return sequence.first_query + row - first_tile * kTogether;
+  }
+#endif
 };
 
-// A block has kTogether rows of a head, a warp 32 of them, of which it reads kAtOnce at a time.
-template <class T, bool kByFour, class AnyCall = BackwardCall>
+// A block has kTogether rows of a head, a warp 32 of them, of which a lane reads kAtOnce at a time.
+// kLanes lanes have a row, 16 bytes each, of rows that begin at multiples of them and have whole
+// ones; 0: a warp has a row, which may be any.
+template <class T, int kLanes, class AnyCall = BackwardCall>
 struct BackwardFactsKernel {
+  static_assert(sizeof(T) == 2);
   static constexpr int kThreads = QueryFacts::kTogether;
+  static constexpr int kMinBlocks = kLanes > 0 ? 8 : 1;  // of 128 bytes a lane under way
   static constexpr int kAtOnce = 4;
   struct Arguments {
     AnyCall call;
     AnyRows dout, out;
     QueryFacts facts;
+    DqSumsToClear cleared;
     SequencesOf<AnyCall> sequences;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    ptx::griddepcontrol_launch_dependents();  // who adds to the sums may get ready
     const BackwardCall& call = a.call;
-    const int64_t item = block_index() * kThreads + thread_index();
-    const int64_t of_all = block_index() * kThreads / a.facts.rows;
-    const int64_t head = of_all % call.heads;
-    const int64_t batch = of_all / call.heads;
-    const int64_t row = item - of_all * a.facts.rows;
+    const auto block = static_cast<int>(block_index());
+    const auto tiles = static_cast<int>(a.facts.rows / kThreads);
+    const auto heads = static_cast<int>(call.heads);
+    const int of_all = block / tiles;
+    const int batch = of_all / heads;
+    const int head = of_all - batch * heads;
+    const int64_t row = (block - of_all * tiles) * kThreads + thread_index();
     if constexpr (kIsPacked<AnyCall>) {
       BackwardCall its = call;
-      tell(a, its, item, batch, head, row_of_all(a.sequences, row, its.queries));
+      tell(a, its, batch, head, QueryFacts::row_of_all(a.sequences, row, its.queries));
     } else {
-      tell(a, call, item, batch, head, row);
+      tell(a, call, batch, head, row);
     }
   }
 
  private:
   // Of query `row` of a head, those of a sequence being before call.queries.
   __device__ __forceinline__ static void tell(const Arguments& a, const BackwardCall& call,
-                                              int64_t item, int64_t batch, int64_t head,
-                                              int64_t row) {
-    const int64_t first = row - lane_index();
+                                              int64_t batch, int64_t head, int64_t row) {
     float lse = -thread::kInfinity;
     if (row < call.queries) lse = thread::load(call.lse.at<const float>(batch, head, row));
+    float delta = 0;
+    if constexpr (kLanes > 0) {
+      delta = delta_by_lanes(a, call, batch, head, row);
+    } else {
+      delta = delta_by_warp(a, call, batch, head, row);
+    }
+    // Who sees nothing has no part in any gradient, whatever that of its lse is.
+    const bool sees = lse != -thread::kInfinity;
+    const int64_t item = block_index() * kThreads + thread_index();
+    thread::store(a.facts.lse + item, sees ? lse * thread::kLog2E : thread::kInfinity);
+    thread::store(a.facts.deltas + item, sees ? delta : 0.0F);
+  }
+
+  // A row after the other: each lane keeps that of its own.
+  __device__ __forceinline__ static float delta_by_warp(const Arguments& a,
+                                                        const BackwardCall& call, int64_t batch,
+                                                        int64_t head, int64_t row) {
+    clear(a, 0, 1);
+    const int64_t first = row - lane_index();
     float delta = 0;
 #pragma unroll 1
     for (int i = 0; i < kWarpSize && first + i < call.queries; i += kAtOnce) {
       float found[kAtOnce];
-      deltas_of<T, kByFour>(call, a.dout, a.out, batch, head, first + i, found);
+      deltas_of<T>(call, a.dout, a.out, batch, head, first + i, found);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         if (lane_index() == i + j) delta = found[j];
       }
     }
-    // Who sees nothing has no part in any gradient, whatever that of its lse is.
-    const bool sees = lse != -thread::kInfinity;
-    thread::store(a.facts.lse + item, sees ? lse * thread::kLog2E : thread::kInfinity);
-    thread::store(a.facts.deltas + item, sees ? delta : 0.0F);
+    return delta;
   }
 
-  // From a row among facts to one among all queries, and where those of its sequence end: at 0
-  // where it is nobody's.
-  __device__ __forceinline__ static int64_t row_of_all(const Sequences& sequences, int64_t row,
-                                                       int64_t& end) {
-    end = 0;
-    const int b =
-        sequences.of_tile(static_cast<int>(row / QueryFacts::kTogether), QueryFacts::kTogether);
-    if (b < 0) return row;
-    const Sequence sequence = sequences.of(b);
-    if (sequence.queries == 0) return row;
-    end = sequence.first_query + sequence.queries;
-    const int64_t first_tile = sequence.first_query / QueryFacts::kTogether + b;
-    return sequence.first_query + row - first_tile * QueryFacts::kTogether;
+  // kLanes lanes have as many rows: theirs.
+  __device__ __forceinline__ static float delta_by_lanes(const Arguments& a,
+                                                         const BackwardCall& call, int64_t batch,
+                                                         int64_t head, int64_t row) {
+    constexpr int kWidth = 16 / sizeof(T);
+    using Piece = row::Packed<T, kWidth>;
+    const int lane = lane_index() % kLanes;
+    const int64_t first = row - lane;
+    const int rows =
+        call.queries - first < kLanes ? static_cast<int>(call.queries - first) : kLanes;
+    const auto columns = static_cast<int>(call.value_dim);
+    const T* dout = a.dout.template at<const T>(batch, head, first) + lane * kWidth;
+    const T* out = a.out.template at<const T>(batch, head, first) + lane * kWidth;
+    float delta = 0;
+#pragma unroll 1
+    for (int i = 0; i < kLanes; i += kAtOnce) {
+      Piece of_dout[kAtOnce];
+      Piece of_out[kAtOnce];
+      const auto fetch = [&](int piece) {
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          of_dout[j] = {};
+          of_out[j] = {};
+          if (piece + lane * kWidth >= columns || i + j >= rows) continue;
+          of_dout[j] = Piece::load(dout + j * a.dout.row + piece);
+          of_out[j] = Piece::load(out + j * a.out.row + piece);
+        }
+      };
+      float found[kAtOnce] = {};
+      const auto add = [&] {
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+#pragma unroll
+          for (int e = 0; e < kWidth; ++e) found[j] += of_dout[j][e] * of_out[j][e];
+        }
+      };
+      fetch(0);
+      clear(a, i / kAtOnce, kLanes / kAtOnce);  // while they come
+      add();
+      for (int piece = kLanes * kWidth; piece < columns; piece += kLanes * kWidth) {
+        fetch(piece);
+        add();
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        found[j] = warp::all_reduce<kLanes>(found[j], [](float a, float b) { return a + b; });
+        if (lane == i + j) delta = found[j];
+      }
+      dout += kAtOnce * a.dout.row;
+      out += kAtOnce * a.out.row;
+    }
+    if (call.dlse.data != nullptr && row < call.queries) {
+      delta -= thread::load(call.dlse.at<const float>(batch, head, row));
+    }
+    return delta;
+  }
+
+  // The nth of so many shares of the block's rows of sums of dq.
+  __device__ __forceinline__ static void clear(const Arguments& a, int nth, int shares) {
+    static_assert(kThreads == DqSums::kStepThreads);
+    if (a.cleared.sums == nullptr) return;
+    float* const to = a.cleared.sums + DqSums::at(block_index() * QueryFacts::kTogether,
+                                                  a.cleared.dim, 0, thread_index());
+    const int steps = a.cleared.columns / DqSums::kStepColumns;
+#pragma unroll 2
+    for (int step = nth; step < steps; step += shares) {
+#pragma unroll
+      for (int rows = 0; rows < QueryFacts::kTogether; rows += DqSums::kRows) {
+        thread::store(to + rows * a.cleared.dim + step * DqSums::kStep, Vec<float, 4>{});
+      }
+    }
   }
 };
 
+// `cleared`: sums that are zero behind it.
 template <class T, class AnyCall>
-void launch_facts(const AnyCall& call, const QueryFacts& facts, Stream stream) {
+void launch_facts(const AnyCall& call, const QueryFacts& facts, Stream stream,
+                  const DqSumsToClear& cleared = {}) {
   if (QueryFacts::count(call) == 0) return;
-  const AnyRows dout = AnyRows::of<T>(call.dout);
-  const AnyRows out = AnyRows::of<T>(call.out);
-  const auto launch_by = [&]<class Facts>() {
-    launch<Facts>({.blocks = QueryFacts::count(call) / Facts::kThreads, .threads = Facts::kThreads},
-                  stream, {call, dout, out, facts, {call, ""}});
+  const auto launch_by = [&]<int kLanes>() {
+    using Facts = BackwardFactsKernel<T, kLanes, AnyCall>;
+    launch<Facts>(
+        {.blocks = QueryFacts::count(call) / Facts::kThreads, .threads = Facts::kThreads}, stream,
+        {call, AnyRows::of<T>(call.dout), AnyRows::of<T>(call.out), facts, cleared, {call, ""}});
   };
-  if (dout.by_four && out.by_four && call.value_dim % 4 == 0) {
-    launch_by.template operator()<BackwardFactsKernel<T, true, AnyCall>>();
+  const auto is_whole = [&](const Heads& heads) {
+    return is_aligned(heads, batches_of(call), call.heads, call.queries, call.value_dim);
+  };
+  if (call.value_dim % 8 != 0 || !is_whole(call.dout) || !is_whole(call.out)) {
+    launch_by.template operator()<0>();
+  } else if (call.value_dim <= 64) {
+    launch_by.template operator()<8>();
   } else {
-    launch_by.template operator()<BackwardFactsKernel<T, false, AnyCall>>();
+    launch_by.template operator()<16>();
   }
 }
 

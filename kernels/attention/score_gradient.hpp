@@ -12,7 +12,7 @@ namespace ws::attention {
 // What the softmaxes of kRows queries from `row` on take off the gradients of their weights: <dout,
 // out>, less that of their lse; 0 of rows that are not there. By a warp, which has all rows under
 // way together.
-template <class T, bool kByFour, int kRows>
+template <class T, int kRows>
 __device__ __forceinline__ void deltas_of(const BackwardCall& call, const AnyRows& dout,
                                           const AnyRows& out, int64_t batch, int64_t head,
                                           int64_t row, float (&deltas)[kRows]) {
@@ -26,9 +26,7 @@ __device__ __forceinline__ void deltas_of(const BackwardCall& call, const AnyRow
     for (int i = 0; i < kRows; ++i) {
       if (row + i >= call.queries) continue;
       const auto four = [&](const AnyRows& rows) {
-        const T* const from = rows.at<const T>(batch, head, row + i);
-        if constexpr (kByFour) return thread::convert<float>(thread::load<4>(from + d));
-        return rows.four(from, d, columns);
+        return rows.four(rows.at<const T>(batch, head, row + i), d, columns);
       };
       of_dout[i] = four(dout);
       of_out[i] = four(out);
@@ -51,7 +49,7 @@ __device__ __forceinline__ float delta_of(const BackwardCall& call, const AnyRow
                                           const AnyRows& out, int64_t batch, int64_t head,
                                           int64_t row) {
   float delta[1];
-  deltas_of<T, false>(call, dout, out, batch, head, row, delta);
+  deltas_of<T>(call, dout, out, batch, head, row, delta);
   return delta[0];
 }
 
