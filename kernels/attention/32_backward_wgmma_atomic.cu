@@ -1,12 +1,16 @@
 // Idea: scores are made once: who owns keys has the gradients that dq is made of, too, and adds.
 // From backward_wgmma: both warpgroups stage what they make of a tile's scores in shared memory;
 //   with the next tile each multiplies half of it by all keys and adds that to dq in f32 in memory,
-//   512 bytes of a warp at a time. A last kernel rounds dq. Five products.
-// Traffic: each block of 128 keys that sees a query adds 4 D bytes to it, which L2 does.
+//   512 bytes of a warp at a time. The first kernel makes the sums zero, a last one rounds them.
+//   Five products.
+// Traffic: each block of 128 keys that sees a query adds 4 D bytes to it, which L2 does; the first
+//   and the last kernel move 10 D + 4 Dv bytes a query.
 // Limits: those of backward_wgmma, and no softcap; additions have any order, so two runs differ in
 // last bits.
 #include "kernels/attention/31_backward_wgmma.cuh"
+#include "kernels/attention/dq_sums.hpp"
 #include "kernels/attention/plain.hpp"
+#include "kernels/attention/round_dq.hpp"
 
 namespace ws::attention {
 namespace {
@@ -22,76 +26,6 @@ auto with_shape(const Call& call, F&& f) {
                                                      : f.template operator()<kShape128>();
 }
 
-// Long: the sums, their rounding and the size that they may have are one agreement.
-//
-// Rounds what was added to dq, and leaves zeros. A block has 64 queries of a head, by 64 columns.
-template <class T, int kDim, class AnyCall>
-struct RoundDqKernel {
-  static constexpr Arch kArch = Arch::kSm90a;
-  static constexpr int kThreads = 128;
-  using Store = tile::WarpStore<T, 1>;
-  struct Arguments {
-    ptx::TensorMap dq;
-    float* sums;
-    int64_t heads, rows;
-    float scale;
-    SequencesOf<AnyCall> sequences;
-  };
-  struct SharedStorage {
-    SharedArray<T, 4 * Store::kElements, 1024> rounded;
-  };
-
-  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    constexpr int kParts = kDim / DqSums::kColumns;
-    const int64_t row_of_all = block_index() / kParts * DqSums::kRows;
-    const auto column = static_cast<int>(block_index() % kParts) * DqSums::kColumns;
-    const int64_t of_head = row_of_all / a.rows;
-    auto row = static_cast<int>(row_of_all % a.rows);
-    auto head = static_cast<int>(of_head % a.heads);
-    auto last = static_cast<int>(of_head / a.heads);
-    float* const from = a.sums + DqSums::at(row_of_all, kDim, column, thread_index());
-    const auto leave_zeros = [&] {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) thread::store(from + i * DqSums::kStep, Vec<float, 4>{});
-    };
-    if constexpr (kIsPacked<AnyCall>) {
-      const HeadPlace place = place_of(a.sequences, row);
-      // Behind a sequence: what was added is nothing, which is NaN where k or v are not finite.
-      if (place.last < 0) return leave_zeros();
-      row += place.row;
-      last = place.last;
-    }
-    Vec<float, 4> fours[8];
-#pragma unroll
-    for (int i = 0; i < 8; ++i) fours[i] = thread::load<4>(from + i * DqSums::kStep);
-    float dq[32];
-#pragma unroll
-    for (int i = 0; i < 32; ++i) dq[i] = fours[i / 4][i % 4] * a.scale;
-    leave_zeros();
-    Store store{shared.rounded.pointer(warp_index() * Store::kElements)};
-    store.stage_and(dq, [&](const T* staged) {
-      ptx::tensor_store_4d(a.dq, column, row + warp_index() * Store::kRows, head, last, staged);
-    });
-    store.finish();
-  }
-
- private:
-  // Of packed sequences, whose rows are filled up among sums: where row 0 among them would be in
-  // the map of dq, of the sequence that row `row` is of; `last` is below 0 where it is nobody's.
-  __device__ __forceinline__ static HeadPlace place_of(const Sequences& sequences, int row) {
-    constexpr HeadPlace kNobodys{.last = -1};
-    const int b = sequences.of_tile(row / QueryFacts::kTogether, QueryFacts::kTogether);
-    if (b < 0) return kNobodys;
-    const Sequence sequence = sequences.of(b);
-    const auto first_query = static_cast<int>(sequence.first_query);
-    const auto queries = static_cast<int>(sequence.queries);
-    const int first = (first_query / QueryFacts::kTogether + b) * QueryFacts::kTogether;
-    if (row >= first + queries) return kNobodys;
-    return {.row = static_cast<int>(sequences.queries) - queries - first,
-            .last = first_query + queries};
-  }
-};
-
 struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
@@ -99,8 +33,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   }
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
-    const size_t sums = sums_of(call) * sizeof(float);
-    return {.bytes = sums + QueryFacts::workspace(call).bytes, .zeroed = sums};
+    return {.bytes = sums_of(call) * sizeof(float) + QueryFacts::workspace(call).bytes};
   }
 
   template <class AnyCall>
@@ -135,21 +68,25 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
     using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, BackwardGridOf<AnyCall>>;
     using Round = RoundDqKernel<T, kShape.dim, AnyCall>;
     auto* const sums = static_cast<float*>(context.workspace);
+    const auto columns = static_cast<int>(call.head_dim);
     const QueryFacts facts =
-        facts_of<T>(call, "attention/backward_wgmma_atomic", sums + sums_of(call), context.stream);
+        facts_of<T>(call, "attention/backward_wgmma_atomic", sums + sums_of(call), context.stream,
+                    {.sums = sums, .dim = kShape.dim, .columns = columns});
     typename OfKeys::Arguments a = arguments_of<OfKeys>(call, facts);
     a.dq_sums = sums;
-    launch_of<OfKeys>(a, context.stream);
-    launch<Round>(
-        {.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart), .threads = Round::kThreads},
-        context.stream,
-        {head_map<T>(call.dq, call.head_dim, Sequences(call, "").queries, call.heads,
-                     batches_of(call), kIsPacked<AnyCall>, 16, false),
-         sums,
-         call.heads,
-         facts.rows,
-         call.scale,
-         {call, ""}});
+    launch_of<OfKeys>(a, context.stream, /*overlaps=*/true);
+    launch<Round>({.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart),
+                   .threads = Round::kThreads,
+                   .overlaps = true},
+                  context.stream,
+                  {call.dq,
+                   sums,
+                   static_cast<int>(call.heads),
+                   static_cast<int>(facts.rows),
+                   static_cast<int>(call.queries),
+                   columns,
+                   call.scale,
+                   {call, ""}});
   }
 };
 

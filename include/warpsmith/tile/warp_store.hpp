@@ -121,6 +121,28 @@ struct WarpStore {
     ptx::syncwarp();  // all lanes have read
   }
 
+  // The same to rows that begin at multiples of 16 bytes and have whole ones: 16 bytes of a lane.
+  __device__ __forceinline__ void write_chunks(T* to, int64_t leading, int64_t rows, int columns,
+                                               const Sum* d WS_AND_PLACE) const {
+    constexpr int kChunks = kColumns / kChunk;
+    const int lane = lane_index();
+    stage<kColumns>(buffers, d WS_PASS_AND_PLACE);
+    ptx::syncwarp();
+    const SharedSpan<T> staged{buffers, kBufferElements};
+    const int column = lane % kChunks * kChunk;
+#pragma unroll
+    for (int first = 0; first < kRows; first += kWarpSize / kChunks) {
+      const int row = first + lane / kChunks;
+      if (row < rows && column < columns) {
+        const auto chunk = ptx::swizzled_chunk<kSwizzle<kColumns>>(
+            static_cast<uint32_t>(row), static_cast<uint32_t>(column / kChunk));
+        thread::store(to + row * leading + column,
+                      staged.template load<kChunk>(chunk / sizeof(T)) WS_PASS_AND_PLACE);
+      }
+    }
+    ptx::syncwarp();  // all lanes have read
+  }
+
   // Waits until all stores are done: before the block exits.
   __device__ __forceinline__ void finish() const {
     if (lane_index() == 0) ptx::bulk_wait_group<0>();
