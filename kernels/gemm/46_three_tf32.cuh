@@ -14,9 +14,12 @@
 //   operand that is infinite or NaN gives what it gives in f32.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "kernels/gemm/35_warp_specialized.cuh"
+#include "kernels/gemm/cut_tiles.hpp"
 #include "kernels/gemm/plan.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/shared.hpp"
@@ -31,12 +34,11 @@ __device__ __forceinline__ float low_part(float x) {
   constexpr uint32_t kCut = 0x1FFF;
   if (!(::fabsf(x) < INFINITY) || x == 0) return x;
   const float left = x - std::bit_cast<float>(std::bit_cast<uint32_t>(x) & ~kCut);
-  if (left == 0) {
-    constexpr float kLeast = 0x1p-136F;  // of TF32
-    const float little = ::fabsf(x) * 0x1p-60F;
-    return ::copysignf(little < kLeast ? kLeast : little, x);
-  }
-  return std::bit_cast<float>((std::bit_cast<uint32_t>(left) + (kCut + 1) / 2) & ~kCut);
+  const uint32_t low = (std::bit_cast<uint32_t>(left) + (kCut + 1) / 2) & ~kCut;
+  if ((low & 0x7FFFFFFF) != 0) return std::bit_cast<float>(low);
+  constexpr float kLeast = 0x1p-136F;  // of TF32
+  const float little = ::fabsf(x) * 0x1p-60F;
+  return ::copysignf(little < kLeast ? kLeast : little, x);
 }
 #endif
 
@@ -149,11 +151,11 @@ struct OutputOfLowParts : Output {
   }
 };
 
-template <class Policy, class Output>
+template <class Policy, class Output, class Work = WholeTiles>
 struct ThreeTf32Kernel : WarpSpecializedKernel<float, Contiguous::kColumns, Contiguous::kRows,
-                                               Policy, WholeTiles, OutputOfLowParts<Output>> {
-  using Base = WarpSpecializedKernel<float, Contiguous::kColumns, Contiguous::kRows, Policy,
-                                     WholeTiles, OutputOfLowParts<Output>>;
+                                               Policy, Work, OutputOfLowParts<Output>> {
+  using Base = WarpSpecializedKernel<float, Contiguous::kColumns, Contiguous::kRows, Policy, Work,
+                                     OutputOfLowParts<Output>>;
   using typename Base::Arguments;
   using typename Base::Place;
   using typename Base::Position;
@@ -240,6 +242,7 @@ struct ThreeTf32Kernel : WarpSpecializedKernel<float, Contiguous::kColumns, Cont
         at = low;
         at.advance();
       }
+      if (!g.work.template complete<Policy>(part, consumer, sum)) return;
       Base::put_rows(store, g, place, part, 0, sum, consumer * kRowBlocks, warp);
     });
     store.finish();
@@ -251,16 +254,26 @@ struct ThreeTf32Kernel : WarpSpecializedKernel<float, Contiguous::kColumns, Cont
 };
 
 // Sums beside the products that are added to them: warpgroups take 128 rows each, 64 at a time, and
-// two blocks share A. kStep: of 32 of K, in us.
+// two blocks share A. kStep: of 32 of K, in us. H200 2026-11-30, without low parts, us:
+// | cubed     | 256 x 128 | 128 x 192 | 128 x 128 | 128 x 64 | cuBLAS |
+// | 1024      | 63        | 50        | 35        | 27       | 65     |
+// | 2048      | 127       | 187       | 130       | 174      | 345    |
+// | 4096      | 931       | 1063      | 991       | 1513     | 2703   |
 struct ThreeTall
     : WgmmaPolicy<WgmmaShape{.tile_m = 256, .tile_n = 128, .stages = 4, .cluster_n = 2}> {
-  static constexpr double kStep = 2.0;
+  static constexpr double kStep = 1.85;
 };
 struct ThreeSmall : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6}> {
-  static constexpr double kStep = 1.1;
+  static constexpr double kStep = 0.95;
+};
+struct ThreeNarrow : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8}> {
+  static constexpr double kStep = 0.70;
 };
 
 struct ThreeTf32 {
+  // Rows of C that start anywhere lanes store, for which threads have no registers left that hold
+  // the sums of a tall tile.
+  enum class Tiles : uint8_t { kTall, kSmall, kNarrow, kCut, kSmallPlain };
   static constexpr int64_t kLine = 32;  // rows in the workspace start at multiples of 128 bytes
 
   static bool stays(const Matrix& matrix, Contiguous along_k, DType dtype) {
@@ -281,22 +294,37 @@ struct ThreeTf32 {
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why);
   }
+  // What parts of tiles want, then the operands' copies.
   static Workspace workspace(const Call& call) {
-    return {.bytes = static_cast<size_t>(bytes_of(call, call.a, Contiguous::kColumns) +
-                                         bytes_of(call, call.b, Contiguous::kRows))};
+    Workspace all = stream_k_workspace();
+    all.bytes += static_cast<size_t>(bytes_of(call, call.a, Contiguous::kColumns) +
+                                     bytes_of(call, call.b, Contiguous::kRows));
+    return all;
   }
 
   static void run(const Call& call, const Context& context) {
+    run_in(plan(call).tiles, call, context);
+  }
+  static void run_in(Tiles tiles, const Call& call, const Context& context) {
     Call turned = call;
-    auto* place = static_cast<std::byte*>(context.workspace);
+    auto* place = static_cast<std::byte*>(context.workspace) + stream_k_workspace().bytes;
     const float* const a_low = split(call, turned.a, Contiguous::kColumns, place, context.stream);
     const float* const b_low = split(call, turned.b, Contiguous::kRows, place, context.stream);
-    const auto run_with = [&]<class Policy, class Output>() {
-      using Kernel = ThreeTf32Kernel<Policy, Output>;
+    const auto run_with = [&]<class Policy, class Output, class Work = WholeTiles>() {
+      using Kernel = ThreeTf32Kernel<Policy, Output, Work>;
       using StageA = typename Kernel::StageA;
       using StageB = typename Kernel::StageB;
       const tile::Raster raster = Policy::raster(call);
       const int64_t leading = round_up(call.k, kLine);
+      const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
+      int clusters = Kernel::clusters_of(raster, device_facts().multiprocessors);
+      Work work;
+      if constexpr (std::is_same_v<Work, CutTiles>) {
+        clusters = CutTiles::clusters<Policy>(raster.count(), steps);
+        work = CutTiles::of<Policy>(raster.count(), steps, context.workspace);
+      } else {
+        work = {raster.count(), steps};
+      }
       Kernel::template start<Kernel>(
           {.a = StageA::tensor_map(turned.a.as<const float>(), call.m, call.k, turned.a.leading),
            .b = StageB::tensor_map(turned.b.as<const float>(), call.n, call.k, turned.b.leading),
@@ -304,42 +332,50 @@ struct ThreeTf32 {
                  StageA::tensor_map(a_low, call.m, call.k, leading),
                  StageB::tensor_map(b_low, call.n, call.k, leading)},
            .raster = raster,
-           .work = {raster.count(), static_cast<int>(divide_up(call.k, Kernel::kTileK))},
+           .work = work,
            .m = static_cast<int>(call.m),
            .n = static_cast<int>(call.n)},
-          Kernel::clusters_of(raster, device_facts().multiprocessors), context.stream);
+          clusters, context.stream);
     };
-    if (!stores_boxes(call)) {
-      run_with.template operator()<ThreeSmall, PlainOutput<float>>();
-    } else if (prefers_tall(call)) {
-      run_with.template operator()<ThreeTall, TensorOutput<float>>();
-    } else {
-      run_with.template operator()<ThreeSmall, TensorOutput<float>>();
+    switch (tiles) {
+      case Tiles::kTall: return run_with.template operator()<ThreeTall, TensorOutput<float>>();
+      case Tiles::kSmall: return run_with.template operator()<ThreeSmall, TensorOutput<float>>();
+      case Tiles::kNarrow: return run_with.template operator()<ThreeNarrow, TensorOutput<float>>();
+      case Tiles::kCut:
+        return run_with.template operator()<ThreeSmall, TensorOutput<float>, CutTiles>();
+      case Tiles::kSmallPlain:
+        return run_with.template operator()<ThreeSmall, PlainOutput<float>>();
     }
   }
 
   // What a call is thought to take, in us.
-  static double time(const Call& call) {
-    return split_time(call) + (stores_boxes(call) && prefers_tall(call)
-                                   ? product_time<ThreeTall>(call)
-                                   : product_time<ThreeSmall>(call));
-  }
+  static double time(const Call& call) { return split_time(call) + plan(call).time; }
 
  private:
-  // Whether the copy engine stores C. Rows that start anywhere lanes store, for which a thread with
-  // the sums of a tall tile has no registers left.
-  static bool stores_boxes(const Call& call) {
+  struct Plan {
+    Tiles tiles;
+    double time;
+  };
+  static Plan plan(const Call& call) {
     Why nobody;
-    return can_be_copied("c", call.c, call.dtype, nobody) && call.c.length % 4 == 0;
+    const bool boxes = can_be_copied("c", call.c, call.dtype, nobody) && call.c.length % 4 == 0;
+    if (!boxes) return {Tiles::kSmallPlain, whole_time<ThreeSmall>(call)};
+    return std::min(
+        {Plan{Tiles::kTall, whole_time<ThreeTall>(call)},
+         Plan{Tiles::kSmall, whole_time<ThreeSmall>(call)},
+         Plan{Tiles::kNarrow, whole_time<ThreeNarrow>(call)}, Plan{Tiles::kCut, cut_time(call)}},
+        [](const Plan& p, const Plan& q) { return p.time < q.time; });
   }
-  static bool prefers_tall(const Call& call) {
-    return product_time<ThreeTall>(call) <= product_time<ThreeSmall>(call);
-  }
+  static double slices(const Call& call) { return static_cast<double>(divide_up(call.k, kLine)); }
   template <class Policy>
-  static double product_time(const Call& call) {
-    const int clusters = clusters_of(Policy::kCluster);
-    const int waves = divide_up(Policy::raster(call).count(), clusters);
-    return kStart + waves * static_cast<double>(divide_up(call.k, kLine)) * Policy::kStep;
+  static double whole_time(const Call& call) {
+    const int waves = divide_up(Policy::raster(call).count(), clusters_of(Policy::kCluster));
+    return kStart + waves * slices(call) * Policy::kStep;
+  }
+  static double cut_time(const Call& call) {
+    constexpr double kExchange = 12;
+    const double tiles = ThreeSmall::raster(call).count();
+    return kStart + kExchange + tiles * slices(call) / clusters_of(1) * ThreeSmall::kStep;
   }
   static double split_time(const Call& call) {
     constexpr double kLaunch = 2;  // of a pass

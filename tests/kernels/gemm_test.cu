@@ -23,6 +23,7 @@
 #include "kernels/gemm/40_wgmma_tf32.cuh"
 #include "kernels/gemm/44_batched_wgmma.cuh"
 #include "kernels/gemm/45_pingpong.cuh"
+#include "kernels/gemm/46_three_tf32.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -231,6 +232,66 @@ TEST(WgmmaTf32, EitherTile) {
     runtime::synchronize_device();
     instance.expect_right();
   });
+}
+
+// A workspace whose flags are zero before and after.
+void run_three_tf32(ThreeTf32::Tiles tiles, const Call& call) {
+  const Workspace wanted = ThreeTf32::workspace(call);
+  test::Buffer<std::byte> workspace(wanted.bytes + 256);
+  void* place = workspace.data();
+  size_t space = workspace.size();
+  std::align(256, wanted.bytes, place, space);
+  auto* const flags = static_cast<std::byte*>(place);
+  std::fill_n(flags, wanted.zeroed, std::byte{});
+  ThreeTf32::run_in(tiles, call, {nullptr, place});
+  runtime::synchronize_device();
+  EXPECT_EQ(std::count(flags, flags + wanted.zeroed, std::byte{}),
+            static_cast<std::ptrdiff_t>(wanted.zeroed));
+}
+
+TEST(ThreeTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  using enum ThreeTf32::Tiles;
+  test::in_every_order([] {
+    for (const ThreeTf32::Tiles tiles : {kTall, kSmall, kNarrow, kCut, kSmallPlain}) {
+      Instance<float> instance(shape(264, 200, 100, kNt, 4));
+      run_three_tf32(tiles, Gemm::call(instance.problem()));
+      instance.expect_right();
+    }
+  });
+}
+
+// Products of one pair of numbers each: as f32 has them, also of those that are not finite, have no
+// low part, or are so small that TF32 has few bits for it.
+TEST(ThreeTf32, EveryKindOfNumber) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr float kNumbers[] = {1,     -1,       0,        INFINITY, -INFINITY, NAN,
+                                1.25F, 1.0001F,  -1e-38F,  3e38F,    1e-30F,    0x1p-100F,
+                                4097,  0x1p-66F, -0x1p99F, 16777215};
+  constexpr auto kCount = static_cast<int64_t>(std::size(kNumbers));
+  Instance<float> instance(shape(kCount, kCount, 40, kNt));
+  for (int i = 0; i < 2; ++i) {
+    std::fill_n(instance.problem().tensor(i).as<float>(), kCount * 40, 0.0F);
+    for (int64_t j = 0; j < kCount; ++j) {
+      instance.problem().tensor(i).as<float>()[j * 40 + 3] = kNumbers[j];
+    }
+  }
+  const Call call = Gemm::call(instance.problem());
+  run_three_tf32(ThreeTf32::Tiles::kSmall, call);
+  for (int64_t i = 0; i < kCount; ++i) {
+    for (int64_t j = 0; j < kCount; ++j) {
+      const float expected = kNumbers[i] * kNumbers[j];
+      const float got = call.c.as<float>()[i * call.c.leading + j];
+      const auto what = testing::Message() << kNumbers[i] << " * " << kNumbers[j] << " = " << got;
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(got)) << what;
+      } else if (std::isinf(expected)) {
+        EXPECT_EQ(got, expected) << what;
+      } else {
+        EXPECT_LE(std::abs(got - expected), 0x1p-19F * std::abs(expected)) << what;
+      }
+    }
+  }
 }
 
 TEST(WarpSpecialized, SharedTiles) {
@@ -649,6 +710,8 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(why_not(rung("acc_f16"), Instance<half>(shape(8, 8, 8, kNn)).call(), 80), "");
   const AnyCall in_f32 = Instance<float>(shape(8, 8, 8, kTn)).call();
   EXPECT_EQ(chosen(in_f32, 90), "copy_engine");
+  EXPECT_EQ(chosen(Instance<float>(shape(1280, 1280, 64, kTn)).call(), 90), "copy_engine");
+  EXPECT_EQ(chosen(Instance<float>(shape(512, 512, 512, kTn)).call(), 90), "three_tf32");
   EXPECT_EQ(chosen(in_f32, 80), "warp_tile");
   EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNn)).call(), 90), "double_buffer");
   EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNt)).call(), 90), "warp_tile");
