@@ -77,8 +77,8 @@ struct NormaliseColumnsKernel {
     const Place<T, kThreads> place(a.plan, a.rows, grid_blocks() - 1 - block_index());
     ptx::griddepcontrol_wait();
     if (!place.mine) return;
-    const AffineColumns<T> affine(a.weight, a.bias, place.channel(0),
-                                  [&](int64_t c) { return a.statistics.stored(c); });
+    AffineColumns<T> affine(a.weight, a.bias, place.channel(0));
+    affine.normalise([&](int i) { return a.statistics.stored(place.channel(i)); });
     const T* x = a.x + place.vector * kWidth;
     T* y = a.y + place.vector * kWidth;
     for (int64_t r = place.first; r < place.last; r += kLoads * place.step) {

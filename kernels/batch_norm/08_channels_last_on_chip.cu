@@ -61,20 +61,12 @@ struct ChannelsLastOnChipKernel {
     }
     place.first = thread::forget(place.first);
     row::stay_packed(x);
-    ptx::grid_sync(a.meeting);
-    constexpr int kWarps = kThreads / kWarpSize;
-    const int64_t channels = a.plan.vectors * kWidth;
-    for (int64_t c = block_index() * kWarps + warp_index(); c < channels;
-         c += grid_blocks() * kWarps) {
-      const auto total =
-          total_of_parts(a.moments + c * a.plan.rows.parts, a.plan.rows.parts, MergeMoments{});
-      if (lane_index() == 0) a.statistics.finish(c, total);
-    }
-    ptx::grid_sync(a.meeting);
-    ptx::grid_leave(a.meeting);
+    merge_over_grid<kThreads>(
+        a.meeting, a.moments, a.plan.vectors * kWidth, a.plan.rows.parts, MergeMoments{},
+        [&](int64_t c, const thread::Moments& total) { a.statistics.finish(c, total); });
     if (!place.mine) return;
-    const AffineColumns<T> affine(a.weight, a.bias, place.channel(0),
-                                  [&](int64_t c) { return a.statistics.stored(c); });
+    AffineColumns<T> affine(a.weight, a.bias, place.channel(0));
+    affine.normalise([&](int i) { return a.statistics.stored(place.channel(i)); });
     row::stay_packed(x);
     place.first = thread::forget(place.first);
 #pragma unroll
@@ -87,7 +79,6 @@ struct ChannelsLastOnChipKernel {
 struct ChannelsLastOnChip {
   static constexpr int kThreads = 256;
   static constexpr int kVectors = 12;
-  static constexpr size_t kMeetingBytes = 16;
 
   static ColumnsPlan plan(const ForwardCall& call) {
     return ColumnsPlan::of(call.layout, call.dtype, kThreads, 1, 2);
@@ -101,8 +92,7 @@ struct ChannelsLastOnChip {
         "holds ", resident() * kThreads * kVectors, " vectors of 16 bytes");
   }
   static Workspace workspace(const ForwardCall& call) {
-    const Workspace parts = workspace_of(plan(call).rows, call.layout.sets);
-    return {.bytes = kMeetingBytes + parts.bytes, .zeroed = kMeetingBytes};
+    return Meeting::workspace_of(plan(call).rows, call.layout.sets);
   }
   static void run(const ForwardCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
@@ -110,13 +100,12 @@ struct ChannelsLastOnChip {
       static_assert(Kernel::kThreads == kThreads && Kernel::kVectors == kVectors);
       const ColumnsPlan cut = plan(call);
       const Layout& layout = call.layout;
-      auto* meeting = static_cast<std::byte*>(context.workspace);
+      const Meeting meeting(context.workspace);
       launch<Kernel>({.blocks = cut.blocks(), .threads = kThreads, .cooperative = true},
                      context.stream,
                      {layout.as<const T>(kX), layout.as<T>(kY), layout.strides[kX][0],
                       layout.strides[kY][0], layout.count, cut, call.weight, call.bias,
-                      statistics_of(call), reinterpret_cast<uint32_t*>(meeting),
-                      reinterpret_cast<thread::Moments*>(meeting + kMeetingBytes)});
+                      statistics_of(call), meeting.word, meeting.parts<thread::Moments>()});
     });
   }
 };

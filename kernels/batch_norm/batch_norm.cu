@@ -18,6 +18,7 @@ extern const Rung kBackwardTwoPass, kBackwardOnChip, kBackwardChannelsLast, kBac
 extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
 extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardBandsOnChip;
 extern const Rung kGridOnChip, kBackwardGridOnChip, kBackwardGroupsGrid;
+extern const Rung kChannelsLastKept, kBackwardChannelsLastKept;
 
 namespace {
 
@@ -53,6 +54,8 @@ constexpr const Rung* kRungs[] = {
     &kGridOnChip,
     &kBackwardGridOnChip,
     &kBackwardGroupsGrid,
+    &kChannelsLastKept,
+    &kBackwardChannelsLastKept,
 };
 
 }  // namespace
@@ -99,24 +102,27 @@ Lead lead_of(const Call& call) {
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
-  static constexpr const Rung* kMany[] = {&kSharesOnChip,       &kGridOnChip,   &kBandsOnChip,
-                                          &kChannelQueue,       &kVector,       &kTwoPassGrid,
-                                          &kChannelsLastOnChip, &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kSharesOnChip, &kGridOnChip,  &kBandsOnChip,
-                                         &kChannelQueue, &kTwoPassGrid, &kChannelsLastOnChip,
-                                         &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kMany[] = {
+      &kSharesOnChip, &kGridOnChip,         &kBandsOnChip,      &kChannelQueue, &kVector,
+      &kTwoPassGrid,  &kChannelsLastOnChip, &kChannelsLastKept, &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kSharesOnChip,     &kGridOnChip,   &kBandsOnChip,
+                                         &kChannelQueue,     &kTwoPassGrid,  &kChannelsLastOnChip,
+                                         &kChannelsLastKept, &kChannelsLast, &kAnyLayout};
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<1>(call));
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
   static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroupsGrid,
                                             &kBackwardGroups, &kBackwardAnyLayout};
-  static constexpr const Rung* kMany[] = {
-      &kBackwardSharesOnChip, &kBackwardGridOnChip, &kBackwardBandsOnChip,  &kBackwardQueue,
-      &kBackwardVector,       &kBackwardTwoPass,    &kBackwardChannelsLast, &kBackwardAnyLayout};
-  static constexpr const Rung* kFew[] = {
-      &kBackwardSharesOnChip, &kBackwardGridOnChip,   &kBackwardBandsOnChip, &kBackwardQueue,
-      &kBackwardTwoPass,      &kBackwardChannelsLast, &kBackwardAnyLayout};
+  static constexpr const Rung* kMany[] = {&kBackwardSharesOnChip,     &kBackwardGridOnChip,
+                                          &kBackwardBandsOnChip,      &kBackwardQueue,
+                                          &kBackwardVector,           &kBackwardTwoPass,
+                                          &kBackwardChannelsLastKept, &kBackwardChannelsLast,
+                                          &kBackwardAnyLayout};
+  static constexpr const Rung* kFew[] = {&kBackwardSharesOnChip, &kBackwardGridOnChip,
+                                         &kBackwardBandsOnChip,  &kBackwardQueue,
+                                         &kBackwardTwoPass,      &kBackwardChannelsLastKept,
+                                         &kBackwardChannelsLast, &kBackwardAnyLayout};
   if (call.groups) return kGroups;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<2>(call));

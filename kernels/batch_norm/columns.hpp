@@ -51,6 +51,17 @@ struct ColumnsPlan {
   int64_t blocks() const { return stripes * rows.parts; }
 };
 
+// A tensor as rows of an element of every channel.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t pitch;
+
+  static Rows of(const Layout& layout, int k) {
+    return {layout.as<T>(k), layout.strides[static_cast<size_t>(k)][0]};
+  }
+};
+
 #if WS_DEVICE_CODE
 
 // A block's stripe and rows, a thread's columns.
@@ -80,6 +91,10 @@ struct Place {
     return thread_index() < across && mine;
   }
   __device__ __forceinline__ int64_t channel(int i) const { return vector * kWidth + i; }
+  // Of this thread.
+  __device__ __forceinline__ int rows() const {
+    return mine && first < last ? static_cast<int>((last - first + step - 1) / step) : 0;
+  }
 };
 
 // The totals of threads that stand over the same columns, merged in a fixed order; the first
@@ -153,16 +168,24 @@ struct AffineColumns {
   float scale[kWidth];
   float shift[kWidth];
 
-  // normal(i): of its i-th column, which is channel first + i.
-  template <class NormalOf>
-  __device__ __forceinline__ AffineColumns(const Values& weight, const Values& bias, int64_t first,
-                                           const NormalOf& normal) {
+  AffineColumns() = default;
+  // The first column is channel `first`. Not normalised yet.
+  __device__ __forceinline__ AffineColumns(const Values& weight, const Values& bias,
+                                           int64_t first) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      const Normal n = normal(first + i);
-      mean[i] = n.mean;
-      scale[i] = n.rstd * of_channel(weight, first + i, 1.0F);
+      scale[i] = of_channel(weight, first + i, 1.0F);
       shift[i] = of_channel(bias, first + i);
+    }
+  }
+  // normal(i): of the i-th column.
+  template <class NormalOf>
+  __device__ __forceinline__ void normalise(const NormalOf& normal) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const Normal n = normal(i);
+      mean[i] = n.mean;
+      scale[i] *= n.rstd;
     }
   }
   __device__ __forceinline__ Vec<T, kWidth> operator()(const row::Packed<T, kWidth>& x) const {

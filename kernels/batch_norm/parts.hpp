@@ -41,6 +41,22 @@ inline Workspace workspace_of(const Plan& plan, int64_t sets) {
   return {.bytes = static_cast<size_t>(sets * (plan.parts + 1)) * kTotalBytes};
 }
 
+// The workspace of a grid that meets: the word that it meets by, which is 0 before and after, and
+// then totals.
+struct Meeting {
+  static constexpr size_t kBytes = 16;
+  uint32_t* word;
+
+  explicit Meeting(void* workspace) : word(static_cast<uint32_t*>(workspace)) {}
+  template <class Total>
+  Total* parts() const {
+    return reinterpret_cast<Total*>(reinterpret_cast<std::byte*>(word) + kBytes);
+  }
+  static Workspace workspace_of(const Plan& plan, int64_t sets) {
+    return {.bytes = kBytes + batch_norm::workspace_of(plan, sets).bytes, .zeroed = kBytes};
+  }
+};
+
 #if WS_DEVICE_CODE
 
 // The total of a set's parts, to all lanes of a warp.
@@ -53,6 +69,22 @@ __device__ __forceinline__ Total total_of_parts(const Total* parts, int64_t coun
     total = merge(total, thread::load(parts + p));
   }
   return warp::all_reduce(total, merge);
+}
+
+// The blocks of a grid meet when all have written their parts, [sets, count]; a warp merges those
+// of a set, of which one lane calls use(set, total); and they meet again.
+template <int kThreads, class Total, class Merge, class Use>
+__device__ __forceinline__ void merge_over_grid(uint32_t* meeting, const Total* parts, int64_t sets,
+                                                int64_t count, const Merge& merge, const Use& use) {
+  constexpr int kWarps = kThreads / kWarpSize;
+  ptx::grid_sync(meeting);
+  for (int64_t s = warp_index() * grid_blocks() + block_index(); s < sets;
+       s += kWarps * grid_blocks()) {
+    const Total total = total_of_parts(parts + s * count, count, merge);
+    if (lane_index() == 0) use(s, total);
+  }
+  ptx::grid_sync(meeting);
+  ptx::grid_leave(meeting);
 }
 
 // A warp a set. Rule: Statistics or GradientRule.

@@ -152,6 +152,7 @@ constexpr Case kVerify[] = {
     of(2, 3, 50, kSideBySide),
     of(7, 8, 300, kSideBySide, kWeightOnly),
     of(20, 1104, 1, kMatrix),
+    of(4, 264, 405, kSideBySide),  // more than four multiprocessors hold
     // Vectors that meet three channels and more.
     of(4, 16, 3),
     of(4, 16, 5),
@@ -205,6 +206,7 @@ constexpr Case kBackwardVerify[] = {
     of(20, 1104, 1, kMatrix),
     of(9, 16, 5, kSideBySide, kF32),
     of(3, 264, 49, kSideBySide),
+    of(2, 264, 405, kSideBySide),  // more than four multiprocessors hold
     of(2, 3, 50, kSideBySide),
     of(3, 6, 10, kGaps, kF32),
     of(5, 4, 24, kOneSample),

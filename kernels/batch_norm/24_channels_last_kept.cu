@@ -1,0 +1,114 @@
+// Idea: registers and shared memory keep the rows that they have room for, 47 MB on an H200. The
+// others are read a second time, those read last first, which L2 still has.
+// From channels_last_on_chip: the same two meetings; a tensor need not fit.
+// Traffic: one read, one write, and a second read of what is not kept, of which some 30 MB come
+// from L2; 16 bytes for a channel and part.
+// Limits: whole vectors of channels, 32 of them an SM.
+#include "kernels/batch_norm/kept.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+template <class T, class Shape>
+struct ChannelsLastKeptKernel {
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kWidth = row::kWidest<T>;
+  using Kept = KeptRows<T, Shape>;
+  using AddUp = AddUpRows<T, kThreads>;
+  struct Arguments {
+    Rows<const T> x;
+    Rows<T> y;
+    int64_t rows;
+    ColumnsPlan plan;
+    int room;  // batches of rows in shared memory
+    Values weight;
+    Values bias;
+    Statistics statistics;
+    uint32_t* meeting;         // 0 before and after
+    thread::Moments* moments;  // [channels, parts], and then [channels]
+  };
+  struct SharedStorage {
+    typename AddUp::Storage sums;
+  };
+
+  static Arguments arguments(const ForwardCall& call, const ColumnsPlan& plan, int room,
+                             const Meeting& meeting) {
+    const Layout& layout = call.layout;
+    return {Rows<const T>::of(layout, kX),
+            Rows<T>::of(layout, kY),
+            layout.count,
+            plan,
+            room,
+            call.weight,
+            call.bias,
+            statistics_of(call),
+            meeting.word,
+            meeting.parts<thread::Moments>()};
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const Place<T, kThreads> place(a.plan, a.rows, block_index());
+    Kept kept(dynamic_shared<T>(shared, int64_t{a.room} * Kept::kBatchSize), a.plan, place, {a.x});
+    // Distances are from the block's first row.
+    const int64_t top = place.part * a.plan.rows.share;
+    typename Kept::Packed pivot{};
+    if (place.mine && top < place.last) {
+      pivot = Kept::Packed::load(a.x.data + place.vector * kWidth + top * a.x.pitch);
+    }
+    thread::Tile<Sums, kWidth> sums;
+    float from[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      sums[i] = Sums::none();
+      from[i] = pivot[i];
+    }
+    kept.first_pass([&](const typename Kept::Packed(&x)[1]) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float away = x[0][i] - from[i];
+        sums[i].add(away, away);
+      }
+    });
+    AddUp::apply(shared.sums, kept.template scratch<Sums, AddUp::kScratch>(), sums, a.plan.across);
+    kept.template refill<Sums, AddUp::kScratch>();
+    const bool is_first = place.is_first_row(a.plan.across);
+    if (is_first) {
+      const auto count = static_cast<float>(place.last - top);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const auto moments = thread::from_pivot(count, from[i], sums[i].grad, sums[i].product);
+        thread::store(a.moments + place.channel(i) * a.plan.rows.parts + place.part,
+                      Vec<thread::Moments, 1>{{moments}});
+      }
+    }
+    AffineColumns<T> affine;
+    if (place.mine) affine = AffineColumns<T>(a.weight, a.bias, place.channel(0));
+    const int64_t channels = a.plan.vectors * kWidth;
+    thread::Moments* const totals = a.moments + channels * a.plan.rows.parts;
+    merge_over_grid<kThreads>(a.meeting, a.moments, channels, a.plan.rows.parts, MergeMoments{},
+                              [&](int64_t c, const thread::Moments& total) {
+                                thread::store(totals + c, Vec<thread::Moments, 1>{{total}});
+                              });
+    if (!place.mine) return;
+    affine.normalise([&](int i) {
+      const thread::Moments total = thread::load(totals + place.channel(i));
+      if (is_first && place.part == 0) a.statistics.finish(place.channel(i), total);
+      return a.statistics.normal(total);
+    });
+    kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
+  }
+};
+
+// 128 KiB of x in registers, 224 KiB in shared memory, of which 64 KiB are under way.
+using ChannelsLastKept = Kept<ForwardCall, ChannelsLastKeptKernel, KeptShape<1, 256, 32, 2, 8>>;
+
+}  // namespace
+
+extern const Rung kChannelsLastKept;
+const Rung kChannelsLastKept = rung_of<ChannelsLastKept, BatchNormForward, BatchNormTraining>({
+    .name = "channels_last_kept",
+    .from = "channels_last_on_chip",
+    .idea = "what the chip holds is read once, the rest twice, what was read last first, from L2",
+});
+
+}  // namespace ws::batch_norm

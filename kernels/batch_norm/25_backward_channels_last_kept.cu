@@ -1,0 +1,115 @@
+// Idea: registers and shared memory keep the rows of grad and x that they have room for, 23 MB of
+// each on an H200. The others are read a second time, those read last first, which L2 still has.
+// From backward_channels_last: one launch, which meets twice, for three.
+// Traffic: grad and x once, dx once, and a second read of what is not kept, of which some 30 MB
+// come from L2; 8 bytes for a channel and part.
+// Limits: whole vectors of channels, 32 of them an SM.
+#include "kernels/batch_norm/kept.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+template <class T, class Shape>
+struct BackwardChannelsLastKeptKernel {
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kWidth = row::kWidest<T>;
+  using Kept = KeptRows<T, Shape>;
+  using Packed = typename Kept::Packed;
+  using AddUp = AddUpRows<T, kThreads>;
+  struct Arguments {
+    Rows<const T> grad;
+    Rows<const T> x;
+    Rows<T> dx;
+    int64_t rows;
+    ColumnsPlan plan;
+    int room;  // batches of rows in shared memory
+    GradientRule rule;
+    uint32_t* meeting;  // 0 before and after
+    Sums* sums;         // [channels, parts], and then [channels]
+  };
+  struct SharedStorage {
+    typename AddUp::Storage sums;
+  };
+
+  static Arguments arguments(const BackwardCall& call, const ColumnsPlan& plan, int room,
+                             const Meeting& meeting) {
+    const Layout& layout = call.layout;
+    return {Rows<const T>::of(layout, kGrad),
+            Rows<const T>::of(layout, kInput),
+            Rows<T>::of(layout, kDx),
+            layout.count,
+            plan,
+            room,
+            rule_of(call),
+            meeting.word,
+            meeting.parts<Sums>()};
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const Place<T, kThreads> place(a.plan, a.rows, block_index());
+    Kept kept(dynamic_shared<T>(shared, int64_t{a.room} * Kept::kBatchSize), a.plan, place,
+              {a.grad, a.x});
+    thread::Tile<Sums, kWidth> sums;
+    float mean[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      sums[i] = Sums::none();
+      mean[i] = place.mine ? a.rule.mean_of(place.channel(i)) : 0;
+    }
+    kept.first_pass([&](const Packed(&of)[2]) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sums[i].add(of[0][i], of[1][i] - mean[i]);
+    });
+    AddUp::apply(shared.sums, kept.template scratch<Sums, AddUp::kScratch>(), sums, a.plan.across);
+    kept.template refill<Sums, AddUp::kScratch>();
+    const bool is_first = place.is_first_row(a.plan.across);
+    if (is_first) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        thread::store(a.sums + place.channel(i) * a.plan.rows.parts + place.part,
+                      Vec<Sums, 1>{{sums[i]}});
+      }
+    }
+    float rstd[kWidth];
+    float weight[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      rstd[i] = place.mine ? of_channel(a.rule.rstd, place.channel(i)) : 0;
+      weight[i] = place.mine ? of_channel(a.rule.weight, place.channel(i), 1.0F) : 0;
+    }
+    const int64_t channels = a.plan.vectors * kWidth;
+    Sums* const totals = a.sums + channels * a.plan.rows.parts;
+    merge_over_grid<kThreads>(
+        a.meeting, a.sums, channels, a.plan.rows.parts, PlusSums{},
+        [&](int64_t c, const Sums& total) { thread::store(totals + c, Vec<Sums, 1>{{total}}); });
+    if (!place.mine) return;
+    Gradient gradient[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const Sums total = thread::load(totals + place.channel(i));
+      if (is_first && place.part == 0) a.rule.finish(place.channel(i), total);
+      gradient[i] = a.rule.gradient({mean[i], rstd[i]}, weight[i], total);
+    }
+    kept.second_pass(a.dx, [&](const Packed(&of)[2]) {
+      Vec<float, kWidth> out;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) out[i] = gradient[i](of[0][i], of[1][i]);
+      return thread::convert<T>(out);
+    });
+  }
+};
+
+// Of both 128 KiB in registers and 224 KiB in shared memory, of which 64 KiB are under way.
+using BackwardChannelsLastKept =
+    Kept<BackwardCall, BackwardChannelsLastKeptKernel, KeptShape<2, 256, 16, 1, 8>>;
+
+}  // namespace
+
+extern const Rung kBackwardChannelsLastKept;
+const Rung kBackwardChannelsLastKept = rung_of<BackwardChannelsLastKept, BatchNormBackward>({
+    .name = "backward_channels_last_kept",
+    .from = "backward_channels_last",
+    .idea = "what the chip holds is read once, the rest twice, what was read last first, from L2",
+});
+
+}  // namespace ws::batch_norm
