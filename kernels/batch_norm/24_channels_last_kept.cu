@@ -69,6 +69,8 @@ struct ChannelsLastKeptKernel {
         sums[i].add(away, away);
       }
     });
+    AffineColumns<T> affine;
+    if (place.mine) affine = AffineColumns<T>(a.weight, a.bias, place.channel(0));
     AddUp::apply(shared.sums, kept.template scratch<Sums, AddUp::kScratch>(), sums, a.plan.across);
     kept.template refill<Sums, AddUp::kScratch>();
     const bool is_first = place.is_first_row(a.plan.across);
@@ -81,8 +83,6 @@ struct ChannelsLastKeptKernel {
                       Vec<thread::Moments, 1>{{moments}});
       }
     }
-    AffineColumns<T> affine;
-    if (place.mine) affine = AffineColumns<T>(a.weight, a.bias, place.channel(0));
     const int64_t channels = a.plan.vectors * kWidth;
     thread::Moments* const totals = a.moments + channels * a.plan.rows.parts;
     merge_over_grid<kThreads>(a.meeting, a.moments, channels, a.plan.rows.parts, MergeMoments{},
@@ -90,11 +90,12 @@ struct ChannelsLastKeptKernel {
                                 thread::store(totals + c, Vec<thread::Moments, 1>{{total}});
                               });
     if (!place.mine) return;
-    affine.normalise([&](int i) {
-      const thread::Moments total = thread::load(totals + place.channel(i));
-      if (is_first && place.part == 0) a.statistics.finish(place.channel(i), total);
-      return a.statistics.normal(total);
-    });
+    const auto found = thread::load<kWidth>(totals + place.channel(0));
+    affine.normalise([&](int i) { return a.statistics.normal(found[i]); });
+    if (is_first && place.part == 0) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) a.statistics.finish(place.channel(i), found[i]);
+    }
     kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
   }
 };

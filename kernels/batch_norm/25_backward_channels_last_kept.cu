@@ -50,16 +50,20 @@ struct BackwardChannelsLastKeptKernel {
     Kept kept(dynamic_shared<T>(shared, int64_t{a.room} * Kept::kBatchSize), a.plan, place,
               {a.grad, a.x});
     thread::Tile<Sums, kWidth> sums;
-    float mean[kWidth];
+    float mean[kWidth] = {};
+    if (place.mine) of_channels(a.rule.mean, place.channel(0), mean);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      sums[i] = Sums::none();
-      mean[i] = place.mine ? a.rule.mean_of(place.channel(i)) : 0;
-    }
+    for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
     kept.first_pass([&](const Packed(&of)[2]) {
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) sums[i].add(of[0][i], of[1][i] - mean[i]);
     });
+    float rstd[kWidth] = {};
+    float weight[kWidth] = {};
+    if (place.mine) {
+      of_channels(a.rule.rstd, place.channel(0), rstd);
+      of_channels(a.rule.weight, place.channel(0), weight, 1.0F);
+    }
     AddUp::apply(shared.sums, kept.template scratch<Sums, AddUp::kScratch>(), sums, a.plan.across);
     kept.template refill<Sums, AddUp::kScratch>();
     const bool is_first = place.is_first_row(a.plan.across);
@@ -70,25 +74,21 @@ struct BackwardChannelsLastKeptKernel {
                       Vec<Sums, 1>{{sums[i]}});
       }
     }
-    float rstd[kWidth];
-    float weight[kWidth];
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      rstd[i] = place.mine ? of_channel(a.rule.rstd, place.channel(i)) : 0;
-      weight[i] = place.mine ? of_channel(a.rule.weight, place.channel(i), 1.0F) : 0;
-    }
     const int64_t channels = a.plan.vectors * kWidth;
     Sums* const totals = a.sums + channels * a.plan.rows.parts;
     merge_over_grid<kThreads>(
         a.meeting, a.sums, channels, a.plan.rows.parts, PlusSums{},
         [&](int64_t c, const Sums& total) { thread::store(totals + c, Vec<Sums, 1>{{total}}); });
     if (!place.mine) return;
+    const auto found = thread::load<kWidth>(totals + place.channel(0));
     Gradient gradient[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
-      const Sums total = thread::load(totals + place.channel(i));
-      if (is_first && place.part == 0) a.rule.finish(place.channel(i), total);
-      gradient[i] = a.rule.gradient({mean[i], rstd[i]}, weight[i], total);
+      gradient[i] = a.rule.gradient({mean[i], rstd[i]}, weight[i], found[i]);
+    }
+    if (is_first && place.part == 0) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) a.rule.finish(place.channel(i), found[i]);
     }
     kept.second_pass(a.dx, [&](const Packed(&of)[2]) {
       Vec<float, kWidth> out;

@@ -172,11 +172,8 @@ struct AffineColumns {
   // The first column is channel `first`. Not normalised yet.
   __device__ __forceinline__ AffineColumns(const Values& weight, const Values& bias,
                                            int64_t first) {
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      scale[i] = of_channel(weight, first + i, 1.0F);
-      shift[i] = of_channel(bias, first + i);
-    }
+    of_channels(weight, first, scale, 1.0F);
+    of_channels(bias, first, shift);
   }
   // normal(i): of the i-th column.
   template <class NormalOf>

@@ -143,7 +143,7 @@ class KeptRows {
     for (int b = batches_ - 1; b >= 0; --b) {
       Packed x[kBatch][kInputs];
       take(place, rows, x);
-      ask(place, b >= kept + kAhead ? kBatch : 0, from);
+      ask(place, b >= kept + kAhead ? rows + kRing : 0, from);
       T* at = to;
 #pragma unroll
       for (int j = 0; j < kBatch; ++j, at += step) {

@@ -41,6 +41,26 @@ __device__ __forceinline__ void store(const Values& values, int64_t at, float va
 __device__ __forceinline__ float of_channel(const Values& values, int64_t c, float standard = 0) {
   return load(values, c * values.stride, standard);
 }
+// Of the channels from `first` on, all of which are asked for before one is used.
+template <int kCount>
+__device__ __forceinline__ void of_channels(const Values& values, int64_t first,
+                                            float (&numbers)[kCount], float standard = 0) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) numbers[i] = standard;
+  if (values.data == nullptr) return;
+  const auto load_as = [&]<class T>(const T* data) {
+    T loaded[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) loaded[i] = thread::load(data + (first + i) * values.stride);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) numbers[i] = to_float(loaded[i]);
+  };
+  switch (values.dtype) {
+    case DType::kF16: return load_as(static_cast<const half*>(values.data));
+    case DType::kBf16: return load_as(static_cast<const bf16*>(values.data));
+    default: return load_as(static_cast<const float*>(values.data));
+  }
+}
 // Where the number of set s is, of `per` sets of a sample.
 __device__ __forceinline__ int64_t place_of_set(const Values& values, int64_t s, int64_t per) {
   return s / per * values.sample + s % per * values.stride;

@@ -248,6 +248,11 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {2, 3, 3136}), "vector");
   EXPECT_EQ(chosen(training(), {256, 3, 3025}), "two_pass_grid");
   EXPECT_EQ(chosen(training(), {32, 256, 3136, kSideBySide}), "channels_last");
+  EXPECT_EQ(chosen(training(), {256, 512, 12544}), "vector");
+  EXPECT_EQ(chosen(training(), {32, 3, 3136}), "two_pass_grid");
+  EXPECT_EQ(chosen(training(), {256, 64, 12544}), "two_pass_grid");
+  EXPECT_EQ(chosen(training(), {32, 256, 3136, kSideBySide}), "channels_last_kept");
+  EXPECT_EQ(chosen(training(), {8, 65536, 49, kSideBySide}), "channels_last");
   EXPECT_EQ(chosen(training(), {2, 64, 9, kSideBySide}), "channels_last_on_chip");
   EXPECT_EQ(chosen(training(), {32, 3, 3136, kSideBySide}), "any_layout");
   EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
@@ -255,7 +260,8 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_shares_on_chip");
   EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_grid_on_chip");
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_bands_on_chip");
-  EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last");
+  EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last_kept");
+  EXPECT_EQ(chosen(backward(), {8, 65536, 49, kSideBySide}), "backward_channels_last");
   EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
   EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {32, 64, 12544}, 64), "shares_on_chip");
