@@ -48,13 +48,13 @@ struct ChannelsLastKeptKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const Place<T, kThreads> place(a.plan, a.rows, block_index());
-    Kept kept(dynamic_shared<T>(shared, int64_t{a.room} * Kept::kBatchSize), a.plan, place, {a.x});
-    // Distances are from the block's first row.
+    // Distances are from the block's first row, which comes before all others.
     const int64_t top = place.part * a.plan.rows.share;
     typename Kept::Packed pivot{};
     if (place.mine && top < place.last) {
       pivot = Kept::Packed::load(a.x.data + place.vector * kWidth + top * a.x.pitch);
     }
+    Kept kept(dynamic_shared<T>(shared, int64_t{a.room} * Kept::kBatchSize), a.plan, place, {a.x});
     thread::Tile<Sums, kWidth> sums;
     float from[kWidth];
 #pragma unroll
@@ -72,9 +72,7 @@ struct ChannelsLastKeptKernel {
     AffineColumns<T> affine;
     if (place.mine) affine = AffineColumns<T>(a.weight, a.bias, place.channel(0));
     AddUp::apply(shared.sums, kept.template scratch<Sums, AddUp::kScratch>(), sums, a.plan.across);
-    kept.template refill<Sums, AddUp::kScratch>();
-    const bool is_first = place.is_first_row(a.plan.across);
-    if (is_first) {
+    if (place.is_first_row(a.plan.across)) {
       const auto count = static_cast<float>(place.last - top);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
@@ -83,6 +81,7 @@ struct ChannelsLastKeptKernel {
                       Vec<thread::Moments, 1>{{moments}});
       }
     }
+    kept.template refill<Sums, AddUp::kScratch>();
     const int64_t channels = a.plan.vectors * kWidth;
     thread::Moments* const totals = a.moments + channels * a.plan.rows.parts;
     merge_over_grid<kThreads>(a.meeting, a.moments, channels, a.plan.rows.parts, MergeMoments{},
@@ -92,9 +91,9 @@ struct ChannelsLastKeptKernel {
     if (!place.mine) return;
     const auto found = thread::load<kWidth>(totals + place.channel(0));
     affine.normalise([&](int i) { return a.statistics.normal(found[i]); });
-    if (is_first && place.part == 0) {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) a.statistics.finish(place.channel(i), found[i]);
+    for (int i = 0; i < kWidth; ++i) {
+      if (place.tells(i)) a.statistics.finish(place.channel(i), found[i]);
     }
     kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
   }

@@ -47,11 +47,11 @@ struct BackwardChannelsLastKeptKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const Place<T, kThreads> place(a.plan, a.rows, block_index());
+    float mean[kWidth] = {};
+    if (place.mine) of_channels(a.rule.mean, place.channel(0), mean);
     Kept kept(dynamic_shared<T>(shared, int64_t{a.room} * Kept::kBatchSize), a.plan, place,
               {a.grad, a.x});
     thread::Tile<Sums, kWidth> sums;
-    float mean[kWidth] = {};
-    if (place.mine) of_channels(a.rule.mean, place.channel(0), mean);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
     kept.first_pass([&](const Packed(&of)[2]) {
@@ -65,15 +65,14 @@ struct BackwardChannelsLastKeptKernel {
       of_channels(a.rule.weight, place.channel(0), weight, 1.0F);
     }
     AddUp::apply(shared.sums, kept.template scratch<Sums, AddUp::kScratch>(), sums, a.plan.across);
-    kept.template refill<Sums, AddUp::kScratch>();
-    const bool is_first = place.is_first_row(a.plan.across);
-    if (is_first) {
+    if (place.is_first_row(a.plan.across)) {
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
         thread::store(a.sums + place.channel(i) * a.plan.rows.parts + place.part,
                       Vec<Sums, 1>{{sums[i]}});
       }
     }
+    kept.template refill<Sums, AddUp::kScratch>();
     const int64_t channels = a.plan.vectors * kWidth;
     Sums* const totals = a.sums + channels * a.plan.rows.parts;
     merge_over_grid<kThreads>(
@@ -86,9 +85,9 @@ struct BackwardChannelsLastKeptKernel {
     for (int i = 0; i < kWidth; ++i) {
       gradient[i] = a.rule.gradient({mean[i], rstd[i]}, weight[i], found[i]);
     }
-    if (is_first && place.part == 0) {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) a.rule.finish(place.channel(i), found[i]);
+    for (int i = 0; i < kWidth; ++i) {
+      if (place.tells(i)) a.rule.finish(place.channel(i), found[i]);
     }
     kept.second_pass(a.dx, [&](const Packed(&of)[2]) {
       Vec<float, kWidth> out;

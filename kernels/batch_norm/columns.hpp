@@ -91,6 +91,11 @@ struct Place {
     return thread_index() < across && mine;
   }
   __device__ __forceinline__ int64_t channel(int i) const { return vector * kWidth + i; }
+  // Whether this thread, of all that have its i-th column, is the one to tell what became of it:
+  // columns are shared out among the rows of threads.
+  __device__ __forceinline__ bool tells(int i) const {
+    return mine && part == 0 && thread_index() * step / kThreads == i % step;
+  }
   // Of this thread.
   __device__ __forceinline__ int rows() const {
     return mine && first < last ? static_cast<int>((last - first + step - 1) / step) : 0;
