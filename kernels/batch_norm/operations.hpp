@@ -122,6 +122,7 @@ enum Laid : int64_t {
   kImages,      // [batch, channels, 2, spatial / 2]
   kGaps,        // every second element of memory, and of parameters
   kOneSample,   // channels before batch in memory
+  kWideRows,    // kMatrix, with 16 elements between its rows
 };
 // The extent "has": parameters of x's dtype, or ...
 enum Has : int64_t { kBoth, kNeither, kF32, kWeightOnly, kBiasOnly };

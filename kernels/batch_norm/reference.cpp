@@ -153,6 +153,7 @@ constexpr Case kVerify[] = {
     of(7, 8, 300, kSideBySide, kWeightOnly),
     of(20, 1104, 1, kMatrix),
     of(4, 264, 405, kSideBySide),  // more than four multiprocessors hold
+    of(50, 40, 1, kWideRows),
     // Vectors that meet three channels and more.
     of(4, 16, 3),
     of(4, 16, 5),
@@ -207,6 +208,7 @@ constexpr Case kBackwardVerify[] = {
     of(9, 16, 5, kSideBySide, kF32),
     of(3, 264, 49, kSideBySide),
     of(2, 264, 405, kSideBySide),  // more than four multiprocessors hold
+    of(50, 40, 1, kWideRows),
     of(2, 3, 50, kSideBySide),
     of(3, 6, 10, kGaps, kF32),
     of(5, 4, 24, kOneSample),
@@ -261,6 +263,11 @@ Tensor tensor_of(const Case& chosen, DType dtype) {
       std::array{chosen.extents[0], chosen.extents[1], chosen.extents[2], chosen.extents[3]};
   if (layout == kMatrix) return Tensor::dense(dtype, {batch * spatial, channels});
   if (layout == kImages) return Tensor::dense(dtype, {batch, channels, 2, spatial / 2});
+  if (layout == kWideRows) {
+    Tensor x = Tensor::dense(dtype, {batch * spatial, channels});
+    x.strides[0] += 16;
+    return x;
+  }
   Tensor x = Tensor::dense(dtype, {batch, channels, spatial});
   if (layout == kSideBySide) x.strides = {spatial * channels, 1, channels};
   if (layout == kOneSample) x.strides = {spatial, batch * spatial, 1};
