@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "kernels/softmax/columns_layout.hpp"
 #include "kernels/softmax/on_chip.hpp"
@@ -42,7 +41,6 @@ struct ColumnsKernel {
   static constexpr int kLoadsOfTurn = kLoads;
   using OnChipOf = OnChip<T, kWidth, kInputs, kThreads, kHeld, kPlaces, kLoads>;
   using Packed = typename OnChipOf::Packed;
-  using Finishes = Tile<typename Op::Finish, kWidth>;
   struct Arguments {
     const T* inputs[kInputs];
     T* output;
@@ -90,7 +88,8 @@ struct ColumnsKernel {
                             [&]<int N>(int /*i*/, const Packed* more) { add<N>(totals, more); });
     if (step > 1) merge(shared, totals, a.across, column);
 
-    const Finishes finish = finishes(totals, std::make_integer_sequence<int, kWidth>());
+    const auto finish =
+        thread::tile_of<kWidth>([&](int e) { return typename Op::Finish(totals[e]); });
     T* const to = start(a.output, kInputs);
     x.template each_again<1>(end, holds, at, [&]<int N>(int i, const Packed* of) {
 #pragma unroll
@@ -163,12 +162,6 @@ struct ColumnsKernel {
     ptx::barrier_sync();
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) totals[e] = shared.totals[e * across + column];
-  }
-
-  template <int... kElements>
-  __device__ __forceinline__ static Finishes finishes(
-      const Tile<Total, kWidth>& totals, std::integer_sequence<int, kElements...> /*elements*/) {
-    return {{typename Op::Finish(totals[kElements])...}};
   }
 };
 

@@ -4,6 +4,8 @@
 // registers.
 #pragma once
 
+#include <utility>
+
 #include "warpsmith/device.hpp"
 
 #if WS_DEVICE_CODE
@@ -20,6 +22,15 @@ struct Tile {
   __device__ __forceinline__ const T& operator[](int i) const { return values[i]; }
   __host__ __device__ static constexpr int size() { return N; }
 };
+
+// f(0), f(1), ..., f(N - 1): also of types that do not begin empty.
+template <int N, class F>
+__device__ __forceinline__ auto tile_of(const F& f) {
+  const auto make = [&]<int... kIndices>(std::integer_sequence<int, kIndices...> /*indices*/) {
+    return Tile<decltype(f(0)), N>{{f(kIndices)...}};
+  };
+  return make(std::make_integer_sequence<int, N>());
+}
 
 // f of every value, as a tile.
 template <class T, int N, class F>
