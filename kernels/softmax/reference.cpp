@@ -224,6 +224,7 @@ constexpr Case kOtherVerify[] = {
     {.extents = {264, 5, 2, 0, 1}},
     {.extents = {24, 1001, 2, 0, 1}, .padding = 8},
     {.extents = {16, 8301, 0, 0, 1}},
+    {.extents = {24, 2100, 2, 0, 1}, .padding = 8},
     {.extents = {35, 300, 2, 0, 1}, .offset = 1},
     {.extents = {200, 9, 0, 0, 1}, .padding = 3},
 };

@@ -16,6 +16,7 @@ extern const Rung kRowInRegisters;
 extern const Rung kClusterQueue;
 extern const Rung kGridOnChip;
 extern const Rung kColumns;
+extern const Rung kColumnsInCluster;
 
 namespace {
 
@@ -29,13 +30,23 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,         &kSafe,          &kOnline,         &kWarpPerRow,    &kWarpRegisters,
-    &kBlockPerRow,   &kBlockPerRowX2, &kBlockPerRowX4,  &kBlockPerRowX8, &kBlockShared,
-    &kBlockUncached, &kGridFence,     &kRowInRegisters, &kClusterPerRow, &kClusterQueue,
-    &kGridOnChip,    &kColumns,
+    &kNaive,         &kSafe,          &kOnline,           &kWarpPerRow,    &kWarpRegisters,
+    &kBlockPerRow,   &kBlockPerRowX2, &kBlockPerRowX4,    &kBlockPerRowX8, &kBlockShared,
+    &kBlockUncached, &kGridFence,     &kRowInRegisters,   &kClusterPerRow, &kClusterQueue,
+    &kGridOnChip,    &kColumns,       &kColumnsInCluster,
 };
 
 constexpr int64_t kRowsThatFillTheDevice = 64;
+
+// Long columns, whose elements do not lie side by side: no rung for rows takes them. By prediction
+// few threads hold shorter ones better, and fewer bytes do not pay for the tensor maps.
+constexpr const Rung* kLongColumns[] = {&kColumnsInCluster, &kColumns, &kWarpPerRow};
+bool has_long_columns(const RowsCall& call) {
+  constexpr int64_t kElements = 64;
+  constexpr int64_t kBytes = 1 << 20;
+  return call.rows.inner[0] != 1 && call.rows.columns >= kElements &&
+         call.rows.rows * call.rows.row_bytes() >= kBytes;
+}
 
 // Rows that threads can hold stay in a block, longer ones in a cluster, few that are longer still
 // in the whole grid. The rest is read twice; columns have a rung, other strided rows a warp each.
@@ -46,6 +57,7 @@ std::span<const Rung* const> forward_by_worth(const RowsCall& call) {
   static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue, &kGridOnChip,
                                          &kGridFence,      &kBlockShared,  &kClusterPerRow,
                                          &kBlockUncached,  &kColumns,      &kWarpPerRow};
+  if (has_long_columns(call)) return kLongColumns;
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }
@@ -56,6 +68,7 @@ std::span<const Rung* const> backward_by_worth(const RowsCall& call) {
   static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue,  &kGridOnChip,
                                          &kBlockShared,    &kBlockUncached, &kColumns,
                                          &kWarpPerRow};
+  if (has_long_columns(call)) return kLongColumns;
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }
