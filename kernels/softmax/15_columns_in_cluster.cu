@@ -8,6 +8,7 @@
 // Long: how stripes are chosen stands with the kernel.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <optional>
 
 #include "kernels/softmax/columns_layout.hpp"
@@ -32,7 +33,8 @@ struct StripePlan {
     int64_t matrices;
     int width;  // elements of a vector
     int inputs;
-    int total_bytes;  // of a column
+    int total_bytes;   // of a column
+    int finish_bytes;  // of what makes its outputs
   };
 
   int across = 0;            // lanes side by side, a power of two
@@ -40,16 +42,16 @@ struct StripePlan {
   int holders = 0;           // blocks that hold a stripe
   int64_t share = 0;         // rows of a warp, as many for each lane
   int64_t stripes = 0;       // of a matrix
-  int64_t shared_bytes = 0;  // of a block: boxes, totals of its warps, of all holders
+  int64_t shared_bytes = 0;  // of a block: boxes, and what there is of each column
 
   StripePlan(const Sizes& sizes, int across, int threads, int holders)
       : across(across), threads(threads), holders(holders) {
     const int warps = threads / kWarpSize;
     share = round_up(divide_up(sizes.rows, int64_t{holders} * warps), int64_t{kWarpSize / across});
     stripes = divide_up(sizes.vectors, int64_t{across});
-    const int64_t totals = int64_t{across} * sizes.width * sizes.total_bytes;
-    shared_bytes =
-        warps * sizes.inputs * share * across * 16 + (warps + (holders > 1 ? holders : 0)) * totals;
+    const int64_t of_column =
+        (warps + (holders > 1 ? holders : 0)) * sizes.total_bytes + sizes.finish_bytes;
+    shared_bytes = across * (warps * sizes.inputs * share * 16 + sizes.width * of_column);
   }
   int64_t blocks(const Sizes& sizes) const { return sizes.matrices * stripes * holders; }
   bool fits(int blocks_an_sm) const {
@@ -109,13 +111,16 @@ struct ColumnsInClusterKernel {
   using Total = typename Op::Total;
   using Packed = row::Packed<T, kWidth>;
   using Totals = Tile<Total, kWidth>;
+  using Finish = typename Op::Finish;
+  using FinishWords = Vec<float, sizeof(Finish) / sizeof(float)>;
   struct Arguments {
     ptx::TensorMap inputs[kInputs];  // boxes of share x across vectors
     T* output;
     int64_t pitch;   // of the output, from row to row
     int64_t matrix;  // from matrix to matrix
     int64_t vectors;
-    int64_t stripes;  // of a matrix
+    thread::Divider of_stripe;  // a cluster's blocks
+    thread::Divider of_matrix;  // stripes
     int rows;
     int share;
     int log_across;
@@ -131,9 +136,9 @@ struct ColumnsInClusterKernel {
     const int across = 1 << a.log_across;
     const int columns = across * kWidth;
     const int part = a.share * columns;  // of a warp and an input
-    const int64_t number = block_index() / cluster_size();
-    const int64_t matrix = number / a.stripes;
-    const int64_t stripe = number - matrix * a.stripes;
+    const uint32_t number = a.of_stripe.quotient(static_cast<uint32_t>(block_index()));
+    const uint32_t matrix = a.of_matrix.quotient(number);
+    const uint32_t stripe = number - matrix * a.of_matrix.divisor();
     const int first = (cluster_rank() * warps + warp_index()) * a.share;
     const int rows = first >= a.rows ? 0 : a.rows - first < a.share ? a.rows - first : a.share;
 
@@ -143,7 +148,11 @@ struct ColumnsInClusterKernel {
     // A set of a total for each column: of each warp, and of each block of the cluster.
     auto* const behind = reinterpret_cast<Total*>(boxes.pointer(0) + elements);
     const SharedSpan<Total> of_warps(behind, warps * columns);
-    const SharedSpan<Total> of_blocks(behind + warps * columns, cluster_size() * columns);
+    const bool alone = a.of_stripe.divisor() == 1;
+    const int holders = alone ? 0 : static_cast<int>(a.of_stripe.divisor());
+    const SharedSpan<Total> of_blocks(of_warps.pointer(0) + warps * columns, holders * columns);
+    const SharedSpan<FinishWords> finishes(
+        reinterpret_cast<FinishWords*>(of_blocks.pointer(0) + holders * columns), columns);
 
     ptx::Mbarrier& arrived = shared.arrived[warp_index()];
     if (lane_index() == 0) {
@@ -155,17 +164,16 @@ struct ColumnsInClusterKernel {
 #pragma unroll
         for (int k = 0; k < kInputs; ++k) {
           ptx::tensor_load_3d(box + k * part, a.inputs[k], arrived,
-                              static_cast<int>(stripe * columns), first, static_cast<int>(matrix));
+                              static_cast<int>(stripe) * columns, first, static_cast<int>(matrix));
         }
       }
       if (warp_index() == 0) {
-        ptx::mbarrier_arrive_expect_tx(
-            shared.totals, static_cast<uint32_t>(cluster_size() * columns * sizeof(Total)));
+        ptx::mbarrier_arrive_expect_tx(shared.totals,
+                                       static_cast<uint32_t>(holders * columns * sizeof(Total)));
       }
     }
-    const bool alone = cluster_size() == 1;
-    if (!alone) ptx::cluster_arrive_relaxed();
     ptx::syncwarp();
+    if (!alone) ptx::cluster_arrive_relaxed();
     if (rows > 0) ptx::mbarrier_wait_parity(arrived, 0);
 
     // A lane's vectors are `lane + 32 i` of the box, all of the same columns.
@@ -184,32 +192,36 @@ struct ColumnsInClusterKernel {
     }
     if (!alone) ptx::cluster_wait();  // all blocks have begun
     ptx::barrier_sync();
-    merge(a.log_mergers, of_warps, warps, columns, [&](int c, int merger, const Total& of_block) {
-      if (alone) {
-        if (merger == 0) of_warps[c] = of_block;
-        return;
-      }
-      // Each block waits for all that others send to it, so that it may be gone then.
-      for (int to = merger; to < cluster_size(); to += 1 << a.log_mergers) {
+
+    const auto finish_column = [&](int c, int merger, const Total& of_column) {
+      const Finish finish(of_column);
+      FinishWords words;
+      memcpy(&words, &finish, sizeof(finish));
+      if (merger == 0) finishes[c] = words;
+    };
+    // Each block waits for all that others send to it, so that it may be gone then.
+    const auto send = [&](int c, int merger, const Total& of_column) {
+      for (int to = merger; to < holders; to += 1 << a.log_mergers) {
         ptx::st_async(ptx::map_shared_rank(of_blocks.pointer(cluster_rank() * columns + c), to),
-                      of_block, ptx::map_shared_rank(&shared.totals, to));
+                      of_column, ptx::map_shared_rank(&shared.totals, to));
       }
-    });
-    if (!alone) {
+    };
+    if (alone) {
+      merge(a.log_mergers, of_warps, warps, columns, finish_column);
+    } else {
+      merge(a.log_mergers, of_warps, warps, columns, send);
       ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(shared.totals, 0);
-      merge(a.log_mergers, of_blocks, cluster_size(), columns,
-            [&](int c, int merger, const Total& of_all) {
-              if (merger == 0) of_blocks[c] = of_all;
-            });
+      merge(a.log_mergers, of_blocks, holders, columns, finish_column);
     }
     ptx::barrier_sync();
 
-    const int64_t vector = stripe * across + column;
+    const int64_t vector = int64_t{stripe} * across + column;
     if (vector >= a.vectors) return;
-    const SharedSpan<Total> all(alone ? of_warps.pointer() : of_blocks.pointer(), columns);
-    const auto finish = thread::tile_of<kWidth>([&](int e) {
-      const Total of_column = all[e * across + column];
-      return typename Op::Finish(of_column);
+    const auto output = thread::tile_of<kWidth>([&](int e) {
+      const FinishWords words = finishes[e * across + column];
+      Finish finish(Op::none());  // it has no empty state
+      memcpy(static_cast<void*>(&finish), &words, sizeof(finish));
+      return finish;
     });
     T* to = a.output + matrix * a.matrix + (first + (lane_index() >> a.log_across)) * a.pitch +
             vector * kWidth;
@@ -219,7 +231,7 @@ struct ColumnsInClusterKernel {
       const auto x = elements_of(v, load);
       Vec<float, kWidth> out;
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) out[e] = finish[e](x[e]);
+      for (int e = 0; e < kWidth; ++e) out[e] = output[e](x[e]);
       thread::store(to, thread::convert<T>(out));
       to += step;
     }
@@ -309,7 +321,8 @@ struct ColumnsInClusterKernel {
 };
 
 struct ColumnsInCluster {
-  static bool supports(const RowsCall& call, Why& why) {
+  template <class Call>
+  static bool supports(const Call& call, Why& why) {
     const RowLayout<3>& rows = call.rows;
     const ColumnsLayout layout = ColumnsLayout::of(rows);
     constexpr int64_t kMost = (int64_t{1} << 31) - 1;
@@ -341,14 +354,16 @@ struct ColumnsInCluster {
     launch_on(call, layout, *StripePlan::of(sizes_of(call, layout)), context);
   }
 
-  static StripePlan::Sizes sizes_of(const RowsCall& call, const ColumnsLayout& layout) {
+  template <class Call>
+  static StripePlan::Sizes sizes_of(const Call& call, const ColumnsLayout& layout) {
     const int width = widest(call);
     return {.rows = call.rows.columns,
             .vectors = layout.columns / width,
             .matrices = layout.matrices,
             .width = width,
             .inputs = call.inputs(),
-            .total_bytes = static_cast<int>(call.inputs() == 1 ? sizeof(MaxSum) : sizeof(float))};
+            .total_bytes = static_cast<int>(sizeof(typename Call::RowOperation::Total)),
+            .finish_bytes = static_cast<int>(sizeof(typename Call::RowOperation::Finish))};
   }
   template <class Call>
   static void launch_on(const Call& call, const ColumnsLayout& layout, const StripePlan& plan,
@@ -369,7 +384,8 @@ struct ColumnsInCluster {
       arguments.pitch = call.rows.inner[Kernel::kInputs];
       arguments.matrix = layout.matrix_strides[Kernel::kInputs];
       arguments.vectors = sizes.vectors;
-      arguments.stripes = plan.stripes;
+      arguments.of_stripe = thread::Divider(plan.holders);
+      arguments.of_matrix = thread::Divider(plan.stripes);
       arguments.rows = static_cast<int>(sizes.rows);
       arguments.share = static_cast<int>(plan.share);
       const auto log2 = [](int power) {
