@@ -2,7 +2,7 @@
 // stay, and tell each other totals through L2, in words that are zero until they have come: no
 // fence waits for what a block has written, and no block for others than those of its set.
 // From shares_on_chip: up to all SMs hold a set, 28 MiB; what does not fit is read again, what was
-// read last first. The next set is on its way while the totals of the present one are.
+// read last first. Two blocks are on an SM, and load, reduce and write in turns.
 // Traffic: one read, one write; 16 bytes from each block of a set to each, in L2.
 // Limits: sets whose runs begin at multiples of 16 bytes.
 #include "kernels/batch_norm/grid.hpp"

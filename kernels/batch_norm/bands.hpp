@@ -122,9 +122,9 @@ struct BandKernel {
     const int run = a.shares.run();  // vectors of a band, elements of a channel
     const typename ShareOf::Set set(a.data, a.out, block_index() * run * kWidth);
     ShareOf share(shared.share, a.shares, 0);
-    share.fetch(0, set);
+    share.fetch(set);
     const int64_t channel = block_index() * kWidth;
-    share.wait(0);
+    share.wait();
     const Total mine = total(a, share, channel);
     if (lane_index() < kWidth) {
       shared.warps[scattered<kWidth>(lane_index()) * kWarps + warp_index()] = mine;

@@ -186,10 +186,10 @@ struct ClusterOfSharesKernel {
     const int64_t s = block_index() / cluster_size();
     const typename ShareOf::Set set(a.runs, s);
     ShareOf share(shared.share, a.shares, cluster_rank());
-    share.fetch(0, set);
+    share.fetch(set);
     const auto fetched = a.job.fetch(share, a.runs, s);
     AllReduce all_reduce(shared.totals);  // the cluster meets
-    share.wait(0);
+    share.wait();
     const Total total = all_reduce(a.job.total(share, set, fetched), Total::none(), Merge{});
     a.job.write(share, set, fetched, total);
     if (cluster_rank() == 0 && thread_index() == kThreads - 1) a.job.finish(s, total);

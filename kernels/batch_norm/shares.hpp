@@ -26,15 +26,17 @@ inline bool shares_supported(const Layout& layout, DType dtype, Why& why) {
                     windows);
 }
 
+// Windows that the shared memory of an SM holds: 220 KiB.
+inline constexpr int kWindowsOfSm = 14080;
+
 // Of kInputs tensors that are kept, by kMinBlocks blocks an SM: some load while others write.
 template <int kInputs, int kMinBlocks_, int kThreads_ = 256>
 struct ShareShape {
   static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kMinBlocks = kMinBlocks_;
-  static constexpr int kStages = 1;  // sets in a block's shared memory
   static constexpr bool kHoldsAll = true;
-  static constexpr int kMostShare = 14080 / kWarps / kMinBlocks / kInputs;  // windows of a warp
+  static constexpr int kMostShare = kWindowsOfSm / kWarps / kMinBlocks / kInputs;  // of a warp
   static constexpr int64_t kMostWindows = int64_t{cluster::kMaxBlocks} * kWarps * kMostShare;
 
   // Of a cluster. Few sets: more blocks each, as long as all of them are on the chip at once.
@@ -133,11 +135,11 @@ struct SetOf {
   }
 };
 
-// A warp's share of each set that its block takes a turn with. Windows are counted from the set's
-// first; of a share that is too large for its place in shared memory the first ones are held there.
+// A warp's share of each set that its block takes, one after the other. Windows are counted from
+// the set's first; of a share that is too large for its place in shared memory the first ones are
+// held.
 template <class T, class Shape, int kInputs>
 class ShareOfWarp {
-  static constexpr int kStages = Shape::kStages;
   static constexpr int kPart = Shape::kMostShare * row::kWidest<T>;
 
  public:
@@ -146,8 +148,8 @@ class ShareOfWarp {
   using Packed = row::Packed<T, kWidth>;
   using Set = SetOf<T, kInputs>;
   struct Storage {
-    SharedArray<T, kStages * Shape::kWarps * kInputs * kPart, 128> windows;
-    ptx::Mbarrier arrived[kStages * Shape::kWarps];
+    SharedArray<T, Shape::kWarps * kInputs * kPart, 128> windows;
+    ptx::Mbarrier arrived[Shape::kWarps];
   };
 
   // Of block `rank` of those that share a set.
@@ -156,34 +158,31 @@ class ShareOfWarp {
     first_ = shares.begin_of(number_);
     last_ = shares.begin_of(number_ + 1);
     if (lane_index() == 0) {
-#pragma unroll
-      for (int s = 0; s < kStages; ++s) ptx::mbarrier_init(arrived(s), 1);
+      ptx::mbarrier_init(arrived(), 1);
       ptx::fence_mbarrier_init();
     }
   }
-  // Asks for the share of the set of that turn. The lanes have met since they looked at the share
-  // of kStages turns before.
-  __device__ __forceinline__ void fetch(int turn, const Set& set) const {
-    const int stage = turn % kStages;
+  // Asks for the share of a set. The lanes have met since they looked at that of the set before.
+  __device__ __forceinline__ void fetch(const Set& set) const {
     if (lane_index() == 0) {
-      ptx::mbarrier_arrive_expect_tx(arrived(stage), static_cast<uint32_t>(kInputs * 16 * count()));
+      ptx::mbarrier_arrive_expect_tx(arrived(), static_cast<uint32_t>(kInputs * 16 * count()));
     }
     ptx::syncwarp();
     if (shares_.gap == 0) {  // the runs lie one behind the other
-      if (lane_index() == 0 && count() > 0) ask(stage, set, first_, held(), at(first_));
+      if (lane_index() == 0 && count() > 0) ask(set, first_, held(), at(first_));
       return;
     }
     // A lane a run.
 #pragma unroll 1
     for (int run = first_run() + lane_index(); run * shares_.run() < held(); run += kWarpSize) {
       const int begin = run * shares_.run() > first_ ? run * shares_.run() : first_;
-      ask(stage, set, begin, end_of(run), at(run, begin));
+      ask(set, begin, end_of(run), at(run, begin));
     }
   }
-  // From here on windows are those of the set of that turn.
-  __device__ __forceinline__ void wait(int turn) {
-    stage_ = turn % kStages;
-    ptx::mbarrier_wait_parity(arrived(stage_), static_cast<uint32_t>(turn / kStages & 1));
+  // Until what was asked for is there.
+  __device__ __forceinline__ void wait() {
+    ptx::mbarrier_wait_parity(arrived(), parity_);
+    parity_ ^= 1;
   }
 
   __device__ __forceinline__ int number() const { return number_; }  // in the set
@@ -195,11 +194,11 @@ class ShareOfWarp {
   }
   __device__ __forceinline__ int count() const { return held() - first_; }
   __device__ __forceinline__ Packed load(int k, int w) const {
-    return std::bit_cast<Packed>(storage_.windows.template load<kWidth>(place(stage_, k, w)));
+    return std::bit_cast<Packed>(storage_.windows.template load<kWidth>(place(k, w)));
   }
   // Element i of the share.
   __device__ __forceinline__ float element(int k, int i) const {
-    const T x = storage_.windows[place(stage_, k, first_) + i];
+    const T x = storage_.windows[place(k, first_) + i];
     return to_float(x);
   }
   __device__ __forceinline__ int run_of(int w) const { return shares_.run_of(w); }
@@ -237,7 +236,7 @@ class ShareOfWarp {
   template <bool kFromEnd, class F>
   __device__ __forceinline__ void each_rest(const Set& set, F&& f) const {
     if constexpr (!Shape::kHoldsAll) {
-      constexpr int kAtOnce = Shape::kAtOnce / kInputs;
+      constexpr int kAtOnce = 8 / kInputs;
       const int count = last_ - held();
       const auto window = [&](int i) { return kFromEnd ? last_ - 1 - i : held() + i; };
 #pragma unroll 1
@@ -259,24 +258,23 @@ class ShareOfWarp {
   }
 
  private:
-  __device__ __forceinline__ ptx::Mbarrier& arrived(int stage) const {
-    return storage_.arrived[stage * Shape::kWarps + warp_index()];
+  __device__ __forceinline__ ptx::Mbarrier& arrived() const {
+    return storage_.arrived[warp_index()];
   }
   __device__ __forceinline__ int end_of(int run) const {
     return (run + 1) * shares_.run() < held() ? (run + 1) * shares_.run() : held();
   }
   // Windows [begin, end) of each input, which lie `from` elements after its set's first.
-  __device__ __forceinline__ void ask(int stage, const Set& set, int begin, int end,
-                                      int64_t from) const {
+  __device__ __forceinline__ void ask(const Set& set, int begin, int end, int64_t from) const {
     const auto bytes = static_cast<uint32_t>(16 * (end - begin));
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      ptx::bulk_load(storage_.windows.pointer(place(stage, k, begin)), set.inputs[k] + from, bytes,
-                     arrived(stage));
+      ptx::bulk_load(storage_.windows.pointer(place(k, begin)), set.inputs[k] + from, bytes,
+                     arrived());
     }
   }
-  __device__ __forceinline__ int place(int stage, int k, int w) const {
-    return ((stage * Shape::kWarps + warp_index()) * kInputs + k) * kPart + (w - first_) * kWidth;
+  __device__ __forceinline__ int place(int k, int w) const {
+    return (warp_index() * kInputs + k) * kPart + (w - first_) * kWidth;
   }
 
   Storage& storage_;
@@ -284,7 +282,7 @@ class ShareOfWarp {
   int number_;
   int first_;
   int last_;
-  int stage_ = 0;
+  uint32_t parity_ = 0;
 };
 
 // Of gradients, whose inputs are grad and x.
