@@ -8,7 +8,7 @@
 #include "kernels/batch_norm/11_backward_vector.cuh"
 #include "kernels/batch_norm/15_backward_any_layout.cuh"
 #include "kernels/batch_norm/bands.hpp"
-#include "kernels/batch_norm/shares.hpp"
+#include "kernels/batch_norm/grid.hpp"
 
 namespace ws::batch_norm {
 
@@ -73,15 +73,19 @@ enum Lead : int { kShares, kGrid, kBands, kQueue, kNone };
 
 // Shares and queues want 8 sets, for an H200's 7 to 14 clusters of 16 blocks, that leave few
 // threads idle. Shares want a bulk copy of 128 bytes and more for each run that has no neighbour; a
-// group's runs all have. The grid takes what no cluster holds, and few sets that are more than a
-// block each is worth. Bands are blocks: they want enough of them. A queue takes its time for
-// windows that are not whole, and looks up a group's parameters for each.
+// group's runs all have. Few sets that are more than a block each is worth are also theirs (H200
+// 2026-11-30, f16 32 x 3 x 3136, us: 6.8, by the grid 7.5; gradient 6.3 and 8.2). The grid takes
+// what no cluster holds, of gradients as far as it gains (f32 256 x 3 x 50176, 103 MB a set of both
+// inputs: 196.7 us of 196.5; f16, 51 MB: 90.9 of 105.9). Bands are blocks: they want enough of
+// them. A queue takes its time for windows that are not whole, and looks up a group's parameters
+// for each.
 template <int kInputs, class Call>
 Lead lead_of(const Call& call) {
   constexpr int64_t kSets = 8;
   constexpr int64_t kBytes = 4096;
   constexpr int64_t kWindows = 8;
   constexpr int64_t kOfBands = 64;
+  constexpr int64_t kOfGradient = 64'000'000;
   const Layout& layout = call.layout;
   const Pieces pieces = pieces_of(layout, call.dtype);
   const bool groups = layout.channel_axis >= 0;
@@ -90,14 +94,20 @@ Lead lead_of(const Call& call) {
   const bool held = windows_of_set(layout, call.dtype) <= ShareShapes<kInputs>::Large::kMostWindows;
   Why nobody;
   if ((groups || pieces.windows >= kWindows) && shares_supported(layout, call.dtype, nobody)) {
-    if (held && (groups || many)) return kShares;
-    if (!held || !takes_blocks(layout)) return kGrid;
+    if (held && (groups || many || !takes_blocks(layout))) return kShares;
+    if (!held && (kInputs == 1 || kInputs * layout.count * size <= kOfGradient)) return kGrid;
   }
   if (layout.sets * size >= 16 * kOfBands &&
       BandShapes<kInputs>::takes(layout, call.dtype, nobody)) {
     return kBands;
   }
   return many && pieces.windows >= (groups ? 1024 : 32) ? kQueue : kNone;
+}
+// Whether the grid holds two groups at once. H200 2026-11-30, us: f32 2 x 64 x 512 x 512 in 32
+// groups, six at once, 150.2, by backward_groups 167.7; 8 x 3 x 1024 x 1024 in one, of which it
+// holds one at a time, 292.7 and 134.0.
+bool two_at_once(const BackwardCall& call) {
+  return 2 * windows_of_set(call.layout, call.dtype) <= GridShape<2, true>::most_windows();
 }
 }  // namespace
 
@@ -114,6 +124,8 @@ std::span<const Rung* const> Forward::by_worth(const Call& call) {
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
   static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroupsGrid,
                                             &kBackwardGroups, &kBackwardAnyLayout};
+  static constexpr const Rung* kLargeGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroups,
+                                                 &kBackwardAnyLayout};
   static constexpr const Rung* kMany[] = {&kBackwardSharesOnChip,     &kBackwardGridOnChip,
                                           &kBackwardBandsOnChip,      &kBackwardQueue,
                                           &kBackwardVector,           &kBackwardTwoPass,
@@ -123,7 +135,7 @@ std::span<const Rung* const> Backward::by_worth(const Call& call) {
                                          &kBackwardBandsOnChip,  &kBackwardQueue,
                                          &kBackwardTwoPass,      &kBackwardChannelsLastKept,
                                          &kBackwardChannelsLast, &kBackwardAnyLayout};
-  if (call.groups) return kGroups;
+  if (call.groups) return two_at_once(call) ? std::span<const Rung* const>(kGroups) : kLargeGroups;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<2>(call));
 }

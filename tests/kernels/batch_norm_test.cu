@@ -196,8 +196,7 @@ TEST(BatchNormBackward, ConstantStatisticsLookAtNoInput) {
 
 // ---- Sets that fill the chip -------------------------------------------------------------------
 
-// As the emulator's four multiprocessors hold them: 56320 vectors of a set, 28160 of each of two
-// inputs; half of that where the next set is on its way.
+// As the emulator's four multiprocessors hold them: 56320 vectors, 28160 of each of two inputs.
 TEST(BatchNormGrid, TurnsAndWhatIsReadAgain) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   const auto expect_right = [](std::string_view name, std::string_view rung,
@@ -211,13 +210,13 @@ TEST(BatchNormGrid, TurnsAndWhatIsReadAgain) {
         harness::verify(*rung_named(family_of(operation), rung), instance);
     EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
   };
-  // All blocks share a set, whose shares begin and end within a run: the ring goes round thrice.
+  // Two sets at a time, in three turns; shares begin and end within a run.
   test::in_every_order([&] {
     expect_right("batch_norm_training", "grid_on_chip", {2, 6, 40000});
     expect_right("batch_norm_backward", "backward_grid_on_chip", {2, 5, 20000});
-    expect_right("group_norm_backward", "backward_groups_grid", {3, 4, 10000}, 1);
+    expect_right("group_norm_backward", "backward_groups_grid", {5, 4, 10000}, 1);
   });
-  // One set at a time in all of the shared memory.
+  // One set at a time.
   expect_right("batch_norm_forward", "grid_on_chip", {2, 3, 200000}, 0, DType::kF16);
   expect_right("batch_norm_backward", "backward_grid_on_chip", {3, 2, 30000});
   expect_right("group_norm_backward", "backward_groups_grid", {2, 4, 20000}, 1);
@@ -243,7 +242,7 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {32, 64, 3025}), "channel_queue");
   EXPECT_EQ(chosen(training(), {1024, 512, 3025}), "vector");
   EXPECT_EQ(chosen(training(), {256, 512, 12544}), "grid_on_chip");
-  EXPECT_EQ(chosen(training(), {32, 3, 3136}), "grid_on_chip");
+  EXPECT_EQ(chosen(training(), {32, 3, 3136}), "shares_on_chip");
   EXPECT_EQ(chosen(training(), {256, 64, 12544}), "grid_on_chip");
   EXPECT_EQ(chosen(training(), {2, 3, 3136}), "vector");
   EXPECT_EQ(chosen(training(), {256, 3, 3025}), "two_pass_grid");
@@ -254,7 +253,10 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
   EXPECT_EQ(chosen(operation_named("batch_norm_inference"), {32, 256, 49}), "two_pass_grid");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_shares_on_chip");
+  EXPECT_EQ(chosen(backward(), {32, 3, 3136}), "backward_shares_on_chip");
   EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_grid_on_chip");
+  EXPECT_EQ(chosen(backward(), {256, 3, 50176}), "backward_grid_on_chip");
+  EXPECT_EQ(chosen(backward(), {512, 3, 50176}), "backward_two_pass");
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_bands_on_chip");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last_kept");
   EXPECT_EQ(chosen(backward(), {8, 65536, 49, kSideBySide}), "backward_channels_last");
