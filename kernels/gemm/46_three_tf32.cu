@@ -10,4 +10,6 @@ constinit const Rung kThreeTf32 = rung_of<ThreeTf32, DTypes{DType::kF32}, Gemm>(
     .arch = Arch::kSm90a,
 });
 
+double three_tf32_time(const Call& call) { return ThreeTf32::time(call); }
+
 }  // namespace ws::gemm

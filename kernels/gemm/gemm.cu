@@ -31,7 +31,6 @@
 #include "kernels/gemm/34_wgmma_multicast.cuh"
 #include "kernels/gemm/41_batched_naive.cuh"
 #include "kernels/gemm/42_batched_any_layout.cuh"
-#include "kernels/gemm/46_three_tf32.cuh"
 #include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/plan.hpp"
 
@@ -82,7 +81,7 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
                                           &kDoubleBuffer, &kWarpTile,  &kNaive,    &kAnyLayout};
   if (call.dtype == DType::kF32) {
     if (call.tf32) return kTf32;
-    return ThreeTf32::time(call) < simt_time(call) ? std::span<const Rung* const>(kF32) : kSimt;
+    return three_tf32_time(call) < simt_time(call) ? std::span<const Rung* const>(kF32) : kSimt;
   }
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};

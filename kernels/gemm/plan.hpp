@@ -143,6 +143,9 @@ inline double simt_time(const Call& call) {
   return kStart + std::ceil(tiles / multiprocessors) * 2 * kTile * kTile * k / kRate;
 }
 
+// Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
+double three_tf32_time(const Call& call);
+
 // ---- warp_specialized, pingpong: whole waves of tiles -------------------------------------------
 
 template <class Policy>

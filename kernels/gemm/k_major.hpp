@@ -1,0 +1,217 @@
+// Operands of f32 as wgmma reads them: rows that follow K, at multiples of 16 bytes, and beside
+// them what TF32 leaves of their numbers.
+#pragma once
+
+#include <bit>
+#include <cmath>
+
+#include "kernels/gemm/dispatch.hpp"
+#include "kernels/gemm/plan.hpp"
+#include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
+
+namespace ws::gemm {
+
+#if WS_DEVICE_CODE
+// What TF32, which is cut off, leaves of a number, rounded to TF32 itself: the same sign, so that
+// it gives an infinity nothing to cancel with, and 0 of 0 alone, since an infinity times 0 is NaN;
+// where nothing is left, too little to change a sum.
+__device__ __forceinline__ float low_part(float x) {
+  constexpr uint32_t kCut = 0x1FFF;
+  if (!(::fabsf(x) < INFINITY) || x == 0) return x;
+  const float left = x - std::bit_cast<float>(std::bit_cast<uint32_t>(x) & ~kCut);
+  const uint32_t low = (std::bit_cast<uint32_t>(left) + (kCut + 1) / 2) & ~kCut;
+  if ((low & 0x7FFFFFFF) != 0) return std::bit_cast<float>(low);
+  constexpr float kLeast = 0x1p-136F;  // of TF32
+  const float little = ::fabsf(x) * 0x1p-60F;
+  return ::copysignf(little < kLeast ? kLeast : little, x);
+}
+#endif
+
+// What is copied: `runs` runs of `length` elements.
+struct KMajorCopies {
+  const float* from = nullptr;
+  float* to = nullptr;   // null: it stays where it is
+  float* low = nullptr;  // null: nobody asks for low parts
+  int64_t runs = 0;
+  int64_t length = 0;
+  int64_t from_leading = 0;
+  int64_t to_leading = 0;  // of both
+};
+
+// Of runs along K: they stay runs.
+template <bool kAligned>
+struct CopyRunsKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kWidth = 4;
+  static constexpr int kUnroll = 4;
+  static constexpr int kPiece = kThreads * kUnroll * kWidth;  // of a run, a block's
+  struct Arguments {
+    KMajorCopies of;
+    int64_t pieces;  // of a run
+  };
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const KMajorCopies& of = a.of;
+    const int64_t run = block_index() / a.pieces;
+    const int64_t first = block_index() % a.pieces * kPiece + thread_index() * kWidth;
+    const float* const from = of.from + run * of.from_leading;
+    Vec<float, kWidth> x[kUnroll];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const int64_t at = first + i * kThreads * kWidth;
+      if (kAligned && at + kWidth <= of.length) {
+        x[i] = thread::load<kWidth>(from + at);
+      } else {
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) {
+          x[i][e] = at + e < of.length ? thread::load(from + at + e) : 0;
+        }
+      }
+    }
+    // Rows have room for whole vectors.
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const int64_t at = first + i * kThreads * kWidth;
+      if (at >= of.length) continue;
+      const int64_t to = run * of.to_leading + at;
+      if (of.to != nullptr) thread::store(of.to + to, x[i]);
+      if (of.low == nullptr) continue;
+      Vec<float, kWidth> low;
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) low[e] = low_part(x[i][e]);
+      thread::store(of.low + to, low);
+    }
+  }
+};
+
+// Of runs across K: to[j, i] = from[i, j], in tiles through shared memory, so that both sides are
+// walked along their rows.
+struct TransposeKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kRuns = 64;
+  static constexpr int kColumns = 32;
+  static constexpr int kPitch = kColumns + 1;  // a column of the tile is in 32 banks
+  struct Arguments {
+    KMajorCopies of;
+    int64_t across;  // tiles of a run
+  };
+  struct SharedStorage {
+    SharedArray<float, kRuns * kPitch> tile;
+  };
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const KMajorCopies& of = a.of;
+    const int64_t run = block_index() / a.across * kRuns;
+    const int64_t column = block_index() % a.across * kColumns;
+    constexpr int kLoads = kRuns * kColumns / kThreads;
+    const int from_column = thread_index() % kColumns;
+    float x[kLoads];
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) {
+      const int i = thread_index() / kColumns + j * (kThreads / kColumns);
+      const bool is_there = run + i < of.runs && column + from_column < of.length;
+      x[j] =
+          is_there ? thread::load(of.from + (run + i) * of.from_leading + column + from_column) : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) {
+      const int i = thread_index() / kColumns + j * (kThreads / kColumns);
+      shared.tile[i * kPitch + from_column] = x[j];
+    }
+    ptx::barrier_sync();
+    const int from_run = thread_index() % kRuns;
+    if (run + from_run >= of.runs) return;
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) {
+      const int i = thread_index() / kRuns + j * (kThreads / kRuns);
+      if (column + i >= of.length) break;
+      const float value = shared.tile[from_run * kPitch + i];
+      const int64_t at = (column + i) * of.to_leading + run + from_run;
+      thread::store(of.to + at, value);
+      if (of.low != nullptr) thread::store(of.low + at, low_part(value));
+    }
+  }
+};
+
+// An operand as the copy engine may read it along K: itself where it lies so, else a copy; and,
+// where asked for, its low parts.
+class KMajor {
+ public:
+  const float* data = nullptr;  // both after make()
+  const float* low = nullptr;
+  int64_t leading = 0;
+
+  // Rows of copies start at multiples of 128 bytes.
+  static int64_t leading_of(int64_t k) { return round_up(k, int64_t{32}); }
+
+  KMajor(const Matrix& matrix, Contiguous along_k, int64_t k, bool has_low)
+      : data(matrix.as<const float>()),
+        leading(matrix.leading),
+        matrix_(matrix),
+        along_(matrix.contiguous == along_k),
+        k_(k),
+        has_low_(has_low) {
+    Why nobody;
+    stays_ = along_ && can_be_copied("", matrix, DType::kF32, nobody);
+  }
+
+  // Of what make() writes.
+  size_t bytes() const {
+    return static_cast<size_t>(elements()) * sizeof(float) *
+           ((stays_ ? 0 : 1) + (has_low_ ? 1 : 0));
+  }
+  // What it takes, in us.
+  double time() const {
+    constexpr double kLaunch = 2;
+    constexpr double kAcross = 1.3;  // times as long a byte
+    if (bytes() == 0) return 0;
+    const double read = static_cast<double>(elements()) * sizeof(float);
+    return kLaunch + (read + static_cast<double>(bytes())) / kMemory * (along_ ? 1 : kAcross);
+  }
+
+  void make(void* place, Stream stream) {
+    if (bytes() == 0) return;
+    auto* next = static_cast<float*>(place);
+    KMajorCopies copies{.from = data,
+                        .runs = matrix_.runs,
+                        .length = matrix_.length,
+                        .from_leading = matrix_.leading,
+                        .to_leading = leading_of(k_)};
+    if (!stays_) {
+      data = copies.to = next;
+      leading = copies.to_leading;
+      next += elements();
+    }
+    if (has_low_) low = copies.low = next;
+    if (!along_) {
+      using Kernel = TransposeKernel;
+      const int64_t across = divide_up(copies.length, int64_t{Kernel::kColumns});
+      launch<Kernel>({.blocks = divide_up(copies.runs, int64_t{Kernel::kRuns}) * across,
+                      .threads = Kernel::kThreads},
+                     stream, {copies, across});
+    } else {
+      stays_ ? copy_runs<true>(copies, stream) : copy_runs<false>(copies, stream);
+    }
+  }
+
+ private:
+  int64_t elements() const { return (along_ ? matrix_.runs : matrix_.length) * leading_of(k_); }
+  template <bool kAligned>
+  static void copy_runs(const KMajorCopies& copies, Stream stream) {
+    using Kernel = CopyRunsKernel<kAligned>;
+    const int64_t pieces = divide_up(copies.length, int64_t{Kernel::kPiece});
+    launch<Kernel>({.blocks = copies.runs * pieces, .threads = Kernel::kThreads}, stream,
+                   {copies, pieces});
+  }
+
+  Matrix matrix_;
+  bool along_;
+  bool stays_ = false;
+  int64_t k_;
+  bool has_low_;
+};
+
+}  // namespace ws::gemm
