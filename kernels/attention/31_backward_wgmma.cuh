@@ -14,7 +14,6 @@
 #include "kernels/attention/nobodys_rows.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_vector.hpp"
-#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
 #include "warpsmith/tile/pipeline.hpp"
@@ -391,10 +390,6 @@ struct BackwardWgmmaKernel {
       shared.gradients_ring.init(kWarps, kWarps);
       ptx::fence_mbarrier_init();
     }
-    if constexpr (kAdds) {
-      ptx::griddepcontrol_launch_dependents();  // who rounds dq may get ready
-      ptx::griddepcontrol_wait();               // sums are zero
-    }
     ptx::barrier_sync();
     if (warp < kWarps) {
       ptx::setmaxnreg_inc<240>();
@@ -434,12 +429,11 @@ struct BackwardWgmmaCalls {
   template <class Kernel, class AnyCall>
   static typename Kernel::Arguments arguments_of(const AnyCall& call, const QueryFacts& facts);
   template <class Kernel>
-  static void launch_of(const typename Kernel::Arguments& a, Stream stream, bool overlaps = false) {
+  static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
     if (a.grid.tiles.count() == 0) return;
     launch<Kernel>({.blocks = a.grid.tiles.count() * Kernel::kCluster,
                     .threads = Kernel::kThreads,
-                    .cluster = Kernel::kCluster,
-                    .overlaps = overlaps},
+                    .cluster = Kernel::kCluster},
                    stream, a);
   }
   // f.template operator()<kCapped>().

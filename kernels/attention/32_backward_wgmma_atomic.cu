@@ -74,7 +74,7 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
                     {.sums = sums, .dim = kShape.dim, .columns = columns});
     typename OfKeys::Arguments a = arguments_of<OfKeys>(call, facts);
     a.dq_sums = sums;
-    launch_of<OfKeys>(a, context.stream, /*overlaps=*/true);
+    launch_of<OfKeys>(a, context.stream);
     launch<Round>({.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart),
                    .threads = Round::kThreads,
                    .overlaps = true},

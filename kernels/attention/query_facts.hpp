@@ -6,7 +6,6 @@
 #include "kernels/attention/score_gradient.hpp"
 #include "kernels/attention/sequences.hpp"
 #include "warpsmith/launch.hpp"
-#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/row/packed.hpp"
 #include "warpsmith/thread/divide.hpp"
 
@@ -84,7 +83,6 @@ struct BackwardFactsKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    ptx::griddepcontrol_launch_dependents();  // who adds to the sums may get ready
     const BackwardCall& call = a.call;
     const auto block = static_cast<int>(block_index());
     const auto tiles = static_cast<int>(a.facts.rows / kThreads);

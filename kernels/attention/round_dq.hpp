@@ -31,8 +31,7 @@ struct RoundDqKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     ptx::griddepcontrol_wait();
     constexpr int kParts = kDim / DqSums::kColumns;
-    // From the last head on, whose sums L2 still has.
-    const auto part = static_cast<int>(grid_blocks() - 1 - block_index());
+    const auto part = static_cast<int>(block_index());
     const int column = part % kParts * DqSums::kColumns;
     const int row_of_all = part / kParts * DqSums::kRows;
     const int of_head = row_of_all / a.rows;
@@ -48,7 +47,7 @@ struct RoundDqKernel {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       if (column + i * DqSums::kStepColumns < a.columns) {
-        fours[i] = thread::load<4, Cache::kPassing>(from + i * DqSums::kStep);
+        fours[i] = thread::load<4>(from + i * DqSums::kStep);
       }
     }
     float dq[4 * kSteps];
