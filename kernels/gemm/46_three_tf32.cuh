@@ -1,17 +1,13 @@
-// Idea: f32 on the tensor cores with f32's accuracy. A number is what TF32 keeps of it and a low
-// part,
-//   what that leaves, cut in turn: 21 bits together. Three products of such parts are added up;
-//   that of two low parts is beyond the last of 22 bits. The tensor cores cut what they add to a
-//   sum, so sums over 32 of K alone are theirs; f32 additions of the warps, which round, are the
-//   rest.
+// Idea: f32 on the tensor cores with f32's accuracy: a number is what TF32 keeps of it and a low
+//   part, what that leaves. Three products of such parts are added up, and sums over 32 of K at a
+//   time, for tensor cores cut what they add; the rest are f32 additions, which round.
 // From wgmma_tf32: low parts are made once, by a pass over each operand. A stage of the ring has
 //   tiles of the operands, the next one those of their low parts; both serve three products.
 // Traffic: 8 bytes an element of A and B for low parts, 12 of an operand that is not K-major or
-//   whose rows do not start at multiples of 16 bytes; then per 256 x 128 x 32 step 96 KB from L2
-//   (64 with the cluster).
+//   not aligned; then per 256 x 128 x 32 step 96 KB from L2 (64 with the cluster).
 // Limits: sm_90a; K > 0, a stride of each matrix 1. A product errs by up to 2^-20 of itself, where
-//   f32 on the CUDA cores rounds it by 2^-24; of sums the error is less than theirs (README). Low
-//   parts end at 2^-136. What is not finite gives what it gives in f32.
+//   CUDA cores round it by 2^-24; of sums the error is less than theirs. Low parts end at 2^-136.
+// Long: what is multiplied, in which of five tiles, and what that is thought to take.
 #pragma once
 
 #include <algorithm>
