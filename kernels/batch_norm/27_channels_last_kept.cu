@@ -1,5 +1,5 @@
-// Idea: registers and shared memory keep the rows that they have room for, 47 MB on an H200. The
-// others are read a second time, those read last first, which L2 still has.
+// Idea: registers and shared memory keep the rows that they have room for, 47 MB on an H200, of 16
+// bits 32. The others are read a second time, those read last first, which L2 still has.
 // From channels_last_on_chip: the same two meetings; a tensor need not fit.
 // Traffic: one read, one write, and a second read of what is not kept, of which some 30 MB come
 // from L2; 16 bytes for a channel and part.
@@ -9,11 +9,15 @@
 namespace ws::batch_norm {
 namespace {
 
-template <class T, class Shape>
+template <class T>
 struct ChannelsLastKeptKernel {
-  static constexpr int kThreads = Shape::kThreads;
-  static constexpr int kWidth = row::kWidest<T>;
-  using Kept = KeptRows<T, Shape>;
+  // 128 KiB of x in registers, of 16 bits 16: each row there is code of its own. H200 2026-11-30,
+  // us, 4 rows and 32: f16 [25088, 512] 26.6 and 33.4, [100352, 256] 39.5 and 45.2, [65536, 1024]
+  // 99.3 and 97.7; f32 [25088, 512] 34.1 and 33.8, [100352, 256] 72.8 and 68.0.
+  static constexpr int kHeld = sizeof(T) == 4 ? 32 : 4;
+  using Kept = KeptRows<T, 1, kHeld>;
+  static constexpr int kThreads = Kept::kThreads;
+  static constexpr int kWidth = Kept::kWidth;
   using AddUp = AddUpRows<T, kThreads>;
   struct Arguments {
     Rows<const T> x;
@@ -99,8 +103,7 @@ struct ChannelsLastKeptKernel {
   }
 };
 
-// 128 KiB of x in registers, 224 KiB in shared memory, of which 64 KiB are under way.
-using ChannelsLastKept = Kept<ForwardCall, ChannelsLastKeptKernel, KeptShape<1, 256, 32, 2, 8>>;
+using ChannelsLastKept = Kept<ForwardCall, ChannelsLastKeptKernel>;
 
 }  // namespace
 

@@ -9,11 +9,13 @@
 namespace ws::batch_norm {
 namespace {
 
-template <class T, class Shape>
+template <class T>
 struct BackwardChannelsLastKeptKernel {
-  static constexpr int kThreads = Shape::kThreads;
-  static constexpr int kWidth = row::kWidest<T>;
-  using Kept = KeptRows<T, Shape>;
+  // 128 KiB of both in registers. H200 2026-11-30, us, 16 rows of each and 2: f32 [100352, 256]
+  // 112.3 and 116.5, f16 55.5 and 59.1, [25088, 512] 30.0 and 30.2.
+  using Kept = KeptRows<T, 2, 16>;
+  static constexpr int kThreads = Kept::kThreads;
+  static constexpr int kWidth = Kept::kWidth;
   using Packed = typename Kept::Packed;
   using AddUp = AddUpRows<T, kThreads>;
   struct Arguments {
@@ -98,9 +100,7 @@ struct BackwardChannelsLastKeptKernel {
   }
 };
 
-// Of both 128 KiB in registers and 224 KiB in shared memory, of which 64 KiB are under way.
-using BackwardChannelsLastKept =
-    Kept<BackwardCall, BackwardChannelsLastKeptKernel, KeptShape<2, 256, 16, 1, 8>>;
+using BackwardChannelsLastKept = Kept<BackwardCall, BackwardChannelsLastKeptKernel>;
 
 }  // namespace
 
