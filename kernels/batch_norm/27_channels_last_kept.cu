@@ -95,11 +95,11 @@ struct ChannelsLastKeptKernel {
     if (!place.mine) return;
     const auto found = thread::load<kWidth>(totals + place.channel(0));
     affine.normalise([&](int i) { return a.statistics.normal(found[i]); });
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      if (place.tells(i)) a.statistics.finish(place.channel(i), found[i]);
-    }
     kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
+    place.tell([&](int i) {
+      const int64_t c = place.channel(i);
+      a.statistics.finish(c, thread::load(totals + c));
+    });
   }
 };
 

@@ -87,15 +87,15 @@ struct BackwardChannelsLastKeptKernel {
     for (int i = 0; i < kWidth; ++i) {
       gradient[i] = a.rule.gradient({mean[i], rstd[i]}, weight[i], found[i]);
     }
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      if (place.tells(i)) a.rule.finish(place.channel(i), found[i]);
-    }
     kept.second_pass(a.dx, [&](const Packed(&of)[2]) {
       Vec<float, kWidth> out;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) out[i] = gradient[i](of[0][i], of[1][i]);
       return thread::convert<T>(out);
+    });
+    place.tell([&](int i) {
+      const int64_t c = place.channel(i);
+      a.rule.finish(c, thread::load(totals + c));
     });
   }
 };

@@ -91,10 +91,13 @@ struct Place {
     return thread_index() < across && mine;
   }
   __device__ __forceinline__ int64_t channel(int i) const { return vector * kWidth + i; }
-  // Whether this thread, of all that have its i-th column, is the one to tell what became of it:
-  // columns are shared out among the rows of threads.
-  __device__ __forceinline__ bool tells(int i) const {
-    return mine && part == 0 && thread_index() * step / kThreads == i % step;
+  // f(i), for each i-th column of which this thread is to tell what became: columns are shared out
+  // among the rows of threads. A loop, so that there is one copy of f.
+  template <class F>
+  __device__ __forceinline__ void tell(const F& f) const {
+    if (!mine || part != 0) return;
+#pragma unroll 1
+    for (int i = thread_index() * step / kThreads; i < kWidth; i += step) f(i);
   }
   // Of this thread.
   __device__ __forceinline__ int rows() const {
