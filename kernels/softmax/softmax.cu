@@ -38,11 +38,11 @@ constexpr const Rung* kRungs[] = {
 
 constexpr int64_t kRowsThatFillTheDevice = 64;
 
-// Long columns, whose elements do not lie side by side: no rung for rows takes them. By prediction
-// few threads hold shorter ones better, and fewer bytes do not pay for the tensor maps.
+// Long columns, whose elements do not lie side by side: no rung for rows takes them. Shorter ones
+// than those of 32 elements, and fewer bytes, were not measured.
 constexpr const Rung* kLongColumns[] = {&kColumnsInCluster, &kColumns, &kWarpPerRow};
 bool has_long_columns(const RowsCall& call) {
-  constexpr int64_t kElements = 64;
+  constexpr int64_t kElements = 32;
   constexpr int64_t kBytes = 1 << 20;
   return call.rows.inner[0] != 1 && call.rows.columns >= kElements &&
          call.rows.rows * call.rows.row_bytes() >= kBytes;

@@ -163,17 +163,22 @@ TEST(InPlace, SameBitsAsElsewhere) {
 
 // ---- Rows that fill the chip ------------------------------------------------------------------
 
+void expect_rung_right(std::string_view rung, std::string_view name, const Case& chosen,
+                       DType dtype) {
+  const Operation& operation = operation_named(name);
+  harness::Instance instance(operation, chosen, dtype, 5);
+  const harness::Verification result =
+      harness::verify(*rung_named(family_of(operation), rung), instance);
+  EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+}
+
 // As the emulator's four multiprocessors hold them: a block has 400 KiB of a row of each element
 // size, of gradients half of that of each input.
 TEST(GridOnChip, RoundsPlacesAndWhatIsReadAgain) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   const auto expect_right = [](std::string_view name, std::array<int64_t, kMaxExtents> extents,
                                int offset, DType dtype) {
-    const Operation& operation = operation_named(name);
-    harness::Instance instance(operation, {.extents = extents, .offset = offset}, dtype, 5);
-    const harness::Verification result =
-        harness::verify(*rung_named(family_of(operation), "grid_on_chip"), instance);
-    EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+    expect_rung_right("grid_on_chip", name, {.extents = extents, .offset = offset}, dtype);
   };
   // Two rounds of two rows.
   test::in_every_order([&] { expect_right("softmax", {3, 120001}, 1, DType::kF32); });
@@ -189,6 +194,51 @@ TEST(GridOnChip, RoundsPlacesAndWhatIsReadAgain) {
   expect_right("scale_mask_softmax", {1, 819208}, 0, DType::kBf16);
   expect_right("scale_mask_softmax_backward", {2, 60000, 2}, 0, DType::kF32);
   expect_right("scale_mask_softmax_backward", {1, 411003}, 5, DType::kF16);
+}
+
+// ---- Columns ----------------------------------------------------------------------------------
+
+// `across` columns of `elements`, side by side.
+Case columns_case(int64_t across, int64_t elements) {
+  return {.extents = {across, elements, 0, 0, 1}};
+}
+
+// Stripes as wide as a warp, in one block; then columns so long that blocks have 512 threads: 64
+// bytes side by side at two blocks an SM, 32 bytes, and 64 at one.
+TEST(ColumnsInCluster, WideStripesAndLongColumns) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  const auto expect_right = [](std::string_view name, int64_t across, int64_t elements,
+                               DType dtype) {
+    expect_rung_right("columns_in_cluster", name, columns_case(across, elements), dtype);
+  };
+  test::in_every_order([&] {
+    expect_right("softmax", 1040, 32, DType::kF32);
+    expect_right("log_softmax_backward", 1040, 33, DType::kBf16);
+  });
+  expect_right("softmax", 16, 20000, DType::kF32);
+  expect_right("log_softmax", 16, 30000, DType::kF32);
+  expect_right("softmax_backward", 16, 17000, DType::kF32);
+  expect_right("softmax_backward", 16, 27000, DType::kF32);
+}
+
+TEST(Softmax, RungsThatColumnsGet) {
+  const auto chosen = [](std::string_view name, int64_t across, int64_t elements) {
+    const Problem problem =
+        make_problem(operation_named(name), columns_case(across, elements), DType::kF16);
+    return std::string(best(AnyCall(problem), 90).name);
+  };
+  for (const std::string_view name :
+       {"softmax", "log_softmax", "softmax_backward", "log_softmax_backward"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(chosen(name, 4096, 4096), "columns_in_cluster");
+    EXPECT_EQ(chosen(name, 16384, 32), "columns_in_cluster");
+    EXPECT_EQ(chosen(name, 65536, 31), "columns");    // shorter than measured
+    EXPECT_EQ(chosen(name, 4096, 32), "columns");     // few bytes
+    EXPECT_EQ(chosen(name, 16385, 32), "columns");    // rows begin anywhere
+    EXPECT_EQ(chosen(name, 1024, 60000), "columns");  // longer than a cluster holds
+  }
+  EXPECT_EQ(chosen("softmax_backward", 1024, 30000), "columns");
+  EXPECT_EQ(chosen("scale_mask_softmax", 4096, 4096), "warp_per_row");
 }
 
 }  // namespace
