@@ -161,6 +161,7 @@ class ShareOfWarp {
       ptx::mbarrier_init(arrived(), 1);
       ptx::fence_mbarrier_init();
     }
+    ptx::syncwarp();
   }
   // Asks for the share of a set. The lanes have met since they looked at that of the set before.
   __device__ __forceinline__ void fetch(const Set& set) const {
