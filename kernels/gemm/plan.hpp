@@ -129,18 +129,17 @@ constexpr double lone_tile_time(int waves) {
 
 // ---- f32 on the CUDA cores ----------------------------------------------------------------------
 
-// Waves of the largest tiles; few tiles are cut smaller. H200, copy_engine: 46 to 52 TFLOP/s where
-// there are waves, 36 at 1024 cubed.
+// copy_engine's tiles of 128 x 128 in waves, or those that few of them are cut to, in one. H200
+// 2026-11-30, us: 512^3 33, 1024^3 60, 64 x 4096 x 4096 226, 512 x 512 x 16384 856, 4096^3 2825.
 inline double simt_time(const Call& call) {
-  constexpr double kRate = 0.39e6;  // FLOP in a us, of an SM
-  constexpr double kFew = 36e6;     // of all SMs
+  constexpr double kStepOfWave = 0.083;  // of 1 of K
+  constexpr double kStepOfFew = 0.054;
   constexpr int64_t kTile = 128;
   const auto multiprocessors = static_cast<double>(device_facts().multiprocessors);
   const auto tiles = static_cast<double>(divide_up(call.m, kTile) * divide_up(call.n, kTile));
   const auto k = static_cast<double>(call.k);
-  const double flops = 2 * static_cast<double>(call.m) * static_cast<double>(call.n) * k;
-  if (tiles < multiprocessors) return kStart + flops / kFew;
-  return kStart + std::ceil(tiles / multiprocessors) * 2 * kTile * kTile * k / kRate;
+  if (tiles < multiprocessors) return kStart + kStepOfFew * k;
+  return kStart + std::ceil(tiles / multiprocessors) * kStepOfWave * k;
 }
 
 // Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
