@@ -76,7 +76,9 @@ struct GridWords {
 
   static Workspace workspace(const GridPlan& plan) {
     if (plan.parts == 1) return {};
-    const auto bytes = static_cast<size_t>(plan.at_once * words_of(plan.parts)) * sizeof(uint64_t);
+    const auto words = static_cast<size_t>(plan.at_once * words_of(plan.parts));
+    // Pieces of 256 bytes are what Python keeps zeroed from call to call.
+    const size_t bytes = round_up(words * sizeof(uint64_t), size_t{256});
     return {.bytes = bytes, .zeroed = bytes};
   }
   // Of a row: a line for the count of blocks that have seen all, and theirs.

@@ -44,7 +44,7 @@ inline Workspace workspace_of(const Plan& plan, int64_t sets) {
 // The workspace of a grid that meets: the word that it meets by, which is 0 before and after, and
 // then totals.
 struct Meeting {
-  static constexpr size_t kBytes = 16;
+  static constexpr size_t kBytes = 256;  // a piece that Python keeps zeroed from call to call
   uint32_t* word;
 
   explicit Meeting(void* workspace) : word(static_cast<uint32_t*>(workspace)) {}

@@ -175,7 +175,8 @@ class ShareOfWarp {
     }
     // A lane a run.
 #pragma unroll 1
-    for (int run = first_run() + lane_index(); run * shares_.run() < held(); run += kWarpSize) {
+    for (int run = first_run() + lane_index(); int64_t{run} * shares_.run() < held();
+         run += kWarpSize) {
       const int begin = run * shares_.run() > first_ ? run * shares_.run() : first_;
       ask(set, begin, end_of(run), at(run, begin));
     }
@@ -214,7 +215,7 @@ class ShareOfWarp {
   template <class Of>
   __device__ __forceinline__ auto values(int run, const Of& of) const {
     decltype(of(run)) value{};
-    if ((run + lane_index()) * shares_.run() < held()) value = of(run + lane_index());
+    if (int64_t{run + lane_index()} * shares_.run() < held()) value = of(run + lane_index());
     return value;
   }
   // f(run, windows [begin, end) of it that are held, of(run)); `values` are those from the first

@@ -161,9 +161,10 @@ struct ThreeTf32 {
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why);
   }
+  static Workspace workspace(const Call& call) { return workspace_in(plan(call).tiles, call); }
   // What parts of tiles want, then the operands' copies.
-  static Workspace workspace(const Call& call) {
-    Workspace all = stream_k_workspace();
+  static Workspace workspace_in(Tiles tiles, const Call& call) {
+    Workspace all = workspace_of(tiles);
     all.bytes += operand_a(call).bytes() + operand_b(call).bytes();
     return all;
   }
@@ -172,7 +173,7 @@ struct ThreeTf32 {
     run_in(plan(call).tiles, call, context);
   }
   static void run_in(Tiles tiles, const Call& call, const Context& context) {
-    auto* const place = static_cast<std::byte*>(context.workspace) + stream_k_workspace().bytes;
+    auto* const place = static_cast<std::byte*>(context.workspace) + workspace_of(tiles).bytes;
     KMajor a = operand_a(call);
     KMajor b = operand_b(call);
     a.make(place, context.stream);
@@ -214,12 +215,18 @@ struct ThreeTf32 {
     }
   }
 
-  // What a call is thought to take, in us.
+  // What a call is thought to take, in us. None that names no rung gets a workspace of an eighth of
+  // an H200's memory.
   static double time(const Call& call) {
+    constexpr size_t kMost = size_t{16} << 30;
+    if (workspace(call).bytes > kMost) return kNever;
     return operand_a(call).time() + operand_b(call).time() + plan(call).time;
   }
 
  private:
+  static Workspace workspace_of(Tiles tiles) {
+    return tiles == Tiles::kCut ? stream_k_workspace() : Workspace{};
+  }
   static KMajor operand_a(const Call& call) {
     return {call.a, Contiguous::kColumns, call.k, /*has_low=*/true};
   }

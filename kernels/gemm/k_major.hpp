@@ -15,16 +15,20 @@ namespace ws::gemm {
 
 #if WS_DEVICE_CODE
 // What TF32, which is cut off, leaves of a number, rounded to TF32 itself: the same sign, so that
-// it gives an infinity nothing to cancel with, and 0 of 0 alone, since an infinity times 0 is NaN;
-// where nothing is left, too little to change a sum.
+// it gives an infinity nothing to cancel with, and 0 of what TF32 has no number for alone, since an
+// infinity times 0 is NaN; where nothing is left, too little to change a sum. A NaN is one whatever
+// is cut off.
 __device__ __forceinline__ float low_part(float x) {
   constexpr uint32_t kCut = 0x1FFF;
-  if (!(::fabsf(x) < INFINITY) || x == 0) return x;
+  constexpr float kLeast = 0x1p-136F;  // of TF32
+  const float size = ::fabsf(x);
+  if (x != x) return NAN;
+  if (size < kLeast) return 0;
+  if (size == INFINITY) return x;
   const float left = x - std::bit_cast<float>(std::bit_cast<uint32_t>(x) & ~kCut);
   const uint32_t low = (std::bit_cast<uint32_t>(left) + (kCut + 1) / 2) & ~kCut;
   if ((low & 0x7FFFFFFF) != 0) return std::bit_cast<float>(low);
-  constexpr float kLeast = 0x1p-136F;  // of TF32
-  const float little = ::fabsf(x) * 0x1p-60F;
+  const float little = size * 0x1p-60F;
   return ::copysignf(little < kLeast ? kLeast : little, x);
 }
 #endif

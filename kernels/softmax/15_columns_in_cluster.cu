@@ -196,6 +196,7 @@ struct ColumnsInClusterKernel {
         of_warps[warp_index() * columns + e * across + column] = totals[e];
       }
     }
+    ptx::syncwarp();
     if (!alone) ptx::cluster_wait();  // all blocks have begun
     ptx::barrier_sync();
 
