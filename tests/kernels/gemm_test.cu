@@ -266,9 +266,10 @@ TEST(ThreeTf32, EveryTile) {
 TEST(ThreeTf32, EveryKindOfNumber) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   constexpr auto kSignalling = std::bit_cast<float>(0x7F800001U);
-  constexpr float kNumbers[] = {1,     -1,       0,        INFINITY, -INFINITY, NAN,
-                                1.25F, 1.0001F,  -1e-38F,  3e38F,    1e-30F,    0x1p-100F,
-                                4097,  0x1p-66F, -0x1p99F, 16777215, 0x1p-149F, kSignalling};
+  constexpr float kNumbers[] = {1,        -1,        0,           INFINITY,  -INFINITY,
+                                NAN,      1.25F,     1.0001F,     -1e-38F,   3e38F,
+                                1e-30F,   0x1p-100F, 4097,        0x1p-66F,  -0x1p99F,
+                                16777215, 0x1p-149F, kSignalling, 0x1p-126F, -0x1p-112F};
   constexpr auto kCount = static_cast<int64_t>(std::size(kNumbers));
   Instance<float> instance(shape(kCount, kCount, 40, kNt));
   for (int i = 0; i < 2; ++i) {

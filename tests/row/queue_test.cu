@@ -158,12 +158,9 @@ struct CopyAnywhere {
           [&](uint64_t row) { return thread::load(a.numbers + row); });
     } else {
       for (typename Queue::Position at;; at.advance()) {
-        shared.queue.pipeline.wait(at);
-        uint64_t row = 0;
-        if (lane_index() == 0) row = shared.queue.row[at.stage];
-        row = warp::shuffle(row, 0);
+        const uint64_t row = Queue::wait(shared.queue, at);
         if (row >= a.rows) break;
-        const uint64_t number = shared.queue.extra[at.stage];
+        const uint64_t number = Queue::extra(shared.queue, at);
         const auto plus = static_cast<float>(number);
         const row::Cut<4> cut = cut_of(row);
         float* y = a.y + static_cast<int64_t>(row) * a.columns;
@@ -178,7 +175,7 @@ struct CopyAnywhere {
           thread::store(y + first + cut.at(t), values);
         }
         exchange(row, 0, [](uint64_t m, uint64_t n) { return m > n ? m : n; });
-        if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+        Queue::release(shared.queue, at);
       }
     }
     exchange.finish();
