@@ -351,14 +351,17 @@ struct ColumnsInCluster {
     }
     const StripePlan::Sizes sizes = sizes_of(call, layout);
     const std::optional<StripePlan> plan = StripePlan::of(sizes);
+    const int64_t blocks = plan ? plan->blocks(sizes) : 0;
     return why.unless(plan.has_value(), "takes columns that a cluster of ", cluster::kMaxBlocks,
                       " blocks holds, 64 bytes of a row, not of ", rows.columns, " elements") &&
-           why.unless(plan->blocks(sizes) <= kMostBlocks, "takes up to ", kMostBlocks, " blocks");
+           why.unless(blocks <= kMostBlocks, "takes up to ", kMostBlocks, " blocks");
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
     const ColumnsLayout layout = ColumnsLayout::of(call.rows);
-    launch_on(call, layout, *StripePlan::of(sizes_of(call, layout)), context);
+    if (const auto plan = StripePlan::of(sizes_of(call, layout))) {
+      launch_on(call, layout, *plan, context);
+    }
   }
 
   template <class Call>
