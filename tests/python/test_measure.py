@@ -12,7 +12,7 @@ import pytest
 import torch
 import tvm_ffi
 import warpsmith
-from warpsmith import _measure
+from warpsmith import _expressions, _measure
 from warpsmith._catalogue import OPERATIONS
 
 SOFTMAX = OPERATIONS["softmax"]
@@ -365,3 +365,13 @@ def test_the_loop_gets_peers_their_versions_and_whom_to_tell(
     assert told == ["one problem"]
     _measure._bench_text("softmax", peers=[])
     assert handed == [({"names": ["softmax"]}, [], 0, 0)]
+
+
+def test_a_table_of_pieces_is_lists_of_tensors_to_a_peer() -> None:
+    memory = torch.arange(12)
+    pieces = torch.tensor([[0, 4, 2], [2, 8, 3]])
+    lists = _expressions.tensors_of(memory, pieces)
+    told = [[tensor.tolist() for tensor in column] for column in lists]
+    assert told == [[[0, 1], [2, 3, 4]], [[4, 5], [8, 9, 10]]]
+    assert lists[0][0].data_ptr() == memory.data_ptr()
+    assert _expressions.tensors_of(memory, pieces) is lists
