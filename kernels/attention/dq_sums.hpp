@@ -13,9 +13,9 @@ struct DqSums {
   static constexpr int kRows = 64;
   static constexpr int kColumns = 64;
   static constexpr int kPart = kRows * kColumns;
-  static constexpr int kStep = 4 * 128;     // from four of a lane to its next four
-  static constexpr int kStepColumns = 8;    // of kRows rows are a step
-  static constexpr int kStepThreads = 128;  // have four each
+  static constexpr int kStepThreads = 128;        // have four each
+  static constexpr int kStepColumns = 8;          // of kRows rows are a step
+  static constexpr int kStep = 4 * kStepThreads;  // from four of a lane to its next four
 
   // Where thread `thread` of a warpgroup has its first four.
   __host__ __device__ __forceinline__ static int64_t at(int64_t row_of_all, int dim, int column,

@@ -208,7 +208,6 @@ struct ClusterOfShares {
     return Shapes::takes(call.layout, call.dtype, why);
   }
   static void run(const Call& call, const Context& context) {
-    if (call.layout.sets == 0) return;
     with_type<kFloats>(call.dtype, [&]<class T>() {
       Shapes::with_shape(call.layout, call.dtype, [&]<class Shape>() {
         using Kernel = ClusterOfSharesKernel<Job<T>, Shape>;

@@ -219,8 +219,10 @@ struct ThreeTf32 {
   // an H200's memory.
   static double time(const Call& call) {
     constexpr size_t kMost = size_t{16} << 30;
-    if (workspace(call).bytes > kMost) return kNever;
-    return operand_a(call).time() + operand_b(call).time() + plan(call).time;
+    const KMajor a = operand_a(call);
+    const KMajor b = operand_b(call);
+    if (a.bytes() + b.bytes() > kMost) return kNever;
+    return a.time() + b.time() + plan(call).time;
   }
 
  private:

@@ -16,7 +16,6 @@
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/row/queue.hpp"
-#include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::norm {
 
@@ -89,10 +88,7 @@ struct ClusterQueueKernel {
     };
     // The number of the row at a place of the ring, once it is there; its totals are on their way.
     const auto begin = [&](const Position& at) {
-      shared.queue.pipeline.wait(at);
-      uint32_t r = 0;  // read by the lane that lets go of the stage
-      if (lane_index() == 0) r = static_cast<uint32_t>(shared.queue.row[at.stage]);
-      r = warp::shuffle(r, 0);
+      const auto r = Queue::template wait<uint32_t>(shared.queue, at);
       if (r < rows) {
         const auto x = [&](int v) { return load(at, v); };
         all_reduce.send_warps(total_of<kCentred, kWarpSize, kVectors>(x, holds, count), Merge{});
@@ -125,8 +121,7 @@ struct ClusterQueueKernel {
         }
         thread::store(y + vector(v) * kWidth, thread::convert<T>(out));
       }
-      ptx::syncwarp();
-      if (lane_index() == 0) shared.queue.pipeline.release(at.stage);
+      Queue::release(shared.queue, at);
       at = ahead;
       r = next;
     }

@@ -62,7 +62,7 @@ bool wants_cluster_for_each(const RowsCall& call) {
 
 // Rows that threads can hold stay in a block, longer ones in a cluster, few that are longer still
 // in the whole grid. The rest is read twice; columns have a rung, other strided rows a warp each.
-std::span<const Rung* const> forward_by_worth(const RowsCall& call) {
+std::span<const Rung* const> forward_by_worth(const RowsCall& call, bool is_masked = false) {
   static constexpr const Rung* kMany[] = {&kRowInRegisters, &kClusterQueue,  &kBlockShared,
                                           &kClusterPerRow,  &kBlockUncached, &kGridFence,
                                           &kColumns,        &kWarpPerRow};
@@ -70,42 +70,37 @@ std::span<const Rung* const> forward_by_worth(const RowsCall& call) {
                                          &kGridFence,      &kBlockShared,  &kClusterPerRow,
                                          &kBlockUncached,  &kColumns,      &kWarpPerRow};
   if (has_long_columns(call)) return kLongColumns;
+  if (!is_masked && wants_cluster_for_each(call)) return kForEachRow;
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }
 
-std::span<const Rung* const> backward_by_worth(const RowsCall& call) {
+std::span<const Rung* const> backward_by_worth(const RowsCall& call, bool is_masked = false) {
   static constexpr const Rung* kMany[] = {&kRowInRegisters, &kClusterQueue, &kBlockShared,
                                           &kBlockUncached,  &kColumns,      &kWarpPerRow};
   static constexpr const Rung* kFew[] = {&kRowInRegisters, &kClusterQueue,  &kGridOnChip,
                                          &kBlockShared,    &kBlockUncached, &kColumns,
                                          &kWarpPerRow};
   if (has_long_columns(call)) return kLongColumns;
+  if (!is_masked && wants_cluster_for_each(call)) return kForEachRow;
   if (call.rows.rows < kRowsThatFillTheDevice) return kFew;
   return kMany;
 }
 
-std::span<const Rung* const> unmasked_by_worth(const RowsCall& call,
-                                               std::span<const Rung* const> otherwise) {
-  return wants_cluster_for_each(call) && !has_long_columns(call) ? kForEachRow : otherwise;
-}
-
 }  // namespace
 
-std::span<const Rung* const> Softmax::by_worth(const Call& call) {
-  return unmasked_by_worth(call, forward_by_worth(call));
-}
+std::span<const Rung* const> Softmax::by_worth(const Call& call) { return forward_by_worth(call); }
 std::span<const Rung* const> LogSoftmax::by_worth(const Call& call) {
-  return unmasked_by_worth(call, forward_by_worth(call));
-}
-std::span<const Rung* const> ScaleMaskSoftmax::by_worth(const Call& call) {
   return forward_by_worth(call);
 }
+std::span<const Rung* const> ScaleMaskSoftmax::by_worth(const Call& call) {
+  return forward_by_worth(call, /*is_masked=*/true);
+}
 std::span<const Rung* const> SoftmaxBackward::by_worth(const Call& call) {
-  return unmasked_by_worth(call, backward_by_worth(call));
+  return backward_by_worth(call);
 }
 std::span<const Rung* const> LogSoftmaxBackward::by_worth(const Call& call) {
-  return unmasked_by_worth(call, backward_by_worth(call));
+  return backward_by_worth(call);
 }
 std::span<const Rung* const> ScaleMaskSoftmaxBackward::by_worth(const Call& call) {
   // cluster_queue with masks was not measured, and may gain less than 1.3 times here.
@@ -113,7 +108,7 @@ std::span<const Rung* const> ScaleMaskSoftmaxBackward::by_worth(const Call& call
                                                     &kBlockUncached, &kWarpPerRow};
   const int64_t most = (size_of(call.dtype) == 2 ? 32 : 512) * 1024;
   if (call.rows.row_bytes() <= most) return kClusterForEach;
-  return backward_by_worth(call);
+  return backward_by_worth(call, /*is_masked=*/true);
 }
 
 extern const Family kFamily;

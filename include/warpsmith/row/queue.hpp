@@ -135,12 +135,13 @@ struct Queue {
     }
   }
 
-  // By all consumers: waits for the row that comes next; its number.
-  static __device__ __forceinline__ uint64_t wait(Storage& shared, const Position& at) {
+  // By all consumers: waits for the row that comes next; its number, which Number holds.
+  template <class Number = uint64_t>
+  static __device__ __forceinline__ Number wait(Storage& shared, const Position& at) {
     shared.pipeline.wait(at);
     // The lane that lets go of the stage is the one that reads the number.
-    uint64_t row = 0;
-    if (lane_index() == 0) row = shared.row[at.stage];
+    Number row = 0;
+    if (lane_index() == 0) row = static_cast<Number>(shared.row[at.stage]);
     return warp::shuffle(row, 0);
   }
   // What else belongs to it; Extra is not void.
