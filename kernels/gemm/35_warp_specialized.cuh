@@ -233,6 +233,16 @@ struct WarpSpecializedKernel : Policy {
   __device__ __forceinline__ static int from_row_of(int row, int m) {
     return kRowGroups ? row : tile::pulled_in(row, kTileM, m, Store::kRows);
   }
+  // Where a block's share of B begins.
+  __device__ __forceinline__ static int from_column_of([[maybe_unused]] const Arguments& g,
+                                                       const Place& place,
+                                                       [[maybe_unused]] int rank_m) {
+    if constexpr (kPaired) {
+      // The second block's share begins kOutputN rows further down in the stage.
+      if (rank_m == 1) return place.from_column + g.c.second_half - kOutputN;
+    }
+    return place.from_column;
+  }
   template <class Part>
   __device__ __forceinline__ static int k_of(const Part& part, int block) {
     if constexpr (kDepthGroups) {
@@ -273,11 +283,7 @@ struct WarpSpecializedKernel : Policy {
     Position at;
     for_each_part(g, [&](const Place& place, const auto& part) {
       const MatrixIndex matrix = index_of(part);
-      int from_column = place.from_column;
-      if constexpr (kPaired) {
-        // The second block's share begins kOutputN rows further down in the stage.
-        if (rank_m == 1) from_column += g.c.second_half - kOutputN;
-      }
+      const int from_column = from_column_of(g, place, rank_m);
       for (int block = part.first; block < part.last; ++block) {
         ptx::Mbarrier& full = shared.pipeline.template acquire<kReuse>(at, kStageBytes);
         StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, place.from_row,

@@ -23,6 +23,14 @@ struct BatchedTiles : WholeTiles {
   int of_product = 0;          // tiles
   int a_step = 0, b_step = 0;  // 0 where all products share the matrix, else 1
 
+  // Of products of so many tiles.
+  static BatchedTiles of(const BatchedCall& call, int tiles, int steps) {
+    return {{static_cast<int>(call.batch) * tiles, steps},
+            tiles,
+            call.a.batch == 0 ? 0 : 1,
+            call.b.batch == 0 ? 0 : 1};
+  }
+
   template <class F>
   __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
     for (int at = worker; at < tiles; at += workers) {
@@ -38,6 +46,11 @@ template <class T>
 struct BatchedTensorOutput {
   ptx::TensorMap map;
 
+  template <class Store>
+  static BatchedTensorOutput of(const BatchedCall& call) {
+    return {Store::tensor_map(call.c.as<const T>(), matrix_batch(call, call.c), call.m, call.n,
+                              call.c.leading)};
+  }
   __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
   template <class Store>
   __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
@@ -46,26 +59,38 @@ struct BatchedTensorOutput {
   }
 };
 
-template <class T, Contiguous kA, Contiguous kB, class Policy>
-using BatchedWgmmaKernel =
-    WarpSpecializedKernel<T, kA, kB, Policy, BatchedTiles, BatchedTensorOutput<T>>;
+// The same as the lanes store it, for rows and products that start anywhere.
+template <class T>
+struct BatchedPlainOutput : PlainOutput<T> {
+  int64_t batch;  // stride
 
-template <class Kernel, class T>
+  template <class Store>
+  static BatchedPlainOutput of(const BatchedCall& call) {
+    return {PlainOutput<T>::template of<Store>(call), call.c.batch};
+  }
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
+                                      const float* sums) const {
+    PlainOutput<T> one = *this;
+    one.data += matrix * batch;
+    one.put(store, row, column, sums);
+  }
+};
+
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Output>
+using BatchedWgmmaKernel = WarpSpecializedKernel<T, kA, kB, Policy, BatchedTiles, Output>;
+
+template <class Kernel, class T, class Output>
 void launch_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
   const tile::Raster raster = Kernel::raster(call);
-  BatchedTiles work;
-  work.tiles = static_cast<int>(call.batch) * raster.count();
-  work.steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
-  work.of_product = raster.count();
-  work.a_step = call.a.batch == 0 ? 0 : 1;
-  work.b_step = call.b.batch == 0 ? 0 : 1;
+  const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
+  const auto work = BatchedTiles::of(call, raster.count(), steps);
   const auto batch = [&](const Matrix& matrix) { return matrix_batch(call, matrix); };
   Kernel::start({.a = Kernel::StageA::tensor_map(call.a.as<const T>(), batch(call.a), call.m,
                                                  call.k, call.a.leading),
                  .b = Kernel::StageB::tensor_map(call.b.as<const T>(), batch(call.b), call.n,
                                                  call.k, call.b.leading),
-                 .c = {Kernel::Store::tensor_map(call.c.as<const T>(), batch(call.c), call.m,
-                                                 call.n, call.c.leading)},
+                 .c = Output::template of<typename Kernel::Store>(call),
                  .raster = raster,
                  .work = work,
                  .m = static_cast<int>(call.m),
@@ -95,30 +120,36 @@ void with_batched_policy(const BatchedCall& call, int multiprocessors, F&& f) {
   }
 }
 
-// Instantiated beside the rung's row, for tests to call.
-template <class T>
+// Instantiated beside the rungs' rows, for tests to call.
+template <class T, class Output = BatchedTensorOutput<T>>
 void run_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
     with_batched_policy(call, multiprocessors, [&]<class Policy>() {
-      launch_batched_wgmma<BatchedWgmmaKernel<T, kA, kB, Policy>, T>(call, multiprocessors, stream);
+      using Kernel = BatchedWgmmaKernel<T, kA, kB, Policy, Output>;
+      launch_batched_wgmma<Kernel, T, Output>(call, multiprocessors, stream);
     });
   });
 }
 extern template void run_batched_wgmma<half>(const BatchedCall&, int, Stream);
 extern template void run_batched_wgmma<bf16>(const BatchedCall&, int, Stream);
 
+// Whether the copy engine and the walk of tiles count so far.
+inline bool products_can_be_copied(const BatchedCall& call, Why& why) {
+  constexpr int64_t kMostBytes = int64_t{1} << 40;
+  for (const auto& [name, matrix] : matrices_of(call)) {
+    if (!why.unless(matrix.batch < kMostBytes / static_cast<int64_t>(size_of(call.dtype)),
+                    "products of ", name, " are ", matrix.batch,
+                    " elements apart, the copy engine takes less than ", kMostBytes, " bytes")) {
+      return false;
+    }
+  }
+  // A walk of the tiles ends up to a wave beyond the last.
+  return fits_grid(call, 2 * divide_up(call.m, 128) * divide_up(call.n, 64), why);
+}
+
 struct BatchedWgmma {
   static bool supports(const BatchedCall& call, Why& why) {
-    if (!WarpSpecialized::supports(call, why)) return false;
-    constexpr int64_t kMostBytes = int64_t{1} << 40;
-    for (const auto& [name, matrix] : matrices_of(call)) {
-      if (!why.unless(matrix.batch < kMostBytes / 2, "products of ", name, " are ", matrix.batch,
-                      " elements apart, the copy engine takes less than ", kMostBytes, " bytes")) {
-        return false;
-      }
-    }
-    // A walk of the tiles ends up to a wave beyond the last.
-    return fits_grid(call, 2 * divide_up(call.m, 128) * divide_up(call.n, 64), why);
+    return WarpSpecialized::supports(call, why) && products_can_be_copied(call, why);
   }
 
   static void run(const BatchedCall& call, const Context& context) {

@@ -2,6 +2,10 @@
 
 namespace ws::gemm {
 
+void ThreeTf32::run_in(Tiles tiles, const Call& call, const Context& context) {
+  run_into<TensorOutput<float>, PlainOutput<float>>(tiles, call, context);
+}
+
 extern const Rung kThreeTf32;
 constinit const Rung kThreeTf32 = rung_of<ThreeTf32, DTypes{DType::kF32}, Gemm>({
     .name = "three_tf32",

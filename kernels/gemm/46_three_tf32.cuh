@@ -56,19 +56,22 @@ struct ThreeTf32Kernel : WarpSpecializedKernel<float, Contiguous::kColumns, Cont
     const int rank_m = cluster_rank() % Policy::kClusterM;
     const int rank_n = cluster_rank() / Policy::kClusterM;
     Position at;
-    const auto fill = [&](const Place& place, int k, const ptx::TensorMap& a,
-                          const ptx::TensorMap& b) {
-      ptx::Mbarrier& full = shared.pipeline.acquire(at, Base::kStageBytes);
-      StageA::load(shared.a.pointer(at.stage * StageA::kElements), a, full, place.from_row, k,
-                   {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM});
-      StageB::load(shared.b.pointer(at.stage * StageB::kElements), b, full, place.from_column, k,
-                   {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1});
-      at.advance();
-    };
     Base::for_each_part(g, [&](const Place& place, const auto& part) {
+      const MatrixIndex matrix = Base::index_of(part);
+      const int from_column = Base::from_column_of(g, place, rank_m);
+      const auto fill = [&](int k, const ptx::TensorMap& a, const ptx::TensorMap& b) {
+        ptx::Mbarrier& full = shared.pipeline.acquire(at, Base::kStageBytes);
+        StageA::load(shared.a.pointer(at.stage * StageA::kElements), a, full, place.from_row, k,
+                     {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM},
+                     matrix.a);
+        StageB::load(shared.b.pointer(at.stage * StageB::kElements), b, full, from_column, k,
+                     {.share = rank_m, .first_rank = rank_n * Policy::kClusterM, .rank_step = 1},
+                     matrix.b);
+        at.advance();
+      };
       for (int slice = part.first; slice < part.last; ++slice) {
-        fill(place, slice * Base::kTileK, g.a, g.b);
-        fill(place, slice * Base::kTileK, g.c.a_low, g.c.b_low);
+        fill(slice * Base::kTileK, g.a, g.b);
+        fill(slice * Base::kTileK, g.c.a_low, g.c.b_low);
       }
     });
   }
@@ -134,6 +137,21 @@ struct ThreeTf32Kernel : WarpSpecializedKernel<float, Contiguous::kColumns, Cont
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
     Base::template play_roles<ThreeTf32Kernel>(shared, g);
   }
+
+  // Of operands that are made; the output is made from the call.
+  template <class C>
+  static void start(const C& call, const KMajor& a, const KMajor& b, const tile::Raster& raster,
+                    const Work& work, int clusters, Stream stream) {
+    Base::template start<ThreeTf32Kernel>(
+        {.a = a.map<StageA>(),
+         .b = b.map<StageB>(),
+         .c = {Output::template of<Store>(call), a.low_map<StageA>(), b.low_map<StageB>()},
+         .raster = raster,
+         .work = work,
+         .m = static_cast<int>(call.m),
+         .n = static_cast<int>(call.n)},
+        clusters, stream);
+  }
 };
 
 // Sums beside the products that are added to them: warpgroups take 128 rows each, 64 at a time, and
@@ -153,10 +171,42 @@ struct ThreeNarrow : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages
   static constexpr double kStep = 0.70;
 };
 
+// Of making the operands. None that names no rung gets a workspace of an eighth of an H200's
+// memory.
+inline double operands_time(const KMajor& a, const KMajor& b) {
+  constexpr size_t kMost = size_t{16} << 30;
+  return a.bytes() + b.bytes() > kMost ? kNever : a.time() + b.time();
+}
+inline double three_slices(const Call& call) {
+  return static_cast<double>(divide_up(call.k, int64_t{32}));
+}
+// Whole tiles of so many products.
+template <class Policy>
+double three_time(const Call& call, int64_t products = 1) {
+  const int64_t tiles = products * Policy::raster(call).count();
+  const int64_t waves = divide_up(tiles, int64_t{clusters_of(Policy::kCluster)});
+  return kStart + static_cast<double>(waves) * three_slices(call) * Policy::kStep;
+}
+
 struct ThreeTf32 {
   // Rows of C that start anywhere lanes store, for which threads have no registers left that hold
   // the sums of a tall tile.
   enum class Tiles : uint8_t { kTall, kSmall, kNarrow, kCut, kSmallPlain };
+
+  struct Plan {
+    Tiles tiles;
+    double time;
+  };
+  static Plan plan(const Call& call) {
+    Why nobody;
+    const bool boxes = can_be_copied("c", call.c, call.dtype, nobody) && call.c.length % 4 == 0;
+    if (!boxes) return {Tiles::kSmallPlain, three_time<ThreeSmall>(call)};
+    return std::min(
+        {Plan{Tiles::kTall, three_time<ThreeTall>(call)},
+         Plan{Tiles::kSmall, three_time<ThreeSmall>(call)},
+         Plan{Tiles::kNarrow, three_time<ThreeNarrow>(call)}, Plan{Tiles::kCut, cut_time(call)}},
+        [](const Plan& p, const Plan& q) { return p.time < q.time; });
+  }
 
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why);
@@ -172,7 +222,11 @@ struct ThreeTf32 {
   static void run(const Call& call, const Context& context) {
     run_in(plan(call).tiles, call, context);
   }
-  static void run_in(Tiles tiles, const Call& call, const Context& context) {
+  static void run_in(Tiles tiles, const Call& call, const Context& context);  // beside the row
+  // The same into other outputs, made from a call of their own: one that the copy engine stores,
+  // one that lanes do.
+  template <class Boxes, class Plain, class C>
+  static void run_into(Tiles tiles, const C& call, const Context& context) {
     auto* const place = static_cast<std::byte*>(context.workspace) + workspace_of(tiles).bytes;
     KMajor a = operand_a(call);
     KMajor b = operand_b(call);
@@ -180,8 +234,6 @@ struct ThreeTf32 {
     b.make(place + a.bytes(), context.stream);
     const auto run_with = [&]<class Policy, class Output, class Work = WholeTiles>() {
       using Kernel = ThreeTf32Kernel<Policy, Output, Work>;
-      using StageA = typename Kernel::StageA;
-      using StageB = typename Kernel::StageB;
       const tile::Raster raster = Policy::raster(call);
       const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
       int clusters = Kernel::clusters_of(raster, device_facts().multiprocessors);
@@ -192,37 +244,20 @@ struct ThreeTf32 {
       } else {
         work = {raster.count(), steps};
       }
-      Kernel::template start<Kernel>(
-          {.a = StageA::tensor_map(a.data, call.m, call.k, a.leading),
-           .b = StageB::tensor_map(b.data, call.n, call.k, b.leading),
-           .c = {Output::template of<typename Kernel::Store>(call),
-                 StageA::tensor_map(a.low, call.m, call.k, KMajor::leading_of(call.k)),
-                 StageB::tensor_map(b.low, call.n, call.k, KMajor::leading_of(call.k))},
-           .raster = raster,
-           .work = work,
-           .m = static_cast<int>(call.m),
-           .n = static_cast<int>(call.n)},
-          clusters, context.stream);
+      Kernel::start(call, a, b, raster, work, clusters, context.stream);
     };
     switch (tiles) {
-      case Tiles::kTall: return run_with.template operator()<ThreeTall, TensorOutput<float>>();
-      case Tiles::kSmall: return run_with.template operator()<ThreeSmall, TensorOutput<float>>();
-      case Tiles::kNarrow: return run_with.template operator()<ThreeNarrow, TensorOutput<float>>();
-      case Tiles::kCut:
-        return run_with.template operator()<ThreeSmall, TensorOutput<float>, CutTiles>();
-      case Tiles::kSmallPlain:
-        return run_with.template operator()<ThreeSmall, PlainOutput<float>>();
+      case Tiles::kTall: return run_with.template operator()<ThreeTall, Boxes>();
+      case Tiles::kSmall: return run_with.template operator()<ThreeSmall, Boxes>();
+      case Tiles::kNarrow: return run_with.template operator()<ThreeNarrow, Boxes>();
+      case Tiles::kCut: return run_with.template operator()<ThreeSmall, Boxes, CutTiles>();
+      case Tiles::kSmallPlain: return run_with.template operator()<ThreeSmall, Plain>();
     }
   }
 
-  // What a call is thought to take, in us. None that names no rung gets a workspace of an eighth of
-  // an H200's memory.
+  // What a call is thought to take, in us.
   static double time(const Call& call) {
-    constexpr size_t kMost = size_t{16} << 30;
-    const KMajor a = operand_a(call);
-    const KMajor b = operand_b(call);
-    if (a.bytes() + b.bytes() > kMost) return kNever;
-    return a.time() + b.time() + plan(call).time;
+    return operands_time(operand_a(call), operand_b(call)) + plan(call).time;
   }
 
  private:
@@ -235,32 +270,10 @@ struct ThreeTf32 {
   static KMajor operand_b(const Call& call) {
     return {call.b, Contiguous::kRows, call.k, /*has_low=*/true};
   }
-  struct Plan {
-    Tiles tiles;
-    double time;
-  };
-  static Plan plan(const Call& call) {
-    Why nobody;
-    const bool boxes = can_be_copied("c", call.c, call.dtype, nobody) && call.c.length % 4 == 0;
-    if (!boxes) return {Tiles::kSmallPlain, whole_time<ThreeSmall>(call)};
-    return std::min(
-        {Plan{Tiles::kTall, whole_time<ThreeTall>(call)},
-         Plan{Tiles::kSmall, whole_time<ThreeSmall>(call)},
-         Plan{Tiles::kNarrow, whole_time<ThreeNarrow>(call)}, Plan{Tiles::kCut, cut_time(call)}},
-        [](const Plan& p, const Plan& q) { return p.time < q.time; });
-  }
-  static double slices(const Call& call) {
-    return static_cast<double>(divide_up(call.k, int64_t{32}));
-  }
-  template <class Policy>
-  static double whole_time(const Call& call) {
-    const int waves = divide_up(Policy::raster(call).count(), clusters_of(Policy::kCluster));
-    return kStart + waves * slices(call) * Policy::kStep;
-  }
   static double cut_time(const Call& call) {
     constexpr double kExchange = 12;
     const double tiles = ThreeSmall::raster(call).count();
-    return kStart + kExchange + tiles * slices(call) / clusters_of(1) * ThreeSmall::kStep;
+    return kStart + kExchange + tiles * three_slices(call) / clusters_of(1) * ThreeSmall::kStep;
   }
 };
 

@@ -50,22 +50,24 @@ extern const Rung kWgmmaTf32;
 extern const Rung kCute;
 extern const Rung kPingpong;
 extern const Rung kThreeTf32;
+extern const Rung kBatchedThreeTf32;
+extern const Rung kBatchedRealigned;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<Gemm>(), operation_of<Bmm>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,        &kAnyLayout,        &kSlicedK,         &kRegisterTile,   &kConflictFree,
-    &kDoubleBuffer, &kAsyncCopy,        &kWarpTile,        &kCopyEngine,     &kWideLoad,
-    &kAsyncConvert, &kAccF16,           &kWmmaNaive,       &kWmmaShared,     &kWmmaTile,
-    &kWmmaStages,   &kWmmaTall,         &kWmmaAccF16,      &kWmmaTf32,       &kMmaNaive,
-    &kMmaTile,      &kMmaLdmatrix,      &kMmaStages,       &kMmaSwizzle,     &kMmaBands,
-    &kCute,         &kMmaAccF16,        &kMmaPipeline,     &kWgmmaTile,      &kWgmmaStages,
-    &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent, &kWgmmaMulticast, &kWarpSpecialized,
-    &kSplitK,       &kStreamK,          &kRealigned,       &kThin,           &kWgmmaTf32,
-    &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile, &kBatchedWgmma,   &kPingpong,
-    &kThreeTf32,
+    &kNaive,        &kAnyLayout,        &kSlicedK,          &kRegisterTile,   &kConflictFree,
+    &kDoubleBuffer, &kAsyncCopy,        &kWarpTile,         &kCopyEngine,     &kWideLoad,
+    &kAsyncConvert, &kAccF16,           &kWmmaNaive,        &kWmmaShared,     &kWmmaTile,
+    &kWmmaStages,   &kWmmaTall,         &kWmmaAccF16,       &kWmmaTf32,       &kMmaNaive,
+    &kMmaTile,      &kMmaLdmatrix,      &kMmaStages,        &kMmaSwizzle,     &kMmaBands,
+    &kCute,         &kMmaAccF16,        &kMmaPipeline,      &kWgmmaTile,      &kWgmmaStages,
+    &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent,  &kWgmmaMulticast, &kWarpSpecialized,
+    &kSplitK,       &kStreamK,          &kRealigned,        &kThin,           &kWgmmaTf32,
+    &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
+    &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned,
 };
 
 }  // namespace
@@ -114,9 +116,19 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 }
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {
-  static constexpr const Rung* kSimt[] = {&kBatchedWarpTile, &kBatchedAnyLayout};
-  static constexpr const Rung* kTensor[] = {&kBatchedWgmma, &kBatchedNaive, &kBatchedAnyLayout};
-  return call.dtype == DType::kF32 ? std::span<const Rung* const>(kSimt) : kTensor;
+  static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  static constexpr const Rung* kTensor[] = {&kBatchedWgmma, &kBatchedRealigned, &kBatchedNaive,
+                                            &kBatchedAnyLayout};
+  static constexpr const Rung* kSmall[] = {&kBatchedWgmma, &kBatchedNaive, &kBatchedAnyLayout};
+  if (call.dtype == DType::kF32) {
+    const bool by_three = batched_three_tf32_time(call) < simt_time(call, call.batch);
+    return std::span<const Rung* const>(kF32).subspan(by_three ? 0 : 1);
+  }
+  // What a thread an element does in the time that copies and their product take at least.
+  constexpr double kFew = 1 << 24;
+  const double products = static_cast<double>(call.batch) * static_cast<double>(call.m) *
+                          static_cast<double>(call.n) * static_cast<double>(call.k);
+  return products < kFew ? std::span<const Rung* const>(kSmall) : kTensor;
 }
 
 extern const Family kFamily;

@@ -5,8 +5,9 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/gemm/dispatch.hpp"
+#include "kernels/gemm/batched.hpp"
 #include "kernels/gemm/plan.hpp"
+#include "kernels/gemm/run_lanes.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/shared.hpp"
@@ -33,7 +34,7 @@ __device__ __forceinline__ float low_part(float x) {
 }
 #endif
 
-// What is copied: `runs` runs of `length` elements.
+// What is copied: `runs` runs of `length` elements of each of `matrices`.
 struct KMajorCopies {
   const float* from = nullptr;
   float* to = nullptr;   // null: it stays where it is
@@ -42,6 +43,9 @@ struct KMajorCopies {
   int64_t length = 0;
   int64_t from_leading = 0;
   int64_t to_leading = 0;  // of both
+  int64_t matrices = 1;
+  int64_t from_batch = 0;
+  int64_t to_batch = 0;  // of both
 };
 
 // Of runs along K: they stay runs.
@@ -50,22 +54,23 @@ struct CopyRunsKernel {
   static constexpr int kThreads = 256;
   static constexpr int kWidth = 4;
   static constexpr int kUnroll = 4;
-  static constexpr int kPiece = kThreads * kUnroll * kWidth;  // of a run, a block's
+  using Lanes = RunLanes<kThreads, kWidth * kUnroll, 8>;
   struct Arguments {
     KMajorCopies of;
-    int64_t pieces;  // of a run
+    Lanes lanes;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const KMajorCopies& of = a.of;
-    const int64_t run = block_index() / a.pieces;
-    const int64_t first = block_index() % a.pieces * kPiece + thread_index() * kWidth;
-    const float* const from = of.from + run * of.from_leading;
+    const auto [matrix, run, first] = a.lanes.at(block_index(), thread_index(), kWidth);
+    if (run >= of.runs) return;
+    const int step = a.lanes.step(kWidth);
+    const float* const from = of.from + matrix * of.from_batch + run * of.from_leading;
     Vec<float, kWidth> x[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * kThreads * kWidth;
+      const int64_t at = first + i * step;
       if (kAligned && at + kWidth <= of.length) {
         x[i] = thread::load<kWidth>(from + at);
       } else {
@@ -78,9 +83,9 @@ struct CopyRunsKernel {
     // Rows have room for whole vectors.
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * kThreads * kWidth;
+      const int64_t at = first + i * step;
       if (at >= of.length) continue;
-      const int64_t to = run * of.to_leading + at;
+      const int64_t to = matrix * of.to_batch + run * of.to_leading + at;
       if (of.to != nullptr) thread::store(of.to + to, x[i]);
       if (of.low == nullptr) continue;
       Vec<float, kWidth> low;
@@ -101,6 +106,7 @@ struct TransposeKernel {
   struct Arguments {
     KMajorCopies of;
     int64_t across;  // tiles of a run
+    int64_t down;    // and of all runs of a matrix
   };
   struct SharedStorage {
     SharedArray<float, kRuns * kPitch> tile;
@@ -108,8 +114,10 @@ struct TransposeKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const KMajorCopies& of = a.of;
-    const int64_t run = block_index() / a.across * kRuns;
+    const int64_t matrix = block_index() / a.across / a.down;
+    const int64_t run = block_index() / a.across % a.down * kRuns;
     const int64_t column = block_index() % a.across * kColumns;
+    const float* const from = of.from + matrix * of.from_batch;
     constexpr int kLoads = kRuns * kColumns / kThreads;
     const int from_column = thread_index() % kColumns;
     float x[kLoads];
@@ -117,8 +125,7 @@ struct TransposeKernel {
     for (int j = 0; j < kLoads; ++j) {
       const int i = thread_index() / kColumns + j * (kThreads / kColumns);
       const bool is_there = run + i < of.runs && column + from_column < of.length;
-      x[j] =
-          is_there ? thread::load(of.from + (run + i) * of.from_leading + column + from_column) : 0;
+      x[j] = is_there ? thread::load(from + (run + i) * of.from_leading + column + from_column) : 0;
     }
 #pragma unroll
     for (int j = 0; j < kLoads; ++j) {
@@ -133,15 +140,15 @@ struct TransposeKernel {
       const int i = thread_index() / kRuns + j * (kThreads / kRuns);
       if (column + i >= of.length) break;
       const float value = shared.tile[from_run * kPitch + i];
-      const int64_t at = (column + i) * of.to_leading + run + from_run;
+      const int64_t at = matrix * of.to_batch + (column + i) * of.to_leading + run + from_run;
       thread::store(of.to + at, value);
       if (of.low != nullptr) thread::store(of.low + at, low_part(value));
     }
   }
 };
 
-// An operand as the copy engine may read it along K: itself where it lies so, else a copy; and,
-// where asked for, its low parts.
+// An operand, or a batch of them, as the copy engine may read it along K: itself where it lies so,
+// else a copy; and, where asked for, its low parts.
 class KMajor {
  public:
   const float* data = nullptr;  // both after make()
@@ -151,15 +158,26 @@ class KMajor {
   // Rows of copies start at multiples of 128 bytes.
   static int64_t leading_of(int64_t k) { return round_up(k, int64_t{32}); }
 
-  KMajor(const Matrix& matrix, Contiguous along_k, int64_t k, bool has_low)
+  KMajor(const Matrix& matrix, Contiguous along_k, int64_t k, bool has_low, int64_t matrices = 1)
       : data(matrix.as<const float>()),
         leading(matrix.leading),
         matrix_(matrix),
         along_(matrix.contiguous == along_k),
         k_(k),
-        has_low_(has_low) {
+        has_low_(has_low),
+        matrices_(matrices) {
     Why nobody;
     stays_ = along_ && can_be_copied("", matrix, DType::kF32, nobody);
+  }
+
+  // After make(): of what lies at data, and of the low parts.
+  template <class Stage>
+  ptx::TensorMap map() const {
+    return map_of<Stage>(data, leading, stays_ ? matrix_.batch : elements_of_one());
+  }
+  template <class Stage>
+  ptx::TensorMap low_map() const {
+    return map_of<Stage>(low, leading_of(k_), elements_of_one());
   }
 
   // Of what make() writes.
@@ -183,7 +201,10 @@ class KMajor {
                         .runs = matrix_.runs,
                         .length = matrix_.length,
                         .from_leading = matrix_.leading,
-                        .to_leading = leading_of(k_)};
+                        .to_leading = leading_of(k_),
+                        .matrices = matrices_,
+                        .from_batch = matrix_.batch,
+                        .to_batch = elements_of_one()};
     if (!stays_) {
       data = copies.to = next;
       leading = copies.to_leading;
@@ -193,22 +214,32 @@ class KMajor {
     if (!along_) {
       using Kernel = TransposeKernel;
       const int64_t across = divide_up(copies.length, int64_t{Kernel::kColumns});
-      launch<Kernel>({.blocks = divide_up(copies.runs, int64_t{Kernel::kRuns}) * across,
-                      .threads = Kernel::kThreads},
-                     stream, {copies, across});
+      const int64_t down = divide_up(copies.runs, int64_t{Kernel::kRuns});
+      launch<Kernel>({.blocks = copies.matrices * down * across, .threads = Kernel::kThreads},
+                     stream, {copies, across, down});
     } else {
       stays_ ? copy_runs<true>(copies, stream) : copy_runs<false>(copies, stream);
     }
   }
 
  private:
-  int64_t elements() const { return (along_ ? matrix_.runs : matrix_.length) * leading_of(k_); }
+  int64_t outer() const { return along_ ? matrix_.runs : matrix_.length; }
+  int64_t elements_of_one() const { return outer() * leading_of(k_); }
+  int64_t elements() const { return matrices_ * elements_of_one(); }
+  template <class Stage>
+  ptx::TensorMap map_of(const float* from, int64_t run, int64_t batch) const {
+    if constexpr (Stage::kOfBatch) {
+      return Stage::tensor_map(from, {.count = matrices_, .stride = batch}, outer(), k_, run);
+    } else {
+      return Stage::tensor_map(from, outer(), k_, run);
+    }
+  }
   template <bool kAligned>
   static void copy_runs(const KMajorCopies& copies, Stream stream) {
     using Kernel = CopyRunsKernel<kAligned>;
-    const int64_t pieces = divide_up(copies.length, int64_t{Kernel::kPiece});
-    launch<Kernel>({.blocks = copies.runs * pieces, .threads = Kernel::kThreads}, stream,
-                   {copies, pieces});
+    const typename Kernel::Lanes lanes(copies.runs, copies.length);
+    launch<Kernel>({.blocks = lanes.blocks(copies.matrices), .threads = Kernel::kThreads}, stream,
+                   {copies, lanes});
   }
 
   Matrix matrix_;
@@ -216,6 +247,7 @@ class KMajor {
   bool stays_ = false;
   int64_t k_;
   bool has_low_;
+  int64_t matrices_;
 };
 
 }  // namespace ws::gemm

@@ -131,12 +131,13 @@ constexpr double lone_tile_time(int waves) {
 
 // copy_engine's tiles of 128 x 128 in waves, or those that few of them are cut to, in one. H200
 // 2026-11-30, us: 512^3 33, 1024^3 60, 64 x 4096 x 4096 226, 512 x 512 x 16384 856, 4096^3 2825.
-inline double simt_time(const Call& call) {
+inline double simt_time(const Call& call, int64_t products = 1) {
   constexpr double kStepOfWave = 0.083;  // of 1 of K
   constexpr double kStepOfFew = 0.054;
   constexpr int64_t kTile = 128;
   const auto multiprocessors = static_cast<double>(device_facts().multiprocessors);
-  const auto tiles = static_cast<double>(divide_up(call.m, kTile) * divide_up(call.n, kTile));
+  const auto tiles =
+      static_cast<double>(products * divide_up(call.m, kTile) * divide_up(call.n, kTile));
   const auto k = static_cast<double>(call.k);
   if (tiles < multiprocessors) return kStart + kStepOfFew * k;
   return kStart + std::ceil(tiles / multiprocessors) * kStepOfWave * k;
@@ -144,6 +145,8 @@ inline double simt_time(const Call& call) {
 
 // Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
 double three_tf32_time(const Call& call);
+// And of products of a batch. (47_batched_three_tf32.cu)
+double batched_three_tf32_time(const BatchedCall& call);
 
 // ---- warp_specialized, pingpong: whole waves of tiles -------------------------------------------
 
@@ -265,15 +268,23 @@ inline WgmmaPlan plan_realigned(const Call& aligned) {
   return plan_whole_tiles<RealignedPolicies>(aligned);
 }
 
-inline double realigned_time(const Call& call) {
-  constexpr double kLaunch = 3;
+// The call of the copies, and what they take to make.
+inline Call as_realigned(const Call& call) {
   Call aligned = call;
   for (Matrix* const matrix : {&aligned.a, &aligned.b}) {
     if (needs_realigning(*matrix, call.dtype)) matrix->leading = realigned_leading(*matrix);
   }
-  return kLaunch + 2 * memory_time(call) +
-         std::min(
-             {plan_split_k(aligned).time, plan_realigned(aligned).time, stream_k_time(aligned)});
+  return aligned;
+}
+inline double realigning_time(const Call& call) {
+  constexpr double kLaunch = 3;
+  return kLaunch + 2 * memory_time(call);
+}
+
+inline double realigned_time(const Call& call) {
+  const Call aligned = as_realigned(call);
+  return realigning_time(call) + std::min({plan_split_k(aligned).time, plan_realigned(aligned).time,
+                                           stream_k_time(aligned)});
 }
 
 // ---- mma_pipeline on rows that start at multiples of 2 or 4 bytes -------------------------------

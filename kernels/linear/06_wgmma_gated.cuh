@@ -13,14 +13,17 @@
 
 namespace ws::linear {
 
-template <class T, int kTileN>
-struct GatedOutput {
+// Base stores what one half of a tile's sums makes of the other.
+template <class Base, int kTileN>
+struct GatedOutput : Base {
   static constexpr bool kPaired = true;
 
-  ptx::TensorMap map;
   int second_half;  // columns from a gate to what it gates
 
-  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+  template <class Store>
+  static GatedOutput of(const GatedCall& call) {
+    return {Base::template of<Store>(call), static_cast<int>(call.n)};
+  }
 
   template <class Store>
   __device__ __forceinline__ void put(Store& store, int row, int column, const float* sums) const {
@@ -30,27 +33,42 @@ struct GatedOutput {
 #pragma unroll
     for (int s = 0; s < kSums; ++s)
       y[s] = elementwise::Swish::Functor{}(sums[s]) * sums[kApart + s];
-    store.put(map, row, column, y);
+    Base::put(store, row, column, y);
   }
 };
 
+// A gated product cannot be turned: y has its rows in one piece.
+inline bool halves_can_be_copied(const GatedCall& call, Why& why) {
+  constexpr int64_t kMost = 0x3FFFFFFF;
+  return why.unless(call.c.contiguous == gemm::Contiguous::kColumns, "y is stored by columns") &&
+         why.unless(call.n <= kMost, "F is over ", kMost);
+}
+
+// Base: how y is stored.
+template <class T, class Base>
+void run_wgmma_gated(const GatedCall& call, Stream stream) {
+  using Policy = gemm::WgmmaBig;
+  using Output = GatedOutput<Base, Policy::kTileN>;
+  using Kernel =
+      WgmmaKernel<T, gemm::Contiguous::kColumns, gemm::Contiguous::kRows, Policy, Output>;
+  const auto output = Output::template of<typename Kernel::Store>(call);
+  start_wgmma<Kernel, T>(call, 2 * call.n, output, stream);
+}
+
+inline bool is_k_major(const GatedCall& call, Why& why) {
+  return why.unless(call.a.contiguous == gemm::Contiguous::kColumns &&
+                        call.b.contiguous == gemm::Contiguous::kRows,
+                    "K must be contiguous in x and weight");
+}
+
 struct WgmmaGated {
   static bool supports(const GatedCall& call, Why& why) {
-    constexpr int64_t kMost = 0x3FFFFFFF;
-    return can_be_stored(call, call.dtype, why) &&
-           why.unless(call.a.contiguous == gemm::Contiguous::kColumns &&
-                          call.b.contiguous == gemm::Contiguous::kRows,
-                      "K must be contiguous in x and weight") &&
-           why.unless(call.n <= kMost, "F is over ", kMost);
+    return can_be_stored(call, call.dtype, why) && is_k_major(call, why) &&
+           halves_can_be_copied(call, why);
   }
   static void run(const GatedCall& call, const Context& context) {
-    using Policy = gemm::WgmmaBig;
     with_type<kHalves>(call.dtype, [&]<class T>() {
-      using Output = GatedOutput<T, Policy::kTileN>;
-      using Kernel =
-          WgmmaKernel<T, gemm::Contiguous::kColumns, gemm::Contiguous::kRows, Policy, Output>;
-      const Output output{output_map<Kernel>(call), static_cast<int>(call.n)};
-      start_wgmma<Kernel, T>(call, 2 * call.n, output, context.stream);
+      run_wgmma_gated<T, gemm::TensorOutput<T>>(call, context.stream);
     });
   }
 };

@@ -1,4 +1,5 @@
 // The table of the products with an epilogue.
+#include "kernels/gemm/plan.hpp"
 #include "kernels/linear/01_naive.cuh"
 #include "kernels/linear/02_any_layout.cuh"
 #include "kernels/linear/operations.hpp"
@@ -10,6 +11,12 @@ extern const Rung kMmaPipeline;
 extern const Rung kWgmma;
 extern const Rung kWgmmaGated;
 extern const Rung kCopyEngineAdds;
+extern const Rung kThreeTf32;
+extern const Rung kRealigned;
+extern const Rung kThreeTf32Gated;
+extern const Rung kRealignedGated;
+
+bool three_tf32_gated_pays(const GatedCall& call);  // 10_three_tf32_gated.cu
 
 namespace {
 
@@ -17,24 +24,43 @@ constexpr Operation kOperations[] = {operation_of<Addmm>(), operation_of<SwigluL
                                      operation_of<GemmAccumulate>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive, &kAnyLayout, &kWarpTile, &kMmaPipeline, &kWgmma, &kWgmmaGated, &kCopyEngineAdds,
+    &kNaive,          &kAnyLayout, &kWarpTile,  &kMmaPipeline,    &kWgmma,          &kWgmmaGated,
+    &kCopyEngineAdds, &kThreeTf32, &kRealigned, &kThreeTf32Gated, &kRealignedGated,
 };
+
+// gemm's choices, whose products these are: whether f32 is multiplied on the tensor cores, and
+// whether copies of unaligned rows are.
+bool by_three_tf32(const Call& call) { return gemm::three_tf32_time(call) < gemm::simt_time(call); }
+bool by_copies(const Call& call) {
+  return gemm::realigning_time(call) + gemm::plan_realigned(gemm::as_realigned(call)).time <
+         std::min(gemm::small_mma_time(call), gemm::tiny_mma_time(call));
+}
+
+// Each takes what those before it leave. `kAligned`: of 16 bits, where rows are aligned.
+template <const Rung& kAligned>
+std::span<const Rung* const> by_worth_behind(const Call& call) {
+  static constexpr const Rung* kF32[] = {&kThreeTf32, &kWarpTile, &kAnyLayout};
+  static constexpr const Rung* kLarge[] = {&kAligned, &kRealigned, &kMmaPipeline, &kAnyLayout};
+  static constexpr const Rung* kSmall[] = {&kAligned, &kMmaPipeline, &kAnyLayout};
+  if (call.dtype == DType::kF32) {
+    return std::span<const Rung* const>(kF32).subspan(by_three_tf32(call) ? 0 : 1);
+  }
+  return by_copies(call) ? std::span<const Rung* const>(kLarge) : kSmall;
+}
 
 }  // namespace
 
-// Each takes what those before it leave; warp_tile is for f32, the others for 16 bits.
-std::span<const Rung* const> Addmm::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kWarpTile, &kWgmma, &kMmaPipeline, &kAnyLayout};
-  return kByWorth;
+std::span<const Rung* const> Addmm::by_worth(const Call& call) {
+  return by_worth_behind<kWgmma>(call);
 }
-std::span<const Rung* const> SwigluLinear::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kWgmmaGated, &kAnyLayout};
-  return kByWorth;
+std::span<const Rung* const> SwigluLinear::by_worth(const Call& call) {
+  static constexpr const Rung* kF32[] = {&kThreeTf32Gated, &kAnyLayout};
+  static constexpr const Rung* kHalf[] = {&kWgmmaGated, &kRealignedGated, &kAnyLayout};
+  if (call.dtype != DType::kF32) return kHalf;
+  return std::span<const Rung* const>(kF32).subspan(three_tf32_gated_pays(call) ? 0 : 1);
 }
-std::span<const Rung* const> GemmAccumulate::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kWarpTile, &kCopyEngineAdds, &kMmaPipeline,
-                                             &kAnyLayout};
-  return kByWorth;
+std::span<const Rung* const> GemmAccumulate::by_worth(const Call& call) {
+  return by_worth_behind<kCopyEngineAdds>(call);
 }
 
 extern const Family kFamily;

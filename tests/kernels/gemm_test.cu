@@ -24,6 +24,8 @@
 #include "kernels/gemm/44_batched_wgmma.cuh"
 #include "kernels/gemm/45_pingpong.cuh"
 #include "kernels/gemm/46_three_tf32.cuh"
+#include "kernels/gemm/47_batched_three_tf32.cuh"
+#include "kernels/gemm/48_batched_realigned.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -815,6 +817,27 @@ TEST(BatchedWgmma, InEveryOrder) {
   });
 }
 
+// A matrix that all products share, rows that take turns, operands that are transposed.
+TEST(BatchedThreeTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  using enum BatchedThreeTf32::Tiles;
+  constexpr int kBT = Bmm::kBTransposed;
+  constexpr int kShared = Bmm::kATransposed | Bmm::kBExpanded;
+  for (const int views : {kBT, int{Bmm::kAExpanded}, kShared, kBT | Bmm::kInterleaved}) {
+    for (const auto tiles : {kTall, kSmall, kNarrow, kSmallPlain}) {
+      Instance<float> instance(batch(3, 264, 136, 68, views, 8), batched());
+      const BatchedCall call = Bmm::call(instance.problem());
+      test::Buffer<std::byte> workspace(BatchedThreeTf32::workspace(call).bytes + 256);
+      void* place = workspace.data();
+      size_t space = workspace.size();
+      std::align(256, 1, place, space);
+      BatchedThreeTf32::run_in(tiles, call, {nullptr, place});
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+
 TEST(Bmm, BestIsTheFastestThatTakesTheCall) {
   const auto chosen = [](const AnyCall& call, int capability) {
     return std::string(best(call, capability).name);
@@ -829,6 +852,11 @@ TEST(Bmm, BestIsTheFastestThatTakesTheCall) {
             "batched_wgmma");
   EXPECT_EQ(chosen(Instance<float>(batch(2, 7, 5, 3, expanded), batched()).call(), 80),
             "batched_warp_tile");
+  EXPECT_EQ(chosen(Instance<half>(batch(3, 255, 255, 255), batched()).call(), 90),
+            "batched_realigned");
+  const AnyCall large = Instance<float>(batch(9, 512, 512, 512), batched()).call();
+  EXPECT_EQ(chosen(large, 90), "batched_three_tf32");
+  EXPECT_EQ(chosen(large, 80), "batched_warp_tile");
 }
 
 TEST(Bmm, RefusalsNameTheMatrix) {

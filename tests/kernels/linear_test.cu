@@ -4,6 +4,7 @@
 #include "catalogue/catalogue.hpp"
 #include "harness/verify.hpp"
 #include "kernels/linear/05_wgmma.cuh"
+#include "kernels/linear/08_three_tf32.cuh"
 #include "tests/run.hpp"
 
 namespace ws::linear {
@@ -41,6 +42,45 @@ TEST(Addmm, EveryTile) {
       }
     });
   }
+}
+
+using ThreeTiles = gemm::ThreeTf32::Tiles;
+
+template <ThreeTiles kTiles>
+struct ThreeTile {
+  static bool supports(const Call& call, Why& why) { return ThreeTf32::supports(call, why); }
+  static Workspace workspace(const Call& call) {
+    return gemm::ThreeTf32::workspace_in(kTiles, call);
+  }
+  static void run(const Call& call, const Context& context) {
+    ThreeTf32::run_in(kTiles, call, context);
+  }
+};
+template <ThreeTiles kTiles>
+constexpr Rung kThreeTile = rung_of<ThreeTile<kTiles>, DTypes{DType::kF32}, Addmm, GemmAccumulate>(
+    {.name = "tile", .idea = "one of the tiles", .arch = Arch::kSm90a});
+
+// The same in f32; a matrix that is added to in place, at whose edges tiles overlap.
+TEST(ThreeTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const Case bias = {.extents = {264, 200, 100, Addmm::kBias, 0},
+                     .attributes = {0.5, 2.0, Value::choice(static_cast<int>(Activation::kSilu))}};
+  const Case across = {.extents = {264, 200, 100, Addmm::kMatrixTransposed, 0}, .padding = 4};
+  const Case in_place = {.extents = {264, 200, 100, 0}};
+  const auto expect_right = [&](const Rung& rung) {
+    for (const auto& [operation, chosen] :
+         {std::pair{"addmm", bias}, {"addmm", across}, {"gemm_accumulate", in_place}}) {
+      harness::Instance instance(operation_named(operation), chosen, DType::kF32, 3);
+      const harness::Verification result = harness::verify(rung, instance);
+      EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n"
+                                                           << result.reason;
+    }
+  };
+  expect_right(kThreeTile<ThreeTiles::kTall>);
+  expect_right(kThreeTile<ThreeTiles::kSmall>);
+  expect_right(kThreeTile<ThreeTiles::kNarrow>);
+  expect_right(kThreeTile<ThreeTiles::kCut>);
+  expect_right(kThreeTile<ThreeTiles::kSmallPlain>);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace ws::tile {
 template <class T, ptx::Major kContiguous, int kOuter, int kK, int kSharers, bool kBatched = false>
 struct OperandStage {
   using Element = T;
+  static constexpr bool kOfBatch = kBatched;
   static constexpr ptx::Major kMajor = kContiguous;
   static constexpr bool kKMajor = kMajor == ptx::Major::kK;
   static constexpr int kRow = 128 / static_cast<int>(sizeof(T));  // elements of a swizzle row

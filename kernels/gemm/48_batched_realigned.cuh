@@ -1,0 +1,36 @@
+// Idea: of a batch whose rows or products do not start at multiples of 16 bytes, operands are
+// copied
+//   once into rows that do, all products in one launch.
+// From batched_wgmma: any M, N, K and any strides between products at tensor-core speed, as
+//   realigned has them for one product. A matrix that all products share is copied once.
+// Traffic: 4 bytes an element of each copied operand more.
+// Limits: sm_90a, f16 and bf16; a stride of each matrix 1; a workspace as large as the copies.
+#pragma once
+
+#include "kernels/gemm/44_batched_wgmma.cuh"
+#include "kernels/gemm/realign.hpp"
+
+namespace ws::gemm {
+
+extern template void run_batched_wgmma<half, BatchedPlainOutput<half>>(const BatchedCall&, int,
+                                                                       Stream);
+extern template void run_batched_wgmma<bf16, BatchedPlainOutput<bf16>>(const BatchedCall&, int,
+                                                                       Stream);
+
+struct BatchedRealigned {
+  static bool supports(const BatchedCall& call, Why& why) {
+    return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
+           products_can_be_copied(call, why);
+  }
+  static Workspace workspace(const BatchedCall& call) { return {.bytes = realigned_bytes(call)}; }
+  static void run(const BatchedCall& call, const Context& context) {
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      BatchedCall aligned = call;
+      realign<T>(aligned, context.workspace, context.stream);
+      run_batched_wgmma<T, BatchedPlainOutput<T>>(aligned, device_facts().multiprocessors,
+                                                  context.stream);
+    });
+  }
+};
+
+}  // namespace ws::gemm

@@ -1,0 +1,61 @@
+// Idea: the gated product in f32 on the tensor cores: tiles of 64 columns of the gate and the 64
+//   that go with them, of the operands and of their low parts.
+// From wgmma_gated: the product is gemm/three_tf32's.
+// Traffic: three_tf32's of a product of 2 F columns, less half of its output.
+// Limits: sm_90a, f32; K > 0, a stride of each matrix 1; gemm/three_tf32's accuracy.
+#pragma once
+
+#include "kernels/gemm/46_three_tf32.cuh"
+#include "kernels/linear/06_wgmma_gated.cuh"
+
+namespace ws::linear {
+
+struct ThreeGated : gemm::WgmmaPolicy<gemm::WgmmaShape{
+                        .tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}> {};
+
+struct ThreeTf32Gated {
+  static bool supports(const GatedCall& call, Why& why) {
+    return why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&
+           gemm::runs_supported(call, why) && halves_can_be_copied(call, why);
+  }
+  static Workspace workspace(const GatedCall& call) {
+    return {.bytes = operand_a(call).bytes() + operand_b(call).bytes()};
+  }
+  static void run(const GatedCall& call, const Context& context) {
+    gemm::KMajor a = operand_a(call);
+    gemm::KMajor b = operand_b(call);
+    a.make(context.workspace, context.stream);
+    b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
+    const auto run_with = [&]<class Base>() {
+      using Output = GatedOutput<Base, ThreeGated::kTileN>;
+      using Kernel = gemm::ThreeTf32Kernel<ThreeGated, Output>;
+      const tile::Raster raster = gemm::raster_of(call, Kernel::kTileM * Kernel::kClusterM,
+                                                  Kernel::kOutputN * Kernel::kClusterN);
+      const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
+      Kernel::start(call, a, b, raster, {raster.count(), steps},
+                    Kernel::clusters_of(raster, device_facts().multiprocessors), context.stream);
+    };
+    Why nobody;
+    const bool boxes = gemm::can_be_copied("y", call.c, call.dtype, nobody) && call.n % 4 == 0;
+    boxes ? run_with.template operator()<gemm::TensorOutput<float>>()
+          : run_with.template operator()<gemm::PlainOutput<float>>();
+  }
+
+  // Whether it is thought to take less than a thread an element does.
+  static bool pays(const GatedCall& call) {
+    gemm::Call both = call;
+    both.n *= 2;
+    const double tiles = gemm::three_time<gemm::ThreeSmall>(both);
+    return gemm::operands_time(operand_a(call), operand_b(call)) + tiles < gemm::simt_time(both);
+  }
+
+ private:
+  static gemm::KMajor operand_a(const GatedCall& call) {
+    return {call.a, gemm::Contiguous::kColumns, call.k, /*has_low=*/true};
+  }
+  static gemm::KMajor operand_b(const GatedCall& call) {
+    return {call.b, gemm::Contiguous::kRows, call.k, /*has_low=*/true};
+  }
+};
+
+}  // namespace ws::linear
