@@ -1,12 +1,14 @@
 // Operands whose rows do not start at multiples of 16 bytes, copied once into rows that do.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 
 #include "kernels/gemm/batched.hpp"
 #include "kernels/gemm/plan.hpp"
 #include "kernels/gemm/run_lanes.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/realign.hpp"
 
 namespace ws::gemm {
 
@@ -24,14 +26,15 @@ struct Realignment {
   int64_t to_batch = 0;
 };
 
-// Copies of kBytes, to which both sides are aligned, by groups of lanes: as many of them as a run
-// has work for.
-template <class T, int kBytes>
+// Of runs that start anywhere: a vector of a copy lies across two pieces of 16 bytes, which are
+// shifted together. A group of lanes takes a run, as many as it has work for.
+template <class T>
 struct RealignKernel {
   static constexpr int kThreads = 256;
-  static constexpr int kWidth = kBytes / static_cast<int>(sizeof(T));
-  static constexpr int kUnroll = 8;
-  using Lanes = RunLanes<kThreads, kWidth * kUnroll, 64 / kBytes>;
+  static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
+  static constexpr int kUnroll = 4;
+  using Vector = Vec<T, kWidth>;
+  using Lanes = RunLanes<kThreads, kWidth * kUnroll, 8>;
 
   struct Arguments {
     Realignment<T> operands[2];
@@ -47,22 +50,37 @@ struct RealignKernel {
     const Lanes& lanes = g.lanes[second];
     const auto [matrix, run, first] = lanes.at(block, thread_index(), kWidth);
     if (run >= operand.runs) return;
-    const int step = lanes.step(kWidth);
     const T* const from = operand.from + matrix * operand.from_batch + run * operand.from_leading;
     T* const to = operand.to + matrix * operand.to_batch + run * operand.to_leading;
-    Vec<T, kWidth> held[kUnroll];
+    // How far into its first piece each of a lane's vectors begins.
+    const auto bytes = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from + first) % 16);
+    const auto before = static_cast<int64_t>(bytes / sizeof(T));
+    // Whether both pieces lie in the run: what is beside it is not ours.
+    const auto is_whole = [&](int64_t at) {
+      return at >= before && at - before + (bytes == 0 ? 1 : 2) * kWidth <= operand.length;
+    };
+    Vec<T, kWidth> low[kUnroll];
+    Vec<T, kWidth> high[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * step;
-      if (at + kWidth <= operand.length) held[i] = thread::load<kWidth>(from + at);
+      const int64_t at = first + i * lanes.step(kWidth);
+      if (!is_whole(at)) continue;
+      low[i] = thread::load<kWidth>(from + at - before);
+      if (bytes != 0) high[i] = thread::load<kWidth>(from + at - before + kWidth);
     }
+    // Rows of copies have room for whole vectors.
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * step;
-      if (at + kWidth <= operand.length) {
-        thread::store(to + at, held[i]);
+      const int64_t at = first + i * lanes.step(kWidth);
+      if (is_whole(at)) {
+        using Words = Vec<uint32_t, 4>;
+        thread::store(to + at,
+                      std::bit_cast<Vec<T, kWidth>>(thread::realign<sizeof(T)>(
+                          std::bit_cast<Words>(low[i]), std::bit_cast<Words>(high[i]), bytes)));
       } else {
-        for (int64_t j = at; j < operand.length; ++j) thread::store(to + j, thread::load(from + j));
+        for (int64_t j = at; j < std::min(at + kWidth, operand.length); ++j) {
+          thread::store(to + j, thread::load(from + j));
+        }
       }
     }
   }
@@ -90,30 +108,19 @@ size_t realigned_bytes(const C& call) {
   return static_cast<size_t>(elements) * 2;
 }
 
-template <class Kernel, class T>
-void launch_realign(const Realignment<T> (&operands)[2], Stream stream) {
-  typename Kernel::Arguments arguments{.operands = {operands[0], operands[1]}};
-  int64_t blocks[2]{};
-  for (int i = 0; i < 2; ++i) {
-    arguments.lanes[i] = typename Kernel::Lanes(operands[i].runs, operands[i].length);
-    blocks[i] = arguments.lanes[i].blocks(operands[i].matrices);
-  }
-  arguments.first_blocks = blocks[0];
-  launch<Kernel>({.blocks = blocks[0] + blocks[1], .threads = Kernel::kThreads}, stream, arguments);
-}
-
 // Copies of `call` what needs it into `place`, makes the copies its operands and says whether there
 // are any.
 template <class T, class C>
 bool realign(C& call, void* place, Stream stream) {
+  using Kernel = RealignKernel<T>;
   auto* next = static_cast<T*>(place);
-  Realignment<T> operands[2];
+  typename Kernel::Arguments copies;
+  int64_t blocks = 0;
   int count = 0;
-  int bytes = 16;
   for (Matrix* const matrix : {&call.a, &call.b}) {
     if (!needs_realigning(*matrix, call.dtype)) continue;
-    bytes = std::min(bytes, alignment_of(*matrix, call.dtype));
-    Realignment<T>& operand = operands[count++];
+    typename Kernel::Lanes& lanes = copies.lanes[count];
+    Realignment<T>& operand = copies.operands[count++];
     operand = {.from = matrix->template as<const T>(),
                .to = next,
                .runs = matrix->runs,
@@ -123,18 +130,16 @@ bool realign(C& call, void* place, Stream stream) {
                .matrices = matrices_of_operand(call, *matrix),
                .from_batch = matrix->batch,
                .to_batch = realigned_batch(*matrix)};
+    lanes = typename Kernel::Lanes(operand.runs, operand.length);
+    blocks += lanes.blocks(operand.matrices);
     next += operand.matrices * operand.to_batch;
     matrix->data = operand.to;
     matrix->leading = operand.to_leading;
     if (matrix->batch != 0) matrix->batch = operand.to_batch;
+    if (count == 1) copies.first_blocks = blocks;
   }
   if (count == 0) return false;
-  switch (bytes) {
-    case 2: launch_realign<RealignKernel<T, 2>>(operands, stream); break;
-    case 4: launch_realign<RealignKernel<T, 4>>(operands, stream); break;
-    default:  // 8, and 16 where rows overlap
-      launch_realign<RealignKernel<T, 8>>(operands, stream);
-  }
+  launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, stream, copies);
   return true;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 
 #include "warpsmith/launch.hpp"
 
@@ -25,9 +24,9 @@ struct RunLanes {
 
   RunLanes() = default;
   RunLanes(int64_t runs, int64_t length) {
-    const auto wanted = static_cast<uint64_t>(divide_up(length, int64_t{kEach}));
-    const auto lanes = std::clamp<uint64_t>(std::bit_ceil(wanted), kLeast, kThreads);
-    shift = std::countr_zero(lanes);
+    const int64_t wanted =
+        std::clamp(divide_up(length, int64_t{kEach}), int64_t{kLeast}, int64_t{kThreads});
+    while ((int64_t{1} << shift) < wanted) ++shift;
     pieces = std::max<int64_t>(1, divide_up(length, int64_t{kEach} << shift));
     groups = divide_up(runs, int64_t{kThreads} >> shift);
   }

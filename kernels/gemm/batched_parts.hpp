@@ -1,0 +1,75 @@
+// What the Hopper kernels of a batch are made of: the walk over the tiles of all products, and how
+// C is stored.
+#pragma once
+
+#include "kernels/gemm/35_warp_specialized.cuh"
+#include "kernels/gemm/batched.hpp"
+
+namespace ws::gemm {
+
+// A tile of the output and its matrices.
+struct BatchedPart : tile::Part {
+  MatrixIndex matrix;
+};
+
+// Every so-many-th tile of all products, whole.
+struct BatchedTiles : WholeTiles {
+  static constexpr bool kBatched = true;
+  int of_product = 0;          // tiles
+  int a_step = 0, b_step = 0;  // 0 where all products share the matrix, else 1
+
+  // Of products of so many tiles.
+  static BatchedTiles of(const BatchedCall& call, int tiles, int steps) {
+    return {{static_cast<int>(call.batch) * tiles, steps},
+            tiles,
+            call.a.batch == 0 ? 0 : 1,
+            call.b.batch == 0 ? 0 : 1};
+  }
+
+  template <class F>
+  __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
+    for (int at = worker; at < tiles; at += workers) {
+      const int product = at / of_product;
+      f(BatchedPart{{at - product * of_product, 0, steps},
+                    {product * a_step, product * b_step, product}});
+    }
+  }
+};
+
+// The copy engine stores C, a product's matrix at a time.
+template <class T>
+struct BatchedTensorOutput {
+  ptx::TensorMap map;
+
+  template <class Store>
+  static BatchedTensorOutput of(const BatchedCall& call) {
+    return {Store::tensor_map(call.c.as<const T>(), matrix_batch(call, call.c), call.m, call.n,
+                              call.c.leading)};
+  }
+  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
+                                      const float* sums) const {
+    store.put(map, row, column, sums, matrix);
+  }
+};
+
+// The same as the lanes store it, for rows and products that start anywhere.
+template <class T>
+struct BatchedPlainOutput : PlainOutput<T> {
+  int64_t batch;  // stride
+
+  template <class Store>
+  static BatchedPlainOutput of(const BatchedCall& call) {
+    return {PlainOutput<T>::template of<Store>(call), call.c.batch};
+  }
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
+                                      const float* sums) const {
+    PlainOutput<T> one = *this;
+    one.data += matrix * batch;
+    one.put(store, row, column, sums);
+  }
+};
+
+}  // namespace ws::gemm
