@@ -180,12 +180,20 @@ inline double operands_time(const KMajor& a, const KMajor& b) {
 inline double three_slices(const Call& call) {
   return static_cast<double>(divide_up(call.k, int64_t{32}));
 }
-// Whole tiles of so many products.
+// Whole tiles of so many products, or what memory has to deliver: operands and their low parts. A
+// matrix that all products share is there once.
 template <class Policy>
 double three_time(const Call& call, int64_t products = 1) {
+  const auto elements = [&](const Matrix& matrix) {
+    const int64_t matrices = matrix.batch == 0 ? 1 : products;
+    return static_cast<double>(matrices * matrix.runs) * static_cast<double>(matrix.length);
+  };
+  const double bytes =
+      sizeof(float) * (2 * (elements(call.a) + elements(call.b)) + elements(call.c));
   const int64_t tiles = products * Policy::raster(call).count();
   const int64_t waves = divide_up(tiles, int64_t{clusters_of(Policy::kCluster)});
-  return kStart + static_cast<double>(waves) * three_slices(call) * Policy::kStep;
+  return kStart +
+         std::max(static_cast<double>(waves) * three_slices(call) * Policy::kStep, bytes / kMemory);
 }
 
 struct ThreeTf32 {

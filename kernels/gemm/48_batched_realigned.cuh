@@ -31,6 +31,16 @@ struct BatchedRealigned {
                                                   context.stream);
     });
   }
+
+  // What a call is thought to take, in us.
+  static double time(const BatchedCall& call) {
+    constexpr double kTwoLaunches = 8;
+    constexpr double kCopies = 2.5e6;  // bytes a us, of runs of 64 elements and more
+    BatchedCall aligned = call;
+    static_cast<Call&>(aligned) = as_realigned(call);
+    return kTwoLaunches + 2 * static_cast<double>(realigned_bytes(call)) / kCopies +
+           plan_batched(aligned, device_facts().multiprocessors).time;
+  }
 };
 
 }  // namespace ws::gemm

@@ -117,18 +117,15 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
-  static constexpr const Rung* kTensor[] = {&kBatchedWgmma, &kBatchedRealigned, &kBatchedNaive,
-                                            &kBatchedAnyLayout};
+  static constexpr const Rung* kLarge[] = {&kBatchedWgmma, &kBatchedRealigned, &kBatchedNaive,
+                                           &kBatchedAnyLayout};
   static constexpr const Rung* kSmall[] = {&kBatchedWgmma, &kBatchedNaive, &kBatchedAnyLayout};
   if (call.dtype == DType::kF32) {
-    const bool by_three = batched_three_tf32_time(call) < simt_time(call, call.batch);
+    const bool by_three = batched_three_tf32_time(call) < batched_simt_time(call);
     return std::span<const Rung* const>(kF32).subspan(by_three ? 0 : 1);
   }
-  // What a thread an element does in the time that copies and their product take at least.
-  constexpr double kFew = 1 << 24;
-  const double products = static_cast<double>(call.batch) * static_cast<double>(call.m) *
-                          static_cast<double>(call.n) * static_cast<double>(call.k);
-  return products < kFew ? std::span<const Rung* const>(kSmall) : kTensor;
+  const bool by_copies = batched_realigned_time(call) < batched_naive_time(call);
+  return by_copies ? std::span<const Rung* const>(kLarge) : kSmall;
 }
 
 extern const Family kFamily;

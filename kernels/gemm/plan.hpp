@@ -131,13 +131,12 @@ constexpr double lone_tile_time(int waves) {
 
 // copy_engine's tiles of 128 x 128 in waves, or those that few of them are cut to, in one. H200
 // 2026-11-30, us: 512^3 33, 1024^3 60, 64 x 4096 x 4096 226, 512 x 512 x 16384 856, 4096^3 2825.
-inline double simt_time(const Call& call, int64_t products = 1) {
+inline double simt_time(const Call& call) {
   constexpr double kStepOfWave = 0.083;  // of 1 of K
   constexpr double kStepOfFew = 0.054;
   constexpr int64_t kTile = 128;
   const auto multiprocessors = static_cast<double>(device_facts().multiprocessors);
-  const auto tiles =
-      static_cast<double>(products * divide_up(call.m, kTile) * divide_up(call.n, kTile));
+  const auto tiles = static_cast<double>(divide_up(call.m, kTile) * divide_up(call.n, kTile));
   const auto k = static_cast<double>(call.k);
   if (tiles < multiprocessors) return kStart + kStepOfFew * k;
   return kStart + std::ceil(tiles / multiprocessors) * kStepOfWave * k;
@@ -145,8 +144,30 @@ inline double simt_time(const Call& call, int64_t products = 1) {
 
 // Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
 double three_tf32_time(const Call& call);
-// And of products of a batch. (47_batched_three_tf32.cu)
+
+// ---- bmm ----------------------------------------------------------------------------------------
+
+// batched_warp_tile: 42 TFLOP/s of what its tiles are, then C. H200 2026-11-30, us, thought and
+// taken: 64 x 512^3 430, 425; 512 x 512 x 512 x 64 542, 570; 512 x 512 x 64 x 512 430, 423;
+// 128 x 128^3 20, 20; 32 x 256^3 33, 33; 32 x 1024 x 1024 x 128 242, 251; 4 x 512^3 32, 35.
+inline double batched_simt_time(const BatchedCall& call) {
+  constexpr double kRate = 21e6;  // multiplications a us
+  constexpr int64_t kTile = 64;
+  const auto elements = static_cast<double>(call.batch * round_up(call.m, kTile)) *
+                        static_cast<double>(round_up(call.n, kTile));
+  const auto c = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
+  return kStart + elements * static_cast<double>(call.k) / kRate + c * sizeof(float) / kMemory;
+}
+// batched_naive and batched_any_layout, in 16 bits: a thread an element.
+inline double batched_naive_time(const BatchedCall& call) {
+  constexpr double kRate = 2e6;    // multiplications a us
+  constexpr double kLoads = 0.09;  // of 1 of K, of a thread that waits for them
+  const auto elements = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
+  return kStart + (kLoads + elements / kRate) * static_cast<double>(call.k);
+}
+// Beside their rungs' rows, with what is made of operands first.
 double batched_three_tf32_time(const BatchedCall& call);
+double batched_realigned_time(const BatchedCall& call);
 
 // ---- warp_specialized, pingpong: whole waves of tiles -------------------------------------------
 

@@ -59,29 +59,30 @@ struct RealignKernel {
     const auto is_whole = [&](int64_t at) {
       return at >= before && at - before + (bytes == 0 ? 1 : 2) * kWidth <= operand.length;
     };
-    Vec<T, kWidth> low[kUnroll];
-    Vec<T, kWidth> high[kUnroll];
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      const int64_t at = first + i * lanes.step(kWidth);
-      if (!is_whole(at)) continue;
-      low[i] = thread::load<kWidth>(from + at - before);
-      if (bytes != 0) high[i] = thread::load<kWidth>(from + at - before + kWidth);
-    }
-    // Rows of copies have room for whole vectors.
+    Vec<T, kWidth> low[kUnroll]{};
+    Vec<T, kWidth> high[kUnroll]{};
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       const int64_t at = first + i * lanes.step(kWidth);
       if (is_whole(at)) {
-        using Words = Vec<uint32_t, 4>;
-        thread::store(to + at,
-                      std::bit_cast<Vec<T, kWidth>>(thread::realign<sizeof(T)>(
-                          std::bit_cast<Words>(low[i]), std::bit_cast<Words>(high[i]), bytes)));
+        low[i] = thread::load<kWidth>(from + at - before);
+        if (bytes != 0) high[i] = thread::load<kWidth>(from + at - before + kWidth);
       } else {
-        for (int64_t j = at; j < std::min(at + kWidth, operand.length); ++j) {
-          thread::store(to + j, thread::load(from + j));
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) {
+          if (at + e < operand.length) low[i][e] = thread::load(from + at + e);
         }
       }
+    }
+    // Rows of copies have room for whole vectors.
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      using Words = Vec<uint32_t, 4>;
+      const int64_t at = first + i * lanes.step(kWidth);
+      const uint32_t shift = is_whole(at) ? bytes : 0;
+      const Words moved = thread::realign<sizeof(T)>(std::bit_cast<Words>(low[i]),
+                                                     std::bit_cast<Words>(high[i]), shift);
+      if (at < operand.length) thread::store(to + at, std::bit_cast<Vec<T, kWidth>>(moved));
     }
   }
 };

@@ -798,8 +798,8 @@ TEST(BatchedWgmma, EveryTile) {
     for (const int views : {0, kAT | kBT, kAT | Bmm::kBExpanded, kBT | Bmm::kInterleaved}) {
       Instance<half> instance(batch(2, 200, 248, 72, views, 8), batched());
       const BatchedCall call = Bmm::call(instance.problem());
-      with_batched_policy(call, multiprocessors,
-                          [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
+      BatchedPolicies::with(plan_batched(call, multiprocessors).policy,
+                            [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
       run_batched_wgmma<half>(call, multiprocessors, nullptr);
       runtime::synchronize_device();
       instance.expect_right();
