@@ -13,7 +13,7 @@
 #include "kernels/transpose/tile_walk.hpp"
 #include "kernels/transpose/wide_tile.hpp"
 #include "warpsmith/launch.hpp"
-#include "warpsmith/ptx/cp_async.hpp"
+#include "warpsmith/ptx/cp_async_kept.hpp"
 #include "warpsmith/thread/realign.hpp"
 
 namespace ws::transpose {
@@ -148,8 +148,14 @@ struct RealignedKernel {
         bring_part(shared, a, i, from);
         continue;
       }
-      ptx::cp_async<16>(shared.pieces.pointer(i * Tile::kWordsOfPiece),
-                        exists ? reinterpret_cast<const void*>(from) : a.x_valid, exists ? 16 : 0);
+      auto* to = shared.pieces.pointer(i * Tile::kWordsOfPiece);
+      const void* piece_of_x = exists ? reinterpret_cast<const void*>(from) : a.x_valid;
+      // Two pieces share a sector. H200 2026-11-30: 1 to 2 % faster by way of the L1, but of bytes.
+      if constexpr (kBytes == 1) {
+        ptx::cp_async<16>(to, piece_of_x, exists ? 16 : 0);
+      } else {
+        ptx::cp_async_kept(to, piece_of_x, exists ? 16 : 0);
+      }
     }
   }
   __device__ __forceinline__ static void bring(SharedStorage& shared, const Arguments& a,
@@ -251,16 +257,6 @@ struct RealignedKernel {
     if (part.is_first || part.end <= kUsefulRows) take_ends(shared, a, part, beyond);
   }
 };
-
-// Whether none of y lies between elements of x, as columns of one matrix do.
-bool lie_apart(const Permutation& call) {
-  const Permutation::Reach of_x = call.reach(kX);
-  const Permutation::Reach of_y = call.reach(kY);
-  const auto x = reinterpret_cast<intptr_t>(call.x);
-  const auto y = reinterpret_cast<intptr_t>(call.y);
-  return x + of_x.end * call.element_bytes <= y + of_y.lowest * call.element_bytes ||
-         y + of_y.end * call.element_bytes <= x + of_x.lowest * call.element_bytes;
-}
 
 struct Realigned {
   static bool supports(const Permutation& call, Why& why) {

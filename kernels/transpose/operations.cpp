@@ -89,6 +89,15 @@ Permutation widened(Permutation call, int bytes) {
   return call;
 }
 
+bool lie_apart(const Permutation& call) {
+  const Permutation::Reach of_x = call.reach(kX);
+  const Permutation::Reach of_y = call.reach(kY);
+  const auto x = reinterpret_cast<intptr_t>(call.x);
+  const auto y = reinterpret_cast<intptr_t>(call.y);
+  return x + of_x.end * call.element_bytes <= y + of_y.lowest * call.element_bytes ||
+         y + of_y.end * call.element_bytes <= x + of_x.lowest * call.element_bytes;
+}
+
 // ---- Matrices -----------------------------------------------------------------------------------
 
 bool as_matrices(const Permutation& call, Matrices& matrices) {

@@ -81,6 +81,9 @@ void with_element(int bytes, Visit&& visit) {
   }
 }
 
+// Whether none of y lies between elements of x, as columns of one matrix do.
+bool lie_apart(const Permutation& call);
+
 // ---- The operations -----------------------------------------------------------------------------
 
 // Extents are those of x, a 0 left out of it (kEmpty is an extent of 0). `layout` 1 lays its last

@@ -174,4 +174,34 @@ RealignedPlan plan_realigned(const Permutation& call) {
   return plan;
 }
 
+GatheredPlan plan_gathered(const Permutation& call) {
+  GatheredPlan plan;
+  plan.run = call.run();
+  const size_t rank = plan.run > 1 ? size_t{call.rank} - 1 : call.rank;
+  if (call.elements() == 0 || rank < 2 || plan.run > kMostRun) return {};
+  const Loop& rows = call.loops[rank - 1];
+  if (rows.strides[kY] != plan.run) return {};
+  const GatheredShape shape = GatheredShape::of(call.element_bytes);
+  const int64_t halo = GatheredShape::kCut / call.element_bytes - 1;
+  const int64_t columns = shape.columns / plan.run;
+  plan.rows = rows.extent;
+  plan.x_pitch = rows.strides[kX];
+  plan.loop[plan.loops++] = {divide_up(rows.extent * plan.run + halo, shape.rows * plan.run),
+                             {shape.rows * plan.x_pitch, shape.rows * plan.run}};
+  for (size_t i = rank - 1; i-- > 0;) {  // in y's order, the fastest first
+    Loop loop = call.loops[i];
+    if (plan.columns == 0 && loop.strides[kX] == plan.run) {
+      plan.columns = loop.extent;
+      plan.y_pitch = loop.strides[kY];
+      plan.column_loop = static_cast<int>(plan.loops);
+      loop = {divide_up(loop.extent, columns), {columns * plan.run, columns * plan.y_pitch}};
+    }
+    plan.loop[plan.loops++] = loop;
+  }
+  if (plan.columns == 0) return {};
+  plan.tiles = 1;
+  for (size_t i = 0; i < plan.loops; ++i) plan.tiles *= plan.loop[i].extent;
+  return plan;
+}
+
 }  // namespace ws::transpose

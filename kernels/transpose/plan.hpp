@@ -87,4 +87,29 @@ struct RealignedPlan {
 };
 RealignedPlan plan_realigned(const Permutation& call);
 
+// Tiles of elements that are gathered: rows of y are cut where sectors begin, so that their parts
+// of a tile begin up to 31 bytes before its own; so many rows more are brought. H200 2026-11-30.
+struct GatheredShape {
+  static constexpr int kCut = 32;
+  int rows;  // useful ones
+  int columns;
+  int threads;
+  int blocks;  // of an SM
+
+  static constexpr GatheredShape of(int element_bytes) {
+    switch (element_bytes) {
+      case 1: return {256, 128, 256, 4};
+      case 2: return {128, 128, 256, 5};
+      case 4: return {128, 64, 256, 5};
+      default: return {64, 64, 512, 3};
+    }
+  }
+};
+inline constexpr int64_t kMostRun = 16;
+
+struct GatheredPlan : RealignedPlan {
+  int64_t run = 1;  // elements that lie side by side in both tensors, of each row and column
+};
+GatheredPlan plan_gathered(const Permutation& call);
+
 }  // namespace ws::transpose

@@ -140,6 +140,8 @@ Cases Permute::cases() {
       in_order({2, 1, 0}, of({4, kEmpty, 3}, kF32)),
       in_order({0, 2, 1, 3}, of({1, 40, 1, 8}, kF32)),
       in_order({3, 1, 2, 0}, of({77, 2, 3, 65}, kOneOfEach, 1)),
+      in_order({1, 0, 2}, of({131, 90, 3}, kOneOfEach, 1, 1)),
+      in_order({2, 0, 1, 3}, of({3, 259, 25, 5}, {DType::kU8, DType::kF16})),
   };
   static const std::vector<Case> kBench = {
       in_order({0, 2, 1, 3}, of({64, 128, 96, 128})),
