@@ -44,8 +44,9 @@ struct RealignedKernel {
   using Tile = WideTile<T, RealignedShape::of(kBytes)>;
   using Piece = typename Tile::Piece;
   static constexpr int kThreads = Tile::kThreads;
-  // So many have room for their registers; on an A100 five of 2 bytes spilled.
-  static constexpr int kMinBlocks = kBytes == 1 ? 5 : kBytes == 2 ? 4 : 6;
+  // H200 2026-11-30: with one more of 1 and 8 bytes 1 to 2 % slower. On an A100 five of 2 bytes
+  // spilled.
+  static constexpr int kMinBlocks = kBytes <= 2 ? 4 : kBytes == 4 ? 6 : 5;
   static constexpr int kWidth = Tile::kWidth;
   static constexpr int kUsefulPieces = RealignedShape::kUsefulPieces;
   static constexpr int kUsefulRows = RealignedShape::useful_rows(kBytes);
@@ -148,14 +149,9 @@ struct RealignedKernel {
         bring_part(shared, a, i, from);
         continue;
       }
-      auto* to = shared.pieces.pointer(i * Tile::kWordsOfPiece);
-      const void* piece_of_x = exists ? reinterpret_cast<const void*>(from) : a.x_valid;
-      // Two pieces share a sector. H200 2026-11-30: 1 to 2 % faster by way of the L1, but of bytes.
-      if constexpr (kBytes == 1) {
-        ptx::cp_async<16>(to, piece_of_x, exists ? 16 : 0);
-      } else {
-        ptx::cp_async_kept(to, piece_of_x, exists ? 16 : 0);
-      }
+      // By way of the L1: two pieces share a sector.
+      ptx::cp_async_kept(shared.pieces.pointer(i * Tile::kWordsOfPiece),
+                         exists ? reinterpret_cast<const void*>(from) : a.x_valid, exists ? 16 : 0);
     }
   }
   __device__ __forceinline__ static void bring(SharedStorage& shared, const Arguments& a,
