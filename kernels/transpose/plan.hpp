@@ -88,7 +88,8 @@ struct RealignedPlan {
 RealignedPlan plan_realigned(const Permutation& call);
 
 // Tiles of elements that are gathered: rows of y are cut where sectors begin, so that their parts
-// of a tile begin up to 31 bytes before its own; so many rows more are brought. H200 2026-11-30.
+// of a tile begin up to 31 bytes before its own; so many rows more are brought. H200 2026-11-30: 8
+// bytes 94 % of a copy, 4 bytes 90 to 92, others are faster shifted.
 struct GatheredShape {
   static constexpr int kCut = 32;
   int rows;  // useful ones
