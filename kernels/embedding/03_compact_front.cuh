@@ -1,7 +1,7 @@
 // Idea: the result's vectors are one list, which small blocks walk in the order of addresses; a
-// thread has four rows' indices on their way, then four vectors.
+// thread has two rows' indices on their way, then two vectors.
 // From vector: a block is as full with rows of 64 elements as with long ones, and what it waits for
-// is there for four vectors at once. A vector's number becomes row and column by a multiplication
+// is there for both vectors at once. A vector's number becomes row and column by a multiplication
 // that the host prepares; the index of a row comes from L1 for all threads but the first.
 // Traffic: a read and a write of every row; writes reach the memory as whole pages. The kernel
 // stands in take_rows.hpp.
@@ -39,7 +39,7 @@ struct CompactFront {
 inline constexpr Rung kCompactFront = rung_of<CompactFront, Embedding>(
     {.name = "compact_front",
      .from = "vector",
-     .idea = "all rows' vectors as one list, four of a thread on their way"});
+     .idea = "all rows' vectors as one list, two of a thread on their way"});
 #endif
 
 }  // namespace ws::embedding

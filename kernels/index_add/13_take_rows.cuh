@@ -1,7 +1,7 @@
 // Idea: rows by the kernel that looks up those of a table: a vector's number is taken apart into a
 // row and a place in it, and rows into at most two loops.
 // From take_vectors: a nest of up to six loops is walked for no vector, which took most of 200
-// instructions; four indices are under way, then four vectors, in 40 registers where there were 72.
+// instructions; two indices are under way, then two vectors, in 32 registers where there were 72.
 // Traffic: a read and a write of every row, 512 bytes a warp; the index from the L1 for all threads
 // but the first. The kernel stands in embedding/take_rows.hpp.
 // Limits: rows of whole vectors of 16 bytes under one index, along at most two loops; fewer than
