@@ -10,6 +10,7 @@
 #include "kernels/embedding/09_bag_naive.cuh"
 #include "kernels/embedding/10_bag_vector.cuh"
 #include "kernels/embedding/11_bag_any_layout.cuh"
+#include "kernels/embedding/12_bag_ahead.cuh"
 
 namespace ws::embedding {
 
@@ -21,7 +22,7 @@ constexpr Operation kOperations[] = {operation_of<Embedding>(), operation_of<Emb
 constexpr const Rung* kRungs[] = {
     &kNaive,         &kVector,         &kCompactFront,      &kAnyLayout,
     &kBackwardNaive, &kBackwardAtomic, &kBackwardAnyLayout, &kBackwardSorted,
-    &kBagNaive,      &kBagVector,      &kBagAnyLayout,
+    &kBagNaive,      &kBagVector,      &kBagAnyLayout,      &kBagAhead,
 };
 
 }  // namespace
@@ -35,7 +36,7 @@ std::span<const Rung* const> EmbeddingBackward::by_worth(const Call& /*call*/) {
   return kByWorth;
 }
 std::span<const Rung* const> EmbeddingBag::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kBagVector, &kBagAnyLayout};
+  static constexpr const Rung* kByWorth[] = {&kBagAhead, &kBagAnyLayout};
   return kByWorth;
 }
 

@@ -42,6 +42,11 @@ class Indices {
     }
   }
   __device__ __forceinline__ int64_t stride() const { return stride_; }
+  // The first, for who knows which they are.
+  template <class Stored>
+  __device__ __forceinline__ const Stored* as() const {
+    return static_cast<const Stored*>(data_);
+  }
   int64_t limit() const { return limit_; }
   // False where it is no row, which is reported of index `position`.
   __device__ __forceinline__ bool is_right(int64_t index, int64_t position) const {
