@@ -3,6 +3,7 @@
 
 #include "kernels/embedding/sorted_indices.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/tile.hpp"
 
@@ -11,14 +12,16 @@ namespace {
 
 // ---- Kernels ----------------------------------------------------------------------------------
 
-// The vectors of rows, of which a thread takes several: those kOfThread threads away from each
-// other, or `threads` where a row has as many.
-template <class T, int kWidth>
+// The vectors of rows, of which a thread takes up to kMost, as many threads away from each other as
+// a row has.
+template <class T, int kVector, int kMost>
 struct Vectors {
-  static constexpr int kOfThread = kWidth == 8 ? 2 : 4;  // their f32 sums are 16 registers at most
+  static constexpr int kWidth = kVector;
+  static constexpr int kOfThread = kMost;
+  using Element = T;
   using Vector = Vec<T, kWidth>;
   using Values = thread::Tile<Vector, kOfThread>;
-  using Sums = thread::Tile<Vec<float, kWidth>, kOfThread>;
+  using Sum = Vec<float, kWidth>;
 
   T* data[kTargets];
   uint32_t of_row;
@@ -70,39 +73,41 @@ struct Vectors {
     return lanes;
   }
 
+  __device__ __forceinline__ Vector load(Target k, int64_t of, uint32_t lane) const {
+    return thread::load<kWidth>(at(k, of, lane));
+  }
   __device__ __forceinline__ Values load(Target k, int64_t of, const Lanes& lanes) const {
     Values values;
 #pragma unroll
-    for (int v = 0; v < kOfThread; ++v) values[v] = thread::load<kWidth>(at(k, of, lanes.lane[v]));
+    for (int v = 0; v < kOfThread; ++v) values[v] = load(k, of, lanes.lane[v]);
     return values;
   }
-  // Those of x: zeros where there is none.
-  __device__ __forceinline__ Values x(int64_t of, const Lanes& lanes) const {
-    if (data[kX] == nullptr) return {};
-    return load(kX, of, lanes);
-  }
-  // y = x and the sums, scaled.
-  __device__ __forceinline__ void add(int64_t of, const Lanes& lanes, const Values& x,
-                                      const Sums& sums, float scale) const {
+  __device__ __forceinline__ bool has_x() const { return data[kX] != nullptr; }
+  // y = x and the sum, scaled.
+  __device__ __forceinline__ void add(int64_t of, uint32_t lane, const Vector& x, const Sum& sum,
+                                      float scale) const {
+    Vec<float, kWidth> y;
 #pragma unroll
-    for (int v = 0; v < kOfThread; ++v) {
-      if (static_cast<uint32_t>(v) >= lanes.mine) break;
-      Vec<float, kWidth> y;
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) y[i] = thread::fma(scale, sums[v][i], to_float(x[v][i]));
-      thread::store(at(kY, of, lanes.lane[v]), thread::convert<T>(y));
-    }
+    for (int i = 0; i < kWidth; ++i) y[i] = thread::fma(scale, sum[i], to_float(x[i]));
+    thread::store(at(kY, of, lane), thread::convert<T>(y));
   }
 };
 
-// A thread some vectors of a place where a piece may begin: adds up what does.
-template <class T, int kWidth>
+// Of the sum of a piece that is not all of its row.
+__device__ __forceinline__ int64_t slot_of(int64_t at, bool is_first) {
+  return 2 * (at / kPiece) + (is_first ? 1 : 0);
+}
+
+// A thread some vectors of a place where a piece may begin: adds up what does, its vectors
+// together, of several sources at once. kMostlyOne: rows mostly have one source, of which all
+// vectors come at once, and of x; of other rows one vector after the other is added up, which
+// leaves registers for more of a thread's.
+template <class Of, bool kMostlyOne>
 struct AddPiecesKernel {
   static constexpr int kThreads = 128;
-  static constexpr int kMinBlocks = 5;
-  using Of = Vectors<T, kWidth>;
-  // Eight vectors under way, of a row that gets several sources; of one that gets one, and of x.
-  static constexpr int kAtOnce = 8 / Of::kOfThread;
+  static constexpr int kMinBlocks = kMostlyOne ? 6 : 5;
+  static constexpr int kTogether = kMostlyOne ? 1 : Of::kOfThread;
+  static constexpr int kAtOnce = kMostlyOne ? 4 : 8 / Of::kOfThread;
   struct Arguments {
     Of vectors;
     SortedIndices sorted;
@@ -115,6 +120,7 @@ struct AddPiecesKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
     const auto thread = static_cast<uint32_t>(block_index() * kThreads + thread_index());
     if (thread >= a.count) return;
     uint32_t nth = 0;
@@ -123,21 +129,66 @@ struct AddPiecesKernel {
     if (at < 0) return;
     // One wait for keys, then one for vectors.
     const int64_t end = a.sorted.piece_end(at);
-    auto sources = a.sorted.template sources_at<kAtOnce>(at, end);
+    const auto sources = a.sorted.template sources_at<2>(at, end);
     const SortedIndices::Piece piece = a.sorted.piece_at(at, sources[0].row);
     if (piece.row == kNoRow) return;
-    typename Of::Values x;
-    if (piece.is_alone) x = a.vectors.x(piece.row, lanes);
-    typename Of::Sums sums{};
+    if constexpr (kMostlyOne) {
+      const bool is_one = at + 1 >= end || sources[1].row != piece.row;
+      if (is_one && piece.is_alone) return add_one(a, piece.row, sources[0].position, lanes);
+#pragma unroll 1
+      for (uint32_t v = 0; v < lanes.mine; ++v) add_up(a, piece, at, end, lanes, v);
+    } else {
+      add_up(a, piece, at, end, lanes, 0);
+    }
+  }
+
+ private:
+  using Vector = typename Of::Vector;
+  using Sum = typename Of::Sum;
+
+  static __device__ __forceinline__ Sum plus(const Sum& sum, const Vector& value) {
+    Sum result;
+#pragma unroll
+    for (int i = 0; i < Of::kWidth; ++i) result[i] = sum[i] + to_float(value[i]);
+    return result;
+  }
+  static __device__ __forceinline__ void add_one(const Arguments& a, int64_t row, int64_t position,
+                                                 const typename Of::Lanes& lanes) {
+    typename Of::Values x{};
+    if (a.vectors.has_x()) x = a.vectors.load(kX, row, lanes);
+    const auto values = a.vectors.load(kSource, position, lanes);
+#pragma unroll
+    for (int v = 0; v < Of::kOfThread; ++v) {
+      if (static_cast<uint32_t>(v) >= lanes.mine) break;
+      a.vectors.add(row, lanes.lane[v], x[v], plus({}, values[v]), a.scale);
+    }
+  }
+  // The v-th vector of a thread, or all of them.
+  static __device__ __forceinline__ void add_up(const Arguments& a,
+                                                const SortedIndices::Piece& piece, int64_t at,
+                                                int64_t end, const typename Of::Lanes& lanes,
+                                                uint32_t v) {
+    uint32_t lane[kTogether];
+    Vector x[kTogether]{};
+    Sum sums[kTogether]{};
+#pragma unroll
+    for (uint32_t b = 0; b < kTogether; ++b) {
+      lane[b] = kMostlyOne ? lanes.lane[0] + v * a.vectors.threads.divisor() : lanes.lane[b];
+      if (piece.is_alone && a.vectors.has_x()) x[b] = a.vectors.load(kX, piece.row, lane[b]);
+    }
+    auto sources = a.sorted.template sources_at<kAtOnce>(at, end);
     int found = 0;
     bool goes_on = true;
     for (int64_t p = at; goes_on; p += kAtOnce) {
-      typename Of::Values values[kAtOnce];
+      Vector values[kAtOnce][kTogether];
       bool known[kAtOnce];
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         known[j] = p + j < end && sources[j].row == piece.row;
-        if (known[j]) values[j] = a.vectors.load(kSource, sources[j].position, lanes);
+#pragma unroll
+        for (int b = 0; b < kTogether; ++b) {
+          if (known[j]) values[j][b] = a.vectors.load(kSource, sources[j].position, lane[b]);
+        }
       }
       // The next keys come while these vectors do.
       goes_on = known[kAtOnce - 1] && p + kAtOnce < end;
@@ -147,35 +198,30 @@ struct AddPiecesKernel {
         if (!known[j]) break;
         ++found;
 #pragma unroll
-        for (int v = 0; v < Of::kOfThread; ++v) {
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) sums[v][i] += to_float(values[j][v][i]);
-        }
+        for (int b = 0; b < kTogether; ++b) sums[b] = plus(sums[b], values[j][b]);
       }
     }
-    if (piece.is_alone) {
-      const float scale = a.by_count ? a.scale / static_cast<float>(found) : a.scale;
-      return a.vectors.add(piece.row, lanes, x, sums, scale);
-    }
-    float* const slot = a.sums + slot_of(at, piece.is_first) * a.vectors.of_row * kWidth;
+    const float scale = a.by_count ? a.scale / static_cast<float>(found) : a.scale;
+    float* const slot = a.sums + slot_of(at, piece.is_first) * a.vectors.of_row * Of::kWidth;
 #pragma unroll
-    for (int v = 0; v < Of::kOfThread; ++v) {
-      if (static_cast<uint32_t>(v) >= lanes.mine) break;
-      thread::store(slot + int64_t{lanes.lane[v]} * kWidth, sums[v]);
+    for (uint32_t b = 0; b < kTogether; ++b) {
+      if (v + b >= lanes.mine) break;
+      if (piece.is_alone) {
+        a.vectors.add(piece.row, lane[b], x[b], sums[b], scale);
+      } else {
+        thread::store(slot + int64_t{lane[b]} * Of::kWidth, sums[b]);
+      }
     }
-  }
-
-  // Of the sum of a piece that is not all of its row.
-  __device__ __forceinline__ static int64_t slot_of(int64_t at, bool is_first) {
-    return 2 * (at / kPiece) + (is_first ? 1 : 0);
   }
 };
 
-// A thread some vectors and kPiece places: adds up the pieces of the row whose first begins there.
-template <class T, int kWidth>
+// A thread a vector and kPiece places: adds up the pieces of the row whose first begins there, four
+// of them under way.
+template <class Of>
 struct JoinPiecesKernel {
   static constexpr int kThreads = 128;
-  using Of = Vectors<T, kWidth>;
+  static constexpr int kAtOnce = 4;
+  static_assert(Of::kOfThread == 1);
   struct Arguments {
     Of vectors;
     SortedIndices sorted;
@@ -187,52 +233,64 @@ struct JoinPiecesKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
     const auto thread = static_cast<uint32_t>(block_index() * kThreads + thread_index());
     if (thread >= a.count) return;
     uint32_t block = 0;
-    const auto lanes = a.vectors.lanes(thread, block);
+    const uint32_t lane = a.vectors.lanes(thread, block).lane[0];
     const int64_t start = a.sorted.start_of_pieces(block);
     if (start < 0) return;
     const int64_t row = a.sorted.row_at(start);
-    const auto x = a.vectors.x(row, lanes);
-    typename Of::Sums sums{};
-    for (int64_t p = start; a.sorted.is_of(row, p); p = SortedIndices::next_piece(p)) {
-      const float* const slot =
-          a.sums + AddPiecesKernel<T, kWidth>::slot_of(p, p == start) * a.vectors.of_row * kWidth;
-      typename Of::Sums piece;
+    typename Of::Vector x{};
+    if (a.vectors.has_x()) x = a.vectors.load(kX, row, lane);
+    typename Of::Sum sum{};
+    bool goes_on = true;
+    for (int64_t p = start; goes_on;) {
+      typename Of::Sum pieces[kAtOnce];
+      bool known[kAtOnce];
 #pragma unroll
-      for (int v = 0; v < Of::kOfThread; ++v) {
-        piece[v] = thread::load<kWidth>(slot + int64_t{lanes.lane[v]} * kWidth);
+      for (int j = 0; j < kAtOnce; ++j) {
+        known[j] = a.sorted.is_of(row, p);
+        if (known[j]) {
+          const int64_t slot = slot_of(p, p == start) * a.vectors.of_row;
+          pieces[j] = thread::load<Of::kWidth>(a.sums + (slot + lane) * Of::kWidth);
+        }
+        p = SortedIndices::next_piece(p);
       }
 #pragma unroll
-      for (int v = 0; v < Of::kOfThread; ++v) {
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (!known[j]) break;
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) sums[v][i] += piece[v][i];
+        for (int i = 0; i < Of::kWidth; ++i) sum[i] += pieces[j][i];
       }
+      goes_on = known[kAtOnce - 1];
     }
     float scale = a.scale;
     if (a.by_count) scale /= static_cast<float>(a.sorted.start_of(row + 1) - start);
-    a.vectors.add(row, lanes, x, sums, scale);
+    a.vectors.add(row, lane, x, sum, scale);
   }
 };
 
 // A thread eight vectors of y, of rows that get nothing. Blocks before those merge the indices that
 // say so to others: a hundred blocks that wait for each key in turn, while these move most of what
 // there is to move.
-template <class T, int kWidth>
+template <class Of>
 struct KeepRowsKernel {
+  static constexpr int kWidth = Of::kWidth;
+  using T = typename Of::Element;
   static constexpr int kThreads = MergeRuns::kThreads;
   static constexpr int kLoads = 8;
   static constexpr int kTile = kThreads * kLoads;
   struct Arguments {
     MergeRuns merge;
-    Vectors<T, kWidth> vectors;
+    Of vectors;
     uint32_t count;
     const Touched* touched;
   };
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
     const int64_t block = block_index() - a.merge.blocks();
     if (block < 0) return a.merge(block_index());
     const auto first = static_cast<uint32_t>(block * kTile + thread_index());
@@ -253,7 +311,7 @@ struct KeepRowsKernel {
     for (int j = 0; j < kLoads; ++j) {
       is_kept[j] = touched[j] == 0 && first + static_cast<uint32_t>(j * kThreads) < a.count;
     }
-    if (a.vectors.data[kX] != nullptr) {
+    if (a.vectors.has_x()) {
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
         // In the place of what is not kept x's first vector: a load without a branch.
@@ -272,11 +330,12 @@ struct KeepRowsKernel {
 
 template <class T, int kWidth>
 void add_vectors(const AddSorted& call, IndexSource source, const Context& context) {
-  using Add = AddPiecesKernel<T, kWidth>;
-  using Join = JoinPiecesKernel<T, kWidth>;
-  using Keep = KeepRowsKernel<T, kWidth>;
+  using One = Vectors<T, kWidth, 1>;
+  using Some = Vectors<T, kWidth, kWidth == 8 ? 2 : 4>;  // their sums are 16 registers at most
+  using Four = Vectors<T, kWidth, 4>;
+  using Keep = KeepRowsKernel<One>;
   Stream stream = context.stream;
-  const Vectors<T, kWidth> vectors(call);
+  const One vectors(call);
   auto* const sums =
       reinterpret_cast<float*>(static_cast<std::byte*>(context.workspace) + sort_bytes(call.count));
   const uint64_t* keys = nullptr;
@@ -293,25 +352,37 @@ void add_vectors(const AddSorted& call, IndexSource source, const Context& conte
     }
     const int64_t count = call.rows * vectors.of_row;
     launch<Keep>({.blocks = merge.blocks() + divide_up(count, int64_t{Keep::kTile}),
-                  .threads = Keep::kThreads},
+                  .threads = Keep::kThreads,
+                  .overlaps = true},
                  stream, {merge, vectors, static_cast<uint32_t>(count), touched});
   } else if (call.count > 0) {
     keys = sort_indices(source, context.workspace, stream);
   }
   const SortedIndices sorted(keys, call.count);
   const auto start = [&]<class Kernel>(int64_t places, auto arguments) {
-    const int64_t threads = places * vectors.threads.divisor();
+    const int64_t threads = places * arguments.vectors.threads.divisor();
     arguments.count = static_cast<uint32_t>(threads);
-    launch<Kernel>(
-        {.blocks = divide_up(threads, int64_t{Kernel::kThreads}), .threads = Kernel::kThreads},
-        stream, arguments);
+    launch<Kernel>({.blocks = divide_up(threads, int64_t{Kernel::kThreads}),
+                    .threads = Kernel::kThreads,
+                    .overlaps = true},
+                   stream, arguments);
   };
-  if (call.count > 0) {
-    start.template operator()<Add>(call.has_few_rows() ? call.few_starts() : call.count,
-                                   typename Add::Arguments{vectors, sorted, 0, call.has_few_rows(),
-                                                           call.scale, call.by_count, sums});
+  const auto add = [&]<class Of, bool kMostlyOne>(int64_t places) {
+    using Add = AddPiecesKernel<Of, kMostlyOne>;
+    start.template operator()<Add>(
+        places, typename Add::Arguments{Of(call), sorted, 0, call.has_few_rows(), call.scale,
+                                        call.by_count, sums});
+  };
+  if (call.count > 0 && call.has_few_rows()) {
+    // Every piece has many sources.
+    add.template operator()<One, false>(call.few_starts());
+  } else if (call.count > call.rows / 4) {
+    add.template operator()<Some, false>(call.count);
+  } else if (call.count > 0) {
+    add.template operator()<Four, true>(call.count);
   }
   if (call.slots() > 0) {
+    using Join = JoinPiecesKernel<One>;
     start.template operator()<Join>(
         call.slots() / 2,
         typename Join::Arguments{vectors, sorted, 0, call.scale, call.by_count, sums});

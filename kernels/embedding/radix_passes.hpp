@@ -10,6 +10,7 @@
 #include "warpsmith/block/scan.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
+#include "warpsmith/ptx/grid.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/running_sums.hpp"
 
@@ -46,6 +47,7 @@ struct CountDigitsKernel {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
     const int thread = thread_index();
     if (thread < kRadixDigits) shared.counts[thread] = 0;
     ptx::barrier_sync();
@@ -82,6 +84,7 @@ struct AddUpDigitKernel {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
     const auto add = [](uint32_t x, uint32_t y) { return x + y; };
     Scan scan(shared.scan);
     const uint32_t total = thread::running_sums<kThreads>(
@@ -121,6 +124,7 @@ struct ScatterKernel {
   __device__ __forceinline__ static uint32_t skewed(uint32_t i) { return i + i / kRadixKeys; }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
     const auto thread = static_cast<uint32_t>(thread_index());
     const int64_t first = block_index() * kTile;
     const int64_t left = a.count - first;
@@ -189,11 +193,12 @@ inline uint64_t* sort_by_digits(uint64_t* keys, uint64_t* others, uint32_t* coun
   const int bits = std::max(divide_up(row_bits, passes), 5);
   for (int pass = 0; pass < passes; ++pass) {
     const RowDigit digit{std::min(pass * bits, 32 - bits), bits};
-    launch<CountDigitsKernel>({.blocks = tiles, .threads = kRadixThreads}, stream,
+    launch<CountDigitsKernel>({.blocks = tiles, .threads = kRadixThreads, .overlaps = true}, stream,
                               {keys, counts, count, digit});
-    launch<AddUpDigitKernel>({.blocks = int64_t{1} << bits, .threads = AddUpDigitKernel::kThreads},
-                             stream, {counts, totals, tiles});
-    launch<ScatterKernel>({.blocks = tiles, .threads = kRadixThreads}, stream,
+    launch<AddUpDigitKernel>(
+        {.blocks = int64_t{1} << bits, .threads = AddUpDigitKernel::kThreads, .overlaps = true},
+        stream, {counts, totals, tiles});
+    launch<ScatterKernel>({.blocks = tiles, .threads = kRadixThreads, .overlaps = true}, stream,
                           {keys, others, counts, totals, count, digit});
     std::swap(keys, others);
   }

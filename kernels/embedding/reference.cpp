@@ -36,6 +36,7 @@ constexpr Case kVerify[] = {
     {.extents = {300, 8, 17, 1}},
     {.extents = {33, 260, 1000}},
     {.extents = {5, 2056, 7}},
+    {.extents = {37, 56, 90}},
     {.extents = {40, 96, 30}, .offset = 1},
     {.extents = {40, 96, 30}, .padding = 8, .attributes = {3}},
     {.extents = {40, 96, 30, 1}, .padding = 3},
@@ -54,7 +55,7 @@ constexpr std::array<Value, kMaxAttributes> table(int64_t rows, Value padding = 
                                                   bool by_frequency = false) {
   return {rows, padding, by_frequency};
 }
-// Rows of no source, of one, of a piece, of several.
+// Rows of no source, of one, of a piece, of several; sources that are few beside the rows.
 constexpr Case kGradientSmoke[] = {
     {.extents = {40, 16}, .attributes = table(9)},
     {.extents = {140, 3, 1}, .attributes = table(2, -1)},
@@ -71,6 +72,8 @@ constexpr Case kGradientVerify[] = {
     {.extents = {150, 8}, .attributes = table(30)},
     {.extents = {1500, 2}, .attributes = table(7)},
     {.extents = {60, 264}, .attributes = table(50, 0)},
+    {.extents = {50, 136}, .attributes = table(210, 7, true)},
+    {.extents = {33, 5, 1}, .attributes = table(140)},
     {.extents = {60, 40}, .offset = 1, .attributes = table(20)},
     {.extents = {60, 40}, .padding = 8, .attributes = table(20, 19, true)},
     {.extents = {60, 40, 1}, .padding = 3, .attributes = table(20)},
@@ -302,6 +305,7 @@ Cases EmbeddingBag::cases() {
       bags(3, 0, 8, 0, kOfOneLength, kMean),
       bags(1, 1, 1, 1, 0, kMean),
       bags(1, 130, 8, 40, 0, kSum),
+      bags(9, 27, 520, 30, kNarrowIndices | kHasFactors, kSum),
       bags(4, 12, 8, 1, 0, kMean, false, -1),
       bags(33, 100, 24, 30, kNarrowIndices, kMax, true, 3),
       bags(20, 100, 264, 30, kHasFactors, kSum, false, 29),
