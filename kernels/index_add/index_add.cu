@@ -11,6 +11,7 @@
 #include "kernels/index_add/10_take_lines.cuh"
 #include "kernels/index_add/12_bulk_reduce.cuh"
 #include "kernels/index_add/13_take_rows.cuh"
+#include "kernels/index_add/14_take_columns.cuh"
 
 namespace ws::index_add {
 
@@ -26,7 +27,7 @@ constexpr const Rung* kRungs[] = {
     &kVectorAtomic, &kPackedAccF16,  &kPackedAccBf16,    &kSorted,
     &kTake,         &kTakeQuick,     &kTakeVectors,      &kTakeLines,
     &kOwnColumns,   &kBulkReduce,    &kBulkReduceAccF16, &kBulkReduceAccBf16,
-    &kTakeRows,
+    &kTakeRows,     &kTakeColumns,
 };
 
 }  // namespace
@@ -65,7 +66,9 @@ std::span<const Rung* const> IndexSelect::by_worth(const Call& call) {
 std::span<const Rung* const> Gather::by_worth(const Call& call) {
   static constexpr const Rung* kByWorth[] = {&kTakeRows, &kTakeQuick, &kTake};
   static constexpr const Rung* kLines[] = {&kTakeLines, &kTakeRows, &kTakeQuick, &kTake};
+  static constexpr const Rung* kColumns[] = {&kTakeColumns, &kTakeRows, &kTakeQuick, &kTake};
   if (TakeLines::is_worth(call)) return kLines;
+  if (TakeColumns::is_worth(call)) return kColumns;
   return kByWorth;
 }
 std::span<const Rung* const> ScatterAdd::by_worth(const Call& call) {

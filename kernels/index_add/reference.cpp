@@ -68,13 +68,16 @@ constexpr std::array<Case, kCount + kMore> with(const Case (&cases)[kCount],
 constexpr auto kAddSmoke =
     with(kSmoke, {{.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)}});
 // Of several tiles of columns and parts of their indices; of as many rows as a block keeps; of rows
-// of several stages.
+// of several stages; of few sources beside the rows.
 constexpr auto kAddVerify =
     with(kVerify, {{.extents = {200, 520, 6}, .attributes = along(0)},
                    {.extents = {90, 40, 192, 0, kNarrowIndex}, .attributes = along(0)},
-                   {.extents = {9, 4112, 3}, .attributes = along(0)}});
+                   {.extents = {9, 4112, 3}, .attributes = along(0)},
+                   {.extents = {40, 72, 170, 2}, .attributes = along(1, 0.5)}});
 // Along the last dimension in whole vectors; of two blocks for a line, which go on where indices
-// are of 64 bits. Rows of which a block has a part, and several.
+// are of 64 bits. Rows of which a block has a part, and several. Columns of several tiles and parts
+// of their indices, the last of each not whole; around them another loop; of as many rows as a
+// block keeps.
 constexpr auto kTakeSmoke =
     with(kSmoke, {{.extents = {36, 1, 24, 3}, .attributes = along(-1)},
                   {.extents = {140, 1, 16, 2, kNarrowIndex}, .padding = 8, .attributes = along(-1)},
@@ -85,7 +88,11 @@ constexpr auto kTakeVerify =
                    {.extents = {9, 4104, 3, 0, kIndexOfRow}, .attributes = along(0)},
                    {.extents = {70, 24, 11, 3, kIndexOfRow | kNarrowIndex | kStridedIndex},
                     .padding = 8,
-                    .attributes = along(1)}});
+                    .attributes = along(1)},
+                   {.extents = {601, 136, 3}, .padding = 4, .attributes = along(0)},
+                   {.extents = {270, 260, 2, 2, kNarrowIndex}, .attributes = along(1)},
+                   {.extents = {20, 12, 192}, .attributes = along(0)},
+                   {.extents = {5, 40, 24}, .attributes = along(0)}});
 
 struct Chosen {
   int64_t count, inner, rows, outer;

@@ -47,6 +47,13 @@ TEST(IndexSelect, RungsThatCallsGet) {
 
 TEST(Gather, RungsThatCallsGet) {
   EXPECT_EQ(chosen("gather", {16, 4096, 4}), "take_quick") << "an index for each element";
+  EXPECT_EQ(chosen("gather", {16384, 4096, 32}), "take_columns");
+  EXPECT_EQ(chosen("gather", {256, 2048, 32, 2}, 1), "take_columns");
+  EXPECT_EQ(chosen("gather", {16384, 4096, 768}), "take_columns");
+  EXPECT_EQ(chosen("gather", {16384, 4096, 769}), "take_quick") << "more than a block keeps";
+  EXPECT_EQ(chosen("gather", {127, 16384, 32}), "take_quick") << "too few for each row";
+  EXPECT_EQ(chosen("gather", {16384, 4095, 32}), "take_quick") << "no whole vectors";
+  EXPECT_EQ(chosen("gather", {16384, 4096, 32, 0, kIndexOfRow}), "take_rows");
   EXPECT_EQ(chosen("gather", {16, 4096, 4, 0, kIndexOfRow}), "take_rows");
   EXPECT_EQ(chosen("gather", {16, 4096, 4, 3, kIndexOfRow}, 1), "take_rows");
 }

@@ -95,6 +95,22 @@ def test_in_place(rung: str, dtype: torch.dtype, device: str) -> None:
     assert_close(x, want)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [2000, 500, 20])  # few sources beside them, more, many
+def test_a_hot_row_among_others(rows: int, dtype: torch.dtype, device: str) -> None:
+    """One of several pieces, two of two sources, and those that have one."""
+    x = torch.randn(rows, 40, device=device).to(dtype)
+    index = torch.arange(300, device=device) * 7 % rows
+    index[:201] = 11
+    index[250:254] = torch.tensor([0, 3, 0, 3], device=device)
+    source = torch.randn(300, 40, device=device).to(dtype)
+    want = torch.index_add(x.double(), 0, index, source.double(), alpha=0.5)
+    got = warpsmith.index_add(x, 0, index, source, alpha=0.5, rung="sorted")
+    torch.testing.assert_close(got.double(), want, rtol=0.01, atol=0.01 if rows > 20 else 0.1)
+    again = warpsmith.index_add(x, 0, index, source, alpha=0.5, rung="sorted")
+    assert torch.equal(got, again)
+
+
 # What is no row of four, at place 2 of the indices: the element there is left out of a sum, or is
 # what it was, and all others are as they would be without it.
 WRONG = pytest.mark.parametrize("wrong", [4, -1, 2**40])
@@ -160,7 +176,7 @@ def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, devic
 
 
 @WRONG
-@rungs_of("gather", "take_lines", "take_rows")  # along the last dimension, of rows: below
+@rungs_of("gather", "take_lines", "take_rows", "take_columns")  # of lines, rows, columns: below
 def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     index = indices(2, 5, rows=4, device=device)
@@ -238,6 +254,41 @@ def test_an_index_that_a_line_has_not(wrong: int) -> None:
     with pytest.raises(ValueError, match=f"index {wrong} at position 43 of 'index'"):
         warpsmith.gather(x, 1, index, rung="take_lines", out=out)
     assert torch.equal(out, want)
+
+
+@WRONG
+@pytest.mark.parametrize("outer", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_an_index_that_a_block_has_no_row_of(
+    wrong: int, outer: int, dtype: torch.dtype, device: str
+) -> None:
+    if dtype == torch.int32:
+        wrong = min(wrong, 2**31 - 1)
+    x = torch.randn(outer, 4, 12, device=device).half()
+    index = indices(outer, 70, 12, rows=4, device=device)
+    want = torch.gather(x, 1, index)
+    index[-1, 67, 6], want[-1, 67, 6] = wrong, 7
+    out = torch.full((outer, 70, 12), 7, device=device).half()
+    place = (70 * outer - 3) * 12 + 6
+    with pytest.raises(ValueError, match=rf"index {wrong} at position {place} of 'index'"):
+        warpsmith.gather(x, 1, index.to(dtype), rung="take_columns", out=out)
+        warpsmith.check()
+    assert torch.equal(out, want)
+
+
+def test_columns_that_are_no_whole_vectors_are_left_to_others() -> None:
+    x, index = torch.randn(4 * 24 + 1), indices(9, 24, rows=4)
+    for refused, of_it in (
+        (x[1:].view(4, 24), index),
+        (x[:92].view(4, 23), index[:, :23]),
+        (x[:96].view(4, 24), index[:, 1:]),
+        (x[:96].view(24, 4).t(), index),
+    ):
+        with pytest.raises(ValueError, match="takes columns along the dimension"):
+            warpsmith.gather(refused, 0, of_it, rung="take_columns")
+        assert torch.equal(warpsmith.gather(refused, 0, of_it), torch.gather(refused, 0, of_it))
+    with pytest.raises(ValueError, match="takes up to 384 rows, not 385"):
+        warpsmith.gather(torch.zeros(385, 24), 0, index, rung="take_columns")
 
 
 def test_lines_that_are_no_whole_vectors_are_left_to_others() -> None:
