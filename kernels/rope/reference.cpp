@@ -274,6 +274,8 @@ constexpr Case kVerify[] = {
     {.extents = {1, 17, 2, 8, 0, kTables}, .attributes = kBack},
     {.extents = {1, 2, 40, 32, 0, kTables | kNarrowTables}, .attributes = kNeighbours},
     {.extents = {2, 3, 9, 32, 8, kTables | kPositionsIn | kPositionsOfBatch}},
+    {.extents = {2, 3, 32, 128, 0, kTables}},
+    {.extents = {1, 9, 5, 96, 0, kTables}, .attributes = kHeadsFirst},
     {.extents = {2, 4, 3, 16, 0, kTables | kTablesOfHeads | kSwapped}, .attributes = kNeighbours},
     {.extents = {2, 33, 3, 48, 16, kTables | kTablesOfBatch | kNarrowTables},
      .attributes = kNeighboursHeadsFirst},
