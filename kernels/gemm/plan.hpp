@@ -151,19 +151,21 @@ double three_tf32_time(const Call& call);
 // taken: 64 x 512^3 430, 425; 512 x 512 x 512 x 64 542, 570; 512 x 512 x 64 x 512 430, 423;
 // 128 x 128^3 20, 20; 32 x 256^3 33, 33; 32 x 1024 x 1024 x 128 242, 251; 4 x 512^3 32, 35.
 inline double batched_simt_time(const BatchedCall& call) {
-  constexpr double kRate = 21e6;  // multiplications a us
+  constexpr double kRate = 0.16e6;  // multiplications a us, of a multiprocessor
   constexpr int64_t kTile = 64;
+  const double rate = kRate * device_facts().multiprocessors;
   const auto elements = static_cast<double>(call.batch * round_up(call.m, kTile)) *
                         static_cast<double>(round_up(call.n, kTile));
   const auto c = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
-  return kStart + elements * static_cast<double>(call.k) / kRate + c * sizeof(float) / kMemory;
+  return kStart + elements * static_cast<double>(call.k) / rate + c * sizeof(float) / kMemory;
 }
 // batched_naive and batched_any_layout, in 16 bits: a thread an element.
 inline double batched_naive_time(const BatchedCall& call) {
-  constexpr double kRate = 2e6;    // multiplications a us
+  constexpr double kRate = 15e3;   // multiplications a us, of a multiprocessor
   constexpr double kLoads = 0.09;  // of 1 of K, of a thread that waits for them
+  const double rate = kRate * device_facts().multiprocessors;
   const auto elements = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
-  return kStart + (kLoads + elements / kRate) * static_cast<double>(call.k);
+  return kStart + (kLoads + elements / rate) * static_cast<double>(call.k);
 }
 // Beside their rungs' rows, with what is made of operands first.
 double batched_three_tf32_time(const BatchedCall& call);

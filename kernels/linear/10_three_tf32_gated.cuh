@@ -43,14 +43,14 @@ struct ThreeTf32Gated {
 
   // Whether it is thought to take less than a thread an element does.
   static bool pays(const GatedCall& call) {
-    constexpr double kRate = 0.25e6;  // of any_layout, in multiplications a us
+    constexpr double kRate = 1.9e3;  // of any_layout, multiplications a us of a multiprocessor
     gemm::Call both = call;
     both.n *= 2;
     const double products =
         static_cast<double>(both.m) * static_cast<double>(both.n) * static_cast<double>(both.k);
     return gemm::operands_time(operand_a(call), operand_b(call)) +
                gemm::three_time<gemm::ThreeSmall>(both) <
-           gemm::kStart + products / kRate;
+           gemm::kStart + products / (kRate * device_facts().multiprocessors);
   }
 
  private:
