@@ -10,6 +10,38 @@
 
 namespace ws::upsample {
 
+// An element of the result from those of x, and one of dx from those of grad: at(row, column).
+template <class At>
+__device__ __forceinline__ float between(const LinearAxis& rows, const LinearAxis& columns, int i,
+                                         int j, const At& at) {
+  const float row = rows.source(i);
+  const float column = columns.source(j);
+  const int upper = LinearAxis::before(row);
+  const int left = LinearAxis::before(column);
+  const int lower = rows.after(row);
+  const int right = columns.after(column);
+  const float w = row - static_cast<float>(upper);
+  const float v = column - static_cast<float>(left);
+  return (1 - w) * ((1 - v) * at(upper, left) + v * at(upper, right)) +
+         w * ((1 - v) * at(lower, left) + v * at(lower, right));
+}
+template <class At>
+__device__ __forceinline__ float gathered(const LinearAxis& rows, const LinearAxis& columns, int i,
+                                          int j, const At& at) {
+  const int first = columns.first_with(j);
+  const int last = columns.end_with(j);
+  const int last_row = rows.end_with(i);
+  float sum = 0;
+  for (int k = rows.first_with(i); k < last_row; ++k) {
+    float along = 0;
+    for (int l = first; l < last; ++l) {
+      along += LinearAxis::weight(columns.source(l), j) * at(k, l);
+    }
+    sum += LinearAxis::weight(rows.source(k), i) * along;
+  }
+  return sum;
+}
+
 template <class T, bool kIsForward>
 struct BilinearNaiveKernel {
   static constexpr int kThreads = 256;
@@ -29,42 +61,14 @@ struct BilinearNaiveKernel {
     const T* from =
         static_cast<const T*>(a.call.in) + offset(a.call.in_strides, image, channel, 0, 0);
     T* to = static_cast<T*>(a.call.out) + offset(a.call.out_strides, image, channel, row, column);
-    const auto sum = kIsForward ? between : gathered;
-    thread::store(to, from_float<T>(sum(a, from, static_cast<int>(row), static_cast<int>(column))));
-  }
-
- private:
-  static __device__ __forceinline__ float at(const Arguments& a, const T* from, int row,
-                                             int column) {
-    const Strides& s = a.call.in_strides;
-    return to_float(thread::load(from + row * s.row + column * s.column));
-  }
-  static __device__ __forceinline__ float between(const Arguments& a, const T* x, int i, int j) {
-    const float row = a.rows.source(i);
-    const float column = a.columns.source(j);
-    const int upper = LinearAxis::before(row);
-    const int left = LinearAxis::before(column);
-    const int lower = a.rows.after(row);
-    const int right = a.columns.after(column);
-    const float w = row - static_cast<float>(upper);
-    const float v = column - static_cast<float>(left);
-    return (1 - w) * ((1 - v) * at(a, x, upper, left) + v * at(a, x, upper, right)) +
-           w * ((1 - v) * at(a, x, lower, left) + v * at(a, x, lower, right));
-  }
-  static __device__ __forceinline__ float gathered(const Arguments& a, const T* grad, int row,
-                                                   int column) {
-    const int first = a.columns.first_with(column);
-    const int last = a.columns.end_with(column);
-    const int last_row = a.rows.end_with(row);
-    float sum = 0;
-    for (int k = a.rows.first_with(row); k < last_row; ++k) {
-      float along = 0;
-      for (int l = first; l < last; ++l) {
-        along += LinearAxis::weight(a.columns.source(l), column) * at(a, grad, k, l);
-      }
-      sum += LinearAxis::weight(a.rows.source(k), row) * along;
-    }
-    return sum;
+    const auto at = [&](int k, int l) {
+      const Strides& s = a.call.in_strides;
+      return to_float(thread::load(from + k * s.row + l * s.column));
+    };
+    const auto i = static_cast<int>(row);
+    const auto j = static_cast<int>(column);
+    thread::store(to, from_float<T>(kIsForward ? between(a.rows, a.columns, i, j, at)
+                                               : gathered(a.rows, a.columns, i, j, at)));
   }
 };
 

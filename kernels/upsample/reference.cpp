@@ -368,6 +368,10 @@ constexpr Case kVerify[] = {
     {.extents = {1, 1, 8, 8}, .attributes = scaled(3, 3, 0.4, false)},
     {.extents = {1, 16, 9, 9}, .attributes = to(18, 17, false, true)},
     {.extents = {1, 4104, 1, 1}, .attributes = to(1, 2, false, true)},
+    // Result rows by twos and odd; rows that none copies.
+    {.extents = {2, 2, 37, 26}, .attributes = to(58, 40)},
+    {.extents = {1, 2, 18, 6}, .attributes = to(77, 24, true)},
+    {.extents = {1, 2, 40, 50}, .attributes = to(33, 32)},
 };
 constexpr Case kBench[] = {
     {.extents = {8, 64, 256, 256}, .attributes = to(512, 512)},
@@ -410,6 +414,14 @@ constexpr Case kBackwardVerify[] = {
     {.extents = {2, 3, 7, 16}, .attributes = to(30, 10, true)},
     {.extents = {1, 1, 8, 16}, .attributes = to(34, 20)},
     {.extents = {1, 1, 8, 16}, .attributes = to(34, 20, true)},
+    // Strips of 16 rows, groups of 32 columns: of several planes, short ones, and by which of both
+    // sides they need more; rows and columns that are made of nothing.
+    {.extents = {3, 1, 39, 72}, .attributes = to(25, 48)},
+    {.extents = {1, 2, 50, 200}, .attributes = to(37, 104, true)},
+    {.extents = {1, 2, 70, 144}, .attributes = to(35, 72)},
+    {.extents = {5, 1, 3, 24}, .attributes = to(2, 16)},
+    {.extents = {2, 1, 8, 24}, .attributes = scaled(40, 80, 1.25, false)},
+    {.extents = {1, 1, 20, 1624}, .attributes = to(9, 1040)},
 };
 constexpr Case kBackwardBench[] = {
     {.extents = {8, 64, 512, 512}, .attributes = to(256, 256)},
@@ -452,6 +464,16 @@ constexpr Case kBilinearVerify[] = {
     {.extents = {1, 1, 2, 8}, .attributes = to(5, 1032)},
     // Planes by fours and one, rows of several stages.
     {.extents = {1, 5, 13, 520}, .attributes = to(30, 800)},
+    // Strips of 16 rows, groups of 32 columns: of several planes, short ones, and by which of both
+    // sides they need more.
+    {.extents = {3, 1, 25, 48}, .attributes = to(39, 72)},
+    {.extents = {1, 2, 37, 104}, .attributes = to(50, 200, true)},
+    {.extents = {1, 2, 41, 24}, .attributes = to(33, 40)},
+    {.extents = {1, 2, 24, 72}, .attributes = to(40, 48)},
+    {.extents = {1, 2, 70, 144}, .attributes = to(35, 64, true)},
+    {.extents = {5, 1, 3, 16}, .attributes = to(2, 24)},
+    {.extents = {2, 1, 30, 16}, .attributes = scaled(9, 24, 1.5, false)},
+    {.extents = {1, 1, 9, 1040}, .attributes = to(20, 1624)},
 };
 constexpr Case kBilinearBackwardSmoke[] = {
     {.extents = {1, 2, 6, 16}, .attributes = to(3, 8)},
@@ -488,6 +510,16 @@ constexpr Case kBilinearBackwardVerify[] = {
     {.extents = {1, 16, 8, 4}, .padding = 8, .attributes = to(4, 2, false, true)},
     // Two bands of four rows a block, the last with one, and that with one row.
     {.extents = {1, 13, 2, 2048}, .attributes = to(41, 6)},
+    // Strips of 16 rows, groups of 32 columns: of several planes, short ones, and by which of both
+    // sides they need more; rows and columns that are made of nothing.
+    {.extents = {3, 1, 39, 72}, .attributes = to(25, 48)},
+    {.extents = {1, 2, 50, 200}, .attributes = to(37, 104, true)},
+    {.extents = {1, 2, 70, 144}, .attributes = to(35, 72)},
+    {.extents = {1, 2, 80, 160}, .attributes = to(35, 72, true)},
+    {.extents = {5, 1, 3, 24}, .attributes = to(2, 16)},
+    {.extents = {2, 1, 8, 24}, .attributes = scaled(40, 80, 1.25, false)},
+    {.extents = {1, 1, 20, 1624}, .attributes = to(9, 1040)},
+    {.extents = {20, 2, 18, 24}, .attributes = to(12, 16)},
 };
 
 }  // namespace
