@@ -200,8 +200,7 @@ struct BilinearBackwardProductsKernel {
           const int start = from + starts[group] + 2 * kPair + half;
           const int element = start * kWide + lane % 4 * 2;
           const int pixel = (first + group * kGroup + kTile) * kWide + lane / 4;
-          const int end = pixel < along.from ? along.to : 0;
-          const auto split = weights_of(along, pixel, element, end);
+          const auto split = weights_of(along, pixel, element);
           const int at = weights_at<kPair, kTile>(group, lane) + half;
           weights[at] = split.high;
           weights[at + 2] = split.low;
@@ -283,7 +282,7 @@ struct BilinearBackwardProductsKernel {
         const int step = k / 4;
         const int element = first + step * 16 + word / 2 * 8 + lane % 4 * 2;
         const int pixel = strip.top + word % 2 * 8 + lane / 4;
-        const auto split = weights_of(a.down, pixel, element, end);
+        const auto split = weights_of(a.down, pixel, element);
         const int at = down_at(slot, step, lane) + word;
         shared.down[at] = split.high;
         shared.down[at + kWarpSize * 4] = split.low;
@@ -291,11 +290,13 @@ struct BilinearBackwardProductsKernel {
       ptx::mbarrier_arrive(shared.full[slot]);
     }
   }
-  // What a pixel has of two elements that follow each other, of those before the end.
+  // What a pixel has of two elements that follow each other; beyond grad there are none. Factors,
+  // as the compiler would branch.
   static __device__ __forceinline__ SplitPair<T> weights_of(const LinearAxis& axis, int pixel,
-                                                            int element, int end) {
+                                                            int element) {
     const auto weight = [&](int i) {
-      return i < end ? ::fmaxf(LinearAxis::weight(axis.source(i), pixel), 0.0F) : 0.0F;
+      const float part = ::fmaxf(LinearAxis::weight(axis.source(i), pixel), 0.0F);
+      return part * (i < axis.to ? 1.0F : 0.0F);
     };
     return {weight(element), weight(element + 1)};
   }

@@ -101,8 +101,11 @@ std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& ca
                                            &kBilinearBackwardBands,    &kBilinearNaive};
   const bool shrinks = call.columns.to < call.columns.from || call.rows.to < call.rows.from;
   if (shrinks) return kShrinking;
-  // H200 2026-11-30, f16: 400 to 256 in 75 us and by fours 101, 320 to 256 in 72 and 82.
-  return is_worth_ahead(call) ? std::span<const Rung* const>(kLarge) : kByWorth;
+  // H200 2026-11-30, f16: 400 to 256 in 76 us and by fours 102, 320 to 256 in 75 and 82, 256 to 256
+  // in 72 and 61: products take as long for a pixel of dx whatever it is made of.
+  const auto grew = [](const Axis& axis) { return axis.to * 5 >= axis.from * 6; };
+  const bool has_products = grew(call.rows) && grew(call.columns) && is_worth_ahead(call);
+  return has_products ? std::span<const Rung* const>(kLarge) : kByWorth;
 }
 
 extern const Family kFamily;

@@ -234,6 +234,7 @@ TEST(Upsample, RungsThatCallsGet) {
   EXPECT_EQ(chosen(gradient, DType::kF32, 64, 400, 256), "bilinear_backward_fours");
   EXPECT_EQ(chosen(gradient, DType::kBf16, 64, 480, 256), "bilinear_backward_fours") << "by much";
   EXPECT_EQ(chosen(gradient, DType::kBf16, 64, 512, 256), "bilinear_backward_twice");
+  EXPECT_EQ(chosen(gradient, DType::kF16, 64, 264, 256), "bilinear_backward_fours") << "by little";
   EXPECT_EQ(chosen(gradient, DType::kF16, 4, 400, 256), "bilinear_backward_fours");
 }
 
