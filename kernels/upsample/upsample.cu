@@ -101,9 +101,9 @@ std::span<const Rung* const> UpsampleBilinear2dBackward::by_worth(const Call& ca
                                            &kBilinearBackwardBands,    &kBilinearNaive};
   const bool shrinks = call.columns.to < call.columns.from || call.rows.to < call.rows.from;
   if (shrinks) return kShrinking;
-  // H200 2026-11-30, f16: 400 to 256 in 76 us and by fours 102, 320 to 256 in 75 and 82, 256 to 256
+  // H200 2026-11-30, f16: 400 to 256 in 77 us and by fours 102, 288 to 256 in 73 and 76, 256 to 256
   // in 72 and 61: products take as long for a pixel of dx whatever it is made of.
-  const auto grew = [](const Axis& axis) { return axis.to * 5 >= axis.from * 6; };
+  const auto grew = [](const Axis& axis) { return axis.to * 8 >= axis.from * 9; };
   const bool has_products = grew(call.rows) && grew(call.columns) && is_worth_ahead(call);
   return has_products ? std::span<const Rung* const>(kLarge) : kByWorth;
 }
