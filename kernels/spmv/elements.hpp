@@ -73,7 +73,7 @@ struct Strided {
 template <int kCount, class T>
 __device__ __forceinline__ Vec<T, kCount> load_known(const T* data, int64_t step, bool at_once,
                                                      const bool (&known)[kCount]) {
-  Vec<T, kCount> elements;
+  Vec<T, kCount> elements{};
   if (at_once) elements = thread::load<kCount>(data);
 #pragma unroll
   for (int e = 0; e < kCount; ++e) {
@@ -138,7 +138,7 @@ class Columns {
                                                           const Strided<const T>& x,
                                                           const Position& position) const {
     const Found<kCount> found = find(at, known);
-    Vec<T, kCount> factors;
+    Vec<T, kCount> factors{};
 #pragma unroll
     for (int e = 0; e < kCount; ++e) {
       if (found.good[e]) factors[e] = thread::load(x.at(at[e]));
@@ -163,7 +163,7 @@ class Columns {
 #pragma unroll
     for (int e = 0; e < kCount; ++e) all_exist = all_exist && exists(at[e]);
     if (!all_exist) return false;
-    Vec<T, kCount> factors;
+    Vec<T, kCount> factors{};
 #pragma unroll
     for (int e = 0; e < kCount; ++e) factors[e] = thread::load(x.near(static_cast<int>(at[e])));
 #pragma unroll
