@@ -15,38 +15,49 @@
 namespace ws::spmv {
 namespace {
 
-// How a warp lies over blocks: `groups` of them at a time, `rows` of each, `lanes` to a row.
+// How a warp lies over blocks: it has `teams` rows of blocks, `groups` blocks of each at a time,
+// `rows` rows of a block, `lanes` to a row.
 struct Layout {
+  static constexpr int kBatch = 4;  // blocks of a lane under way
   int64_t block_rows;
   int64_t vectors;  // of a row of a block
-  int64_t warps;    // of a row of blocks
+  int64_t warps;    // of a row of blocks, where it is more than one
   int lanes;
   int rows;
-  int groups;
+  int groups = 1;  // a power of two
+  int teams;
 
   Layout(const BsrCall& call, int width)
       : block_rows(call.block_rows), vectors(call.block_columns / width) {
     lanes = static_cast<int>(std::min<int64_t>(vectors, kWarpSize));
     rows = static_cast<int>(std::min<int64_t>(block_rows, kWarpSize / lanes));
-    groups = kWarpSize / (lanes * rows);
     warps = divide_up(block_rows, rows);
+    const int blocks = kWarpSize / (lanes * rows);
+    while (2 * groups <= blocks && kBatch * groups < call.mean_length()) groups *= 2;
+    teams = blocks / groups;
+  }
+  int64_t all_warps(int64_t rows_of_blocks) const {
+    return divide_up(rows_of_blocks, teams) * warps;
   }
 };
 
 template <class T, class I, int kWidth>
 struct BsrWarpKernel {
   static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = sizeof(T) == 8 ? 4 : sizeof(I) == 8 ? 7 : 9;
   static constexpr int kWarps = kThreads / kWarpSize;
-  static constexpr int kBatch = 4;
+  static constexpr int kBatch = Layout::kBatch;
   struct Arguments {
     Csr<T, I> a;
     Layout layout;
     thread::Divider warps;  // of a row of blocks
     thread::Divider block;  // lanes over a block
     thread::Divider lanes;  // over a row of it
+    thread::Divider rows;   // of a block
     int64_t value_row;
     int64_t value_column;
     Strided<const T> x;
+    int64_t x_block;  // from block to block
     Result<T> result;
   };
   struct SharedStorage {
@@ -57,17 +68,20 @@ struct BsrWarpKernel {
     const auto& a = arguments.a;
     const Layout& layout = arguments.layout;
     const auto warp = static_cast<uint32_t>(block_index() * kWarps + warp_index());
-    const int64_t row_of_blocks = arguments.warps.quotient(warp);
-    if (row_of_blocks >= a.rows) return;
-    const int64_t first_row = (warp - row_of_blocks * layout.warps) * layout.rows;
-    const auto [first, end] = a.entries_of(row_of_blocks);
+    const int64_t team_of_warps = arguments.warps.quotient(warp);
+    const int64_t first_of_blocks = team_of_warps * layout.teams;
+    if (first_of_blocks >= a.rows) return;
+    const int64_t first_row = (warp - team_of_warps * layout.warps) * layout.rows;
     const auto lane = static_cast<uint32_t>(lane_index());
-    const int64_t group = arguments.block.quotient(lane);
-    const uint32_t row_of_lanes = arguments.lanes.quotient(lane);  // of this and other blocks
-    const int64_t row = first_row + row_of_lanes - group * layout.rows;
-    const int64_t vector = lane - row_of_lanes * layout.lanes;
+    const auto block = static_cast<int>(arguments.block.quotient(lane));
+    const auto row_of_lanes = static_cast<int>(arguments.lanes.quotient(lane));  // of all blocks
+    const int64_t row = first_row + row_of_lanes - block * layout.rows;
+    const int64_t vector = lane_index() - row_of_lanes * layout.lanes;
+    const int group = block & (layout.groups - 1);
+    const int64_t row_of_blocks = first_of_blocks + (block - group) / layout.groups;
     Sum<T> sum = 0;
-    if (group < layout.groups && row < layout.block_rows) {
+    if (block < layout.teams * layout.groups && row_of_blocks < a.rows && row < layout.block_rows) {
+      const auto [first, end] = a.entries_of(row_of_blocks);
       for (int64_t v = vector; v < layout.vectors; v += layout.lanes) {
         for (int64_t j = first + group; j < end; j += kBatch * layout.groups) {
           sum += products(arguments, j, end, row, v);
@@ -77,36 +91,46 @@ struct BsrWarpKernel {
     shared.sums[thread_index()] = sum;
     ptx::syncwarp();
     // A lane for each row: what the others have of it, in the order of blocks and columns.
-    if (lane_index() >= layout.rows || first_row + lane_index() >= layout.block_rows) return;
-    Sum<T> total = 0;
-    for (int g = 0; g < layout.groups; ++g) {
-      const int at = warp_index() * kWarpSize + (g * layout.rows + lane_index()) * layout.lanes;
-      for (int lane = 0; lane < layout.lanes; ++lane) total += shared.sums[at + lane];
+    const auto team = static_cast<int>(arguments.rows.quotient(lane));
+    const int row_of_team = lane_index() - team * layout.rows;
+    if (team >= layout.teams || first_of_blocks + team >= a.rows ||
+        first_row + row_of_team >= layout.block_rows) {
+      return;
     }
-    arguments.result.store(row_of_blocks * layout.block_rows + first_row + lane_index(), total);
+    Sum<T> total = 0;
+    for (int g = team * layout.groups; g < (team + 1) * layout.groups; ++g) {
+      const int at = warp_index() * kWarpSize + (g * layout.rows + row_of_team) * layout.lanes;
+      for (int of_row = 0; of_row < layout.lanes; ++of_row) total += shared.sums[at + of_row];
+    }
+    arguments.result.store((first_of_blocks + team) * layout.block_rows + first_row + row_of_team,
+                           total);
   }
 
  private:
-  // Of vector v of a row of every groups-th block from j on, kBatch of them.
+  // Of vector v of a row of every groups-th block from j on, kBatch of them. Values are asked for
+  // beside columns, and not behind them.
   __device__ __forceinline__ static Sum<T> products(const Arguments& arguments, int64_t j,
                                                     int64_t end, int64_t row, int64_t v) {
     const auto& a = arguments.a;
     const int64_t step = arguments.layout.groups;
-    const T* const values =
-        a.values + row * arguments.value_row + v * kWidth * arguments.value_column;
+    const int64_t value_step = step * a.value_step;
+    const T* const values = a.values + j * a.value_step + row * arguments.value_row +
+                            v * kWidth * arguments.value_column;
+    const T* const x = arguments.x.at(v * kWidth);
     bool known[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) known[b] = j + b * step < end;
     const auto at = load_known<kBatch>(a.col + j * a.col_step, step * a.col_step, false, known);
-    const auto found = a.columns.find(at, known);
-    Vec<T, kWidth> of[kBatch];
-    Vec<T, kWidth> factors[kBatch];
+    Vec<T, kWidth> of[kBatch]{};
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      if (!found.good[b]) continue;
-      const int64_t vector = int64_t{at[b]} * arguments.layout.vectors + v;
-      of[b] = thread::load<kWidth>(values + (j + b * step) * a.value_step);
-      factors[b] = thread::load<kWidth>(arguments.x.at(vector * kWidth));
+      if (known[b]) of[b] = thread::load<kWidth>(values + b * value_step);
+    }
+    const auto found = a.columns.find(at, known);
+    Vec<T, kWidth> factors[kBatch]{};
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (found.good[b]) factors[b] = thread::load<kWidth>(x + at[b] * arguments.x_block);
     }
     Sum<T> sum = 0;
 #pragma unroll
@@ -133,9 +157,9 @@ struct BsrWarp {
   }
   static bool supports(const BsrCall& call, Why& why) {
     constexpr int64_t kMost = (int64_t{1} << 31) - 1;
-    const int64_t warps = Layout(call, has_vectors(call) ? kVector : 1).warps;
-    return why.unless(call.rows <= kMost / warps, "takes up to ", kMost, " warps, not ", call.rows,
-                      " x ", warps);
+    const Layout layout(call, has_vectors(call) ? kVector : 1);
+    return why.unless(divide_up(call.rows, layout.teams) <= kMost / layout.warps, "takes up to ",
+                      kMost, " warps, not ", call.rows, " x ", layout.warps, " / ", layout.teams);
   }
   static void run(const BsrCall& call, const Context& context) {
     with_types(call, [&]<class T, class I>() {
@@ -152,12 +176,13 @@ struct BsrWarp {
   static void run_by(const BsrCall& call, Stream stream) {
     using Kernel = BsrWarpKernel<T, I, kWidth>;
     const Layout layout(call, kWidth);
-    launch<Kernel>({.blocks = divide_up(call.rows * layout.warps, Kernel::kWarps),
+    launch<Kernel>({.blocks = divide_up(layout.all_warps(call.rows), Kernel::kWarps),
                     .threads = Kernel::kThreads},
                    stream,
                    {Csr<T, I>(call, "spmv_bsr/bsr_warp"), layout, thread::Divider(layout.warps),
                     thread::Divider(layout.lanes * layout.rows), thread::Divider(layout.lanes),
-                    call.value_row, call.value_column, vector_of<T>(call), Result<T>(call)});
+                    thread::Divider(layout.rows), call.value_row, call.value_column,
+                    vector_of<T>(call), call.block_columns * call.x_step, Result<T>(call)});
   }
 };
 
