@@ -113,6 +113,41 @@ struct TileOfList {
   }
 };
 
+// How many rows have ended before an item of the list: a warp asks for 32 of them at a time.
+// First around where it would be if rows were of one length, ever further away, then for a 33rd
+// part each of what is left. What it finds is a place of both lists, whatever crow holds.
+template <class T, class I>
+__device__ __forceinline__ int64_t rows_before(const Csr<T, I>& a, int64_t item) {
+  const int64_t most = item < a.rows ? item : a.rows;
+  int64_t low = item > a.entries ? item - a.entries : 0;
+  int64_t high = most;
+  const auto all = static_cast<double>(a.rows + a.entries);
+  const auto guess =
+      static_cast<int64_t>(static_cast<double>(item) / all * static_cast<double>(a.rows));
+  // Of places in [low, high), none below another's: to the first that has not ended.
+  const auto narrow_by = [&](const auto& probe) {
+    const int64_t row = probe(lane_index());
+    const int64_t end = thread::load(a.crow + row + 1);
+    const int64_t entries = end < 0 ? 0 : end < a.entries ? end : a.entries;
+    const int count = ptx::count_bits(ptx::vote_sync_ballot(kFullMask, row + entries < item));
+    const int64_t from = count == 0 ? low : probe(count - 1) + 1;
+    const int64_t to = count == kWarpSize ? high : probe(count);
+    low = from;
+    high = to;
+  };
+  if (low < high) {
+    narrow_by([&, low, high](int lane) {
+      const int far = lane - kWarpSize / 2;
+      const int64_t row = guess + (far < 0 ? -(int64_t{1} << (-far - 1)) : (int64_t{1} << far) - 1);
+      return row < low ? low : row < high ? row : high - 1;
+    });
+  }
+  while (low < high) {
+    narrow_by([low, high](int lane) { return low + (high - low) * (lane + 1) / (kWarpSize + 1); });
+  }
+  return low < most ? low : most;
+}
+
 // Leaves tiles + 1 numbers in `starts`.
 template <class T, class I>
 void find_starts(const Csr<T, I>& a, int64_t* starts, int64_t tiles, int tile_items,

@@ -108,6 +108,33 @@ struct RowsOfTilesKernel {
   }
 };
 
+// The same by one block, which all of its threads call: a thread has some parts that follow each
+// other.
+template <class T, int kThreads>
+__device__ __forceinline__ void add_up_all_parts(
+    typename block::ScanOfWarps<Open<Sum<T>>, kThreads>::Storage& storage,
+    const PartsOfTiles<Sum<T>>& parts, const Result<T>& result, int count) {
+  using Part = Open<Sum<T>>;
+  const int each = divide_up(count, kThreads);
+  const int first = thread_index() * each;
+  const int end = first + each < count ? first + each : count;
+  const auto part = [&](int i) -> Part {
+    return {thread::load(parts.rests + i), thread::load(parts.rows + i) >= 0};
+  };
+  const Part none{0, false};
+  Part mine = none;
+  for (int i = first; i < end; ++i) mine = Part::merge(mine, part(i));
+  const Part up_to = warp::inclusive_scan(mine, Part::merge);
+  block::ScanOfWarps<Part, kThreads> scan(storage);
+  const Part before = scan(warp::shuffle(up_to, kWarpSize - 1), none, Part::merge).before;
+  Part open = Part::merge(before, warp::shift_up(up_to, none));
+  for (int i = first; i < end; ++i) {
+    const int64_t row = thread::load(parts.rows + i);
+    if (row >= 0) result.store_relaxed(row, open.sum + thread::load(parts.firsts + i));
+    open = Part::merge(open, part(i));
+  }
+}
+
 // Begins while the launch of the tiles ends.
 template <class T>
 void add_up_rows_of_tiles(const PartsOfTiles<Sum<T>>& parts, const Result<T>& result, int64_t rows,

@@ -13,7 +13,7 @@ namespace ws::spmv {
 // Rungs of units of their own.
 extern const Rung kMergePath, kRowSlice;
 extern const Rung kCooSegments, kCooSort, kEllColumns, kEllLanes, kBsrWarp, kMergeSlice,
-    kSampledLanes;
+    kSampledLanes, kMergeRuns;
 
 namespace {
 
@@ -25,12 +25,13 @@ constexpr Operation kOperations[] = {
 constexpr const Rung* kRungs[] = {
     &kScalar,    &kVector,      &kLanesPerRow, &kMergePath,    &kElement,      &kRowSlice,
     &kCooAtomic, &kCooSegments, &kCooSort,     &kEllThread,    &kEllColumns,   &kEllLanes,
-    &kBsrThread, &kBsrWarp,     &kMergeSlice,  &kSampledEntry, &kSampledLanes,
+    &kBsrThread, &kBsrWarp,     &kMergeSlice,  &kSampledEntry, &kSampledLanes, &kMergeRuns,
 };
 
-// Two launches and a search pay where there is a tile for each multiprocessor.
+// Searches pay where there is a tile for each multiprocessor. H200 2026-11-30: merge_runs is ahead
+// of merge_path from 2^18 items to 2^24, whatever the rows are.
 constexpr int64_t kLeastMerged = int64_t{1} << 18;
-constexpr const Rung* kLarge[] = {&kMergePath, &kLanesPerRow, &kScalar};
+constexpr const Rung* kLarge[] = {&kMergeRuns, &kMergePath, &kLanesPerRow, &kScalar};
 constexpr const Rung* kSmall[] = {&kLanesPerRow, &kScalar};
 constexpr const Rung* kLargeProducts[] = {&kMergeSlice, &kRowSlice, &kElement};
 constexpr const Rung* kSmallProducts[] = {&kRowSlice, &kElement};
@@ -54,9 +55,10 @@ std::span<const Rung* const> SpmvEll::by_worth(const Call& call) {
   return kSlots;
 }
 std::span<const Rung* const> SpmvBsr::by_worth(const Call& call) {
-  // H200 2026-11-24: of 4 x 4 58 and 261 us, of 8 x 8 37 and 63, of 32 x 32 92 and 36.
-  if (call.block_rows * call.block_columns <= 64) return kSmallBlocks;
-  return kBlocks;
+  // H200 2026-11-30: of 4 x 4 61 us by bsr_thread and 43 by bsr_warp, of 8 x 8 41 and 38; of 3 x 3,
+  // which are no vectors, 52 and 70.
+  const bool is_small = call.block_rows * call.block_columns <= 64;
+  return is_small && call.block_columns % 4 != 0 ? kSmallBlocks : kBlocks;
 }
 std::span<const Rung* const> SpmmCsr::by_worth(const Call& call) {
   // How long rows are the host does not know. Of even ones merge_slice was predicted to take no

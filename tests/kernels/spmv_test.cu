@@ -15,6 +15,7 @@
 #include "tests/kernels/tensor_of.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/device_error.hpp"
+#include "warpsmith/device_facts.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::spmv {
@@ -187,7 +188,8 @@ TEST(Spmv, RowsMeetTilesInEveryWay) {
     int64_t items;
   };
   for (const auto& [operation, rung, items] :
-       {Tiles{by_vector(), "merge_path", 2044}, Tiles{by_matrix(), "merge_slice", 1024}}) {
+       {Tiles{by_vector(), "merge_path", 2044}, Tiles{by_vector(), "merge_runs", 2044},
+        Tiles{by_matrix(), "merge_slice", 1024}}) {
     SCOPED_TRACE(rung);
     for (const int64_t first : {items - 2, items - 1, items, items + 1, 3 * items, 4 * items + 5}) {
       expect_sums({first, 3, 0, 2 * items, 1}, operation, rung);
@@ -212,6 +214,48 @@ TEST(Spmv, RowsOfATileAreShortAndLong) {
       for (size_t i = 0; i < lengths.size(); i += 7) lengths[i] += longer;
       for (size_t i = 1; i < lengths.size(); i += 31) lengths[i] = longer;
       expect_sums(lengths, by_vector(), "merge_path");
+      expect_sums(lengths, by_vector(), "merge_runs");
+    }
+  }
+}
+
+// More tiles than there are blocks: rows within a tile, over tiles of a run, over whole runs, and
+// so many in one tile that they are counted in several steps.
+TEST(Spmv, RowsMeetRunsInEveryWay) {
+  const int64_t items = int64_t{2044} * 4 * device_facts().multiprocessors;  // a tile a block
+  for (const int64_t length : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{700}, items / 7}) {
+    SCOPED_TRACE(length);
+    std::vector<int64_t> lengths(static_cast<size_t>(2 * items / (length + 1)), length);
+    lengths.push_back(3 * items);  // over whole runs
+    lengths.insert(lengths.end(), 3000, 0);
+    lengths.push_back(2044);
+    lengths.insert(lengths.end(), 300, 5);
+    expect_sums(lengths, by_vector(), "merge_runs");
+  }
+}
+
+// What falls, and what lies outside, in matrices of more tiles than blocks.
+TEST(Spmv, AWrongEndAmongManyIsTold) {
+  for (const size_t wrong : {size_t{1}, size_t{2500}, size_t{6000}, size_t{9999}, size_t{10000}}) {
+    for (const int32_t end : {-5, 0, 1 << 20}) {
+      std::vector<int32_t> crow = starts_of(std::vector<int64_t>(10000, 7));
+      const auto entries = static_cast<size_t>(crow.back());
+      const int32_t before = crow[wrong - 1];
+      crow[wrong] = end;
+      if (end >= before && end <= static_cast<int32_t>(entries)) continue;
+      Instance instance(crow, std::vector<int32_t>(entries, 1), 5);
+      for (const char* rung : {"merge_path", "merge_runs"}) {
+        SCOPED_TRACE(concatenate(rung, " ", wrong, " ", end));
+        std::string told;
+        try {
+          instance.run(*rung_named(family_of(by_vector()), rung));
+          told = take_device_error().value_or("");
+        } catch (const InvalidArgument& error) {  // in the emulator by the call itself
+          told = error.what();
+        }
+        EXPECT_THAT(told, HasSubstr("of 'crow' is outside"));
+        instance.expect_margins();
+      }
     }
   }
 }
@@ -599,7 +643,8 @@ TEST(SpmvFormats, BestIsChosenByLayoutAndOrder) {
   EXPECT_EQ(best_of("spmv_ell", {.extents = {1000, 1000, 9}}), "ell_lanes");
   EXPECT_EQ(best_of("spmv_ell", {.extents = {1000, 1000, 9, 1, kTransposed}}), "ell_columns");
   EXPECT_EQ(best_of("spmv_ell", {.extents = {1, 1000, 900}}), "ell_lanes");
-  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 4, 4}}), "bsr_thread");
+  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 4, 4}}), "bsr_warp");
+  EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 3, 3}}), "bsr_thread");
   EXPECT_EQ(best_of("spmv_bsr", {.extents = {10, 10, 50, 32, 32}}), "bsr_warp");
 }
 
@@ -636,7 +681,7 @@ TEST(Spmv, BestIsChosenBySize) {
   const auto best_of = [](const Case& chosen) {
     return best(AnyCall(make_problem(by_vector(), chosen, DType::kF32)), 90).name;
   };
-  EXPECT_EQ(best_of({.extents = {1 << 20, 1 << 20, 1 << 24}}), "merge_path");
+  EXPECT_EQ(best_of({.extents = {1 << 20, 1 << 20, 1 << 24}}), "merge_runs");
   EXPECT_EQ(best_of({.extents = {1000, 1000, 16000}}), "lanes_per_row");
   EXPECT_EQ(best_of({.extents = {1 << 20, 1 << 20, 1 << 24, 1, kGaps}}), "lanes_per_row");
   const auto best_product = [](const Case& chosen) {
