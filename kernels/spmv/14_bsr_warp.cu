@@ -24,7 +24,7 @@ struct Layout {
   int64_t warps;    // of a row of blocks, where it is more than one
   int lanes;
   int rows;
-  int groups = 1;  // a power of two
+  int log_groups = 0;
   int teams;
 
   Layout(const BsrCall& call, int width)
@@ -33,9 +33,10 @@ struct Layout {
     rows = static_cast<int>(std::min<int64_t>(block_rows, kWarpSize / lanes));
     warps = divide_up(block_rows, rows);
     const int blocks = kWarpSize / (lanes * rows);
-    while (2 * groups <= blocks && kBatch * groups < call.mean_length()) groups *= 2;
-    teams = blocks / groups;
+    while (2 * groups() <= blocks && kBatch * groups() < call.mean_length()) ++log_groups;
+    teams = blocks >> log_groups;
   }
+  __host__ __device__ int groups() const { return 1 << log_groups; }
   int64_t all_warps(int64_t rows_of_blocks) const {
     return divide_up(rows_of_blocks, teams) * warps;
   }
@@ -77,13 +78,14 @@ struct BsrWarpKernel {
     const auto row_of_lanes = static_cast<int>(arguments.lanes.quotient(lane));  // of all blocks
     const int64_t row = first_row + row_of_lanes - block * layout.rows;
     const int64_t vector = lane_index() - row_of_lanes * layout.lanes;
-    const int group = block & (layout.groups - 1);
-    const int64_t row_of_blocks = first_of_blocks + (block - group) / layout.groups;
+    const int group = block & (layout.groups() - 1);
+    const int64_t row_of_blocks = first_of_blocks + (block >> layout.log_groups);
     Sum<T> sum = 0;
-    if (block < layout.teams * layout.groups && row_of_blocks < a.rows && row < layout.block_rows) {
+    if (block < layout.teams * layout.groups() && row_of_blocks < a.rows &&
+        row < layout.block_rows) {
       const auto [first, end] = a.entries_of(row_of_blocks);
       for (int64_t v = vector; v < layout.vectors; v += layout.lanes) {
-        for (int64_t j = first + group; j < end; j += kBatch * layout.groups) {
+        for (int64_t j = first + group; j < end; j += kBatch * layout.groups()) {
           sum += products(arguments, j, end, row, v);
         }
       }
@@ -98,7 +100,7 @@ struct BsrWarpKernel {
       return;
     }
     Sum<T> total = 0;
-    for (int g = team * layout.groups; g < (team + 1) * layout.groups; ++g) {
+    for (int g = team * layout.groups(); g < (team + 1) * layout.groups(); ++g) {
       const int at = warp_index() * kWarpSize + (g * layout.rows + row_of_team) * layout.lanes;
       for (int of_row = 0; of_row < layout.lanes; ++of_row) total += shared.sums[at + of_row];
     }
@@ -112,7 +114,7 @@ struct BsrWarpKernel {
   __device__ __forceinline__ static Sum<T> products(const Arguments& arguments, int64_t j,
                                                     int64_t end, int64_t row, int64_t v) {
     const auto& a = arguments.a;
-    const int64_t step = arguments.layout.groups;
+    const int64_t step = arguments.layout.groups();
     const int64_t value_step = step * a.value_step;
     const T* const values = a.values + j * a.value_step + row * arguments.value_row +
                             v * kWidth * arguments.value_column;
