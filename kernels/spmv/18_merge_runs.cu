@@ -29,7 +29,8 @@ struct Runs {
     const int64_t all = call.rows + call.entries;
     const int64_t most = int64_t{blocks_of_sm(size_of(call.dtype), size_of(call.index))} *
                          device_facts().multiprocessors;
-    items = std::max<int64_t>(divide_up(all, std::clamp<int64_t>(all / kTileItems, 1, most)), 1);
+    const int64_t tiles = divide_up(all, kTileItems);
+    items = std::max<int64_t>(divide_up(all, std::clamp<int64_t>(tiles, 1, most)), 1);
     blocks = std::max<int64_t>(divide_up(all, items), 1);
   }
   Workspace workspace(DType dtype) const {
