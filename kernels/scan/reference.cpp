@@ -158,6 +158,8 @@ std::vector<Case> verify_cases() {
       with({.extents = {200, 96}}, 0),
       with({.extents = {301, 264}}, 0, true, true),
       with({.extents = {65, 30}}, 0, true),
+      with({.extents = {1030, 72}}, 0, true, true),
+      with({.extents = {2, 270, 136}, .padding = 8}, 1),
       with({.extents = {3, 90, 64}}, 1, false, true),
       with({.extents = {3, 4, 5}}, 0, true, true),
       with({.extents = {6, 40, 0, 1}}, 0),

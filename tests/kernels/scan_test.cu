@@ -232,7 +232,7 @@ TEST(LookBack, BandsPassOn) {
 TEST(Scan, GroupsOfColumnsPassOn) {
   for (const bool reverse : {false, true}) {
     Instance instance("cumsum", DType::kI64, {300, 1024}, 0, reverse, reverse);
-    for (const std::string_view name : {"columns", "columns_staged"}) {
+    for (const std::string_view name : {"columns", "columns_staged", "columns_strips"}) {
       SCOPED_TRACE(name);
       test::in_every_order([&] {
         instance.run(instance.rung(name));
@@ -242,12 +242,40 @@ TEST(Scan, GroupsOfColumnsPassOn) {
   }
 }
 
+// Strips of a whole cluster each and strips that two clusters share, whose columns end within a
+// tile; more rounds than there are sets of totals; matrices of some strips, the last of which is
+// not full.
+TEST(Scan, StripsOfColumns) {
+  struct Shape {
+    int64_t matrices;
+    int64_t rows;
+    int64_t columns;
+  };
+  for (const Shape& shape :
+       {Shape{1, 5, 4}, Shape{1, 257, 32}, Shape{3, 700, 72}, Shape{1, 20001, 12}}) {
+    for (const bool reverse : {false, true}) {
+      Instance instance("cumsum", DType::kF32, {shape.matrices, shape.rows, shape.columns}, 1,
+                        !reverse, reverse);
+      const Rung& rung = instance.rung("columns_strips");
+      instance.run(rung);
+      instance.expect_right();
+    }
+  }
+  for (const DType dtype : {DType::kBf16, DType::kI64}) {
+    Instance instance("scan_min", dtype, {3000, 16}, 0, true);
+    test::in_every_order([&] {
+      instance.run(instance.rung("columns_strips"));
+      instance.expect_right();
+    });
+  }
+}
+
 // Who finds which total when is another matter in each order of threads; what is added to what is
 // not.
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
-    for (const std::string_view name :
-         {"look_back", "look_back_queue", "row_queue", "server", "columns", "columns_staged"}) {
+    for (const std::string_view name : {"look_back", "look_back_queue", "row_queue", "server",
+                                        "columns", "columns_staged", "columns_strips"}) {
       const bool columns = name.starts_with("columns");
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
@@ -305,6 +333,9 @@ TEST(Scan, BestIsByShape) {
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 1).best_rung(), "lanes_per_row");
   EXPECT_EQ(Instance("cumsum", DType::kF32, {64, 256}, 0).best_rung(), "columns");
   EXPECT_EQ(Instance("cumprod", DType::kI64, {64, 256}, 0).best_rung(), "columns");
+  EXPECT_EQ(Instance("cumsum", DType::kF32, {1100, 1000}, 0).best_rung(), "columns_strips");
+  EXPECT_EQ(Instance("logcumsumexp", DType::kBf16, {2200, 1000}, 0).best_rung(), "columns");
+  EXPECT_EQ(Instance("cumsum", DType::kBf16, {140000, 64}, 0).best_rung(), "columns_staged");
   EXPECT_EQ(Instance("cumprod", DType::kI32, {8000000}, 0).best_rung(), "server");
   EXPECT_EQ(Instance("scan_max", DType::kBf16, {64, 250}, 0).best_rung(), "any_layout");
 }
