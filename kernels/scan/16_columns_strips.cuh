@@ -4,7 +4,7 @@
 // From columns_staged: no chain from band to band, and nobody looks for words in L2, but where so
 // few columns are to share that several clusters walk down one strip.
 // Traffic: one read, one write, three passes through shared memory.
-// Limits: as columns, at positive strides; results as wide as elements.
+// Limits: as columns, at positive strides; results as wide as elements; no logarithms of 16 bits.
 // Long: what passes between a cluster's warps, and between clusters, is what the rung is about.
 #pragma once
 
@@ -530,12 +530,11 @@ struct ColumnsStripsKernel {
   __device__ __forceinline__ static void pass_on(SharedStorage& shared, const Arguments& a,
                                                  int column) {
     const int first = cluster_rank() - 1;
-    if (first >= a.clusters) return;
+    if (first >= a.clusters || column >= kColumns) return;  // nobody would wait for who stays
     for (Walk walk(a); !walk.is_over(); walk.advance()) {
       // All blocks have sent, so that the slot's last totals have been received.
       ptx::mbarrier_wait_parity<ptx::Scope::kCluster>(shared.arrived[walk.slot.stage],
                                                       walk.slot.parity);
-      if (column >= kColumns) continue;
       constexpr int kBatch = 4;
       const int apart = cluster_size() - 1;
       for (int next = first; next < a.clusters; next += kBatch * apart) {
@@ -575,21 +574,27 @@ struct ColumnsStripsKernel {
   }
 };
 
-// Who walks down which strips. Of all plans the one by which a block moves the fewest bytes; of
-// those alike wider strips, as long as they need no clusters of more than two blocks for it (H200
-// 2026-11-30, f32: 95 % of copy in strips of 256 bytes and clusters of two, 91 in strips of 128 and
-// blocks alone; but 92 in clusters of four where wider strips and eight have 88).
+// Who walks down which strips, and what that is expected to take.
 struct StripPlan {
-  int cluster = 1;     // blocks of it
-  int clusters = 1;    // that walk down a strip
-  int64_t teams = 1;   // of as many clusters
-  int64_t bytes = -1;  // that a block moves
-  int kernel = 0;      // of those that there are
-
-  bool is_better(const StripPlan& other, int percent) const {
-    return other.bytes < 0 || 100 * bytes <= percent * other.bytes;
-  }
+  int cluster = 1;    // blocks of it
+  int clusters = 1;   // that walk down a strip
+  int64_t teams = 1;  // of as many clusters
+  int kernel = -1;    // of those that there are
+  double time = 0;
 };
+
+// Microseconds that blocks take for a tile of 32 KiB each (H200 2026-11-30). By itself a block
+// takes 1.1, of 16 bits 1.5; 2 where all SMs share the memory's rate, which narrow strips use less
+// well, as do clusters that are not free where to go. What passes between clusters takes longer.
+template <class Shape>
+double time_of_tile(int element_bytes, int cluster, int clusters, int64_t blocks) {
+  const double share = static_cast<double>(blocks) / std::max(device_facts().multiprocessors, 1);
+  const double spread = cluster > 4 ? 1.2 : cluster > 2 ? 1.1 : 1.0;
+  double alone = element_bytes == 2 ? 1.5 : 1.1;
+  if (cluster > 4) alone *= 1.06;
+  if (clusters > 1) alone = clusters > 8 ? 3.2 : 2.1;
+  return std::max(alone, 2.0 * share * spread) * (Shape::kAcross < 16 ? 1.04 : 1.0);
+}
 
 // Kernels of Shapes, wider strips first, the last for clusters that share a strip.
 template <class... Shapes>
@@ -688,12 +693,17 @@ struct ColumnsStrips {
   static void consider_kernel(const Scan& call, int kernel, StripPlan& best) {
     const int64_t tiles = divide_up(call.count, int64_t{Shape::kTileRows});
     const int64_t strips = strips_of<Kernel>(call);
-    const auto plan = [&](int cluster, int clusters, int64_t held) {
-      StripPlan plan{.cluster = cluster, .clusters = clusters, .kernel = kernel};
-      plan.teams = std::min(held / clusters, strips);
-      plan.bytes = divide_up(strips, plan.teams) * divide_up(tiles, int64_t{cluster} * clusters) *
-                   Kernel::kTile * static_cast<int64_t>(sizeof(typename Kernel::Element));
-      return plan;
+    const auto consider = [&](int cluster, int clusters, int64_t held) {
+      const int64_t teams = std::min(held / clusters, strips);
+      const int64_t rounds = divide_up(tiles, int64_t{cluster} * clusters);
+      const auto time = [&](int64_t some) {
+        return some == 0 ? 0.0
+                         : time_of_tile<Shape>(sizeof(typename Kernel::Element), cluster, clusters,
+                                               some * clusters * cluster);
+      };
+      const double all = static_cast<double>(rounds) *
+                         (static_cast<double>(strips / teams) * time(teams) + time(strips % teams));
+      if (best.kernel < 0 || all < best.time) best = {cluster, clusters, teams, kernel, all};
     };
     const auto held = [](int cluster) {
       return resident_clusters<Kernel>(
@@ -704,13 +714,10 @@ struct ColumnsStrips {
       const int64_t all = std::min(held(kCluster), most_held<Shape>());
       const int clusters = clusters_of<Shape>(all, strips);
       if (clusters < 2) return;
-      const StripPlan shared = plan(kCluster, clusters, all);
-      if (shared.is_better(best, 70)) best = shared;
+      consider(kCluster, clusters, all);
     } else {
       for (int cluster = 1; cluster <= Shape::kMostBlocks; cluster *= 2) {
-        const StripPlan whole = plan(cluster, 1, held(cluster));
-        const bool tells_less = best.cluster > 2 && cluster < best.cluster;
-        if (whole.is_better(best, tells_less ? 100 : 90)) best = whole;
+        consider(cluster, 1, held(cluster));
       }
     }
   }

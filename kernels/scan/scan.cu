@@ -34,9 +34,9 @@ constexpr const Rung* kRungs[] = {
     &kColumnsStaged, &kRowQueue,      &kServer,     &kColumnsStrips,
 };
 
-// Columns of a tile and more go to strips, from four megabytes on. Those of 16 bits of which a GPU
-// has one strip alone are staged, and what strips do not take (H200 2026-11-30: columns of f32 and
-// bf16 1.07 to 1.8 times; 64 of bf16 by 2^20 rows 72 % of copy, staged 76).
+// Columns of a tile and more go to strips, from four megabytes on. A single strip of 128 bytes is
+// staged, and what strips do not take (H200 2026-11-30: columns of f32 and bf16 1.04 to 1.8 times;
+// a single strip 54 to 72 % of copy, staged 68 to 76).
 std::span<const Rung* const> best_for_columns(const Scan& call) {
   constexpr int64_t kLeastRows = 256;
   constexpr int64_t kStripBytes = 4 * 1024 * 1024;
@@ -50,7 +50,7 @@ std::span<const Rung* const> best_for_columns(const Scan& call) {
   const int64_t bytes = call.count * call.lines * size;
   if (call.count < kLeastRows || bytes < kStripBytes) return kSmall;
   if (bytes < kStagedBytes) return kStrips;
-  return size == 2 && call.lines <= 64 ? std::span<const Rung* const>(kStaged) : kLarge;
+  return call.lines * size <= 128 ? std::span<const Rung* const>(kStaged) : kLarge;
 }
 
 // Many rows go to blocks that stay, from two kilobytes on, or half of one where rows are powers of

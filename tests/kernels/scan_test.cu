@@ -262,7 +262,7 @@ TEST(Scan, StripsOfColumns) {
     }
   }
   for (const DType dtype : {DType::kBf16, DType::kI64}) {
-    Instance instance("scan_min", dtype, {3000, 16}, 0, true);
+    Instance instance("scan_min", dtype, {30001, 16}, 0, true);
     test::in_every_order([&] {
       instance.run(instance.rung("columns_strips"));
       instance.expect_right();
