@@ -128,7 +128,6 @@ struct Encoder {
     });
   }
 
- private:
   template <Format kFormat, bool kZero>
   __device__ __forceinline__ int code_of(float quotient) const {
     if constexpr (kFormat == Format::kFp8) {
@@ -154,6 +153,7 @@ struct Encoder {
   // is larger than 448 times its scale.)
   __device__ __forceinline__ bool is_plain() const { return scale > 0x1p-60F && scale < 0x1p60F; }
 
+ private:
   // Of -0 a quotient would be 0, which e4m3 tells from -0.
   __device__ __forceinline__ float divided_by(float x, float inverse) const {
     return ::copysignf(thread::quotient(x, scale, inverse), x);

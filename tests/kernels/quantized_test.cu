@@ -42,7 +42,7 @@ Quantized quantized(const std::string& rung, Format format, const std::vector<fl
   return {.codes = {codes.begin(), codes.end()}, .scale = scales[0]};
 }
 
-constexpr const char* kRungs[] = {"quantize_naive", "quantize_lanes"};
+constexpr const char* kRungs[] = {"quantize_naive", "quantize_lanes", "quantize_packed"};
 
 TEST(Quantized, LevelsOfNf4AreTheirOwnCodes) {
   const std::vector<float> levels(std::begin(kNf4Levels), std::end(kNf4Levels));
@@ -109,8 +109,8 @@ TEST(Quantized, Fp8ThatIsNoNumberIsNone) {
   bits[70] = 0xFF;
   Buffer<uint8_t> codes(bits);
   Buffer<float> scales(std::vector<float>(2, 0.5F));
-  for (const char* rung :
-       {"naive", "warp_per_row", "tensor_core", "code_ring", "group_columns", "row_strips"}) {
+  for (const char* rung : {"naive", "warp_per_row", "tensor_core", "code_ring", "group_columns",
+                           "row_strips"}) {
     Buffer<half> y(2);
     Problem problem;
     problem.operation = &operation_named("quantized_linear");
@@ -119,7 +119,10 @@ TEST(Quantized, Fp8ThatIsNoNumberIsNone) {
     problem["weight"].dtype = DType::kE4m3;
     problem["scales"] = tensor_of(scales, {2, 1});
     problem["y"] = tensor_of(y, {1, 2});
-    ws::run(*resolve(concatenate("quantized/", rung)).rung, AnyCall(problem), {});
+    const AnyCall call(problem);
+    const Rung& found = *resolve(concatenate("quantized/", rung)).rung;
+    Buffer<uint8_t> workspace(workspace_of(found, call).bytes + 256);
+    ws::run(found, call, {.workspace = workspace.data()});
     runtime::synchronize_device();
     EXPECT_EQ(to_float(y[0]), 32) << rung;
     EXPECT_TRUE(std::isnan(to_float(y[1]))) << rung;
