@@ -110,7 +110,7 @@ TEST(Quantized, Fp8ThatIsNoNumberIsNone) {
   Buffer<uint8_t> codes(bits);
   Buffer<float> scales(std::vector<float>(2, 0.5F));
   for (const char* rung : {"naive", "warp_per_row", "tensor_core", "code_ring", "group_columns",
-                           "row_strips"}) {
+                           "row_strips", "wgmma_codes"}) {
     Buffer<half> y(2);
     Problem problem;
     problem.operation = &operation_named("quantized_linear");
@@ -196,10 +196,15 @@ TEST(QuantizedLinear, RungsThatCallsGet) {
   EXPECT_EQ(chosen({1, 4096, 4096}, Format::kInt8), "code_ring") << "a ring has no time to fill";
   EXPECT_EQ(chosen({1, 4096, 4096}, Format::kFp8), "code_ring");
   EXPECT_EQ(chosen({1, 4096, 4096}, Format::kInt4), "group_columns");
-  EXPECT_EQ(chosen({8, 28672, 8192}, Format::kNf4), "row_strips");
-  EXPECT_EQ(chosen({16, 16384, 8192}, Format::kInt4), "row_strips");
-  EXPECT_EQ(chosen({16, 16383, 8192}, Format::kInt4), "tensor_core") << "fewer strips of an SM";
-  EXPECT_EQ(chosen({4, 8192, 8192}, Format::kInt8), "code_ring");
+  EXPECT_EQ(chosen({8, 28672, 8192}, Format::kNf4), "wgmma_codes");
+  EXPECT_EQ(chosen({8, 28672, 8192}, Format::kInt8), "row_strips");
+  EXPECT_EQ(chosen({16, 28672, 8192}, Format::kInt8), "wgmma_codes");
+  EXPECT_EQ(chosen({8, 16384, 8192}, Format::kInt4), "wgmma_codes");
+  EXPECT_EQ(chosen({8, 16383, 8192}, Format::kInt4), "tensor_core") << "fewer rows of an SM";
+  EXPECT_EQ(chosen({16, 8192, 8192}, Format::kInt4), "wgmma_codes");
+  EXPECT_EQ(chosen({17, 28672, 8192}, Format::kInt4), "tensor_core");
+  EXPECT_EQ(chosen({16, 4096, 14336}, Format::kInt4), "tensor_core") << "few rows for a ring";
+  EXPECT_EQ(chosen({4, 8192, 8192}, Format::kInt8), "row_strips");
   EXPECT_EQ(chosen({8, 4096, 4096}, Format::kInt4), "tensor_core");
   EXPECT_EQ(chosen({8, 4096, 4096}, Format::kNf4), "code_ring");
 }
