@@ -55,10 +55,12 @@ std::span<const Rung* const> SpmvEll::by_worth(const Call& call) {
   return kSlots;
 }
 std::span<const Rung* const> SpmvBsr::by_worth(const Call& call) {
-  // H200 2026-11-30: of 4 x 4 61 us by bsr_thread and 43 by bsr_warp, of 8 x 8 41 and 38; of 3 x 3,
-  // which are no vectors, 52 and 70.
+  // H200 2026-11-30, us by bsr_thread and bsr_warp: of 4 x 4 f32 57 and 38, f16 50 and 34; of 8 x 8
+  // f32 38 and 33, f16, whose rows are 16 bytes, 32 and 35; of 3 x 3, which are no vectors, 52
+  // and 70.
   const bool is_small = call.block_rows * call.block_columns <= 64;
-  return is_small && call.block_columns % 4 != 0 ? kSmallBlocks : kBlocks;
+  const bool is_line = call.block_columns == 8 && size_of(call.dtype) == 2;
+  return is_small && (call.block_columns % 4 != 0 || is_line) ? kSmallBlocks : kBlocks;
 }
 std::span<const Rung* const> SpmmCsr::by_worth(const Call& call) {
   // How long rows are the host does not know. Of even ones merge_slice was predicted to take no
