@@ -356,7 +356,7 @@ void add_vectors(const AddSorted& call, IndexSource source, const Context& conte
       using Keep = KeepRowsKernel<One, kHasX>;
       launch<Keep>({.blocks = merge.blocks() + divide_up(count, int64_t{Keep::kTile}),
                     .threads = Keep::kThreads,
-                    .overlaps = true},
+                    .overlaps = call.count > 0},  // else what is before is no launch
                    stream, {merge, vectors, static_cast<uint32_t>(count), touched});
     };
     if (call.data[kX] != nullptr) {

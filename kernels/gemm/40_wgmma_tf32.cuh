@@ -27,12 +27,13 @@ struct WgmmaTf32 {
   }
 
   static Workspace workspace(const Call& call) {
-    return {.bytes = operand_a(call).bytes() + operand_b(call).bytes()};
+    return {.bytes = k_major_a(call, /*has_low=*/false).bytes() +
+                     k_major_b(call, /*has_low=*/false).bytes()};
   }
 
   static void run(const Call& call, const Context& context) {
-    KMajor a = operand_a(call);
-    KMajor b = operand_b(call);
+    KMajor a = k_major_a(call, /*has_low=*/false);
+    KMajor b = k_major_b(call, /*has_low=*/false);
     a.make(context.workspace, context.stream);
     b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
     Call turned = call;
@@ -50,12 +51,6 @@ struct WgmmaTf32 {
   }
 
  private:
-  static KMajor operand_a(const Call& call) {
-    return {call.a, Contiguous::kColumns, call.k, /*has_low=*/false};
-  }
-  static KMajor operand_b(const Call& call) {
-    return {call.b, Contiguous::kRows, call.k, /*has_low=*/false};
-  }
   static Matrix matrix_of(const KMajor& operand, Contiguous along_k, int64_t rows, int64_t k) {
     Matrix matrix{};
     matrix.data = const_cast<float*>(operand.data);

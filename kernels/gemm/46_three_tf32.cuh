@@ -171,11 +171,10 @@ struct ThreeNarrow : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages
   static constexpr double kStep = 0.70;
 };
 
-// Of making the operands. None that names no rung gets a workspace of an eighth of an H200's
-// memory.
+// Of making the operands.
 inline double operands_time(const KMajor& a, const KMajor& b) {
-  constexpr size_t kMost = size_t{16} << 30;
-  return a.bytes() + b.bytes() > kMost ? kNever : a.time() + b.time();
+  const auto bytes = static_cast<double>(a.bytes() + b.bytes());
+  return bytes > kMostWorkspace ? kNever : a.time() + b.time();
 }
 inline double three_slices(const Call& call) {
   return static_cast<double>(divide_up(call.k, int64_t{32}));
@@ -206,9 +205,7 @@ struct ThreeTf32 {
     double time;
   };
   static Plan plan(const Call& call) {
-    Why nobody;
-    const bool boxes = can_be_copied("c", call.c, call.dtype, nobody) && call.c.length % 4 == 0;
-    if (!boxes) return {Tiles::kSmallPlain, three_time<ThreeSmall>(call)};
+    if (!is_stored_by_boxes(call)) return {Tiles::kSmallPlain, three_time<ThreeSmall>(call)};
     return std::min(
         {Plan{Tiles::kTall, three_time<ThreeTall>(call)},
          Plan{Tiles::kSmall, three_time<ThreeSmall>(call)},
@@ -223,7 +220,8 @@ struct ThreeTf32 {
   // What parts of tiles want, then the operands' copies.
   static Workspace workspace_in(Tiles tiles, const Call& call) {
     Workspace all = workspace_of(tiles);
-    all.bytes += operand_a(call).bytes() + operand_b(call).bytes();
+    all.bytes +=
+        k_major_a(call, /*has_low=*/true).bytes() + k_major_b(call, /*has_low=*/true).bytes();
     return all;
   }
 
@@ -236,8 +234,8 @@ struct ThreeTf32 {
   template <class Boxes, class Plain, class C>
   static void run_into(Tiles tiles, const C& call, const Context& context) {
     auto* const place = static_cast<std::byte*>(context.workspace) + workspace_of(tiles).bytes;
-    KMajor a = operand_a(call);
-    KMajor b = operand_b(call);
+    KMajor a = k_major_a(call, /*has_low=*/true);
+    KMajor b = k_major_b(call, /*has_low=*/true);
     a.make(place, context.stream);
     b.make(place + a.bytes(), context.stream);
     const auto run_with = [&]<class Policy, class Output, class Work = WholeTiles>() {
@@ -265,18 +263,13 @@ struct ThreeTf32 {
 
   // What a call is thought to take, in us.
   static double time(const Call& call) {
-    return operands_time(operand_a(call), operand_b(call)) + plan(call).time;
+    return operands_time(k_major_a(call, /*has_low=*/true), k_major_b(call, /*has_low=*/true)) +
+           plan(call).time;
   }
 
  private:
   static Workspace workspace_of(Tiles tiles) {
     return tiles == Tiles::kCut ? stream_k_workspace() : Workspace{};
-  }
-  static KMajor operand_a(const Call& call) {
-    return {call.a, Contiguous::kColumns, call.k, /*has_low=*/true};
-  }
-  static KMajor operand_b(const Call& call) {
-    return {call.b, Contiguous::kRows, call.k, /*has_low=*/true};
   }
   static double cut_time(const Call& call) {
     constexpr double kExchange = 12;

@@ -18,10 +18,8 @@ struct BatchedThreeTf32 {
     double time;
   };
   static Plan plan(const BatchedCall& call) {
-    Why nobody;
-    const bool boxes = can_be_copied("c", call.c, call.dtype, nobody) && call.c.length % 4 == 0;
     const double small = three_time<ThreeSmall>(call, call.batch);
-    if (!boxes) return {Tiles::kSmallPlain, small};
+    if (!is_stored_by_boxes(call)) return {Tiles::kSmallPlain, small};
     return std::min(
         {Plan{Tiles::kTall, three_time<ThreeTall>(call, call.batch)}, Plan{Tiles::kSmall, small},
          Plan{Tiles::kNarrow, three_time<ThreeNarrow>(call, call.batch)}},
@@ -33,15 +31,16 @@ struct BatchedThreeTf32 {
            products_can_be_copied(call, why);
   }
   static Workspace workspace(const BatchedCall& call) {
-    return {.bytes = operand_a(call).bytes() + operand_b(call).bytes()};
+    return {.bytes = k_major_a(call, /*has_low=*/true).bytes() +
+                     k_major_b(call, /*has_low=*/true).bytes()};
   }
 
   static void run(const BatchedCall& call, const Context& context) {
     run_in(plan(call).tiles, call, context);
   }
   static void run_in(Tiles tiles, const BatchedCall& call, const Context& context) {
-    KMajor a = operand_a(call);
-    KMajor b = operand_b(call);
+    KMajor a = k_major_a(call, /*has_low=*/true);
+    KMajor b = k_major_b(call, /*has_low=*/true);
     a.make(context.workspace, context.stream);
     b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
     const auto run_with = [&]<class Policy, class Output>() {
@@ -64,16 +63,8 @@ struct BatchedThreeTf32 {
 
   // What a call is thought to take, in us.
   static double time(const BatchedCall& call) {
-    return operands_time(operand_a(call), operand_b(call)) + plan(call).time;
-  }
-
- private:
-  static KMajor operand_a(const BatchedCall& call) {
-    return {call.a, Contiguous::kColumns, call.k, /*has_low=*/true,
-            matrix_batch(call, call.a).count};
-  }
-  static KMajor operand_b(const BatchedCall& call) {
-    return {call.b, Contiguous::kRows, call.k, /*has_low=*/true, matrix_batch(call, call.b).count};
+    return operands_time(k_major_a(call, /*has_low=*/true), k_major_b(call, /*has_low=*/true)) +
+           plan(call).time;
   }
 };
 

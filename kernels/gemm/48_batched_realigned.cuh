@@ -1,6 +1,5 @@
 // Idea: of a batch whose rows or products do not start at multiples of 16 bytes, operands are
-// copied
-//   once into rows that do, all products in one launch.
+//   copied once into rows that do, all products in one launch.
 // From batched_wgmma: any M, N, K and any strides between products at tensor-core speed, as
 //   realigned has them for one product. A matrix that all products share is copied once.
 // Traffic: 4 bytes an element of each copied operand more.
@@ -36,9 +35,11 @@ struct BatchedRealigned {
   static double time(const BatchedCall& call) {
     constexpr double kTwoLaunches = 8;
     constexpr double kCopies = 2.5e6;  // bytes a us, of runs of 64 elements and more
+    const auto bytes = static_cast<double>(realigned_bytes(call));
+    if (bytes > kMostWorkspace) return kNever;
     BatchedCall aligned = call;
     static_cast<Call&>(aligned) = as_realigned(call);
-    return kTwoLaunches + 2 * static_cast<double>(realigned_bytes(call)) / kCopies +
+    return kTwoLaunches + 2 * bytes / kCopies +
            plan_batched(aligned, device_facts().multiprocessors).time;
   }
 };

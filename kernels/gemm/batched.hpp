@@ -19,4 +19,10 @@ inline ptx::MatrixBatch matrix_batch(const BatchedCall& call, const Matrix& matr
   return {.count = matrix.batch == 0 ? 1 : call.batch, .stride = matrix.batch};
 }
 
+// How many there are of an operand.
+inline int64_t matrices_of_operand(const Call& /*call*/, const Matrix& /*matrix*/) { return 1; }
+inline int64_t matrices_of_operand(const BatchedCall& call, const Matrix& matrix) {
+  return matrix_batch(call, matrix).count;
+}
+
 }  // namespace ws::gemm

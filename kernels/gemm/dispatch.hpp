@@ -139,7 +139,15 @@ inline bool can_be_copied(const char* name, const Matrix& matrix, DType dtype, W
   return why.unless(alignment >= 16, "rows of ", name, " start at multiples of ", alignment,
                     " bytes, the copy engine needs 16") &&
          why.unless(matrix.runs <= 1 || matrix.leading >= matrix.length, "rows of ", name,
-                    " overlap");
+                    " overlap") &&
+         why.unless(matrix.batch >= 0, "products of ", name, " lie one before the other");
+}
+
+// Whether it stores c: it cuts at multiples of 16 bytes, not at the tensor's edge.
+inline bool is_stored_by_boxes(const Call& call) {
+  Why nobody;
+  return can_be_copied("c", call.c, call.dtype, nobody) &&
+         call.c.length * static_cast<int64_t>(size_of(call.dtype)) % 16 == 0;
 }
 
 // Whether it takes both operands; C may lie as it likes.

@@ -250,4 +250,14 @@ class KMajor {
   int64_t matrices_;
 };
 
+// The operands of a call, one or a batch.
+template <class C>
+KMajor k_major_a(const C& call, bool has_low) {
+  return {call.a, Contiguous::kColumns, call.k, has_low, matrices_of_operand(call, call.a)};
+}
+template <class C>
+KMajor k_major_b(const C& call, bool has_low) {
+  return {call.b, Contiguous::kRows, call.k, has_low, matrices_of_operand(call, call.b)};
+}
+
 }  // namespace ws::gemm

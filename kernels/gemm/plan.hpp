@@ -16,6 +16,9 @@ constexpr double kNever = 1e30;
 constexpr double kStart = 5;         // the launch, the first copies, the last stores
 constexpr double kStartAlone = 4.8;  // the same where no cluster meets before the first copies
 constexpr double kMemory = 4.2e6;    // bytes that memory delivers
+// Of operands' copies: a ninth of an H200's memory. Above that nothing gets them that did not name
+// the rung.
+constexpr double kMostWorkspace = double{1 << 30} * 16;
 
 inline double memory_time(const Call& call) {
   const auto m = static_cast<double>(call.m);
@@ -276,8 +279,8 @@ inline SplitPlan plan_split_k(const Call& call) {
 // ---- realigned: operands read and written once more, in a launch of its own ---------------------
 
 inline bool needs_realigning(const Matrix& matrix, DType dtype) {
-  return alignment_of(matrix, dtype) < 16 ||
-         (matrix.runs > 1 && matrix.leading < matrix.length);  // rows that overlap
+  const bool overlaps = matrix.runs > 1 && matrix.leading < matrix.length;
+  return alignment_of(matrix, dtype) < 16 || overlaps || matrix.batch < 0;
 }
 // Copied rows start at multiples of 128 bytes: a row of a tile is then a line of L2, not two.
 inline int64_t realigned_leading(const Matrix& matrix) {
@@ -301,7 +304,14 @@ inline Call as_realigned(const Call& call) {
 }
 inline double realigning_time(const Call& call) {
   constexpr double kLaunch = 3;
-  return kLaunch + 2 * memory_time(call);
+  double bytes = 0;
+  for (const Matrix* const matrix : {&call.a, &call.b}) {
+    if (!needs_realigning(*matrix, call.dtype)) continue;
+    bytes +=
+        2.0 * static_cast<double>(matrix->runs) * static_cast<double>(realigned_leading(*matrix));
+  }
+  if (bytes == 0) return 0;
+  return bytes > kMostWorkspace ? kNever : kLaunch + 2 * memory_time(call);
 }
 
 inline double realigned_time(const Call& call) {

@@ -92,12 +92,6 @@ inline int64_t realigned_batch(const Matrix& matrix) {
   constexpr int64_t kRow = 128;  // 256 bytes
   return round_up(matrix.runs * realigned_leading(matrix), kRow);
 }
-// How many there are of an operand.
-inline int64_t matrices_of_operand(const Call& /*call*/, const Matrix& /*matrix*/) { return 1; }
-inline int64_t matrices_of_operand(const BatchedCall& call, const Matrix& matrix) {
-  return matrix_batch(call, matrix).count;
-}
-
 // Of the copies that realign() makes.
 template <class C>
 size_t realigned_bytes(const C& call) {

@@ -38,7 +38,7 @@ struct GatedOutput : Base {
 };
 
 // A gated product cannot be turned: y has its rows in one piece.
-inline bool halves_can_be_copied(const GatedCall& call, Why& why) {
+inline bool halves_are_taken(const GatedCall& call, Why& why) {
   constexpr int64_t kMost = 0x3FFFFFFF;
   return why.unless(call.c.contiguous == gemm::Contiguous::kColumns, "y is stored by columns") &&
          why.unless(call.n <= kMost, "F is over ", kMost);
@@ -64,7 +64,7 @@ inline bool is_k_major(const GatedCall& call, Why& why) {
 struct WgmmaGated {
   static bool supports(const GatedCall& call, Why& why) {
     return can_be_stored(call, call.dtype, why) && is_k_major(call, why) &&
-           halves_can_be_copied(call, why);
+           halves_are_taken(call, why);
   }
   static void run(const GatedCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {

@@ -1,10 +1,9 @@
 // Idea: operands whose rows do not start at multiples of 16 bytes are copied once into rows that
-// do;
-//   lanes finish the sums and store them, for rows of y start anywhere too.
+//   do; lanes finish the sums and store them, for rows of y start anywhere too.
 // From wgmma: any M, N, K at tensor-core speed, as gemm/realigned has them.
 // Traffic: that of the product, and 4 bytes an element of each copied operand.
 // Limits: sm_90a, f16 and bf16; K > 0, a stride of each matrix 1; a workspace as large as the
-// copies.
+//   copies.
 #pragma once
 
 #include "kernels/gemm/realign.hpp"
@@ -33,19 +32,19 @@ void run_realigned(const Call& aligned, Stream stream) {
 
 // Of the largest tile's lanes, 128 sums and a store by lanes leave too few registers for what is
 // added, in 16 bits. Outputs of f32 are for large products.
-using RealignedPolicies = gemm::PolicyList<gemm::Wgmma128, gemm::Low128, gemm::Low64>;
+using FinishedPolicies = gemm::PolicyList<gemm::Wgmma128, gemm::Low128, gemm::Low64>;
+using LargePolicies = gemm::PolicyList<gemm::WgmmaBig>;
 
 template <class T>
 void run_realigned_from(const Call& call, const Context& context) {
   Call aligned = call;
   gemm::realign<T>(aligned, context.workspace, context.stream);
-  using Large = gemm::PolicyList<gemm::WgmmaBig>;
   if (call.out_dtype == call.dtype) {
-    run_realigned<T, T, T, RealignedPolicies>(aligned, context.stream);
+    run_realigned<T, T, T, FinishedPolicies>(aligned, context.stream);
   } else if (call.source_dtype == call.dtype) {
-    run_realigned<T, float, T, Large>(aligned, context.stream);
+    run_realigned<T, float, T, LargePolicies>(aligned, context.stream);
   } else {
-    run_realigned<T, float, float, Large>(aligned, context.stream);
+    run_realigned<T, float, float, LargePolicies>(aligned, context.stream);
   }
 }
 // 09_realigned.cu and realigned_bf16.cu have them.
@@ -61,6 +60,15 @@ struct Realigned {
   static void run(const Call& call, const Context& context) {
     call.dtype == DType::kF16 ? run_realigned_from<half>(call, context)
                               : run_realigned_from<bf16>(call, context);
+  }
+
+  // What a call is thought to take, in us.
+  static double time(const Call& call) {
+    const gemm::Call aligned = gemm::as_realigned(call);
+    const auto tiles = call.out_dtype == call.dtype
+                           ? gemm::plan_whole_tiles<FinishedPolicies>(aligned)
+                           : gemm::plan_whole_tiles<LargePolicies>(aligned);
+    return gemm::realigning_time(call) + tiles.time;
   }
 };
 

@@ -16,14 +16,15 @@ struct ThreeGated : gemm::WgmmaPolicy<gemm::WgmmaShape{
 struct ThreeTf32Gated {
   static bool supports(const GatedCall& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&
-           gemm::runs_supported(call, why) && halves_can_be_copied(call, why);
+           gemm::runs_supported(call, why) && halves_are_taken(call, why);
   }
   static Workspace workspace(const GatedCall& call) {
-    return {.bytes = operand_a(call).bytes() + operand_b(call).bytes()};
+    return {.bytes = gemm::k_major_a(call, /*has_low=*/true).bytes() +
+                     gemm::k_major_b(call, /*has_low=*/true).bytes()};
   }
   static void run(const GatedCall& call, const Context& context) {
-    gemm::KMajor a = operand_a(call);
-    gemm::KMajor b = operand_b(call);
+    gemm::KMajor a = gemm::k_major_a(call, /*has_low=*/true);
+    gemm::KMajor b = gemm::k_major_b(call, /*has_low=*/true);
     a.make(context.workspace, context.stream);
     b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
     const auto run_with = [&]<class Base>() {
@@ -35,10 +36,8 @@ struct ThreeTf32Gated {
       Kernel::start(call, a, b, raster, {raster.count(), steps},
                     Kernel::clusters_of(raster, device_facts().multiprocessors), context.stream);
     };
-    Why nobody;
-    const bool boxes = gemm::can_be_copied("y", call.c, call.dtype, nobody) && call.n % 4 == 0;
-    boxes ? run_with.template operator()<gemm::TensorOutput<float>>()
-          : run_with.template operator()<gemm::PlainOutput<float>>();
+    gemm::is_stored_by_boxes(call) ? run_with.template operator()<gemm::TensorOutput<float>>()
+                                   : run_with.template operator()<gemm::PlainOutput<float>>();
   }
 
   // Whether it is thought to take less than a thread an element does.
@@ -48,17 +47,10 @@ struct ThreeTf32Gated {
     both.n *= 2;
     const double products =
         static_cast<double>(both.m) * static_cast<double>(both.n) * static_cast<double>(both.k);
-    return gemm::operands_time(operand_a(call), operand_b(call)) +
+    return gemm::operands_time(gemm::k_major_a(call, /*has_low=*/true),
+                               gemm::k_major_b(call, /*has_low=*/true)) +
                gemm::three_time<gemm::ThreeSmall>(both) <
            gemm::kStart + products / (kRate * device_facts().multiprocessors);
-  }
-
- private:
-  static gemm::KMajor operand_a(const GatedCall& call) {
-    return {call.a, gemm::Contiguous::kColumns, call.k, /*has_low=*/true};
-  }
-  static gemm::KMajor operand_b(const GatedCall& call) {
-    return {call.b, gemm::Contiguous::kRows, call.k, /*has_low=*/true};
   }
 };
 

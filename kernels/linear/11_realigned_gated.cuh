@@ -13,8 +13,7 @@ namespace ws::linear {
 struct RealignedGated {
   static bool supports(const GatedCall& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&
-           gemm::runs_supported(call, why) && is_k_major(call, why) &&
-           halves_can_be_copied(call, why);
+           gemm::runs_supported(call, why) && is_k_major(call, why) && halves_are_taken(call, why);
   }
   static Workspace workspace(const GatedCall& call) {
     return {.bytes = gemm::realigned_bytes(call)};

@@ -2,6 +2,7 @@
 #include "kernels/gemm/plan.hpp"
 #include "kernels/linear/01_naive.cuh"
 #include "kernels/linear/02_any_layout.cuh"
+#include "kernels/linear/09_realigned.cuh"
 #include "kernels/linear/operations.hpp"
 
 namespace ws::linear {
@@ -32,8 +33,7 @@ constexpr const Rung* kRungs[] = {
 // whether copies of unaligned rows are.
 bool by_three_tf32(const Call& call) { return gemm::three_tf32_time(call) < gemm::simt_time(call); }
 bool by_copies(const Call& call) {
-  return gemm::realigning_time(call) + gemm::plan_realigned(gemm::as_realigned(call)).time <
-         std::min(gemm::small_mma_time(call), gemm::tiny_mma_time(call));
+  return Realigned::time(call) < std::min(gemm::small_mma_time(call), gemm::tiny_mma_time(call));
 }
 
 // Each takes what those before it leave. `kAligned`: of 16 bits, where rows are aligned.
@@ -56,7 +56,11 @@ std::span<const Rung* const> Addmm::by_worth(const Call& call) {
 std::span<const Rung* const> SwigluLinear::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kThreeTf32Gated, &kAnyLayout};
   static constexpr const Rung* kHalf[] = {&kWgmmaGated, &kRealignedGated, &kAnyLayout};
-  if (call.dtype != DType::kF32) return kHalf;
+  static constexpr const Rung* kWithoutCopies[] = {&kWgmmaGated, &kAnyLayout};
+  if (call.dtype != DType::kF32) {
+    const bool fits = gemm::realigning_time(call) < gemm::kNever;
+    return fits ? std::span<const Rung* const>(kHalf) : kWithoutCopies;
+  }
   return std::span<const Rung* const>(kF32).subspan(three_tf32_gated_pays(call) ? 0 : 1);
 }
 std::span<const Rung* const> GemmAccumulate::by_worth(const Call& call) {

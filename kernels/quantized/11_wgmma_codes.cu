@@ -103,7 +103,7 @@ struct OrderXKernel {
   struct Item {
     Vec<uint32_t, 4> words[2] = {};
     __device__ __forceinline__ Item(const Arguments& a, int row, int item) {
-      if (row >= a.rows || item * 16 >= a.columns) return;
+      if (row >= a.rows || int64_t{item} * 16 >= a.columns) return;
       const auto* from =
           reinterpret_cast<const uint32_t*>(a.x.template as<const T>() + row * a.x.row + item * 16);
       words[0] = thread::load<4>(from);

@@ -12,12 +12,11 @@ using ColumnsStripsChosen =
                   StripShape<8, 8, 8, 2, 8, 16>>;
 
 extern const Rung kColumnsStrips;
-const Rung kColumnsStrips =
-    rung_of<ColumnsStripsChosen, Cumsum, Cumprod, Logcumsumexp, ScanMax, ScanMin>(
-        {.name = "columns_strips",
-         .from = "columns_staged",
-         .idea = "a cluster's blocks walk down a strip of columns, and tell one another its totals",
-         .arch = Arch::kSm90});
+const Rung kColumnsStrips = rung_of<ColumnsStripsChosen, Cumsum, Cumprod, ScanMax, ScanMin>(
+    {.name = "columns_strips",
+     .from = "columns_staged",
+     .idea = "a cluster's blocks walk down a strip of columns, and tell one another its totals",
+     .arch = Arch::kSm90});
 
 }  // namespace ws::scan
 #endif

@@ -4,7 +4,7 @@
 // From columns_staged: no chain from band to band, and nobody looks for words in L2, but where so
 // few columns are to share that several clusters walk down one strip.
 // Traffic: one read, one write, three passes through shared memory.
-// Limits: as columns, at positive strides; results as wide as elements; no logarithms of 16 bits.
+// Limits: as columns, at positive strides; results as wide as elements; no logarithms.
 // Long: what passes between a cluster's warps, and between clusters, is what the rung is about.
 #pragma once
 
@@ -330,6 +330,8 @@ struct ColumnsStripsKernel {
                                                    const Walk& walk) {
     if (!walk.has_tile()) {
       ptx::mbarrier_wait_parity(shared.known[walk.turn.stage], walk.turn.parity);
+      // Who has no column is waited for by nobody else, and could fall a phase behind.
+      ptx::syncwarp();
       return;
     }
     Held held;
@@ -602,9 +604,6 @@ struct ColumnsStrips {
   template <class Call>
   static bool supports(const Call& call, Why& why) {
     if (!Columns::supports(call, why)) return false;
-    bool fits = false;
-    with_monoid<kEveryDType>(
-        call, [&]<class Monoid>(const Monoid& /*monoid*/) { fits = !kTakesRegisters<Monoid>; });
     const auto [matrices, columns] = Columns::shape_of(call);
     constexpr int64_t kMost = int64_t{1} << 30;
     constexpr int64_t kMostStride = int64_t{1} << 36;  // elements: a tensor map takes 2^40 bytes
@@ -616,8 +615,6 @@ struct ColumnsStrips {
     }
     return why.unless(call.dtype == call.output_dtype,
                       "results take the places of elements, and have to be as wide") &&
-           why.unless(fits,
-                      "leaves logarithms of 16 bits to others, of which it would spill some") &&
            why.unless(strides, "takes rows and matrices at positive strides below ", kMostStride) &&
            why.unless(call.count < kMost && call.lines < kMost, "takes fewer than ", kMost,
                       " columns, of fewer elements");
@@ -654,11 +651,14 @@ struct ColumnsStrips {
   }
 
  private:
-  // Wider strips of many columns would take what shared memory there is for their totals.
+  // Wider strips of many columns would take what shared memory there is for their totals; so would
+  // logarithms, whose totals are a maximum and a sum, and of 16 bits spill.
   template <class Monoid, class Shape>
   static constexpr bool kTakes =
       std::is_same_v<typename Monoid::Element, typename Monoid::Result> &&
-      !kTakesRegisters<Monoid> && Shape::kAcross * row::kWidest<typename Monoid::Element> <= 64;
+      sizeof(typename Monoid::Accumulator) <=
+          std::max(sizeof(typename Monoid::Result), sizeof(float)) &&
+      Shape::kAcross * row::kWidest<typename Monoid::Element> <= 64;
 
   // Of all matrices.
   template <class Kernel>

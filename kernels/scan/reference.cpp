@@ -199,6 +199,7 @@ Cases cases_of_sums() {
   static const Lists kLists = [] {
     Lists lists;
     lists.smoke.push_back(in_i32(with({.extents = {300}}, -1)));
+    lists.smoke.push_back(in_i32(with({.extents = {70, 8}}, 0)));
     lists.verify.push_back(in_i32(with({.extents = {33, 264}}, 0, true)));
     lists.verify.push_back(in_i32(with({.extents = {40000}, .offset = 1}, 0, false, true)));
     return lists;

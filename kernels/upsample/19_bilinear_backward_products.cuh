@@ -32,7 +32,7 @@ class MostElements {
   explicit MostElements(const LinearAxis& axis) : axis_(axis) {
     // The last pixel may have many more than others: all that lie beyond it.
     const int64_t last = axis.end_with(axis.from - 1) - axis.first_with(axis.from - 1);
-    beyond_ = std::max<int64_t>(last - of_places(1), 0);
+    beyond_ = std::max<int64_t>(last + 1 - of_places(1), 0);
   }
   int64_t operator()(int64_t pixels) const {
     return std::min<int64_t>(of_places(std::min<int64_t>(pixels, axis_.from)) + beyond_, axis_.to);

@@ -495,6 +495,8 @@ constexpr Case kBilinearBackwardVerify[] = {
     {.extents = {1, 16, 7, 5}, .padding = 8, .attributes = to(3, 4, false, true)},
     {.extents = {1, 2, 15, 16}, .attributes = scaled(6, 5, 2.6, false)},
     {.extents = {1, 1, 3, 8}, .attributes = scaled(8, 8, 0.4, false)},
+    {.extents = {1, 1, 42, 40}, .attributes = scaled(32, 32, 0.61, false)},
+    {.extents = {1, 24, 40, 40}, .attributes = scaled(32, 32, 1.1, false)},
     {.extents = {1, 1, 21, 48}, .attributes = to(7, 3)},
     {.extents = {1, 1, 5, 1536}, .attributes = to(3, 264)},
     {.extents = {1, 1, 2, 8}, .attributes = to(1, 4096)},

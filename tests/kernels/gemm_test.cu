@@ -807,6 +807,25 @@ TEST(BatchedWgmma, EveryTile) {
   }
 }
 
+// The same of rows that start anywhere.
+TEST(BatchedRealigned, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const int multiprocessors : {2, 8, 1000}) {
+    for (const int views : {0, Bmm::kATransposed | Bmm::kBTransposed}) {
+      Instance<half> instance(batch(2, 199, 249, 71, views), batched());
+      BatchedCall call = Bmm::call(instance.problem());
+      test::Buffer<std::byte> workspace(realigned_bytes(call) + 256);
+      void* place = workspace.data();
+      size_t space = workspace.size();
+      std::align(256, 1, place, space);
+      realign<half>(call, place, nullptr);
+      run_batched_wgmma<half, BatchedPlainOutput<half>>(call, multiprocessors, nullptr);
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+
 TEST(BatchedWgmma, InEveryOrder) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {
@@ -857,6 +876,59 @@ TEST(Bmm, BestIsTheFastestThatTakesTheCall) {
   const AnyCall large = Instance<float>(batch(9, 512, 512, 512), batched()).call();
   EXPECT_EQ(chosen(large, 90), "batched_three_tf32");
   EXPECT_EQ(chosen(large, 80), "batched_warp_tile");
+}
+
+// The last product of `tensor` becomes its first.
+template <class T>
+void reverse_products(Tensor& tensor) {
+  tensor.data = tensor.as<T>() + (tensor.extent(0) - 1) * tensor.strides[0];
+  tensor.strides[0] = -tensor.strides[0];
+}
+template <class T>
+void expect_products_in_reverse(std::initializer_list<const char*> rungs) {
+  for (const char* name : rungs) {
+    for (int reversed = 0; reversed < 3; ++reversed) {
+      Instance<T> instance(batch(3, 40, 72, 24, Bmm::kBTransposed), batched());
+      reverse_products<T>(instance.problem().tensor(reversed));
+      SCOPED_TRACE(testing::Message() << name << ", tensor " << reversed);
+      ASSERT_EQ(why_not(batched_rung(name), instance.call(), 90), "");
+      run_and_wait(batched_rung(name), instance.call());
+      instance.expect_right();
+    }
+  }
+}
+TEST(Bmm, ProductsMayLieInReverse) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_products_in_reverse<float>({"batched_three_tf32", "batched_warp_tile"});
+  expect_products_in_reverse<half>({"batched_realigned", "batched_any_layout"});
+  Instance<half> instance(batch(3, 40, 72, 24), batched());
+  reverse_products<half>(instance.problem().tensor(1));
+  EXPECT_THAT(why_not(batched_rung("batched_wgmma"), instance.call(), 90),
+              testing::HasSubstr("products of b lie one before the other"));
+}
+
+// Runs that are shorter than a group's piece, longer than a block's, and not whole groups.
+TEST(RunLanes, TakeEveryElementOnce) {
+  constexpr int kWidth = 4;
+  using Lanes = RunLanes<256, 16, 8>;
+  for (const auto& [runs, length] :
+       {std::pair<int64_t, int64_t>{1, 1}, {3, 130}, {33, 127}, {7, 4096}, {2, 4097}, {5, 9000}}) {
+    const Lanes lanes(runs, length);
+    std::vector<int> taken(2 * runs * length);
+    for (int64_t block = 0; block < lanes.blocks(2); ++block) {
+      for (int thread = 0; thread < 256; ++thread) {
+        const auto [matrix, run, first] = lanes.at(block, thread, kWidth);
+        if (run >= runs) continue;
+        for (int i = 0; i < 4; ++i) {
+          for (int64_t e = first + i * lanes.step(kWidth);
+               e < first + i * lanes.step(kWidth) + kWidth; ++e) {
+            if (e < length) ++taken[(matrix * runs + run) * length + e];
+          }
+        }
+      }
+    }
+    EXPECT_THAT(taken, testing::Each(1)) << runs << " of " << length;
+  }
 }
 
 TEST(Bmm, RefusalsNameTheMatrix) {

@@ -5,6 +5,7 @@
 #include "harness/verify.hpp"
 #include "kernels/linear/05_wgmma.cuh"
 #include "kernels/linear/08_three_tf32.cuh"
+#include "kernels/linear/09_realigned.cuh"
 #include "tests/run.hpp"
 
 namespace ws::linear {
@@ -39,6 +40,43 @@ TEST(Addmm, EveryTile) {
             << result.problem << "\n"
             << result.reason << "\n"
             << Policy::kTileM << " x " << Policy::kTileN << ", " << Policy::kUsers;
+      }
+    });
+  }
+}
+
+template <class Policy>
+struct RealignedTile {
+  static bool supports(const Call& call, Why& why) { return Realigned::supports(call, why); }
+  static Workspace workspace(const Call& call) { return Realigned::workspace(call); }
+  static void run(const Call& call, const Context& context) {
+    Call aligned = call;
+    gemm::realign<bf16>(aligned, context.workspace, context.stream);
+    run_realigned<bf16, bf16, bf16, gemm::PolicyList<Policy>>(aligned, context.stream);
+  }
+};
+template <class Policy>
+constexpr Rung kRealignedTile = rung_of<RealignedTile<Policy>, DTypes{DType::kBf16}, Addmm>(
+    {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+
+// The same of rows that start anywhere.
+TEST(Realigned, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const Case cases[] = {
+      {.extents = {261, 133, 99, Addmm::kBias, 0},
+       .attributes = {1.0, 1.0, Value::choice(static_cast<int>(Activation::kGelu))}},
+      {.extents = {135, 263, 71, Addmm::kMatrix, 0},
+       .attributes = {2.0, 0.5, Value::choice(static_cast<int>(Activation::kNone))}},
+  };
+  for (int policy = 0; policy < FinishedPolicies::kCount; ++policy) {
+    FinishedPolicies::with(policy, [&]<class Policy>() {
+      for (const Case& chosen : cases) {
+        harness::Instance instance(operation_named("addmm"), chosen, DType::kBf16, 3);
+        const harness::Verification result = harness::verify(kRealignedTile<Policy>, instance);
+        EXPECT_EQ(result.verdict, harness::Verdict::kPassed)
+            << result.problem << "\n"
+            << result.reason << "\n"
+            << Policy::kTileM << " x " << Policy::kTileN;
       }
     });
   }
