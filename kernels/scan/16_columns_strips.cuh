@@ -694,7 +694,9 @@ struct ColumnsStrips {
     const int64_t tiles = divide_up(call.count, int64_t{Shape::kTileRows});
     const int64_t strips = strips_of<Kernel>(call);
     const auto consider = [&](int cluster, int clusters, int64_t held) {
-      const int64_t teams = std::min(held / clusters, strips);
+      // Where none is resident a launch says why.
+      const int64_t teams = std::min(std::max<int64_t>(held / clusters, 1), strips);
+      const int64_t walks = strips / teams;  // of teams that all have a strip
       const int64_t rounds = divide_up(tiles, int64_t{cluster} * clusters);
       const auto time = [&](int64_t some) {
         return some == 0 ? 0.0
@@ -702,7 +704,7 @@ struct ColumnsStrips {
                                                some * clusters * cluster);
       };
       const double all = static_cast<double>(rounds) *
-                         (static_cast<double>(strips / teams) * time(teams) + time(strips % teams));
+                         (static_cast<double>(walks) * time(teams) + time(strips % teams));
       if (best.kernel < 0 || all < best.time) best = {cluster, clusters, teams, kernel, all};
     };
     const auto held = [](int cluster) {
