@@ -33,7 +33,6 @@ struct RealignKernel {
   static constexpr int kThreads = 256;
   static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
   static constexpr int kUnroll = 4;
-  using Vector = Vec<T, kWidth>;
   using Lanes = RunLanes<kThreads, kWidth * kUnroll, 8>;
 
   struct Arguments {
