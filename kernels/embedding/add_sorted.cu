@@ -107,7 +107,7 @@ struct AddPiecesKernel {
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = kMostlyOne ? 6 : 5;
   static constexpr int kTogether = kMostlyOne ? 1 : Of::kOfThread;
-  static constexpr int kAtOnce = kMostlyOne ? 4 : 8 / Of::kOfThread;
+  static constexpr int kAtOnce = kMostlyOne ? 3 : 8 / Of::kOfThread;  // 4 spill on sm_80
   struct Arguments {
     Of vectors;
     SortedIndices sorted;
