@@ -27,18 +27,15 @@ struct WgmmaTf32 {
   }
 
   static Workspace workspace(const Call& call) {
-    return {.bytes = k_major_a(call, /*has_low=*/false).bytes() +
-                     k_major_b(call, /*has_low=*/false).bytes()};
+    return {.bytes = KMajorOperands(call, /*has_low=*/false).bytes()};
   }
 
   static void run(const Call& call, const Context& context) {
-    KMajor a = k_major_a(call, /*has_low=*/false);
-    KMajor b = k_major_b(call, /*has_low=*/false);
-    a.make(context.workspace, context.stream);
-    b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
+    KMajorOperands operands(call, /*has_low=*/false);
+    operands.make(context.workspace, context.stream);
     Call turned = call;
-    turned.a = matrix_of(a, Contiguous::kColumns, call.m, call.k);
-    turned.b = matrix_of(b, Contiguous::kRows, call.n, call.k);
+    turned.a = matrix_of(operands.a, Contiguous::kColumns, call.m, call.k);
+    turned.b = matrix_of(operands.b, Contiguous::kRows, call.n, call.k);
     const int blocks = device_facts().multiprocessors;
     // The big tile, or the one of 128 x 128 where its waves are fewer.
     const auto run_with = [&]<class Policy>() {

@@ -140,8 +140,9 @@ struct ThreeTf32Kernel : WarpSpecializedKernel<float, Contiguous::kColumns, Cont
 
   // Of operands that are made; the output is made from the call.
   template <class C>
-  static void start(const C& call, const KMajor& a, const KMajor& b, const tile::Raster& raster,
+  static void start(const C& call, const KMajorOperands& operands, const tile::Raster& raster,
                     const Work& work, int clusters, Stream stream) {
+    const auto& [a, b] = operands;
     Base::template start<ThreeTf32Kernel>(
         {.a = a.map<StageA>(),
          .b = b.map<StageB>(),
@@ -171,11 +172,6 @@ struct ThreeNarrow : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages
   static constexpr double kStep = 0.70;
 };
 
-// Of making the operands.
-inline double operands_time(const KMajor& a, const KMajor& b) {
-  const auto bytes = static_cast<double>(a.bytes() + b.bytes());
-  return bytes > kMostWorkspace ? kNever : a.time() + b.time();
-}
 inline double three_slices(const Call& call) {
   return static_cast<double>(divide_up(call.k, int64_t{32}));
 }
@@ -220,8 +216,7 @@ struct ThreeTf32 {
   // What parts of tiles want, then the operands' copies.
   static Workspace workspace_in(Tiles tiles, const Call& call) {
     Workspace all = workspace_of(tiles);
-    all.bytes +=
-        k_major_a(call, /*has_low=*/true).bytes() + k_major_b(call, /*has_low=*/true).bytes();
+    all.bytes += KMajorOperands(call, /*has_low=*/true).bytes();
     return all;
   }
 
@@ -234,10 +229,8 @@ struct ThreeTf32 {
   template <class Boxes, class Plain, class C>
   static void run_into(Tiles tiles, const C& call, const Context& context) {
     auto* const place = static_cast<std::byte*>(context.workspace) + workspace_of(tiles).bytes;
-    KMajor a = k_major_a(call, /*has_low=*/true);
-    KMajor b = k_major_b(call, /*has_low=*/true);
-    a.make(place, context.stream);
-    b.make(place + a.bytes(), context.stream);
+    KMajorOperands operands(call, /*has_low=*/true);
+    operands.make(place, context.stream);
     const auto run_with = [&]<class Policy, class Output, class Work = WholeTiles>() {
       using Kernel = ThreeTf32Kernel<Policy, Output, Work>;
       const tile::Raster raster = Policy::raster(call);
@@ -250,7 +243,7 @@ struct ThreeTf32 {
       } else {
         work = {raster.count(), steps};
       }
-      Kernel::start(call, a, b, raster, work, clusters, context.stream);
+      Kernel::start(call, operands, raster, work, clusters, context.stream);
     };
     switch (tiles) {
       case Tiles::kTall: return run_with.template operator()<ThreeTall, Boxes>();
@@ -263,8 +256,7 @@ struct ThreeTf32 {
 
   // What a call is thought to take, in us.
   static double time(const Call& call) {
-    return operands_time(k_major_a(call, /*has_low=*/true), k_major_b(call, /*has_low=*/true)) +
-           plan(call).time;
+    return KMajorOperands(call, /*has_low=*/true).time() + plan(call).time;
   }
 
  private:

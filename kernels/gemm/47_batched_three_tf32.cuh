@@ -31,25 +31,22 @@ struct BatchedThreeTf32 {
            products_can_be_copied(call, why);
   }
   static Workspace workspace(const BatchedCall& call) {
-    return {.bytes = k_major_a(call, /*has_low=*/true).bytes() +
-                     k_major_b(call, /*has_low=*/true).bytes()};
+    return {.bytes = KMajorOperands(call, /*has_low=*/true).bytes()};
   }
 
   static void run(const BatchedCall& call, const Context& context) {
     run_in(plan(call).tiles, call, context);
   }
   static void run_in(Tiles tiles, const BatchedCall& call, const Context& context) {
-    KMajor a = k_major_a(call, /*has_low=*/true);
-    KMajor b = k_major_b(call, /*has_low=*/true);
-    a.make(context.workspace, context.stream);
-    b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
+    KMajorOperands operands(call, /*has_low=*/true);
+    operands.make(context.workspace, context.stream);
     const auto run_with = [&]<class Policy, class Output>() {
       using Kernel = ThreeTf32Kernel<Policy, Output, BatchedTiles>;
       const tile::Raster raster = Policy::raster(call);
       const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
       const auto work = BatchedTiles::of(call, raster.count(), steps);
       const int clusters = std::min(work.tiles, device_facts().multiprocessors / Policy::kCluster);
-      Kernel::start(call, a, b, raster, work, clusters, context.stream);
+      Kernel::start(call, operands, raster, work, clusters, context.stream);
     };
     using Boxes = BatchedTensorOutput<float>;
     switch (tiles) {
@@ -63,8 +60,7 @@ struct BatchedThreeTf32 {
 
   // What a call is thought to take, in us.
   static double time(const BatchedCall& call) {
-    return operands_time(k_major_a(call, /*has_low=*/true), k_major_b(call, /*has_low=*/true)) +
-           plan(call).time;
+    return KMajorOperands(call, /*has_low=*/true).time() + plan(call).time;
   }
 };
 

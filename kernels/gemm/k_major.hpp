@@ -250,14 +250,24 @@ class KMajor {
   int64_t matrices_;
 };
 
-// The operands of a call, one or a batch.
-template <class C>
-KMajor k_major_a(const C& call, bool has_low) {
-  return {call.a, Contiguous::kColumns, call.k, has_low, matrices_of_operand(call, call.a)};
-}
-template <class C>
-KMajor k_major_b(const C& call, bool has_low) {
-  return {call.b, Contiguous::kRows, call.k, has_low, matrices_of_operand(call, call.b)};
-}
+// The operands of a call, one or a batch, and their copies, one behind the other.
+struct KMajorOperands {
+  KMajor a;
+  KMajor b;
+
+  template <class C>
+  KMajorOperands(const C& call, bool has_low)
+      : a(call.a, Contiguous::kColumns, call.k, has_low, matrices_of_operand(call, call.a)),
+        b(call.b, Contiguous::kRows, call.k, has_low, matrices_of_operand(call, call.b)) {}
+
+  size_t bytes() const { return a.bytes() + b.bytes(); }
+  double time() const {
+    return static_cast<double>(bytes()) > kMostWorkspace ? kNever : a.time() + b.time();
+  }
+  void make(void* place, Stream stream) {
+    a.make(place, stream);
+    b.make(static_cast<std::byte*>(place) + a.bytes(), stream);
+  }
+};
 
 }  // namespace ws::gemm

@@ -19,21 +19,18 @@ struct ThreeTf32Gated {
            gemm::runs_supported(call, why) && halves_are_taken(call, why);
   }
   static Workspace workspace(const GatedCall& call) {
-    return {.bytes = gemm::k_major_a(call, /*has_low=*/true).bytes() +
-                     gemm::k_major_b(call, /*has_low=*/true).bytes()};
+    return {.bytes = gemm::KMajorOperands(call, /*has_low=*/true).bytes()};
   }
   static void run(const GatedCall& call, const Context& context) {
-    gemm::KMajor a = gemm::k_major_a(call, /*has_low=*/true);
-    gemm::KMajor b = gemm::k_major_b(call, /*has_low=*/true);
-    a.make(context.workspace, context.stream);
-    b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
+    gemm::KMajorOperands operands(call, /*has_low=*/true);
+    operands.make(context.workspace, context.stream);
     const auto run_with = [&]<class Base>() {
       using Output = GatedOutput<Base, ThreeGated::kTileN>;
       using Kernel = gemm::ThreeTf32Kernel<ThreeGated, Output>;
       const tile::Raster raster = gemm::raster_of(call, Kernel::kTileM * Kernel::kClusterM,
                                                   Kernel::kOutputN * Kernel::kClusterN);
       const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
-      Kernel::start(call, a, b, raster, {raster.count(), steps},
+      Kernel::start(call, operands, raster, {raster.count(), steps},
                     Kernel::clusters_of(raster, device_facts().multiprocessors), context.stream);
     };
     gemm::is_stored_by_boxes(call) ? run_with.template operator()<gemm::TensorOutput<float>>()
@@ -47,8 +44,7 @@ struct ThreeTf32Gated {
     both.n *= 2;
     const double products =
         static_cast<double>(both.m) * static_cast<double>(both.n) * static_cast<double>(both.k);
-    return gemm::operands_time(gemm::k_major_a(call, /*has_low=*/true),
-                               gemm::k_major_b(call, /*has_low=*/true)) +
+    return gemm::KMajorOperands(call, /*has_low=*/true).time() +
                gemm::three_time<gemm::ThreeSmall>(both) <
            gemm::kStart + products / (kRate * device_facts().multiprocessors);
   }

@@ -259,10 +259,7 @@ struct Realigned {
     const RealignedPlan plan = plan_realigned(call);
     return why.unless(plan.tiles > 0,
                       "takes a loop that lies side by side in x and another in y") &&
-           why.unless(plan.tiles <= kMostBlocks, "takes up to ", kMostBlocks, " tiles, not ",
-                      plan.tiles) &&
-           why.unless(call.x == nullptr || lie_apart(call),
-                      "reads what lies between rows of x, where y has elements");
+           takes_whole_pieces(call, plan.tiles, why);
   }
   static void run(const Permutation& call, const Context& context) {
     const RealignedPlan plan = plan_realigned(call);

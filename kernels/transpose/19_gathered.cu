@@ -259,10 +259,7 @@ struct Gathered {
                plan.tiles > 0, "takes up to ", kMostRun,
                " elements that stay together, of a loop that is the fastest in x and another "
                "in y") &&
-           why.unless(plan.tiles <= kMostBlocks, "takes up to ", kMostBlocks, " tiles, not ",
-                      plan.tiles) &&
-           why.unless(call.x == nullptr || lie_apart(call),
-                      "reads what lies between rows of x, where y has elements");
+           takes_whole_pieces(call, plan.tiles, why);
   }
   static void run(const Permutation& call, const Context& context) {
     with_element(call.element_bytes, [&]<class T>() {

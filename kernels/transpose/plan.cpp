@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "catalogue/row_layout.hpp"
 #include "warpsmith/thread/divide.hpp"
 
 namespace ws::transpose {
@@ -202,6 +203,12 @@ GatheredPlan plan_gathered(const Permutation& call) {
   plan.tiles = 1;
   for (size_t i = 0; i < plan.loops; ++i) plan.tiles *= plan.loop[i].extent;
   return plan;
+}
+
+bool takes_whole_pieces(const Permutation& call, int64_t tiles, Why& why) {
+  return why.unless(tiles <= kMostBlocks, "takes up to ", kMostBlocks, " tiles, not ", tiles) &&
+         why.unless(call.x == nullptr || lie_apart(call),
+                    "reads what lies between rows of x, where y has elements");
 }
 
 }  // namespace ws::transpose

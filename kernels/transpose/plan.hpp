@@ -113,4 +113,7 @@ struct GatheredPlan : RealignedPlan {
 };
 GatheredPlan plan_gathered(const Permutation& call);
 
+// What rungs that copy rows of x by whole pieces of 16 bytes ask of a call besides.
+bool takes_whole_pieces(const Permutation& call, int64_t tiles, Why& why);
+
 }  // namespace ws::transpose
