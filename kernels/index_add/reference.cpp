@@ -66,14 +66,19 @@ constexpr std::array<Case, kCount + kMore> with(const Case (&cases)[kCount],
   return all;
 }
 constexpr auto kAddSmoke =
-    with(kSmoke, {{.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)}});
+    with(kSmoke, {{.extents = {140, 16, 3, 2}, .attributes = along(1, -1.5)},
+                  {.extents = {24, 1, 16, 5}, .attributes = along(-1, 2.0)}});
+constexpr auto kScatterSmoke = with(kSmoke, {{.extents = {24, 1, 16, 5}, .attributes = along(-1)}});
 // Of several tiles of columns and parts of their indices; of as many rows as a block keeps; of rows
-// of several stages; of few sources beside the rows.
+// of several stages; of few sources beside the rows; of lines that a block goes along in several
+// turns, the last of them not whole.
 constexpr auto kAddVerify =
     with(kVerify, {{.extents = {200, 520, 6}, .attributes = along(0)},
                    {.extents = {90, 40, 192, 0, kNarrowIndex}, .attributes = along(0)},
                    {.extents = {9, 4112, 3}, .attributes = along(0)},
-                   {.extents = {40, 72, 170, 2}, .attributes = along(1, 0.5)}});
+                   {.extents = {40, 72, 170, 2}, .attributes = along(1, 0.5)},
+                   {.extents = {1044, 1, 2056, 3, kNarrowIndex}, .attributes = along(-1)},
+                   {.extents = {9002, 1, 1024, 2}, .attributes = along(-1)}});
 // Along the last dimension in whole vectors; of two blocks for a line, which go on where indices
 // are of 64 bits. Rows of which a block has a part, and several. Columns of several tiles and parts
 // of their indices, the last of each not whole; around them another loop; of as many rows as a
@@ -320,7 +325,9 @@ void ScatterAdd::make(const Case& chosen, DType dtype, Problem& problem) {
   problem["src"] = c.tensor(dtype, c.count, dim);
   problem["index"] = c.elements(dim);
 }
-Cases ScatterAdd::cases() { return {.smoke = kSmoke, .verify = kAddVerify, .bench = kBench}; }
+Cases ScatterAdd::cases() {
+  return {.smoke = kScatterSmoke, .verify = kAddVerify, .bench = kBench};
+}
 Cost ScatterAdd::cost(const Problem& problem) { return add_cost(problem, "src"); }
 Tolerance ScatterAdd::tolerance(const Problem& problem, const Parameter& /*output*/) {
   return sum_tolerance(problem.dtype(), extent_of(problem["src"], dim_of(problem)));

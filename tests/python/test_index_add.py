@@ -82,7 +82,7 @@ def rungs_of(operation: str, *but: str) -> pytest.MarkDecorator:
     )
 
 
-@rungs_of("index_add")
+@rungs_of("index_add", "add_lines")  # of lines: below
 def test_in_place(rung: str, dtype: torch.dtype, device: str) -> None:
     """Rows that get nothing are not touched, and those that do are torch's."""
     x = torch.randn(9, 16, device=device).to(dtype)
@@ -125,7 +125,7 @@ def told_of(wrong: int, call: Callable[[], object]) -> None:
 
 
 @WRONG
-@rungs_of("index_add")
+@rungs_of("index_add", "add_lines")  # of lines: below
 def test_index_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
     source = torch.randn(5, 8, device=device).to(dtype)
@@ -144,11 +144,11 @@ def test_index_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: 
 
 
 @WRONG
-@rungs_of("scatter_add", "own_columns")  # an index for each column: below
+@rungs_of("scatter_add", "own_columns", "add_lines")  # of columns, of lines: below
 def test_scatter_add_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
-    src = torch.randn(2, 5, device=device).to(dtype)
-    index = indices(2, 5, rows=4, device=device)
+    src = torch.randn(2, 6, device=device).to(dtype)
+    index = indices(2, 6, rows=4, device=device)
     index[0, 2] = wrong
     sound, rest = index.clone(), src.clone()
     sound[0, 2] = rest[0, 2] = 0
@@ -179,10 +179,10 @@ def test_index_select_of_no_row(rung: str, dtype: torch.dtype, wrong: int, devic
 @rungs_of("gather", "take_lines", "take_rows", "take_columns")  # of lines, rows, columns: below
 def test_gather_of_no_row(rung: str, dtype: torch.dtype, wrong: int, device: str) -> None:
     x = torch.randn(4, 8, device=device).to(dtype)
-    index = indices(2, 5, rows=4, device=device)
+    index = indices(2, 6, rows=4, device=device)
     want = torch.gather(x, 0, index)
     index[0, 2], want[0, 2] = wrong, 7
-    out = torch.full((2, 5), 7, device=device, dtype=dtype)
+    out = torch.full((2, 6), 7, device=device, dtype=dtype)
     told_of(wrong, lambda: warpsmith.gather(x, 0, index, rung=rung, out=out))
     assert torch.equal(out, want)
 
@@ -254,6 +254,76 @@ def test_an_index_that_a_line_has_not(wrong: int) -> None:
     with pytest.raises(ValueError, match=f"index {wrong} at position 43 of 'index'"):
         warpsmith.gather(x, 1, index, rung="take_lines", out=out)
     assert torch.equal(out, want)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("wrong", [None, -1, 24, 2**32 + 1])
+def test_an_index_that_sums_of_a_line_have_not(
+    wrong: int | None, in_place: bool, device: str
+) -> None:
+    """Of lanes that are all at one sum, too: the second line's."""
+    x = torch.randn(3, 24, device=device).half()
+    index, src = indices(3, 300, rows=24, device=device), torch.randn(3, 300, device=device).half()
+    index[1] = 5
+    sound, rest = index.clone(), src.clone()
+    if wrong is not None:
+        index[1, 7], index[2, 299] = wrong, wrong
+        sound[1, 7] = sound[2, 299] = rest[1, 7] = rest[2, 299] = 0
+    want = torch.scatter_add(x.float(), 1, sound, rest.float()).half()
+    out = x if in_place else torch.empty_like(x)
+
+    def call() -> None:
+        warpsmith.scatter_add(x, 1, index, src, rung="add_lines", out=out)
+        warpsmith.check()
+
+    if wrong is None:
+        call()
+    else:
+        with pytest.raises(ValueError, match=rf"index {wrong} at position (307|899) of 'index'"):
+            call()
+    assert_close(out, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_a_list_of_which_a_line_of_sums_is_made(dtype: torch.dtype, device: str) -> None:
+    x, source = torch.randn(3, 24, device=device), torch.randn(3, 36, device=device)
+    index = indices(36, rows=24, device=device)
+    got = warpsmith.index_add(x, 1, index.to(dtype), source, alpha=-2, rung="add_lines")
+    assert_close(got, torch.index_add(x, 1, index, source, alpha=-2))
+    index[7] = 24
+    keeps = [i for i in range(36) if i != 7]
+    want = torch.index_add(x, 1, index[keeps], source[:, keeps], alpha=-2)
+    out = torch.empty_like(x)
+    with pytest.raises(ValueError, match="index 24 at position 7 of 'index'"):
+        warpsmith.index_add(x, 1, index.to(dtype), source, alpha=-2, rung="add_lines", out=out)
+        warpsmith.check()
+    assert_close(out, want)
+
+
+def test_lines_of_sums_that_are_no_whole_vectors_are_left_to_others() -> None:
+    memory = torch.randn(4 * 24 + 4).half()
+    x, index, src = memory[:96].view(4, 24), indices(4, 36, rows=16), torch.randn(4, 36).half()
+    for of_x, of_index, of_src in (
+        (memory[4:].view(4, 24), index, src),
+        (memory[:84].view(4, 21), index, src),
+        (x, index[:, 1:], src[:, 1:]),
+        (x, index[:, ::2], src[:, ::2]),
+        (x, index[:3], src[:3]),  # a line that gets nothing
+    ):
+        with pytest.raises(ValueError, match="takes lines of whole vectors along the dimension"):
+            warpsmith.scatter_add(of_x, 1, of_index, of_src, rung="add_lines")
+        want = torch.scatter_add(of_x, 1, of_index, of_src)
+        assert_close(warpsmith.scatter_add(of_x, 1, of_index, of_src), want)
+    with pytest.raises(ValueError, match="takes lines of up to 24576 elements, not 24584"):
+        warpsmith.scatter_add(torch.zeros(4, 24584).half(), 1, index, src, rung="add_lines")
+
+
+def test_strips_of_columns_that_have_none() -> None:
+    x, index = torch.randn(4, 7), indices(9, 7, rows=4)
+    with pytest.raises(ValueError, match="takes several strips of columns"):
+        warpsmith.gather(x, 0, index, rung="take_strips")
+    with pytest.raises(ValueError, match="takes several strips of columns"):
+        warpsmith.scatter_add(x, 0, index, torch.randn(9, 7), rung="add_strips")
 
 
 @WRONG

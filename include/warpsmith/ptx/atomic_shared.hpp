@@ -45,6 +45,25 @@ __device__ __forceinline__ void red_shared_add(uint32_t* address, uint32_t value
 #endif
 }
 
+// *address += value, rounded to nearest even; addresses in shared memory have no such addition, so
+// that it is a loop over compare-and-swap, which lanes that meet at one take turns in.
+__device__ __forceinline__ void red_shared_add(float* address, float value WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  emulator::at(place);
+  emulator::profile_shared_load("red.shared", address, sizeof(float));
+  emulator::begin_atomic_shared(address, sizeof(float), "red.shared.add.f32");
+  std::atomic_ref<float> target(*address);
+  float old = target.load(std::memory_order_relaxed);
+  while (!target.compare_exchange_weak(old, old + value, std::memory_order_relaxed)) {
+  }
+  emulator::end_atomic_shared(address, old != old + value);
+#else
+  asm volatile("red.relaxed.cta.shared::cta.add.f32 [%0], %1;" ::"r"(shared_address(address)),
+               "f"(value)
+               : "memory");
+#endif
+}
+
 // ++*address, modulo 2^32.
 __device__ __forceinline__ void red_shared_increment(uint32_t* address WS_AND_PLACE) {
 #ifdef WS_EMULATED
