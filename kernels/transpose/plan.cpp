@@ -205,6 +205,42 @@ GatheredPlan plan_gathered(const Permutation& call) {
   return plan;
 }
 
+WindowPlan plan_windows(const Permutation& call) {
+  constexpr int64_t kPiece = WindowPlan::kPiece;
+  constexpr int64_t kMostBytes = kPiece * WindowPlan::kMostPieces;
+  if (reinterpret_cast<intptr_t>(call.x) % kPiece != 0 ||
+      reinterpret_cast<intptr_t>(call.y) % kPiece != 0) {
+    return {};
+  }
+  WindowPlan plan;
+  int64_t elements = 1;  // of the loops so far
+  int64_t reach = 1;     // of theirs in x
+  int64_t of_window = 0;
+  bool goes_on = true;  // every loop along x
+  for (int n = 1; n <= call.rank; ++n) {
+    const Loop& loop = call.loops[static_cast<size_t>(call.rank - n)];
+    if (loop.strides[kY] != elements) return {};
+    elements *= loop.extent;
+    reach += (loop.extent - 1) * loop.strides[kX];
+    goes_on = goes_on && loop.strides[kX] > 0;
+    const bool fits = goes_on && reach == elements && elements * call.element_bytes <= kMostBytes;
+    if (fits && elements * call.element_bytes % kPiece == 0) {
+      plan.loops = n;
+      of_window = elements;
+    }
+  }
+  if (plan.loops == 0 || elements == 0) return {};
+  plan.together = true;
+  for (int n = plan.loops + 1; n <= call.rank; ++n) {
+    const Loop& loop = call.loops[static_cast<size_t>(call.rank - n)];
+    if (loop.strides[kX] * call.element_bytes % kPiece != 0) return {};
+    plan.together = plan.together && loop.strides[kX] == loop.strides[kY];
+  }
+  plan.pieces = static_cast<int>(of_window * call.element_bytes / kPiece);
+  plan.count = elements / of_window;
+  return plan;
+}
+
 bool takes_whole_pieces(const Permutation& call, int64_t tiles, Why& why) {
   return why.unless(tiles <= kMostBlocks, "takes up to ", kMostBlocks, " tiles, not ", tiles) &&
          why.unless(call.x == nullptr || lie_apart(call),

@@ -113,6 +113,19 @@ struct GatheredPlan : RealignedPlan {
 };
 GatheredPlan plan_gathered(const Permutation& call);
 
+// The inner loops of a y in one piece that are a piece of x, as many as fit: a window, which moves
+// as it is and has its elements in another order.
+struct WindowPlan {
+  static constexpr int kPiece = 16;        // bytes, which windows of x begin at multiples of
+  static constexpr int kMostPieces = 256;  // of a window
+
+  int loops = 0;          // of a window
+  int pieces = 0;         // of a window
+  int64_t count = 0;      // of windows; 0: there are none
+  bool together = false;  // windows of x follow each other as those of y do
+};
+WindowPlan plan_windows(const Permutation& call);
+
 // What rungs that copy rows of x by whole pieces of 16 bytes ask of a call besides.
 bool takes_whole_pieces(const Permutation& call, int64_t tiles, Why& why);
 

@@ -92,6 +92,11 @@ Cases Transpose::cases() {
       of({2, 1040, 4}, {DType::kU8, DType::kF32}, 1),
       of({257, 131}, kOneOfEach, 1),
       of({2, 241, 67}, kOneOfEach, 3, 1),
+      of({37, 32, 32}, kOneOfEach),
+      of({19, 24, 40}, kOneOfEach),
+      of({70, 16, 17}, {DType::kU8}),
+      of({67, 5, 48}, {DType::kU8, DType::kF16}),
+      of({300, 4, 8}, kOneOfEach),
       along(of({149, 3, 75}, {DType::kU8, DType::kF16}, 1), 0, 2),
       along(of({6, 5, 130}), 0, 2),
       along(of({16, 5, 32}), 0, -1),
@@ -141,6 +146,9 @@ Cases Permute::cases() {
       in_order({0, 2, 1, 3}, of({1, 40, 1, 8}, kF32)),
       in_order({3, 1, 2, 0}, of({77, 2, 3, 65}, kOneOfEach, 1)),
       in_order({1, 0, 2}, of({131, 90, 3}, kOneOfEach, 1, 1)),
+      in_order({1, 0, 3, 2}, of({5, 7, 16, 8}, kOneOfEach)),
+      in_order({0, 1, 4, 3, 2}, of({3, 11, 4, 6, 8}, kOneOfEach)),
+      in_order({0, 1, 3, 2}, of({3, 9, 16, 8, 0, 0, 2}, kOneOfEach)),
       in_order({2, 0, 1, 3}, of({3, 259, 25, 5}, {DType::kU8, DType::kF16})),
   };
   static const std::vector<Case> kBench = {

@@ -15,6 +15,7 @@ extern const Rung kWideTiles;
 extern const Rung kInterleave;
 extern const Rung kRealigned;
 extern const Rung kGathered;
+extern const Rung kWindows;
 
 namespace {
 
@@ -25,7 +26,7 @@ constexpr const Rung* kRungs[] = {
     &kCol2rowX4,     &kRow2colX4,     &kCol2row2dX4,   &kRow2col2dX4, &kSharedCol2row,
     &kSharedRow2col, &kPaddedCol2row, &kPaddedRow2col, &kMergedWrite, &kSwizzled,
     &kTma,           &kCute,          &kAnyLayout,     &kRows,        &kTiles,
-    &kWideTiles,     &kInterleave,    &kRealigned,     &kGathered,
+    &kWideTiles,     &kInterleave,    &kRealigned,     &kGathered,    &kWindows,
 };
 
 constexpr int64_t kSectorBytes = 32;
@@ -46,6 +47,14 @@ bool stays_in_a_window(const Permutation& call) {
     if (reach == elements && reach * call.element_bytes >= kSectorBytes) return true;
   }
   return true;
+}
+
+// Measured on an H200: 96 to 99 % of a copy where windows of x follow each other, 76 in windows of
+// 64 bytes. Predicted, not measured, where they are elsewhere: what a line has of one is used.
+bool has_windows(const Permutation& call) {
+  constexpr int kLine = 128;
+  const WindowPlan plan = plan_windows(call);
+  return plan.count > 0 && (plan.together || plan.pieces * WindowPlan::kPiece >= kLine);
 }
 
 // How full tiles are.
@@ -86,6 +95,7 @@ std::span<const Rung* const> best_for(const Permutation& call) {
   if (call.rank <= 1 || call.run() * call.element_bytes >= kSectorBytes) {
     return kOrder<&kRows, &kTiles, &kAnyLayout>;
   }
+  if (has_windows(call)) return kOrder<&kWindows, &kTiles, &kAnyLayout>;
   if (stays_in_a_window(call)) return kOrder<&kAnyLayout>;
   // What takes pieces of any address stands behind those that want whole ones, unless its tiles
   // would be too empty.

@@ -193,6 +193,7 @@ TEST(Transpose, RungsThatCallsGet) {
     EXPECT_EQ(chosen({16, 1023, 1025}, dtype), odd);
     EXPECT_EQ(chosen({16384, 4096}, dtype), "swizzled");
     EXPECT_EQ(chosen({1 << 24, 3}, dtype), "interleave");
+    EXPECT_EQ(chosen({1 << 16, 16, 16}, dtype), "windows");
     EXPECT_EQ(chosen({(1 << 24) + 1, 3}, dtype), "tiles") << "lines, of which tiles are one piece";
     EXPECT_EQ(chosen({4096, 100, 70}, dtype), "tiles") << "less than half of its tiles";
   }
