@@ -155,6 +155,34 @@ Tolerance sum_tolerance(DType dtype, int64_t terms) {
           .floor = dtype == DType::kF32 ? size : 1};
 }
 
+// The elements of some dimensions of a shape, by their numbers there, and in other tensors, whose
+// extents may be larger.
+class Places {
+ public:
+  Places(const Tensor& shape, std::array<const Tensor*, 2> tensors, int first, int last) {
+    for (int d = first; d < last; ++d) count_ *= shape.extent(d);
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      for (int64_t i = 0; i < count_; ++i) {
+        int64_t rest = i;
+        int64_t place = 0;
+        int64_t step = 1;
+        for (int d = last - 1; d >= first; --d) {
+          place += rest % shape.extent(d) * step;
+          rest /= shape.extent(d);
+          step *= tensors[t]->extent(d);
+        }
+        places_[t].push_back(place);
+      }
+    }
+  }
+  int64_t count() const { return count_; }
+  int64_t of(size_t tensor, int64_t i) const { return places_[tensor][static_cast<size_t>(i)]; }
+
+ private:
+  int64_t count_ = 1;
+  std::array<std::vector<int64_t>, 2> places_;
+};
+
 // index(item) for each item, an element of the table that expected[written] has from
 // slice.first on: x + alpha * what is added there.
 template <class IndexOf>
@@ -171,24 +199,28 @@ void add_reference(const Problem& problem, std::string_view source_name, double 
   }
   y -= (slice.last - slice.first) * inner;
   const bool is_list = index.rank != source.rank || source_name == "source";
-  // The elements that have an index, by their coordinates.
+  // The elements that have an index: `before` the dimension, along it, `behind` it. Where these are
+  // in x and in the source, which may have more.
   const Tensor& shape = is_list ? source : index;
-  std::array<int64_t, kMaxRank> at{};
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    int64_t rest = i;
-    for (int d = shape.rank - 1; d >= 0; --d) {
-      at[static_cast<size_t>(d)] = rest % shape.extent(d);
-      rest /= shape.extent(d);
+  const int64_t count = extent_of(shape, dim);
+  const Places before(shape, {&x, &source}, 0, dim);
+  const Places behind(shape, {&x, &source}, dim + 1, shape.rank);
+  const int64_t source_inner = inner_of(source, dim);
+  for (int64_t outer = 0; outer < before.count(); ++outer) {
+    const int64_t first = before.of(0, outer) * rows;
+    if (first >= slice.last || first + rows <= slice.first) continue;
+    for (int64_t along = 0; along < count; ++along) {
+      const int64_t from = (before.of(1, outer) * extent_of(source, dim) + along) * source_inner;
+      for (int64_t k = 0; k < behind.count(); ++k) {
+        const int64_t row = first + index_of((outer * count + along) * behind.count() + k, along);
+        if (row >= slice.first && row < slice.last) {
+          y[(row - slice.first) * inner + behind.of(0, k)] +=
+              alpha * element(source, from + behind.of(1, k));
+        } else if (is_list) {
+          break;
+        }
+      }
     }
-    int64_t target = 0;
-    int64_t from = 0;
-    for (int d = 0; d < shape.rank; ++d) {
-      const int64_t own = at[static_cast<size_t>(d)];
-      target = target * (d == dim ? rows : x.extent(d)) + (d == dim ? index_of(i, own) : own);
-      from = from * source.extent(d) + own;
-    }
-    if (target < slice.first * inner || target >= slice.last * inner) continue;
-    y[target - slice.first * inner] += alpha * element(source, from);
   }
 }
 
