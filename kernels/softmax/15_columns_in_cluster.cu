@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "kernels/softmax/columns_layout.hpp"
 #include "kernels/softmax/rows.hpp"
@@ -62,29 +63,45 @@ struct StripePlan {
     return share <= kMostBoxRows && shared_bytes + kBarriers <= room;
   }
 
-  // The first shape that holds a column; none where none does. Few stripes are cut further, as
-  // long as all of their blocks are on the chip at once.
-  // Their order is what an H200 preferred of columns of 32 to 16384 elements (JOURNAL.md): stripes
-  // of 128 bytes and more before 64, blocks of few threads first. 16 blocks of 256 threads were up
-  // to 7 % faster than the 11 that would do.
-  static std::optional<StripePlan> of(const Sizes& sizes) {
-    struct Shape {
-      int blocks_an_sm;
-      int threads;
-      int across;
-      int least_holders;
-      int most_holders;
+  struct Shape {
+    int blocks_an_sm;
+    int threads;
+    int across;
+    int most_holders;
+  };
+  // In their order: what an H200 preferred of columns of 512 to 16384 elements (JOURNAL.md), and
+  // what holds shorter and longer ones. Blocks of a third of an SM and less; of few threads where
+  // an element takes many instructions, as an exponential of 16 bits does; wide where much is read.
+  static std::span<const Shape> shapes_of(const Sizes& sizes) {
+    static constexpr Shape kOf16Bits[] = {
+        {4, 128, 32, 1}, {4, 128, 16, 1}, {6, 128, 8, 2},  {6, 128, 4, 8},  {3, 256, 8, 16},
+        {3, 256, 4, 16}, {2, 512, 4, 16}, {2, 512, 2, 16}, {1, 512, 4, 16},
     };
-    constexpr Shape kShapes[] = {{4, 128, 32, 1, 1},  {4, 128, 16, 1, 1},  {4, 128, 8, 1, 2},
-                                 {4, 256, 8, 1, 8},   {4, 256, 8, 16, 16}, {4, 256, 4, 16, 16},
-                                 {3, 256, 4, 16, 16}, {2, 512, 4, 1, 16},  {2, 512, 2, 1, 16},
-                                 {1, 512, 4, 1, 16}};
+    static constexpr Shape kOfFloats[] = {
+        {4, 128, 32, 1}, {4, 128, 16, 1}, {3, 256, 16, 2}, {6, 128, 8, 8},  {3, 256, 8, 16},
+        {3, 256, 4, 16}, {2, 512, 4, 16}, {2, 512, 2, 16}, {1, 512, 4, 16},
+    };
+    static constexpr Shape kOfGradients[] = {
+        {4, 128, 32, 1}, {4, 128, 16, 1}, {3, 256, 16, 4}, {6, 128, 8, 16}, {3, 256, 8, 16},
+        {3, 256, 4, 16}, {2, 512, 4, 16}, {2, 512, 2, 16}, {1, 512, 4, 16},
+    };
+    if (sizes.inputs == 2) return kOfGradients;
+    if (sizes.width == 8) return kOf16Bits;
+    return kOfFloats;
+  }
+  // The first shape that holds a column; none where none does. Clusters of powers of two fit the
+  // SMs best, though fewer blocks would do; of 512 threads they are as few as hold it. Few stripes
+  // are cut further, as long as all of their blocks are on the chip at once.
+  static std::optional<StripePlan> of(const Sizes& sizes) {
     constexpr int kLeastAcross = 4;  // 64 bytes
     const auto most_across = static_cast<int>(
         std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(sizes.vectors)), kWarpSize));
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : shapes_of(sizes)) {
       const int across = std::min(shape.across, most_across);
-      for (int holders = shape.least_holders; holders <= shape.most_holders; ++holders) {
+      const auto more = [&](int holders) {
+        return shape.threads < 512 ? 2 * holders : holders + 1;
+      };
+      for (int holders = 1; holders <= shape.most_holders; holders = more(holders)) {
         StripePlan plan(sizes, across, shape.threads, holders);
         if (!plan.fits(shape.blocks_an_sm)) continue;
         const int64_t most = int64_t{shape.blocks_an_sm} * device_facts().multiprocessors;

@@ -203,8 +203,9 @@ Case columns_case(int64_t across, int64_t elements) {
   return {.extents = {across, elements, 0, 0, 1}};
 }
 
-// Stripes as wide as a warp, in one block; then columns so long that blocks have 512 threads: 64
-// bytes side by side at two blocks an SM, 32 bytes, and 64 at one.
+// Stripes as wide as a warp, in one block; small blocks in clusters, of 16 bits, floats and
+// gradients; then columns so long that blocks have 512 threads: 64 bytes side by side at two blocks
+// an SM, 32 bytes, and 64 at one.
 TEST(ColumnsInCluster, WideStripesAndLongColumns) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   const auto expect_right = [](std::string_view name, int64_t across, int64_t elements,
@@ -215,6 +216,11 @@ TEST(ColumnsInCluster, WideStripesAndLongColumns) {
     expect_right("softmax", 1040, 32, DType::kF32);
     expect_right("log_softmax_backward", 1040, 33, DType::kBf16);
   });
+  expect_right("softmax", 136, 2100, DType::kBf16);
+  expect_right("softmax", 136, 1001, DType::kF32);
+  expect_right("log_softmax", 264, 402, DType::kF32);
+  expect_right("softmax_backward", 328, 500, DType::kF16);
+  expect_right("log_softmax_backward", 136, 1030, DType::kF32);
   expect_right("softmax", 16, 20000, DType::kF32);
   expect_right("log_softmax", 16, 30000, DType::kF32);
   expect_right("softmax_backward", 16, 17000, DType::kF32);
