@@ -19,6 +19,7 @@ extern const Rung kChannelQueue, kBackwardQueue, kBackwardGroupsOnChip;
 extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardBandsOnChip;
 extern const Rung kGridOnChip, kBackwardGridOnChip, kBackwardGroupsGrid;
 extern const Rung kChannelsLastKept, kBackwardChannelsLastKept;
+extern const Rung kOneLine;
 
 namespace {
 
@@ -56,6 +57,7 @@ constexpr const Rung* kRungs[] = {
     &kBackwardGroupsGrid,
     &kChannelsLastKept,
     &kBackwardChannelsLastKept,
+    &kOneLine,
 };
 
 }  // namespace
@@ -118,6 +120,8 @@ std::span<const Rung* const> Forward::by_worth(const Call& call) {
   static constexpr const Rung* kFew[] = {&kSharesOnChip,     &kGridOnChip,   &kBandsOnChip,
                                          &kChannelQueue,     &kTwoPassGrid,  &kChannelsLastOnChip,
                                          &kChannelsLastKept, &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kGiven[] = {&kOneLine, &kTwoPassGrid, &kChannelsLast, &kAnyLayout};
+  if (call.given) return kGiven;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<1>(call));
 }

@@ -194,22 +194,38 @@ TEST(BatchNormBackward, ConstantStatisticsLookAtNoInput) {
   });
 }
 
-// ---- Sets that fill the chip -------------------------------------------------------------------
+// ---- Where blocks begin and end, and sets that fill the chip ------------------------------------
+
+void expect_right(std::string_view name, std::string_view rung,
+                  std::array<int64_t, kMaxExtents> extents, int64_t groups = 0,
+                  DType dtype = DType::kF32) {
+  const Operation& operation = operation_named(name);
+  Case chosen{.extents = extents};
+  if (groups > 0) chosen.attributes[0] = groups;
+  harness::Instance instance(operation, chosen, dtype, 5);
+  const harness::Verification result =
+      harness::verify(*rung_named(family_of(operation), rung), instance);
+  EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+}
+
+// Blocks of 4096 floats, of 16 bits 8192: runs that begin in a vector and in another block, runs of
+// one vector, channels of which a block has all, and a run that is longer than a block.
+TEST(BatchNormInference, RunsThatBlocksCut) {
+  const auto expect = [](std::array<int64_t, kMaxExtents> extents, DType dtype) {
+    expect_right("batch_norm_inference", "one_line", extents, 0, dtype);
+  };
+  test::in_every_order([&] {
+    expect({3, 24, 147}, DType::kBf16);
+    expect({5, 257, 4}, DType::kF32);
+  });
+  expect({9, 128, 8}, DType::kF16);
+  expect({2, 1, 9000}, DType::kF32);
+  expect({1, 3, 5000}, DType::kF16);
+}
 
 // As the emulator's four multiprocessors hold them: 56320 vectors, 28160 of each of two inputs.
 TEST(BatchNormGrid, TurnsAndWhatIsReadAgain) {
   WS_REQUIRE_ARCH(Arch::kSm90);
-  const auto expect_right = [](std::string_view name, std::string_view rung,
-                               std::array<int64_t, kMaxExtents> extents, int64_t groups = 0,
-                               DType dtype = DType::kF32) {
-    const Operation& operation = operation_named(name);
-    Case chosen{.extents = extents};
-    if (groups > 0) chosen.attributes[0] = groups;
-    harness::Instance instance(operation, chosen, dtype, 5);
-    const harness::Verification result =
-        harness::verify(*rung_named(family_of(operation), rung), instance);
-    EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
-  };
   // Two sets at a time, in three turns; shares begin and end within a run.
   test::in_every_order([&] {
     expect_right("batch_norm_training", "grid_on_chip", {2, 6, 40000});
@@ -251,7 +267,12 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(training(), {2, 64, 9, kSideBySide}), "channels_last_on_chip");
   EXPECT_EQ(chosen(training(), {32, 3, 3136, kSideBySide}), "any_layout");
   EXPECT_EQ(chosen(training(), {8, 64, 49, kGaps}), "any_layout");
-  EXPECT_EQ(chosen(operation_named("batch_norm_inference"), {32, 256, 49}), "two_pass_grid");
+  const Operation& inference = operation_named("batch_norm_inference");
+  EXPECT_EQ(chosen(inference, {32, 256, 49}), "one_line");
+  EXPECT_EQ(chosen(inference, {32, 256, 4}), "two_pass_grid");  // runs of less than a vector
+  EXPECT_EQ(chosen(inference, {33, 3, 49}), "two_pass_grid");   // a part of a vector at the end
+  EXPECT_EQ(chosen(inference, {65536, 64, 1024}), "two_pass_grid");
+  EXPECT_EQ(chosen(inference, {32, 256, 49, kSideBySide}), "channels_last");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136}), "backward_shares_on_chip");
   EXPECT_EQ(chosen(backward(), {32, 3, 3136}), "backward_shares_on_chip");
   EXPECT_EQ(chosen(backward(), {64, 256, 12544}), "backward_grid_on_chip");
