@@ -4,6 +4,7 @@
 // and there is nothing to shuffle. Channels of [N, C] lie so too.
 // Traffic: two reads, one write; of the second read some 30 MB come from L2.
 // Limits: whole vectors of channels from a multiple of 16 bytes on, any pitch.
+// Long: two kernels, for moments and for what becomes of x.
 #include "kernels/batch_norm/columns.hpp"
 
 namespace ws::batch_norm {
@@ -58,7 +59,8 @@ struct ColumnMomentsKernel {
 template <class T>
 struct NormaliseColumnsKernel {
   static constexpr int kThreads = 256;
-  static constexpr int kLoads = 4;
+  static constexpr int kMinBlocks = 3;
+  static constexpr int kLoads = 4;  // and as many on their way
   static constexpr int kWidth = row::kWidest<T>;
   struct Arguments {
     const T* x;
@@ -75,23 +77,30 @@ struct NormaliseColumnsKernel {
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const Place<T, kThreads> place(a.plan, a.rows, grid_blocks() - 1 - block_index());
+    const T* x = a.x + place.vector * kWidth;
+    row::Packed<T, kWidth> next[kLoads];
+    const auto fetch = [&](int64_t r) {
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        const int64_t at = r + j * place.step;
+        if (at < place.last) next[j] = row::Packed<T, kWidth>::load(x + at * a.pitch);
+      }
+    };
     ptx::griddepcontrol_wait();
     if (!place.mine) return;
+    fetch(place.first);  // before the parameters, which are several trips to memory
     AffineColumns<T> affine(a.weight, a.bias, place.channel(0));
-    affine.normalise([&](int i) { return a.statistics.stored(place.channel(i)); });
-    const T* x = a.x + place.vector * kWidth;
+    affine.normalise(a.statistics, place.channel(0));
     T* y = a.y + place.vector * kWidth;
     for (int64_t r = place.first; r < place.last; r += kLoads * place.step) {
-      row::Packed<T, kWidth> loaded[kLoads];
+      row::Packed<T, kWidth> now[kLoads];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) now[j] = next[j];
+      fetch(r + kLoads * place.step);
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
         const int64_t at = r + j * place.step;
-        if (at < place.last) loaded[j] = row::Packed<T, kWidth>::load(x + at * a.pitch);
-      }
-#pragma unroll
-      for (int j = 0; j < kLoads; ++j) {
-        const int64_t at = r + j * place.step;
-        if (at < place.last) thread::store(y + at * a.y_pitch, affine(loaded[j]));
+        if (at < place.last) thread::store(y + at * a.y_pitch, affine(now[j]));
       }
     }
   }
@@ -99,7 +108,8 @@ struct NormaliseColumnsKernel {
 
 struct ChannelsLast {
   static ColumnsPlan plan(const ForwardCall& call) {
-    return ColumnsPlan::of(call.layout, call.dtype, 256, 4, 4);
+    const int blocks_an_sm = !call.given ? 4 : size_of(call.dtype) == 2 ? 16 : 24;  // H200
+    return ColumnsPlan::of(call.layout, call.dtype, 256, 4, blocks_an_sm);
   }
   static bool supports(const ForwardCall& call, Why& why) {
     return columns_supported(call.layout, call.dtype, why) &&

@@ -193,6 +193,18 @@ struct AffineColumns {
       scale[i] *= n.rstd;
     }
   }
+  // By what is stored or given of the channels from `first` on, of which what is given is asked for
+  // at once.
+  __device__ __forceinline__ void normalise(const Statistics& statistics, int64_t first) {
+    if (!statistics.given) {
+      return normalise([&](int i) { return statistics.stored(first + i); });
+    }
+    float variance[kWidth];
+    of_channels(statistics.running_mean, first, mean);
+    of_channels(statistics.running_var, first, variance);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) scale[i] *= thread::rsqrt(variance[i] + statistics.eps);
+  }
   __device__ __forceinline__ Vec<T, kWidth> operator()(const row::Packed<T, kWidth>& x) const {
     Vec<float, kWidth> out;
 #pragma unroll

@@ -4,6 +4,7 @@
 #include "catalogue/row_layout.hpp"
 #include "kernels/batch_norm/operations.hpp"
 #include "warpsmith/launch.hpp"
+#include "warpsmith/row/cut.hpp"
 #include "warpsmith/thread/math.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/moments.hpp"
@@ -49,11 +50,20 @@ __device__ __forceinline__ void of_channels(const Values& values, int64_t first,
   for (int i = 0; i < kCount; ++i) numbers[i] = standard;
   if (values.data == nullptr) return;
   const auto load_as = [&]<class T>(const T* data) {
-    T loaded[kCount];
+    constexpr int kWide = kCount < row::kWidest<T> ? kCount : row::kWidest<T>;
+    Vec<T, kWide> loaded[kCount / kWide];
+    const T* from = data + first * values.stride;
+    if (values.stride == 1 && reinterpret_cast<uintptr_t>(from) % sizeof(Vec<T, kWide>) == 0) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) loaded[i] = thread::load(data + (first + i) * values.stride);
+      for (int i = 0; i < kCount; i += kWide) loaded[i / kWide] = thread::load<kWide>(from + i);
+    } else {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) numbers[i] = to_float(loaded[i]);
+      for (int i = 0; i < kCount; ++i) {
+        loaded[i / kWide][i % kWide] = thread::load(from + i * values.stride);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) numbers[i] = to_float(loaded[i / kWide][i % kWide]);
   };
   switch (values.dtype) {
     case DType::kF16: return load_as(static_cast<const half*>(values.data));
