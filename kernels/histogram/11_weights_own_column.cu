@@ -1,7 +1,7 @@
 // Idea: blocks of one warp, whose lanes each have a column of sums of their own: nobody else adds
 // there, so that an addition is a load and a store, and the order is always the same.
 // From weights: no atomics; each warp leaves its sums in the workspace, and a second launch adds
-// those up in their order. The next two or three tiles are on their way while one is added.
+// those up in their order. The next two to four tiles are on their way while one is added.
 // Traffic: every element and weight once; 4 bytes a bin and warp of workspace, written and read.
 // Limits: dense elements that start at a multiple of a vector; up to 512 bins. Four elements wait
 // together for what their columns hold, and those of one bin are told of each other in registers.
@@ -25,13 +25,14 @@ int64_t own_blocks(const SumBins::Call& call, int64_t tile) {
                              of_sm * device_facts().multiprocessors);
 }
 
-template <class T>
+// kEach: each value that there may be is a bin, as of bytes in 256.
+template <class T, bool kEach>
 struct OwnColumnKernel {
   static constexpr int kThreads = kWarpSize;
   static constexpr int kMinBlocks = kMostOwnBlocks;
   static constexpr int kWidth = 4;
   static constexpr int kLoads = 4;
-  static constexpr int kAhead = sizeof(T) == 8 ? 2 : 3;                  // tiles
+  static constexpr int kAhead = kEach ? 4 : sizeof(T) == 8 ? 2 : 3;      // tiles
   static constexpr int64_t kTile = int64_t{kThreads} * kLoads * kWidth;  // elements
   struct Arguments {
     const T* x;
@@ -52,29 +53,35 @@ struct OwnColumnKernel {
     }
     ptx::syncwarp();
 
+    const SharedSpan<float> column(sums.pointer(lane_index()), words - lane_index());
     const int64_t whole = a.count / kTile;
     const auto load_tile = [&](int64_t tile) { return load(a, tile, whole); };
     const auto add_tile = [&](const Tile& here, int64_t tile) {
       uint32_t worst = 0;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        Vec<uint32_t, kWidth> bins;
+        Vec<uint32_t, kWidth> rows;
+        if constexpr (kEach) {
+          rows = rows_of_bytes(here.x[i]);
+        } else {
 #pragma unroll
-        for (int e = 0; e < kWidth; ++e) {
-          const uint32_t bin = ByValue<T>{}(here.x[i][e]);
-          worst = bin > worst ? bin : worst;
-          bins[e] = bin < a.bins ? bin : a.bins;
+          for (int e = 0; e < kWidth; ++e) {
+            const uint32_t bin = ByValue<T>{}(here.x[i][e]);
+            worst = bin > worst ? bin : worst;
+            rows[e] = (bin < a.bins ? bin : a.bins) * kWarpSize;
+          }
         }
-        add(sums, bins, here.weight[i]);
+        add(column, rows, here.weight[i]);
       }
-      if (worst >= a.bins) look_for_wrong_ones(a, tile);
+      if (!kEach && worst >= a.bins) look_for_wrong_ones(a, tile);
     };
     thread::each_ahead<kAhead>(block_index(), whole, grid_blocks(), load_tile, add_tile);
     if (whole % grid_blocks() == block_index()) {  // what is no tile
       for (int64_t i = whole * kTile + lane_index(); i < a.count; i += kThreads) {
         const T value = thread::load(a.x + i);
         if (!a.check(static_cast<int64_t>(value), i)) continue;
-        add<1>(sums, {{static_cast<uint32_t>(value)}}, {{thread::load(a.weights + i)}});
+        add<1>(column, {{static_cast<uint32_t>(value) * kWarpSize}},
+               {{thread::load(a.weights + i)}});
       }
     }
     ptx::syncwarp();
@@ -88,8 +95,10 @@ struct OwnColumnKernel {
   }
 
  private:
+  // Bytes stay in a word, from which one instruction less takes them than from registers of each.
+  using Elements = std::conditional_t<kEach, uint32_t, Vec<T, kWidth>>;
   struct Tile {
-    Vec<T, kWidth> x[kLoads];
+    Elements x[kLoads];
     Vec<float, kWidth> weight[kLoads];
   };
 
@@ -101,29 +110,41 @@ struct OwnColumnKernel {
     if (tile >= whole) return loaded;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      loaded.x[i] = thread::load<kWidth>(a.x + place_of(tile, i));
+      const T* x = a.x + place_of(tile, i);
+      if constexpr (kEach) {
+        loaded.x[i] = thread::load(reinterpret_cast<const uint32_t*>(x));
+      } else {
+        loaded.x[i] = thread::load<kWidth>(x);
+      }
       loaded.weight[i] = thread::load<kWidth>(a.weights + place_of(tile, i));
     }
     return loaded;
   }
+  // Where the words of each byte's bin begin: moved there before it is taken out.
+  __device__ __forceinline__ static Vec<uint32_t, kWidth> rows_of_bytes(uint32_t word) {
+    Vec<uint32_t, kWidth> rows;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) rows[e] = (word >> 8 * e & 0xFF) * kWarpSize;
+    return rows;
+  }
   // As if one after the other.
   template <int N>
-  __device__ __forceinline__ static void add(const SharedSpan<float>& sums,
-                                             const Vec<uint32_t, N>& bins,
+  __device__ __forceinline__ static void add(const SharedSpan<float>& column,
+                                             const Vec<uint32_t, N>& rows,
                                              const Vec<float, N>& weights) {
     float sum[N];
 #pragma unroll
-    for (int e = 0; e < N; ++e) sum[e] = sums[bins[e] * kWarpSize + lane_index()];
+    for (int e = 0; e < N; ++e) sum[e] = column[rows[e]];
 #pragma unroll
     for (int e = 0; e < N; ++e) {
 #pragma unroll
       for (int before = 0; before < e; ++before) {
-        if (bins[before] == bins[e]) sum[e] = sum[before];
+        if (rows[before] == rows[e]) sum[e] = sum[before];
       }
       sum[e] += weights[e];
     }
 #pragma unroll
-    for (int e = 0; e < N; ++e) sums[bins[e] * kWarpSize + lane_index()] = sum[e];
+    for (int e = 0; e < N; ++e) column[rows[e]] = sum[e];
   }
   __device__ static void look_for_wrong_ones(const Arguments& a, int64_t tile) {
 #pragma unroll 1
@@ -166,7 +187,7 @@ struct MergeSumsKernel {
 };
 
 struct WeightsOwnColumn {
-  static constexpr int64_t kTile = OwnColumnKernel<int32_t>::kTile;
+  static constexpr int64_t kTile = OwnColumnKernel<int32_t, false>::kTile;
 
   static bool supports(const SumBins::Call& call, Why& why) {
     const size_t vector = std::min<size_t>(4 * size_of(call.dtype), 16);
@@ -183,8 +204,8 @@ struct WeightsOwnColumn {
   static void run(const SumBins::Call& call, const Context& context) {
     auto* partials = static_cast<float*>(context.workspace);
     const int64_t blocks = own_blocks(call, kTile);
-    with_type<kValues>(call.dtype, [&]<class T>() {
-      using Kernel = OwnColumnKernel<T>;
+    const auto add = [&]<class T, bool kEach>() {
+      using Kernel = OwnColumnKernel<T, kEach>;
       static_assert(Kernel::kTile == kTile);
       launch<Kernel>({.blocks = blocks,
                       .threads = Kernel::kThreads,
@@ -193,6 +214,12 @@ struct WeightsOwnColumn {
                      {static_cast<const T*>(call.x), call.weights, call.count,
                       static_cast<uint32_t>(call.bins), partials,
                       IndexCheck("sum_bins/weights_own_column", "x", call.bins)});
+    };
+    with_type<kValues>(call.dtype, [&]<class T>() {
+      if constexpr (sizeof(T) == 1) {
+        if (call.bins >= 256) return add.template operator()<T, true>();
+      }
+      add.template operator()<T, false>();
     });
     launch<MergeSumsKernel>(
         {.blocks = divide_up(call.bins, int64_t{kWarpSize}), .threads = MergeSumsKernel::kThreads},
