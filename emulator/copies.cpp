@@ -206,6 +206,17 @@ size_t tile_bytes(const TensorMapImage& map) {
   return bytes;
 }
 
+// Rows of a swizzled tile are as far apart as the swizzle is wide, however short they are.
+size_t row_pitch(const TensorMapImage& map) {
+  const size_t row_bytes = size_t{map.box[0]} * map.element_bytes;
+  return std::max(row_bytes, size_t{map.swizzle_span});
+}
+// From a tile's beginning to its end in shared memory.
+size_t tile_extent(const TensorMapImage& map) {
+  const size_t row_bytes = size_t{map.box[0]} * map.element_bytes;
+  return tile_bytes(map) / row_bytes * row_pitch(map);
+}
+
 // A tile of a tensor, wherever it lies: partly or wholly outside.
 struct Tile {
   TensorMapImage map;
@@ -219,6 +230,7 @@ struct Tile {
   void each(uint32_t base, Visit&& visit) const {
     const size_t row_bytes = size_t{map.box[0]} * map.element_bytes;
     const size_t rows = tile_bytes(map) / row_bytes;
+    const size_t pitch = row_pitch(map);
     // The part of a row that the tensor has, in bytes from the row's beginning.
     const int64_t start = int64_t{at[0]} * map.element_bytes;
     const auto clip = [&](int64_t byte) {
@@ -241,7 +253,7 @@ struct Tile {
         global += static_cast<uintptr_t>(coordinate) * static_cast<uintptr_t>(map.strides[d - 1]);
       }
       for (size_t chunk = 0; chunk < row_bytes; chunk += 16) {
-        const size_t place = swizzled(base + row * row_bytes + chunk) - base;
+        const size_t place = swizzled(base + row * pitch + chunk) - base;
         const size_t from = inside ? std::clamp(first, chunk, chunk + 16) : chunk + 16;
         const size_t to = inside ? std::clamp(last, from, chunk + 16) : chunk + 16;
         const auto piece = [&](size_t begin, size_t end, bool exists) {
@@ -295,21 +307,29 @@ Tile tile_to_load(const void* map, std::span<const int> coordinates, const char*
 // A tile to the shared memory of one block.
 void load_tile(const Tile& tile, void* shared, void* barrier, const char* operation) {
   const size_t bytes = tile_bytes(tile.map);
-  check_shared(shared, bytes, 128, operation);
-  poison_shared(shared, bytes, true, operation);
-  count_copy(bytes);
+  const size_t extent = tile_extent(tile.map);
+  check_shared(shared, extent, 128, operation);
   auto* to = static_cast<std::byte*>(shared);
+  if (extent == bytes) {
+    poison_shared(shared, bytes, true, operation);
+  } else {  // nothing comes between the rows
+    tile.each(shared_address(shared), [&](size_t offset, const std::byte*, size_t size) {
+      poison_shared(to + offset, size, true, operation);
+    });
+  }
+  count_copy(bytes);
   mbarrier_add_transfer(
       barrier, static_cast<uint32_t>(bytes),
-      [tile, to, bytes, base = shared_address(shared)](uint32_t stream) {
-        tile.each(base, [to](size_t offset, const std::byte* global, size_t size) {
+      [tile, to, bytes, extent, base = shared_address(shared)](uint32_t stream) {
+        tile.each(base, [&](size_t offset, const std::byte* global, size_t size) {
           if (global != nullptr) {
             std::memcpy(to + offset, global, size);
           } else {
             std::memset(to + offset, 0, size);
           }
+          if (extent != bytes) land_shared(to + offset, size, stream);
         });
-        land_shared(to, bytes, stream);
+        if (extent == bytes) land_shared(to, bytes, stream);
       },
       operation);
 }
@@ -361,7 +381,7 @@ void store_tile(const void* map, std::span<const int> coordinates, const void* s
   // As an H200 does it: a store ends at a multiple of 16 bytes, beyond the tensor's last element.
   tile.edge = 16;
   profile_box(operation, tile);
-  const size_t bytes = tile_bytes(tile.map);
+  const size_t bytes = tile_extent(tile.map);
   check_shared(shared, bytes, 128, operation);
   require_own(shared, operation);
   tile.check(shared_address(shared), nullptr, operation);

@@ -159,10 +159,9 @@ struct WarpSpecializedKernel : Policy {
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
   static constexpr ptx::Major kMajorB = kB == Contiguous::kRows ? ptx::Major::kK : ptx::Major::kMN;
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, Policy::kClusterN, kBatched>;
-  // MN-major tiles are whole panels of 64, of which the last may be read in part.
-  static constexpr int kStageN = kMajorB == ptx::Major::kK ? kTileN : round_up(kTileN, 64);
-  using StageB = tile::OperandStage<TB, kMajorB, kStageN, kTileK, Policy::kClusterM, kBatched>;
+  using StageB = tile::OperandStage<TB, kMajorB, kTileN, kTileK, Policy::kClusterM, kBatched>;
   static constexpr int kStageBytes = (StageA::kElements + StageB::kElements) * sizeof(T);
+  static constexpr int kCopiedBytes = StageA::kCopiedBytes + StageB::kCopiedBytes;
   using Element = typename OutputElement<Output, T>::Type;
   static constexpr int kStoreColumns =
       Policy::kStoreColumns * 2 / static_cast<int>(sizeof(Element));
@@ -189,8 +188,8 @@ struct WarpSpecializedKernel : Policy {
                 "each of two blocks loads one of the two halves of B's tile");
 
   struct Arguments {
-    ptx::TensorMap a;
-    ptx::TensorMap b;
+    typename StageA::Maps a;
+    typename StageB::Maps b;
     Output c;
     tile::PreparedRaster raster;  // in tiles of a cluster
     Work work;
@@ -285,7 +284,7 @@ struct WarpSpecializedKernel : Policy {
       const MatrixIndex matrix = index_of(part);
       const int from_column = from_column_of(g, place, rank_m);
       for (int block = part.first; block < part.last; ++block) {
-        ptx::Mbarrier& full = shared.pipeline.template acquire<kReuse>(at, kStageBytes);
+        ptx::Mbarrier& full = shared.pipeline.template acquire<kReuse>(at, kCopiedBytes);
         StageA::load(shared.a.pointer(at.stage * StageA::kElements), g.a, full, place.from_row,
                      k_of(part, block),
                      {.share = rank_n, .first_rank = rank_m, .rank_step = Policy::kClusterM},
@@ -423,8 +422,8 @@ struct WarpSpecializedKernel : Policy {
     const auto warp =
         static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
     if (thread_index() == 0) {
-      ptx::prefetch_tensor_map(g.a);
-      ptx::prefetch_tensor_map(g.b);
+      StageA::prefetch(g.a);
+      StageB::prefetch(g.b);
       g.c.prefetch();
       shared.pipeline.init(Policy::kUsers * Policy::kCluster);
       ptx::fence_mbarrier_init();
@@ -504,7 +503,9 @@ void run_warp_specialized(const Call& call, Stream stream) {
   const int blocks = device_facts().multiprocessors;
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
     WgmmaPolicies::with(plan_wgmma(call).policy, [&]<class Policy>() {
-      WarpSpecializedKernel<T, kA, kB, Policy>::run(call, blocks, stream);
+      if constexpr (Policy::takes(kB)) {
+        WarpSpecializedKernel<T, kA, kB, Policy>::run(call, blocks, stream);
+      }
     });
   });
 }

@@ -78,7 +78,9 @@ void run_pingpong(const Call& call, Stream stream) {
   const int blocks = device_facts().multiprocessors;
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
     PingpongPolicies::with(plan_pingpong(call).policy, [&]<class Policy>() {
-      PingpongKernel<T, kA, kB, Policy>::run(call, blocks, stream);
+      if constexpr (Policy::takes(kB)) {
+        PingpongKernel<T, kA, kB, Policy>::run(call, blocks, stream);
+      }
     });
   });
 }

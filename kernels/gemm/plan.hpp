@@ -55,14 +55,13 @@ inline bool rows_are_sectors(const Call& call) {
 template <class Policy>
 constexpr bool kSmallTile = Policy::kTileM * Policy::kTileN < 128 * 128;
 
-// Of a B whose panels of 64 a tile reads in part. H200 2026-11-29, f16, nn against nt, us: tiles of
-// 208 50.0 of 48.0 at 2560^3, of 144 16.5 of 14.7 at 1536^3; low ones of 224 12.8 of 11.1 at
-// 1280^3, of 96 7.2 of 6.6 at 768^3, of 32 6.3 of 5.7 at 512^3.
+// Of a B whose last panel is narrower than 64: rows of 32 to 96 bytes, and tiles that begin in the
+// middle of a line. H200 2026-11-30, f16, nn against nt, us: tiles of 176 39.7 of 38.7 at 2304^3,
+// of 144 16.1 of 14.9 at 1536^3; low ones of 224 13.2 of 12.2 at 1280^3, of 96 7.0 of 6.6 at 768^3.
 template <class Policy>
 double panel_factor(const Call& call) {
-  if (call.b.contiguous != Contiguous::kColumns) return 1;
-  constexpr double kCut = static_cast<double>(round_up(Policy::kTileN, 64)) / Policy::kTileN - 1;
-  return 1 + kCut * (kSmallTile<Policy> ? 2.0 : kCut > 0.25 ? 0.7 : 0.2);
+  if (call.b.contiguous != Contiguous::kColumns || Policy::kTileN % 64 == 0) return 1;
+  return kSmallTile<Policy> ? 1.2 : Policy::kTileN % 64 == 16 ? 1.09 : 1.04;
 }
 
 template <class Policy>
@@ -75,8 +74,9 @@ double edge_factor(const Call& call) {
 template <class Policy>
 double wave_time(const Call& call) {
   const bool even = Policy::kTileN == 256 || kSmallTile<Policy> || rows_are_sectors(call);
-  return static_cast<double>(divide_up(call.k, Policy::kTileK)) * Policy::kStep * (even ? 1 : 1.3) *
-         panel_factor<Policy>(call) * edge_factor<Policy>(call);
+  const double uneven = Policy::kTileM == 256 ? 1.1 : 1.3;
+  return static_cast<double>(divide_up(call.k, Policy::kTileK)) * Policy::kStep *
+         (even ? 1 : uneven) * panel_factor<Policy>(call) * edge_factor<Policy>(call);
 }
 
 // What L2 delivers to small tiles, in bytes a us: the more the fewer there are of operands, and
@@ -93,11 +93,8 @@ double l2_time(const Call& call) {
     const double many = std::clamp((operands - kFew) / (kMany - kFew), 0.0, 1.0);
     const bool apart = call.a.leading * 2 % kFarApart == 0 && call.b.leading * 2 % kFarApart == 0;
     const double rate = apart ? kSlow : kFast - many * (kFast - kSlow);
-    const int columns = call.b.contiguous == Contiguous::kColumns
-                            ? static_cast<int>(round_up(Policy::kTileN, 64))
-                            : Policy::kTileN;
     const double step = 128.0 * (static_cast<double>(Policy::kTileM) / Policy::kClusterN +
-                                 static_cast<double>(columns) / Policy::kClusterM);
+                                 static_cast<double>(Policy::kTileN) / Policy::kClusterM);
     const double tiles = static_cast<double>(Policy::raster(call).count()) * Policy::kCluster;
     return tiles * static_cast<double>(divide_up(call.k, Policy::kTileK)) * step / rate *
            (rows_are_sectors(call) ? 1 : 2.5) * edge_factor<Policy>(call);
@@ -195,6 +192,7 @@ WgmmaPlan plan_whole_tiles(const Call& call) {
   WgmmaPlan best;
   for (int policy = 0; policy < Policies::kCount; ++policy) {
     Policies::with(policy, [&]<class Policy>() {
+      if (!Policy::takes(call.b.contiguous)) return;
       const double time = whole_tiles_time<Policy>(call);
       if (time < best.time) best = {policy, time};
     });
@@ -276,6 +274,38 @@ inline SplitPlan plan_split_k(const Call& call) {
   return best;
 }
 
+// ---- split_clusters: clusters of a tile, and an exchange of sums --------------------------------
+
+struct ClustersPlan {
+  int policy = 0;
+  double time = kNever;
+};
+inline ClustersPlan plan_split_clusters(const Call& call) {
+  ClustersPlan best;
+  for (int policy = 0; policy < ClustersPolicies::kCount; ++policy) {
+    ClustersPolicies::with(policy, [&]<class Policy>() {
+      using Tile = typename Policy::Tile;
+      const int64_t steps = divide_up(call.k, Tile::kTileK);
+      const int64_t clusters = int64_t{Tile::raster(call).count()} * Policy::kParts;
+      if (steps < Policy::kParts || clusters > clusters_of(Tile::kCluster)) return;
+      const double work = static_cast<double>(divide_up(steps, Policy::kParts)) * Policy::kStep *
+                          edge_factor<Tile>(call);
+      const double time = kStart + Policy::kEnd + std::max(work, memory_time(call));
+      if (time < best.time) best = {policy, time};
+    });
+  }
+  return best;
+}
+// Flags of all warpgroups' exchanges, then a place for the sums of as many blocks as there can be.
+inline Workspace split_clusters_workspace() {
+  constexpr int kMostParts = 8;
+  const int64_t blocks = device_facts().multiprocessors;
+  const auto flags =
+      static_cast<size_t>(round_up(blocks * kMostParts * Clusters128::kConsumers * 4, 256));
+  const auto sums = static_cast<size_t>(blocks * Clusters128::kTileM * Clusters128::kTileN * 4);
+  return {.bytes = flags + sums, .zeroed = flags};
+}
+
 // ---- realigned: operands read and written once more, in a launch of its own ---------------------
 
 inline bool needs_realigning(const Matrix& matrix, DType dtype) {
@@ -318,6 +348,37 @@ inline double realigned_time(const Call& call) {
   const Call aligned = as_realigned(call);
   return realigning_time(call) + std::min({plan_split_k(aligned).time, plan_realigned(aligned).time,
                                            stream_k_time(aligned)});
+}
+
+// ---- shifted: rows that start anywhere, straight to shared memory -------------------------------
+
+struct ShiftedPlan {
+  int policy = 0;
+  int parts = 1;
+  double time = kNever;
+};
+// Of a call that is no higher than wide.
+inline ShiftedPlan plan_shifted(const Call& call) {
+  constexpr double kShiftedStart = 5.5;
+  constexpr double kExchange = 0.6;
+  constexpr int kMostParts = 4;
+  const int multiprocessors = device_facts().multiprocessors;
+  ShiftedPlan best;
+  for (int policy = 0; policy < ShiftedPolicies::kCount; ++policy) {
+    ShiftedPolicies::with(policy, [&]<class Policy>() {
+      const int64_t tiles = divide_up(call.m, Policy::kTileM) * divide_up(call.n, Policy::kTileN);
+      const int64_t steps = divide_up(call.k, Policy::kTileK);
+      for (int parts = 1; parts <= std::min<int64_t>(kMostParts, steps); ++parts) {
+        const int64_t waves = divide_up(tiles * parts, int64_t{2} * multiprocessors);
+        if (parts > 1 && waves > 1) break;  // clusters of a second wave begin late
+        const double step = tiles * parts > multiprocessors ? Policy::kShared : Policy::kStep;
+        const double time = kShiftedStart + (parts > 1 ? kExchange : 0) +
+                            static_cast<double>(waves * divide_up(steps, parts)) * step;
+        if (time < best.time) best = {policy, parts, time};
+      }
+    });
+  }
+  return best;
 }
 
 // ---- mma_pipeline on rows that start at multiples of 2 or 4 bytes -------------------------------

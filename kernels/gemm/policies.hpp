@@ -54,6 +54,46 @@ inline bool choose_wide(const Call& call, int multiprocessors, int shared_bytes)
          shared_bytes >= MmaWide::kStages * MmaWide::kStageElements * 2;
 }
 
+// ---- shifted ------------------------------------------------------------------------------------
+
+// What can be chosen: the tile of a block and of its warps, and its slices. Two blocks share an SM.
+struct ShiftedShape {
+  int tile_m;
+  int tile_n;
+  int tile_k;
+  int warp_m;
+  int warp_n;
+};
+
+template <ShiftedShape kShape>
+struct ShiftedPolicy {
+  static constexpr int kTileM = kShape.tile_m;
+  static constexpr int kTileN = kShape.tile_n;
+  static constexpr int kTileK = kShape.tile_k;
+  static constexpr int kWarpTileM = kShape.warp_m;
+  static constexpr int kWarpTileN = kShape.warp_n;
+  static constexpr int kWarpsN = kTileN / kWarpTileN;
+  static constexpr int kThreads = kTileM / kWarpTileM * kWarpsN * kWarpSize;
+  static constexpr int kMinBlocks = 2;
+  static_assert(kTileM % kWarpTileM == 0 && kTileN % kWarpTileN == 0, "whole warp tiles");
+};
+// kStep is the time of a slice of a block that has an SM for itself, kShared of each of two that
+// share one. H200 2026-11-30, f16, nt and nn: 509^3 11.7 and 11.6 us (mma_pipeline 15.9, 17.2),
+// 31 x 8191 x 4093 45.8 and 44.9, by deeper slices 42.0 and 42.9 (realigned 70), 61 x 3001 x 2003
+// 20.3 by the square tile.
+struct ShiftedLow : ShiftedPolicy<ShiftedShape{
+                        .tile_m = 32, .tile_n = 64, .tile_k = 64, .warp_m = 16, .warp_n = 16}> {
+  static constexpr double kStep = 1.07, kShared = 1.27;
+};
+struct ShiftedDeep : ShiftedPolicy<ShiftedShape{
+                         .tile_m = 32, .tile_n = 64, .tile_k = 128, .warp_m = 16, .warp_n = 16}> {
+  static constexpr double kStep = 1.6, kShared = 2.28;
+};
+struct ShiftedSquare : ShiftedPolicy<ShiftedShape{
+                           .tile_m = 64, .tile_n = 64, .tile_k = 64, .warp_m = 32, .warp_n = 16}> {
+  static constexpr double kStep = 1.4, kShared = 1.85;
+};
+
 // ---- warp_specialized ---------------------------------------------------------------------------
 
 // What can be chosen. A cluster is cluster_m blocks down, which share B's tile, by cluster_n
@@ -83,10 +123,10 @@ struct WgmmaPolicy {
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kRowBlocks = kTileM / 64 / kUsers;  // of 64 rows, of a consumer
   static constexpr int kStoreBuffers = kShape.store_buffers;
-  // C is stored by 64 columns, and what is left of a tile's by 32 or 16.
+  // C is stored by 64 columns, and what is left of a tile's by 32, 16 or 8.
   static constexpr int kStoreColumns = kTileN >= 64 ? 64 : kTileN % 32 == 0 ? 32 : 16;
   static constexpr int kRest = kTileN % kStoreColumns;
-  static constexpr int kRestColumns = kRest % 32 == 0 ? kRest : 16;
+  static constexpr int kRestColumns = kRest % 32 == 0 ? kRest : kRest % 16 == 0 ? 16 : 8;
   // At entry a thread has 65536 / 384, rounded down to 168; what the producer gives back, the
   // consumers take.
   static constexpr int kProducerRegisters = 40;
@@ -96,9 +136,12 @@ struct WgmmaPolicy {
   static constexpr tile::Raster raster(const Call& call) {
     return raster_of(call, kTileM * kClusterM, kTileN * kClusterN, kShape.band);
   }
+  // Rows of an MN-major B that every other tile reads from the middle of a sector on cost too much:
+  // 384 x 14336 x 4096 in nn takes 82 us by 168 columns, 67 by 176 (H200 2026-11-30).
+  static constexpr bool takes(Contiguous b) { return kTileN % 16 == 0 || b == Contiguous::kRows; }
 
   static_assert(kTileM % (64 * kUsers) == 0, "a consumer computes whole blocks of 64 rows");
-  static_assert(kTileN % 16 == 0 && kTileN <= 256, "wgmma's widest");
+  static_assert(kTileN % (kTileN > 64 ? 8 : 16) == 0 && kTileN <= 256, "wgmma's widest");
   static_assert(kRowBlocks * kTileN / 2 <= 192, "accumulators that a thread can hold");
   static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= 3 * 168);
 };
@@ -115,6 +158,8 @@ struct PolicyList {
     ((i++ == number ? f.template operator()<Policies>() : void()), ...);
   }
 };
+
+using ShiftedPolicies = PolicyList<ShiftedLow, ShiftedDeep, ShiftedSquare>;
 
 // Big tiles move least; of smaller ones a wave may be full where one of the big is not. kStep is
 // the time of 64 of K, in us: H200, f16, read off runs at 1024 to 8192 (2026-11-22; 224, 208, 144
@@ -164,8 +209,15 @@ struct Wgmma64Down
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_m = 2}> {
   static constexpr double kStep = 0.205;
 };
-using WgmmaPolicies = PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma208, Wgmma192,
-                                 Wgmma192Across, Wgmma144, Wgmma128, Wgmma64, Wgmma64Down>;
+// 3000 x 5000 x 7000 in 302 us, three full waves (H200 2026-11-30; WgmmaBig: 322).
+struct WgmmaTall152
+    : WgmmaPolicy<WgmmaShape{
+          .tile_m = 256, .tile_n = 152, .stages = 4, .cluster_m = 2, .store_buffers = 1}> {
+  static constexpr double kStep = 0.82;
+};
+using WgmmaPolicies =
+    PolicyList<WgmmaBig, WgmmaBigAcross, Wgmma224, Wgmma208, Wgmma192, Wgmma192Across, Wgmma144,
+               Wgmma128, Wgmma64, Wgmma64Down, WgmmaTall152>;
 
 // ---- pingpong -----------------------------------------------------------------------------------
 
@@ -185,6 +237,17 @@ struct Pingpong176Across
     : WgmmaPolicy<WgmmaShape{
           .tile_m = 128, .tile_n = 176, .stages = 5, .cluster_n = 2, .users = 1}> {
   static constexpr double kStep = 0.495;
+};
+// H200 2026-11-30: 512 x 11008 x 4096 in 63.8 us, 2048 x 11008 x 4096 in 237 (176: 65.0, 246),
+// across 384 x 14336 x 4096 in 65.7 (66.6).
+struct Pingpong168 : WgmmaPolicy<WgmmaShape{
+                         .tile_m = 128, .tile_n = 168, .stages = 5, .cluster_m = 2, .users = 1}> {
+  static constexpr double kStep = 0.465;
+};
+struct Pingpong168Across
+    : WgmmaPolicy<WgmmaShape{
+          .tile_m = 128, .tile_n = 168, .stages = 5, .cluster_n = 2, .users = 1}> {
+  static constexpr double kStep = 0.475;
 };
 struct Pingpong160 : WgmmaPolicy<WgmmaShape{
                          .tile_m = 128, .tile_n = 160, .stages = 5, .cluster_m = 2, .users = 1}> {
@@ -209,6 +272,10 @@ using LowShape = WgmmaPolicy<WgmmaShape{
 struct Low224 : LowShape<224, 5, 1> {
   static constexpr double kStep = 0.30;
 };
+// 1280^3 in 11.8 us (H200 2026-11-30; 224: 12.2).
+struct Low216 : LowShape<216, 5, 1> {
+  static constexpr double kStep = 0.29;
+};
 struct Low128 : LowShape<128, 8, 1> {
   static constexpr double kStep = 0.195;
 };
@@ -231,8 +298,9 @@ struct Low32 : LowShape<32, 12, 1> {
   static constexpr double kStep = 0.105;
 };
 using PingpongPolicies =
-    PolicyList<Low32, Low64, Low64Pair, Low96, Low96Pair, Low128, Low128Pair, Low224, Pingpong192,
-               Pingpong176, Pingpong176Across, Pingpong160, Pingpong144, Pingpong128>;
+    PolicyList<Low32, Low64, Low64Pair, Low96, Low96Pair, Low128, Low128Pair, Low216, Low224,
+               Pingpong192, Pingpong176, Pingpong176Across, Pingpong168, Pingpong168Across,
+               Pingpong160, Pingpong144, Pingpong128>;
 
 // ---- split_k ------------------------------------------------------------------------------------
 
@@ -319,6 +387,35 @@ struct SplitSquare : SplitPolicy<SplitShape{.tile_m = 128, .tile_n = 128, .stage
 };
 using SplitPolicies = PolicyList<SplitThin16, SplitThin32, SplitThin64, SplitLow32, SplitLow96,
                                  SplitWide48, SplitWide64, SplitHalf, SplitHalfPair, SplitSquare>;
+
+// ---- split_clusters -----------------------------------------------------------------------------
+
+// A tile in pairs, and how many clusters divide K. kStep as above, with a block on all SMs; kEnd is
+// what the exchange of the sums adds. H200 2026-11-30, f16, nt and nn: 512 x 512 x 16384 20.5 and
+// 20.8 us by eight parts (split_k 27.6, 27.0), 22.9 and 22.7 by four of 64 columns; 1024 x 1024 x
+// 8192 29.9 and 29.7 by two; 512 x 512 x 4096 11.0 by four of 64 columns (13.0).
+template <class TileShape, int kPartsOfK>
+struct ClustersPolicy {
+  using Tile = TileShape;
+  static constexpr int kParts = kPartsOfK;
+};
+using Clusters128 =
+    WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2}>;
+using Clusters64 =
+    WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}>;
+struct Clusters128By2 : ClustersPolicy<Clusters128, 2> {
+  static constexpr double kStep = 0.335, kEnd = 3.0;
+};
+struct Clusters128By4 : ClustersPolicy<Clusters128, 4> {
+  static constexpr double kStep = 0.335, kEnd = 3.9;
+};
+struct Clusters128By8 : ClustersPolicy<Clusters128, 8> {
+  static constexpr double kStep = 0.335, kEnd = 4.6;
+};
+struct Clusters64By4 : ClustersPolicy<Clusters64, 4> {
+  static constexpr double kStep = 0.26, kEnd = 1.7;
+};
+using ClustersPolicies = PolicyList<Clusters128By2, Clusters128By4, Clusters128By8, Clusters64By4>;
 
 // ---- thin ---------------------------------------------------------------------------------------
 

@@ -20,7 +20,9 @@ struct LoadBox {
   struct Arguments {
     ptx::TensorMap map;
     uint8_t* out;
-    int bytes;
+    const uint8_t* lands;  // whether a byte of the box's place is of the copy
+    int bytes;             // of the copy
+    int extent;            // of its place
     int x;
     int y;
   };
@@ -38,8 +40,10 @@ struct LoadBox {
     }
     ptx::barrier_sync();
     ptx::mbarrier_wait_parity(shared.full, 0);
-    for (int i = thread_index(); i < a.bytes; i += block_threads()) {
-      thread::store(a.out + i, static_cast<uint8_t>(shared.box[i]));
+    for (int i = thread_index(); i < a.extent; i += block_threads()) {
+      if (thread::load(a.lands + i) != 0) {
+        thread::store(a.out + i, static_cast<uint8_t>(shared.box[i]));
+      }
     }
   }
 };
@@ -109,6 +113,18 @@ void loads_boxes(const std::vector<BoxCase>& cases) {
     const ptx::TensorMap map = ptx::make_tensor_map_2d(tensor.data(), kRows, kColumns, kStride,
                                                        c.rows, c.columns, c.swizzle);
     const auto bytes = static_cast<int>(static_cast<size_t>(c.rows * c.columns) * sizeof(T));
+    // Rows shorter than the swizzle's lie as far apart as its rows.
+    const auto row_bytes = static_cast<size_t>(c.columns) * sizeof(T);
+    const size_t pitch = c.swizzle == Swizzle::kNone
+                             ? row_bytes
+                             : static_cast<size_t>(ptx::swizzle_row_bytes(c.swizzle));
+    const auto extent = static_cast<int>(static_cast<size_t>(c.rows) * pitch);
+    test::Buffer<uint8_t> lands(static_cast<size_t>(extent));
+    for (size_t row = 0; row < static_cast<size_t>(c.rows); ++row) {
+      for (size_t byte = 0; byte < row_bytes; ++byte) {
+        lands[place_of(c.swizzle, row * pitch + byte)] = 1;
+      }
+    }
     constexpr int kStep = 16 / sizeof(T);  // x is a multiple of it
     for (const auto& [x, y] : {std::pair{0, 0},
                                {kStep, 5},
@@ -116,15 +132,16 @@ void loads_boxes(const std::vector<BoxCase>& cases) {
                                {-kStep, -2},
                                {1000 * kStep, 0},
                                {0, -1000}}) {
-      test::Buffer<uint8_t> out(static_cast<size_t>(bytes));
-      test::run<LoadBox>({.threads = 128}, {map, out.data(), bytes, x, y});
+      test::Buffer<uint8_t> out(static_cast<size_t>(extent));
+      test::run<LoadBox>({.threads = 128}, {map, out.data(), lands.data(), bytes, extent, x, y});
       for (int row = 0; row < c.rows; ++row) {
         for (int column = 0; column < c.columns; ++column) {
           const int gx = x + column;
           const int gy = y + row;
           const bool inside = gx >= 0 && gx < kColumns && gy >= 0 && gy < kRows;
           const T expected = inside ? tensor[static_cast<size_t>(gy * kStride + gx)] : T{0};
-          const size_t byte = static_cast<size_t>(row * c.columns + column) * sizeof(T);
+          const size_t byte =
+              static_cast<size_t>(row) * pitch + static_cast<size_t>(column) * sizeof(T);
           T got;
           std::memcpy(&got, out.data() + place_of(c.swizzle, byte), sizeof(T));
           ASSERT_EQ(got, expected)
@@ -144,7 +161,10 @@ TEST(Tensor, LoadsBoxesOf2ByteElements) {
                            {Swizzle::k32, 16, 16},
                            {Swizzle::k64, 16, 32},
                            {Swizzle::k128, 16, 64},
-                           {Swizzle::k128, 3, 64}});
+                           {Swizzle::k128, 3, 64},
+                           {Swizzle::k128, 9, 16},
+                           {Swizzle::k128, 16, 40},
+                           {Swizzle::k64, 8, 8}});
   });
 }
 
@@ -233,11 +253,12 @@ TEST(Tensor, AddsOnlyWhatTheMapCallsF32) {
 TEST(Tensor, RefusesCoordinatesThatTheHardwareDoes) {
   test::Buffer<uint16_t> tensor(32 * 64);
   test::Buffer<uint8_t> out(8 * 16);
+  test::Buffer<uint8_t> lands(8 * 16);
   const ptx::TensorMap map =
       ptx::make_tensor_map_2d(tensor.data(), 32, 64, 64, 8, 8, Swizzle::kNone);
   for (const int x : {1, 4, -3}) {
     test::expect_fault<LoadBox>(emulator::Fault::kMisaligned, concatenate("x = ", x),
-                                {.threads = 128}, {map, out.data(), 128, x, 0});
+                                {.threads = 128}, {map, out.data(), lands.data(), 128, 128, x, 0});
     test::expect_fault<StoreBox<uint16_t>>(emulator::Fault::kMisaligned, concatenate("x = ", x),
                                            {.threads = 128}, {map, Swizzle::kNone, 64, x, 0});
   }
@@ -411,7 +432,7 @@ TEST(TensorMap, RefusesWhatTheDriverWould) {
   expect_refused(with([](auto& s) { s.extents[0] = (int64_t{1} << 32) + 1; }), "[1, 2^32]");
   expect_refused(with([](auto& s) { s.box[1] = 257; }), "box extent 257 of dimension 1");
   expect_refused(with([](auto& s) { s.box[0] = 12; }), "a box row of 24 bytes is not a multiple");
-  expect_refused(with([](auto& s) { s.box[0] = 64; }), "a box row of 128 bytes is not one swizzle");
+  expect_refused(with([](auto& s) { s.box[0] = 64; }), "a box row of 128 bytes is longer");
   expect_refused(with([](auto& s) { s.rank = 6; }), "1 to 5 dimensions, not 6");
   expect_refused(with([](auto& s) { s.element_bytes = 3; }), "not 3");
 }

@@ -36,7 +36,8 @@ struct TensorMapShape {
   std::array<int64_t, 5>
       strides{};             // bytes, multiples of 16; [0] is not used: the innermost is dense
   std::array<int, 5> box{};  // elements of a copy, up to 256 in each dimension
-  Swizzle swizzle = Swizzle::kNone;  // box rows are then one swizzle row
+  // Rows of a box are then up to one swizzle row long, and shorter ones a swizzle row apart.
+  Swizzle swizzle = Swizzle::kNone;
   bool is_f32 = false;  // what tensor_add_2d_f32 wants; to copies only the bytes matter
 };
 
@@ -85,10 +86,8 @@ inline void check(const TensorMapShape& shape) {
   }
   const int row = shape.box[0] * size;
   rule(row % 16 == 0, "a box row of ", row, " bytes is not a multiple of 16");
-  // The driver takes shorter rows too; they would lie apart in shared memory, which nothing here
-  // uses.
-  rule(shape.swizzle == Swizzle::kNone || row == swizzle_row_bytes(shape.swizzle), "a box row of ",
-       row, " bytes is not one swizzle row of ", swizzle_row_bytes(shape.swizzle));
+  rule(shape.swizzle == Swizzle::kNone || row <= swizzle_row_bytes(shape.swizzle), "a box row of ",
+       row, " bytes is longer than a swizzle row of ", swizzle_row_bytes(shape.swizzle));
 }
 
 #ifndef WS_EMULATED

@@ -27,8 +27,8 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
 
 // A ring of kBuffers buffers of 16 rows, one warp's own. A row is a swizzle row: 64, 32 or 16
 // elements, of 32 bits half as many. kBatched: for several matrices.
-// Pieces of fewer columns go through the same buffers: of kPiece, where a function takes it, with a
-// map that is tensor_map<kPiece>()'s.
+// Pieces of fewer columns, of 16 bits 8 at least, go through the same buffers: of kPiece, where a
+// function takes it, with a map that is tensor_map<kPiece>()'s.
 template <class T, int kBuffers, int kWidth = 64, bool kBatched = false>
 struct WarpStore {
   using Sum = std::conditional_t<std::is_integral_v<T>, T, float>;
@@ -155,9 +155,14 @@ struct WarpStore {
  private:
   template <int kPiece>
   __device__ __forceinline__ static void stage(T* staged, const Sum* d WS_AND_PLACE) {
-    static_assert(kPiece <= kColumns && kSwizzle<kPiece> != ptx::Swizzle::kNone);
+    static_assert(kPiece <= kColumns);
     const int lane = lane_index();
-    if constexpr (sizeof(T) == 4) {
+    if constexpr (sizeof(T) == 2 && kPiece == 8) {  // rows of one chunk meet no bank conflict
+      const uint32_t matrices[2] = {pack<T>(d[0], d[1]), pack<T>(d[2], d[3])};
+      ptx::stmatrix_x2(reinterpret_cast<char*>(staged) + lane % 16 * 16,
+                       matrices WS_PASS_AND_PLACE);
+    } else if constexpr (sizeof(T) == 4) {
+      static_assert(kSwizzle<kPiece> != ptx::Swizzle::kNone);
       const SharedSpan<T> to{staged, kBufferElements};
 #pragma unroll
       for (int i = 0; i < kPiece / 2; i += 2) {  // pairs: of a row, of the row 8 below it, ...
@@ -168,6 +173,7 @@ struct WarpStore {
                              Vec<T, 2>{d[i], d[i + 1]} WS_PASS_AND_PLACE);
       }
     } else {
+      static_assert(kSwizzle<kPiece> != ptx::Swizzle::kNone);
 #pragma unroll
       for (int i = 0; i < kPiece / 16; ++i) {
         const float* from = d + i * 8;  // 16 columns: matrices of 8 x 8, two down, two across
