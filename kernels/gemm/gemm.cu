@@ -52,6 +52,8 @@ extern const Rung kPingpong;
 extern const Rung kThreeTf32;
 extern const Rung kBatchedThreeTf32;
 extern const Rung kBatchedRealigned;
+extern const Rung kSplitClusters;
+extern const Rung kShifted;
 
 namespace {
 
@@ -67,7 +69,7 @@ constexpr const Rung* kRungs[] = {
     &kWgmmaRoles,   &kWgmmaWide,        &kWgmmaPersistent,  &kWgmmaMulticast, &kWarpSpecialized,
     &kSplitK,       &kStreamK,          &kRealigned,        &kThin,           &kWgmmaTf32,
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
-    &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned,
+    &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
 };
 
 }  // namespace
@@ -88,17 +90,21 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};
   static constexpr const Rung* kSplit[] = {&kSplitK, WS_OTHERS};
+  static constexpr const Rung* kClusters[] = {&kSplitClusters, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kStream[] = {&kStreamK, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kWhole[] = {&kWarpSpecialized, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kInTurns[] = {&kPingpong, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kUnaligned[] = {&kRealigned, WS_OTHERS};
+  static constexpr const Rung* kStraight[] = {&kShifted, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kOthers[] = {WS_OTHERS};
 #undef WS_OTHERS
   if (call.k == 0) return kOthers;
   if (copy_bytes_of(call) < 16) {
-    const bool as_it_is =
-        std::min(small_mma_time(call), tiny_mma_time(call)) < realigned_time(call);
-    return as_it_is ? std::span<const Rung* const>(kOthers) : kUnaligned;
+    const double as_it_is = std::min(small_mma_time(call), tiny_mma_time(call));
+    const double copied = realigned_time(call);
+    const double shifted = plan_shifted(call.m > call.n ? transposed(call) : call).time;
+    if (shifted < std::min(as_it_is, copied)) return kStraight;
+    return as_it_is < copied ? std::span<const Rung* const>(kOthers) : kUnaligned;
   }
   // A warp a row: enough of them for all SMs.
   constexpr int64_t kWarpsOfSm = 4;
@@ -109,9 +115,11 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   const double stream = stream_k_time(call);
   const double together = plan_wgmma(call).time;
   const double in_turns = plan_pingpong(call).time;
-  const double whole = std::min(together, in_turns);
+  const double clusters = plan_split_clusters(call).time;
+  const double whole = std::min({together, in_turns, clusters});
   if (split <= std::min(stream, whole)) return kSplit;
   if (stream < whole) return kStream;
+  if (clusters < std::min(together, in_turns)) return kClusters;
   return in_turns < together ? std::span<const Rung* const>(kInTurns) : kWhole;
 }
 

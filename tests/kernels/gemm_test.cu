@@ -26,6 +26,8 @@
 #include "kernels/gemm/46_three_tf32.cuh"
 #include "kernels/gemm/47_batched_three_tf32.cuh"
 #include "kernels/gemm/48_batched_realigned.cuh"
+#include "kernels/gemm/49_split_clusters.cuh"
+#include "kernels/gemm/50_shifted.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -174,8 +176,27 @@ TEST(Pingpong, PiecesBesidePanels) {
   expect_shape_right<kShape>(136, 360, 136);
 }
 
-// A block alone, whose copies begin before all have met; fewer stages where B's panels are wider
-// than the tile.
+// Widths of 8: C stored by 8 columns beside panels; shares of B of unlike size, or of a part of K;
+// panels of 8, 24 and 40 columns.
+TEST(Pingpong, WidthsOfEight) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    expect_shape_right<
+        WgmmaShape{.tile_m = 64, .tile_n = 72, .stages = 3, .cluster_m = 2, .users = 1}, bf16>(
+        72, 136, 136);
+  });
+  expect_shape_right<WgmmaShape{
+      .tile_m = 128, .tile_n = 168, .stages = 3, .cluster_m = 2, .users = 1}>(136, 328, 200);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 128, .tile_n = 168, .stages = 3, .cluster_n = 2, .users = 1}>(136, 344, 136);
+  expect_shape_right<WgmmaShape{.tile_m = 64, .tile_n = 216, .stages = 3, .users = 1}>(72, 440,
+                                                                                       200);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 256, .tile_n = 152, .stages = 3, .cluster_m = 2, .store_buffers = 1}>(264, 312,
+                                                                                      200);
+}
+
+// A block alone, whose copies begin before all have met; a last panel of B that is half as wide.
 TEST(Pingpong, LowTiles) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {
@@ -385,11 +406,13 @@ TEST(Plan, CountsWhatTheTunerFound) {
     return Gemm::call(
         AnyCall(make_problem(operation(), shape(256, 320, 64, layout, 0), DType::kF16)).problem());
   };
-  EXPECT_GT(panel_factor<Pingpong160>(call(kNn)), 1) << "reads 192 columns of B";
+  EXPECT_GT(panel_factor<Pingpong160>(call(kNn)), 1) << "a panel of 32";
+  EXPECT_GT(panel_factor<Pingpong144>(call(kNn)), panel_factor<Pingpong160>(call(kNn)));
   EXPECT_EQ(panel_factor<Pingpong160>(call(kNt)), 1);
   EXPECT_EQ(panel_factor<Pingpong192>(call(kNn)), 1);
-
-  EXPECT_GT(panel_factor<Low32>(call(kNn)), panel_factor<Low96>(call(kNn)));
+  EXPECT_GT(panel_factor<Low96>(call(kNn)), panel_factor<Pingpong160>(call(kNn)));
+  EXPECT_FALSE(Pingpong168::takes(Contiguous::kColumns)) << "from the middle of a sector on";
+  EXPECT_TRUE(Pingpong168::takes(Contiguous::kRows));
 
   const auto sized = [](int64_t m, int64_t n, int64_t k) {
     return Gemm::call(
@@ -432,6 +455,74 @@ TEST(StreamK, CutTilesInEveryOrder) {
     expect_cut_tiles_right<bf16, TensorOutput<bf16>>(264, 600, 200, 8);
     expect_cut_tiles_right<bf16, TensorOutput<bf16>>(136, 200, 328, 8);
   });
+}
+
+// Parts of K for clusters: a tile that hangs over both edges, places and flags left as they were.
+template <class T, WgmmaShape kShape, int kParts>
+void expect_clusters_right(int64_t m, int64_t n, int64_t k) {
+  const Workspace wanted = split_clusters_workspace();
+  test::Buffer<std::byte> workspace(wanted.bytes);
+  for (const Gemm::Layout layout : kAllLayouts) {
+    Instance<T> instance(shape(m, n, k, layout, 8));
+    std::fill_n(workspace.data(), wanted.zeroed, std::byte{});
+    const Call call = Gemm::call(instance.problem());
+    with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+      SplitClustersKernel<T, kA, kB, WgmmaPolicy<kShape>, kParts>::run(call, workspace.data(),
+                                                                       nullptr);
+    });
+    runtime::synchronize_device();
+    instance.expect_right();
+    EXPECT_EQ(std::count(workspace.data(), workspace.data() + wanted.zeroed, std::byte{}),
+              static_cast<std::ptrdiff_t>(wanted.zeroed));
+  }
+}
+
+TEST(SplitClusters, ExchangesInEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    expect_clusters_right<bf16,
+                          WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 3, .cluster_n = 2}, 2>(
+        72, 72, 200);
+  });
+}
+
+// As many blocks as the emulator's GPU has multiprocessors.
+TEST(SplitClusters, EveryNumberOfParts) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_clusters_right<half, WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 3}, 4>(120, 56,
+                                                                                       264);
+  expect_clusters_right<half, WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 3}, 2>(120, 72,
+                                                                                       136);
+  expect_clusters_right<half, WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 3, .cluster_m = 2},
+                        2>(136, 72, 136);
+}
+
+// Rows at multiples of 16, 8, 4 and 2 bytes, in memory that begins at such; parts of K.
+template <class Policy>
+void expect_shifted_right(int parts) {
+  for (const int64_t k : {136, 68, 66, 65}) {
+    for (const Gemm::Layout layout : kAllLayouts) {
+      for (const int64_t padding : {0, 3}) {
+        Instance<half> instance(shape(k - 20, k + 3, k, layout, padding));
+        const Call call = Gemm::call(instance.problem());
+        with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+          ShiftedKernel<half, kA, kB, Policy>::run(call, parts, nullptr);
+        });
+        runtime::synchronize_device();
+        instance.expect_right();
+      }
+    }
+  }
+}
+
+TEST(Shifted, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90);
+  for (int policy = 0; policy < ShiftedPolicies::kCount; ++policy) {
+    ShiftedPolicies::with(policy, []<class Policy>() {
+      expect_shifted_right<Policy>(1);
+      expect_shifted_right<Policy>(3);
+    });
+  }
 }
 
 template <class Policy>
