@@ -92,6 +92,9 @@ inline constexpr Rung kWgmmaCandidates[] = {
     candidate<WgmmaShape{.tile_m = 256, .tile_n = 128, .stages = 4, .cluster_m = 2}>(
         "256x128_s4_c2x1"),
     candidate<WgmmaShape{
+        .tile_m = 256, .tile_n = 152, .stages = 4, .cluster_m = 2, .store_buffers = 1}>(
+        "256x152_s4_c2x1"),
+    candidate<WgmmaShape{
         .tile_m = 256, .tile_n = 192, .stages = 3, .cluster_m = 2, .store_buffers = 1}>(
         "256x192_s3_c2x1"),
     candidate<WgmmaShape{
@@ -106,8 +109,8 @@ inline constexpr Rung kWgmmaCandidates[] = {
         "128x64_s8_c1x2"),
 };
 
-// pingpong's tiles. Widths that are no multiple of 64 read whole panels of B in layout nn, in fewer
-// stages where these do not fit.
+// pingpong's tiles. Widths that are no multiple of 64 keep the place of whole panels of B in layout
+// nn, and have fewer stages where these do not fit.
 constexpr WgmmaShape alone(int tile_m, int tile_n, int stages, int cluster_m = 2, int cluster_n = 1,
                            int store_buffers = 2, int band = 2048) {
   return {tile_m, tile_n, stages, cluster_m, cluster_n, store_buffers, band, /*users=*/1};
@@ -134,6 +137,8 @@ inline constexpr Rung kPingpongCandidates[] = {
     // Widths that may fill a wave.
     candidate<alone(128, 176, 5)>("128x176_s5_c2x1"),
     candidate<alone(128, 176, 5, 1, 2)>("128x176_s5_c1x2"),
+    candidate<alone(128, 168, 5)>("128x168_s5_c2x1"),
+    candidate<alone(128, 168, 5, 1, 2)>("128x168_s5_c1x2"),
     candidate<alone(128, 144, 5)>("128x144_s5_c2x1"),
     candidate<alone(128, 96, 6)>("128x96_s6_c2x1"),
     candidate<alone(64, 240, 5)>("64x240_s5_c2x1"),
@@ -142,6 +147,7 @@ inline constexpr Rung kPingpongCandidates[] = {
     candidate<alone(64, 144, 6)>("64x144_s6_c2x1"),
     // Low and alone, or in pairs: for a wave or two.
     candidate<alone(64, 224, 5, 1)>("64x224_s5_c1x1"),
+    candidate<alone(64, 216, 5, 1)>("64x216_s5_c1x1"),
     candidate<alone(64, 224, 5)>("64x224_s5_c2x1"),
     candidate<alone(64, 160, 6, 1)>("64x160_s6_c1x1"),
     candidate<alone(64, 96, 9)>("64x96_s9_c2x1"),

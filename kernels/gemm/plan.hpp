@@ -61,7 +61,9 @@ constexpr bool kSmallTile = Policy::kTileM * Policy::kTileN < 128 * 128;
 template <class Policy>
 double panel_factor(const Call& call) {
   if (call.b.contiguous != Contiguous::kColumns || Policy::kTileN % 64 == 0) return 1;
-  return kSmallTile<Policy> ? 1.2 : Policy::kTileN % 64 == 16 ? 1.09 : 1.04;
+  constexpr auto kPanels = static_cast<double>(round_up(Policy::kTileN, 64));
+  constexpr double kAbsent = 1 - Policy::kTileN / kPanels;
+  return kSmallTile<Policy> ? 1.3 : 1 + 0.25 * kAbsent;
 }
 
 template <class Policy>
@@ -359,7 +361,7 @@ struct ShiftedPlan {
 };
 // Of a call that is no higher than wide.
 inline ShiftedPlan plan_shifted(const Call& call) {
-  constexpr double kShiftedStart = 5.5;
+  constexpr double kShiftedStart = 6;
   constexpr double kExchange = 0.6;
   constexpr int kMostParts = 4;
   const int multiprocessors = device_facts().multiprocessors;
