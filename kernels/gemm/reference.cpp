@@ -334,10 +334,10 @@ void Bmm::reference(const Problem& problem, Slice slice, std::span<double* const
 
 namespace {
 
-constexpr std::array kSmoke = {shape(72, 136, 72, kNn),     shape(65, 33, 40, kTt, 3),
-                               shape(19, 40, 24, kNn),      shape(32, 48, 64, kNn),
-                               shape(2, 40, 64, kNt),       shape(8, 520, 72, kNt),
-                               tf32_shape(72, 136, 40, kNn)};
+constexpr std::array kSmoke = {shape(72, 136, 72, kNn), shape(65, 33, 40, kTt, 3),
+                               shape(19, 40, 24, kNn),  shape(32, 48, 64, kNn),
+                               shape(2, 40, 64, kNt),   shape(8, 520, 72, kNt),
+                               shape(40, 72, 136, kNt), tf32_shape(72, 136, 40, kNn)};
 
 // Around the tiles of the rungs: 64, 128 and 256 rows or columns, 64 deep; rows 16-byte aligned
 // (padding 7 or none), 8, 4, 2 (odd); pointers that are not.
@@ -378,6 +378,9 @@ constexpr std::array kVerify = {
     shape(2, 260, 129, kNt, 7),
     shape(261, 7, 264, kNt),
     shape(3, 70, 520, kNt),
+    shape(136, 120, 328, kNn),
+    shape(31, 131, 523, kNn, 0, 1),
+    shape(131, 31, 523, kNt, 5, 1),
     tf32_shape(3, 5, 0, kNn),
     tf32_shape(129, 257, 65, kNn, 7),
     tf32_shape(144, 264, 200, kNn),
