@@ -12,7 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -32,6 +35,7 @@ SCREENSHOTS = ROOT / "build" / "docs" / "screenshots"
 
 WIDTHS = (400, 1400)
 HEIGHT = 1000
+SHARES = 8  # of the pages: each is looked at in a browser of its own
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Pages of each kind; the first of a kind stands for the others.
 PICTURED = (
@@ -87,9 +91,11 @@ def is_elsewhere(url: str) -> bool:
 
 def wrong_links(folder: Path) -> Iterator[str]:
     """A message for each link that leads nowhere, and for what a page takes from elsewhere."""
-    pages = {path: Links(path) for path in sorted(folder.rglob("*.html"))}
+    pages = {str(path): Links(path) for path in sorted(folder.rglob("*.html"))}
+    is_file = cache(os.path.isfile)  # most pages link to most others
     for path, page in pages.items():
-        name = path.relative_to(folder)
+        name = os.path.relpath(path, folder)
+        here = str(Path(path).parent)
         for url in page.loaded:
             if is_elsewhere(url) and not url.startswith("data:"):
                 yield f"{name} loads {url}: the site is to be read with no network"
@@ -97,8 +103,8 @@ def wrong_links(folder: Path) -> Iterator[str]:
             if is_elsewhere(url):
                 continue
             parts = urlsplit(url)
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if not target.is_file():
+            target = os.path.normpath(f"{here}/{unquote(parts.path)}") if parts.path else path
+            if not is_file(target):
                 yield f"{name} links to {url}, which is no file"
                 continue
             page_there = pages.get(target)
@@ -157,13 +163,17 @@ class Reader:
         return self.page.evaluate(WIDENS)
 
 
-def wrong_pages(browser: Browser, folder: Path) -> Iterator[str]:
+def wrong_pages(browser: Browser, folder: Path, share: int = 0, of: int = 1) -> Iterator[str]:
+    """Of a share of the pages. Each begins at the width where the one before ended: to lay out a
+    page is most of what looking at it takes."""
     reader = Reader(browser)
-    for path in sorted(folder.rglob("*.html")):
+    widths = WIDTHS
+    for path in sorted(folder.rglob("*.html"))[share::of]:
         name = path.relative_to(folder)
         reader.complaints.clear()
-        reader.look(path)
-        for width in WIDTHS:
+        widths = widths[::-1]
+        reader.look(path, widths[0])
+        for width in widths:
             wide = reader.widens(width)
             if wide:
                 yield f"{name} is wider than {width} pixels: {wide}"
@@ -264,30 +274,53 @@ def browser_path() -> str | None:
     return named or next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+@contextmanager
+def a_browser() -> Iterator[Browser]:
+    """Without a GPU's emulation, which draws what nobody looks at."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=browser_path(), args=["--disable-gpu", "--disable-software-rasterizer"]
+        )
+        yield browser
+        browser.close()
+
+
+def links() -> list[str]:
+    return list(wrong_links(HTML))
+
+
+def pages(share: int) -> list[str]:
+    with a_browser() as browser:
+        return list(wrong_pages(browser, HTML, share, SHARES))
+
+
+def others() -> list[str]:
+    """Search, themes and a report."""
+    with a_browser() as browser:
+        wrong = [*wrong_search(browser, HTML), *wrong_themes(browser, HTML)]
+        report = make_report()
+        wrong += wrong_report(browser, report)
+        taken = take_pictures(browser, HTML, report)
+    print(f"docs-check: {taken} pictures in {SCREENSHOTS.relative_to(ROOT)}")
+    return wrong
+
+
 def main() -> int:
     if not (HTML / "index.html").exists():
         print("docs-check: no site in build/docs/html: `make docs` makes it")
         return 1
-    path = browser_path()
-    if path is None:
+    if browser_path() is None:
         print(f"docs-check: no {', '.join(BROWSERS)} on PATH; the variable CHROMIUM may name one")
         return 1
-    wrong = list(wrong_links(HTML))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        for looked in (wrong_pages, wrong_search, wrong_themes):
-            wrong += looked(browser, HTML)
-        report = make_report()
-        wrong += wrong_report(browser, report)
-        taken = take_pictures(browser, HTML, report)
-        browser.close()
+    looks: list[Callable[[], list[str]]] = [others, links]  # the longest first
+    looks += [partial(pages, share) for share in range(SHARES)]
+    with ProcessPoolExecutor() as pool:
+        looked = [pool.submit(look) for look in looks]
+        wrong = [message for look in looked for message in look.result()]
     for message in wrong:
         print(f"docs-check: {message}")
     count = len(list(HTML.rglob("*.html")))
-    print(
-        f"docs-check: {count} pages, {len(wrong)} wrong; {taken} pictures in "
-        f"{SCREENSHOTS.relative_to(ROOT)}"
-    )
+    print(f"docs-check: {count} pages, {len(wrong)} wrong")
     return bool(wrong)
 
 

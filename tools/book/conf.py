@@ -1,7 +1,7 @@
 """Sphinx's configuration of the book. Its sources are made by make.py."""
 
 project = "Warpsmith"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "book.sidebar"]
 myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]  # CUDA's newest words, which Pygments lacks
 highlight_language = "none"  # fences without one are no Python
