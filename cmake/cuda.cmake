@@ -28,7 +28,10 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 set(CMAKE_CUDA_FLAGS_DEBUG "-O0")  # of the host's code; kernels are optimized all the same
-add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas>")
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas>")
+if(NOT WS_EACH_KERNEL_ONCE)  # a fifth of a kernel's compilation, for who reads a profile; its code is the same without
+  add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
+endif()
 if(WS_MANYLINUX AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   # Code of kernels is packed as small as it gets, which the driver unpacks: docs/python.md has what it saves.
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>")
