@@ -71,7 +71,12 @@ def build(tmp_path: Path) -> Path:
         '<testcase name="catalogue.smoke.softmax/naive/f32" time="1.5"'
         ' classname="catalogue.smoke.softmax/naive/f32"/>'
         '<testcase name="ptx.Vote.All" time="0.5" classname="ptx.Vote.All"/>'
+        '<testcase name="catalogue.smoke_0" time="9.0" classname="catalogue.smoke_0"/>'
         "</testsuite>"
+    )
+    # Of a process with many tests its own report counts, not what ctest says of it.
+    (emulated / "catalogue.smoke_0.xml").write_text(
+        '<testsuite><testcase name="gemm/naive/f16" time="1.25" classname="smoke"/></testsuite>'
     )
     (emulated / "tidy.json").write_text('{"kernels/softmax/softmax.cu": 3}')
     return tmp_path
@@ -80,7 +85,7 @@ def build(tmp_path: Path) -> Path:
 def test_costs(build):
     costs = ci_budget.collect(CATALOGUE, build, cores=2)
     assert costs["softmax"] == {"emulated": 4.5, "tests": 0.75, "lint": 1.5}
-    assert costs["gemm"] == {"emulated": 20}
+    assert costs["gemm"] == {"emulated": 20, "tests": 0.625}
     assert costs[HOUSE] == {"tests": 0.25}
     text = ci_budget.table(CATALOGUE.families, costs).splitlines()
     assert text[0].split() == ["seconds", *ci_budget.KINDS, "all"]
@@ -94,6 +99,7 @@ def test_budgets(build):
         "all of it: 4000.0 s, the budget is 3600 s",
         "emulated: kernels/gemm/gemm.cu.o: 40.0 s, the budget is 30 s",
         "catalogue.smoke.softmax/naive/f32: 1.5 s, the budget is 1 s",
+        "smoke.gemm/naive/f16: 1.2 s, the budget is 1 s",
     ]
     assert not any(excess.fails for excess in excesses)
 
@@ -112,8 +118,13 @@ def test_units_that_were_compiled_at_once(tmp_path):
         '#include "kernels/norm/a.cu"\n#include "harness/b.cu"\n'
     )
     log = tmp_path / ".ninja_log"
-    log.write_text("1000\t5000\t0\tCMakeFiles/core.dir/build/united/kernels_0.cpp.o\tabc\n")
+    (tmp_path / "checked_0.cu").write_text('#include "kernels/norm/c.cu"\n')
+    log.write_text(
+        "1000\t5000\t0\tCMakeFiles/core.dir/build/united/kernels_0.cpp.o\tabc\n"
+        "1000\t2000\t0\tCMakeFiles/sm_80.dir/build/united/checked_0.cubin\tabc\n"
+    )
     assert ci_budget.objects(log, tmp_path) == {
         "CMakeFiles/core.dir/kernels/norm/a.cu.o": 2,
         "CMakeFiles/core.dir/harness/b.cu.o": 2,
+        "CMakeFiles/sm_80.dir/kernels/norm/c.cu.o": 1,
     }
