@@ -37,6 +37,8 @@ struct WholeTiles {
   __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
     for (int tile = worker; tile < tiles; tile += workers) f(tile::Part{tile, 0, steps});
   }
+  // Which of all tiles a part is.
+  __device__ __forceinline__ static int place_of(const tile::Part& part) { return part.tile; }
   // Whether a warpgroup's sums over a part of K are the tile's, and its to store.
   template <class Policy, class Sums>
   __device__ __forceinline__ bool complete(const tile::Part& /*part*/, int /*consumer*/,

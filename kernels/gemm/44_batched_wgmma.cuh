@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/gemm/batched_parts.hpp"
+#include "kernels/gemm/batched_plan.hpp"
 
 namespace ws::gemm {
 
@@ -32,34 +33,15 @@ void launch_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream s
                 std::min(work.tiles, multiprocessors / Kernel::kCluster), stream);
 }
 
-// Waves of tiles of all products.
-using BatchedPolicies = PolicyList<WgmmaBig, Wgmma128, Wgmma64>;
-template <class Policy>
-double batched_time(const BatchedCall& call, int multiprocessors) {
-  const int64_t clusters = std::max(1, multiprocessors / Policy::kCluster);
-  const int64_t waves = divide_up(call.batch * Policy::raster(call).count(), clusters);
-  return std::max(static_cast<double>(waves) * wave_time<Policy>(call),
-                  static_cast<double>(call.batch) * l2_time<Policy>(call));
-}
-// The tile of least estimated time.
-inline WgmmaPlan plan_batched(const BatchedCall& call, int multiprocessors) {
-  WgmmaPlan best;
-  for (int policy = 0; policy < BatchedPolicies::kCount; ++policy) {
-    BatchedPolicies::with(policy, [&]<class Policy>() {
-      const double time = batched_time<Policy>(call, multiprocessors);
-      if (time < best.time) best = {policy, time};
-    });
-  }
-  return best;
-}
 // Instantiated beside the rungs' rows, for tests to call.
 template <class T, class Output = BatchedTensorOutput<T>>
 void run_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
-    BatchedPolicies::with(plan_batched(call, multiprocessors).policy, [&]<class Policy>() {
-      using Kernel = BatchedWgmmaKernel<T, kA, kB, Policy, Output>;
-      launch_batched_wgmma<Kernel, T, Output>(call, multiprocessors, stream);
-    });
+    BatchedPolicies::with(plan_batched<BatchedPolicies>(call, multiprocessors).policy,
+                          [&]<class Policy>() {
+                            using Kernel = BatchedWgmmaKernel<T, kA, kB, Policy, Output>;
+                            launch_batched_wgmma<Kernel, T, Output>(call, multiprocessors, stream);
+                          });
   });
 }
 extern template void run_batched_wgmma<half>(const BatchedCall&, int, Stream);

@@ -13,9 +13,10 @@ namespace ws::gemm {
 
 // Producer, stages and stores are warp_specialized's. The block's tiles go to its warpgroups in
 // turns; stages are filled in the order of the tiles, and each has one user a block.
-template <class T, Contiguous kA, Contiguous kB, class Policy, class Output = OutputOf<T, Policy>>
-struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Output> {
-  using Base = WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Output>;
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Output = OutputOf<T, Policy>,
+          class Work = WholeTiles>
+struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, Work, Output> {
+  using Base = WarpSpecializedKernel<T, kA, kB, Policy, Work, Output>;
   using typename Base::Arguments;
   using typename Base::Place;
   using typename Base::Position;
@@ -39,14 +40,15 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, WholeTiles, Out
     at.advance(self * steps);
     Store store{shared.c.pointer(warp * Store::kElements)};
     ptx::WgmmaSum<T> sum[Policy::kRowBlocks][Policy::kTileN / 2] = {};
-    const auto multiply_and_store = [&](const Place& place, const tile::Part& part) {
+    const auto multiply_and_store = [&](const Place& place, const auto& part) {
       const auto held = Base::hold(g, place);
-      if (part.tile >= clusters) ptx::barrier_sync(1 + self, kBoth);  // the block's first waits not
+      const int tile = Work::place_of(part);
+      if (tile >= clusters) ptx::barrier_sync(1 + self, kBoth);  // the block's first waits not
       multiply_stages<StageA, StageB>(
           sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline, at, steps, 0,
           [&](int stage) { Base::release(shared, stage); }, AsTheyLand{},
           [&] {
-            if (part.tile + clusters < g.work.tiles) ptx::barrier_arrive(2 - self, kBoth);
+            if (tile + clusters < g.work.tiles) ptx::barrier_arrive(2 - self, kBoth);
           });
       at.advance(steps);  // the other's
       Base::put_rows(store, g, place, part, held, sum, 0, warp);

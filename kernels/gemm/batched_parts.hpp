@@ -10,6 +10,7 @@ namespace ws::gemm {
 // A tile of the output and its matrices.
 struct BatchedPart : tile::Part {
   MatrixIndex matrix;
+  int place = 0;  // among the tiles of all products
 };
 
 // Every so-many-th tile of all products, whole.
@@ -26,14 +27,18 @@ struct BatchedTiles : WholeTiles {
             call.b.batch == 0 ? 0 : 1};
   }
 
+  // The one at a place among all.
+  __device__ __forceinline__ BatchedPart part(int place) const {
+    const int product = place / of_product;
+    return {{place - product * of_product, 0, steps},
+            {product * a_step, product * b_step, product},
+            place};
+  }
   template <class F>
   __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
-    for (int at = worker; at < tiles; at += workers) {
-      const int product = at / of_product;
-      f(BatchedPart{{at - product * of_product, 0, steps},
-                    {product * a_step, product * b_step, product}});
-    }
+    for (int place = worker; place < tiles; place += workers) f(part(place));
   }
+  __device__ __forceinline__ static int place_of(const BatchedPart& part) { return part.place; }
 };
 
 // The copy engine stores C, a product's matrix at a time.
@@ -66,9 +71,12 @@ struct BatchedPlainOutput : PlainOutput<T> {
   template <class Store>
   __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
                                       const float* sums) const {
-    PlainOutput<T> one = *this;
-    one.data += matrix * batch;
-    one.put(store, row, column, sums);
+    T* const to = this->data + matrix * batch + row * this->leading + column;
+    if constexpr (sizeof(T) == 2 && Store::kColumns == 64) {
+      store.write_words(to, this->leading, this->rows - row, this->columns - column, sums);
+    } else {
+      store.write(to, this->leading, this->rows - row, this->columns - column, sums);
+    }
   }
 };
 

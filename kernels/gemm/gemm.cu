@@ -31,6 +31,7 @@
 #include "kernels/gemm/34_wgmma_multicast.cuh"
 #include "kernels/gemm/41_batched_naive.cuh"
 #include "kernels/gemm/42_batched_any_layout.cuh"
+#include "kernels/gemm/batched_plan.hpp"
 #include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/plan.hpp"
 
@@ -54,6 +55,8 @@ extern const Rung kBatchedThreeTf32;
 extern const Rung kBatchedRealigned;
 extern const Rung kSplitClusters;
 extern const Rung kShifted;
+extern const Rung kBatchedTurns;
+extern const Rung kBatchedShifted;
 
 namespace {
 
@@ -70,6 +73,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitK,       &kStreamK,          &kRealigned,        &kThin,           &kWgmmaTf32,
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
+    &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kBatchedTurns,   &kBatchedShifted,
 };
 
 }  // namespace
@@ -125,15 +129,30 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
-  static constexpr const Rung* kLarge[] = {&kBatchedWgmma, &kBatchedRealigned, &kBatchedNaive,
-                                           &kBatchedAnyLayout};
-  static constexpr const Rung* kSmall[] = {&kBatchedWgmma, &kBatchedNaive, &kBatchedAnyLayout};
   if (call.dtype == DType::kF32) {
     const bool by_three = batched_three_tf32_time(call) < batched_simt_time(call);
     return std::span<const Rung* const>(kF32).subspan(by_three ? 0 : 1);
   }
-  const bool by_copies = batched_realigned_time(call) < batched_naive_time(call);
-  return by_copies ? std::span<const Rung* const>(kLarge) : kSmall;
+  // Aligned products by two warpgroups together or in turns, then what takes the others.
+#define WS_ORDERS(...)                                                                             \
+  {                                                                                                \
+    {&kBatchedWgmma, &kBatchedTurns, __VA_ARGS__}, { &kBatchedTurns, &kBatchedWgmma, __VA_ARGS__ } \
+  }
+  static constexpr const Rung* kAsTheyLie[2][4] = WS_ORDERS(&kBatchedNaive, &kBatchedAnyLayout);
+  static constexpr const Rung* kShifted[2][5] =
+      WS_ORDERS(&kBatchedShifted, &kBatchedNaive, &kBatchedAnyLayout);
+  static constexpr const Rung* kCopied[2][5] =
+      WS_ORDERS(&kBatchedRealigned, &kBatchedNaive, &kBatchedAnyLayout);
+#undef WS_ORDERS
+  const int multiprocessors = device_facts().multiprocessors;
+  const int order = plan_batched<BatchedTurnPolicies>(call, multiprocessors).time <
+                            plan_batched<BatchedPolicies>(call, multiprocessors).time
+                        ? 1
+                        : 0;
+  const double copied = batched_realigned_time(call);
+  const double shifted = batched_shifted_time(call);
+  if (batched_naive_time(call) <= std::min(copied, shifted)) return kAsTheyLie[order];
+  return copied < shifted ? kCopied[order] : kShifted[order];
 }
 
 extern const Family kFamily;

@@ -28,6 +28,8 @@
 #include "kernels/gemm/48_batched_realigned.cuh"
 #include "kernels/gemm/49_split_clusters.cuh"
 #include "kernels/gemm/50_shifted.cuh"
+#include "kernels/gemm/49_batched_pingpong.cuh"
+#include "kernels/gemm/50_batched_shifted.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -889,7 +891,7 @@ TEST(BatchedWgmma, EveryTile) {
     for (const int views : {0, kAT | kBT, kAT | Bmm::kBExpanded, kBT | Bmm::kInterleaved}) {
       Instance<half> instance(batch(2, 200, 248, 72, views, 8), batched());
       const BatchedCall call = Bmm::call(instance.problem());
-      BatchedPolicies::with(plan_batched(call, multiprocessors).policy,
+      BatchedPolicies::with(plan_batched<BatchedPolicies>(call, multiprocessors).policy,
                             [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
       run_batched_wgmma<half>(call, multiprocessors, nullptr);
       runtime::synchronize_device();
@@ -915,6 +917,68 @@ TEST(BatchedRealigned, EveryTile) {
       instance.expect_right();
     }
   }
+}
+
+// Products too low for a pair, walks on which the warpgroups' turns cross from product to product.
+TEST(BatchedPingpong, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kAT = Bmm::kATransposed;
+  constexpr int kBT = Bmm::kBTransposed;
+  for (int policy = 0; policy < BatchedTurnPolicies::kCount; ++policy) {
+    for (const int views : {0, kAT | kBT, kAT | Bmm::kBExpanded, kBT | Bmm::kInterleaved}) {
+      for (const int multiprocessors : {2, 6}) {
+        Instance<half> instance(batch(3, 200, 136, 136, views, 8), batched());
+        const BatchedCall call = Bmm::call(instance.problem());
+        run_batched_pingpong<half>(call, policy, multiprocessors, nullptr);
+        runtime::synchronize_device();
+        instance.expect_right();
+      }
+    }
+  }
+}
+
+TEST(BatchedPingpong, InEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    Instance<bf16> instance(batch(5, 136, 72, 72), batched());
+    run_batched_pingpong<bf16>(Bmm::call(instance.problem()), 0, 4, nullptr);
+    runtime::synchronize_device();
+    instance.expect_right();
+  });
+}
+
+// Rows that start at every multiple of 2 bytes, products that begin anywhere, K that ends in a
+// slice, in a vector and between them; the first and the last product, beyond which nothing is
+// read.
+TEST(BatchedShifted, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kAT = Bmm::kATransposed;
+  constexpr int kBT = Bmm::kBTransposed;
+  for (const bool small : {false, true}) {
+    for (const int views : {0, kBT, kAT, kAT | kBT, kAT | Bmm::kBExpanded, Bmm::kInterleaved}) {
+      for (const auto& [m, n, k, padding] : {std::array<int64_t, 4>{131, 133, 67, 0},
+                                             {65, 129, 63, 2},
+                                             {7, 5, 3, 0},
+                                             {64, 66, 65, 5},
+                                             {1, 1, 1, 0},
+                                             {129, 127, 128, 1}}) {
+        Instance<half> instance(batch(3, m, n, k, views, padding), batched());
+        run_batched_shifted<half>(Bmm::call(instance.problem()), small, 2, nullptr);
+        runtime::synchronize_device();
+        instance.expect_right();
+      }
+    }
+  }
+}
+
+TEST(BatchedShifted, InEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    Instance<bf16> instance(batch(5, 69, 71, 73), batched());
+    run_batched_shifted<bf16>(Bmm::call(instance.problem()), true, 1, nullptr);
+    runtime::synchronize_device();
+    instance.expect_right();
+  });
 }
 
 TEST(BatchedWgmma, InEveryOrder) {
@@ -963,7 +1027,11 @@ TEST(Bmm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(Instance<float>(batch(2, 7, 5, 3, expanded), batched()).call(), 80),
             "batched_warp_tile");
   EXPECT_EQ(chosen(Instance<half>(batch(3, 255, 255, 255), batched()).call(), 90),
+            "batched_shifted");
+  EXPECT_EQ(chosen(Instance<half>(batch(16, 1023, 1023, 1023), batched()).call(), 90),
             "batched_realigned");
+  EXPECT_EQ(chosen(Instance<half>(batch(32, 1024, 1024, 1024), batched()).call(), 90),
+            "batched_pingpong");
   const AnyCall large = Instance<float>(batch(9, 512, 512, 512), batched()).call();
   EXPECT_EQ(chosen(large, 90), "batched_three_tf32");
   EXPECT_EQ(chosen(large, 80), "batched_warp_tile");
@@ -1001,7 +1069,7 @@ void expect_products_in_reverse(std::initializer_list<const char*> rungs) {
 TEST(Bmm, ProductsMayLieInReverse) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   expect_products_in_reverse<float>({"batched_three_tf32", "batched_warp_tile"});
-  expect_products_in_reverse<half>({"batched_realigned", "batched_any_layout"});
+  expect_products_in_reverse<half>({"batched_realigned", "batched_shifted", "batched_any_layout"});
   Instance<half> instance(batch(3, 40, 72, 24), batched());
   reverse_products<half>(instance.problem().tensor(1));
   EXPECT_THAT(why_not(batched_rung("batched_wgmma"), instance.call(), 90),

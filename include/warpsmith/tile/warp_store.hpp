@@ -3,10 +3,13 @@
 // them, or add them to what is there, while it goes on.
 #pragma once
 
+#include <bit>
 #include <type_traits>
 
 #include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/fence.hpp"
+#include "warpsmith/ptx/shuffle.hpp"
 #include "warpsmith/ptx/stmatrix.hpp"
 #include "warpsmith/ptx/tensor.hpp"
 #include "warpsmith/shared.hpp"
@@ -117,6 +120,53 @@ struct WarpStore {
           thread::store(to + row * leading + column, value WS_PASS_AND_PLACE);
         }
       }
+    }
+    ptx::syncwarp();  // all lanes have read
+  }
+
+  // The same, of 16 bits, by words of 4 bytes. A row may begin between two words: then a lane has
+  // the second of one pair and the first of the next, and the row's first and last are alone.
+  __device__ __forceinline__ void write_words(T* to, int64_t leading, int rows, int columns,
+                                              const Sum* d WS_AND_PLACE) const {
+    static_assert(sizeof(T) == 2 && kColumns == 2 * kWarpSize);
+    stage<kColumns>(buffers, d WS_PASS_AND_PLACE);
+    ptx::syncwarp();
+    const SharedSpan<T> staged{buffers, kBufferElements};
+    const int lane = lane_index();
+    // Every second row begins as the first does.
+    struct Way {
+      T* at;           // of the lane's word
+      bool is_pair;    // whether it stores a word
+      bool is_single;  // or its first half
+      bool is_first;   // or, too, the element before it
+      uint32_t bytes;  // of two pairs
+    };
+    Way ways[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      T* const begin = to + i * leading;
+      const bool is_between = reinterpret_cast<uintptr_t>(begin) % 4 != 0;
+      const int first = 2 * lane + (is_between ? 1 : 0);
+      const bool is_pair = first + 1 < columns && first + 1 < kColumns;
+      ways[i] = {begin + first, is_pair, first < columns && !is_pair, is_between && lane == 0,
+                 is_between ? 0x5432u : 0x3210u};
+    }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      if (row >= rows) break;
+      Way& way = ways[row % 2];
+      const auto chunk = ptx::swizzled_chunk<kSwizzle<kColumns>>(
+          static_cast<uint32_t>(row), static_cast<uint32_t>(lane / (kChunk / 2)));
+      const auto pair = std::bit_cast<uint32_t>(
+          staged.template load<2>(chunk / sizeof(T) + lane % (kChunk / 2) * 2));
+      const uint32_t next = ptx::shfl_sync_down(kFullMask, pair, 1);
+      const auto word = std::bit_cast<Vec<T, 2>>(ptx::permute_bytes(pair, next, way.bytes));
+      if (way.is_pair) thread::store(way.at, word WS_PASS_AND_PLACE);
+      if (way.is_single) thread::store(way.at, word[0] WS_PASS_AND_PLACE);
+      if (way.is_first) {
+        thread::store(way.at - 1, std::bit_cast<Vec<T, 2>>(pair)[0] WS_PASS_AND_PLACE);
+      }
+      way.at += 2 * leading;
     }
     ptx::syncwarp();  // all lanes have read
   }

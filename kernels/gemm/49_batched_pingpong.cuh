@@ -1,0 +1,46 @@
+// Idea: a warpgroup has a tile to itself, of whichever product is next: one stores the last of a
+//   product while the other multiplies the first of another.
+// From batched_wgmma: as pingpong has it from warp_specialized; and blocks alone, where a product
+// is
+//   too low for two of a cluster.
+// Traffic: batched_wgmma's; tiles of half the size ask L2 for three fourths as much for as many
+//   products.
+// Limits: as batched_wgmma.
+#pragma once
+
+#include "kernels/gemm/44_batched_wgmma.cuh"
+#include "kernels/gemm/45_pingpong.cuh"
+
+namespace ws::gemm {
+
+template <class T, Contiguous kA, Contiguous kB, class Policy>
+using BatchedPingpongKernel =
+    PingpongKernel<T, kA, kB, Policy, BatchedTensorOutput<T>, BatchedTiles>;
+
+// Instantiated beside the rung's row, for tests to call.
+template <class T>
+void run_batched_pingpong(const BatchedCall& call, int policy, int multiprocessors, Stream stream) {
+  with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+    BatchedTurnPolicies::with(policy, [&]<class Policy>() {
+      using Kernel = BatchedPingpongKernel<T, kA, kB, Policy>;
+      launch_batched_wgmma<Kernel, T, BatchedTensorOutput<T>>(call, multiprocessors, stream);
+    });
+  });
+}
+extern template void run_batched_pingpong<half>(const BatchedCall&, int, int, Stream);
+extern template void run_batched_pingpong<bf16>(const BatchedCall&, int, int, Stream);
+
+struct BatchedPingpong {
+  static bool supports(const BatchedCall& call, Why& why) {
+    return BatchedWgmma::supports(call, why);
+  }
+  static void run(const BatchedCall& call, const Context& context) {
+    const int multiprocessors = device_facts().multiprocessors;
+    const int policy = plan_batched<BatchedTurnPolicies>(call, multiprocessors).policy;
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      run_batched_pingpong<T>(call, policy, multiprocessors, context.stream);
+    });
+  }
+};
+
+}  // namespace ws::gemm
