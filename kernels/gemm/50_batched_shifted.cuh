@@ -132,10 +132,12 @@ struct BatchedShiftedKernel {
       for (int i = 0; i < kRowBlocks; ++i) {
         const int first_row = row + (consumer * kRowBlocks + i) * 64 + warp % 4 * Store::kRows;
         if (first_row >= g.c.rows) continue;
+        T* const of_row = g.c.data + part.matrix.c * g.c.batch + first_row * g.c.leading;
 #pragma unroll
         for (int j = 0; j < kTileN; j += Store::kColumns) {
           if (column + j >= g.c.columns) continue;
-          g.c.put(store, part.matrix.c, first_row, column + j, &sum[i][j / 2]);
+          store.write_words(of_row + column + j, g.c.leading, g.c.rows - first_row,
+                            g.c.columns - column - j, &sum[i][j / 2]);
         }
       }
     });

@@ -71,12 +71,9 @@ struct BatchedPlainOutput : PlainOutput<T> {
   template <class Store>
   __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
                                       const float* sums) const {
-    T* const to = this->data + matrix * batch + row * this->leading + column;
-    if constexpr (sizeof(T) == 2 && Store::kColumns == 64) {
-      store.write_words(to, this->leading, this->rows - row, this->columns - column, sums);
-    } else {
-      store.write(to, this->leading, this->rows - row, this->columns - column, sums);
-    }
+    PlainOutput<T> one = *this;
+    one.data += matrix * batch;
+    one.put(store, row, column, sums);
   }
 };
 

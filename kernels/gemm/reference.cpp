@@ -439,6 +439,9 @@ constexpr std::array kBatchedVerify = {
     batch(3, 64, 72, 64, kTurns, 8),
     batch(3, 33, 31, 65, 0, 1),
     batch(3, 64, 64, 64, kBT, 0, 1),
+    batch(5, 131, 133, 127),
+    batch(3, 129, 67, 65, kAT | kBT),
+    batch(3, 256, 128, 192),
     batch(300, 8, 8, 8),
 };
 
