@@ -72,7 +72,7 @@ struct ShiftedTile {
     outer = first;
     const T* const first_row = matrix + (Stage::kKMajor ? first + row : row) * of.leading;
     before = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(first_row) % 16);
-    inside = Stage::kKMajor ? is_inside(outer, outer + kOuter, 0, of.length)
+    inside = Stage::kKMajor ? is_inside(outer, outer + kOuter, 0, last_column() + kWidth)
                             : is_inside(0, of.runs, outer, outer + kOuter);
   }
 
@@ -96,8 +96,11 @@ struct ShiftedTile {
                                             int end_column) const {
     const int last_row = least(end_row, of.runs) - 1;
     const int last = least(end_column - kWidth, last_column());
-    return matrix + first_row * of.leading + first_column - (kWidth - 1) >= of.begin &&
-           matrix + last_row * of.leading + last + 2 * kWidth <= of.end;
+    // Rows may lie in reverse.
+    const T* const one = matrix + first_row * of.leading;
+    const T* const other = matrix + last_row * of.leading;
+    return (one < other ? one : other) + first_column - (kWidth - 1) >= of.begin &&
+           (one < other ? other : one) + last + 2 * kWidth <= of.end;
   }
 
   // Rows and vectors outside are other ones that are there: what they give is not stored, or

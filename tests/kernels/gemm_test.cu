@@ -1074,6 +1074,19 @@ TEST(Bmm, ProductsMayLieInReverse) {
               testing::HasSubstr("products of b lie one before the other"));
 }
 
+TEST(Bmm, RowsMayLieInReverse) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const int reversed : {0, 1}) {
+    Instance<half> instance(batch(3, 70, 67, 65), batched());
+    Tensor& tensor = instance.problem().tensor(reversed);
+    tensor.data = tensor.as<half>() + (tensor.extent(1) - 1) * tensor.strides[1];
+    tensor.strides[1] = -tensor.strides[1];
+    ASSERT_EQ(why_not(batched_rung("batched_shifted"), instance.call(), 90), "");
+    run_with_workspace(batched_rung("batched_shifted"), instance.call());
+    instance.expect_right();
+  }
+}
+
 // Runs that are shorter than a group's piece, longer than a block's, and not whole groups.
 TEST(RunLanes, TakeEveryElementOnce) {
   constexpr int kWidth = 4;
