@@ -73,7 +73,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitK,       &kStreamK,          &kRealigned,        &kThin,           &kWgmmaTf32,
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
-    &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kBatchedTurns,   &kBatchedShifted,
+    &kBatchedTurns, &kBatchedShifted,
 };
 
 }  // namespace

@@ -28,8 +28,8 @@
 #include "kernels/gemm/48_batched_realigned.cuh"
 #include "kernels/gemm/49_split_clusters.cuh"
 #include "kernels/gemm/50_shifted.cuh"
-#include "kernels/gemm/49_batched_pingpong.cuh"
-#include "kernels/gemm/50_batched_shifted.cuh"
+#include "kernels/gemm/51_batched_pingpong.cuh"
+#include "kernels/gemm/52_batched_shifted.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 

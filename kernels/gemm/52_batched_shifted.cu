@@ -1,4 +1,4 @@
-#include "kernels/gemm/50_batched_shifted.cuh"
+#include "kernels/gemm/52_batched_shifted.cuh"
 
 namespace ws::gemm {
 

@@ -1,4 +1,4 @@
-#include "kernels/gemm/49_batched_pingpong.cuh"
+#include "kernels/gemm/51_batched_pingpong.cuh"
 
 namespace ws::gemm {
 
