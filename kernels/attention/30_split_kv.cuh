@@ -88,15 +88,14 @@ struct SplitKvKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     KeyWalk walk;
     if (a.line.start(shared.line, walk)) {
-      // Keys are asked for before all else: what comes then runs while they are on their way.
+      // The queries are asked for first: behind keys they would come when all of those have come.
+      // Then keys, before all else: what follows runs while they are on their way.
+      QueryPieces pieces;
+      ask_queries(pieces, a, walk.part);
       Ring ring(a.call, a.line, a.table, shared.ring.pointer(warp_index() * kRing), walk);
-      int turn = 0;
-      do {
-        if (thread_index() == 0) shared.walks[turn] = walk;
-        attend(shared, a, walk.part, turn, ring);
-        walk = shared.walks[turn];
-        turn ^= 1;
-      } while (a.line.next(walk));
+      if (thread_index() == 0) shared.walks[0] = walk;
+      for (int turn = 0; attend(shared, a, walk, turn, ring, pieces); turn ^= 1) {
+      }
       ptx::cp_async_wait_group<0>();
     }
     a.line.report();
@@ -106,20 +105,32 @@ struct SplitKvKernel {
   }
 
  private:
+  // What a thread has of a tile's queries on their way: 8 columns each, of rows kAtOnce apart. What
+  // there is not is zeros.
+  static constexpr int kChunks = kDim / 8;
+  static constexpr int kAtOnce = kThreads / kChunks;
+  struct QueryPieces {
+    Vec<T, 8> at[kRows / kAtOnce];
+  };
+
   // The part of this turn.
   __device__ __forceinline__ static KeyPart part_of(SharedStorage& shared, int turn) {
     const KeyWalk walk = shared.walks[turn];
     return walk.part;
   }
 
-  __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
-                                                const KeyPart& part, int turn, Ring& ring) {
+  // Of the part where `walk` is, whose queries have been asked for. False: it was the block's last;
+  // else `walk` is at the next one, and its queries have been asked for.
+  __device__ __forceinline__ static bool attend(SharedStorage& shared, const Arguments& a,
+                                                KeyWalk& walk, int turn, Ring& ring,
+                                                QueryPieces& pieces) {
     const Call& call = a.call;
+    const KeyPart part = walk.part;
     const int rows = Own::rows_of(a.line, part);
     [[maybe_unused]] float of_products = call.scale;
     [[maybe_unused]] float of_values = 1;
     if constexpr (kPacked) {
-      bool right = Own::has_its_pages(a, part);
+      bool right = Own::has_unseen_pages(a, part);
       if constexpr (kOf8Bits) {
         const auto scales = a.scales.of(part.batch, 0, part.head);
         right = right && scales.are_right;
@@ -131,9 +142,10 @@ struct SplitKvKernel {
     ptx::barrier_sync();  // all have read what was put together before
     if constexpr (kOf8Bits) {
       if (thread_index() == 0) shared.factors.values[0] = of_values;
-      narrow_queries(shared, a, part, rows, of_products);
+      narrow_queries(shared, pieces, of_products);
     } else {
-      load_queries(shared.queries.span(), a, part, rows);
+      store_queries(shared.queries.span(), pieces);
+      if (call.head_dim % 8 != 0) load_last_columns(shared.queries.span(), a, part, rows);
     }
     ptx::barrier_sync();
     QuerySteps query;
@@ -145,6 +157,16 @@ struct SplitKvKernel {
       }
       ptx::barrier_sync();  // what is put together may lie where they lay
     }
+
+    // While this part's keys are on their way.
+    const auto go_on = [&] {
+      if (!a.line.next(walk)) return false;
+      if (thread_index() == 0) shared.walks[turn ^ 1] = walk;
+      ask_queries(pieces, a, walk.part);
+      return true;
+    };
+    bool goes_on = false;
+    if constexpr (kHoldsQuery) goes_on = go_on();
 
     // Scores are as products left them, unless more is done to them than to multiply them.
     const bool changes = kOf8Bits || call.softcap > 0 || call.slopes.exists || !(call.scale > 0);
@@ -185,33 +207,54 @@ struct SplitKvKernel {
         }
       }
 
+      if constexpr (kPacked) {
+        if (ring.is_wrong()) shared.wrong[thread_index()] = 1;
+      }
       Products::template gather<Tile>(gathered, scores, units,
                                       stage + Tile::kElements + values_offset);
       ptx::syncwarp();  // none reads the unit any more
       ring.ask();
     }
-    if constexpr (!kHoldsQuery) ptx::barrier_sync();  // as above
+    if constexpr (!kHoldsQuery) {  // registers are dear
+      goes_on = go_on();
+      ptx::barrier_sync();  // as above
+    }
     finish(shared, a, turn, gathered, softmax);
+    return goes_on;
   }
 
-  // What there is not is zeros.
-  __device__ __forceinline__ static void load_queries(SharedSpan<T> to, const Arguments& a,
-                                                      const KeyPart& part, int rows) {
-    constexpr int kChunks = kDim / 8;
-    const auto columns = static_cast<int>(a.call.head_dim);
-    const int column = Own::thread() % kChunks * 8;
-#pragma unroll 2
-    for (int first = 0; first < kRows; first += kThreads / kChunks) {
-      const int row = first + Own::thread() / kChunks;
-      Vec<T, 8> chunk{};
-      if (row < rows && column + 8 <= columns) {
-        chunk = thread::load<8>(query_at(a, part, row) + column);
+  __device__ __forceinline__ static int first_row() { return Own::thread() / kChunks; }
+  __device__ __forceinline__ static int column() { return Own::thread() % kChunks * 8; }
+
+  __device__ __forceinline__ static void ask_queries(QueryPieces& pieces, const Arguments& a,
+                                                     const KeyPart& part) {
+    const int rows = Own::rows_of(a.line, part);
+    const bool has_column = column() + 8 <= static_cast<int>(a.call.head_dim);
+#pragma unroll
+    for (int i = 0; i < kRows / kAtOnce; ++i) {
+      const int row = i * kAtOnce + first_row();
+      pieces.at[i] = {};
+      if (row < rows && has_column) {
+        pieces.at[i] = thread::load<8>(query_at(a, part, row) + column());
       }
-      to.template store<8>(QueryRows::Tile::offset(row, column), chunk);
     }
-    if (columns % 8 == 0 || column != columns / 8 * 8) return;
+  }
+  __device__ __forceinline__ static void store_queries(SharedSpan<T> to,
+                                                       const QueryPieces& pieces) {
+#pragma unroll
+    for (int i = 0; i < kRows / kAtOnce; ++i) {
+      to.template store<8>(QueryRows::Tile::offset(i * kAtOnce + first_row(), column()),
+                           pieces.at[i]);
+    }
+  }
+  // Fewer than 8, of which the pieces have zeros.
+  __device__ __forceinline__ static void load_last_columns(SharedSpan<T> to, const Arguments& a,
+                                                           const KeyPart& part, int rows) {
+    const auto columns = static_cast<int>(a.call.head_dim);
+    const int column = SplitKvKernel::column();
+    if (column != columns / 8 * 8) return;
 #pragma unroll 1
-    for (int row = Own::thread() / kChunks; row < rows; row += kThreads / kChunks) {
+    for (int row = first_row(); row < rows; row += kAtOnce) {
 #pragma unroll 1
       for (int at = column; at < columns; ++at) {
         to[QueryRows::Tile::offset(row, at)] = thread::load(query_at(a, part, row) + at);
@@ -221,18 +264,13 @@ struct SplitKvKernel {
   // The same of T as f16, which multiplies e4m3. Rows of bf16 are times a power of two first that
   // takes their largest to 2^14 and more: what is not exact then is below 2^-31 of it. Scores are
   // times what undoes that, and `factor`.
-  __device__ __forceinline__ static void narrow_queries(SharedStorage& shared, const Arguments& a,
-                                                        const KeyPart& part, int rows,
-                                                        float factor) {
-    constexpr int kChunks = kDim / 8;
-    const int column = Own::thread() % kChunks * 8;
-#pragma unroll 2
-    for (int first = 0; first < kRows; first += kThreads / kChunks) {
-      const int row = first + Own::thread() / kChunks;
-      Vec<T, 8> chunk{};
-      if (row < rows && column < static_cast<int>(a.call.head_dim)) {
-        chunk = thread::load<8>(query_at(a, part, row) + column);
-      }
+  __device__ __forceinline__ static void narrow_queries(SharedStorage& shared,
+                                                        const QueryPieces& pieces, float factor) {
+    const int column = SplitKvKernel::column();
+#pragma unroll
+    for (int i = 0; i < kRows / kAtOnce; ++i) {
+      const int row = i * kAtOnce + first_row();
+      const Vec<T, 8>& chunk = pieces.at[i];
       float undone = factor;
       if constexpr (std::is_same_v<T, half>) {
         Products::template store<QueryRows>(shared.queries.span(), row, column, chunk);
@@ -312,7 +350,9 @@ struct SplitKvKernel {
     const int rows = Own::rows_of(a.line, part);
     const bool whole = part.is_whole();
     int wrong = 0;
-    if constexpr (kPacked) wrong = shared.wrong[thread_index()];
+    if constexpr (kPacked) {
+      wrong = ptx::vote_sync_any(kFullMask, shared.wrong[thread_index()] != 0) ? 1 : 0;
+    }
     float of_values = 1;
     if constexpr (kOf8Bits) of_values = shared.factors.values[0];
     float* const left =

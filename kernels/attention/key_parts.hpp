@@ -73,6 +73,14 @@ struct KeyParts {
     return ptx::vote_sync_all(kFullMask, mine);
   }
 
+  // The same of those pages that no unit lies in: what a window leaves out of a sequence's keys.
+  __device__ __forceinline__ static bool has_unseen_pages(const Arguments& a, const KeyPart& part) {
+    if (a.table.pages == nullptr || part.from > 0 || part.first == 0) return true;
+    const auto end = static_cast<int>(a.table.by_page.quotient(static_cast<uint32_t>(part.first)));
+    const bool mine = a.line.sequences.report_pages(part.batch, thread_index(), end, kThreads);
+    return ptx::vote_sync_all(kFullMask, mine);
+  }
+
   // All that an operation can do to products but hide and bias them, which are times `factors`
   // first. The tile's rows from `first_row` on; `key` is the unit's first.
   template <class Scores>

@@ -50,8 +50,10 @@ class KeyRing {
     slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
   }
 
-  // Where, of the ring, the unit is that is used next.
+  // Where, of the ring, the unit is that is used next; and whether the page of one of its keys,
+  // that which the lane had looked up, is not there.
   __device__ __forceinline__ int slot() const { return slot_; }
+  __device__ __forceinline__ bool is_wrong() const { return (wrong_ >> slot_ & 1U) != 0; }
 
  private:
   __device__ __forceinline__ bool in_pages() const {
@@ -114,19 +116,27 @@ class KeyRing {
     const KeyPart& part = walk_.part;
     const int mine = key() + lane_index();
     page_ = -1;
-    if (lane_index() < kKeys && mine < part.keys) {
+    looks_up_ = lane_index() < kKeys && mine < part.keys;
+    if (looks_up_) {
       const auto nth = static_cast<int>(table_.by_page.quotient(static_cast<uint32_t>(mine)));
       page_ = thread::load(table_.pages + part.batch * table_.batch + nth * table_.column);
       in_page_ = mine - nth * table_.page;
     }
   }
   __device__ __forceinline__ void copy_pages(const SharedSpan<T>& keys, const SharedSpan<T>& values,
-                                             const T* valid, int head_dim, int value_dim) const {
+                                             const T* valid, int head_dim, int value_dim) {
     const int column = lane_index() % Tile::kChunks * Tile::kWidth;
     const int of_keys = Tile::bytes_of(head_dim - column);
     const int of_values = Tile::bytes_of(value_dim - column);
     const bool is_there = page_ >= 0 && page_ < table_.total;
     const uint32_t are_there = ptx::vote_sync_ballot(kFullMask, is_there);
+    wrong_ &= ~(1U << slot_);
+    if (looks_up_ && !is_there) {
+      if constexpr (Line::kPacked) {
+        line_.sequences.report_page(walk_.part.batch, (key() + lane_index()) / table_.page, page_);
+      }
+      wrong_ |= 1U << slot_;
+    }
     // Each lane finds its own key for all: products of 64 bits are dear.
     const auto place = [&](const Heads& heads) {
       return is_there ? page_ * heads.batch + in_page_ * heads.row : 0;
@@ -159,7 +169,9 @@ class KeyRing {
   int slot_ = 0;
   const T* next_keys_ = nullptr;  // without pages: this lane's pieces of the next tiles
   const T* next_values_ = nullptr;
-  int page_ = -1, in_page_ = 0;  // with pages: where the lane's key of the unit is
+  bool looks_up_ = false;  // with pages: whether the lane has a key of the unit, and where it is
+  int page_ = -1, in_page_ = 0;
+  uint32_t wrong_ = 0;  // a bit a stage
 };
 #endif
 

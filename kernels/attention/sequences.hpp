@@ -73,20 +73,24 @@ struct Sequences {
   template <bool kOwnsKeys = false>
   __device__ __forceinline__ Sequence of(int64_t b) const {
     if (!packed) return {0, queries, 0, keys};
+    // All that there is to read is asked for before any of it is looked at: one way to memory.
     Sequence found;
     found.first_query = at(starts_q, b);
-    found.queries = at(starts_q, b + 1) - found.first_query;
-    bool is_right = found.first_query >= 0 && found.queries >= 0 &&
-                    found.first_query + found.queries <= queries;
-    // Where starts fall, the sequence behind would begin in rows of one before.
-    is_right = is_right && (b == 0 || at(starts_q, b - 1) <= found.first_query);
-    int64_t most = keys;
+    const int64_t end_query = at(starts_q, b + 1);
+    const int64_t before = at(starts_q, b > 0 ? b - 1 : b);
+    int64_t end_key = keys;
     if (starts_k.exists) {
       found.first_key = at(starts_k, b);
-      most = at(starts_k, b + 1) - found.first_key;
-      is_right = is_right && found.first_key >= 0 && most >= 0 && found.first_key + most <= keys;
+      end_key = at(starts_k, b + 1);
     }
-    found.keys = used_k.exists ? at(used_k, b) : most;
+    const int64_t used = used_k.exists ? at(used_k, b) : end_key - found.first_key;
+    found.queries = end_query - found.first_query;
+    bool is_right = found.first_query >= 0 && found.queries >= 0 && end_query <= queries;
+    // Where starts fall, the sequence behind would begin in rows of one before.
+    is_right = is_right && before <= found.first_query;
+    const int64_t most = end_key - found.first_key;
+    is_right = is_right && found.first_key >= 0 && most >= 0 && end_key <= keys;
+    found.keys = used;
     is_right = is_right && found.keys >= 0 && found.keys <= most;
     if constexpr (kOwnsKeys) {
       is_right = is_right && (b == 0 || at(starts_k, b - 1) <= found.first_key);
@@ -185,6 +189,10 @@ struct Sequences {
       }
       if (used_k.exists) check_used.below(most + 1)(at(used_k, b), b);
     }
+  }
+  // ... that `page` is no page, which is the nth of sequence b.
+  __device__ __forceinline__ void report_page(int64_t b, int64_t nth, int64_t page) const {
+    check_page(page, b * (keys / this->page) + nth);
   }
   // ... of so many pages of sequence b, from the first-th on; whether none is.
   __device__ __forceinline__ bool report_pages(int64_t b, int64_t first, int64_t end,
