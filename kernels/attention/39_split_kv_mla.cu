@@ -1,7 +1,5 @@
 #include "kernels/attention/39_split_kv_mla.cuh"
 
-#include "kernels/attention/plain.hpp"
-
 namespace ws::attention {
 namespace {
 
@@ -13,19 +11,9 @@ constexpr SplitKvMlaShape kTallest{.row_blocks = 4, .stages = 4, .values_in_keys
 constexpr SplitKvMlaShape kApart{.row_blocks = 1, .stages = 2, .values_in_keys = false};
 constexpr SplitKvMlaShape kTallApart{.row_blocks = 2, .stages = 2, .values_in_keys = false};
 
-// Whether a value is what its key begins with.
-bool has_values_in_keys(const Call& call) {
-  const Heads& k = call.k;
-  const Heads& v = call.v;
-  return k.data == v.data && k.batch == v.batch && (k.head == v.head || call.kv_heads == 1) &&
-         k.row == v.row && call.value_dim <= call.head_dim;
-}
-
 struct SplitKvMlaRule {
   static constexpr const char* kName = "attention/split_kv_mla";
-  static constexpr int64_t kMostDim = 576;
-  static constexpr int64_t kMostValueDim = 512;
-  static constexpr int64_t kLeastDim = 257;
+  static constexpr int64_t kMostDim = kMostMlaDim;
   static constexpr int64_t kKvBytes = 2;
 
   template <class AnyCall, class F>
@@ -49,19 +37,7 @@ struct SplitKvMlaRule {
 struct SplitKvMla : SplitKv<SplitKvMlaRule> {
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
-    return has_kv_of_q(call, why) &&
-           why.unless(std::max(call.head_dim, call.value_dim) >= SplitKvMlaRule::kLeastDim,
-                      "is for D or Dv from ", SplitKvMlaRule::kLeastDim, " on") &&
-           why.unless(call.value_dim <= SplitKvMlaRule::kMostValueDim, "takes Dv up to ",
-                      SplitKvMlaRule::kMostValueDim, ", not ", call.value_dim) &&
-           why.unless(call.scale > 0, "takes a scale above 0, not ", call.scale) &&
-           why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
-           why.unless(call.softcap == 0, "takes no softcap") &&
-           why.unless(call.value_dim % 8 == 0, "needs a Dv that 8 divides, not ", call.value_dim) &&
-           why.unless(is_aligned(call.out, call.batch, call.heads, SplitKvExtents(call).queries,
-                                 call.value_dim),
-                      "needs rows of out that begin at multiples of 16 bytes") &&
-           SplitKv::supports(call, why);
+    return takes_latent_rows(call, why) && SplitKv::supports(call, why);
   }
 };
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "kernels/attention/30_split_kv.cuh"
+#include "kernels/attention/plain.hpp"
 
 namespace ws::attention {
 
@@ -437,5 +438,36 @@ struct SplitKvMlaKernel {
     }
   }
 };
+
+// ---- On the host -------------------------------------------------------------------------------
+
+inline constexpr int64_t kMostMlaDim = 576;
+
+// Whether a value is what its key begins with.
+inline bool has_values_in_keys(const Call& call) {
+  const Heads& k = call.k;
+  const Heads& v = call.v;
+  return k.data == v.data && k.batch == v.batch && (k.head == v.head || call.kv_heads == 1) &&
+         k.row == v.row && call.value_dim <= call.head_dim;
+}
+
+// What rungs of latent attention take beside what SplitKv asks for.
+template <class AnyCall>
+bool takes_latent_rows(const AnyCall& call, Why& why) {
+  constexpr int64_t kMostValueDim = 512;
+  constexpr int64_t kLeastDim = 257;
+  return has_kv_of_q(call, why) &&
+         why.unless(std::max(call.head_dim, call.value_dim) >= kLeastDim, "is for D or Dv from ",
+                    kLeastDim, " on") &&
+         why.unless(call.value_dim <= kMostValueDim, "takes Dv up to ", kMostValueDim, ", not ",
+                    call.value_dim) &&
+         why.unless(call.scale > 0, "takes a scale above 0, not ", call.scale) &&
+         why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
+         why.unless(call.softcap == 0, "takes no softcap") &&
+         why.unless(call.value_dim % 8 == 0, "needs a Dv that 8 divides, not ", call.value_dim) &&
+         why.unless(is_aligned(call.out, call.batch, call.heads, SplitKvExtents(call).queries,
+                               call.value_dim),
+                    "needs rows of out that begin at multiples of 16 bytes");
+}
 
 }  // namespace ws::attention

@@ -34,7 +34,7 @@ extern const Rung kWgmmaE4m3;
 extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic,
     kBackwardWideHeads;
 extern const Rung kRingWgmma;
-extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla;
+extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla, kSplitKvMlaWgmma;
 
 namespace {
 
@@ -106,6 +106,7 @@ constexpr const Rung* kRungs[] = {
     &kAppendVector,
     &kSplitKvE4m3,
     &kSplitKvMla,
+    &kSplitKvMlaWgmma,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no
@@ -125,16 +126,17 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
   static constexpr const Rung* kFew[] = {&kSplitKv,  &kWgmmaSpeculative,       &kWideHeads,
                                          &kMmaFlash, &kMmaTilingQkvSwizzleQkv, &kTiled,
                                          &kAny};
-  static constexpr const Rung* kFewWide[] = {&kSplitKvMla, &kWideHeads, &kMmaTilingQkvSwizzleQkv,
-                                             &kTiled, &kAny};
+  static constexpr const Rung* kFewWide[] = {&kSplitKvMlaWgmma,        &kSplitKvMla, &kWideHeads,
+                                             &kMmaTilingQkvSwizzleQkv, &kTiled,      &kAny};
   if (is_few_and_wide(call)) return kFewWide;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
-  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kSplitKvMla, &kAny};
-  static constexpr const Rung* kFew[] = {&kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kSplitKvMla,
-                                         &kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kSplitKvMlaWgmma,
+                                           &kSplitKvMla, &kAny};
+  static constexpr const Rung* kFew[] = {&kSplitKv,         &kWgmmaSpeculative, &kMmaFlash,
+                                         &kSplitKvMlaWgmma, &kSplitKvMla,       &kAny};
   static constexpr const Rung* kOf8Bits[] = {&kSplitKvE4m3, &kAny};
   if (call.has_kv_of_8_bits) return kOf8Bits;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;

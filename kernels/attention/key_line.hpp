@@ -80,11 +80,11 @@ struct KeyRows {
   }
 };
 
-// Blocks with fewer units would cost more to put together than they save.
+// Blocks with fewer units of 16 or 32 keys would cost more to put together than they save.
 inline constexpr int kLeastUnits = 8;
 
 // The line of a dense call: sequences are alike. A tile has kRows rows, a unit kUnit keys.
-template <int kRows, int kUnit>
+template <int kRows, int kUnit, int kLeast = kLeastUnits>
 struct DenseLine : KeyRows {
   static constexpr bool kPacked = false;
 
@@ -105,7 +105,7 @@ struct DenseLine : KeyRows {
     count_units<kUnit>(sequence);
     const int64_t items = call.batch * kv_heads * tiles;
     const int64_t of_item = sequence.units;
-    const int64_t fair = std::max<int64_t>(kLeastUnits, divide_up(items * of_item, blocks));
+    const int64_t fair = std::max<int64_t>(kLeast, divide_up(items * of_item, blocks));
     const int64_t even = even_share(items, of_item, blocks);
     const bool is_even = even <= fair + std::max(fair / kSlack, kSlackUnits);
     share = static_cast<int>(is_even ? even : fair);
@@ -120,7 +120,7 @@ struct DenseLine : KeyRows {
   // A share that ends where items end, which spares blocks a second item and its ends.
   static int64_t even_share(int64_t items, int64_t units, int64_t blocks) {
     if (items >= blocks) return divide_up(items, blocks) * units;
-    const int64_t parts = std::min(blocks / items, std::max<int64_t>(1, units / kLeastUnits));
+    const int64_t parts = std::min(blocks / items, std::max<int64_t>(1, units / kLeast));
     return divide_up(units, parts);
   }
   // By how much it may be above the least: a sixteenth, or a unit for each of four warps. Memory is
@@ -168,8 +168,9 @@ struct DenseLine : KeyRows {
 #endif
 };
 
-// The line of sequences whose lengths are data: each block counts them, kThreads at a time.
-template <int kRows, int kUnit, int kThreads>
+// The line of sequences whose lengths are data: each block counts them, kThreads at a time. A block
+// may have kOthers more threads, behind those.
+template <int kRows, int kUnit, int kThreads, int kLeast = kLeastUnits, int kOthers = 0>
 struct PackedLine : KeyRows {
   static constexpr bool kPacked = true;
 
@@ -193,31 +194,21 @@ struct PackedLine : KeyRows {
     SharedArray<int, 1> share;
   };
 
+  // Where this block begins. False: it has nothing.
   __device__ __forceinline__ bool start(Storage& shared, KeyWalk& walk) const {
-    const auto add = [](int a, int b) { return a + b; };
-    const int begin = thread_index() * each;
-    int mine = 0;
-#pragma unroll 1
-    for (int i = 0; i < each; ++i) {
-      if (enter(walk.part, begin + i)) mine += walk.part.units * items_of(walk.part);
+    if constexpr (kOthers == 0) {
+      if (!count(shared, walk)) return false;
+      ptx::barrier_sync();
+    } else {
+      if (thread_index() >= kThreads) {
+        ptx::barrier_sync();  // that of the scan
+      } else if (!count(shared, walk) && thread_index() == 0) {
+        shared.share[0] = 0;
+      }
+      ptx::barrier_sync();
+      const int share = shared.share[0];
+      if (share == 0) return false;
     }
-    const int here = warp::inclusive_scan(mine, add);
-    block::ScanOfWarps<int, kThreads> scan(shared.scan);
-    const auto [before, units] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
-    const auto fair = static_cast<int>(
-        by_blocks.quotient(static_cast<uint32_t>(units) + by_blocks.divisor() - 1));
-    const int share = fair < kLeastUnits ? kLeastUnits : fair;
-    const int first = static_cast<int>(block_index()) * share;
-    if (first >= units) return false;
-    // One thread has counted the sequence that the block begins in.
-    walk.at = before + here - mine;
-    if (walk.at <= first && first < walk.at + mine) {
-      walk.left = units - first < share ? units - first : share;
-      find(walk, begin, first);
-      shared.first[0] = walk;
-      shared.share[0] = share;
-    }
-    ptx::barrier_sync();
     walk = shared.first[0];
     return true;
   }
@@ -245,6 +236,33 @@ struct PackedLine : KeyRows {
   }
 
  private:
+  // Leaves where the block begins to be read behind a barrier. False: it has nothing.
+  __device__ __forceinline__ bool count(Storage& shared, KeyWalk& walk) const {
+    const auto add = [](int a, int b) { return a + b; };
+    const int begin = thread_index() * each;
+    int mine = 0;
+#pragma unroll 1
+    for (int i = 0; i < each; ++i) {
+      if (enter(walk.part, begin + i)) mine += walk.part.units * items_of(walk.part);
+    }
+    const int here = warp::inclusive_scan(mine, add);
+    block::ScanOfWarps<int, kThreads> scan(shared.scan);
+    const auto [before, units] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
+    const auto fair = static_cast<int>(
+        by_blocks.quotient(static_cast<uint32_t>(units) + by_blocks.divisor() - 1));
+    const int share = fair < kLeast ? kLeast : fair;
+    const int first = static_cast<int>(block_index()) * share;
+    if (first >= units) return false;
+    // One thread has counted the sequence that the block begins in.
+    walk.at = before + here - mine;
+    if (walk.at <= first && first < walk.at + mine) {
+      walk.left = units - first < share ? units - first : share;
+      find(walk, begin, first);
+      shared.first[0] = walk;
+      shared.share[0] = share;
+    }
+    return true;
+  }
   // The part's sequence is that of a batch. False: there is none, or it has no queries.
   __device__ __forceinline__ bool enter(KeyPart& part, int batch) const {
     part.batch = batch;
