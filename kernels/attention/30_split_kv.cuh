@@ -111,6 +111,7 @@ struct SplitKvKernel {
   static constexpr int kAtOnce = kThreads / kChunks;
   struct QueryPieces {
     Vec<T, 8> at[kRows / kAtOnce];
+    [[no_unique_address]] std::conditional_t<kOf8Bits, HeadScales::OfHead, NoFactors> scales;
   };
 
   // The part of this turn.
@@ -132,10 +133,9 @@ struct SplitKvKernel {
     if constexpr (kPacked) {
       bool right = Own::has_unseen_pages(a, part);
       if constexpr (kOf8Bits) {
-        const auto scales = a.scales.of(part.batch, 0, part.head);
-        right = right && scales.are_right;
-        of_products *= scales.products;
-        of_values = scales.values;
+        right = right && pieces.scales.are_right;
+        of_products *= pieces.scales.products;
+        of_values = pieces.scales.values;
       }
       shared.wrong[thread_index()] = right ? 0 : 1;
     }
@@ -228,6 +228,7 @@ struct SplitKvKernel {
 
   __device__ __forceinline__ static void ask_queries(QueryPieces& pieces, const Arguments& a,
                                                      const KeyPart& part) {
+    if constexpr (kOf8Bits) pieces.scales = a.scales.of(part.batch, 0, part.head);
     const int rows = Own::rows_of(a.line, part);
     const bool has_column = column() + 8 <= static_cast<int>(a.call.head_dim);
 #pragma unroll

@@ -1,11 +1,11 @@
 // Idea: what bound latent attention was shared memory, out of which mma.sync takes both operands
-//   for each warp. wgmma reads queries and keys once a warpgroup, weights from registers. Rows that
-//   were cut are put together by a second launch, whose blocks have a row each, on all of the GPU.
-// From split_kv_mla: two warpgroups have 64 rows and half of the values' columns each. Both compute
-//   all scores, so that neither waits for the other; other warps copy units of 64 keys.
+//   for each warp. wgmma takes them once: a warpgroup multiplies queries by keys, and two of them
+//   weights by half of the values' columns each. Rows that were cut are put together by a second
+//   launch, whose blocks have a row each, on all of the GPU.
+// From split_kv_mla: tiles of 64 rows, units of 64 keys, and warps that do nothing but copy them.
 // Traffic: keys once for each 64 heads; of each cut 4 Dv bytes a row, written and read.
 // Limits: sm_90a; values are what their keys begin with; else as split_kv_mla.
-// Long: two roles and their protocol, and who puts rows together.
+// Long: the roles and their protocol, and who puts rows together.
 #pragma once
 
 #include "kernels/attention/39_split_kv_mla.cuh"
@@ -31,6 +31,11 @@ class PanelFiller {
       : call_(call), line_(line), table_(table), to_(stage), at_{number, 0}, walk_(begin) {
     unit_ = walk_.part.from - 2 + number;
     advance();
+  }
+
+  // Of a chunk before the last `left` elements of a row.
+  __device__ __forceinline__ static int bytes_of(int left) {
+    return left < 0 ? 0 : left < 8 ? left * int{sizeof(T)} : 16;
   }
 
   __device__ __forceinline__ void fill(Ring& ring) {
@@ -82,35 +87,45 @@ class PanelFiller {
     place_ = exists_ ? batch * call_.k.batch + part.head * call_.k.head + row * call_.k.row : 0;
   }
   __device__ __forceinline__ void copy() const {
+    const uint32_t are_there = ptx::vote_sync_ballot(kFullMask, exists_);
+    // A size that is not known when compiled takes eight instructions more.
+    if (are_there == kFullMask && call_.head_dim == Tile::kColumns) {
+      copy<true>(are_there);
+    } else {
+      copy<false>(are_there);
+    }
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void copy(uint32_t are_there) const {
     const auto columns = static_cast<int>(call_.head_dim);
     // Any address in memory will do where nothing is read.
     const T* const valid = call_.q.template as<const T>();
-    const T* const base = call_.k.template as<const T>();
-    const uint32_t are_there = ptx::vote_sync_ballot(kFullMask, exists_);
-    const auto copy_chunk = [&](int nth, int64_t place, int column, T* to) {
-      const int bytes = (are_there >> nth & 1U) != 0 ? bytes_of(columns - column) : 0;
-      ptx::cp_async<16>(to, bytes > 0 ? base + place + column : valid, bytes);
+    const auto copy_chunk = [&](int nth, const T* row, int column, T* to) {
+      if constexpr (kWhole) {
+        ptx::cp_async<16>(to, row + column);
+      } else {
+        const int bytes = (are_there >> nth & 1U) != 0 ? bytes_of(columns - column) : 0;
+        ptx::cp_async<16>(to, bytes > 0 ? row + column : valid, bytes);
+      }
     };
+    const T* const base = call_.k.template as<const T>();
     const int column = lane_index() * 8;
+    const int last = 512 + lane_index() % 8 * 8;
+    const int last_row = lane_index() / 8 * kWarps + warp_index() % kWarps;
     T* to = to_;
 #pragma unroll 1
     for (int nth = 0; nth < kRows; nth += kInTurn) {
 #pragma unroll
       for (int i = 0; i < kInTurn; ++i) {
-        const int64_t place = warp::shuffle(place_, nth + i);
+        const T* const from = base + warp::shuffle(place_, nth + i);
         const int row = i * kWarps + warp_index() % kWarps;
-        copy_chunk(nth + i, place, column, Tile::chunk(to, row, column));
-        copy_chunk(nth + i, place, column + 256, Tile::chunk(to, row, column + 256));
+        copy_chunk(nth + i, from, column, Tile::chunk(to, row, column));
+        copy_chunk(nth + i, from, column + 256, Tile::chunk(to, row, column + 256));
       }
-      const int i = lane_index() / 8;
-      const int last = 512 + lane_index() % 8 * 8;
-      copy_chunk(nth + i, warp::shuffle(place_, nth + i), last,
-                 Tile::chunk(to, i * kWarps + warp_index() % kWarps, last));
+      const int i = nth + lane_index() / 8;
+      copy_chunk(i, base + warp::shuffle(place_, i), last, Tile::chunk(to, last_row, last));
       to += kWarps * kInTurn * Tile::kPanel;
     }
-  }
-  __device__ __forceinline__ static int bytes_of(int left) {
-    return left < 0 ? 0 : left < 8 ? left * int{sizeof(T)} : 16;
   }
 
   const Call& call_;
@@ -151,6 +166,7 @@ struct SplitKvMlaWgmmaKernel {
   using Line = std::conditional_t<kPacked, PackedLine<kRows, kKeys, kConsumers, kLeast, kFillers>,
                                   DenseLine<kRows, kKeys, kLeast>>;
   using Tile = HeadTile<T, kKeys, kDim>;
+  using Weights = HeadTile<T, kRows, kKeys>;
   using Own = KeyParts<T, Line, kRows, kValueDim, kKeys, kConsumers>;
   using Softmax = OnlineSoftmax<T, true>;
   using Filler = PanelFiller<T, Tile, Line>;
@@ -164,6 +180,10 @@ struct SplitKvMlaWgmmaKernel {
   struct SharedStorage {
     SharedArray<T, 2 * Tile::kElements, 1024> stages;
     SharedArray<T, Tile::kElements, 1024> queries;
+    SharedArray<T, Weights::kElements, 1024> weights;
+    SharedArray<float, kRows> rescale;
+    SharedArray<float, kRows * 2> sums;      // each row's maximum, and sum
+    SharedArray<uint32_t, 4> moves;          // whether what a warp's rows are times is not 1
     SharedArray<uint8_t, kConsumers> wrong;  // a thread's number: a warp's would cost a register
     SharedArray<KeyWalk, 1> walk;            // where the block is: registers are dear
     Ring ring;
@@ -185,16 +205,19 @@ struct SplitKvMlaWgmmaKernel {
         const int stage = warp_index() / 2 % 2;
         Filler filler(a.call, a.line, a.table, shared.stages.pointer(stage * Tile::kElements),
                       stage, walk);
+        ptx::barrier_sync(kAsked, kThreads);
         filler.fill(shared.ring);
       }
     } else {
       ptx::setmaxnreg_inc<216>();
       if (has_work) {
         typename Ring::Position at;
+        bool is_first = true;
         do {
           meet();  // none reads the queries before, nor what was wrong
           if (thread_index() == 0) shared.walk[0] = walk;
-          attend(shared, a, walk.part, at);
+          attend(shared, a, walk.part, is_first, at);
+          is_first = false;
           walk = shared.walk[0];
         } while (a.line.next(walk));
       }
@@ -205,33 +228,57 @@ struct SplitKvMlaWgmmaKernel {
  private:
   // All warps that multiply.
   __device__ __forceinline__ static void meet() { ptx::barrier_sync(1, kConsumers); }
+  // The first warpgroup has left a unit's weights; the second has used them. The block's first
+  // queries have been asked for.
+  static constexpr int kWeighed = 2, kUsed = 3, kAsked = 4;
+  __device__ __forceinline__ static bool weighs() { return warp_index() < 4; }
   __device__ __forceinline__ static int first_row() {
     return warp_index() % 4 * 16 + lane_index() / 4;
   }
   __device__ __forceinline__ static int first_column() { return lane_index() % 4 * 2; }
+  __device__ __forceinline__ static KeyPart part_of(SharedStorage& shared) {
+    const KeyWalk walk = shared.walk[0];
+    return walk.part;
+  }
 
   __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
-                                                const KeyPart& part, typename Ring::Position& at) {
-    const Call& call = a.call;
+                                                const KeyPart& part, bool is_first,
+                                                typename Ring::Position& at) {
     const int rows = Own::rows_of(a.line, part);
+    ask_queries(shared.queries.pointer(0), a, part, rows);
     if constexpr (kPacked) {
       const bool right = Own::has_its_pages(a, part);
       shared.wrong[thread_index()] = right ? 0 : 1;
     }
-    load_queries(shared.queries.pointer(0), a, part, rows);
+    // Behind keys queries would come when all of those have come.
+    if (is_first) ptx::barrier_arrive(kAsked, kThreads);
+    ptx::cp_async_wait_group<0>();
     ptx::fence_proxy_async();
     meet();
-
-    const int half = warp_index() / 4;
-    Softmax softmax{call.scale * thread::kLog2E};
     float gathered[kColumns / 2] = {};
+    if (weighs()) {
+      weigh_and_gather(shared, a, part, rows, gathered, at);
+    } else {
+      gather_weighed(shared, part, gathered, at);
+    }
+    meet();  // maxima and sums are there
+    finish(shared, a, gathered);
+  }
+
+  // The first warpgroup: scores, weights, and its half of the columns.
+  __device__ __forceinline__ static void weigh_and_gather(SharedStorage& shared, const Arguments& a,
+                                                          const KeyPart& part, int rows,
+                                                          float (&gathered)[kColumns / 2],
+                                                          typename Ring::Position& at) {
+    Softmax softmax{a.call.scale * thread::kLog2E};
     const SeenTogether seen = a.line.seen_of(part.queries, part.keys)
                                   .together(Own::place_of(a.line, part, 0).query,
                                             Own::place_of(a.line, part, rows - 1).query);
     const uint64_t queries = Tile::by_columns(shared.queries.pointer(0));
+    const int begin = part.first + part.from * kKeys;
     const int end = part.first + part.end * kKeys;
 #pragma unroll 1
-    for (int key = part.first + part.from * kKeys; key < end; key += kKeys) {
+    for (int key = begin; key < end; key += kKeys) {
       T* const keys_at = shared.stages.pointer(at.stage * Tile::kElements);
       shared.ring.wait(at);
       float scores[kKeys / 2];
@@ -249,11 +296,15 @@ struct SplitKvMlaWgmmaKernel {
         hide(scores, a, part_of(shared), key);
       }
       float rescale[2];
-      if (softmax.weigh(scores, rescale)) scale_rows(gathered, rescale);
+      const bool moves = softmax.weigh(scores, rescale);
       uint32_t weights[kKeys / 16][4];
       pack(scores, weights);
-      const uint64_t values =
-          Tile::by_rows(keys_at + half * (kColumns / 64) * Tile::kPanelElements);
+      if (key > begin) ptx::barrier_sync(kUsed, kConsumers);
+      leave(shared, weights, rescale, moves);
+      ptx::fence_proxy_async();
+      ptx::barrier_arrive(kWeighed, kConsumers);
+      if (moves) scale_rows(gathered, rescale);
+      const uint64_t values = Tile::by_rows(keys_at);
       ptx::wgmma_fence(gathered, weights[0], weights[1], weights[2], weights[3]);
 #pragma unroll
       for (int k = 0; k < kKeys; k += 16) {
@@ -265,11 +316,66 @@ struct SplitKvMlaWgmmaKernel {
       if (lane_index() == 0) shared.ring.release(at.stage);
       at.advance();
     }
-    finish(shared, a, gathered, softmax);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float sum = warp::all_reduce<4>(softmax.sum[i], [](float a, float b) { return a + b; });
+      if (lane_index() % 4 == 0) {
+        shared.sums.template store<2>((first_row() + i * 8) * 2,
+                                      Vec<float, 2>{softmax.max[i], sum});
+      }
+    }
   }
-  __device__ __forceinline__ static KeyPart part_of(SharedStorage& shared) {
-    const KeyWalk walk = shared.walk[0];
-    return walk.part;
+  // The second one: the other half, by the same weights.
+  __device__ __forceinline__ static void gather_weighed(SharedStorage& shared, const KeyPart& part,
+                                                        float (&gathered)[kColumns / 2],
+                                                        typename Ring::Position& at) {
+    const uint64_t weights = Weights::by_columns(shared.weights.pointer(0));
+    const int units = part.end - part.from;
+#pragma unroll 1
+    for (int unit = 0; unit < units; ++unit) {
+      const T* const values_at = shared.stages.pointer(at.stage * Tile::kElements) +
+                                 kColumns / Tile::kPanel * Tile::kPanelElements;
+      shared.ring.wait(at);
+      ptx::barrier_sync(kWeighed, kConsumers);
+      if (shared.moves[warp_index() % 4] != 0) {
+        float rescale[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) rescale[i] = shared.rescale[first_row() + i * 8];
+        scale_rows(gathered, rescale);
+      }
+      const uint64_t values = Tile::by_rows(values_at);
+      ptx::wgmma_fence(gathered);
+#pragma unroll
+      for (int k = 0; k < kKeys; k += 16) {
+        ptx::wgmma_m64k16<kColumns, T, ptx::Major::kK, ptx::Major::kMN>(
+            gathered, Weights::column_step(weights, k), Tile::row_step(values, k), true);
+      }
+      ptx::wgmma_commit_group();
+      ptx::wgmma_wait_group<0>(gathered);
+      if (unit + 1 < units) ptx::barrier_arrive(kUsed, kConsumers);
+      if (lane_index() == 0) shared.ring.release(at.stage);
+      at.advance();
+    }
+  }
+  // For the second warpgroup: weights, and what earlier sums are times.
+  __device__ __forceinline__ static void leave(SharedStorage& shared,
+                                               const uint32_t (&weights)[kKeys / 16][4],
+                                               const float (&rescale)[2], bool moves) {
+    if (lane_index() == 0) shared.moves[warp_index()] = moves ? 1 : 0;
+    if (moves && lane_index() % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) shared.rescale[first_row() + i * 8] = rescale[i];
+    }
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        T* const chunk =
+            Weights::chunk(shared.weights.pointer(0), first_row() + i % 2 * 8, k * 16 + i / 2 * 8);
+        SharedSpan<T>(chunk, 8).template store<2>(first_column(),
+                                                  std::bit_cast<Vec<T, 2>>(weights[k][i]));
+      }
+    }
   }
 
   // As A of a product with 16 keys each.
@@ -297,38 +403,27 @@ struct SplitKvMlaWgmmaKernel {
   }
 
   // What there is not is zeros.
-  __device__ __forceinline__ static void load_queries(T* to, const Arguments& a,
-                                                      const KeyPart& part, int rows) {
+  __device__ __forceinline__ static void ask_queries(T* to, const Arguments& a, const KeyPart& part,
+                                                     int rows) {
     constexpr int kChunks = kDim / 8;
     const auto columns = static_cast<int>(a.call.head_dim);
+    // Any address in memory will do where nothing is read.
+    const T* const valid = a.call.q.template as<const T>();
 #pragma unroll 2
     for (int at = Own::thread(); at < kRows * kChunks; at += kConsumers) {
       const int row = at / kChunks;
       const int column = at % kChunks * 8;
-      Vec<T, 8> chunk{};
-      if (row < rows && column < columns) {
-        const T* const from =
-            Own::template row_of<const T>(a.call.q, part, Own::place_of(a.line, part, row));
-        if (column + 8 <= columns) {
-          chunk = thread::load<8>(from + column);
-        } else {
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            if (column + i < columns) chunk[i] = thread::load(from + column + i);
-          }
-        }
-      }
-      shared_chunk(to, row, column).template store<8>(0, chunk);
+      const int bytes = row < rows ? Filler::bytes_of(columns - column) : 0;
+      const T* const from =
+          Own::template row_of<const T>(a.call.q, part, Own::place_of(a.line, part, row));
+      ptx::cp_async<16>(Tile::chunk(to, row, column), bytes > 0 ? from + column : valid, bytes);
     }
-  }
-  __device__ __forceinline__ static SharedSpan<T> shared_chunk(T* tile, int row, int column) {
-    return SharedSpan<T>(Tile::chunk(tile, row, column), 8);
+    ptx::cp_async_commit_group();
   }
 
   // What was gathered, written, or left to be put together.
   __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a,
-                                                const float (&gathered)[kColumns / 2],
-                                                const Softmax& softmax) {
+                                                const float (&gathered)[kColumns / 2]) {
     const KeyWalk walk = shared.walk[0];
     const KeyPart& part = walk.part;
     const int rows = Own::rows_of(a.line, part);
@@ -339,22 +434,22 @@ struct SplitKvMlaWgmmaKernel {
         wrong |= shared.wrong[warp * kWarpSize];
       }
     }
-    const int column = warp_index() / 4 * kColumns + first_column();
+    const int column = (weighs() ? 0 : kColumns) + first_column();
     const auto columns = static_cast<int>(a.call.value_dim);
-    const bool tells = warp_index() < 4 && lane_index() % 4 == 0;
-    const float scale = softmax.scale_log2;
+    const bool tells = weighs() && lane_index() % 4 == 0;
+    const float scale = a.call.scale * thread::kLog2E;
     float* const left =
         a.parts.partials + Own::left_at(static_cast<int>(block_index()), part.from == 0);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float sum = warp::all_reduce<4>(softmax.sum[i], [](float a, float b) { return a + b; });
       const int row = first_row() + i * 8;
       if (row >= rows) continue;
+      const auto sums = shared.sums.template load<2>(row * 2);
       if (part.is_whole()) {
         if (wrong != 0) continue;
-        const auto end = Own::ending(a, part, row, softmax.max[i], sum, scale);
+        const auto end = Own::ending(a, part, row, sums[0], sums[1], scale);
         if (tells) Own::tell(a, part, row, end.lse);
-          // Of rows that begin at multiples of 16 bytes, and are multiples of them.
+        // Of rows that begin at multiples of 16 bytes, and are multiples of them.
 #pragma unroll
         for (int n = 0; n < kColumns / 8; ++n) {
           if (column + n * 8 >= columns) continue;
@@ -364,8 +459,7 @@ struct SplitKvMlaWgmmaKernel {
         }
       } else {
         if (tells) {
-          thread::store(left + row * 2,
-                        Vec<float, 2>{softmax.max[i], wrong != 0 ? Own::kWrong : sum});
+          thread::store(left + row * 2, Vec<float, 2>{sums[0], wrong != 0 ? Own::kWrong : sums[1]});
         }
 #pragma unroll
         for (int n = 0; n < kColumns / 8; ++n) {
