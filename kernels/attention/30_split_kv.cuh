@@ -45,7 +45,10 @@ struct SplitKvKernel {
   using Line =
       std::conditional_t<kPacked, PackedLine<kRows, kKeys, kThreads>, DenseLine<kRows, kKeys>>;
   using Tile = RowTile<Kv, kKeys, kDim, kWarpSize>;
-  using Ring = KeyRing<Kv, Tile, kKeys, kStages, kWarps, Line>;
+  // Whether the next part's queries are asked for while keys are walked, and pages are checked as
+  // their keys are looked up: where registers are not too dear for it.
+  static constexpr bool kLooksAhead = kRowBlocks == 1 && kDim <= 128;
+  using Ring = KeyRing<Kv, Tile, kKeys, kStages, kWarps, Line, kPacked && kLooksAhead>;
   static constexpr int kRing = kStages * Ring::kStageElements;  // of a warp
   using QueryRows = RowTile<Factor, kRows, kDim, kThreads>;
   using Scores = MmaScores<kRowBlocks, kKeys>;
@@ -94,7 +97,10 @@ struct SplitKvKernel {
       ask_queries(pieces, a, walk.part);
       Ring ring(a.call, a.line, a.table, shared.ring.pointer(warp_index() * kRing), walk);
       if (thread_index() == 0) shared.walks[0] = walk;
-      for (int turn = 0; attend(shared, a, walk, turn, ring, pieces); turn ^= 1) {
+      for (int turn = 0; attend(shared, a, walk.part, turn, ring, pieces);) {
+        turn ^= 1;
+        walk = shared.walks[turn];
+        if constexpr (!kLooksAhead) ask_queries(pieces, a, walk.part);
       }
       ptx::cp_async_wait_group<0>();
     }
@@ -120,18 +126,17 @@ struct SplitKvKernel {
     return walk.part;
   }
 
-  // Of the part where `walk` is, whose queries have been asked for. False: it was the block's last;
-  // else `walk` is at the next one, and its queries have been asked for.
+  // Of the part of this turn, whose queries have been asked for. False: it was the block's last;
+  // else the next turn is that of the next part, whose queries have been if it looks ahead.
   __device__ __forceinline__ static bool attend(SharedStorage& shared, const Arguments& a,
-                                                KeyWalk& walk, int turn, Ring& ring,
+                                                const KeyPart& part, int turn, Ring& ring,
                                                 QueryPieces& pieces) {
     const Call& call = a.call;
-    const KeyPart part = walk.part;
     const int rows = Own::rows_of(a.line, part);
     [[maybe_unused]] float of_products = call.scale;
     [[maybe_unused]] float of_values = 1;
     if constexpr (kPacked) {
-      bool right = Own::has_unseen_pages(a, part);
+      bool right = kLooksAhead ? Own::has_unseen_pages(a, part) : Own::has_its_pages(a, part);
       if constexpr (kOf8Bits) {
         right = right && pieces.scales.are_right;
         of_products *= pieces.scales.products;
@@ -158,15 +163,12 @@ struct SplitKvKernel {
       ptx::barrier_sync();  // what is put together may lie where they lay
     }
 
-    // While this part's keys are on their way.
-    const auto go_on = [&] {
-      if (!a.line.next(walk)) return false;
-      if (thread_index() == 0) shared.walks[turn ^ 1] = walk;
-      ask_queries(pieces, a, walk.part);
-      return true;
-    };
     bool goes_on = false;
-    if constexpr (kHoldsQuery) goes_on = go_on();
+    if constexpr (kLooksAhead) {
+      KeyWalk next = shared.walks[turn];
+      goes_on = go_on(shared, a, next, turn);
+      if (goes_on) ask_queries(pieces, a, next.part);
+    }
 
     // Scores are as products left them, unless more is done to them than to multiply them.
     const bool changes = kOf8Bits || call.softcap > 0 || call.slopes.exists || !(call.scale > 0);
@@ -207,7 +209,7 @@ struct SplitKvKernel {
         }
       }
 
-      if constexpr (kPacked) {
+      if constexpr (kPacked && kLooksAhead) {
         if (ring.is_wrong()) shared.wrong[thread_index()] = 1;
       }
       Products::template gather<Tile>(gathered, scores, units,
@@ -215,12 +217,19 @@ struct SplitKvKernel {
       ptx::syncwarp();  // none reads the unit any more
       ring.ask();
     }
-    if constexpr (!kHoldsQuery) {  // registers are dear
-      goes_on = go_on();
-      ptx::barrier_sync();  // as above
+    if constexpr (!kHoldsQuery) ptx::barrier_sync();  // as above
+    if constexpr (!kLooksAhead) {
+      KeyWalk next = shared.walks[turn];
+      goes_on = go_on(shared, a, next, turn);
     }
-    finish(shared, a, turn, gathered, softmax);
+    finish(shared, a, turn, gathered, softmax);  // behind whose barrier the next walk is there
     return goes_on;
+  }
+  __device__ __forceinline__ static bool go_on(SharedStorage& shared, const Arguments& a,
+                                               KeyWalk& walk, int turn) {
+    if (!a.line.next(walk)) return false;
+    if (thread_index() == 0) shared.walks[turn ^ 1] = walk;
+    return true;
   }
 
   __device__ __forceinline__ static int first_row() { return Own::thread() / kChunks; }

@@ -16,6 +16,11 @@ struct SplitKvMlaWgmmaRule {
   }
 };
 
+// What a block leaves of rows that were cut.
+using AnyKernel = SplitKvMlaWgmmaKernel<bf16, false>;
+constexpr size_t kPartsBytes =
+    size_t{AnyKernel::kPartsOfBlock} * AnyKernel::kPartFloats * sizeof(float);
+
 struct SplitKvMlaWgmma : SplitKv<SplitKvMlaWgmmaRule> {
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
@@ -51,10 +56,6 @@ struct SplitKvMlaWgmma : SplitKv<SplitKvMlaWgmmaRule> {
   }
 
  private:
-  using AnyKernel = SplitKvMlaWgmmaKernel<bf16, false>;
-  static constexpr size_t kPartsBytes =
-      size_t{AnyKernel::kPartsOfBlock} * AnyKernel::kPartFloats * sizeof(float);
-
   static int64_t most_blocks() { return device_facts().multiprocessors; }
   template <class AnyCall>
   static int64_t rows_of(const AnyCall& call) {

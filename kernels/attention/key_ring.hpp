@@ -27,8 +27,9 @@ struct PageTable {
 
 #if WS_DEVICE_CODE
 // kStages units, each a tile of keys and one of values; each of kWarps warps has every kWarps-th
-// unit of a part. What is not there becomes zeros.
-template <class T, class Tile, int kKeys, int kStages, int kWarps, class Line>
+// unit of a part. What is not there becomes zeros. kTellsPages: it reports pages that are not
+// there, and remembers which units they are of; for who does not ask has_its_pages.
+template <class T, class Tile, int kKeys, int kStages, int kWarps, class Line, bool kTellsPages>
 class KeyRing {
  public:
   static constexpr int kStageElements = 2 * Tile::kElements;
@@ -110,14 +111,17 @@ class KeyRing {
     }
   }
 
+  // Whether the lane has one of the unit's keys.
+  __device__ __forceinline__ bool has_key() const {
+    return lane_index() < kKeys && key() + lane_index() < walk_.part.keys;
+  }
   // Where the unit's keys are, a lane each: asked for before they are copied.
   __device__ __forceinline__ void look_up() {
     static_assert(kKeys <= kWarpSize);
     const KeyPart& part = walk_.part;
     const int mine = key() + lane_index();
     page_ = -1;
-    looks_up_ = lane_index() < kKeys && mine < part.keys;
-    if (looks_up_) {
+    if (has_key()) {
       const auto nth = static_cast<int>(table_.by_page.quotient(static_cast<uint32_t>(mine)));
       page_ = thread::load(table_.pages + part.batch * table_.batch + nth * table_.column);
       in_page_ = mine - nth * table_.page;
@@ -130,8 +134,8 @@ class KeyRing {
     const int of_values = Tile::bytes_of(value_dim - column);
     const bool is_there = page_ >= 0 && page_ < table_.total;
     const uint32_t are_there = ptx::vote_sync_ballot(kFullMask, is_there);
-    wrong_ &= ~(1U << slot_);
-    if (looks_up_ && !is_there) {
+    if constexpr (kTellsPages) wrong_ &= ~(1U << slot_);
+    if (kTellsPages && !is_there && has_key()) {
       if constexpr (Line::kPacked) {
         line_.sequences.report_page(walk_.part.batch, (key() + lane_index()) / table_.page, page_);
       }
@@ -169,9 +173,8 @@ class KeyRing {
   int slot_ = 0;
   const T* next_keys_ = nullptr;  // without pages: this lane's pieces of the next tiles
   const T* next_values_ = nullptr;
-  bool looks_up_ = false;  // with pages: whether the lane has a key of the unit, and where it is
-  int page_ = -1, in_page_ = 0;
-  uint32_t wrong_ = 0;  // a bit a stage
+  int page_ = -1, in_page_ = 0;  // with pages: where the lane's key of the unit is
+  uint32_t wrong_ = 0;           // a bit a stage
 };
 #endif
 
