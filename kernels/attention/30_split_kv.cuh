@@ -48,6 +48,7 @@ struct SplitKvKernel {
   // Whether the next part's queries are asked for while keys are walked, and pages are checked as
   // their keys are looked up: where registers are not too dear for it.
   static constexpr bool kLooksAhead = kRowBlocks == 1 && kDim <= 128;
+  static constexpr bool kAsksEarly = kLooksAhead || !kOf8Bits;  // for the queries of a part
   using Ring = KeyRing<Kv, Tile, kKeys, kStages, kWarps, Line, kPacked && kLooksAhead>;
   static constexpr int kRing = kStages * Ring::kStageElements;  // of a warp
   using QueryRows = RowTile<Factor, kRows, kDim, kThreads>;
@@ -94,13 +95,13 @@ struct SplitKvKernel {
       // The queries are asked for first: behind keys they would come when all of those have come.
       // Then keys, before all else: what follows runs while they are on their way.
       QueryPieces pieces;
-      ask_queries(pieces, a, walk.part);
+      if constexpr (kAsksEarly) ask_queries(pieces, a, walk.part);
       Ring ring(a.call, a.line, a.table, shared.ring.pointer(warp_index() * kRing), walk);
       if (thread_index() == 0) shared.walks[0] = walk;
       for (int turn = 0; attend(shared, a, walk.part, turn, ring, pieces);) {
         turn ^= 1;
         walk = shared.walks[turn];
-        if constexpr (!kLooksAhead) ask_queries(pieces, a, walk.part);
+        if constexpr (kAsksEarly && !kLooksAhead) ask_queries(pieces, a, walk.part);
       }
       ptx::cp_async_wait_group<0>();
     }
@@ -115,9 +116,10 @@ struct SplitKvKernel {
   // there is not is zeros.
   static constexpr int kChunks = kDim / 8;
   static constexpr int kAtOnce = kThreads / kChunks;
+  static constexpr bool kAsksScales = kOf8Bits && kLooksAhead;
   struct QueryPieces {
     Vec<T, 8> at[kRows / kAtOnce];
-    [[no_unique_address]] std::conditional_t<kOf8Bits, HeadScales::OfHead, NoFactors> scales;
+    [[no_unique_address]] std::conditional_t<kAsksScales, HeadScales::OfHead, NoFactors> scales;
   };
 
   // The part of this turn.
@@ -138,15 +140,22 @@ struct SplitKvKernel {
     if constexpr (kPacked) {
       bool right = kLooksAhead ? Own::has_unseen_pages(a, part) : Own::has_its_pages(a, part);
       if constexpr (kOf8Bits) {
-        right = right && pieces.scales.are_right;
-        of_products *= pieces.scales.products;
-        of_values = pieces.scales.values;
+        HeadScales::OfHead scales;
+        if constexpr (kAsksScales) {
+          scales = pieces.scales;
+        } else {
+          scales = a.scales.of(part.batch, 0, part.head);
+        }
+        right = right && scales.are_right;
+        of_products *= scales.products;
+        of_values = scales.values;
       }
       shared.wrong[thread_index()] = right ? 0 : 1;
     }
     ptx::barrier_sync();  // all have read what was put together before
     if constexpr (kOf8Bits) {
       if (thread_index() == 0) shared.factors.values[0] = of_values;
+      if constexpr (!kAsksEarly) ask_queries(pieces, a, part);
       narrow_queries(shared, pieces, of_products);
     } else {
       store_queries(shared.queries.span(), pieces);
@@ -237,7 +246,7 @@ struct SplitKvKernel {
 
   __device__ __forceinline__ static void ask_queries(QueryPieces& pieces, const Arguments& a,
                                                      const KeyPart& part) {
-    if constexpr (kOf8Bits) pieces.scales = a.scales.of(part.batch, 0, part.head);
+    if constexpr (kAsksScales) pieces.scales = a.scales.of(part.batch, 0, part.head);
     const int rows = Own::rows_of(a.line, part);
     const bool has_column = column() + 8 <= static_cast<int>(a.call.head_dim);
 #pragma unroll

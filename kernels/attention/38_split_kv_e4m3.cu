@@ -52,6 +52,7 @@ constinit const Rung kSplitKvE4m3 = rung_of<SplitKvE4m3, kHalves, AttentionVarle
     .name = "split_kv_e4m3",
     .from = "split_kv",
     .idea = "keys and values of 8 bits, half the bytes, become f16 on the way to tensor cores",
+    .may_spill = true,  // 2 bytes, where a tile has 32 rows of bf16
 });
 
 }  // namespace ws::attention
