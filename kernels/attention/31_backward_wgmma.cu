@@ -18,29 +18,39 @@ struct Shapes128 {
 struct BackwardWgmma : BackwardWgmmaCalls {
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
-    return QueryFacts::workspace(call);
+    Workspace workspace;
+    with_kernels(call, [&]<class OfKeys, class OfQueries>() {
+      workspace = workspace_of<OfKeys, OfQueries>(call);
+    });
+    return workspace;
   }
 
   template <class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    with_type<kHalves>(call.dtype, [&]<class T>() {
-      with_cap(call, [&]<bool kCapped>() {
-        if (call.head_dim <= 64 && call.value_dim <= 64) {
-          run<T, Shapes64, kCapped>(call, context);
-        } else {
-          run<T, Shapes128, kCapped>(call, context);
-        }
-      });
+    with_kernels(call, [&]<class OfKeys, class OfQueries>() {
+      run_as<OfKeys, OfQueries>(call, kName, context);
     });
   }
 
  private:
-  template <class T, class Shapes, bool kCapped, class AnyCall>
-  static void run(const AnyCall& call, const Context& context) {
-    using Grid = BackwardGridOf<AnyCall>;
-    using OfKeys = BackwardWgmmaKernel<T, true, Shapes::kOfKeys, false, Grid, kCapped>;
-    using OfQueries = BackwardWgmmaKernel<T, false, Shapes::kOfQueries, false, Grid, kCapped>;
-    run_as<OfKeys, OfQueries>(call, kName, context);
+  // f.template operator()<OfKeys, OfQueries>().
+  template <class AnyCall, class F>
+  static void with_kernels(const AnyCall& call, F&& f) {
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      with_cap(call, [&]<bool kCapped>() {
+        const auto with = [&]<class Shapes>() {
+          using Grid = BackwardGridOf<AnyCall>;
+          f.template
+          operator()<BackwardWgmmaKernel<T, true, Shapes::kOfKeys, false, Grid, kCapped>,
+                     BackwardWgmmaKernel<T, false, Shapes::kOfQueries, false, Grid, kCapped>>();
+        };
+        if (call.head_dim <= 64 && call.value_dim <= 64) {
+          with.template operator()<Shapes64>();
+        } else {
+          with.template operator()<Shapes128>();
+        }
+      });
+    });
   }
 };
 

@@ -9,6 +9,7 @@
 //   five.
 #pragma once
 
+#include "kernels/attention/backward_cut.hpp"
 #include "kernels/attention/backward_products.hpp"
 #include "kernels/attention/dq_sums.hpp"
 #include "kernels/attention/nobodys_rows.hpp"
@@ -23,10 +24,11 @@ namespace ws::attention {
 
 // What can be chosen.
 struct BackwardWgmmaShape {
-  int dim;     // D and Dv up to this, 64 or 128
-  int met;     // rows of the other side, copied and multiplied together
-  int stages;  // of these under way
-  bool early;  // sums of values are begun before the gradients of scores are there
+  int dim;                   // D and Dv up to this, 64 or 128
+  int met;                   // rows of the other side, copied and multiplied together
+  int stages;                // of these under way
+  bool early;                // sums of values are begun before the gradients of scores are there
+  bool waits_first = false;  // for the next tile, before it adds to dq
 };
 
 // Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
@@ -39,6 +41,8 @@ struct BackwardWgmmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   using Element = T;
   using Walk = typename Grid::Walk;
+  using Cut = BackwardWgmmaKernel<T, kOwnsKeys, kShape, kAdds, CutBackwardGrid, kCapped>;
+  static constexpr bool kCanCut = !kCapped && std::is_same_v<Grid, BackwardGrid>;
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -123,6 +127,7 @@ struct BackwardWgmmaKernel {
   using Scores = typename Products::Scores;
   using Packed = typename Products::Packed;
   using Sums = typename Products::Sums;
+  static constexpr int kSumsOfThread = (kOwnsKeys ? 2 : 1) * kDim / 2;
 
   // What there is of the queries that this thread has numbers of: of keys two of each eight
   // columns, of which some are loaded ahead; of queries its two rows.
@@ -316,19 +321,20 @@ struct BackwardWgmmaKernel {
         if constexpr (kAdds) multiply_dq(dq, adds_to >= 0 ? staged() : at_gradients);
         Products::template gather<kDim>(scored_sums, packed, scored);
 
+        const int stage = at.stage;
+        [[maybe_unused]] const int tile = tile_of_all();
+        if constexpr (kAdds) ptx::wgmma_wait_group<1>(dq);
+        if constexpr (kShape.waits_first) more = advance_and_wait();
         if constexpr (kAdds) {
-          ptx::wgmma_wait_group<1>(dq);
           if (adds_to >= 0) add_dq(dq, adds_to, staged());
-          adds_to = tile_of_all();
+          adds_to = tile;
           at_gradients.advance();
         }
         if constexpr (kOwnsKeys) ptx::wgmma_wait_group<1>(valued_sums);
-        const int stage = at.stage;
         if (lane_index() == 0) shared.valued_ring.release(stage);
-        more = advance();
+        if constexpr (!kShape.waits_first) more = advance_and_wait();
         // Behind the last tile its own once more, for nobody: what is under way should not depend
         // on a branch, else the compiler lets products wait for each other.
-        if (more) shared.scored_ring.wait(at);
         multiply_scored(scores, more ? at.stage : stage);
         ptx::wgmma_wait_group<1>(scored_sums);
         if (lane_index() == 0 && more) shared.scored_ring.release(stage);
@@ -350,26 +356,31 @@ struct BackwardWgmmaKernel {
         return scores[i];
       }
     }
-    // Whether there is a next tile.
-    __device__ __forceinline__ bool advance() {
+    // Whether there is a next tile; until it is there to be multiplied.
+    __device__ __forceinline__ bool advance_and_wait() {
       at.advance();
       row += kMet;
       if (row >= walk.end) {
         row = walk.first;
         ++head;
       }
-      return head < walk.end_head;
+      const bool more = head < walk.end_head;
+      if (more) shared.scored_ring.wait(at);
+      return more;
     }
   };
 
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& a,
                                                  int warp) {
-    const Walk walk = walk_of(a);
+    const Walk walk = a.grid.same_in_all_lanes(walk_of(a));
     Consumer consumer{shared, a, warp / 4, walk, walk.first_head, walk.first};
     Sums scored_sums = {};
     Sums valued_sums = {};
     if (walk.first_head < walk.end_head) {
       consumer.gather_all(scored_sums, valued_sums);
+    }
+    if constexpr (kIsCut<Grid>) {
+      if (!a.grid.template complete<kWarps, kCluster>(warp, scored_sums, valued_sums)) return;
     }
     Store store{shared.sums.pointer(warp * Store::kElements)};
     const int row = walk.row + warp_index() % kWarps * Store::kRows;
@@ -424,17 +435,63 @@ struct BackwardWgmmaCalls {
     return Kernel::kOfKeys ? PackedBackwardGrid::of_keys(call, kName, Kernel::kOwn)
                            : PackedBackwardGrid::of_queries(call, kName, Kernel::kOwn);
   }
-
   // Of blocks of Kernel: that own keys, or queries.
+  template <class Kernel, class AnyCall, class Grid>
+  static typename Kernel::Arguments arguments_of(const AnyCall& call, const QueryFacts& facts,
+                                                 const Grid& grid);
+  // Kernel's last wave in pieces: none where it is not worth cutting, or blocks are not alike.
   template <class Kernel, class AnyCall>
-  static typename Kernel::Arguments arguments_of(const AnyCall& call, const QueryFacts& facts);
-  template <class Kernel>
-  static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
-    if (a.grid.tiles.count() == 0) return;
-    launch<Kernel>({.blocks = a.grid.tiles.count() * Kernel::kCluster,
-                    .threads = Kernel::kThreads,
-                    .cluster = Kernel::kCluster},
-                   stream, a);
+  static BackwardPieces pieces_of(const AnyCall& call) {
+    if constexpr (Kernel::kCanCut) {
+      const BackwardGrid grid = grid_of<Kernel>(call);
+      if (call.window.is_open()) {
+        return {grid.tiles.count(), divide_up(grid.met_rows, Kernel::kMet),
+                std::max(1, device_facts().multiprocessors / Kernel::kCluster)};
+      }
+    }
+    return {};
+  }
+  // What pieces of either kernel want of a workspace, before all else.
+  template <class... Kernels, class AnyCall>
+  static Workspace room_for_pieces(const AnyCall& call) {
+    Workspace room;
+    const auto add = [&]<class Kernel>() {
+      const int places = pieces_of<Kernel>(call).places * Kernel::kCluster * Kernel::kWarps;
+      constexpr size_t kBytes = kWarpSize * Kernel::kSumsOfThread * sizeof(float);
+      room.zeroed = std::max(room.zeroed, round_up(places * sizeof(uint32_t), size_t{256}));
+      room.bytes = std::max(room.bytes, places * kBytes);
+    };
+    (add.template operator()<Kernels>(), ...);
+    room.bytes += room.zeroed;
+    return room;
+  }
+  static SumsOfPieces pieces_in(void* workspace, const Workspace& room) {
+    auto* const flags = static_cast<std::byte*>(workspace);
+    return {reinterpret_cast<float*>(flags + room.zeroed), reinterpret_cast<uint32_t*>(flags)};
+  }
+
+  // Kernel, or Kernel::Cut where there are pieces.
+  template <class Kernel, class AnyCall>
+  static void launch_of(const AnyCall& call, const QueryFacts& facts, const SumsOfPieces& left,
+                        Stream stream, float* dq_sums = nullptr) {
+    const auto launch_by = [&]<class Any>(const auto& grid, int64_t blocks) {
+      typename Any::Arguments a = arguments_of<Any>(call, facts, grid);
+      a.dq_sums = dq_sums;
+      launch<Any>(
+          {.blocks = blocks * Any::kCluster, .threads = Any::kThreads, .cluster = Any::kCluster},
+          stream, a);
+    };
+    const auto grid = grid_of<Kernel>(call);
+    if (grid.tiles.count() == 0) return;
+    if constexpr (Kernel::kCanCut) {
+      const BackwardPieces pieces = pieces_of<Kernel>(call);
+      if (pieces.count > 0) {
+        launch_by.template operator()<typename Kernel::Cut>(CutBackwardGrid{grid, pieces, left},
+                                                            pieces.blocks());
+        return;
+      }
+    }
+    launch_by.template operator()<Kernel>(grid, grid.tiles.count());
   }
   // f.template operator()<kCapped>().
   template <class F>
@@ -457,17 +514,26 @@ struct BackwardWgmmaCalls {
   }
   // By blocks that own keys, then by those that own queries.
   template <class OfKeys, class OfQueries, class AnyCall>
+  static Workspace workspace_of(const AnyCall& call) {
+    const Workspace room = room_for_pieces<OfKeys, OfQueries>(call);
+    return {.bytes = room.bytes + QueryFacts::workspace(call).bytes, .zeroed = room.zeroed};
+  }
+  template <class OfKeys, class OfQueries, class AnyCall>
   static void run_as(const AnyCall& call, const char* rung, const Context& context) {
     using T = typename OfKeys::Element;
-    const QueryFacts facts = facts_of<T>(call, rung, context.workspace, context.stream);
-    launch_of<OfKeys>(arguments_of<OfKeys>(call, facts), context.stream);
-    launch_of<OfQueries>(arguments_of<OfQueries>(call, facts), context.stream);
+    const Workspace room = room_for_pieces<OfKeys, OfQueries>(call);
+    const SumsOfPieces left = pieces_in(context.workspace, room);
+    const QueryFacts facts = facts_of<T>(
+        call, rung, static_cast<std::byte*>(context.workspace) + room.bytes, context.stream);
+    launch_of<OfKeys>(call, facts, left, context.stream);
+    launch_of<OfQueries>(call, facts, left, context.stream);
   }
 };
 
-template <class Kernel, class AnyCall>
+template <class Kernel, class AnyCall, class Grid>
 typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
-                                                            const QueryFacts& facts) {
+                                                            const QueryFacts& facts,
+                                                            const Grid& grid) {
   // Boxes of whole tiles are loaded, what a warp has of them is stored; of dense tensors a map to
   // load is as one to store.
   constexpr bool kPacked = kIsPacked<AnyCall>;
@@ -499,7 +565,7 @@ typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
             .met_valued = dout,
             .scored_sums = keys(call.dk, call.head_dim, kStored, !kPacked),
             .valued_sums = keys(call.dv, call.value_dim, kStored, !kPacked),
-            .grid = grid_of<Kernel>(call),
+            .grid = grid,
             .facts = facts,
             .scale = call.scale,
             .dq_sums = nullptr,
@@ -514,7 +580,7 @@ typename Kernel::Arguments BackwardWgmmaCalls::arguments_of(const AnyCall& call,
             .met_valued = v,
             .scored_sums = dq,
             .valued_sums = dq,
-            .grid = grid_of<Kernel>(call),
+            .grid = grid,
             .facts = facts,
             .scale = call.scale,
             .dq_sums = nullptr,

@@ -17,7 +17,11 @@ namespace {
 
 // H200 2026-11-24, causal, 4, 16, 4096, 128: `early` is worth 8 %; at 1, 48, 8192, 64 it costs 12
 // %, all keys seen 19 %. Two stages at 128 take as long as three, within what is seen.
-constexpr BackwardWgmmaShape kShape64{.dim = 64, .met = 128, .stages = 2, .early = false};
+// 2026-11-30: `waits_first` is worth 2 % at D = 64 and costs 5 at 128. What follows additions may
+// wait until they have left, which depends on the registers that ptxas chooses; at 128 the next
+// product of scores does, so that the other warpgroup's goes first.
+constexpr BackwardWgmmaShape kShape64{
+    .dim = 64, .met = 128, .stages = 2, .early = false, .waits_first = true};
 constexpr BackwardWgmmaShape kShape128{.dim = 128, .met = 64, .stages = 3, .early = true};
 
 template <class F>
@@ -26,6 +30,9 @@ auto with_shape(const Call& call, F&& f) {
                                                      : f.template operator()<kShape128>();
 }
 
+template <class T, BackwardWgmmaShape kShape, class AnyCall>
+using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, BackwardGridOf<AnyCall>>;
+
 struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   template <class AnyCall>
   static bool supports(const AnyCall& call, Why& why) {
@@ -33,7 +40,9 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
   }
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
-    return {.bytes = sums_of(call) * sizeof(float) + QueryFacts::workspace(call).bytes};
+    const Workspace room = room_in(call);
+    return {.bytes = room.bytes + sums_of(call) * sizeof(float) + QueryFacts::workspace(call).bytes,
+            .zeroed = room.zeroed};
   }
 
   template <class AnyCall>
@@ -63,18 +72,25 @@ struct BackwardWgmmaAtomic : BackwardWgmmaCalls {
     });
   }
 
+  template <class AnyCall>
+  static Workspace room_in(const AnyCall& call) {
+    return with_shape(call, [&]<BackwardWgmmaShape kShape>() {
+      return room_for_pieces<OfKeys<bf16, kShape, AnyCall>>(call);
+    });
+  }
+
   template <class T, BackwardWgmmaShape kShape, class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
-    using OfKeys = BackwardWgmmaKernel<T, true, kShape, true, BackwardGridOf<AnyCall>>;
     using Round = RoundDqKernel<T, kShape.dim, AnyCall>;
-    auto* const sums = static_cast<float*>(context.workspace);
+    const Workspace room = room_in(call);
+    const SumsOfPieces left = pieces_in(context.workspace, room);
+    auto* const sums =
+        reinterpret_cast<float*>(static_cast<std::byte*>(context.workspace) + room.bytes);
     const auto columns = static_cast<int>(call.head_dim);
     const QueryFacts facts =
         facts_of<T>(call, "attention/backward_wgmma_atomic", sums + sums_of(call), context.stream,
                     {.sums = sums, .dim = kShape.dim, .columns = columns});
-    typename OfKeys::Arguments a = arguments_of<OfKeys>(call, facts);
-    a.dq_sums = sums;
-    launch_of<OfKeys>(a, context.stream);
+    launch_of<OfKeys<T, kShape, AnyCall>>(call, facts, left, context.stream, sums);
     launch<Round>({.blocks = static_cast<int64_t>(sums_of(call) / DqSums::kPart),
                    .threads = Round::kThreads,
                    .overlaps = true},

@@ -30,27 +30,40 @@ struct BackwardWideHeads : BackwardWgmmaCalls {
   }
   template <class AnyCall>
   static Workspace workspace(const AnyCall& call) {
-    return QueryFacts::workspace(call);
+    Workspace workspace;
+    with_kernels(call, [&]<class OfKeys, class OfQueries>() {
+      workspace = workspace_of<OfKeys, OfQueries>(call);
+    });
+    return workspace;
   }
 
   template <class AnyCall>
   static void run(const AnyCall& call, const Context& context) {
+    with_kernels(call, [&]<class OfKeys, class OfQueries>() {
+      run_as<OfKeys, OfQueries>(call, kName, context);
+    });
+  }
+
+ private:
+  // f.template operator()<OfKeys, OfQueries>().
+  template <class AnyCall, class F>
+  static void with_kernels(const AnyCall& call, F&& f) {
     const int64_t columns = std::max(call.head_dim, call.value_dim);
     with_type<kHalves>(call.dtype, [&]<class T>() {
       with_cap(call, [&]<bool kCapped>() {
         using K = Kernels<T, BackwardGridOf<AnyCall>, kCapped>;
         if (columns <= 192) {
-          run_as<typename K::template Rows<true, 192, 1>, typename K::template Queries<192>>(
-              call, kName, context);
+          f.template
+          operator()<typename K::template Rows<true, 192, 1>, typename K::template Queries<192>>();
         } else if (columns <= 256) {
-          run_as<typename K::template Rows<true, 256, 1>, typename K::template Queries<256>>(
-              call, kName, context);
+          f.template
+          operator()<typename K::template Rows<true, 256, 1>, typename K::template Queries<256>>();
         } else if (columns <= 2 * 192) {
-          run_as<typename K::template Rows<true, 192, 2>, typename K::template Rows<false, 192, 2>>(
-              call, kName, context);
+          f.template operator()<typename K::template Rows<true, 192, 2>,
+                                typename K::template Rows<false, 192, 2>>();
         } else {
-          run_as<typename K::template Rows<true, 256, 2>, typename K::template Rows<false, 256, 2>>(
-              call, kName, context);
+          f.template operator()<typename K::template Rows<true, 256, 2>,
+                                typename K::template Rows<false, 256, 2>>();
         }
       });
     });

@@ -51,6 +51,8 @@ template <class T, bool kOwnsKeys, int kDim_, int kCluster_, class Grid, bool kC
 struct WideRowsKernel {
   using Element = T;
   using Walk = typename Grid::Walk;
+  using Cut = WideRowsKernel<T, kOwnsKeys, kDim_, kCluster_, CutBackwardGrid, kCapped>;
+  static constexpr bool kCanCut = !kCapped && std::is_same_v<Grid, BackwardGrid>;
   static constexpr bool kOfKeys = kOwnsKeys;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -62,6 +64,7 @@ struct WideRowsKernel {
   static constexpr int kMet = 64;
   static constexpr int kWarps = 8;  // that multiply
   static constexpr int kThreads = 32 * kWarps + 128;
+  static constexpr int kSumsOfThread = kDim / 2;
   static_assert(QueryFacts::kTogether % kMet == 0);
   using Products = BackwardProducts<T, kDim, kOwn, kMet, Grid>;
   using OwnTile = typename Products::OwnTile;
@@ -456,6 +459,9 @@ struct WideRowsKernel {
     typename Products::Sums sums = {};
     if (walk.first_head < walk.end_head) Mine{shared, a, walk}.gather_all(sums);
     if constexpr (Mine::kGathers) {
+      if constexpr (kIsCut<Grid>) {
+        if (!a.grid.template complete<kWarps, kCluster>(warp, sums)) return;
+      }
       ptx::barrier_sync(1 + Mine::kMine, 128);  // nobody multiplies own rows any more
       Store store{shared.own[Mine::kMine].pointer(warp % 4 * Store::kElements)};
       const bool is_dv = kOwnsKeys && kHasScores;
@@ -494,7 +500,8 @@ struct WideRowsKernel {
       ptx::fence_mbarrier_init();
     }
     meet();
-    const Walk walk = a.grid.template walk<kOwnsKeys, kOwn, kMet>(block_index() / kCluster);
+    const Walk walk = a.grid.same_in_all_lanes(
+        a.grid.template walk<kOwnsKeys, kOwn, kMet>(block_index() / kCluster));
     if (warp >= kWarps) {
       ptx::setmaxnreg_dec<24>();
       if (warp == kWarps && walk.first_head < walk.end_head && ptx::elect_sync()) {
@@ -519,6 +526,8 @@ template <class T, int kDim_, class Grid, bool kCapped>
 struct WideQueriesKernel {
   using Element = T;
   using Walk = typename Grid::Walk;
+  using Cut = WideQueriesKernel<T, kDim_, CutBackwardGrid, kCapped>;
+  static constexpr bool kCanCut = !kCapped && std::is_same_v<Grid, BackwardGrid>;
   static constexpr bool kOfKeys = false;
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kMinBlocks = 1;
@@ -528,6 +537,7 @@ struct WideQueriesKernel {
   static constexpr int kMet = 64;
   static constexpr int kWarps = 8;  // that multiply
   static constexpr int kThreads = 32 * kWarps + 128;
+  static constexpr int kSumsOfThread = kDim / 2;
   static_assert(QueryFacts::kTogether % kOwn == 0);
   using Products = BackwardProducts<T, kDim, kOwn, kMet, Grid>;
   using OwnTile = typename Products::OwnTile;
@@ -647,7 +657,7 @@ struct WideQueriesKernel {
       ptx::fence_mbarrier_init();
     }
     ptx::barrier_sync();
-    const Walk walk = a.grid.template walk<false, kOwn, kMet>();
+    const Walk walk = a.grid.same_in_all_lanes(a.grid.template walk<false, kOwn, kMet>());
     const bool sees = walk.first_head < walk.end_head;
     if (warp >= kWarps) {
       ptx::setmaxnreg_dec<24>();
@@ -656,6 +666,9 @@ struct WideQueriesKernel {
       ptx::setmaxnreg_inc<240>();
       typename Products::Sums sums = {};
       if (sees) gather_all(shared, a, walk, walk.row + warp / 4 * 64, sums);
+      if constexpr (kIsCut<Grid>) {
+        if (!a.grid.template complete<kWarps, kCluster>(warp, sums)) return;
+      }
       // Where keys were, to which the other warpgroup may still be.
       ptx::barrier_sync(1, 32 * kWarps);
       Store store{shared.sums.pointer(warp * Store::kElements)};

@@ -39,7 +39,8 @@ class QueryTiles {
 
   // Tiles of `rows` queries. Sequences that are packed have at most as many tiles as the rows of
   // all of them, and one each.
-  QueryTiles(const Call& call, const Sequences& sequences, int rows)
+  QueryTiles(const Call& call, const Sequences& sequences, int rows,
+             int64_t section_bytes = kSectionBytes)
       : rows_(rows), heads_(static_cast<int>(call.heads)) {
     const int64_t tiles = sequences.packed ? sequences.queries / rows + sequences.count
                                            : divide_up(sequences.queries, rows);
@@ -48,9 +49,15 @@ class QueryTiles {
             " tiles of queries, of at most 2^31 - 1");
     tiles_ = static_cast<int>(tiles);
     matrices_ = static_cast<int>(matrices);
-    const int64_t bytes = sequences.keys * (call.head_dim + call.value_dim) * 2 + 1;
-    section_ = static_cast<int>(
-        std::min(matrices, std::max<int64_t>(1, kSectionBytes / bytes) * call.group()));
+    const int64_t bytes = sequences.keys * (call.head_dim + call.value_dim) * 2;
+    const int64_t fitting = std::max<int64_t>(1, section_bytes / std::max<int64_t>(1, bytes));
+    // Sections are alike, for a short last one would end the grid with long tiles, while most
+    // multiprocessors have nothing left to do; so each has up to half as many heads again.
+    group_ = static_cast<int>(call.group());
+    const int64_t heads = matrices / group_;
+    const int64_t sections = std::max<int64_t>(1, (2 * heads + fitting - 1) / (2 * fitting));
+    section_ = static_cast<int>(heads / sections) * group_;
+    in_short_ = matrices_ - static_cast<int>(heads % sections) * (section_ + group_);
   }
 
   int64_t count() const { return int64_t{tiles_} * matrices_; }
@@ -63,9 +70,11 @@ class QueryTiles {
   };
   __device__ __forceinline__ Turn turn(int64_t block) const {
     const int index = static_cast<int>(block);
-    const int before = index / (tiles_ * section_) * section_;
+    const bool is_short = index < tiles_ * in_short_;
+    const int width = is_short ? section_ : section_ + group_;
+    const int first = is_short ? 0 : in_short_;
+    const int before = first + (index - tiles_ * first) / (tiles_ * width) * width;
     const int within = index - tiles_ * before;
-    const int width = matrices_ - before < section_ ? matrices_ - before : section_;
     return {before + within % width, within / width};
   }
 
@@ -103,7 +112,9 @@ class QueryTiles {
   int rows_;
   int tiles_;  // of a matrix; a grid has less than 2^31 in all
   int matrices_, heads_;
-  int section_;  // matrices
+  int group_;
+  int section_;   // matrices of one; the last ones have a group more
+  int in_short_;  // matrices of sections that have not
 };
 
 }  // namespace ws::attention

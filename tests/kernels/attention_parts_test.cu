@@ -3,9 +3,15 @@
 // of the keys, merged, is attention over all.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <vector>
 
+#include "kernels/attention/backward_cut.hpp"
+#include "kernels/attention/backward_grid.hpp"
 #include "tests/kernels/attention_instance.hpp"
 #include "tests/run.hpp"
 
@@ -102,6 +108,124 @@ TEST(MergeAttnStates, HalvesOfTheKeysMakeTheWhole) {
       for (int64_t i = 0; i < whole["lse"].elements(); ++i) {
         ASSERT_NEAR(element(merged["lse"], i), element(whole["lse"], i), 1e-5) << rung << " " << i;
       }
+    }
+  }
+}
+
+#ifdef WS_EMULATED
+// Sections of heads: each tile of each has one turn, and no section is much shorter than another.
+TEST(QueryTiles, EachTileHasOneTurn) {
+  constexpr int kRows = 128;
+  for (const int64_t heads : {1, 2, 3, 5, 7, 16, 17, 64, 65, 70}) {
+    for (const int64_t group : {1, 3}) {
+      SCOPED_TRACE(concatenate(heads, " heads of keys, ", group));
+      Call call;
+      call.batch = 1;
+      call.heads = heads * group;
+      call.kv_heads = heads;
+      call.queries = 300;
+      call.keys = 4096;
+      call.head_dim = call.value_dim = 128;
+      const QueryTiles tiles(call, Sequences(call, ""), kRows);
+      std::vector<int> turns(static_cast<size_t>(tiles.count()));
+      int section = 0;
+      std::vector<int> sections;
+      for (int64_t block = 0; block < tiles.count(); ++block) {
+        const QueryTiles::Turn turn = tiles.turn(block);
+        ++turns.at(static_cast<size_t>(turn.matrix * 3 + turn.tile));
+        if (turn.tile == 0 && block > 0 && tiles.turn(block - 1).tile != 0) section = 0;
+        if (turn.tile == 0) ++section;
+        if (turn.tile == 1 && tiles.turn(block - 1).tile == 0) sections.push_back(section);
+      }
+      EXPECT_THAT(turns, testing::Each(1));
+      const auto [least, most] = std::ranges::minmax(sections);
+      EXPECT_LE(most - least, group);
+      EXPECT_LE(most, 12 * group);  // 16 MB, and half of it
+    }
+  }
+}
+#endif
+
+// All tiles of blocks that are cut are met once; who adds has its turn behind those who leave.
+TEST(BackwardPieces, MakeUpTheLastWave) {
+  for (const auto& [blocks, tiles, multiprocessors] :
+       std::vector<std::array<int64_t, 3>>{{2048, 64, 132},
+                                           {2048, 256, 132},
+                                           {2048, 32, 132},
+                                           {3072, 64, 132},
+                                           {10, 64, 132},
+                                           {3, 1000, 132},
+                                           {1, 16, 4},
+                                           {3, 33, 4},
+                                           {133, 5000, 132},
+                                           {100, 128, 132},
+                                           {2048, 64, 66},
+                                           {5, 65535, 132},
+                                           {150, 700, 264},
+                                           {5, 40, 1}}) {
+    SCOPED_TRACE(concatenate(blocks, " blocks of ", tiles, " tiles, ", multiprocessors));
+    const BackwardPieces pieces(blocks, tiles, static_cast<int>(multiprocessors));
+    const int64_t cut = blocks - pieces.whole;
+    EXPECT_EQ(cut, pieces.count == 0 ? 0 : blocks % multiprocessors);
+    std::vector<std::vector<int>> met(static_cast<size_t>(cut),
+                                      std::vector<int>(static_cast<size_t>(tiles)));
+    std::vector<int> left(static_cast<size_t>(pieces.places));  // by how many
+    std::vector<int> taken = left;
+    for (int i = 0; i < pieces.count; ++i) {
+      const BackwardPiece& piece = pieces.of[i];
+      EXPECT_LE(piece.first + BackwardPieces::kLeast, piece.end);
+      for (int tile = piece.first; tile < piece.end; ++tile) ++met.at(piece.nth).at(tile);
+      if (i > 0) {
+        EXPECT_LE(piece.end - piece.first, pieces.of[i - 1].end - pieces.of[i - 1].first);
+      }
+      if (piece.others == BackwardPiece::kLeaves) {
+        ++left.at(piece.place);
+      } else {
+        for (int place = piece.place; place < piece.place + piece.others; ++place) {
+          EXPECT_EQ(left.at(place), 1);
+          ++taken.at(place);
+        }
+      }
+    }
+    for (const std::vector<int>& block : met) EXPECT_THAT(block, testing::Each(1));
+    EXPECT_THAT(taken, testing::Each(1));
+    EXPECT_EQ(taken, left);
+  }
+}
+
+TEST(BackwardPieces, AreNoneWhereNothingIsWon) {
+  for (const auto& [blocks, tiles] :
+       std::vector<std::array<int64_t, 2>>{{132, 64}, {0, 64}, {131, 64}, {10, 8}, {10, 65536}}) {
+    const BackwardPieces pieces(blocks, tiles, 132);
+    EXPECT_EQ(pieces.count, 0);
+    EXPECT_EQ(pieces.whole, blocks);
+  }
+}
+
+// Blocks of the last wave in pieces, whose sums are put together: several of a block, pieces that
+// go over a block's end, heads that share one of keys, tails.
+TEST(AttentionBackward, LastWavesAreCut) {
+  for (const auto& extents : std::vector<std::array<int64_t, kMaxExtents>>{{1, 1, 2100, 70, 64},
+                                                                           {1, 3, 2100, 20, 128},
+                                                                           {1, 2, 1100, 70, 104, 1},
+                                                                           {1, 1, 1100, 70, 256},
+                                                                           {1, 1, 70, 1100, 256},
+                                                                           {1, 1, 1100, 40, 512}}) {
+    Instance instance(
+        make_problem(operation_named("attention_backward"), {.extents = extents}, DType::kBf16));
+    Problem& problem = instance.problem();
+    for (size_t i = 0; i < problem.tensors.size(); ++i) {  // of one seed keys would be queries
+      const auto index = static_cast<int>(i);
+      if (i >= problem.operation->parameters.size() || !problem.tensors[i].exists()) break;
+      if (problem.operation->parameters[i].is_written()) continue;
+      problem.operation->fill(problem, index, 71 + i);
+    }
+    SCOPED_TRACE(concatenate(extents[2], " x ", extents[3], " of ", extents[4]));
+    for (const char* rung : {"backward_wgmma_atomic", "backward_wgmma", "backward_wide_heads"}) {
+      if ((extents[4] > 128) != (std::string_view(rung) == "backward_wide_heads")) continue;
+      SCOPED_TRACE(rung);
+      EXPECT_GT(workspace_of(instance.rung(rung), instance.call()).zeroed, 0);
+      instance.expect_right(instance.rung(rung));
     }
   }
 }
