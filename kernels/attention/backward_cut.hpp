@@ -1,6 +1,7 @@
 // The last wave of a gradient's grid, whose blocks are all alike, cut along what they meet, so that
 // all multiprocessors end together. Pieces of a block leave their sums in memory; the one whose
-// turn comes last adds them to its own.
+// turn comes last adds them to its own. It waits for blocks of a lower index, which GPUs begin
+// first.
 #pragma once
 
 #include <algorithm>
