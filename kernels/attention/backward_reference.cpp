@@ -188,8 +188,8 @@ constexpr Case kBackwardVerify[] = {
     dense({1, 2, 130, 70, 128, 1}, kOnlyBefore),
     windowed({1, 2, 140, 200, 256, 1}, 40, 5),
     // Few blocks that meet many tiles: on most GPUs their last wave is worth cutting.
-    dense({1, 1, 1100, 30, 128}),
-    dense({1, 1, 30, 1100, 256}),
+    dense({1, 1, 1100, 8, 128}),
+    dense({1, 1, 8, 1100, 256}),
     // Scores.
     capped({1, 2, 35, 40, 64}, 0),
     capped({1, 1, 35, 40, 64}, 1.5),
