@@ -14,7 +14,7 @@
 
 namespace ws::gemm {
 
-template <class T, Contiguous kA, Contiguous kB, ShiftedShape kShape>
+template <class T, Contiguous kA, Contiguous kB, BatchedShiftedShape kShape>
 struct BatchedShiftedKernel {
   static constexpr Arch kArch = Arch::kSm90a;
   static constexpr int kTileM = kShape.tile_m;

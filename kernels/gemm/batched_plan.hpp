@@ -79,7 +79,7 @@ WgmmaPlan plan_batched(const BatchedCall& call, int multiprocessors) {
 // ---- batched_shifted ----------------------------------------------------------------------------
 
 // What can be chosen: the tile, warpgroups that multiply, warps that load, blocks of an SM.
-struct ShiftedShape {
+struct BatchedShiftedShape {
   int tile_m;
   int tile_n;
   int stages;
@@ -88,15 +88,15 @@ struct ShiftedShape {
   int blocks = 1;
 };
 
-inline constexpr ShiftedShape kShiftedLarge{
+inline constexpr BatchedShiftedShape kShiftedLarge{
     .tile_m = 128, .tile_n = 128, .stages = 3, .consumers = 2, .loaders = 8};
-inline constexpr ShiftedShape kShiftedSmall{
+inline constexpr BatchedShiftedShape kShiftedSmall{
     .tile_m = 64, .tile_n = 64, .stages = 2, .consumers = 1, .loaders = 8, .blocks = 2};
 
 // A wave of tiles: slices of K, and a tile's first loads and its stores. H200 2026-11-30, f16, us,
 // thought and taken, large: 512 x 127^3 21.2, 22.3; 128 x 255^3 29.2, 31.6; 64 x 513^3 151, 143;
 // 16 x 1023^3 150, 158; small: 512 x 63^3 9.4, 9.7; 64 x 31^3 6.7, 6.5; 1000 x 33^3 14.8, 15.0.
-inline double shifted_time(const BatchedCall& call, const ShiftedShape& shape) {
+inline double shifted_time(const BatchedCall& call, const BatchedShiftedShape& shape) {
   constexpr double kStartOfBlocks = 4;
   constexpr double kSlice = 1;
   const double bare = shape.tile_m > 64 ? 2.3 : 1.7;
