@@ -379,8 +379,11 @@ struct BackwardWgmmaKernel {
     if (walk.first_head < walk.end_head) {
       consumer.gather_all(scored_sums, valued_sums);
     }
-    if constexpr (kIsCut<Grid>) {
+    static_assert(sizeof(Sums) * (kOwnsKeys ? 2 : 1) == kSumsOfThread * sizeof(float));
+    if constexpr (kIsCut<Grid> && kOwnsKeys) {
       if (!a.grid.template complete<kWarps, kCluster>(warp, scored_sums, valued_sums)) return;
+    } else if constexpr (kIsCut<Grid>) {
+      if (!a.grid.template complete<kWarps, kCluster>(warp, scored_sums)) return;
     }
     Store store{shared.sums.pointer(warp * Store::kElements)};
     const int row = walk.row + warp_index() % kWarps * Store::kRows;

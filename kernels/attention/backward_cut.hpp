@@ -65,8 +65,10 @@ struct BackwardPieces {
         first = end;
       }
     }
-    std::stable_sort(of, of + count, [](const BackwardPiece& a, const BackwardPiece& b) {
-      return a.end - a.first > b.end - b.first;
+    std::sort(of, of + count, [](const BackwardPiece& a, const BackwardPiece& b) {
+      const int longer = (a.end - a.first) - (b.end - b.first);
+      if (longer != 0) return longer > 0;
+      return a.nth != b.nth ? a.nth < b.nth : a.first < b.first;
     });
     uint16_t free_places[UINT8_MAX] = {};
     bool has_last[UINT8_MAX] = {};

@@ -238,16 +238,23 @@ struct PackedLine : KeyRows {
  private:
   // Leaves where the block begins to be read behind a barrier. False: it has nothing.
   __device__ __forceinline__ bool count(Storage& shared, KeyWalk& walk) const {
-    const auto add = [](int a, int b) { return a + b; };
+    // Lengths that are right have up to 2^30 units; wrong starts that overlap may have any number,
+    // and are walked by nobody.
+    constexpr uint32_t kMost = 0x7fffffff;
+    const auto add = [](int a, int b) {
+      const uint32_t sum = static_cast<uint32_t>(a) + static_cast<uint32_t>(b);
+      return static_cast<int>(sum < kMost ? sum : kMost);
+    };
     const int begin = thread_index() * each;
     int mine = 0;
 #pragma unroll 1
     for (int i = 0; i < each; ++i) {
-      if (enter(walk.part, begin + i)) mine += walk.part.units * items_of(walk.part);
+      if (enter(walk.part, begin + i)) mine = add(mine, walk.part.units * items_of(walk.part));
     }
     const int here = warp::inclusive_scan(mine, add);
     block::ScanOfWarps<int, kThreads> scan(shared.scan);
     const auto [before, units] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
+    if (units == static_cast<int>(kMost)) return false;
     const auto fair = static_cast<int>(
         by_blocks.quotient(static_cast<uint32_t>(units) + by_blocks.divisor() - 1));
     const int share = fair < kLeast ? kLeast : fair;

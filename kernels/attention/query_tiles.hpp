@@ -53,7 +53,7 @@ class QueryTiles {
     const int64_t fitting = std::max<int64_t>(1, section_bytes / std::max<int64_t>(1, bytes));
     // Sections are alike, for a short last one would end the grid with long tiles, while most
     // multiprocessors have nothing left to do; so each has up to half as many heads again.
-    group_ = static_cast<int>(call.group());
+    group_ = static_cast<int>(std::max<int64_t>(1, call.group()));  // of no heads there is none
     const int64_t heads = matrices / group_;
     const int64_t sections = std::max<int64_t>(1, (2 * heads + fitting - 1) / (2 * fitting));
     section_ = static_cast<int>(heads / sections) * group_;

@@ -70,7 +70,10 @@ struct ShiftedKernel : Policy {
       ptx::cluster_sync();
     }
     write(mine, g, row, column, part, parts);
-    if (parts > 1) ptx::cluster_sync();  // others may still read this block's sums
+    if (parts > 1) {    // others may still read this block's sums
+      ptx::syncwarp();  // lanes that had no column left
+      ptx::cluster_sync();
+    }
   }
 
   __device__ __forceinline__ static void multiply(SharedStorage& shared, const Arguments& g,

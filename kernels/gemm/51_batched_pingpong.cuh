@@ -1,8 +1,7 @@
 // Idea: a warpgroup has a tile to itself, of whichever product is next: one stores the last of a
 //   product while the other multiplies the first of another.
 // From batched_wgmma: as pingpong has it from warp_specialized; and blocks alone, where a product
-// is
-//   too low for two of a cluster.
+//   is too low for two of a cluster.
 // Traffic: batched_wgmma's; tiles of half the size ask L2 for three fourths as much for as many
 //   products.
 // Limits: as batched_wgmma.
@@ -32,7 +31,9 @@ extern template void run_batched_pingpong<bf16>(const BatchedCall&, int, int, St
 
 struct BatchedPingpong {
   static bool supports(const BatchedCall& call, Why& why) {
-    return BatchedWgmma::supports(call, why);
+    // The lowest and narrowest tiles, and a wave of clusters beyond the last.
+    return BatchedWgmma::supports(call, why) &&
+           fits_grid(call, 2 * divide_up(call.m, 64) * divide_up(call.n, 64), why);
   }
   static void run(const BatchedCall& call, const Context& context) {
     const int multiprocessors = device_facts().multiprocessors;

@@ -98,7 +98,9 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kStream[] = {&kStreamK, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kWhole[] = {&kWarpSpecialized, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kInTurns[] = {&kPingpong, &kRealigned, WS_OTHERS};
+  // Of GPUs behind Hopper, which have no `realigned`, the second decides.
   static constexpr const Rung* kUnaligned[] = {&kRealigned, WS_OTHERS};
+  static constexpr const Rung* kUnalignedOrStraight[] = {&kRealigned, &kShifted, WS_OTHERS};
   static constexpr const Rung* kStraight[] = {&kShifted, &kRealigned, WS_OTHERS};
   static constexpr const Rung* kOthers[] = {WS_OTHERS};
 #undef WS_OTHERS
@@ -108,7 +110,8 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
     const double copied = realigned_time(call);
     const double shifted = plan_shifted(call.m > call.n ? transposed(call) : call).time;
     if (shifted < std::min(as_it_is, copied)) return kStraight;
-    return as_it_is < copied ? std::span<const Rung* const>(kOthers) : kUnaligned;
+    if (as_it_is < copied) return kOthers;
+    return shifted < as_it_is ? std::span<const Rung* const>(kUnalignedOrStraight) : kUnaligned;
   }
   // A warp a row: enough of them for all SMs.
   constexpr int64_t kWarpsOfSm = 4;

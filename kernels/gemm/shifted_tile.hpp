@@ -144,7 +144,7 @@ struct ShiftedTile {
 
   // By one thread: asks L2 for what a whole tile reads, where that lies together.
   __device__ __forceinline__ void prefetch(int matrix_index, int first) const {
-    constexpr int64_t kMost = 64 * 1024;  // elements: 132 such are a quarter of an H200's L2
+    constexpr int64_t kMost = 64 * 1024;  // elements: 132 such of both operands are 35 MB
     const int end = least(first + kOuter, Stage::kKMajor ? of.runs : of.length);
     const int first_row = Stage::kKMajor ? first : 0;
     const int first_column = Stage::kKMajor ? 0 : first;

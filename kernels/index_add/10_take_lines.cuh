@@ -117,7 +117,7 @@ struct TakeLines {
   static bool is_worth(const Indexed& call) {
     constexpr int64_t kLeastBytes = 8192;
     constexpr int64_t kLeastElements = int64_t{1} << 20;
-    return call.nest.loops > 0 && call.nest.count >= kLeastElements &&
+    return has_lines(call) && call.nest.count >= kLeastElements &&
            2 * count_of(call) >= call.rows &&
            call.rows * static_cast<int64_t>(size_of(call.dtype)) >= kLeastBytes;
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/index_add/elements.hpp"
+#include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/atomic_shared.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/vote.hpp"
@@ -171,10 +172,16 @@ struct AddLines {
     using Kernel = AddLinesKernel<T, Index>;
     const int64_t count = count_of(call);
     // 32 sums a thread: of long lines few blocks fit an SM; of short ones it is full of small
-    // blocks, whose barriers stop fewer warps.
-    const int64_t threads = std::clamp(round_up(call.rows / 32, int64_t{kWarpSize}), int64_t{64},
-                                       int64_t{Kernel::kThreads});
-    launch<Kernel>({.blocks = call.nest.count / count,
+    // blocks, whose barriers stop fewer warps. Lines that are too few to fill the GPU get threads
+    // for what is added to them.
+    const int64_t lines = call.nest.count / count;
+    const int64_t of_sums = call.rows / 32;
+    const int64_t of_source = count / (int64_t{Kernel::kAhead} * Kernel::kStep);
+    const bool are_few = lines < int64_t{4} * device_facts().multiprocessors;
+    const int64_t wanted = are_few ? std::max(of_sums, of_source) : of_sums;
+    const int64_t threads =
+        std::clamp(round_up(wanted, int64_t{kWarpSize}), int64_t{64}, int64_t{Kernel::kThreads});
+    launch<Kernel>({.blocks = lines,
                     .threads = static_cast<int>(threads),
                     .dynamic_shared = static_cast<size_t>(call.rows) * sizeof(float)},
                    context.stream,

@@ -21,6 +21,12 @@ constexpr int kPiece = WindowPlan::kPiece;
 constexpr int kThreads = WindowPlan::kMostPieces;
 constexpr int kBanks = 8;  // that a piece lies in one of
 
+// Pieces from a window's place in shared memory to the next one's: whole rows of banks, which the
+// swizzle needs; of less than one it leaves all pieces where they are.
+__host__ __device__ constexpr uint32_t pitch_of(uint32_t pieces) {
+  return pieces < kBanks ? pieces : round_up(pieces, uint32_t{kBanks});
+}
+
 template <class T>
 struct WindowsKernel {
   static constexpr int kThreads = transpose::kThreads;
@@ -62,7 +68,7 @@ struct WindowsKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const auto thread = static_cast<uint32_t>(thread_index());
     const uint32_t pieces = a.pieces.divisor();
-    const uint32_t pitch = round_up(pieces, static_cast<uint32_t>(kBanks));
+    const uint32_t pitch = pitch_of(pieces);
     const uint32_t window = a.pieces.quotient(thread);
     const uint32_t piece = thread - window * pieces;
     const bool is_busy = window < a.of_pass;
@@ -154,7 +160,7 @@ struct OfWindows {
     launch<Kernel>({.blocks = divide_up(windows.count, int64_t{Kernel::kPasses} * of_pass),
                     .threads = kThreads,
                     .dynamic_shared = static_cast<size_t>(Kernel::kPasses) * of_pass *
-                                      round_up(pieces, kBanks) * kPiece},
+                                      pitch_of(static_cast<uint32_t>(pieces)) * kPiece},
                    stream, typename Kernel::Arguments(call, windows));
   }
 };

@@ -97,6 +97,7 @@ Cases Transpose::cases() {
       of({70, 16, 17}, {DType::kU8}),
       of({67, 5, 48}, {DType::kU8, DType::kF16}),
       of({300, 4, 8}, kOneOfEach),
+      of({300, 4, 4}, kOneOfEach),
       along(of({149, 3, 75}, {DType::kU8, DType::kF16}, 1), 0, 2),
       along(of({6, 5, 130}), 0, 2),
       along(of({16, 5, 32}), 0, -1),

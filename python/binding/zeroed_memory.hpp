@@ -22,7 +22,7 @@ class ZeroedMemory {
   // The call failed midway and may have left its prefix as it was then.
   void clear() noexcept;
 
-  static constexpr size_t kMost = size_t{16} << 20;
+  static constexpr size_t kMost = size_t{48} << 20;  // what decoding by a latent cache wants is 35
 
  private:
   struct Block;

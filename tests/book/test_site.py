@@ -34,6 +34,7 @@ def browser() -> Iterator[Browser]:
         ('<a href="#gone">x</a>', "links to #gone, which has no such place"),
         ('<script src="https://example.com/x.js"></script>', "the site is to be read with no"),
         ('<img src="gone.png">', "links to gone.png, which is no file"),
+        ('<a href="/page.html">x</a>', "links to /page.html, which is no file"),
         ('<p id="here"></p><a href="page.html#here">x</a> <a href="https://example.com">y</a>', ""),
     ],
 )

@@ -210,6 +210,8 @@ TEST(AttentionBackward, LastWavesAreCut) {
                                                                            {1, 2, 1100, 70, 104, 1},
                                                                            {1, 1, 1100, 70, 256},
                                                                            {1, 1, 70, 1100, 256},
+                                                                           {1, 1, 70, 1100, 128},
+                                                                           {1, 1, 70, 2300, 64},
                                                                            {1, 1, 1100, 40, 512}}) {
     Instance instance(
         make_problem(operation_named("attention_backward"), {.extents = extents}, DType::kBf16));
@@ -224,7 +226,10 @@ TEST(AttentionBackward, LastWavesAreCut) {
     for (const char* rung : {"backward_wgmma_atomic", "backward_wgmma", "backward_wide_heads"}) {
       if ((extents[4] > 128) != (std::string_view(rung) == "backward_wide_heads")) continue;
       SCOPED_TRACE(rung);
-      EXPECT_GT(workspace_of(instance.rung(rung), instance.call()).zeroed, 0);
+      // backward_wgmma_atomic has no blocks of queries, which alone are cut where these are few.
+      const bool is_cut =
+          extents[2] > extents[3] || std::string_view(rung) != "backward_wgmma_atomic";
+      EXPECT_EQ(workspace_of(instance.rung(rung), instance.call()).zeroed > 0, is_cut);
       instance.expect_right(instance.rung(rung));
     }
   }

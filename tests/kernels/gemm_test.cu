@@ -489,7 +489,7 @@ TEST(SplitClusters, ExchangesInEveryOrder) {
 }
 
 // As many blocks as the emulator's GPU has multiprocessors.
-TEST(SplitClusters, EveryNumberOfParts) {
+TEST(SplitClusters, TwoAndFourParts) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   expect_clusters_right<half, WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 3}, 4>(120, 56,
                                                                                        264);
@@ -499,7 +499,7 @@ TEST(SplitClusters, EveryNumberOfParts) {
                         2>(136, 72, 136);
 }
 
-// Rows at multiples of 16, 8, 4 and 2 bytes, in memory that begins at such; parts of K.
+// Rows at multiples of 16, 8, 4 and 2 bytes; parts of K.
 template <class Policy>
 void expect_shifted_right(int parts) {
   for (const int64_t k : {136, 68, 66, 65}) {

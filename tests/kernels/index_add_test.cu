@@ -64,6 +64,7 @@ TEST(Gather, RungsThatCallsGet) {
   EXPECT_EQ(chosen("gather", {16384, 4096, 769}), "take_quick") << "more than a block keeps";
   EXPECT_EQ(chosen("gather", {16384, 4096, 2047}), "take_quick") << "in the L2 as it is";
   EXPECT_EQ(chosen("gather", {16384, 4096, 2048}), "take_strips");
+  EXPECT_EQ(chosen("gather", {16384, 4096, 8192}), "take_strips") << "no line along rows";
   EXPECT_EQ(chosen("gather", {16384, 4096, (1 << 20) + 1}), "take_quick") << "strips too long";
   EXPECT_EQ(chosen("gather", {127, 16384, 32}), "take_quick") << "too few for each row";
   EXPECT_EQ(chosen("gather", {16384, 4095, 32}), "take_quick") << "no whole vectors";
