@@ -93,7 +93,7 @@ struct BackwardGrid {
   }
 
   // A walk that a warp has: CutBackwardGrid has to tell the compiler so.
-  __device__ __forceinline__ static const Walk& same_in_all_lanes(const Walk& walk) { return walk; }
+  __device__ __forceinline__ static Walk same_in_all_lanes(Walk walk) { return walk; }
   // Of this block, or of who takes its turn; it owns kOwn rows and meets kMet at a time.
   template <bool kOwnsKeys, int kOwn, int kMet>
   __device__ __forceinline__ BackwardWalk walk(int64_t block = block_index()) const {
@@ -178,7 +178,7 @@ struct PackedBackwardGrid {
     return seen_in(walk).together(row, end - 1);
   }
 
-  __device__ __forceinline__ static const Walk& same_in_all_lanes(const Walk& walk) { return walk; }
+  __device__ __forceinline__ static Walk same_in_all_lanes(Walk walk) { return walk; }
   // A block whose tile is nobody's owns no rows.
   template <bool kOwnsKeys, int kOwn, int kMet>
   __device__ __forceinline__ Walk walk(int64_t block = block_index()) const {

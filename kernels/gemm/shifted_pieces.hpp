@@ -56,39 +56,40 @@ struct ShiftedPieces {
   using Words = Vec<uint32_t, 4>;
 
   __device__ __forceinline__ ShiftedPieces(const Runs<T>& of, int outer, int k)
-      : matrix(of), first_run(kRunsAlongK ? outer : k), first_at(kRunsAlongK ? k : outer) {
-    const T* const from = of.data + (first_run + run()) * of.leading + first_at + element();
-    shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
-    next = from - shift / sizeof(T);
+      : matrix_(of), first_run_(kRunsAlongK ? outer : k), first_at_(kRunsAlongK ? k : outer) {
+    const T* const from = of.data + (first_run_ + run()) * of.leading + first_at_ + element();
+    shift_ = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
+    const auto before = static_cast<int>(shift_ / sizeof(T));
+    next_ = from - before;
   }
 
   // The next slice's. No load stands in a branch of some lanes, so that all are in flight together,
   // but those of pieces that lie across an end of the matrix.
   __device__ __forceinline__ void load(WS_PLACE) {
-    left = matrix.length - first_at - element();
-    if (first_run + kRuns <= matrix.count && first_at + kLength + kWidth <= matrix.length &&
-        (first_at >= kWidth || first_run >= matrix.heads)) {
+    left_ = matrix_.length - first_at_ - element();
+    if (first_run_ + kRuns <= matrix_.count && first_at_ + kLength + kWidth <= matrix_.length &&
+        (first_at_ >= kWidth || first_run_ >= matrix_.heads)) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        pieces[i][0] = words(next + i * step() WS_PASS_AND_PLACE);
-        pieces[i][1] = words(next + i * step() + kWidth WS_PASS_AND_PLACE);
+        pieces_[i][0] = words(next_ + i * step() WS_PASS_AND_PLACE);
+        pieces_[i][1] = words(next_ + i * step() + kWidth WS_PASS_AND_PLACE);
       }
     } else {
       load_edge(WS_PASS_PLACE);
     }
-    next += kRunsAlongK ? int64_t{kK} : kK * matrix.leading;
-    (kRunsAlongK ? first_at : first_run) += kK;
+    next_ += kRunsAlongK ? int64_t{kK} : kK * matrix_.leading;
+    (kRunsAlongK ? first_at_ : first_run_) += kK;
   }
 
   __device__ __forceinline__ void store(SharedSpan<T> tile WS_AND_PLACE) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      Words moved = thread::realign<sizeof(T)>(pieces[i][0], pieces[i][1], shift);
+      Words moved = thread::realign<sizeof(T)>(pieces_[i][0], pieces_[i][1], shift_);
       // What is behind the last of K may be anything, and a product with zero is not always zero.
-      if (kRunsAlongK && left < kWidth) {
+      if (kRunsAlongK && left_ < kWidth) {
 #pragma unroll
         for (int w = 0; w < 4; ++w) {
-          moved[w] = left >= 2 * w + 2 ? moved[w] : left == 2 * w + 1 ? moved[w] & 0xFFFF : 0;
+          moved[w] = left_ >= 2 * w + 2 ? moved[w] : left_ == 2 * w + 1 ? moved[w] & 0xFFFF : 0;
         }
       }
       tile.template store<kWidth>(Tile::offset(run() + i * kStep, element()),
@@ -99,28 +100,28 @@ struct ShiftedPieces {
  private:
   __device__ __forceinline__ static int element() { return thread_index() % kPerRun * kWidth; }
   __device__ __forceinline__ static int run() { return thread_index() / kPerRun; }
-  __device__ __forceinline__ int64_t step() const { return kStep * matrix.leading; }
+  __device__ __forceinline__ int64_t step() const { return kStep * matrix_.leading; }
   __device__ __forceinline__ static Words words(const T* from WS_AND_PLACE) {
     return std::bit_cast<Words>(thread::load<kWidth>(from WS_PASS_AND_PLACE));
   }
 
   // A slice that hangs over the matrix's edge, or has its first or last elements.
   __device__ __forceinline__ void load_edge(WS_PLACE) {
-    const int at = first_at + element();
-    const int before = static_cast<int>(shift / sizeof(T));
-    const bool second = shift != 0 && left > kWidth - before;
+    const int at = first_at_ + element();
+    const int before = static_cast<int>(shift_ / sizeof(T));
+    const bool second = shift_ != 0 && left_ > kWidth - before;
     bool across = false;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int r = first_run + run() + i * kStep;
-      const bool wants = r < matrix.count && left > 0;
-      const bool inner = r < matrix.tails;
-      const bool has = (at >= before || r >= matrix.heads) && (left >= kWidth - before || inner);
-      const bool has_second = left >= 2 * kWidth - before || inner;
-      pieces[i][0] = pieces[i][1] = {};
-      if (wants && has) pieces[i][0] = words(next + i * step() WS_PASS_AND_PLACE);
+      const int r = first_run_ + run() + i * kStep;
+      const bool wants = r < matrix_.count && left_ > 0;
+      const bool inner = r < matrix_.tails;
+      const bool has = (at >= before || r >= matrix_.heads) && (left_ >= kWidth - before || inner);
+      const bool has_second = left_ >= 2 * kWidth - before || inner;
+      pieces_[i][0] = pieces_[i][1] = {};
+      if (wants && has) pieces_[i][0] = words(next_ + i * step() WS_PASS_AND_PLACE);
       if (wants && second && has_second) {
-        pieces[i][1] = words(next + i * step() + kWidth WS_PASS_AND_PLACE);
+        pieces_[i][1] = words(next_ + i * step() + kWidth WS_PASS_AND_PLACE);
       }
       across = across || (wants && (!has || (second && !has_second)));
     }
@@ -128,25 +129,25 @@ struct ShiftedPieces {
     // Element by element what the matrix has of them.
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int r = first_run + run() + i * kStep;
-      if (r >= matrix.count || (r >= matrix.heads && r < matrix.tails)) continue;
+      const int r = first_run_ + run() + i * kStep;
+      if (r >= matrix_.count || (r >= matrix_.heads && r < matrix_.tails)) continue;
 #pragma unroll
       for (int w = 0; w < 8; ++w) {
         const auto bits = [&](int e) -> uint32_t {
-          if (at - before + e < 0 || at - before + e >= matrix.length) return 0;
-          return std::bit_cast<uint16_t>(thread::load(next + i * step() + e WS_PASS_AND_PLACE));
+          if (at - before + e < 0 || at - before + e >= matrix_.length) return 0;
+          return std::bit_cast<uint16_t>(thread::load(next_ + i * step() + e WS_PASS_AND_PLACE));
         };
-        pieces[i][w / 4][w % 4] = bits(2 * w) | bits(2 * w + 1) << 16;
+        pieces_[i][w / 4][w % 4] = bits(2 * w) | bits(2 * w + 1) << 16;
       }
     }
   }
 
-  Runs<T> matrix;
-  int first_run, first_at;  // of the next slice
-  const T* next;            // this thread's first piece of it
-  uint32_t shift;           // bytes
-  int left;                 // elements of a run from this thread's first on, of the slice loaded
-  Words pieces[kCount][2];
+  Runs<T> matrix_;
+  int first_run_, first_at_;  // of the next slice
+  const T* next_;             // this thread's first piece of it
+  uint32_t shift_;            // bytes
+  int left_;                  // elements of a run from this thread's first on, of the slice loaded
+  Words pieces_[kCount][2];
 };
 
 }  // namespace ws::gemm

@@ -74,7 +74,7 @@ struct OperandStage {
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       const int panel = kShareOfK ? box : sharing.share * kBoxes + box;
-      const ptx::TensorMap& map = map_of(maps, kUneven ? sharing.share > 0 : box == kPanels - 1);
+      const ptx::TensorMap& map = *map_of(maps, kUneven ? sharing.share > 0 : box == kPanels - 1);
       const int row = kKMajor || kShareOfK ? sharing.share * kBoxRows : 0;
       T* const to = stage + (kKMajor ? 0 : panel * kPanelElements) + row * kRow;
       const int x = kKMajor ? k : outer + panel * 64;
@@ -109,7 +109,7 @@ struct OperandStage {
     });
   }
   __device__ __forceinline__ static void prefetch(const Maps& maps) {
-    ptx::prefetch_tensor_map(map_of(maps, false));
+    ptx::prefetch_tensor_map(*map_of(maps, false));
     if constexpr (!std::is_same_v<Maps, ptx::TensorMap>) ptx::prefetch_tensor_map(maps.other);
   }
 
@@ -124,12 +124,12 @@ struct OperandStage {
   }
 
  private:
-  __device__ __forceinline__ static const ptx::TensorMap& map_of(const Maps& maps,
+  __device__ __forceinline__ static const ptx::TensorMap* map_of(const Maps& maps,
                                                                  [[maybe_unused]] bool other) {
     if constexpr (std::is_same_v<Maps, ptx::TensorMap>) {
-      return maps;
+      return &maps;
     } else {
-      return other ? maps.other : maps.map;
+      return other ? &maps.other : &maps.map;
     }
   }
   template <class Make>
