@@ -103,7 +103,7 @@ def wrong_links(folder: Path) -> Iterator[str]:
             if is_elsewhere(url):
                 continue
             parts = urlsplit(url)
-            target = os.path.normpath(os.path.join(here, unquote(parts.path))) if parts.path else path
+            target = os.path.normpath(Path(here, unquote(parts.path))) if parts.path else path
             if not is_file(target):
                 yield f"{name} links to {url}, which is no file"
                 continue
