@@ -334,6 +334,7 @@ constexpr Case kVarlenVerify[] = {
     // Rows too wide for a warp.
     few({2, 16, 2, 330, 576, 1, 512, kPages + of_page(7)}, 1),
     few({2, 20, 4, 75, 320, 1, 264, kUsed}, 2, kOnlyBefore),
+    few({2, 16, 2, 150, 512, 1, 0, kPages + of_page(7)}, 1),
     // Keys and values of 8 bits.
     few({5, 8, 5, 333, 64, 1, 0, kKvOf8Bits | kUsed}, 1),
     few({2, 16, 8, 150, 48, 2, 32, kKvOf8Bits | kKvScales | kVarlenSinks}, 4),
