@@ -12,8 +12,9 @@
 #include "kernels/index_add/12_bulk_reduce.cuh"
 #include "kernels/index_add/13_take_rows.cuh"
 #include "kernels/index_add/14_take_columns.cuh"
-#include "kernels/index_add/15_strips.cuh"
-#include "kernels/index_add/16_add_lines.cuh"
+#include "kernels/index_add/15_take_strips.cuh"
+#include "kernels/index_add/16_add_strips.cuh"
+#include "kernels/index_add/17_add_lines.cuh"
 
 namespace ws::index_add {
 

@@ -1,9 +1,4 @@
-// Idea: elements are walked in strips of columns, 128 bytes of a row of the table wide, so that
-// what random rows have of a strip stays in the L2.
-// From take_quick and large_index: the same kernels, over the same elements in another order.
-// Traffic: indices, elements and the table once; a sector of the L2 for each element, as before,
-// but no longer one of DRAM.
-// Limits: columns that lie side by side in the table, by a divisor of their number.
+// Elements in an order in which what random rows have of a strip of columns stays in the L2.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +8,7 @@
 namespace ws::index_add {
 
 #if WS_DEVICE_CODE
+// What take_strips and add_strips share: the table is x of what takes, and y of what adds.
 struct Strips {
   // The order of a call's elements: its columns in strips, around the loop along the dimension. No
   // loops where they have no such order.
@@ -68,46 +64,6 @@ struct Strips {
     return std::max<int64_t>(width, 1);
   }
 };
-
-struct TakeStrips {
-  static int64_t size(const Indexed& call) { return static_cast<int64_t>(size_of(call.dtype)); }
-  static bool supports(const Indexed& call, Why& why) {
-    return Strips::supports(call, size(call), why);
-  }
-  static bool is_worth(const Indexed& call) { return Strips::is_worth(call, size(call)); }
-  static void run(const Gather::Call& call, const Context& context) {
-    Indexed strips = call;
-    strips.nest = Strips::order(call, size(call));
-    with_word<kMoved>(call.dtype, [&]<class Word>() {
-      take<Word, QuickNest<kOperands>>(strips, "gather/take_strips", context);
-    });
-  }
-};
-
-// Sums are f32, in y or beside it.
-struct AddStrips {
-  static bool supports(const Adding& call, Why& why) { return Strips::supports(call, kSize, why); }
-  static bool is_worth(const Adding& call) { return Strips::is_worth(call, kSize); }
-  static Workspace workspace(const Adding& call) { return Sums::workspace(call); }
-  static void run(const ScatterAdd::Call& call, const Context& context) {
-    Adding strips = call;
-    strips.nest = Strips::order(call, kSize);
-    add_elements<QuickNest<kOperands>>(strips, "scatter_add/add_strips", context);
-  }
-
- private:
-  static constexpr int64_t kSize = sizeof(float);
-};
-
-inline constexpr Rung kTakeStrips =
-    rung_of<TakeStrips, Gather>({.name = "take_strips",
-                                 .from = "take_quick",
-                                 .idea = "columns in strips, of which the L2 keeps all rows"});
-inline constexpr Rung kAddStrips =
-    rung_of<AddStrips, ScatterAdd>({.name = "add_strips",
-                                    .from = "large_index",
-                                    .idea = "columns in strips, of which the L2 keeps all rows",
-                                    .deterministic = false});
 #endif
 
 }  // namespace ws::index_add
