@@ -118,7 +118,7 @@ struct TakeLines {
     constexpr int64_t kLeastBytes = 8192;
     constexpr int64_t kLeastElements = int64_t{1} << 20;
     return has_lines(call) && call.nest.count >= kLeastElements &&
-           2 * count_of(call) >= call.rows &&
+           2 * line_length(call) >= call.rows &&
            call.rows * static_cast<int64_t>(size_of(call.dtype)) >= kLeastBytes;
   }
   static void run(const IndexSelect::Call& call, const Context& context) {
@@ -132,24 +132,6 @@ struct TakeLines {
   // Two blocks on an SM of sm_90, one on the smallest since sm_80.
   static constexpr int64_t kMostBytes = int64_t{96} << 10;
 
-  // Indices of a line: the innermost loop.
-  static int64_t count_of(const Indexed& call) {
-    return call.nest.extents[static_cast<size_t>(call.nest.loops - 1)];
-  }
-  static bool has_lines(const Indexed& call) {
-    const Nest<kOperands>& nest = call.nest;
-    if (nest.loops == 0) return false;
-    const auto inner = static_cast<size_t>(nest.loops - 1);
-    const auto size = static_cast<int64_t>(size_of(call.dtype));
-    const int64_t width = 16 / size;
-    const int64_t step = call.wide_index ? 2 : 4;  // indices of a vector
-    return call.table_stride == 1 && nest.strides[kTable][inner] == 0 &&
-           nest.strides[kEach][inner] == 1 && nest.strides[kIndex][inner] == 1 &&
-           nest.strides[kPosition][inner] == 1 && count_of(call) % step == 0 &&
-           call.rows % width == 0 && lines_start_at(nest, kIndex, call.index, step, 16 / step) &&
-           lines_start_at(nest, kTable, call.table, width, size) &&
-           lines_start_at(nest, kEach, call.each, std::min(step, width), size);
-  }
   static void take_words(const Indexed& call, const char* rung, const Context& context) {
     with_word<kMoved>(call.dtype, [&]<class Word>() {
       (call.wide_index ? take_lines<Word, int64_t> : take_lines<Word, int32_t>)(call, rung,
@@ -160,7 +142,7 @@ struct TakeLines {
   static void take_lines(const Indexed& call, const char* rung, const Context& context) {
     using Kernel = TakeLinesKernel<Word, Index>;
     constexpr int64_t kMost = int64_t{Kernel::kThreads} * Kernel::kOfThread;
-    const int64_t count = count_of(call);
+    const int64_t count = line_length(call);
     // Equal parts of a line, of about as many indices as it has elements or more.
     const int64_t wanted = divide_up(count, std::max(call.rows, kMost));
     const int64_t of_block = round_up(divide_up(count, wanted), int64_t{Kernel::kStep});

@@ -113,7 +113,7 @@ struct AddLinesKernel {
 
 struct AddLines {
   static bool supports(const Adding& call, Why& why) {
-    return why.unless(has_lines(call),
+    return why.unless(has_lines_of_x(call),
                       "takes lines of whole vectors along the dimension, which lie side by side in "
                       "y, index and what is added, and in x as in y") &&
            why.unless(call.rows <= kMostRows, "takes lines of up to ", kMostRows, " elements, not ",
@@ -126,8 +126,9 @@ struct AddLines {
     constexpr int64_t kLeastRows = 32;
     constexpr int64_t kLeastLines = 64;
     constexpr int64_t kLeastElements = int64_t{1} << 20;
-    if (!has_lines(call) || call.rows > kMostRows || call.nest.count < kLeastElements) return false;
-    const int64_t count = count_of(call);
+    if (!has_lines_of_x(call) || call.rows > kMostRows || call.nest.count < kLeastElements)
+      return false;
+    const int64_t count = line_length(call);
     return call.rows >= kLeastRows && call.nest.count / count >= kLeastLines &&
            (!call.is_in_place() || 8 * count >= call.rows);
   }
@@ -141,26 +142,11 @@ struct AddLines {
  private:
   static constexpr int64_t kMostRows = 24576;  // 96 KiB: two blocks on an SM of sm_90
 
-  // Elements that go to a line: the innermost loop.
-  static int64_t count_of(const Indexed& call) {
-    return call.nest.extents[static_cast<size_t>(call.nest.loops - 1)];
-  }
-  static bool has_lines(const Adding& call) {
-    const Nest<kOperands>& nest = call.nest;
-    if (nest.loops == 0 || nest.count == 0) return false;
-    const auto inner = static_cast<size_t>(nest.loops - 1);
-    const auto size = static_cast<int64_t>(size_of(call.dtype));
-    const int64_t width = 16 / size;
-    const int64_t step = call.wide_index ? 2 : 4;  // indices of a vector
-    const int64_t count = count_of(call);
-    return call.table_stride == 1 && nest.strides[kTable][inner] == 0 &&
-           nest.strides[kEach][inner] == 1 && nest.strides[kIndex][inner] == 1 &&
-           nest.strides[kPosition][inner] == 1 && count % step == 0 && call.rows % width == 0 &&
-           nest.count / count * call.rows == call.whole.count &&
-           call.whole.strides[kX] == call.whole.strides[kY] && starts_a_vector(call.x) &&
-           lines_start_at(nest, kIndex, call.index, step, 16 / step) &&
-           lines_start_at(nest, kTable, call.table, width, size) &&
-           lines_start_at(nest, kEach, call.each, std::min(step, width), size);
+  // With a line of x for each of y, as y lies.
+  static bool has_lines_of_x(const Adding& call) {
+    return has_lines(call) && call.nest.count > 0 &&
+           call.nest.count / line_length(call) * call.rows == call.whole.count &&
+           call.whole.strides[kX] == call.whole.strides[kY] && starts_a_vector(call.x);
   }
   static void add_lines(const Adding& call, const char* rung, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
@@ -170,7 +156,7 @@ struct AddLines {
   template <class T, class Index>
   static void add_lines(const Adding& call, const char* rung, const Context& context) {
     using Kernel = AddLinesKernel<T, Index>;
-    const int64_t count = count_of(call);
+    const int64_t count = line_length(call);
     // 32 sums a thread: of long lines few blocks fit an SM; of short ones it is full of small
     // blocks, whose barriers stop fewer warps. Lines that are too few to fill the GPU get threads
     // for what is added to them.

@@ -92,6 +92,27 @@ inline bool as_vectors(const Indexed& call, Indexed& vectors) {
 inline constexpr const char* kNeedsVectors =
     "takes rows of whole vectors of 16 bytes, which lie behind one index";
 
+// Elements of a line along the dimension: the innermost loop.
+inline int64_t line_length(const Indexed& call) {
+  return call.nest.extents[static_cast<size_t>(call.nest.loops - 1)];
+}
+// Whether such lines lie side by side in the table, among the elements and in the index, in whole
+// vectors of it and of the table.
+inline bool has_lines(const Indexed& call) {
+  const Nest<kOperands>& nest = call.nest;
+  if (nest.loops == 0) return false;
+  const auto inner = static_cast<size_t>(nest.loops - 1);
+  const auto size = static_cast<int64_t>(size_of(call.dtype));
+  const int64_t width = 16 / size;
+  const int64_t step = call.wide_index ? 2 : 4;  // indices of a vector
+  return call.table_stride == 1 && nest.strides[kTable][inner] == 0 &&
+         nest.strides[kEach][inner] == 1 && nest.strides[kIndex][inner] == 1 &&
+         nest.strides[kPosition][inner] == 1 && line_length(call) % step == 0 &&
+         call.rows % width == 0 && lines_start_at(nest, kIndex, call.index, step, 16 / step) &&
+         lines_start_at(nest, kTable, call.table, width, size) &&
+         lines_start_at(nest, kEach, call.each, std::min(step, width), size);
+}
+
 inline Indices indices_of(const Indexed& call, const char* rung) {
   return {call.index, call.wide_index, 1, rung, call.rows};
 }
