@@ -509,21 +509,9 @@ struct MergeCutRowsKernel {
     const uint32_t row = cut[1] % Main::kRows;
     const int column = thread_index() * 4;
     const float scale = call.scale * thread::kLog2E;
-    typename Own::Merged merged;
-    constexpr int kAtOnce = 8;  // parts that are asked for before one is added
-#pragma unroll 1
-    for (int from = 0; from < count; from += kAtOnce) {
-      Vec<float, 2> weights[kAtOnce];
-      Vec<float, 4> more[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int nth = from + i < count ? from + i : from;
-        const float* const left = a.partials + Own::left_at(first + nth, nth == 0);
-        weights[i] = thread::load<2>(left + row * 2);
-        more[i] = thread::load<4>(left + Own::kGathered + row * Main::kValueDim + column);
-      }
-      merged.add(weights, more, count - from, scale);
-    }
+    const typename Own::Merged merged =
+        Own::merge(a.partials, first, count, row * 2,
+                   Own::kGathered + row * Main::kValueDim + static_cast<uint32_t>(column), scale);
     if (merged.is_wrong) return;
     const int64_t query = block_index() / call.heads;
     const int64_t head = block_index() - query * call.heads;

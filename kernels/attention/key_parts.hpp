@@ -229,7 +229,30 @@ struct KeyParts {
     write(a, end.to, column, merged.gathered, end.factor * of_values);
   }
 
-  // The block that is the last to leave its part puts them together, in their order.
+  // What `count` blocks from `first` on left of a row, in their order: its weights lie at `of_row`
+  // of each, sums of four of its columns at `of_columns`.
+  __device__ __forceinline__ static Merged merge(const float* partials, int first, int count,
+                                                 uint32_t of_row, uint32_t of_columns,
+                                                 float scale) {
+    constexpr int kAtOnce = 8;  // parts that are asked for before one is added
+    Merged merged;
+#pragma unroll 1
+    for (int from = 0; from < count; from += kAtOnce) {
+      Vec<float, 2> weights[kAtOnce];
+      Vec<float, 4> more[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int nth = from + i < count ? from + i : from;
+        const uint32_t left = left_at(first + nth, nth == 0);
+        weights[i] = thread::load<2>(partials + (left + of_row));
+        more[i] = thread::load<4>(partials + (left + of_columns));
+      }
+      merged.add(weights, more, count - from, scale);
+    }
+    return merged;
+  }
+
+  // The block that is the last to leave its part puts them together.
   __device__ __forceinline__ static void combine(const Arguments& a, typename Line::Storage& line,
                                                  SharedArray<uint32_t, 1>& order, KeyWalk walk,
                                                  float scale, float of_values = 1) {
@@ -240,27 +263,13 @@ struct KeyParts {
     parts.parts = count;
     if (!parts.came_last(first, order)) return;
     const int pieces = rows_of(a.line, part) * (kColumns / 4);
-    constexpr int kAtOnce = 8;  // parts that are asked for before one is added
 #pragma unroll 1
     for (int at = thread(); at < pieces; at += kThreads) {
       const int row = at / (kColumns / 4);
       const int column = at % (kColumns / 4) * 4;
       const auto of_row = static_cast<uint32_t>(row * 2);
       const auto of_columns = static_cast<uint32_t>(row * kColumns + column) + kGathered;
-      Merged merged;
-#pragma unroll 1
-      for (int from = 0; from < count; from += kAtOnce) {
-        Vec<float, 2> weights[kAtOnce];
-        Vec<float, 4> more[kAtOnce];
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          const int nth = from + i < count ? from + i : from;
-          const uint32_t left = left_at(first + nth, nth == 0);
-          weights[i] = thread::load<2>(parts.partials + (left + of_row));
-          more[i] = thread::load<4>(parts.partials + (left + of_columns));
-        }
-        merged.add(weights, more, count - from, scale);
-      }
+      const Merged merged = merge(parts.partials, first, count, of_row, of_columns, scale);
       write(a, part, row, column, merged, scale, of_values);
     }
   }
