@@ -156,6 +156,16 @@ Tensor without_repeats(Tensor tensor) {
   return tensor;
 }
 
+size_t footprint(const Tensor& tensor) {
+  int64_t last = 0;
+  if (!tensor.exists()) return 0;
+  for (int d = 0; d < tensor.rank; ++d) {
+    if (tensor.extent(d) == 0) return 0;
+    last += (tensor.extent(d) - 1) * tensor.stride(d);
+  }
+  return static_cast<size_t>(last + 1) * size_of(tensor.dtype);
+}
+
 // ---- Problems ---------------------------------------------------------------------------------
 
 const Tensor& Problem::operator[](std::string_view parameter) const {
@@ -200,6 +210,9 @@ std::string Problem::describe() const {
       text.append(to_string(tensor.dtype)).append(" ");
     }
     text += layout(tensor);
+    if (const size_t holder = holder_of(*this, i); holder != i) {
+      text.append(" in ").append(operation->parameters[holder].name);
+    }
     before = &tensor;
   }
   for (size_t i = 0; i < operation->attributes.size(); ++i) {
@@ -210,9 +223,34 @@ std::string Problem::describe() const {
   return text;
 }
 
+void share_memory(Problem& problem, int outer, int inner) {
+  Tensor& whole = problem.tensor(outer);
+  Tensor& part = problem.tensor(inner);
+  bool fits = whole.rank == part.rank && whole.dtype == part.dtype;
+  for (int d = 0; fits && d < part.rank; ++d) fits = part.extent(d) <= whole.extent(d);
+  require(fits, problem.operation->name, ": ", part, " does not lie in ", whole);
+  part.strides = whole.strides;
+  // As aligned as any; no address that memory is at.
+  part.data = whole.data = reinterpret_cast<void*>(uintptr_t{1} << 63);
+}
+
+size_t holder_of(const Problem& problem, size_t i) {
+  const std::span<const Parameter> parameters = problem.operation->parameters;
+  const Tensor& tensor = problem.tensors[i];
+  if (tensor.data == nullptr || !parameters[i].is_read()) return i;
+  for (size_t t = 0; t < i; ++t) {
+    const Tensor& other = problem.tensors[t];
+    if (other.data != tensor.data || !parameters[t].is_read()) continue;
+    if (footprint(other) >= footprint(tensor)) return t;
+  }
+  return i;
+}
+
 double least_traffic(const Problem& problem) {
   double bytes = 0;
-  for (const Tensor& tensor : problem.tensors) {
+  for (size_t i = 0; i < problem.operation->parameters.size(); ++i) {
+    if (holder_of(problem, i) != i) continue;
+    const Tensor& tensor = problem.tensors[i];
     bytes += static_cast<double>(without_repeats(tensor).elements()) *
              static_cast<double>(size_of(tensor.dtype));
   }

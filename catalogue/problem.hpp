@@ -67,6 +67,8 @@ double element(const Tensor& tensor, int64_t index);
 Tensor broadcast(const Tensor& tensor, const Tensor& to);
 // The tensor's own elements: a broadcast dimension has one.
 Tensor without_repeats(Tensor tensor);
+// Bytes from a tensor's first element to the end of its last one, gaps between rows included.
+size_t footprint(const Tensor& tensor);
 
 struct Operation;
 
@@ -97,8 +99,15 @@ struct Problem {
   // "softmax f16 [16384, 4096]", "gemm f16 [4096, 4096] x ... layout=tn"
   std::string describe() const;
 };
-// The bytes of a problem's tensors, without repeats: what a call that uses each of them moves at
-// least.
+// Lays tensor `inner` of a case where `outer` begins, by its strides: values that are what their
+// keys begin with. Neither has data yet; both get one address, which is nobody's. Throws
+// InvalidArgument where a dimension of it is longer.
+void share_memory(Problem& problem, int outer, int inner);
+// Of two tensors that are read and begin at one address the first that is no shorter, which holds
+// tensor i; else i.
+size_t holder_of(const Problem& problem, size_t i);
+// The bytes of a problem's tensors, without repeats, those that one holds for another once: what a
+// call that uses each of them moves at least.
 double least_traffic(const Problem& problem);
 
 }  // namespace ws

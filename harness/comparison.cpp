@@ -272,7 +272,7 @@ void check_guards(DeviceInstance& device, Verification& result) {
   };
   const Problem& problem = device.problem();
   for (size_t i = 0; i < problem.operation->parameters.size(); ++i) {
-    if (!problem.tensors[i].exists()) continue;
+    if (!device.has_buffer(static_cast<int>(i))) continue;
     const Parameter& p = problem.operation->parameters[i];
     report(fmt::format("{} '{}'", p.is_written() ? "output" : "input", p.name),
            device.buffer(static_cast<int>(i)));

@@ -69,8 +69,8 @@ Contender contender_of(const CallbackPeer& callback, TensorSets& sets, Stream st
 
 size_t bytes_of(const Problem& problem) {
   size_t bytes = 0;
-  for (const Tensor& tensor : problem.tensors) {
-    if (tensor.exists()) bytes += footprint(tensor);
+  for (size_t i = 0; i < problem.operation->parameters.size(); ++i) {
+    if (holder_of(problem, i) == i) bytes += footprint(problem.tensors[i]);
   }
   return bytes;
 }

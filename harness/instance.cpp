@@ -20,8 +20,13 @@ Instance::Instance(const Operation& operation, const Case& chosen, DType dtype, 
   check_memory(problem_, chosen.offset, limits);
   const std::span<const Parameter> parameters = operation.parameters;
   before_.resize(parameters.size());
+  const Problem without_data = problem_;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].is_read() || !problem_.tensors[i].exists()) continue;
+    if (const size_t holder = holder_of(without_data, i); holder != i) {
+      problem_.tensors[i].data = problem_.tensors[holder].data;
+      continue;
+    }
     // The 0xFF between rows is a NaN that no kernel may take in.
     before_[i] = std::make_unique<HostTensor>(problem_.tensors[i]);
     problem_.tensors[i].data = before_[i]->tensor().data;
@@ -134,6 +139,10 @@ DeviceInstance::DeviceInstance(const Instance& instance, const DeviceInstance* l
   for (size_t i = 0; i < parameters.size(); ++i) {
     Tensor& tensor = problem.tensors[i];
     if (!tensor.exists()) continue;
+    if (const size_t holder = holder_of(instance.problem(), i); holder != i) {
+      tensor.data = problem.tensors[holder].data;
+      continue;
+    }
     const size_t offset = static_cast<size_t>(instance.chosen().offset) * size_of(tensor.dtype);
     DeviceBuffer& buffer =
         *(buffers_[i] = std::make_unique<DeviceBuffer>(footprint(tensor), offset));

@@ -31,7 +31,8 @@ class Instance {
   // Checked. What is read lies on the host, in-out tensors as they are before a call; outputs have
   // no data.
   const Problem& problem() const { return problem_; }
-  // A tensor's bytes before a call; null where it is an output, or there is none.
+  // A tensor's bytes before a call; null where it is an output or lies in another, or there is
+  // none.
   const HostTensor* before(int tensor) const;
 
   // Some items of the tensors that are written and have as many of them, and what these hold.
@@ -66,7 +67,8 @@ class DeviceInstance {
 
   const AnyCall& call() const { return *call_; }
   const Problem& problem() const { return call().problem(); }
-  // Of a tensor that exists.
+  // Of a tensor that exists and lies in no other.
+  bool has_buffer(int tensor) const { return buffers_[static_cast<size_t>(tensor)] != nullptr; }
   DeviceBuffer& buffer(int tensor) { return *buffers_[static_cast<size_t>(tensor)]; }
   // Workspace for a rung or peer that asks for it; null where it asks for none.
   void* workspace(const Workspace& wanted);

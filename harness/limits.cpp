@@ -61,7 +61,7 @@ void check_memory(const Problem& problem, int offset, const Limits& limits) {
   double device = 0;
   const std::span<const Parameter> parameters = problem.operation->parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!problem.tensors[i].exists()) continue;
+    if (!problem.tensors[i].exists() || holder_of(problem, i) != i) continue;
     const auto bytes = static_cast<double>(footprint(problem.tensors[i]));
     // On the host what is read, and outputs of two runs; on the device each, in-out ones twice.
     host += (parameters[i].is_read() ? bytes : 0) + (parameters[i].is_written() ? 2 * bytes : 0);

@@ -19,16 +19,6 @@ constexpr auto kGuardByte = std::byte{0xA5};
 
 }  // namespace
 
-size_t footprint(const Tensor& tensor) {
-  int64_t last = 0;
-  if (!tensor.exists()) return 0;
-  for (int d = 0; d < tensor.rank; ++d) {
-    if (tensor.extent(d) == 0) return 0;
-    last += (tensor.extent(d) - 1) * tensor.stride(d);
-  }
-  return static_cast<size_t>(last + 1) * size_of(tensor.dtype);
-}
-
 HostTensor::HostTensor(const Tensor& layout, std::byte fill)
     : bytes_(footprint(layout), fill), tensor_(layout) {
   tensor_.data = bytes_.data();

@@ -11,9 +11,6 @@
 
 namespace ws::harness {
 
-// Bytes from a tensor's first element to the end of its last one, gaps between rows included.
-size_t footprint(const Tensor& tensor);
-
 // A tensor's bytes on the host. What its strides skip is filled like the rest.
 class HostTensor {
  public:

@@ -34,12 +34,18 @@ KernelResources used_by(const KernelFacts& facts) {
 
 UntouchedCall::UntouchedCall(const Operation& operation, const Case& chosen, DType dtype)
     : call_(make_problem(operation, chosen, dtype)) {
+  const Problem without_data = problem();
   for (size_t i = 0; i < operation.parameters.size(); ++i) {
     const Tensor& tensor = problem().tensors[i];
     if (!tensor.exists()) continue;
-    const size_t offset = static_cast<size_t>(chosen.offset) * size_of(tensor.dtype);
-    buffers_.emplace_back(footprint(tensor), offset);
-    call_.move(static_cast<int>(i), buffers_.back().data());
+    void* data = nullptr;
+    if (const size_t holder = holder_of(without_data, i); holder != i) {
+      data = problem().tensors[holder].data;
+    } else {
+      const size_t offset = static_cast<size_t>(chosen.offset) * size_of(tensor.dtype);
+      data = buffers_.emplace_back(footprint(tensor), offset).data();
+    }
+    call_.move(static_cast<int>(i), data);
   }
   call_.remake();
 }

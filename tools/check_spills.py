@@ -80,15 +80,20 @@ def cuobjdump() -> Path:
     return next(path for root in nvidia.__path__ for path in Path(root).glob("cu*/bin/cuobjdump"))
 
 
+def cubins(build: Path) -> list[tuple[str, Path]]:
+    """Each that the build makes, and for which architecture; not what an older one left there."""
+    known = set(re.findall(r"CMakeFiles/kernels_\S+\.cubin", (build / "build.ninja").read_text()))
+    architecture = re.compile(r"CMakeFiles/kernels_(\w+)\.dir/")
+    return [(architecture.match(name)[1], build / name) for name in sorted(known)]
+
+
 def listings(build: Path) -> Iterator[str]:
     """What cuobjdump says of all that was compiled; of a cubin it does not say for what."""
     reader = cuobjdump()
     yield output_of(reader, "--dump-resource-usage", build / "libwarpsmith_core.a")
-    for folder in sorted(build.glob("CMakeFiles/kernels_*.dir")):
-        architecture = folder.stem.removeprefix("kernels_")
-        for cubin in sorted(folder.rglob("*.cubin")):
-            yield f"arch = {architecture}\n"
-            yield output_of(reader, "--dump-resource-usage", cubin)
+    for architecture, cubin in cubins(build):
+        yield f"arch = {architecture}\n"
+        yield output_of(reader, "--dump-resource-usage", cubin)
 
 
 def main(program: str, build: str) -> int:

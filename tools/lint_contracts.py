@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the house rules that no compiler knows.
 
-Prints FILE:LINE: what is wrong, and exits 1 if anything is. The rules are those under "Contracts"
-and "A family" in the design.
+Prints FILE:LINE: what is wrong, and exits 1 if anything is. The rules are those under "A family"
+and "How a kernel is launched" in docs/architecture.md.
 """
 
 import re

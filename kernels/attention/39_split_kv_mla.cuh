@@ -447,8 +447,9 @@ inline constexpr int64_t kMostMlaDim = 576;
 inline bool has_values_in_keys(const Call& call) {
   const Heads& k = call.k;
   const Heads& v = call.v;
-  return k.data == v.data && k.batch == v.batch && (k.head == v.head || call.kv_heads == 1) &&
-         k.row == v.row && call.value_dim <= call.head_dim;
+  return k.data != nullptr && k.data == v.data && k.batch == v.batch &&
+         (k.head == v.head || call.kv_heads == 1) && k.row == v.row &&
+         call.value_dim <= call.head_dim;
 }
 
 // What rungs of latent attention take beside what SplitKv asks for.

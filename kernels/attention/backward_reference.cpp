@@ -72,7 +72,7 @@ Cost AttentionBackward::cost(const Problem& problem) {
   const Call call = AttentionBackward::call(problem);
   const double pairs =
       pairs_of(call.window, call.queries, call.keys) * static_cast<double>(call.batch * call.heads);
-  return {.bytes = bytes_of(problem), .flops = backward_flops_of(call, pairs)};
+  return {.bytes = least_traffic(problem), .flops = backward_flops_of(call, pairs)};
 }
 
 Tolerance AttentionBackward::tolerance(const Problem& problem, const Parameter& output) {

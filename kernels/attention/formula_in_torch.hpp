@@ -98,7 +98,7 @@ dout = torch.zeros_like(out) if g_out is None else g_out
 dq, dk, dv, ds = ops.attention_backward(
     q, k, v, dout, out, lse, bias, alibi_slopes, g_lse, causal=causal, window_left=window_left,
     window_right=window_right, scale=scale, softcap=softcap, score_gradient=biased or sloped,
-    deterministic=torch.are_deterministic_algorithms_enabled())
+    deterministic=deterministic or torch.are_deterministic_algorithms_enabled())
 dbias = sum_to(ds, bias.shape).to(bias.dtype) if biased else None
 dslopes = dsinks = None
 if sloped:
@@ -132,7 +132,7 @@ if block_table is not None:
 dq, dk, dv = ops.attention_varlen_backward(
     q, keys, values, cu_seqlens_q, starts_k, dout, out, lse, seqused_k, alibi_slopes, g_lse,
     causal=causal, window_left=window_left, window_right=window_right, scale=scale,
-    softcap=softcap, deterministic=torch.are_deterministic_algorithms_enabled())
+    softcap=softcap, deterministic=deterministic or torch.are_deterministic_algorithms_enabled())
 if block_table is not None:
     dk, dv = [torch.zeros_like(x).index_add(0, pages, dx.unflatten(0, (-1, k.shape[1])))
               for x, dx in ((k, dk), (v, dv))]

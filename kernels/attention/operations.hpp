@@ -148,6 +148,7 @@ enum Has : uint8_t {
   kBiasOfKeys = 4,       // bool [batch, 1, 1, keys]: which keys there are
   kAlibi = 8,
   kSinks = 16,
+  kValuesInKeys = 32,  // a value is what its key begins with: latent attention
 };
 // The same of attention_varlen.
 enum VarlenHas : uint8_t {
@@ -158,6 +159,7 @@ enum VarlenHas : uint8_t {
   kVarlenSinks = 16,
   kKvOf8Bits = 32,
   kKvScales = 64,
+  kVarlenValuesInKeys = 128,
 };
 // To be added where pages are not of 16 keys.
 constexpr int64_t of_page(int64_t keys) { return keys << 8; }
@@ -189,6 +191,12 @@ inline constexpr Attribute kSoftcap = {
     .kind = Value::Kind::kFloat,
     .standard = 0.0,
     .doc = "scores become softcap * tanh(score / softcap); 0: as they are"};
+// Of what is made of a call, not of the call: its gradient.
+inline constexpr Attribute kDeterministicGradient = {
+    .name = "deterministic",
+    .kind = Value::Kind::kBool,
+    .standard = false,
+    .doc = "the gradient gives the same bits every time, as out does; see attention_backward"};
 inline constexpr Parameter kSlopesIn = {
     .name = "alibi_slopes",
     .optional = true,
@@ -227,7 +235,8 @@ struct Attention {
        .shape = "q.shape[:3]",
        .torch_dtype = "torch.float32"},
   };
-  static constexpr Attribute kAttributes[] = {kCausal, kWindowLeft, kWindowRight, kScale, kSoftcap};
+  static constexpr Attribute kAttributes[] = {kCausal, kWindowLeft, kWindowRight,
+                                              kScale,  kSoftcap,    kDeterministicGradient};
   // Hk, Dv: 0 for those of q; has: a sum of Has.
   static constexpr std::string_view kExtentNames[] = {"B", "H", "Sq", "Sk", "D", "Hk", "Dv", "has"};
   static constexpr int kOptionalExtents = 3;
@@ -266,7 +275,10 @@ struct AttentionVarlen {
       {.name = "k",
        .doc = "[Tk, Hk, D], dtype of q or e4m3, Hk divides H; with pages [pages, page, Hk, D]"},
       {.name = "v", .doc = "[Tk, Hk, Dv], dtype of k; with pages [pages, page, Hk, Dv]"},
-      {.name = "cu_seqlens_q", .doc = "i32 [B + 1], where each sequence of q begins; its last: Tq"},
+      {.name = "cu_seqlens_q",
+       .doc =
+           "i32 [B + 1], where each sequence of q begins; its last: Tq, or less, and of the rows "
+           "behind nothing is written"},
       {.name = "cu_seqlens_k",
        .optional = true,
        .doc = "i32 [B + 1], the same of k and v; left out where there are pages"},
@@ -301,7 +313,8 @@ struct AttentionVarlen {
       {.name = "max_seqlen_q",
        .kind = Value::Kind::kInt,
        .standard = Value::absent(),
-       .doc = "no sequence of q is longer, which saves work; none: any may be all of q"}};
+       .doc = "no sequence of q is longer, which saves work; none: any may be all of q"},
+      kDeterministicGradient};
   // Hk, Dv: 0 for those of q; has: a sum of VarlenHas.
   static constexpr std::string_view kExtentNames[] = {"B", "H", "Tq", "Tk", "D", "Hk", "Dv", "has"};
   static constexpr int kOptionalExtents = 3;

@@ -33,6 +33,7 @@ void Attention::infer(Problem& problem) {
 void Attention::make(const Case& chosen, DType dtype, Problem& problem) {
   const auto [batch, heads, queries, keys, dim, kv, value, has] = chosen.extents;
   problem.tensor(kOut) = make_dense(problem, chosen, dtype, dtype, (has & kRowsBeforeHeads) != 0);
+  if ((has & kValuesInKeys) != 0) share_memory(problem, kK, kV);
   if ((has & kBiasTensor) != 0) {
     problem.tensor(kBias) = Tensor::dense(dtype, {batch, heads, queries, keys});
   }
@@ -109,6 +110,7 @@ constexpr Case kDenseSmoke[] = {
     dense({1, 4, 17, 33, 32, 2, 0, kRowsBeforeHeads}, kOnlyBefore),
     dense({1, 2, 9, 13, 20, 1, 12, kAlibi | kSinks}),
     dense({1, 2, 3, 20, 264}),
+    dense({1, 4, 2, 40, 320, 1, 264, kValuesInKeys}, kOnlyBefore),
 };
 
 constexpr Case kDenseVerify[] = {
@@ -133,6 +135,8 @@ constexpr Case kDenseVerify[] = {
     // Several tiles of keys under wide heads.
     dense({1, 1, 10, 300, 512}, kOnlyBefore),
     dense({1, 2, 5, 390, 576, 1, 512}),
+    dense({2, 16, 2, 330, 576, 1, 512, kValuesInKeys}, kOnlyBefore),
+    dense({1, 66, 1, 150, 320, 1, 256, kValuesInKeys + kSinks}),
     dense({1, 1, 5, 530, 1024}, kOnlyBefore),
     // Few and many heads a head of keys; rows before heads.
     dense({2, 8, 70, 70, 64, 2}, kOnlyBefore),
@@ -202,6 +206,8 @@ constexpr Case kDenseBench[] = {
     dense({1, 32, 1, 65536, 128, 8}),
     dense({64, 32, 1, 1024, 128, 8}),
     dense({256, 32, 1, 4096, 128, 8}),
+    dense({8, 16, 1, 8192, 576, 1, 512, kValuesInKeys}),
+    dense({8, 128, 1, 8192, 576, 1, 512, kValuesInKeys}),
 };
 
 }  // namespace

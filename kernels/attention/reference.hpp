@@ -248,17 +248,6 @@ inline double flops_of(const Call& call, double pairs) {
   return 2.0 * pairs * static_cast<double>(call.head_dim + call.value_dim);
 }
 
-inline double bytes_of(const Problem& problem) {
-  double bytes = 0;
-  for (const Parameter& parameter : problem.operation->parameters) {
-    const Tensor& tensor = problem[parameter.name];
-    if (!tensor.exists()) continue;
-    bytes += static_cast<double>(without_repeats(tensor).elements()) *
-             static_cast<double>(size_of(tensor.dtype));
-  }
-  return bytes;
-}
-
 // An output is rounded once. What weighs the values is rounded to the inputs' dtype too before
 // tensor cores multiply it, each weight alone, so that the noise is of the size of an output; an
 // f32 weight is off by its exponential's last bits. A typical output of n keys that weigh alike is
@@ -395,7 +384,7 @@ inline Tensor make_dense(Problem& problem, const Case& chosen, DType dtype, DTyp
 inline Cost dense_cost(const Problem& problem, const Call& call) {
   const double pairs =
       pairs_of(call.window, call.queries, call.keys) * static_cast<double>(call.batch * call.heads);
-  return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs)};
+  return {.bytes = least_traffic(problem), .flops = flops_of(call, pairs)};
 }
 
 inline int64_t dense_queries(const Problem& problem) {

@@ -125,14 +125,15 @@ Cost AttentionVarlenBackward::cost(const Problem& problem) {
   const Call call = AttentionVarlenBackward::call(problem);
   const double pairs =
       fewest_pairs_of(call.window, call, call.batch) * static_cast<double>(call.heads);
-  return {.bytes = bytes_of(problem), .flops = backward_flops_of(call, pairs), .at_most = true};
+  return {
+      .bytes = least_traffic(problem), .flops = backward_flops_of(call, pairs), .at_most = true};
 }
 
 Cost AttentionVarlenBackward::cost_of_data(const Problem& problem) {
   const Call call = AttentionVarlenBackward::call(problem);
   const double pairs =
       packed_pairs_of(call.window, call, call.batch) * static_cast<double>(call.heads);
-  return {.bytes = bytes_of(problem), .flops = backward_flops_of(call, pairs)};
+  return {.bytes = least_traffic(problem), .flops = backward_flops_of(call, pairs)};
 }
 
 Tolerance AttentionVarlenBackward::tolerance(const Problem& problem, const Parameter& output) {

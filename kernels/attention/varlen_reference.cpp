@@ -142,6 +142,7 @@ void AttentionVarlen::make(const Case& chosen, DType dtype, Problem& problem) {
     problem.tensor(kV) = laid_rows(of_kv, {keys, kv_heads, value_dim}, chosen.padding);
     problem.tensor(kStartsK) = Tensor::dense(DType::kI32, {batch + 1});
   }
+  if ((has & kVarlenValuesInKeys) != 0) share_memory(problem, kK, kV);
   if ((has & (kUsed | kPages | kOwnPages)) != 0)
     problem.tensor(kUsedK) = Tensor::dense(DType::kI32, {batch});
   if ((has & kVarlenAlibi) != 0) {
@@ -161,14 +162,14 @@ Cost AttentionVarlen::cost(const Problem& problem) {
   const Call call = AttentionVarlen::call(problem);
   const double pairs =
       fewest_pairs_of(call.window, call, call.batch) * static_cast<double>(call.heads);
-  return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs), .at_most = true};
+  return {.bytes = least_traffic(problem), .flops = flops_of(call, pairs), .at_most = true};
 }
 
 Cost AttentionVarlen::cost_of_data(const Problem& problem) {
   const Call call = AttentionVarlen::call(problem);
   const double pairs =
       packed_pairs_of(call.window, call, call.batch) * static_cast<double>(call.heads);
-  return {.bytes = bytes_of(problem), .flops = flops_of(call, pairs)};
+  return {.bytes = least_traffic(problem), .flops = flops_of(call, pairs)};
 }
 
 Tolerance AttentionVarlen::tolerance(const Problem& problem, const Parameter& output) {
@@ -305,6 +306,7 @@ constexpr Case kVarlenSmoke[] = {
     varlen({2, 2, 9, 40, 16, 1, 0, kPages}),
     few({2, 4, 2, 40, 64, 1, 0, kPages | kKvOf8Bits | kKvScales}, 1),
     few({2, 2, 2, 20, 264}, 1),
+    few({2, 4, 4, 40, 320, 1, 264, kVarlenValuesInKeys}, 2, kOnlyBefore),
 };
 
 constexpr Case kVarlenVerify[] = {
@@ -334,7 +336,8 @@ constexpr Case kVarlenVerify[] = {
     // Rows too wide for a warp.
     few({2, 16, 2, 330, 576, 1, 512, kPages + of_page(7)}, 1),
     few({2, 20, 4, 75, 320, 1, 264, kUsed}, 2, kOnlyBefore),
-    few({2, 16, 2, 150, 512, 1, 0, kPages + of_page(7)}, 1),
+    few({2, 16, 2, 150, 576, 1, 512, kVarlenValuesInKeys + kPages + of_page(7)}, 1),
+    few({2, 66, 3, 170, 512, 1, 0, kVarlenValuesInKeys}, 2, kOnlyBefore),
     // Keys and values of 8 bits.
     few({5, 8, 5, 333, 64, 1, 0, kKvOf8Bits | kUsed}, 1),
     few({2, 16, 8, 150, 48, 2, 32, kKvOf8Bits | kKvScales | kVarlenSinks}, 4),

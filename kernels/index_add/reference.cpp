@@ -247,9 +247,25 @@ void take_reference(const Problem& problem, Slice slice, double* y, const IndexO
   }
 }
 
-int64_t index_at(const Problem& problem, int64_t i) {
-  return static_cast<int64_t>(element(problem["index"], i));
-}
+// The indices of a problem. Of scatter_add each slice of the reference reads all of them.
+class Indices {
+ public:
+  explicit Indices(const Problem& problem) : tensor_(problem["index"]) {
+    if (!tensor_.contiguous()) return;
+    if (tensor_.dtype == DType::kI64) wide_ = tensor_.as<const int64_t>();
+    if (tensor_.dtype == DType::kI32) narrow_ = tensor_.as<const int32_t>();
+  }
+  int64_t operator[](int64_t i) const {
+    if (wide_ != nullptr) return wide_[i];
+    if (narrow_ != nullptr) return narrow_[i];
+    return static_cast<int64_t>(element(tensor_, i));
+  }
+
+ private:
+  const Tensor& tensor_;
+  const int64_t* wide_ = nullptr;
+  const int32_t* narrow_ = nullptr;
+};
 
 // Elements times 2, of which those that are read by index may be fewer.
 Cost take_cost(const Problem& problem) {
@@ -308,7 +324,7 @@ Tolerance IndexAdd::tolerance_in(const Problem& problem, const Parameter& /*outp
 }
 void IndexAdd::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
   add_reference(problem, "source", static_cast<float>(problem.number("alpha")), slice, expected[3],
-                [&](int64_t /*i*/, int64_t own) { return index_at(problem, own); });
+                [index = Indices(problem)](int64_t /*i*/, int64_t own) { return index[own]; });
 }
 
 // ---- index_select -----------------------------------------------------------------------------
@@ -328,7 +344,7 @@ Tolerance IndexSelect::tolerance(const Problem& /*problem*/, const Parameter& /*
 void IndexSelect::reference(const Problem& problem, Slice slice,
                             std::span<double* const> expected) {
   take_reference(problem, slice, expected[2],
-                 [&](int64_t /*i*/, int64_t own) { return index_at(problem, own); });
+                 [index = Indices(problem)](int64_t /*i*/, int64_t own) { return index[own]; });
 }
 
 // ---- gather -----------------------------------------------------------------------------------
@@ -345,7 +361,7 @@ Cost Gather::cost(const Problem& problem) { return take_cost(problem); }
 Tolerance Gather::tolerance(const Problem& /*problem*/, const Parameter& /*output*/) { return {}; }
 void Gather::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
   take_reference(problem, slice, expected[2],
-                 [&](int64_t i, int64_t /*own*/) { return index_at(problem, i); });
+                 [index = Indices(problem)](int64_t i, int64_t /*own*/) { return index[i]; });
 }
 
 // ---- scatter_add ------------------------------------------------------------------------------
@@ -366,7 +382,7 @@ Tolerance ScatterAdd::tolerance(const Problem& problem, const Parameter& /*outpu
 }
 void ScatterAdd::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
   add_reference(problem, "src", 1, slice, expected[3],
-                [&](int64_t i, int64_t /*own*/) { return index_at(problem, i); });
+                [index = Indices(problem)](int64_t i, int64_t /*own*/) { return index[i]; });
 }
 
 }  // namespace ws::index_add

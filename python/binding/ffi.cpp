@@ -898,7 +898,8 @@ ffi::String cases_of(int64_t id, const ffi::String& list) {
   });
 }
 
-// JSON: for each parameter null, or {"dtype", "shape", "strides", "tolerance": [relative, worst,
+// JSON: for each parameter null, or {"dtype", "shape", "strides", "holder": in the memory of which
+// parameter it lies, mostly its own, "tolerance": [relative, worst,
 // floor] of what is written, "tolerance_in": {"f16": [...]} of rungs that add up in less}.
 ffi::String layout_of(int64_t id, const ffi::String& chosen, const ffi::String& dtype) {
   return translated([&] {
@@ -913,6 +914,7 @@ ffi::String layout_of(int64_t id, const ffi::String& chosen, const ffi::String& 
         row["dtype"] = to_string(tensor.dtype);
         row["shape"] = std::vector(tensor.shape.begin(), tensor.shape.begin() + rank);
         row["strides"] = std::vector(tensor.strides.begin(), tensor.strides.begin() + rank);
+        row["holder"] = holder_of(call.problem(), i);
         if (operation.parameters[i].is_written()) {
           const auto numbers = [](const Tolerance& allowed) {
             return Json{allowed.relative, allowed.worst, allowed.floor};
@@ -949,6 +951,7 @@ void fill_case(int64_t id, const ffi::String& chosen, const ffi::String& dtype, 
     }
     for (size_t i = 0; i < count; ++i) {
       if (!operation.parameters[i].is_read() || problem.tensors[i].elements() == 0) continue;
+      if (holder_of(problem, i) != i) continue;
       operation.fill(problem, static_cast<int>(i), random_bits(static_cast<uint64_t>(seed), i));
     }
   });

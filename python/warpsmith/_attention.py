@@ -26,7 +26,8 @@ _PACKED = """\
     window: (left, right), the two window attributes in one; None in it: all of that side.
     cu_seqlens_q: With it sequences are packed, and the call is attention_varlen's: q is
         [Tq, H, D], k and v are [Tk, Hk, D], or pages of [pages, page, Hk, D]; out is
-        [Tq, H, Dv], lse [H, Tq]. i32 [B + 1], where each sequence of q begins, and Tq.
+        [Tq, H, Dv], lse [H, Tq]. i32 [B + 1], where each sequence of q begins, and Tq, or less:
+        of rows that no sequence has nothing is written.
     cu_seqlens_k: The same of k and v; without it where there are pages.
     max_seqlen_q: No sequence of q is longer, which saves work.
     max_seqlen: The same, of the longest of q and of k.
@@ -51,6 +52,7 @@ def attention(
     window_right: int = -1,
     scale: float | None = None,
     softcap: float = 0.0,
+    deterministic: bool = False,
     window: Window | None = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
@@ -89,6 +91,7 @@ def attention(
             window_right=window_right,
             scale=scale,
             softcap=softcap,
+            deterministic=deterministic,
             rung=rung,
             out=out,
         )
@@ -111,6 +114,7 @@ def attention(
         window_right=window_right,
         scale=scale,
         softcap=softcap,
+        deterministic=deterministic,
         max_seqlen_q=max_seqlen if max_seqlen_q is None else max_seqlen_q,
         rung=rung,
         out=out,
@@ -214,8 +218,8 @@ def flash_attn_func(
         window_size: How many keys before and after it a query sees; -1 or None: all.
         softcap: Scores become softcap * tanh(score / softcap); 0: as they are.
         alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
-        deterministic: Of out always so; of gradients where torch.use_deterministic_algorithms is
-            on, which costs a seventh to two fifths of their time.
+        deterministic: The gradient gives the same bits every time, as out always does; it takes a
+            seventh to two fifths longer. So too where torch.use_deterministic_algorithms is on.
         return_attn_probs: Returns (out, lse, None), as FlashAttention does without dropout.
         learnable_sink: [H], a score of each head that is weighed and has no value.
         q_descale: f32 [B, Hk], what queries of 8 bits that share a head of keys are multiplied by.
@@ -232,7 +236,7 @@ def flash_attn_func(
         TypeError: what is no torch tensor.
         ValueError: dropout, and shapes, dtypes and devices that do not fit.
     """
-    del deterministic, num_splits, pack_gqa
+    del num_splits, pack_gqa
     _check_flash("flash_attn_func", q, k, v, 4, dropout_p)
     heads = [x.transpose(1, 2) for x in (q, k, v)]
     if q.dtype == torch.float8_e4m3fn:
@@ -255,6 +259,7 @@ def flash_attn_func(
         window=window_size,
         scale=softmax_scale,
         softcap=softcap,
+        deterministic=deterministic,
     )
     return _as_flash(out.transpose(1, 2), lse, return_attn_probs, return_lse)
 
@@ -290,7 +295,8 @@ def flash_attn_varlen_func(
         q: [Tq, H, D], f32, f16 or bf16, any strides: sequences one behind the other.
         k: [Tk, Hk, D], dtype of q, Hk divides H; with pages [pages, page, Hk, D].
         v: [Tk, Hk, Dv], dtype of q; with pages [pages, page, Hk, Dv].
-        cu_seqlens_q: i32 [B + 1], where each sequence of q begins, and Tq.
+        cu_seqlens_q: i32 [B + 1], where each sequence of q begins, and Tq, or less: of rows that no
+            sequence has nothing is written.
         cu_seqlens_k: The same of k and v. With pages only lengths are taken from it, where
             seqused_k is not given.
         max_seqlen_q: No sequence of q is longer.
@@ -301,8 +307,8 @@ def flash_attn_varlen_func(
         window_size: How many keys before and after it a query sees; -1 or None: all.
         softcap: Scores become softcap * tanh(score / softcap); 0: as they are.
         alibi_slopes: f32 [H] or [B, H]: slope * distance is taken off a score.
-        deterministic: Of out always so; of gradients where torch.use_deterministic_algorithms is
-            on, which costs a seventh to two fifths of their time.
+        deterministic: The gradient gives the same bits every time, as out always does; it takes a
+            seventh to two fifths longer. So too where torch.use_deterministic_algorithms is on.
         return_attn_probs: Returns (out, lse, None), as FlashAttention does without dropout.
         block_table: i32 [B, most pages of a sequence], where its keys lie.
         seqused_k: i32 [B], how many keys of each sequence count.
@@ -320,7 +326,7 @@ def flash_attn_varlen_func(
         ValueError: dropout, and shapes, dtypes and devices that do not fit. Wrong starts and pages
             are found on the device: the next call raises it.
     """
-    del max_seqlen_k, deterministic, num_splits, pack_gqa
+    del max_seqlen_k, num_splits, pack_gqa
     _check_flash("flash_attn_varlen_func", q, k, v, 3, dropout_p)
     _check_tensors("flash_attn_varlen_func", cu_seqlens_q=cu_seqlens_q)
     table = page_table if block_table is None else block_table
@@ -337,6 +343,7 @@ def flash_attn_varlen_func(
         window=window_size,
         scale=softmax_scale,
         softcap=softcap,
+        deterministic=deterministic,
         cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k=cu_seqlens_k,
         max_seqlen_q=max_seqlen_q,

@@ -25,6 +25,7 @@ class Layout:
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    holder: int  # the parameter in whose memory it begins: mostly it itself
     # Of what is written: relative (of the norms), worst (of an element), floor; zeros: equality.
     tolerance: tuple[float, float, float] | None
     # The same of rungs that add up in less than f32, by the dtype they add up in.
@@ -66,6 +67,7 @@ class Case:
                 row["dtype"],
                 tuple(row["shape"]),
                 tuple(row["strides"]),
+                row["holder"],
                 tuple(row["tolerance"]) if "tolerance" in row else None,
                 {name: tuple(three) for name, three in row.get("tolerance_in", {}).items()},
             )
@@ -78,15 +80,14 @@ class Case:
 
         known = self.layouts(dtype)[: len(self.operation.inputs)]
         buffers: list[Any] = []
-        for layout in known:
+        for i, layout in enumerate(known):
             if layout is None:
                 buffers.append(None)
-                continue
-            torch_dtype = getattr(torch, DTYPES[layout.dtype].torch)
-            buffers.append(torch.zeros(self.offset + _span(layout), dtype=torch_dtype))
-
-        def placed(buffer: Any, layout: Layout) -> Any:
-            return buffer.as_strided(layout.shape, layout.strides, self.offset)
+            elif layout.holder != i:
+                buffers.append(buffers[layout.holder])
+            else:
+                torch_dtype = getattr(torch, DTYPES[layout.dtype].torch)
+                buffers.append(torch.zeros(self.offset + _span(layout), dtype=torch_dtype))
 
         views = []
         for buffer, layout in zip(buffers, known, strict=True):
@@ -99,9 +100,12 @@ class Case:
             views.append(_arrays.memory(address, code, layout.shape, layout.strides))
         views += [None] * (len(self.operation.parameters) - len(views))
         _module().fill_case(self.operation.id, self._text, dtype, seed, views)
+        moved = [buffer if buffer is None else buffer.to(device) for buffer in buffers]
         return [
-            None if layout is None else placed(buffer.to(device), layout)
-            for buffer, layout in zip(buffers, known, strict=True)
+            None
+            if layout is None
+            else moved[layout.holder].as_strided(layout.shape, layout.strides, self.offset)
+            for layout in known
         ]
 
 

@@ -99,11 +99,46 @@ TEST(Problem, FindsNoTensorWhereTheOperationHasNone) {
 
 TEST(Problem, LeastTrafficCountsEachElementOnce) {
   Problem problem;
+  problem.operation = &operation_named("attention");
   EXPECT_EQ(least_traffic(problem), 0);  // no tensor exists
   const Tensor to = Tensor::dense(DType::kF32, {2, 3, 4});
   problem.tensors[0] = broadcast(Tensor::dense(DType::kF16, {4}), to);
   problem.tensors[2] = to;
   EXPECT_EQ(least_traffic(problem), 4 * 2 + 24 * 4);
+}
+
+Problem of_keys_and_values(int64_t dim, int64_t value_dim) {
+  Problem problem;
+  problem.operation = &operation_named("attention");
+  problem["q"] = Tensor::dense(DType::kF16, {1, 8, 1, dim});
+  problem["k"] = Tensor::dense(DType::kF16, {1, 1, 5, dim});
+  problem["v"] = Tensor::dense(DType::kF16, {1, 1, 5, value_dim});
+  return problem;
+}
+
+TEST(Problem, ATensorMayLieInAnother) {
+  Problem problem = of_keys_and_values(6, 4);
+  const double apart = least_traffic(problem);
+  share_memory(problem, 1, 2);
+  EXPECT_EQ(problem["v"].strides, problem["k"].strides);
+  EXPECT_EQ(holder_of(problem, 0), 0);
+  EXPECT_EQ(holder_of(problem, 1), 1);
+  EXPECT_EQ(holder_of(problem, 2), 1);
+  EXPECT_THAT(problem.describe(), HasSubstr("[1, 1, 5, 4] strides [30, 30, 6, 1] in k"));
+  EXPECT_EQ(least_traffic(problem), apart - 5 * 4 * 2);
+}
+
+TEST(Problem, ALongerTensorLiesInNoShorterOne) {
+  Problem problem = of_keys_and_values(4, 6);
+  try {
+    share_memory(problem, 1, 2);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "attention: f16 [1, 1, 5, 6] does not lie in f16 [1, 1, 5, 4]");
+  }
+  std::array<std::byte, 60> memory{};
+  problem["k"].data = problem["v"].data = memory.data();
+  EXPECT_EQ(holder_of(problem, 2), 2) << "begins there and ends later";
 }
 
 TEST(Tensor, ScalarHasOneElement) {

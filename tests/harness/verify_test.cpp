@@ -9,6 +9,7 @@
 #include "catalogue/fill.hpp"
 #include "emulator/emulator.hpp"
 #include "harness/json.hpp"
+#include "harness/resources.hpp"
 #include "tests/harness/wrong_kernels/wrong_kernels.hpp"
 
 namespace ws::harness {
@@ -277,6 +278,24 @@ TEST_F(Verify, DrawsFreshInputsFromTheSeed) {
   };
   EXPECT_EQ(bytes(one), bytes(same));
   EXPECT_NE(bytes(one), bytes(other));
+}
+
+TEST(Instance, LaysATensorInAnotherWhereTheCaseSaysSo) {
+  const Operation& operation = operation_named("attention");
+  constexpr int64_t kValuesInKeys = 32;
+  const Case chosen{.extents = {1, 4, 1, 20, 320, 1, 264, kValuesInKeys}};
+  const Instance instance(operation, chosen, DType::kF16, 1);
+  EXPECT_EQ(instance.before(2), nullptr);
+  const DeviceInstance device(instance);
+  const DeviceInstance copy(instance, &device);
+  const UntouchedCall untouched(operation, chosen, DType::kF16);
+  for (const Problem* problem :
+       {&instance.problem(), &device.problem(), &copy.problem(), &untouched.problem()}) {
+    EXPECT_EQ((*problem)["v"].data, (*problem)["k"].data);
+    EXPECT_NE((*problem)["v"].data, (*problem)["q"].data);
+  }
+  EXPECT_FALSE(device.has_buffer(2));
+  EXPECT_NE(copy.problem()["k"].data, device.problem()["k"].data);
 }
 
 // ---- Comparing --------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from check_spills import Kernel, parse, spilling
+from check_spills import Kernel, cubins, parse, spilling
 
 WARP_PER_ROW = "ws::softmax::WarpPerRow<float, 4>"
 NAME = f"void ws::detail::entry<{WARP_PER_ROW} >({WARP_PER_ROW}::Arguments)"
@@ -72,6 +72,18 @@ def test_rows_that_share_a_template():
     row = rung("row_x4", True, file="02_warp_per_row.cuh")
     assert spilling([SPILLING], [row]) == []
     assert spilling([SPILLING], [row | {"file": "02_warp_per_row.cu"}]) == []
+
+
+def test_a_cubin_that_no_build_makes_is_not_read(tmp_path):
+    folder = Path("CMakeFiles/kernels_sm_90a.dir/kernels/gemm")
+    (tmp_path / folder).mkdir(parents=True)
+    for name in ("01_naive.cubin", "02_gone.cubin"):
+        (tmp_path / folder / name).touch()
+    (tmp_path / "build.ninja").write_text(
+        f"build {folder}/01_naive.cubin: CUDA kernels/gemm/01_naive.cu\n"
+        f"build kernels_sm_90a: phony {folder}/01_naive.cubin\n"
+    )
+    assert cubins(tmp_path) == [("sm_90a", tmp_path / folder / "01_naive.cubin")]
 
 
 def test_a_vendors_kernel_may_spill():

@@ -78,6 +78,10 @@ def build(tmp_path: Path) -> Path:
     (emulated / "catalogue.smoke_0.xml").write_text(
         '<testsuite><testcase name="gemm/naive/f16" time="1.25" classname="smoke"/></testsuite>'
     )
+    # Left from when there were more processes.
+    (emulated / "catalogue.smoke_1.xml").write_text(
+        '<testsuite><testcase name="gemm/naive/f16" time="7" classname="smoke"/></testsuite>'
+    )
     (emulated / "tidy.json").write_text('{"kernels/softmax/softmax.cu": 3}')
     return tmp_path
 

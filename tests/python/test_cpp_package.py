@@ -173,6 +173,16 @@ def lifted(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+def test_a_rungs_file_can_be_included_where_it_stands(tmp_path: Path) -> None:
+    source = tmp_path / "included.cu"
+    files = ["transpose/07_shared.cuh", "attention/03_online.cuh", "gemm/33_wgmma_persistent.cuh"]
+    includes = "".join(f'#include "kernels/{file}"\n' for file in files)
+    source.write_text(f'#include "warpsmith/standalone.hpp"\n{includes}int main() {{}}\n')
+    options = ["-std=c++20", "--expt-relaxed-constexpr", "-arch=sm_90a", "-w"]
+    run_well(NVCC, *options, "-I", ROOT, "-I", ROOT / "include", source, "-o", tmp_path / "a.out")
+
+
 def test_the_lifted_kernel_links(lifted: Path) -> None:
     assert lifted.exists()
 
