@@ -8,6 +8,7 @@
 #include "cli/command.hpp"
 #include "cuda_file/nvcc.hpp"
 #include "harness/machine.hpp"
+#include "warpsmith/device_query.hpp"
 #include "warpsmith/runtime.hpp"
 
 namespace ws::cli {
@@ -17,7 +18,8 @@ struct Finding {
   std::string what;
   bool good = false;
   std::string text;
-  std::string advice;  // where not good
+  std::string advice;                                // where not good
+  std::vector<runtime::DeviceQuantity> device = {};  // of one: what it says of itself
 };
 
 Finding nvcc() {
@@ -41,6 +43,10 @@ void add_devices(std::vector<Finding>& findings) {
     findings.push_back({"build", true, "emulated: kernels run as C++ on this machine's cores", ""});
     findings.push_back(
         {"cores", true, std::to_string(std::max(1u, std::thread::hardware_concurrency())), ""});
+    findings.push_back({"GPU", true,
+                        fmt::format("a small one of Hopper, emulated: sm_{}, {} SMs",
+                                    runtime::capability(), device_facts().multiprocessors),
+                        "", runtime::device_query()});
     return;
   }
   findings.push_back({"build", true, "CUDA: kernels run on the GPU", ""});
@@ -60,7 +66,7 @@ void add_devices(std::vector<Finding>& findings) {
              "{}, sm_{}, {} SMs, {:.0f} GB, {:.0f} MB L2, driver for CUDA {}, built with {}",
              m.device, m.capability, m.multiprocessors, static_cast<double>(m.memory_bytes) * 1e-9,
              static_cast<double>(m.l2_bytes) * 1e-6, m.driver, m.runtime),
-         "kernels need compute capability 8.0 or newer"});
+         "kernels need compute capability 8.0 or newer", runtime::device_query()});
   }
 }
 
@@ -89,6 +95,9 @@ void run_doctor(bool as_json) {
     for (const Finding& f : findings) {
       json.push_back({{"what", f.what}, {"good", f.good}, {"text", f.text}});
       if (!f.good) json.back()["advice"] = f.advice;
+      for (const runtime::DeviceQuantity& q : f.device) {
+        json.back()["device"][std::string(q.name)] = q.value;
+      }
     }
     print_json(Json{{"device", runtime::kName}, {"findings", json}});
     return;
@@ -96,6 +105,10 @@ void run_doctor(bool as_json) {
   for (const Finding& f : findings) {
     print(fmt::format("{:<10} {:<8} {}\n", f.what, f.good ? "ok" : "missing", f.text));
     if (!f.good) print(fmt::format("{:<19} {}\n", "", f.advice));
+    for (const runtime::DeviceQuantity& q : f.device) {
+      print(fmt::format("{:<19} {:<30} {:>10}{}{}\n", "", q.name, q.value,
+                        q.unit.empty() ? "" : " ", q.unit));
+    }
   }
 }
 

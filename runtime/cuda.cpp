@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "warpsmith/cuda_facts.hpp"
+#include "warpsmith/device_query.hpp"
 #include "warpsmith/launch.hpp"
 
 namespace ws {
@@ -65,6 +66,46 @@ std::string driver_version() {
 }
 
 std::string runtime_version() { return version(CUDART_VERSION); }
+
+std::vector<DeviceQuantity> device_query() {
+  struct Asked {
+    cudaDeviceAttr attribute;
+    std::string_view name;
+    std::string_view unit = {};
+  };
+  static constexpr Asked kAll[] = {
+      {cudaDevAttrMaxThreadsPerBlock, "threads a block"},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, "threads an SM"},
+      {cudaDevAttrMaxBlocksPerMultiprocessor, "blocks an SM"},
+      {cudaDevAttrWarpSize, "lanes a warp"},
+      {cudaDevAttrMaxRegistersPerBlock, "registers a block"},
+      {cudaDevAttrMaxRegistersPerMultiprocessor, "registers an SM"},
+      {cudaDevAttrMaxSharedMemoryPerBlock, "shared memory a block", "bytes"},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, "the same, if asked for", "bytes"},
+      {cudaDevAttrReservedSharedMemoryPerBlock, "reserved of it", "bytes"},
+      {cudaDevAttrMaxSharedMemoryPerMultiprocessor, "shared memory an SM", "bytes"},
+      {cudaDevAttrTotalConstantMemory, "constant memory", "bytes"},
+      {cudaDevAttrL2CacheSize, "L2", "bytes"},
+      {cudaDevAttrMaxPersistingL2CacheSize, "L2 that may persist", "bytes"},
+      {cudaDevAttrClockRate, "clock of the SMs", "kHz"},
+      {cudaDevAttrMemoryClockRate, "clock of the memory", "kHz"},
+      {cudaDevAttrGlobalMemoryBusWidth, "memory bus", "bits"},
+      {cudaDevAttrEccEnabled, "ECC"},
+      {cudaDevAttrAsyncEngineCount, "copy engines"},
+      {cudaDevAttrConcurrentKernels, "kernels side by side"},
+      {cudaDevAttrCooperativeLaunch, "cooperative launches"},
+      {cudaDevAttrClusterLaunch, "clusters"},
+      {cudaDevAttrManagedMemory, "managed memory"},
+      {cudaDevAttrConcurrentManagedAccess, "host and device at once in it"},
+      {cudaDevAttrMemoryPoolsSupported, "memory pools"},
+      {cudaDevAttrMaxGridDimX, "blocks a grid, x"},
+  };
+  std::vector<DeviceQuantity> all;
+  for (const Asked& asked : kAll) {
+    all.push_back({asked.name, detail::attribute(asked.attribute, current_device()), asked.unit});
+  }
+  return all;
+}
 
 MemoryInfo memory_info() {
   MemoryInfo info;

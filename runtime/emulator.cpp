@@ -13,6 +13,7 @@
 #include "emulator/emulator.hpp"
 #include "emulator/global_memory.hpp"
 #include "warpsmith/arch.hpp"
+#include "warpsmith/device_query.hpp"
 
 namespace ws {
 
@@ -48,6 +49,16 @@ DeviceScope::~DeviceScope() = default;
 std::string device_name() { return "emulator"; }
 std::string driver_version() { return "none"; }
 std::string runtime_version() { return "none"; }
+
+std::vector<DeviceQuantity> device_query() {
+  return {
+      {"threads an SM", Multiprocessor::kThreads},
+      {"blocks an SM", Multiprocessor::kBlocks},
+      {"lanes a warp", 32},
+      {"registers an SM", Multiprocessor::kRegisters},
+      {"shared memory a block", static_cast<int64_t>(Multiprocessor::kSharedBytesOfBlock), "bytes"},
+      {"shared memory an SM", static_cast<int64_t>(Multiprocessor::kSharedBytes), "bytes"}};
+}
 
 MemoryInfo memory_info() {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

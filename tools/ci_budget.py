@@ -124,7 +124,10 @@ def emulated_reports(build: Path) -> list[Path]:
     if not whole.exists():
         return []
     names = [case.get("name", "") for case in ET.parse(whole).getroot().iter("testcase")]
-    return [whole, *(whole.with_name(f"{name}.xml") for name in names if MANY_TESTS.fullmatch(name))]
+    return [
+        whole,
+        *(whole.with_name(f"{name}.xml") for name in names if MANY_TESTS.fullmatch(name)),
+    ]
 
 
 Costs = dict[str, dict[str, float]]  # by family, by kind

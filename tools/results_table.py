@@ -33,14 +33,14 @@ Figures that `warpsmith bench` wrote on the device that each folder names, a fil
 operation. The tables are in the lessons of the families; what was predicted and learnt is in their
 journals, and for memory and hardware in general in [JOURNAL.md](JOURNAL.md).
 
-How to read a table: for every problem the fastest rung, its median time, its rate, its share of the
-ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving the same bytes in the same run;
-for GEMM the data sheet's tensor rate), and how many times faster it is than each peer in the same
-interleaved run. "cublasLt (3 of 8)" is a peer that has several ways of computing a problem: all
-were timed before, and the third was the fastest and took part. "cudnn (failed)" is a peer whose
-result was further from the reference than ours may be; a rung that failed is in no table. Every
-rung of every problem is in the JSON, with what was wrong of those that failed, and `warpsmith
-compare` holds two files side by side.
+How to read a table: for every problem, of the newest run that has it, the fastest rung, its median
+time, its rate, its share of the ceiling (the faster of our copy kernel and `cudaMemcpyAsync` moving
+the same bytes in the same run; for GEMM the data sheet's tensor rate), and how many times faster it
+is than each peer in the same interleaved run. "cublasLt (3 of 8)" is a peer that has several ways
+of computing a problem: all were timed before, and the third was the fastest and took part. "cudnn
+(failed)" is a peer whose result was further from the reference than ours may be; a rung that failed
+is in no table. Every rung of every problem is in the JSON, with what was wrong of those that
+failed, and `warpsmith compare` holds two files side by side.
 
 A run is a burst, unless its row says "sustained" (`"mode"` in the JSON). In a burst each time is
 that of one call, with the L2 flushed before it: the GPU copies or waits between calls, and its
@@ -134,7 +134,7 @@ def timed(group: Group, role: str) -> list[dict[str, Any]]:
 
 
 def ratios(groups: Sequence[Group]) -> str:
-    """To each peer that was timed, of the first run it was in."""
+    """To each peer that was timed, of the newest run it was in."""
     found: dict[str, str] = {}
     for group in groups:
         best = timed(group, "rung")[0]
@@ -158,7 +158,7 @@ def microseconds(value: float) -> str:
 
 
 def row(groups: Sequence[Group], changing: set[str]) -> str:
-    """One problem, measured in one or several runs; the first is the one whose times are told."""
+    """One problem, measured in one or several runs, of which the first one's times are told."""
     group = groups[0]
     best = timed(group, "rung")[0]
     rate = best["rate"]
@@ -188,7 +188,8 @@ def rows(data: dict[str, Any]) -> Iterator[str]:
             if m.get("deterministic") is False:
                 changing.add(m["name"].split("/")[1])
     for groups in by_problem.values():
-        yield row(groups, changing)
+        newest_first = sorted(groups, key=lambda g: data["runs"][g["run"]]["date"], reverse=True)
+        yield row(newest_first, changing)
 
 
 def table(folder: Path) -> str:

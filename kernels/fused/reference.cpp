@@ -156,6 +156,7 @@ constexpr Case kSmoke[] = {
     {.extents = {3, 67}},
     {.extents = {5, 64}, .padding = 64},
     {.extents = {2, 64}, .offset = 1},
+    {.extents = {3, 64}},
     {.extents = {5, 11, 1}},
     {.extents = {4, 40}, .attributes = {kTanh}},
 };

@@ -10,4 +10,6 @@ constinit const Rung kWgmmaTf32 = rung_of<WgmmaTf32, DTypes{DType::kF32}, Gemm>(
     .arch = Arch::kSm90a,
 });
 
+double wgmma_tf32_time(const Call& call) { return WgmmaTf32::time(call); }
+
 }  // namespace ws::gemm

@@ -79,7 +79,8 @@ constexpr const Rung* kRungs[] = {
 }  // namespace
 
 // Each takes what those before it leave: f32 on the CUDA cores, the 16-bit types on tensor cores.
-// Plain matrices whose rows start anywhere: double_buffer, 1.27 of warp_tile at 4097 x 4095 x 4099.
+// Plain matrices whose rows start anywhere: double_buffer, 1.27 of warp_tile at 4097 x 4095 x 4099;
+// what may be cut to TF32, wgmma_tf32 where its copies pay.
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kThin,     &kThreeTf32, &kCopyEngine, &kDoubleBuffer,
                                          &kWarpTile, &kNaive,     &kAnyLayout};
@@ -88,7 +89,8 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kTf32[] = {&kThin,         &kWgmmaTf32, &kWmmaTf32, &kCopyEngine,
                                           &kDoubleBuffer, &kWarpTile,  &kNaive,    &kAnyLayout};
   if (call.dtype == DType::kF32) {
-    if (call.tf32) return kTf32;
+    const bool copies_pay = copy_bytes_of(call) >= 16 || wgmma_tf32_time(call) < simt_time(call);
+    if (call.tf32) return copies_pay ? std::span<const Rung* const>(kTf32) : kSimt;
     return three_tf32_time(call) < simt_time(call) ? std::span<const Rung* const>(kF32) : kSimt;
   }
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout

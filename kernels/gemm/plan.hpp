@@ -144,6 +144,8 @@ inline double simt_time(const Call& call) {
   return kStart + std::ceil(tiles / multiprocessors) * kStepOfWave * k;
 }
 
+// Of wgmma_tf32, with the copies of its operands. (40_wgmma_tf32.cu)
+double wgmma_tf32_time(const Call& call);
 // Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
 double three_tf32_time(const Call& call);
 

@@ -38,11 +38,9 @@ def spmv(*arguments: torch.Tensor, **keywords: Any) -> torch.Tensor:
     if len(arguments) == 3:
         col, values, x = arguments
         return warpsmith.spmv_ell(values, col, x, **keywords)
-    if len(arguments) == 2 and arguments[0].layout == torch.sparse_coo:
-        return _coordinates(*arguments, **keywords)
-    crow, col, values, x = _operands("spmv", arguments, 1)
-    product = warpsmith.spmv_bsr if values.dim() == 3 else warpsmith.spmv_csr
-    return product(values, crow, col, x, **keywords)
+    if len(arguments) == 2:
+        return _spmv_of_torch(*arguments, **keywords)
+    return _spmv_of_rows(*_operands("spmv", arguments), **keywords)
 
 
 def spmm(*arguments: torch.Tensor, **keywords: Any) -> torch.Tensor:
@@ -60,7 +58,30 @@ def spmm(*arguments: torch.Tensor, **keywords: Any) -> torch.Tensor:
         TypeError: what is no torch tensor.
         ValueError: shapes, dtypes and layouts that do not fit.
     """
-    crow, col, values, b = _operands("spmm", arguments, 2)
+    _require_tensors("spmm", arguments)
+    if len(arguments) == 2:
+        return _spmm_of_torch(*arguments, **keywords)
+    crow, col, values, b = _operands("spmm", arguments)
+    return warpsmith.spmm_csr(values, crow, col, b, **keywords)
+
+
+def _spmv_of_rows(
+    crow: torch.Tensor, col: torch.Tensor, values: torch.Tensor, x: torch.Tensor, **keywords: Any
+) -> torch.Tensor:
+    product = warpsmith.spmv_bsr if values.dim() == 3 else warpsmith.spmv_csr
+    return product(values, crow, col, x, **keywords)
+
+
+@torch.compiler.disable  # which cannot trace what a sparse tensor consists of
+def _spmv_of_torch(matrix: torch.Tensor, x: torch.Tensor, **keywords: Any) -> torch.Tensor:
+    if matrix.layout == torch.sparse_coo:
+        return _coordinates(matrix, x, **keywords)
+    return _spmv_of_rows(*_parts_of("spmv", matrix, x, 1), x, **keywords)
+
+
+@torch.compiler.disable
+def _spmm_of_torch(matrix: torch.Tensor, b: torch.Tensor, **keywords: Any) -> torch.Tensor:
+    crow, col, values = _parts_of("spmm", matrix, b, 2)
     return warpsmith.spmm_csr(values, crow, col, b, **keywords)
 
 
@@ -80,17 +101,20 @@ def _coordinates(matrix: torch.Tensor, x: torch.Tensor, **keywords: Any) -> torc
     return warpsmith.spmv_coo(values, row, col, x, **keywords)
 
 
-def _operands(name: str, arguments: tuple[Any, ...], rank: int) -> tuple[torch.Tensor, ...]:
+def _operands(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """crow, col, values and what they are multiplied with."""
-    _require_tensors(name, arguments)
-    if len(arguments) == 4:
-        return arguments
-    if len(arguments) != 2:
+    if len(arguments) != 4:
         raise TypeError(
             f"{name} takes a sparse matrix and a dense operand, or the matrix' tensors and that, "
             f"not {len(arguments)} tensors"
         )
-    matrix, dense = arguments
+    return arguments
+
+
+def _parts_of(
+    name: str, matrix: torch.Tensor, dense: torch.Tensor, rank: int
+) -> tuple[torch.Tensor, ...]:
+    """crow, col and values of one of torch's."""
     layouts = (torch.sparse_csr, torch.sparse_bsr) if rank == 1 else (torch.sparse_csr,)
     if matrix.layout not in layouts or matrix.dim() != 2:
         names = " or ".join(str(layout).removeprefix("torch.") for layout in layouts)
@@ -99,7 +123,7 @@ def _operands(name: str, arguments: tuple[Any, ...], rank: int) -> tuple[torch.T
             f"{matrix.layout}"
         )
     _require_rows(name, matrix, dense, rank)
-    return matrix.crow_indices(), matrix.col_indices(), matrix.values(), dense
+    return matrix.crow_indices(), matrix.col_indices(), matrix.values()
 
 
 def _require_tensors(name: str, arguments: tuple[Any, ...]) -> None:

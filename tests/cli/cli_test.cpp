@@ -597,7 +597,13 @@ TEST(Cli, DoctorTellsWhatIsMissing) {
   EXPECT_EQ(text.code, 0);
   EXPECT_THAT(text.out, AllOf(HasSubstr("emulated"), HasSubstr("nvcc"), HasSubstr("cuBLASLt"),
                               HasSubstr(families)));
-  EXPECT_GE(Json::parse(warpsmith({"doctor", "--json"}).out)["findings"].size(), 6U);
+  EXPECT_THAT(text.out, HasSubstr("shared memory a block              232448 bytes"));
+  const Json findings = Json::parse(warpsmith({"doctor", "--json"}).out)["findings"];
+  EXPECT_GE(findings.size(), 6U);
+  const auto gpu =
+      std::ranges::find(findings, Json("GPU"), [](const Json& f) { return f["what"]; });
+  ASSERT_NE(gpu, findings.end());
+  EXPECT_EQ((*gpu)["device"]["registers an SM"], 65536);
 }
 
 }  // namespace

@@ -224,10 +224,18 @@ void cut_to_tf32(Problem& problem) {
   }
 }
 
-TEST(WgmmaTf32, EveryLayout) {
+TEST(WgmmaTf32, EveryLayoutAndRowsThatBeginAnywhere) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  for (const Gemm::Layout layout : kAllLayouts) {
-    Instance<float> instance(shape(140, 264, 100, layout, 4));
+  for (const auto& [layout, n, padding, offset] : {std::tuple{kNn, 264, 4, 0},
+                                                   {kNt, 264, 4, 0},
+                                                   {kTn, 264, 4, 0},
+                                                   {kTt, 264, 4, 0},
+                                                   {kNn, 259, 0, 0},
+                                                   {kNt, 259, 5, 1},
+                                                   {kTn, 257, 3, 1},
+                                                   {kTt, 264, 4, 1}}) {
+    SCOPED_TRACE(testing::Message() << "layout " << static_cast<int>(layout) << ", " << n);
+    Instance<float> instance(shape(140, n, 100, layout, padding, offset));
     cut_to_tf32(instance.problem());
     Call call = Gemm::call(instance.problem());
     Why nobody_asks;
@@ -826,6 +834,8 @@ TEST(Gemm, Tf32OnlyWhereItIsAllowed) {
   cut.expect_right();
   EXPECT_EQ(best(Instance<float>(tf32_shape(40, 24, 16, kNt)).call(), 90).name, "wgmma_tf32");
   EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 80).name, "warp_tile");
+  EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 90).name, "warp_tile");
+  EXPECT_EQ(best(Instance<float>(tf32_shape(777, 1111, 2222, kNn)).call(), 90).name, "wgmma_tf32");
   EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 64, kNt)).call(), 90).name, "pingpong");
 }
 

@@ -52,14 +52,15 @@ def test_results_are_filed_by_family_and_operation(
     first.write_text(json.dumps(report()))
     other = report()
     other["runs"][0]["date"] = "2026-11-22T00:00:00Z"
+    other["results"][0]["measurements"][0]["median_us"] = 2.0  # of a newer run
     other["results"][0]["measurements"][1]["name"] = "torch"
     second.write_text(json.dumps(other))
     tool.add([first, second])
     filed = json.loads((tmp_path / "results/h200/elementwise/add.json").read_text())
     assert [group["run"] for group in filed["results"]] == [0, 1]
     (row,) = tool.rows(filed)
-    assert row.startswith("| add f32 [4, 4] | a | 2.5 |")
-    assert row.endswith("| 2.00 cub, 2.00 torch |")
+    assert row.startswith("| add f32 [4, 4] | a | 2.0 |")
+    assert row.endswith("| 2.50 torch, 2.00 cub |")
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,7 @@ def usp_attention(
     return _attend("usp_attention", (q, k, v), group, degree, options, order, return_lse)
 
 
+@torch.compiler.disable  # ranks agree on the call by messages, which no graph can hold
 def _attend(
     name: str,
     tensors: tuple[torch.Tensor, ...],
