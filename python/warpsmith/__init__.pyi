@@ -180,6 +180,7 @@ def attention(
     window_right: builtins.int = -1,
     scale: builtins.float | None = None,
     softcap: builtins.float = 0.0,
+    deterministic: builtins.bool = False,
     window: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
@@ -236,6 +237,7 @@ def attention_varlen(
     scale: builtins.float | None = None,
     softcap: builtins.float = 0.0,
     max_seqlen_q: builtins.int | None = None,
+    deterministic: builtins.bool = False,
     rung: builtins.str | None = None,
     out: _Array = None,
 ) -> tuple[_Array, _Array]:

@@ -147,6 +147,13 @@ def check_usp(ranks: int) -> None:
     compare(usp, layout=layout, ulysses_degree=ranks, order="plain", causal=True)
 
 
+def check_compiles(ranks: int) -> None:
+    """The rest of a function is compiled; what ranks exchange is not."""
+    for function in (ring, ulysses):
+        compiled = torch.compile(lambda *x, f=function, **o: f(*x, **o), backend="aot_eager")
+        compare(compiled, layout={"order": "zigzag" if function is ring else "plain"}, causal=True)
+
+
 def check_parts(ranks: int) -> None:
     x = torch.arange(24 * ranks, device=_device).reshape(3, 8 * ranks)
     for order in ("zigzag", "plain"):

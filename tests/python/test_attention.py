@@ -12,6 +12,7 @@ import torch
 import warpsmith
 from conftest import assert_close
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
 from warpsmith._expressions import torch_function
 
 F = torch.nn.functional
@@ -1045,6 +1046,31 @@ def test_packed_sequences_in_one_projection_have_gradients(device: str) -> None:
     same = warpsmith.flash_attn_varlen_func(*copies, starts, starts)
     same.square().sum().backward()
     assert torch.equal(qkv_packed.grad, torch.stack([x.grad for x in copies], 1))
+
+
+class Gradients(TorchDispatchMode):
+    """Whether each call of a gradient is to give the same bits every time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deterministic: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "attention" in str(func) and "backward" in str(func):
+            self.deterministic.append((kwargs or {}).get("deterministic", False))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_gradient_is_deterministic_where_a_call_says_so(packed: bool) -> None:
+    shape = (9, 2, 8) if packed else (1, 9, 2, 8)
+    given = [x.requires_grad_() for x in qkv(*[shape] * 3)]
+    starts = [starts_of(LENGTHS_Q, "cpu")] * 2 if packed else []
+    function = warpsmith.flash_attn_varlen_func if packed else warpsmith.flash_attn_func
+    for wanted in (False, True):
+        with Gradients() as seen:
+            function(*given, *starts, deterministic=wanted).square().sum().backward()
+        assert seen.deterministic == [wanted]
 
 
 def test_gradient_of_packed_sequences_compiles(device: str) -> None:

@@ -21,7 +21,7 @@ from warpsmith.distributed._layout import Mesh, join, schedule, split
 CHECKS = Path(__file__).with_name("distributed_checks.py")
 SECONDS = 240  # a time limit; two busy cores take some 40
 GROUPS = (
-    "2:parts,ring,windows,ulysses,usp,modes,refused,faults",
+    "2:parts,ring,windows,ulysses,usp,compiles,modes,refused,faults",
     "4:parts,ring,windows,ulysses,usp,modes,refused,again",
     "3:ring,death",
 )

@@ -249,6 +249,19 @@ def test_blocks_by_their_tensors(device: str) -> None:
     assert torch.equal(warpsmith.spmv(*parts, x), warpsmith.spmv(a, x))
 
 
+@pytest.mark.parametrize("layout", ["rows", "blocks", "coalesced"])
+def test_compiles_around_torchs_sparse_tensors(layout: str, device: str) -> None:
+    a = matrix(rows=36, columns=24, device=device)
+    (made,) = (a,) if layout == "rows" else as_layout(a, layout)
+    x = operand(24, device=device)
+    compiled = torch.compile(lambda m, d: warpsmith.spmv(m, d * 2) + 1, backend="aot_eager")
+    assert torch.equal(compiled(made, x), warpsmith.spmv(made, x * 2) + 1)
+    b = operand(24, 8, device=device)
+    if layout == "rows":
+        product = torch.compile(lambda m, d: warpsmith.spmm(m, d) * 2, backend="aot_eager")
+        assert torch.equal(product(made, b), warpsmith.spmm(made, b) * 2)
+
+
 @LAYOUTS
 def test_gradients_of_other_layouts(layout: str) -> None:
     a = matrix(torch.float64, torch.int64, rows=12, columns=8)
