@@ -2,6 +2,23 @@
 
 namespace ws::scaled_gemm {
 
+void Wgmma::run(const Call& call, const Context& context) {
+  if (call.dtype == DType::kI8) {
+    using Store = tile::WarpStore<int32_t, 1, 32>;
+    const auto output = IntegerOutput::of<Store>(call);
+    if (prefers<Wide>(call)) {
+      launch_wgmma<WgmmaKernel<int8_t, int8_t, Wide, IntegerOutput>>(call, output, context.stream);
+    } else {
+      launch_wgmma<WgmmaKernel<int8_t, int8_t, Small, IntegerOutput>>(call, output, context.stream);
+    }
+    return;
+  }
+  with_pair(call, [&]<class A, class B>() {
+    const ScaledOutput output(call);
+    launch_wgmma<WgmmaKernel<A, B, Wide, ScaledOutput>>(call, output, context.stream);
+  });
+}
+
 extern const Rung kWgmma;
 constinit const Rung kWgmma = rung_of<Wgmma, IntMm, ScaledMm>({
     .name = "wgmma",

@@ -15,31 +15,14 @@ namespace ws::scaled_gemm {
 
 struct Wgmma {
   static bool supports(const Call& call, Why& why) {
-    return is_made(call, why) &&
-           why.unless(call.dtype == DType::kI8 || (call.fast && !call.by_blocks),
+    return why.unless(leaves_sums(call),
                       "leaves all sums to the tensor core: needs use_fast_accum, and no scales of "
                       "blocks") &&
            is_k_major(call, why);
   }
 
-  static void run(const Call& call, const Context& context) {
-    if (call.dtype == DType::kI8) {
-      using Store = tile::WarpStore<int32_t, 1, 32>;
-      const auto output = IntegerOutput::of<Store>(call);
-      if (prefers<Wide>(call)) {
-        launch_wgmma<WgmmaKernel<int8_t, int8_t, Wide, IntegerOutput>>(call, output,
-                                                                       context.stream);
-      } else {
-        launch_wgmma<WgmmaKernel<int8_t, int8_t, Small, IntegerOutput>>(call, output,
-                                                                        context.stream);
-      }
-      return;
-    }
-    with_pair(call, [&]<class A, class B>() {
-      const ScaledOutput output(call);
-      launch_wgmma<WgmmaKernel<A, B, Wide, ScaledOutput>>(call, output, context.stream);
-    });
-  }
+  // In a unit of its own: `realigned` calls it too.
+  static void run(const Call& call, const Context& context);
 };
 
 }  // namespace ws::scaled_gemm

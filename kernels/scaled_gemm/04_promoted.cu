@@ -2,6 +2,17 @@
 
 namespace ws::scaled_gemm {
 
+void Promoted::run(const Call& call, const Context& context) {
+  const PromotedOutput output(call);
+  with_pair(call, [&]<class A, class B>() {
+    if (prefers<Tall>(call)) {
+      launch_wgmma<PromotedKernel<A, B, Tall>>(call, output, context.stream);
+    } else {
+      launch_wgmma<PromotedKernel<A, B, Small>>(call, output, context.stream);
+    }
+  });
+}
+
 extern const Rung kPromoted;
 constinit const Rung kPromoted = rung_of<Promoted, ScaledMm>({
     .name = "promoted",

@@ -115,20 +115,10 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, PromotedOutput> {
 };
 
 struct Promoted {
-  static bool supports(const Call& call, Why& why) {
-    return is_made(call, why) && is_k_major(call, why);
-  }
+  static bool supports(const Call& call, Why& why) { return is_k_major(call, why); }
 
-  static void run(const Call& call, const Context& context) {
-    const PromotedOutput output(call);
-    with_pair(call, [&]<class A, class B>() {
-      if (prefers<Tall>(call)) {
-        launch_wgmma<PromotedKernel<A, B, Tall>>(call, output, context.stream);
-      } else {
-        launch_wgmma<PromotedKernel<A, B, Small>>(call, output, context.stream);
-      }
-    });
-  }
+  // In a unit of its own: `realigned` calls it too.
+  static void run(const Call& call, const Context& context);
 };
 
 }  // namespace ws::scaled_gemm

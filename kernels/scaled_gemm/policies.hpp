@@ -1,7 +1,7 @@
 // Tiles of the tensor-core rungs, and which of two a call gets.
 #pragma once
 
-#include "kernels/gemm/policies.hpp"
+#include "kernels/gemm/plan.hpp"
 #include "kernels/scaled_gemm/operations.hpp"
 #include "warpsmith/device_facts.hpp"
 
@@ -29,37 +29,135 @@ bool prefers(const Call& call) {
   return waves.template operator()<Policy>() <= kSmallTile * waves.template operator()<Small>();
 }
 
-// What the copy engine and wgmma ask for: K contiguous in both operands, C row by row, all rows of
-// multiples of 16 bytes, which torch asks for too.
-inline bool is_k_major(const Call& call, Why& why) {
-  constexpr int64_t kMostStep = 0x7FFFFFFF;
-  return why.unless(call.a.contiguous == Contiguous::kColumns, "needs an a of contiguous K") &&
-         why.unless(call.b.contiguous == Contiguous::kColumns,
-                    "needs a b of contiguous K, column by column") &&
-         why.unless(std::max({std::abs(call.a_row), std::abs(call.a_block), std::abs(call.b_block),
-                              std::abs(call.b_column), std::abs(call.bias_step)}) <= kMostStep,
-                    "a stride of the scales or of the bias is over ", kMostStep) &&
-         why.unless(call.c.contiguous == Contiguous::kColumns, "needs a c row by row") &&
-         gemm::operands_can_be_copied(call, why) &&
+// Whether the copy engine stores c: row by row, all rows of multiples of 16 bytes, which it cuts
+// at.
+inline bool is_stored(const Call& call, Why& why) {
+  return why.unless(call.c.contiguous == Contiguous::kColumns, "needs a c row by row") &&
          gemm::can_be_copied("c", call.c, call.c_dtype, why) &&
          why.unless(call.c.length * static_cast<int64_t>(size_of(call.c_dtype)) % 16 == 0,
                     "rows of c are not multiples of 16 bytes long");
 }
 
-// The pairs of types that kernels are made for, torch's: f.template operator()<A, B>().
-inline bool is_made(const Call& call, Why& why) {
-  return why.unless(call.dtype != DType::kE5m2 || call.b_dtype != DType::kE5m2,
-                    "is not made for e5m2 and e5m2");
+// Kernels count what is not of a matrix in 32 bits.
+inline bool has_short_steps(const Call& call, Why& why) {
+  constexpr int64_t kMostStep = 0x7FFFFFFF;
+  return why.unless(std::max({std::abs(call.a_row), std::abs(call.a_block), std::abs(call.b_block),
+                              std::abs(call.b_column), std::abs(call.bias_step)}) <= kMostStep,
+                    "a stride of the scales or of the bias is over ", kMostStep);
 }
+
+// What the copy engine and wgmma ask for: K contiguous in both operands, C row by row, all rows of
+// multiples of 16 bytes, which torch asks for too.
+inline bool is_k_major(const Call& call, Why& why) {
+  return why.unless(call.a.contiguous == Contiguous::kColumns, "needs an a of contiguous K") &&
+         why.unless(call.b.contiguous == Contiguous::kColumns,
+                    "needs a b of contiguous K, column by column") &&
+         has_short_steps(call, why) && gemm::operands_can_be_copied(call, why) &&
+         is_stored(call, why);
+}
+
+// Whether the tensor core may add up all of K: it sums integers exactly, floats with some 14 bits,
+// and has no place for scales along K.
+inline bool leaves_sums(const Call& call) {
+  return call.dtype == DType::kI8 || (call.fast && !call.by_blocks);
+}
+
+// The pairs of types that kernels are made for: f.template operator()<A, B>().
 template <class F>
 void with_pair(const Call& call, F&& f) {
-  if (call.dtype == DType::kE5m2) {
-    f.template operator()<e5m2, e4m3>();
-  } else if (call.b_dtype == DType::kE5m2) {
-    f.template operator()<e4m3, e5m2>();
-  } else {
-    f.template operator()<e4m3, e4m3>();
+  with_type<kFp8>(call.dtype, [&]<class A>() {
+    with_type<kFp8>(call.b_dtype, [&]<class B>() { f.template operator()<A, B>(); });
+  });
+}
+
+// ---- Copies of what lies otherwise --------------------------------------------------------------
+
+inline bool takes_copies(const Call& call, Why& why) {
+  constexpr int64_t kMostExtent = 0x7FFFFFFF - 512;  // a tile more does not overflow
+  return why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&
+         why.unless(call.a.contiguous != Contiguous::kNeither, "needs a stride of 1 in a") &&
+         why.unless(call.b.contiguous != Contiguous::kNeither, "needs a stride of 1 in b") &&
+         why.unless(call.c.contiguous == Contiguous::kColumns, "needs a c row by row") &&
+         why.unless(std::max({call.m, call.n, call.k}) <= kMostExtent, "an extent is over ",
+                    kMostExtent) &&
+         has_short_steps(call, why);
+}
+
+// Whether an operand is read where it lies.
+inline bool is_operand(const Matrix& matrix, const Call& call) {
+  Why nobody;
+  return matrix.contiguous == Contiguous::kColumns &&
+         gemm::can_be_copied("", matrix, call.dtype, nobody);
+}
+inline bool is_stored(const Call& call) {
+  Why nobody;
+  return is_stored(call, nobody);
+}
+
+// Rows of copies start at multiples of 128 bytes: a row of a tile is then a line of L2, not two.
+inline int64_t copied_leading(int64_t k) { return round_up(k, int64_t{128}); }
+inline int64_t stored_leading(const Call& call) {
+  return round_up(call.n, static_cast<int64_t>(128 / size_of(call.c_dtype)));
+}
+
+// Bytes of the copies of both operands, and of C's.
+struct Copies {
+  size_t operands = 0;
+  size_t c = 0;
+};
+inline Copies copies_of(const Call& call) {
+  const int64_t rows =
+      (is_operand(call.a, call) ? 0 : call.m) + (is_operand(call.b, call) ? 0 : call.n);
+  Copies copies{.operands = static_cast<size_t>(rows * copied_leading(call.k))};
+  if (!is_stored(call)) {
+    copies.c = static_cast<size_t>(call.m * stored_leading(call)) * size_of(call.c_dtype);
   }
+  return copies;
+}
+
+// ---- What a call is thought to take, in us of an H200; not yet measured -------------------------
+
+// Copies, each read and written once; the copy engine's stores come instead of those to C.
+inline double copying_time(const Call& call) {
+  constexpr double kLaunch = 2.5;
+  constexpr double kAcross = 1.3;  // times as long a byte, where one is turned
+  const auto [operands, c] = copies_of(call);
+  const auto of_operands = static_cast<double>(operands);
+  const auto of_c = static_cast<double>(c);
+  if (of_operands + of_c > gemm::kMostWorkspace) return gemm::kNever;
+  const bool turns =
+      call.a.contiguous != Contiguous::kColumns || call.b.contiguous != Contiguous::kColumns;
+  return (operands > 0 ? 2 * kLaunch : 0) + (c > 0 ? kLaunch : 0) +
+         2 * (of_operands * (turns ? kAcross : 1) + of_c) / gemm::kMemory;
+}
+
+// The tensor cores' product of the copies: 128 of K take a tile what 64 of 16 bits take gemm's.
+inline double product_time(const Call& call) {
+  constexpr double kPromoted = 1.2;  // times as long, at most
+  constexpr double kSlice = 0.7 / (Wide::kTileM * Wide::kTileN);
+  const auto tiles_time = [&]<class Policy>() {
+    const int tiles = Policy::raster(call).count() * Policy::kCluster;
+    const auto waves = static_cast<double>(divide_up(tiles, device_facts().multiprocessors));
+    return waves * Policy::kTileM * Policy::kTileN * kSlice;
+  };
+  const double slices = static_cast<double>(divide_up(call.k, kBlock));
+  const double tiles =
+      std::min(tiles_time.template operator()<Wide>(), tiles_time.template operator()<Small>());
+  return gemm::kStart + slices * tiles * (leaves_sums(call) ? 1 : kPromoted);
+}
+
+// The scalar rungs: a thread an element, as gemm's batched_naive.
+inline double scalar_time(const Call& call) {
+  constexpr double kRate = 15e3;   // multiplications a us, of a multiprocessor
+  constexpr double kLoads = 0.09;  // of 1 of K, of a thread that waits for them
+  const double rate = kRate * device_facts().multiprocessors;
+  const double elements = static_cast<double>(call.m) * static_cast<double>(call.n);
+  return gemm::kStart + (kLoads + elements / rate) * static_cast<double>(call.k);
+}
+
+// Whether the tensor cores are sooner done, copies and all.
+inline bool pays_to_copy(const Call& call) {
+  return copying_time(call) + product_time(call) < scalar_time(call);
 }
 
 }  // namespace ws::scaled_gemm

@@ -303,6 +303,12 @@ constexpr std::array kIntVerify = {
     integers(1, 33, 64, IntMm::kBRows),
     integers(33, 1, 31, IntMm::kBRows),
     integers(70, 70, 70, IntMm::kBRows),
+    // Around copies' tiles of 128 x 128 and pieces of 16 bytes; a C that is copied out, one that is
+    // not.
+    integers(300, 272, 300, IntMm::kATransposed | IntMm::kBRows),
+    integers(145, 259, 257, IntMm::kATransposed, 3),
+    integers(18, 290, 290, IntMm::kBRows, 0, 5),
+    integers(6, 255, 1100, 0, 3, 1),
 };
 
 constexpr std::array kIntBench = {integers(1024, 1024, 1024), integers(2048, 2048, 2048),
@@ -355,6 +361,12 @@ constexpr std::array kVerify = {
     scaled(33, 1, 31, Options::kBRows),
     scaled(70, 70, 70, Options::kBRows),
     scaled(64, 72, 80, kOther, 0, false, 0, 1),
+    // Copies, of which scales of blocks, of rows and of tensors count the same K.
+    scaled(140, 264, 300, kBlocks | kOther | Options::kATransposed | Options::kBRows),
+    scaled(150, 259, 390, kBlocks | kAdd | Options::kBRows, kF16Out, false, 3),
+    scaled(260, 133, 257, kRow | kAdd | kOther | Options::kATransposed, kF32Out, true, 1),
+    scaled(17, 301, 527, kBlocks, kF32Out, false, 5, 3),
+    scaled(129, 255, 255, kOther | Options::kBRows, 0, true),
 };
 
 constexpr std::array kBench = {

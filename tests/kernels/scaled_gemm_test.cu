@@ -34,6 +34,8 @@ struct PromotedTile {
 };
 constexpr Rung kTall = rung_of<PromotedTile<e4m3, e4m3, Tall>, ScaledMm>(
     {.name = "tall", .idea = "256 x 128", .arch = Arch::kSm90a});
+constexpr Rung kTallOther = rung_of<PromotedTile<e5m2, e5m2, Tall>, ScaledMm>(
+    {.name = "tall_other", .idea = "256 x 128", .arch = Arch::kSm90a});
 constexpr Rung kSmall = rung_of<PromotedTile<e4m3, e5m2, Small>, ScaledMm>(
     {.name = "small", .idea = "128 x 128", .arch = Arch::kSm90a});
 
@@ -54,6 +56,12 @@ TEST(ScaledMm, TallTile) {
        {0, ScaledMm::kRowScales | ScaledMm::kBias, 0 + ScaledMm::kBlockScales}) {
     expect_right(kTall, "scaled_mm", {.extents = {392, 328, 272, options}}, DType::kE4m3);
   }
+}
+
+TEST(ScaledMm, TallTileOfTheOtherType) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kOptions = ScaledMm::kBlockScales | ScaledMm::kE5m2B;
+  expect_right(kTallOther, "scaled_mm", {.extents = {264, 136, 272, kOptions}}, DType::kE5m2);
 }
 
 TEST(ScaledMm, SmallTile) {
@@ -89,10 +97,10 @@ TEST(IntMm, Wraps) {
   }
 }
 
-std::string refusal(const Case& chosen, DType dtype = DType::kE4m3) {
+std::string refusal(const Case& chosen, const char* rung = "scaled_mm/wgmma") {
   try {
-    const AnyCall call(make_problem(operation_named("scaled_mm"), chosen, dtype));
-    return why_not(*resolve("scaled_mm/wgmma").rung, call, 90);
+    const AnyCall call(make_problem(operation_named("scaled_mm"), chosen, DType::kE4m3));
+    return why_not(*resolve(rung).rung, call, 90);
   } catch (const InvalidArgument& error) {
     return error.what();
   }
@@ -106,9 +114,56 @@ TEST(ScaledMm, SaysWhatItLeavesToOthers) {
   EXPECT_THAT(refusal({.extents = {16, 16, 16, ScaledMm::kBRows}, .attributes = fast}),
               HasSubstr("column by column"));
   EXPECT_THAT(refusal({.extents = {16, 16, 24}, .attributes = fast}), HasSubstr("16"));
-  EXPECT_THAT(
-      refusal({.extents = {16, 16, 16, ScaledMm::kE5m2B}, .attributes = fast}, DType::kE5m2),
-      HasSubstr("e5m2 and e5m2"));
+}
+
+TEST(ScaledMm, RealignedLeavesWhatNeedsNoCopyAndWhatItCannotRead) {
+  EXPECT_THAT(refusal({.extents = {16, 16, 16}}, "scaled_mm/realigned"),
+              HasSubstr("nothing to realign"));
+  EXPECT_THAT(refusal({.extents = {16, 16, 0}}, "scaled_mm/realigned"), HasSubstr("K = 0"));
+  const auto refusal_of = [](int tensor) {
+    Problem problem =
+        make_problem(operation_named("int_mm"), {.extents = {16, 24, 32}}, DType::kI8);
+    problem.tensor(tensor).strides = {3, 200};
+    return why_not(*resolve("int_mm/realigned").rung, AnyCall(problem), 90);
+  };
+  EXPECT_THAT(refusal_of(0), HasSubstr("stride of 1 in a"));
+  EXPECT_THAT(refusal_of(1), HasSubstr("stride of 1 in b"));
+  EXPECT_THAT(refusal_of(2), HasSubstr("c row by row"));
+}
+
+// Every one of the layouts and sizes that wgmma and the copy engine do not take.
+TEST(IntMm, CopiesAreRight) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const Rung& rung = *resolve("int_mm/realigned").rung;
+  for (const int views :
+       {0, 0 + IntMm::kATransposed, 0 + IntMm::kBRows, IntMm::kATransposed | IntMm::kBRows}) {
+    for (const int64_t size : {1, 15, 17, 127, 129, 143, 145}) {
+      for (const int offset : {0, 1, 15}) {
+        expect_right(rung, "int_mm",
+                     {.extents = {size, size + 2, size + 1, views}, .offset = offset, .padding = 1},
+                     DType::kI8);
+      }
+    }
+  }
+}
+
+TEST(ScaledMm, CopiesPayWhereThereIsMuchToMultiply) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const auto best_of = [](const char* operation, const Case& chosen, DType dtype) {
+    return best(AnyCall(make_problem(operation_named(operation), chosen, dtype)), 90).name;
+  };
+  for (const int views : {1, 2, 3}) {
+    EXPECT_EQ(best_of("int_mm", {.extents = {4096, 4096, 4096, views}}, DType::kI8), "realigned");
+  }
+  const Case odd{.extents = {4095, 4097, 4099, ScaledMm::kBlockScales | ScaledMm::kE5m2B}};
+  EXPECT_EQ(best_of("scaled_mm", odd, DType::kE5m2), "realigned");
+  EXPECT_EQ(best_of("scaled_mm", {.extents = {4096, 4096, 4096}}, DType::kE4m3), "promoted");
+  EXPECT_EQ(best_of("int_mm", {.extents = {5, 7, 9}}, DType::kI8), "naive");
+  // An operand of 32 GiB, whose copy would be as large.
+  constexpr int64_t kMany = int64_t{1} << 20;
+  EXPECT_EQ(
+      best_of("int_mm", {.extents = {kMany, 64, kMany / 32, IntMm::kATransposed}}, DType::kI8),
+      "any_layout");
 }
 
 TEST(ScaledMm, RefusesScalesOfOtherShapes) {
