@@ -3,11 +3,11 @@
 // From reduce_then_scan: the row is read once. The order of additions is fixed, so that the bits
 // are the same in each run, which the published algorithm does not promise.
 // Traffic: one read, one write; 8 bytes a tile written, 0.5 KiB a tile looked at, in L2.
-// Limits: rows whose elements lie side by side.
+// Limits: lines whose elements lie apart, or differently on the two sides, by single elements.
 #pragma once
 
+#include "kernels/scan/lines.hpp"
 #include "kernels/scan/look_back.hpp"
-#include "kernels/scan/tile.hpp"
 #include "warpsmith/block/scan.hpp"
 #include "warpsmith/launch.hpp"
 
@@ -30,7 +30,7 @@ struct LookBackPolicy {
   using Shape = std::conditional_t<sizeof(Accumulator) == 4, Shape4, Shape8>;
 };
 
-template <class Monoid, class Policy>
+template <class Monoid, class Policy, class Lay>
 struct LookBackKernel {
   using Accumulator = typename Monoid::Accumulator;
   using Shape = typename Policy::template Shape<Accumulator>;
@@ -39,16 +39,17 @@ struct LookBackKernel {
   static constexpr int kMinBlocks =
       Shape::kMinBlocks - (sizeof(typename Monoid::Result) > sizeof(typename Monoid::Element));
   static constexpr int kTile = static_cast<int>(Shape::kTile);  // vectors
-  using Tile = RowTile<Monoid, Shape::kVectors>;
+  using Tile = typename Lay::template Tile<Monoid, Shape::kVectors>;
   using Scan = block::ScanOfWarps<Accumulator, kThreads>;
   struct Arguments {
     Monoid monoid;
-    Rows<Monoid> rows;
+    typename Lay::template Rows<Monoid> rows;
     int64_t vectors;  // of a row
     LookBack<Accumulator> look_back;
   };
   struct SharedStorage {
     typename Scan::Storage totals;
+    typename Tile::template Storage<kThreads> turn;
     SharedArray<uint32_t, 1> drawn;
     SharedArray<Accumulator, 1> prefix;
   };
@@ -60,8 +61,8 @@ struct LookBackKernel {
         alone ? static_cast<uint32_t>(block_index()) : a.look_back.draw(shared.drawn);
     const uint32_t line = item / static_cast<uint32_t>(a.look_back.tiles);
     const auto nth = static_cast<int>(item - line * static_cast<uint32_t>(a.look_back.tiles));
-    const RowOf<Monoid> row(a.rows, line);
-    Tile tile;
+    const typename Tile::Row row(a.rows, line);
+    Tile tile(shared.turn);
     tile.load(a.monoid, row, int64_t{nth} * kTile + warp_index() * Tile::kSpan, a.vectors);
     auto [before, total] = scan(tile.scan(a.monoid), Monoid::none(), Monoid::merge);
     if (!alone) {
@@ -83,32 +84,36 @@ struct LookBackKernel {
 
 template <class Policy>
 struct LookBackRung {
-  template <class Monoid>
+  template <class Monoid, class Lay>
   static LookBackPlan plan(const Scan& call) {
-    return look_back_plan<Monoid>(call, LookBackKernel<Monoid, Policy>::kTile);
+    return look_back_plan<Monoid>(call, Lay::template vectors_of<Monoid>(call),
+                                  LookBackKernel<Monoid, Policy, Lay>::kTile);
   }
   static bool supports(const Scan& call, Why& why) {
-    return look_back_supports(call, 16 * Policy::kLeastTile, why);
+    return lines_supported(call, why) && tiles_supported(call, 16 * Policy::kLeastTile, why);
   }
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
-      workspace = plan<Monoid>(call).workspace();
+      workspace =
+          with_tiles(call, [&]<class Lay>(Lay) { return plan<Monoid, Lay>(call); }).workspace();
     });
     return workspace;
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
-      using Kernel = LookBackKernel<Monoid, Policy>;
-      const LookBackPlan look_back = plan<Monoid>(call);
-      launch<Kernel>({.blocks = look_back.lines * look_back.tiles, .threads = Kernel::kThreads},
-                     context.stream,
-                     {monoid,
-                      rows_of<Monoid>(call),
-                      vectors_of<Monoid>(call),
-                      {look_back, context.workspace}});
+      with_tiles(call, [&]<class Lay>(Lay) {
+        using Kernel = LookBackKernel<Monoid, Policy, Lay>;
+        const LookBackPlan look_back = plan<Monoid, Lay>(call);
+        launch<Kernel>({.blocks = look_back.lines * look_back.tiles, .threads = Kernel::kThreads},
+                       context.stream,
+                       {monoid,
+                        Lay::template rows_of<Monoid>(call),
+                        Lay::template vectors_of<Monoid>(call),
+                        {look_back, context.workspace}});
+      });
     });
   }
 };

@@ -282,7 +282,8 @@ struct LookBackQueueRung {
     Workspace workspace;
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
       const size_t bytes =
-          sizeof(uint64_t) + look_back_plan<Monoid>(call, Shape::kTile).workspace().bytes;
+          sizeof(uint64_t) +
+          look_back_plan<Monoid>(call, vectors_of<Monoid>(call), Shape::kTile).workspace().bytes;
       workspace = {.bytes = bytes, .zeroed = bytes};
     });
     return workspace;
@@ -291,7 +292,8 @@ struct LookBackQueueRung {
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
       using Kernel = LookBackQueueKernel<Monoid, Shape>;
-      const LookBackPlan plan = look_back_plan<Monoid>(call, Shape::kTile);
+      const LookBackPlan plan =
+          look_back_plan<Monoid>(call, vectors_of<Monoid>(call), Shape::kTile);
       auto* const next = static_cast<uint64_t*>(context.workspace);
       const int64_t items = plan.lines * plan.tiles;
       Grid grid{.blocks = 1, .threads = Kernel::kThreads, .cluster = 1};

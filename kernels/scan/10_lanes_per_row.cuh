@@ -2,31 +2,33 @@
 // shared memory nor a barrier.
 // From block_scan: no thread waits for those of another row.
 // Traffic: one read, one write.
-// Limits: rows whose elements lie side by side; few rows leave the device idle.
+// Limits: few rows leave the device idle.
 #pragma once
 
-#include "kernels/scan/tile.hpp"
+#include "kernels/scan/lines.hpp"
 #include "warpsmith/launch.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::scan {
 
 // kWhole: the lanes hold a whole row.
-template <class Monoid, int kLanes, int kVectors, bool kWhole>
+template <class Monoid, int kLanes, int kVectors, bool kWhole, class Lay>
 struct LanesPerRowKernel {
   static constexpr int kThreads = 256;
   static constexpr int kRowsOfBlock = kThreads / kLanes;
-  using Tile = RowTile<Monoid, kVectors, kLanes>;
+  using Tile = typename Lay::template Tile<Monoid, kVectors, kLanes>;
   struct Arguments {
     Monoid monoid;
-    Rows<Monoid> rows;
+    typename Lay::template Rows<Monoid> rows;
     int64_t vectors;  // of a row
   };
-  struct SharedStorage {};
+  struct SharedStorage {
+    typename Tile::template Storage<kThreads> turn;
+  };
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const RowOf<Monoid> row(a.rows, block_index() * kRowsOfBlock + thread_index() / kLanes);
-    Tile next;
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const typename Tile::Row row(a.rows, block_index() * kRowsOfBlock + thread_index() / kLanes);
+    Tile next(shared.turn);
     next.load(a.monoid, row, 0, a.vectors);
     if constexpr (kWhole) {
       next.scan(a.monoid);
@@ -47,23 +49,25 @@ struct LanesPerRowKernel {
 };
 
 struct LanesPerRow {
-  static bool supports(const Scan& call, Why& why) { return rows_supported(call, why); }
+  static bool supports(const Scan& call, Why& why) { return lines_supported(call, why); }
 
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
-      const int64_t vectors = vectors_of<Monoid>(call);
-      const auto with = [&]<int kLanes, int kVectors, bool kWhole>() {
-        using Kernel = LanesPerRowKernel<Monoid, kLanes, kVectors, kWhole>;
-        launch<Kernel>({.blocks = divide_up(call.lines, int64_t{Kernel::kRowsOfBlock}),
-                        .threads = Kernel::kThreads},
-                       context.stream, {monoid, rows_of<Monoid>(call), vectors});
-      };
-      if (vectors <= 32) {
-        with.template operator()<8, 4, true>();
-      } else {
-        with.template operator()<32, 2, false>();
-      }
+      with_tiles(call, [&]<class Lay>(Lay) {
+        const int64_t vectors = Lay::template vectors_of<Monoid>(call);
+        const auto with = [&]<int kLanes, int kVectors, bool kWhole>() {
+          using Kernel = LanesPerRowKernel<Monoid, kLanes, kVectors, kWhole, Lay>;
+          launch<Kernel>({.blocks = divide_up(call.lines, int64_t{Kernel::kRowsOfBlock}),
+                          .threads = Kernel::kThreads},
+                         context.stream, {monoid, Lay::template rows_of<Monoid>(call), vectors});
+        };
+        if (vectors <= 32) {
+          with.template operator()<8, 4, true>();
+        } else {
+          with.template operator()<32, 2, false>();
+        }
+      });
     });
   }
 };

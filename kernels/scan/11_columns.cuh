@@ -1,9 +1,10 @@
 // Idea: scans down the columns of a matrix: lanes stand over neighbouring columns, 16 bytes each,
 // and a thread has four rows of them; threads one below the other meet in shared memory, tiles by
-// look-back, a thread for each column. So a tall matrix keeps all SMs busy.
+// look-back, a thread for each column. So a tall matrix keeps all SMs busy. Columns that are not
+// whole vectors are taken 4 bytes at a time, or by single elements, and 16 rows of them.
 // From look_back: one total a column instead of one a tile.
 // Traffic: one read, one write; 8 bytes a column and tile, in L2.
-// Limits: columns that lie side by side and start at multiples of 16 bytes.
+// Limits: columns that lie side by side.
 // Long: what columns are and how they are shared out stands with the kernel, the only one of them.
 #pragma once
 
@@ -39,13 +40,13 @@ struct ColumnsArguments {
   LookBack<Accumulator> look_back;  // a line is a strip
 };
 
-// What a block of a matrix's columns works on, and a thread of it. kPart thread rows are added up
-// side by side before a thread a column takes over.
-template <class Monoid, int kThreads, int kPart>
+// What a block of a matrix's columns works on, and a thread of it, which has kWidth of them. kPart
+// thread rows are added up side by side before a thread a column takes over.
+template <class Monoid, int kThreads, int kPart,
+          int kWidth = row::kWidest<typename Monoid::Element>>
 struct ColumnsTile {
   using Arguments = ColumnsArguments<Monoid>;
   using Accumulator = typename Monoid::Accumulator;
-  static constexpr int kWidth = row::kWidest<typename Monoid::Element>;
   using Totals = SharedArray<Accumulator, kThreads * kWidth>;  // [thread rows, columns]
 
   const Arguments& a;
@@ -94,16 +95,18 @@ struct ColumnsTile {
   __device__ __forceinline__ void scan_columns(Totals& totals) const {
     ptx::barrier_sync();
     if constexpr (kPart > 1) {
-      static_assert(kPart == kWidth, "a column and a part for each thread");
-      const int top = thread_index() / columns * part_size() + (thread_index() & (columns - 1));
-      Accumulator sum = totals[top];
+      static_assert(kPart % kWidth == 0, "a column and a part for a thread at most");
+      if (kPart == kWidth || thread_index() < kThreads * kWidth / kPart) {
+        const int top = thread_index() / columns * part_size() + (thread_index() & (columns - 1));
+        Accumulator sum = totals[top];
 #pragma unroll
-      for (int i = 1; i < kPart; ++i) {
-        const Accumulator own = totals[top + i * columns];
-        totals[top + i * columns] = sum;
-        sum = Monoid::merge(sum, own);
+        for (int i = 1; i < kPart; ++i) {
+          const Accumulator own = totals[top + i * columns];
+          totals[top + i * columns] = sum;
+          sum = Monoid::merge(sum, own);
+        }
+        totals[top] = sum;
       }
-      totals[top] = sum;
       ptx::barrier_sync();
     }
     if (thread_index() < columns) scan_column(totals, thread_index());
@@ -145,7 +148,8 @@ struct ColumnsTile {
   }
 };
 
-template <class Monoid>
+// kWidth columns a thread.
+template <class Monoid, int kWidth_ = row::kWidest<typename Monoid::Element>>
 struct ColumnsKernel {
   using Element = typename Monoid::Element;
   using Result = typename Monoid::Result;
@@ -153,12 +157,18 @@ struct ColumnsKernel {
   // Not yet measured: what an SM's registers hold.
   static constexpr int kThreads = sizeof(Accumulator) == 4 ? 512 : 256;
   static constexpr bool kWidens = sizeof(Element) == 2 || sizeof(Element) < sizeof(Result);
-  static constexpr int kMinBlocks = sizeof(Accumulator) == 4 || kWidens ? 2 : 3;
-  static constexpr int kRows = 4;  // of a thread
+  static constexpr int kWidth = kWidth_;
+  static constexpr bool kWhole = kWidth == row::kWidest<Element>;
+  // Sixteen rows of eight bytes each take the registers of a third block.
+  static constexpr bool kWide = kWidens || (!kWhole && sizeof(Element) == 8);
+  static constexpr int kMinBlocks = sizeof(Accumulator) == 4 || kWide ? 2 : 3;
+  static constexpr int kRows = kWhole ? 4 : 16;  // of a thread
   using Lowered = decltype(std::declval<Monoid>().lower(Monoid::none()));
-  static constexpr int kWidth = row::kWidest<Element>;
   using Arguments = ColumnsArguments<Monoid>;
-  using Tile = ColumnsTile<Monoid, kThreads, 1>;
+  // Where columns are few, many threads stand one below the other.
+  using Tile = ColumnsTile<Monoid, kThreads, kWhole ? 1 : 8, kWidth>;
+  // Sectors of rows that are not whole ones are a neighbour's or the next row's as well.
+  static constexpr Cache kCache = kWhole ? Cache::kStreaming : Cache::kDefault;
   struct SharedStorage {
     typename Tile::Totals totals;
     SharedArray<uint32_t, 1> drawn;
@@ -168,13 +178,13 @@ struct ColumnsKernel {
     const uint32_t item = a.look_back.tiles == 1 ? static_cast<uint32_t>(block_index())
                                                  : a.look_back.draw(shared.drawn);
     const Tile tile(a, item, kRows);
-    Packed<Element> held[kRows];
+    using Held = row::Packed<Element, kWidth>;
+    Held held[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      held[r] = filled_with(a.monoid.filler());
+      held[r] = filled_with<kWidth>(a.monoid.filler());
       if (tile.is_mine(r)) {
-        held[r] =
-            Packed<Element>::template load<Cache::kStreaming>(tile.x + tile.row_at(r) * a.x_pitch);
+        held[r] = Held::template load<kCache>(tile.x + tile.row_at(r) * a.x_pitch);
       }
     }
 #pragma unroll
@@ -200,7 +210,7 @@ struct ColumnsKernel {
         running[e] = with;
       }
       if (tile.is_mine(r)) {
-        thread::store<Cache::kStreaming>(tile.y + tile.row_at(r) * a.y_pitch, results<Result>(out));
+        thread::store<kCache>(tile.y + tile.row_at(r) * a.y_pitch, results<Result>(out));
       }
     }
     tile.leave();
@@ -221,21 +231,40 @@ struct Columns {
     const bool has_columns = call.count > 0 && call.lines > 0 && call.loops >= 1 &&
                              call.loops <= 2 && shape_of(call).columns.strides[0] == 1 &&
                              shape_of(call).columns.strides[1] == 1;
-    if (!why.unless(has_columns, "takes columns that lie side by side")) return false;
+    return why.unless(has_columns, "takes columns that lie side by side") &&
+           why.unless(call.lines < (int64_t{1} << 31) &&
+                          call.lines * divide_up(call.count, int64_t{32}) < (int64_t{1} << 31),
+                      "takes fewer than 2^31 tiles");
+  }
+  // Whether columns lie side by side in whole vectors of `width` elements.
+  static bool has_vectors(const Scan& call, int64_t width) {
     const auto [matrices, columns] = shape_of(call);
-    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
-    const auto aligned = [&](const void* data, size_t k) {
-      return reinterpret_cast<uintptr_t>(data) % 16 == 0 && call.strides[k] % width == 0 &&
-             matrices.strides[k] % width == 0;
+    const auto aligned = [&](const void* data, size_t k, DType dtype) {
+      const int64_t bytes = std::min(int64_t{16}, width * static_cast<int64_t>(size_of(dtype)));
+      return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)) % bytes == 0 &&
+             call.strides[k] % width == 0 && matrices.strides[k] % width == 0;
     };
-    return why.unless(
-               columns.extent % width == 0 && aligned(call.input, 0) && aligned(call.output, 1),
-               "moves 16 bytes at a time: columns and strides have to be multiples of ", width,
-               " elements") &&
-           why.unless(
-               call.lines < (int64_t{1} << 31) &&
-                   call.lines / width * divide_up(call.count, int64_t{32}) < (int64_t{1} << 31),
-               "takes fewer than 2^31 tiles");
+    return columns.extent % width == 0 && aligned(call.input, 0, call.dtype) &&
+           aligned(call.output, 1, call.output_dtype);
+  }
+  // What the rungs ask for that know whole vectors only.
+  static bool supports_whole(const Scan& call, Why& why) {
+    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
+    return supports(call, why) &&
+           why.unless(has_vectors(call, width),
+                      "moves 16 bytes at a time: columns and strides have to be multiples of ",
+                      width, " elements");
+  }
+  // f() of the kernel for how the call's columns lie.
+  template <class Monoid, class F>
+  static void with_kernel(const Scan& call, const F& f) {
+    using Element = typename Monoid::Element;
+    if (has_vectors(call, row::kWidest<Element>))
+      return f.template operator()<ColumnsKernel<Monoid>>();
+    if constexpr (sizeof(Element) == 2) {
+      if (has_vectors(call, 2)) return f.template operator()<ColumnsKernel<Monoid, 2>>();
+    }
+    f.template operator()<ColumnsKernel<Monoid, 1>>();
   }
 
   // Of a kernel whose threads have `each` rows.
@@ -281,19 +310,21 @@ struct Columns {
   static Workspace workspace(const Call& call) {
     Workspace workspace;
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& /*monoid*/) {
-      using Kernel = ColumnsKernel<Monoid>;
-      ColumnsArguments<Monoid> arguments{};
-      workspace = plan<Kernel>(call, arguments, Kernel::kRows).workspace();
+      with_kernel<Monoid>(call, [&]<class Kernel>() {
+        ColumnsArguments<Monoid> arguments{};
+        workspace = plan<Kernel>(call, arguments, Kernel::kRows).workspace();
+      });
     });
     return workspace;
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {
     with_monoid<kEveryDType>(call, [&]<class Monoid>(const Monoid& monoid) {
-      using Kernel = ColumnsKernel<Monoid>;
-      ColumnsArguments<Monoid> arguments{};
-      const LookBackPlan look_back = plan<Kernel>(call, arguments, Kernel::kRows);
-      launch_on<Kernel>(call, monoid, arguments, look_back, context);
+      with_kernel<Monoid>(call, [&]<class Kernel>() {
+        ColumnsArguments<Monoid> arguments{};
+        const LookBackPlan look_back = plan<Kernel>(call, arguments, Kernel::kRows);
+        launch_on<Kernel>(call, monoid, arguments, look_back, context);
+      });
     });
   }
 };

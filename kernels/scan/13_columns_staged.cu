@@ -93,8 +93,9 @@ struct StagedColumnsKernel {
 
 struct StagedColumns {
   static bool supports(const Scan& call, Why& why) {
-    return Columns::supports(call, why) && why.unless(device_facts().shared_bytes >= kBytes,
-                                                      "needs ", kBytes, " bytes of shared memory");
+    return Columns::supports_whole(call, why) &&
+           why.unless(device_facts().shared_bytes >= kBytes, "needs ", kBytes,
+                      " bytes of shared memory");
   }
   // As many rows a thread as leave two tiles for each block that an SM holds.
   template <class Monoid>

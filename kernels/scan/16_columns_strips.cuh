@@ -603,7 +603,7 @@ template <class... Shapes>
 struct ColumnsStrips {
   template <class Call>
   static bool supports(const Call& call, Why& why) {
-    if (!Columns::supports(call, why)) return false;
+    if (!Columns::supports_whole(call, why)) return false;
     const auto [matrices, columns] = Columns::shape_of(call);
     constexpr int64_t kMost = int64_t{1} << 30;
     constexpr int64_t kMostStride = int64_t{1} << 36;  // elements: a tensor map takes 2^40 bytes

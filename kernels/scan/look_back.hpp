@@ -251,22 +251,24 @@ class LookBack : thread::Flagged<T> {
 
 // ---- Rows by warps --------------------------------------------------------------------------
 
-// In tiles of `tile` vectors, of `tile_bytes` at least.
+// Of `vectors` vectors, in tiles of `tile`.
 template <class Monoid>
-LookBackPlan look_back_plan(const Scan& call, int64_t tile) {
+LookBackPlan look_back_plan(const Scan& call, int64_t vectors, int64_t tile) {
   using Totals = LookBack<typename Monoid::Accumulator>;
   return {.lines = call.lines,
-          .tiles = static_cast<int>(
-              std::min(divide_up(vectors_of<Monoid>(call), tile), int64_t{1} << 30)),
+          .tiles = static_cast<int>(std::min(divide_up(vectors, tile), int64_t{1} << 30)),
           .radix = Totals::kRadixOfWarps,
           .words = Totals::kWords};
 }
-inline bool look_back_supports(const Scan& call, int64_t tile_bytes, Why& why) {
+// In tiles of `tile_bytes` at least.
+inline bool tiles_supported(const Scan& call, int64_t tile_bytes, Why& why) {
   const int64_t bytes = call.count * static_cast<int64_t>(size_of(call.dtype)) + 16;
   const int64_t tiles = divide_up(bytes, tile_bytes);
-  return rows_supported(call, why) &&
-         why.unless(tiles < (int64_t{1} << 30) && tiles * call.lines < (int64_t{1} << 31),
+  return why.unless(tiles < (int64_t{1} << 30) && tiles * call.lines < (int64_t{1} << 31),
                     "takes fewer than 2^30 tiles a row and 2^31 in all");
+}
+inline bool look_back_supports(const Scan& call, int64_t tile_bytes, Why& why) {
+  return rows_supported(call, why) && tiles_supported(call, tile_bytes, why);
 }
 
 }  // namespace ws::scan

@@ -129,7 +129,7 @@ struct LargestOf : reduce::LargestOf<T> {
   }
 };
 
-// ---- Sixteen bytes of elements ----------------------------------------------------------------
+// ---- Elements in words --------------------------------------------------------------------------
 
 // In the words that they came in: the compiler would rather keep each 16-bit element in a register
 // of its own.
@@ -151,7 +151,9 @@ __device__ __forceinline__ T element(const row::Packed<T, N>& packed, int e) {
 }
 template <class T, int N>
 __device__ __forceinline__ void set_element(row::Packed<T, N>& packed, int e, T x) {
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (sizeof(T) == 2 && N == 1) {
+    packed.words[0] = x.bits;
+  } else if constexpr (sizeof(T) == 2) {
     uint32_t& word = packed.words[e / 2];
     word = e % 2 == 0 ? (word & 0xFFFF0000U) | x.bits
                       : (word & 0x0000FFFFU) | static_cast<uint32_t>(x.bits) << 16;
@@ -162,12 +164,16 @@ __device__ __forceinline__ void set_element(row::Packed<T, N>& packed, int e, T 
     packed.words[2 * e + 1] = static_cast<uint32_t>(static_cast<uint64_t>(x) >> 32);
   }
 }
+template <int N, class T>
+__device__ __forceinline__ row::Packed<T, N> filled_with(T x) {
+  row::Packed<T, N> all{};
+#pragma unroll
+  for (int e = 0; e < N; ++e) set_element(all, e, x);
+  return all;
+}
 template <class T>
 __device__ __forceinline__ Packed<T> filled_with(T x) {
-  Packed<T> all{};
-#pragma unroll
-  for (int e = 0; e < row::kWidest<T>; ++e) set_element(all, e, x);
-  return all;
+  return filled_with<row::kWidest<T>>(x);
 }
 // Last element first.
 template <class T, int N>

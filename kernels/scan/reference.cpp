@@ -140,6 +140,9 @@ std::vector<Case> smoke_cases() {
       with({.extents = {3, 200}}, 1, true),
       with({.extents = {40, 32}}, 0, false, true),
       with({.extents = {2, 3, 5}, .offset = 1}, 1),
+      with({.extents = {3, 77}, .padding = 1}, 1),
+      with({.extents = {150, 0, 0, 0, 2}}, 0, true, true),
+      with({.extents = {150, 3}, .padding = 2}, 0, true),
   };
 }
 std::vector<Case> verify_cases() {
@@ -164,6 +167,14 @@ std::vector<Case> verify_cases() {
       with({.extents = {3, 4, 5}}, 0, true, true),
       with({.extents = {6, 40, 0, 1}}, 0),
       with({.extents = {900, 0, 0, 0, 2}}, 0, true),
+      with({.extents = {40003, 0, 0, 0, 2}}, 0, true, true),
+      with({.extents = {3, 18001}, .offset = 1, .padding = 1}, 1),
+      with({.extents = {6, 5003}, .padding = 2}, 1, false, true),
+      with({.extents = {2, 3, 130, 1}, .padding = 1}, 1, true),
+      with({.extents = {301, 37}}, 0, true, true),
+      with({.extents = {700, 66}, .offset = 2}, 0),
+      with({.extents = {2, 270, 33}, .padding = 3}, 1, true),
+      with({.extents = {5000, 3}, .offset = 1}, 0, false, true),
       with({.extents = {kEmpty}}, 0),
       with({.extents = {4, kEmpty}}, 1, true),
       with({.extents = {kEmpty, 4}}, 1),

@@ -55,12 +55,20 @@ std::span<const Rung* const> best_for_columns(const Scan& call) {
   return call.lines * size <= 128 || between_lines ? std::span<const Rung* const>(kStaged) : kLarge;
 }
 
+// Lines whose neighbours lie side by side, and their elements do not.
+bool has_columns(const Scan& call) {
+  if (call.loops == 0 || call.has_rows()) return false;
+  const Loop& next = call.line[static_cast<size_t>(call.loops - 1)];
+  return next.strides[0] == 1 && next.strides[1] == 1;
+}
+
 // Many rows go to blocks that stay, from two kilobytes on, or half of one where rows are powers of
 // two, one behind the other. Else short rows go to lanes, longer ones to a block each, those of
 // more than a tile to tiles that look back, or ask the server once there are two for an SM (H200
-// 2026-11-30: 4 MiB of f32 look back sooner, 8 MiB of i64 ask).
+// 2026-11-30: 4 MiB of f32 look back sooner, 8 MiB of i64 ask). Lines whose sides lie differently,
+// or whose elements lie apart, go to the rungs that take them, the last but one of each list.
 std::span<const Rung* const> best_for(const Scan& call) {
-  if (!call.has_rows() && call.count > 0) return best_for_columns(call);
+  if (has_columns(call)) return best_for_columns(call);
   constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
   constexpr int64_t kServerBytes = 8 * 1024 * 1024;

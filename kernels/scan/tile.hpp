@@ -86,6 +86,10 @@ struct RowOf {
         head(static_cast<int>(reinterpret_cast<uintptr_t>(x) / sizeof(Element)) & (kWidth - 1)),
         exclusive(rows.exclusive),
         reverse(rows.reverse) {}
+  // A row whose vectors begin with it.
+  __device__ __forceinline__ RowOf(const Element* x, typename Monoid::Result* y, int64_t count,
+                                   bool exclusive, bool reverse)
+      : x(x), y(y), count(count), head(0), exclusive(exclusive), reverse(reverse) {}
 
   // Of the `size` vectors that are scanned from `first` on, of `vectors`: those that lie in the row
   // as a whole, as they lie in memory.
@@ -101,8 +105,8 @@ struct RowOf {
   }
 };
 
-// kVectors vectors of each of kLanes lanes; the order in which elements are scanned goes from lane
-// to lane, then from vector to vector.
+// kVectors vectors of each of kLanes lanes, a part of its warp; the order in which elements are
+// scanned goes from lane to lane, then from vector to vector.
 template <class Monoid, int kVectors, int kLanes = kWarpSize>
 struct RowTile {
   using Element = typename Monoid::Element;
@@ -110,11 +114,17 @@ struct RowTile {
   using Accumulator = typename Monoid::Accumulator;
   using Lowered = decltype(std::declval<Monoid>().lower(Monoid::none()));
   using Row = RowOf<Monoid>;
+  template <int kThreads>
+  struct Storage {};  // of a block's tiles, in shared memory
   static constexpr int kWidth = Row::kWidth;
   static constexpr int kSpan = kVectors * kLanes;  // vectors of the tile
 
   Packed<Element> x[kVectors];
   Accumulator before[kVectors];  // of the lane's vector: what the tile holds in front of it
+
+  RowTile() = default;
+  template <int kThreads>
+  __device__ __forceinline__ explicit RowTile(Storage<kThreads>& /*storage*/) {}
 
   // The tile of those that are scanned from vector `first` on; of a reversed row, that many vectors
   // from the last of its `vectors`.
@@ -191,16 +201,7 @@ struct RowTile {
                                         const Accumulator& prefix) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      Accumulator running = Monoid::merge(prefix, before[v]);
-      Vec<Lowered, kWidth> lowered;
-#pragma unroll
-      for (int e = 0; e < kWidth; ++e) {
-        const Accumulator with = Monoid::merge(running, monoid.lift(element(x[v], e)));
-        lowered[e] = monoid.lower(row.exclusive ? running : with);
-        running = with;
-      }
-      if (row.reverse) lowered = turned_round(lowered);
-      const Vec<Result, kWidth> y = results<Result>(lowered);
+      const Vec<Result, kWidth> y = results_of(v, monoid, row, prefix);
       if (inside_ || is_whole(row, v)) {
         thread::store<Cache::kStreaming>(row.y + at(v), y);
       } else if (is_edge(row, v)) {
@@ -213,7 +214,22 @@ struct RowTile {
     }
   }
 
- private:
+ protected:
+  // Of vector v, as they lie in memory.
+  __device__ __forceinline__ Vec<Result, kWidth> results_of(int v, const Monoid& monoid,
+                                                            const Row& row,
+                                                            const Accumulator& prefix) const {
+    Accumulator running = Monoid::merge(prefix, before[v]);
+    Vec<Lowered, kWidth> lowered;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const Accumulator with = Monoid::merge(running, monoid.lift(element(x[v], e)));
+      lowered[e] = monoid.lower(row.exclusive ? running : with);
+      running = with;
+    }
+    if (row.reverse) lowered = turned_round(lowered);
+    return results<Result>(lowered);
+  }
   // Where the tile lies: known again without another word a vector.
   int64_t first_element_;  // of this lane's first vector
   int step_;               // from vector to vector, in elements
@@ -227,6 +243,8 @@ struct RowTile {
     first_element_ = mine * kWidth - row.head;
     step_ = row.reverse ? -kLanes * kWidth : kLanes * kWidth;
   }
+
+ private:
   __device__ __forceinline__ int64_t at(int v) const { return first_element_ + v * step_; }
   __device__ __forceinline__ bool is_whole(const Row& row, int v) const {
     return at(v) >= 0 && at(v) + kWidth <= row.count;

@@ -98,6 +98,16 @@ class Instance {
     return takers;
   }
 
+  // x to other memory, an element past its first, and elements `stride` apart.
+  void move_x(int64_t stride) {
+    Tensor& x = problem_.tensor(0);
+    for (int d = 0; d < x.rank; ++d) x.strides[static_cast<size_t>(d)] *= stride;
+    const auto elements = static_cast<size_t>(x.elements() * stride + 1);
+    moved_ = std::make_unique<test::Buffer<uint8_t>>(elements * size_of(x.dtype));
+    x.data = moved_->data() + size_of(x.dtype);
+    problem_.operation->fill(problem_, 0, 7);
+  }
+
  private:
   static size_t bytes_of(DType dtype, std::initializer_list<int64_t> shape) {
     const Tensor x = Tensor::dense(dtype, shape);
@@ -106,6 +116,7 @@ class Instance {
 
   Problem problem_;
   test::Buffer<uint8_t> x_;
+  std::unique_ptr<test::Buffer<uint8_t>> moved_;
   std::unique_ptr<test::Buffer<uint8_t>> y_;
   const Rung* workspace_of_ = nullptr;
   std::unique_ptr<test::Buffer<uint8_t>> workspace_;
@@ -165,6 +176,56 @@ TEST(Scan, RowsOfAQueue) {
       instance.run(instance.rung("row_queue"));
       instance.expect_right();
     }
+  }
+}
+
+// Lines of several tiles, and short ones, of which only results begin at multiples of 16 bytes, or
+// whose elements lie apart. What is added to what does not depend on it.
+TEST(Scan, SidesThatLieDifferently) {
+  const auto is_right = [](std::string_view operation, DType dtype,
+                           std::initializer_list<int64_t> shape) {
+    for (const int64_t stride : {1, 3}) {
+      for (const bool reverse : {false, true}) {
+        Instance instance(operation, dtype, shape, -1, !reverse, reverse);
+        const Rung& rung = instance.rung("look_back");
+        const std::vector<uint8_t> alike = instance.run(rung);
+        instance.move_x(stride);
+        EXPECT_GE(instance.every_rung_is_right(), 4);
+        if (shape.size() == 1) {
+          EXPECT_EQ(instance.run(rung), alike);
+        }
+      }
+    }
+  };
+  is_right("cumsum", DType::kF32, {20003});
+  is_right("cumsum", DType::kF16, {33001});
+  is_right("cumsum", DType::kI32, {4100});
+  is_right("cumprod", DType::kI64, {2, 4097});
+  is_right("logcumsumexp", DType::kF32, {4099});
+  is_right("scan_min", DType::kBf16, {3, 16385});
+  is_right("scan_max", DType::kF32, {37, 101});
+  is_right("cumsum", DType::kF32, {9, 7});
+}
+
+// Columns that are no whole vectors: few, of which many threads stand one below the other, and more
+// than a strip; several tiles, in every order of blocks.
+TEST(Scan, ColumnsOfSingleElements) {
+  for (const bool reverse : {false, true}) {
+    Instance("cumsum", DType::kF32, {300, 33}, 0, !reverse, reverse).every_rung_is_right();
+    Instance("cumsum", DType::kF16, {270, 70}, 0, reverse, reverse).every_rung_is_right();
+    Instance("scan_max", DType::kBf16, {515, 65}, 0, reverse, reverse).every_rung_is_right();
+    Instance("cumprod", DType::kI64, {2, 130, 5}, 1, reverse, reverse).every_rung_is_right();
+    Instance("logcumsumexp", DType::kBf16, {300, 7}, 0, reverse, reverse).every_rung_is_right();
+    Instance moved("cumsum", DType::kI32, {260, 64}, 0, reverse, reverse);
+    moved.move_x(1);
+    moved.every_rung_is_right();
+  }
+  for (const int64_t columns : {2, 3}) {
+    Instance instance("cumsum", DType::kF32, {40001, columns}, 0);
+    const Rung& rung = instance.rung("columns");
+    const std::vector<uint8_t> first = instance.run(rung);
+    instance.expect_right();
+    test::in_every_order([&] { EXPECT_EQ(instance.run(rung), first); });
   }
 }
 
@@ -338,7 +399,18 @@ TEST(Scan, BestIsByShape) {
   EXPECT_EQ(Instance("logcumsumexp", DType::kBf16, {2200, 1000}, 0).best_rung(), "columns");
   EXPECT_EQ(Instance("cumsum", DType::kBf16, {140000, 64}, 0).best_rung(), "columns_staged");
   EXPECT_EQ(Instance("cumprod", DType::kI32, {8000000}, 0).best_rung(), "server");
-  EXPECT_EQ(Instance("scan_max", DType::kBf16, {64, 250}, 0).best_rung(), "any_layout");
+  EXPECT_EQ(Instance("scan_max", DType::kBf16, {64, 250}, 0).best_rung(), "columns");
+  const auto moved = [](std::initializer_list<int64_t> shape, int64_t stride) {
+    Instance instance("cumsum", DType::kF32, shape, -1);
+    instance.move_x(stride);
+    return instance.best_rung();
+  };
+  EXPECT_EQ(moved({100000}, 1), "look_back");
+  EXPECT_EQ(moved({5000000}, 1), "look_back");
+  EXPECT_EQ(moved({100000}, 2), "look_back");
+  EXPECT_EQ(moved({4000}, 2), "block_scan");
+  EXPECT_EQ(moved({1100, 4000}, 1), "block_scan");
+  EXPECT_EQ(moved({64, 250}, 2), "lanes_per_row");
 }
 
 }  // namespace
