@@ -155,7 +155,7 @@ struct WarpSpecializedKernel : Policy {
   // Work on groups of rows says where a part's group begins, from where its tiles count, and how
   // many tiles high it is; C is then stored with the part at hand.
   static constexpr bool kRowGroups = requires { Work::kRowGroups; };
-  // Work on groups of K says where a part begins along K, and how much of its last slice is its.
+  // Work on groups of K says where a part begins along K, and clears what of a slice is not its.
   static constexpr bool kDepthGroups = requires { Work::kDepthGroups; };
   static constexpr ptx::Major kMajorA =
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
@@ -186,7 +186,7 @@ struct WarpSpecializedKernel : Policy {
   // The columns of a tile that are stored kStoreColumns at a time; the others are the rest.
   static constexpr int kEvenN = kOutputN / kStoreColumns * kStoreColumns;
   static_assert(kEvenN == kOutputN || (kOutputN - kEvenN) % Policy::kRestColumns == 0);
-  static_assert(!kPaired || (Policy::kClusterM == 2 && kMajorB == ptx::Major::kK),
+  static_assert(!kPaired || (Policy::kClusterM == 2 && !StageB::kShareOfK),
                 "each of two blocks loads one of the two halves of B's tile");
 
   struct Arguments {
@@ -311,27 +311,6 @@ struct WarpSpecializedKernel : Policy {
     }
   }
 
-  // By all consumers: what of K begins in a stage at `valid` is another group's and becomes zero,
-  // in both operands, for it may be infinite. Of MN-major operands these are whole lines.
-  __device__ __forceinline__ static void clear_tail(SharedStorage& shared, int stage, int valid) {
-    static_assert(kMajorA == ptx::Major::kMN && kMajorB == ptx::Major::kMN);
-    constexpr int kConsumerThreads = 128 * Policy::kConsumers;
-    const auto clear = [&]<class Stage>(T* operand, Stage) {
-      const SharedSpan<T> elements{operand + stage * Stage::kElements, Stage::kElements};
-      const int first = valid * 64 + (thread_index() - 128) * 8;
-#pragma unroll
-      for (int panel = 0; panel < Stage::kPanels; ++panel) {
-        for (int at = first; at < Stage::kPanelElements; at += kConsumerThreads * 8) {
-          elements.template store<8>(panel * Stage::kPanelElements + at, Vec<T, 8>{});
-        }
-      }
-    };
-    clear(shared.a.pointer(), StageA{});
-    clear(shared.b.pointer(), StageB{});
-    ptx::fence_proxy_async();
-    ptx::barrier_sync(1, kConsumerThreads);
-  }
-
   // What the output keeps under the products of a tile.
   __device__ __forceinline__ static auto hold([[maybe_unused]] const Arguments& g,
                                               [[maybe_unused]] const Place& place) {
@@ -389,17 +368,18 @@ struct WarpSpecializedKernel : Policy {
     for_each_part(g, [&](const Place& place, const auto& part) {
       const auto held = hold(g, place);
       if constexpr (kDepthGroups) {
-        int cleared = -1;
+        uint32_t cleared = 0;  // a bit for each stage
         multiply_stages<StageA, StageB>(
             sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline, at,
             part.last - part.first, consumer * kRowBlocks,
             [&](int stage) {
-              stage == cleared ? release<kReuse>(shared, stage) : release(shared, stage);
+              (cleared >> stage & 1) != 0 ? release<kReuse>(shared, stage) : release(shared, stage);
+              cleared &= ~(1u << stage);
             },
             [&](int block, int stage) {
-              if (block < part.last - 1 || part.valid == kTileK) return;
-              clear_tail(shared, stage, part.valid);
-              cleared = stage;
+              if (Work::template clear<WarpSpecializedKernel>(shared, stage, part, block)) {
+                cleared |= 1u << stage;
+              }
             });
       } else {
         multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(),

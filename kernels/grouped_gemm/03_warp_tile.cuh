@@ -2,9 +2,9 @@
 //   there could be; a warp looks up which group tile `block` is of, with a sum over 32 groups at
 //   once. The rest is the kernel of one product, three pointers further on.
 // From any_layout: warp_tile of gemm. Of grouped_gemm_weight a tile's group moves A and B along K.
+//   Where a group moves an operand along its runs, it is copied by 4 bytes.
 // Traffic: warp_tile's; a tile that is not full reads and multiplies as a full one does.
-// Limits: f32; contiguous rows of A and out and a stride of 1 in B; of grouped_gemm_weight
-//   contiguous columns of A and rows of B and out.
+// Limits: f32; a stride of A and B 1, contiguous rows of out.
 #pragma once
 
 #include "kernels/gemm/08_warp_tile.cuh"
@@ -15,23 +15,28 @@ namespace ws::grouped_gemm {
 struct WarpTile {
   template <Contiguous kA, Contiguous kB>
   using Product = gemm::WarpTileKernel<kA, kB, gemm::WarpTileShape>;
-  template <Contiguous kB>
-  using Rows = RowTilesKernel<Product<Contiguous::kColumns, kB>>;
-  using Depth = DepthTilesKernel<Product<Contiguous::kRows, Contiguous::kColumns>>;
+  template <Contiguous kA, Contiguous kB>
+  using Rows = RowTilesKernel<Product<kA, kB>, kA>;
+  template <Contiguous kA, Contiguous kB>
+  using Depth = DepthTilesKernel<Product<kA, kB>, kA, kB>;
+  static constexpr Contiguous kAny = Contiguous::kColumns;
 
   static bool supports(const RowsCall& call, Why& why) {
-    return Rows<Contiguous::kColumns>::supports(call, why);
+    return Rows<kAny, kAny>::supports(call, why);
   }
-  static bool supports(const DepthCall& call, Why& why) { return Depth::supports(call, why); }
+  static bool supports(const DepthCall& call, Why& why) {
+    return Depth<kAny, kAny>::supports(call, why);
+  }
 
   static void run(const RowsCall& call, const Context& context) {
-    constexpr const char* kName = "grouped_gemm/warp_tile";
-    call.b.contiguous == Contiguous::kColumns
-        ? Rows<Contiguous::kColumns>::run(call, kName, context.stream)
-        : Rows<Contiguous::kRows>::run(call, kName, context.stream);
+    gemm::with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+      Rows<kA, kB>::run(call, "grouped_gemm/warp_tile", context.stream);
+    });
   }
   static void run(const DepthCall& call, const Context& context) {
-    Depth::run(call, "grouped_gemm_weight/warp_tile", context.stream);
+    gemm::with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+      Depth<kA, kB>::run(call, "grouped_gemm_weight/warp_tile", context.stream);
+    });
   }
 };
 

@@ -2,7 +2,7 @@
 
 namespace ws::grouped_gemm {
 
-template void run_rows<half>(const RowsCall&, int, Stream);
+template void run_rows<half>(const RowsCall&, const char*, int, Stream);
 
 extern const Rung kWgmma;
 constinit const Rung kWgmma = rung_of<Wgmma, kHalves, GroupedGemm>({

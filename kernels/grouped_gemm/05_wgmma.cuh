@@ -3,50 +3,58 @@
 //   in B, a first row in A and C.
 // From mma_pipeline: warp_specialized of gemm. A tile that hangs over its group's end reads rows of
 //   the next, which harms nobody, and leaves them out of C: whole pieces of 16 rows go to the copy
-//   engine, the group's last by lanes. The producer's idle warps check the offsets and put zeros
-//   into the rows after the last group.
+//   engine, the group's last by lanes. Idle warps check offsets, and clear rows behind all groups.
 // Traffic: B from memory once, where a group's tiles run at one time; A from L2 for each column.
-// Limits: sm_90a, f16 and bf16; contiguous rows of A and out; addresses, strides of rows and of
-//   groups in multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
+// Limits: sm_90a, f16 and bf16; a stride of A and B 1, contiguous rows of out; A, B, their rows and
+//   groups start at multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
 #pragma once
 
-#include "kernels/gemm/35_warp_specialized.cuh"
-#include "kernels/grouped_gemm/groups.hpp"
-#include "kernels/grouped_gemm/policies.hpp"
+#include "kernels/grouped_gemm/output.hpp"
 
 namespace ws::grouped_gemm {
 
 // A tile of a group of rows.
 struct RowPart : tile::Part {
   gemm::MatrixIndex matrix;
-  int tiles_m;  // of clusters, in the group
-  int first_row;
+  int tiles_m;    // of clusters, in the group
+  int first_row;  // of the group's first tile
+  int begin_row;  // of the group
   int end_row;
 };
 
-// C, of which rows that begin at multiples of 16 of a group are stored 16 at a time.
+// C, of which rows that begin at multiples of 16 of a group's tiles are stored 16 at a time.
 template <class T>
-struct RowOutput {
-  ptx::TensorMap map;
-  T* data;
-  int64_t leading;
-  int columns;
-
-  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+struct RowOutput : GroupedOutput<T> {
   template <class Store>
   __device__ __forceinline__ void put(Store& store, const RowPart& part, int row, int column,
                                       const float* sums) const {
-    const int rows = part.end_row - row;
-    if (rows >= Store::kRows) {
-      store.put(map, row, column, sums);
-    } else if (rows > 0) {
-      store.finish();  // the copy engine may still read where the lanes' rows are staged
-      store.write(data + row * leading + column, leading, rows, columns - column, sums);
+    const int from = part.begin_row - row;
+    const int to = part.end_row - row;
+    if (from <= 0 && to >= Store::kRows && !this->by_lanes) {
+      store.put(this->map, row, column, sums);
+    } else if (to > 0) {
+      write_rows(store, this->data + row * this->leading + column, this->leading, from, to,
+                 this->columns - column, sums);
+    }
+  }
+  // By a warp.
+  __device__ __forceinline__ void clear_row(int row) const {
+    T* const to = this->data + row * this->leading;
+    if (this->by_lanes) {
+      for (int column = lane_index(); column < this->columns; column += kWarpSize) {
+        thread::store(to + column, T{});
+      }
+    } else {
+      for (int column = lane_index() * 8; column < this->columns; column += kWarpSize * 8) {
+        thread::store(to + column, Vec<T, 8>{});
+      }
     }
   }
 };
 
-// Every so-many-th tile of all groups, `tile_rows` high.
+// Every so-many-th tile of all groups, `tile_rows` high. Tiles begin at multiples of kAlignment
+// rows.
+template <int kAlignment>
 struct RowTiles : gemm::WholeTiles {
   static constexpr bool kBatched = true;
   static constexpr bool kRowGroups = true;
@@ -62,10 +70,11 @@ struct RowTiles : gemm::WholeTiles {
     int first = 0;   // row of the group
     for (int group = 0; group < count; ++group) {
       const auto end = static_cast<int>(groups.end_of(group, first));
-      const int tiles_m = divide_up(end - first, tile_rows);
+      const int from = first - first % kAlignment;
+      const int tiles_m = first == end ? 0 : divide_up(end - from, tile_rows);
       const int after = before + tiles_m * tiles_n;
       for (; at < after; at += workers) {
-        f(RowPart{{at - before, 0, steps}, {0, group, 0}, tiles_m, first, end});
+        f(RowPart{{at - before, 0, steps}, {0, group, 0}, tiles_m, from, first, end});
       }
       before = after;
       first = end;
@@ -78,23 +87,22 @@ struct RowTiles : gemm::WholeTiles {
     const auto all = static_cast<int>(grid_blocks()) * warps;
     groups.report(index * kWarpSize + lane_index(), all * kWarpSize);
     const auto rows = static_cast<int>(groups.length);
-    for (int row = groups.last_end() + index; row < rows; row += all) {
-      for (int column = lane_index() * 8; column < c.columns; column += kWarpSize * 8) {
-        thread::store(c.data + row * c.leading + column, Vec<T, 8>{});
-      }
-    }
+    for (int row = groups.last_end() + index; row < rows; row += all) c.clear_row(row);
   }
 };
 
-template <class T, Contiguous kB, class Policy>
-using RowWgmmaKernel =
-    gemm::WarpSpecializedKernel<T, Contiguous::kColumns, kB, Policy, RowTiles, RowOutput<T>>;
+// Rows of A: the copy engine takes any; of A by columns, multiples of 16 bytes.
+template <Contiguous kA>
+using RowTilesOf = RowTiles<kA == Contiguous::kColumns ? 1 : kCopyAlignment>;
 
-template <class Kernel, class T>
-void launch_rows(const RowsCall& call, int multiprocessors, Stream stream) {
+template <class T, Contiguous kA, Contiguous kB, class Policy>
+using RowWgmmaKernel = gemm::WarpSpecializedKernel<T, kA, kB, Policy, RowTilesOf<kA>, RowOutput<T>>;
+
+template <class Kernel, class T, class Work>
+void launch_rows(const RowsCall& call, const char* rung, int multiprocessors, Stream stream) {
   const tile::Raster raster = Kernel::raster(call);
-  RowTiles work;
-  work.groups = Groups(call, call.m, "grouped_gemm/wgmma");
+  Work work;
+  work.groups = Groups(call, call.m, rung);
   work.tile_rows = Kernel::kTileM * Kernel::kClusterM;
   work.tiles_n = raster.tiles_n;
   work.steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
@@ -104,9 +112,7 @@ void launch_rows(const RowsCall& call, int multiprocessors, Stream stream) {
                                        call.a.leading),
        .b = Kernel::StageB::tensor_map(call.b.as<const T>(), matrices_of_groups(call, call.b),
                                        call.n, call.k, call.b.leading),
-       .c = {Kernel::Store::tensor_map(call.c.as<const T>(), ptx::MatrixBatch{}, call.m, call.n,
-                                       call.c.leading),
-             call.c.as<T>(), call.c.leading, static_cast<int>(call.n)},
+       .c = {output_of<typename Kernel::Store, T>(call, ptx::MatrixBatch{})},
        .raster = raster,
        .work = work,
        .m = static_cast<int>(call.m),
@@ -114,36 +120,29 @@ void launch_rows(const RowsCall& call, int multiprocessors, Stream stream) {
       static_cast<int>(std::min<int64_t>(tiles, multiprocessors / Kernel::kCluster)), stream);
 }
 
+// Instantiated beside the rung's row, for other rungs and for tests.
 template <class T>
-void run_rows(const RowsCall& call, int multiprocessors, Stream stream) {
-  with_row_policy(call, multiprocessors, [&]<class Policy>() {
-    call.b.contiguous == Contiguous::kColumns
-        ? launch_rows<RowWgmmaKernel<T, Contiguous::kColumns, Policy>, T>(call, multiprocessors,
-                                                                          stream)
-        : launch_rows<RowWgmmaKernel<T, Contiguous::kRows, Policy>, T>(call, multiprocessors,
-                                                                       stream);
+void run_rows(const RowsCall& call, const char* rung, int multiprocessors, Stream stream) {
+  gemm::with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+    with_policy(call, multiprocessors, [&]<class Policy>() {
+      using Kernel = RowWgmmaKernel<T, kA, kB, Policy>;
+      launch_rows<Kernel, T, RowTilesOf<kA>>(call, rung, multiprocessors, stream);
+    });
   });
 }
-extern template void run_rows<half>(const RowsCall&, int, Stream);
-extern template void run_rows<bf16>(const RowsCall&, int, Stream);
+extern template void run_rows<half>(const RowsCall&, const char*, int, Stream);
+extern template void run_rows<bf16>(const RowsCall&, const char*, int, Stream);
 
 struct Wgmma {
   static bool supports(const RowsCall& call, Why& why) {
-    return why.unless(call.groups > 0, "no groups leave nothing to copy") &&
-           are_copied(call, call.b, why) &&
-           why.unless(call.a.contiguous == Contiguous::kColumns &&
-                          call.c.contiguous == Contiguous::kColumns,
-                      "needs contiguous rows of a and out") &&
-           why.unless(call.groups <= kMostGroups, call.groups, " groups are more than ",
-                      kMostGroups) &&
-           // A walk of the tiles ends up to a wave beyond the last.
-           tiles_fit(2 * most_tiles(call.m, call.groups, 128), divide_up(call.n, 128), why);
+    return operands_are_copied(call, why) && are_walked(call, why);
   }
 
   static void run(const RowsCall& call, const Context& context) {
     const int multiprocessors = device_facts().multiprocessors;
-    with_type<kHalves>(call.dtype,
-                       [&]<class T>() { run_rows<T>(call, multiprocessors, context.stream); });
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      run_rows<T>(call, "grouped_gemm/wgmma", multiprocessors, context.stream);
+    });
   }
 };
 

@@ -2,7 +2,7 @@
 
 namespace ws::grouped_gemm {
 
-template void run_depth<half>(const DepthCall&, int, Stream);
+template void run_depth<half>(const DepthCall&, const char*, int, Stream);
 
 extern const Rung kWgmmaWeight;
 constinit const Rung kWgmmaWeight = rung_of<WgmmaWeight, kHalves, GroupedGemmWeight>({

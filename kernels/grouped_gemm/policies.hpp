@@ -1,14 +1,20 @@
-// The tiles of the Hopper rungs, which of them a call gets, and what both rungs ask of a call.
+// The tiles of the Hopper rungs, which of them a call gets, what they ask of a call, and what it is
+// thought to take.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/gemm/plan.hpp"
 #include "kernels/gemm/policies.hpp"
-#include "kernels/grouped_gemm/operations.hpp"
+#include "kernels/gemm/realign.hpp"
+#include "kernels/grouped_gemm/groups.hpp"
 #include "warpsmith/ptx/tensor_map.hpp"
 
 namespace ws::grouped_gemm {
 
 inline constexpr int64_t kMostGroups = 1024;
+// Of a coordinate along the rows that the copy engine reads: 16 bytes, in elements of two.
+inline constexpr int kCopyAlignment = 8;
 
 // For groups of few rows: one tile high. 128 rows multiply a weight for 128 flops of each of its
 // bytes, which tensor cores of 0.8 PFLOP/s do in less time than 4.3 TB/s bring the byte: a smaller
@@ -19,39 +25,35 @@ struct FewRows : gemm::WgmmaPolicy<gemm::WgmmaShape{
   static constexpr double kStep = 0.365;
 };
 
-// Time of tiles in waves, in the units of kStep.
-template <class Policy>
-double time_of(int64_t tiles, int multiprocessors) {
+// M and K of a group where groups are alike: the host knows no more of them than their number.
+inline int64_t height_of_group(const RowsCall& call) {
+  return divide_up(call.m, std::max<int64_t>(call.groups, 1));
+}
+inline int64_t height_of_group(const DepthCall& call) { return call.m; }
+inline int64_t depth_of_group(const RowsCall& call) { return call.k; }
+inline int64_t depth_of_group(const DepthCall& call) {
+  return divide_up(call.k, std::max<int64_t>(call.groups, 1));
+}
+
+// Of a slice of K of all tiles, in waves, in us.
+template <class Policy, class C>
+double step_time(const C& call, int multiprocessors) {
   const int64_t clusters = std::max(1, multiprocessors / Policy::kCluster);
+  const int64_t down =
+      divide_up(height_of_group(call), int64_t{Policy::kTileM} * Policy::kClusterM);
+  const int64_t tiles = call.groups * down * Policy::raster(call).tiles_n;
   return static_cast<double>(divide_up(tiles, clusters)) * Policy::kStep;
 }
 
-// f.template operator()<Policy>() with the tile of less estimated time where groups are alike: the
-// host knows no more of them than their number.
-template <class F>
-void with_row_policy(const RowsCall& call, int multiprocessors, F&& f) {
-  const int64_t rows = divide_up(call.m, std::max<int64_t>(call.groups, 1));
-  const auto time = [&]<class Policy>() {
-    const int64_t down = divide_up(rows, int64_t{Policy::kTileM} * Policy::kClusterM);
-    return time_of<Policy>(call.groups * down * Policy::raster(call).tiles_n, multiprocessors);
-  };
-  if (time.template operator()<gemm::WgmmaBig>() <= time.template operator()<FewRows>()) {
-    f.template operator()<gemm::WgmmaBig>();
+// f.template operator()<Policy>() with the tile of less estimated time.
+template <class C, class F>
+void with_policy(const C& call, int multiprocessors, F&& f) {
+  using Big = gemm::WgmmaBig;
+  using Small = std::conditional_t<std::is_same_v<C, RowsCall>, FewRows, gemm::Wgmma128>;
+  if (step_time<Big>(call, multiprocessors) <= step_time<Small>(call, multiprocessors)) {
+    f.template operator()<Big>();
   } else {
-    f.template operator()<FewRows>();
-  }
-}
-
-// The same for groups of K, whose outputs all have M x N.
-template <class F>
-void with_depth_policy(const DepthCall& call, int multiprocessors, F&& f) {
-  const auto time = [&]<class Policy>() {
-    return time_of<Policy>(call.groups * Policy::raster(call).count(), multiprocessors);
-  };
-  if (time.template operator()<gemm::WgmmaBig>() <= time.template operator()<gemm::Wgmma128>()) {
-    f.template operator()<gemm::WgmmaBig>();
-  } else {
-    f.template operator()<gemm::Wgmma128>();
+    f.template operator()<Small>();
   }
 }
 
@@ -60,15 +62,55 @@ inline ptx::MatrixBatch matrices_of_groups(const Call& call, const Matrix& matri
   return {.count = matrix.batch == 0 ? 1 : call.groups, .stride = matrix.batch};
 }
 
-// Whether the copy engine takes all three; `grouped` is the one with a matrix for each group.
-inline bool are_copied(const Call& call, const Matrix& grouped, Why& why) {
-  constexpr int64_t kMostStride = int64_t{1} << 39;  // elements of two bytes
-  return gemm::operands_can_be_copied(call, why) &&
-         gemm::can_be_copied("out", call.c, call.dtype, why) &&
-         why.unless(call.c.length % 8 == 0, "rows of out are ", call.c.length * 2,
-                    " bytes long, the copy engine stores multiples of 16") &&
-         why.unless(grouped.batch < kMostStride, "matrices of groups are ", grouped.batch,
-                    " elements apart, the copy engine takes less than ", kMostStride);
+// How many matrices of an operand gemm's realign() copies.
+inline int64_t matrices_of_operand(const Call& call, const Matrix& matrix) {
+  return matrices_of_groups(call, matrix).count;
+}
+
+inline constexpr int64_t kMostBatch = int64_t{1} << 39;  // elements of two bytes
+
+// What a call is thought to take, in us: by copies of what is not aligned, and by mma_pipeline.
+template <class C>
+double realigned_time(const C& call, int multiprocessors) {
+  constexpr double kLaunch = 3;
+  constexpr double kCopies = 2.5e6;  // bytes a us
+  const auto bytes = static_cast<double>(gemm::realigned_bytes(call));
+  if (bytes > gemm::kMostWorkspace) return gemm::kNever;
+  double step = 0;
+  with_policy(call, multiprocessors,
+              [&]<class Policy>() { step = step_time<Policy>(call, multiprocessors); });
+  return kLaunch + 2 * bytes / kCopies + gemm::kStart +
+         static_cast<double>(divide_up(depth_of_group(call), 64)) * step;
+}
+template <class C>
+double mma_pipeline_time(const C& call) {
+  gemm::Call one = call;
+  one.k = depth_of_group(call);
+  one.m = call.groups * round_up(height_of_group(call), gemm::MmaSmall::kTileM);
+  return gemm::small_mma_time(one);
+}
+
+// Whether it counts so far from group to group.
+inline bool groups_are_counted(const Call& call, Why& why) {
+  return why.unless(call.b.batch < kMostBatch, "matrices of groups are ", call.b.batch,
+                    " elements apart, the copy engine takes less than ", kMostBatch);
+}
+// Whether the copy engine takes both operands.
+inline bool operands_are_copied(const Call& call, Why& why) {
+  return gemm::operands_can_be_copied(call, why) && groups_are_counted(call, why);
+}
+
+// Whether a walk counts all tiles, and up to a wave beyond the last; and whether rows are stored.
+inline bool are_walked(const RowsCall& call, Why& why) {
+  return why.unless(call.groups > 0, "no groups leave nothing to copy") &&
+         why.unless(call.c.contiguous == Contiguous::kColumns, "needs contiguous rows of out") &&
+         why.unless(call.groups <= kMostGroups, call.groups, " groups are more than ",
+                    kMostGroups) &&
+         tiles_fit(2 * most_tiles(call.m, call.groups, 128), divide_up(call.n, 128), why);
+}
+inline bool are_walked(const DepthCall& call, Why& why) {
+  return why.unless(call.c.contiguous == Contiguous::kColumns, "needs contiguous rows of out") &&
+         tiles_fit(2 * divide_up(call.m, 128) * divide_up(call.n, 128), call.groups, why);
 }
 
 }  // namespace ws::grouped_gemm

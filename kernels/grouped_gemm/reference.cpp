@@ -248,9 +248,12 @@ constexpr Case grouped(int64_t groups, int64_t second, int64_t third, int64_t fo
 }
 
 constexpr std::array kRowSmoke = {grouped(3, 40, 24, 16), grouped(4, 37, 16, 24, kBTransposed),
-                                  grouped(2, 9, 13, 21, kATransposed, 3)};
+                                  grouped(2, 9, 13, 21, kATransposed, 3),
+                                  grouped(3, 40, 24, 16, kATransposed),
+                                  grouped(4, 40, 24, 24, kATransposed | kBTransposed)};
 
-// Groups that end within a tile and within 16 rows; more groups than rows, and than lanes; one.
+// Groups that end within a tile and within 16 rows; more groups than rows, and than lanes; one. All
+// layouts; rows that the copy engine does not take, of operands and of the output alone.
 constexpr std::array kRowVerify = {
     grouped(1, 1, 1, 1),
     grouped(0, 3, 8, 8),
@@ -268,18 +271,25 @@ constexpr std::array kRowVerify = {
     grouped(3, 130, 33, 65),
     grouped(3, 70, 40, 72, kBTransposed, 8),
     grouped(4, 70, 40, 72, kATransposed),
+    grouped(4, 536, 264, 72, kATransposed),
+    grouped(5, 304, 136, 136, kATransposed | kBTransposed),
+    grouped(33, 40, 16, 24, kATransposed | kBTransposed),
+    grouped(3, 75, 36, 65, kATransposed | kBTransposed),
+    grouped(3, 90, 31, 72, kBTransposed),
     grouped(3, 90, 31, 33, kBTransposed, 1),
     grouped(3, 90, 64, 64, 0, 0, 1),
 };
 
 // Experts: few large ones; many, of few rows each; the same as torch lays weights.
 constexpr std::array kRowBench = {
-    grouped(8, 32768, 4096, 4096), grouped(8, 32768, 4096, 4096, kBTransposed),
+    grouped(8, 32768, 4096, 4096),  grouped(8, 32768, 4096, 4096, kBTransposed),
     grouped(128, 8192, 7168, 2048), grouped(128, 8192, 7168, 2048, kBTransposed),
-    grouped(64, 65536, 1408, 2048)};
+    grouped(64, 65536, 1408, 2048), grouped(8, 32768, 4096, 4096, kATransposed | kBTransposed)};
 
-constexpr std::array kDepthSmoke = {grouped(3, 24, 16, 40, kATransposed), grouped(2, 9, 13, 21),
-                                    grouped(4, 16, 24, 37, kATransposed, 8)};
+constexpr std::array kDepthSmoke = {
+    grouped(3, 24, 16, 40, kATransposed),    grouped(2, 9, 13, 21),
+    grouped(4, 16, 24, 37, kATransposed, 8), grouped(3, 24, 16, 40),
+    grouped(4, 16, 24, 40, kBTransposed),    grouped(3, 24, 16, 40, kATransposed | kBTransposed)};
 
 constexpr std::array kDepthVerify = {
     grouped(1, 1, 1, 1),
@@ -294,13 +304,20 @@ constexpr std::array kDepthVerify = {
     grouped(40, 8, 16, 100, kATransposed),
     grouped(3, 40, 72, 130),
     grouped(3, 40, 72, 130, kBTransposed),
+    grouped(4, 136, 264, 200),
+    grouped(3, 264, 136, 152, kBTransposed),
+    grouped(5, 136, 72, 336, kATransposed | kBTransposed),
+    grouped(40, 8, 16, 104),
+    grouped(0, 8, 8, 16),
+    grouped(3, 40, 31, 136, kBTransposed),
+    grouped(3, 33, 31, 65, kATransposed | kBTransposed),
     grouped(3, 33, 31, 65, kATransposed, 1),
     grouped(3, 64, 64, 90, kATransposed, 0, 1),
 };
 
-constexpr std::array kDepthBench = {grouped(8, 4096, 4096, 32768, kATransposed),
-                                    grouped(128, 2048, 7168, 8192, kATransposed),
-                                    grouped(64, 2048, 1408, 65536, kATransposed)};
+constexpr std::array kDepthBench = {
+    grouped(8, 4096, 4096, 32768, kATransposed), grouped(128, 2048, 7168, 8192, kATransposed),
+    grouped(64, 2048, 1408, 65536, kATransposed), grouped(8, 4096, 4096, 32768)};
 
 }  // namespace
 

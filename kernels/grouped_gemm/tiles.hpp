@@ -7,10 +7,17 @@
 
 namespace ws::grouped_gemm {
 
-// Groups of rows. Product is a kernel of gemm with A's and C's rows contiguous. The host knows no
-// group, so the grid is for the most tiles that any could make; what is left over ends at once.
-template <class Product>
+// Bytes of one copy of A or B by a thread; an element's where a group may start at any.
+inline int copy_bytes_of(const Call& call, bool at_any_element) {
+  return at_any_element ? static_cast<int>(size_of(call.dtype)) : gemm::copy_bytes_of(call);
+}
+
+// Groups of rows. Product is a kernel of gemm with A in kA. The host knows no group, so the grid is
+// for the most tiles that any could make; what is left over ends at once.
+template <class Product, Contiguous kA>
 struct RowTilesKernel {
+  // Where a group moves along runs of A they start at any element.
+  static constexpr bool kAlongRuns = kA == Contiguous::kRows;
   static constexpr int kThreads = Product::kThreads;
   static constexpr int kMinBlocks = Product::kMinBlocks;
   using SharedStorage = typename Product::SharedStorage;
@@ -27,7 +34,7 @@ struct RowTilesKernel {
         g.groups.tile_at(static_cast<int>(block_index()), Product::kTileM, g.all.raster.tiles_n);
     if (at.tile < 0) return;
     typename Product::Arguments mine = g.all;
-    mine.a += int64_t{at.first} * g.all.a_leading;
+    mine.a += int64_t{at.first} * (kAlongRuns ? 1 : g.all.a_leading);
     mine.c += int64_t{at.first} * g.all.c_leading;
     mine.m = at.rows;
     mine.raster.tiles_m = divide_up(at.rows, Product::kTileM);
@@ -41,25 +48,25 @@ struct RowTilesKernel {
 
   static bool supports(const RowsCall& call, Why& why) {
     return gemm::runs_supported(call, why) &&
-           why.unless(call.a.contiguous == Contiguous::kColumns &&
-                          call.c.contiguous == Contiguous::kColumns,
-                      "needs contiguous rows of a and out") &&
+           why.unless(call.c.contiguous == Contiguous::kColumns, "needs contiguous rows of out") &&
            tiles_fit(most_tiles(call.m, call.groups, Product::kTileM),
                      divide_up(call.n, Product::kTileN), why);
   }
   static void run(const RowsCall& call, const char* rung, Stream stream) {
     const tile::Raster raster = gemm::raster_of(call, Product::kTileM, Product::kTileN);
     const int64_t tiles = most_tiles(call.m, call.groups, Product::kTileM) * raster.tiles_n;
-    launch<RowTilesKernel>(
-        {.blocks = tiles, .threads = kThreads}, stream,
-        {{call, raster, gemm::copy_bytes_of(call)}, call.b.batch, Groups(call, call.m, rung)});
+    launch<RowTilesKernel>({.blocks = tiles, .threads = kThreads}, stream,
+                           {{call, raster, copy_bytes_of(call, kAlongRuns)},
+                            call.b.batch,
+                            Groups(call, call.m, rung)});
   }
 };
 
-// Groups of K. Product is a kernel of gemm with A's columns and B's rows contiguous: those of a
-// group are then as well aligned as the first.
-template <class Product>
+// Groups of K. Product is a kernel of gemm with A in kA and B in kB.
+template <class Product, Contiguous kA, Contiguous kB>
 struct DepthTilesKernel {
+  static constexpr bool kAAlongRuns = kA == Contiguous::kColumns;
+  static constexpr bool kBAlongRuns = kB == Contiguous::kRows;
   static constexpr int kThreads = Product::kThreads;
   static constexpr int kMinBlocks = Product::kMinBlocks;
   using SharedStorage = typename Product::SharedStorage;
@@ -76,8 +83,8 @@ struct DepthTilesKernel {
     const auto group = static_cast<int>(block_index()) / of_group;
     const auto [first, end] = g.groups.range_of(group);
     typename Product::Arguments mine = g.all;
-    mine.a += first * g.all.a_leading;
-    mine.b += first * g.all.b_leading;
+    mine.a += first * (kAAlongRuns ? 1 : g.all.a_leading);
+    mine.b += first * (kBAlongRuns ? 1 : g.all.b_leading);
     mine.c += group * g.c_group;
     mine.k = static_cast<int>(end - first);
     Product::multiply(shared, mine, static_cast<int>(block_index()) % of_group);
@@ -85,18 +92,16 @@ struct DepthTilesKernel {
 
   static bool supports(const DepthCall& call, Why& why) {
     return gemm::runs_supported(call, why) &&
-           why.unless(call.a.contiguous == Contiguous::kRows &&
-                          call.b.contiguous == Contiguous::kColumns &&
-                          call.c.contiguous == Contiguous::kColumns,
-                      "needs contiguous columns of a, rows of b and of out") &&
+           why.unless(call.c.contiguous == Contiguous::kColumns, "needs contiguous rows of out") &&
            tiles_fit(divide_up(call.m, Product::kTileM) * divide_up(call.n, Product::kTileN),
                      call.groups, why);
   }
   static void run(const DepthCall& call, const char* rung, Stream stream) {
     const tile::Raster raster = gemm::raster_of(call, Product::kTileM, Product::kTileN);
-    launch<DepthTilesKernel>(
-        {.blocks = call.groups * raster.count(), .threads = kThreads}, stream,
-        {{call, raster, gemm::copy_bytes_of(call)}, call.c.batch, Groups(call, call.k, rung)});
+    launch<DepthTilesKernel>({.blocks = call.groups * raster.count(), .threads = kThreads}, stream,
+                             {{call, raster, copy_bytes_of(call, kAAlongRuns || kBAlongRuns)},
+                              call.c.batch,
+                              Groups(call, call.k, rung)});
   }
 };
 

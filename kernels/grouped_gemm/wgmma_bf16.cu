@@ -3,7 +3,7 @@
 
 namespace ws::grouped_gemm {
 
-template void run_rows<bf16>(const RowsCall&, int, Stream);
-template void run_depth<bf16>(const DepthCall&, int, Stream);
+template void run_rows<bf16>(const RowsCall&, const char*, int, Stream);
+template void run_depth<bf16>(const DepthCall&, const char*, int, Stream);
 
 }  // namespace ws::grouped_gemm

@@ -4,8 +4,9 @@
 // From wgmma: the output is half as wide as the product, and only it is written: M F elements
 //   instead of 2 M F written, read and M F written again.
 // Traffic: gemm/warp_specialized's of a product of 2 F columns, less half of its output.
-// Limits: sm_90a, f16 and bf16; K contiguous in x and weight; base addresses and rows of all three
-//   at multiples of 16 bytes.
+// Limits: sm_90a, f16 and bf16; a stride of x and weight 1, rows of y contiguous; base addresses
+// and
+//   rows of all three at multiples of 16 bytes.
 #pragma once
 
 #include "kernels/linear/epilogue.hpp"
@@ -41,7 +42,10 @@ struct GatedOutput : Base {
 inline bool halves_are_taken(const GatedCall& call, Why& why) {
   constexpr int64_t kMost = 0x3FFFFFFF;
   return why.unless(call.c.contiguous == gemm::Contiguous::kColumns, "y is stored by columns") &&
-         why.unless(call.n <= kMost, "F is over ", kMost);
+         why.unless(call.n <= kMost, "F is over ", kMost) &&
+         why.unless(call.dtype == DType::kF32 || call.b.contiguous == gemm::Contiguous::kRows ||
+                        call.n % 8 == 0,
+                    "F = ", call.n, " columns of a weight by columns are no multiple of 16 bytes");
 }
 
 // Base: how y is stored.
@@ -49,22 +53,16 @@ template <class T, class Base>
 void run_wgmma_gated(const GatedCall& call, Stream stream) {
   using Policy = gemm::WgmmaBig;
   using Output = GatedOutput<Base, Policy::kTileN>;
-  using Kernel =
-      WgmmaKernel<T, gemm::Contiguous::kColumns, gemm::Contiguous::kRows, Policy, Output>;
-  const auto output = Output::template of<typename Kernel::Store>(call);
-  start_wgmma<Kernel, T>(call, 2 * call.n, output, stream);
-}
-
-inline bool is_k_major(const GatedCall& call, Why& why) {
-  return why.unless(call.a.contiguous == gemm::Contiguous::kColumns &&
-                        call.b.contiguous == gemm::Contiguous::kRows,
-                    "K must be contiguous in x and weight");
+  gemm::with_contiguous(call, [&]<gemm::Contiguous kA, gemm::Contiguous kB>() {
+    using Kernel = WgmmaKernel<T, kA, kB, Policy, Output>;
+    const auto output = Output::template of<typename Kernel::Store>(call);
+    start_wgmma<Kernel, T>(call, 2 * call.n, output, stream);
+  });
 }
 
 struct WgmmaGated {
   static bool supports(const GatedCall& call, Why& why) {
-    return can_be_stored(call, call.dtype, why) && is_k_major(call, why) &&
-           halves_are_taken(call, why);
+    return can_be_stored(call, call.dtype, why) && halves_are_taken(call, why);
   }
   static void run(const GatedCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {

@@ -1,7 +1,8 @@
 // Idea: unaligned rows are copied once into aligned ones, and lanes store y.
 // From wgmma_gated: any M, F, K at tensor-core speed.
 // Traffic: that of wgmma_gated, and 4 bytes an element of each copied operand.
-// Limits: sm_90a, f16 and bf16; K > 0 and contiguous in x and weight; a stride of y 1; a workspace
+// Limits: sm_90a, f16 and bf16; K > 0, a stride of x and weight 1, rows of y contiguous; a
+// workspace
 //   as large as the copies.
 #pragma once
 
@@ -13,7 +14,7 @@ namespace ws::linear {
 struct RealignedGated {
   static bool supports(const GatedCall& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&
-           gemm::runs_supported(call, why) && is_k_major(call, why) && halves_are_taken(call, why);
+           gemm::runs_supported(call, why) && halves_are_taken(call, why);
   }
   static Workspace workspace(const GatedCall& call) {
     return {.bytes = gemm::realigned_bytes(call)};

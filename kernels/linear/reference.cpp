@@ -422,13 +422,26 @@ constexpr std::array kAddmmBench = {
     addmm(4097, 4095, 4099, Addmm::kBias, 0, {.activation = kGelu}),
 };
 
-constexpr std::array kGatedSmoke = {product(24, 40, 16), product(9, 13, 21, kYT, 3),
-                                    product(40, 72, 32, kBT)};
+constexpr std::array kGatedSmoke = {product(24, 40, 16),        product(9, 13, 21, kYT, 3),
+                                    product(40, 72, 32, kBT),   product(24, 40, 16, kAT),
+                                    product(9, 13, 21, kAT, 3), product(9, 16, 21, kAT | kBT, 3)};
 constexpr std::array kGatedVerify = {
-    product(1, 1, 1),           product(0, 8, 8),          product(3, 5, 0),
-    product(128, 128, 64),      product(136, 136, 72),     product(264, 264, 136),
-    product(136, 40, 72, 0, 8), product(520, 72, 200),     product(136, 136, 72, kAT | kBT),
-    product(136, 136, 72, kYT), product(33, 31, 65, 0, 1), product(64, 72, 64, 0, 0, 8),
+    product(1, 1, 1),
+    product(0, 8, 8),
+    product(3, 5, 0),
+    product(128, 128, 64),
+    product(136, 136, 72),
+    product(264, 264, 136),
+    product(136, 40, 72, 0, 8),
+    product(520, 72, 200),
+    product(136, 136, 72, kAT | kBT),
+    product(136, 136, 72, kYT),
+    product(33, 31, 65, 0, 1),
+    product(64, 72, 64, 0, 0, 8),
+    product(264, 200, 72, kAT),
+    product(136, 200, 136, kBT),
+    product(33, 31, 65, kAT, 1),
+    product(33, 40, 65, kAT | kBT, 1),
 };
 constexpr std::array kGatedBench = {
     product(4096, 14336, 4096),

@@ -16,6 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr int kLayouts[] = {0, kATransposed, kBTransposed, kATransposed | kBTransposed};
+
 const Operation& by_rows() { return operation_named("grouped_gemm"); }
 const Operation& by_depth() { return operation_named("grouped_gemm_weight"); }
 
@@ -148,12 +150,12 @@ TEST(GroupedGemm, ManyGroups) {
 TEST(GroupedWgmma, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   for (const auto& [multiprocessors, tile_n] : {std::pair{2, 256}, {1000, 128}}) {
-    for (const int views : {0, int{kBTransposed}}) {
+    for (const int views : kLayouts) {
       Instance<half> instance(by_rows(), {3, 768, 264, 72}, {259, 263, 700}, views);
       const RowsCall call = GroupedGemm::call(instance.problem());
-      with_row_policy(call, multiprocessors,
-                      [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
-      run_rows<half>(call, multiprocessors, nullptr);
+      with_policy(call, multiprocessors,
+                  [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
+      run_rows<half>(call, "wgmma", multiprocessors, nullptr);
       runtime::synchronize_device();
       instance.compare();
     }
@@ -163,60 +165,82 @@ TEST(GroupedWgmma, EveryTile) {
 TEST(GroupedWgmma, InEveryOrder) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {
-    Instance<bf16> instance(by_rows(), {4, 150, 72, 72}, {20, 20, 97, 140});
-    run_rows<bf16>(GroupedGemm::call(instance.problem()), 4, nullptr);
-    runtime::synchronize_device();
-    instance.compare();
+    for (const int views : {0, kATransposed | kBTransposed}) {
+      Instance<bf16> instance(by_rows(), {4, 152, 72, 72}, {20, 20, 97, 140}, views);
+      run_rows<bf16>(GroupedGemm::call(instance.problem()), "wgmma", 4, nullptr);
+      runtime::synchronize_device();
+      instance.compare();
+    }
   });
 }
 
 TEST(GroupedWgmmaWeight, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   for (const auto& [multiprocessors, tile_n] : {std::pair{2, 256}, {1000, 128}}) {
-    Instance<half> instance(by_depth(), {4, 200, 248, 200}, {70, 70, 71, 190}, kATransposed);
-    const DepthCall call = GroupedGemmWeight::call(instance.problem());
-    with_depth_policy(call, multiprocessors,
-                      [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
-    run_depth<half>(call, multiprocessors, nullptr);
-    runtime::synchronize_device();
-    instance.compare();
+    for (const int views : kLayouts) {
+      Instance<half> instance(by_depth(), {4, 200, 248, 200}, {70, 70, 71, 190}, views);
+      const DepthCall call = GroupedGemmWeight::call(instance.problem());
+      with_policy(call, multiprocessors,
+                  [&]<class Policy>() { EXPECT_EQ(Policy::kTileN, tile_n); });
+      run_depth<half>(call, "wgmma_weight", multiprocessors, nullptr);
+      runtime::synchronize_device();
+      instance.compare();
+    }
   }
 }
 
 TEST(GroupedWgmmaWeight, InEveryOrder) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {
-    Instance<bf16> instance(by_depth(), {4, 136, 72, 150}, {20, 20, 97, 140}, kATransposed);
-    run_depth<bf16>(GroupedGemmWeight::call(instance.problem()), 4, nullptr);
-    runtime::synchronize_device();
-    instance.compare();
+    for (const int views : {int{kATransposed}, int{kBTransposed}}) {
+      Instance<bf16> instance(by_depth(), {4, 136, 72, 152}, {20, 20, 97, 140}, views);
+      run_depth<bf16>(GroupedGemmWeight::call(instance.problem()), "wgmma_weight", 4, nullptr);
+      runtime::synchronize_device();
+      instance.compare();
+    }
   });
 }
 
-// 0 times infinity is NaN: what a slice of K reads of the next group must be zero on both sides.
+// 0 times infinity is NaN: what a slice of K reads of the next group must be zero on both sides,
+// whole chunks of 16 bytes of a row along K and parts of one.
 TEST(GroupedGemmWeight, InfinitiesStayInTheirGroup) {
-  for (const int side : {0, 1}) {
-    Instance<half> instance(by_depth(), {3, 16, 24, 96}, {30, 40, 90}, kATransposed);
-    Tensor tensor = instance.problem().tensor(side);
-    for (int64_t t : {40, 89, 90}) {
-      const int64_t along = side == 0 ? tensor.strides[1] : tensor.strides[0];
-      tensor.as<half>()[t * along] = half(INFINITY);
+  for (const int views : kLayouts) {
+    for (const int side : {0, 1}) {
+      for (const int end : {32, 35}) {
+        for (const int64_t depth : {96, 97}) {  // rows that are copied as they lie, and realigned
+          Instance<half> instance(by_depth(), {3, 16, 24, depth}, {end, 40, 90}, views);
+          Tensor tensor = instance.problem().tensor(side);
+          for (const int64_t t : {int64_t{end}, int64_t{40}, int64_t{90}}) {
+            const int64_t along = side == 0 ? tensor.strides[1] : tensor.strides[0];
+            tensor.as<half>()[t * along] = half(INFINITY);
+          }
+          instance.expect_right();
+        }
+      }
     }
-    instance.expect_right();
   }
 }
 
 TEST(GroupedGemm, BestIsTheFastestThatTakesTheCall) {
   const std::vector<int32_t> ends = {8, 16};
-  EXPECT_EQ(Instance<half>(by_rows(), {2, 16, 8, 8}, ends).best_rung(90), "wgmma");
+  for (const int views : kLayouts) {
+    EXPECT_EQ(Instance<half>(by_rows(), {2, 16, 8, 8}, ends, views).best_rung(90), "wgmma");
+    EXPECT_EQ(Instance<float>(by_rows(), {2, 16, 8, 8}, ends, views).best_rung(90), "warp_tile");
+    EXPECT_EQ(Instance<bf16>(by_depth(), {2, 8, 8, 16}, ends, views).best_rung(90), "wgmma_weight");
+    EXPECT_EQ(Instance<float>(by_depth(), {2, 8, 8, 16}, ends, views).best_rung(90), "warp_tile");
+    // Many rows that start anywhere.
+    EXPECT_EQ(Instance<half>(by_rows(), {2, 517, 517, 517}, ends, views).best_rung(90),
+              "realigned");
+    EXPECT_EQ(Instance<half>(by_depth(), {2, 517, 517, 517}, ends, views).best_rung(90),
+              "realigned");
+  }
+  // Rows of the output alone.
+  EXPECT_EQ(Instance<half>(by_rows(), {2, 16, 7, 8}, ends, kBTransposed).best_rung(90), "wgmma");
   EXPECT_EQ(Instance<half>(by_rows(), {2, 16, 8, 8}, ends).best_rung(80), "mma_pipeline");
   EXPECT_EQ(Instance<half>(by_rows(), {2, 16, 7, 9}, ends).best_rung(90), "mma_pipeline");
-  EXPECT_EQ(Instance<half>(by_rows(), {2, 16, 8, 8}, ends, kATransposed).best_rung(90),
-            "any_layout");
-  EXPECT_EQ(Instance<float>(by_rows(), {2, 16, 8, 8}, ends).best_rung(90), "warp_tile");
-  EXPECT_EQ(Instance<bf16>(by_depth(), {2, 8, 8, 16}, ends, kATransposed).best_rung(90),
-            "wgmma_weight");
-  EXPECT_EQ(Instance<bf16>(by_depth(), {2, 8, 8, 16}, ends).best_rung(90), "any_layout");
+  // What mma_pipeline does not take.
+  EXPECT_EQ(Instance<half>(by_rows(), {2, 17, 7, 9}, ends, kATransposed).best_rung(90),
+            "realigned");
 }
 
 TEST(GroupedGemm, ShapesMustFit) {
