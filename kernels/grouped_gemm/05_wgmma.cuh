@@ -30,11 +30,17 @@ struct RowOutput : GroupedOutput<T> {
                                       const float* sums) const {
     const int from = part.begin_row - row;
     const int to = part.end_row - row;
-    if (from <= 0 && to >= Store::kRows && !this->by_lanes) {
-      store.put(this->map, row, column, sums);
+    T* const first = this->data + row * this->leading + column;
+    const int left = this->columns - column;
+    if (from <= 0 && !this->by_lanes) {
+      if (to >= Store::kRows) {
+        store.put(this->map, row, column, sums);
+      } else if (to > 0) {
+        store.finish();  // the copy engine may still read where the lanes' rows are staged
+        store.write(first, this->leading, to, left, sums);
+      }
     } else if (to > 0) {
-      write_rows(store, this->data + row * this->leading + column, this->leading, from, to,
-                 this->columns - column, sums);
+      write_rows(store, first, this->leading, from, to, left, sums);
     }
   }
   // By a warp.

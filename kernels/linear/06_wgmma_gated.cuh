@@ -4,9 +4,8 @@
 // From wgmma: the output is half as wide as the product, and only it is written: M F elements
 //   instead of 2 M F written, read and M F written again.
 // Traffic: gemm/warp_specialized's of a product of 2 F columns, less half of its output.
-// Limits: sm_90a, f16 and bf16; a stride of x and weight 1, rows of y contiguous; base addresses
-// and
-//   rows of all three at multiples of 16 bytes.
+// Limits: sm_90a, f16 and bf16; a stride of x and weight 1, rows of y contiguous, all three at
+//   multiples of 16 bytes; F, of a weight by columns, a multiple of 8.
 #pragma once
 
 #include "kernels/linear/epilogue.hpp"

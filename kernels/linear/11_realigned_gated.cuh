@@ -1,9 +1,8 @@
 // Idea: unaligned rows are copied once into aligned ones, and lanes store y.
 // From wgmma_gated: any M, F, K at tensor-core speed.
 // Traffic: that of wgmma_gated, and 4 bytes an element of each copied operand.
-// Limits: sm_90a, f16 and bf16; K > 0, a stride of x and weight 1, rows of y contiguous; a
-// workspace
-//   as large as the copies.
+// Limits: sm_90a, f16 and bf16; K > 0, a stride of x and weight 1, rows of y contiguous; F, of a
+//   weight by columns, a multiple of 8; a workspace as large as the copies.
 #pragma once
 
 #include "kernels/gemm/realign.hpp"
