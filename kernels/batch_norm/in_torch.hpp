@@ -127,6 +127,45 @@ if g_rstd is not None:
 return (dx, None if weight is None else dweight,
         None if bias is None else dbias.to(bias.dtype)))";
 
+// Second gradients, where mean and rstd are inputs of their own. m, r: across x; average and
+// of_set: over the elements that have one mean. The projection that dx is of u is symmetric.
+inline constexpr std::string_view kChannelSets = R"(
+m, r = wide(mean).view(across), wide(rstd).view(across)
+average = (lambda t: t.mean(every, True)) if training else (lambda t: 0)
+of_set = lambda t: t.sum(every)
+)";
+inline constexpr std::string_view kGroupSets = R"(
+spread = lambda t: t.repeat_interleave(x.shape[1] // groups, 1).view(
+    x.shape[:2] + (1,) * (x.dim() - 2))
+m, r = spread(wide(mean)), spread(wide(rstd))
+average = lambda t: spread(grouped(t).mean(-1))
+of_set = lambda t: grouped(t).sum(-1)
+)";
+inline constexpr std::string_view kSetsCurved = R"(
+h, dy = wide(x), wide(grad)
+w = 1 if weight is None else wide(weight).view(across)
+away = h - m
+z, u = away * r, dy * w
+of_dx = torch.zeros_like(h) if g_dx is None else wide(g_dx)
+q = of_dx * r
+inner, outer = average(u * z), average(q * z)
+du = q - average(q) - z * outer
+dz = -q * inner - u * outer
+dr = of_dx * (u - average(u) - z * inner)
+dgrad = du * w
+if g_dweight is not None:
+    scale = wide(g_dweight).view(across)
+    dgrad = dgrad + scale * z
+    dz = dz + scale * dy
+if g_dbias is not None:
+    dgrad = dgrad + wide(g_dbias).view(across)
+return (dgrad.to(grad.dtype), (dz * r).to(x.dtype), of_set(-dz * r).to(mean.dtype),
+        of_set(dr + dz * away).to(rstd.dtype),
+        None if weight is None else (dy * du).sum(every).to(weight.dtype))
+)";
+inline constexpr std::string_view kBackwardCurved = kJoined<kWide, kChannelSets, kSetsCurved>;
+inline constexpr std::string_view kGroupBackwardCurved = kJoined<kGrouped, kGroupSets, kSetsCurved>;
+
 // ---- What others call ---------------------------------------------------------------------------
 
 inline constexpr std::string_view kTorchUsers = R"(

@@ -282,6 +282,7 @@ struct BatchNormBackward : Backward {
        .standard = true,
        .doc = "mean and rstd are of x; else they are constants"}};
   static constexpr std::string_view kTorch = kBackwardInTorch;
+  static constexpr std::string_view kGradient = kBackwardCurved;
   static constexpr PythonPeer kPythonPeers[] = {{"torch", kTorchUsersBackward},
                                                 {"cudnn", kCudnnBackward}};
   static Cases cases();
@@ -336,6 +337,7 @@ struct GroupNormBackward : Backward {
       kDbiasOut};
   static constexpr Attribute kAttributes[] = {kGroups};
   static constexpr std::string_view kTorch = kGroupBackwardInTorch;
+  static constexpr std::string_view kGradient = kGroupBackwardCurved;
   static constexpr PythonPeer kPythonPeers[] = {{"torch", kTorchUsersGroupBackward}};
   static Cases cases();
 };

@@ -6,12 +6,13 @@
 
 namespace ws::cross_entropy {
 
-// x in f32 or wider, which rows count, their targets and weights.
+// x in f32 or wider, which rows count, their targets and weights. A wrong target is the kernel's to
+// tell.
 inline constexpr std::string_view kRowsInTorch = R"(
 x = logits if logits.dtype == torch.float64 else logits.float()
 n = x.shape[-1]
 kept = target != ignore_index
-at = torch.where(kept, target, 0).long()
+at = torch.where(kept, target, 0).long().clamp(0, max(n - 1, 0))
 c = x.new_ones(n) if weight is None else weight.detach().to(x.dtype)
 w = c[at]
 )";
@@ -60,9 +61,24 @@ d = ops.cross_entropy_backward(
     logits, target, lse, torch.zeros_like(lse) if g_loss is None else g_loss, weight,
     ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss)
 if g_lse is not None:
-    kept = torch.where(target != ignore_index, g_lse, 0)[..., None]
-    d = (d + kept * (logits - lse[..., None]).exp()).to(logits.dtype)
+    kept = (target != ignore_index)[..., None]
+    p = torch.where(kept, logits - lse[..., None], -torch.inf).exp()
+    d = (d + g_lse[..., None] * p).to(logits.dtype)
 return d, None, None)";
+// The second one. What a row that does not count has is no number's: its lse is 0.
+inline constexpr std::string_view kRowCurvedInTorch = R"(
+p = torch.where(kept[..., None], x - lse[..., None].to(x.dtype), -torch.inf).exp()
+g = torch.where(kept[..., None], g.to(x.dtype), 0)
+k = torch.where(kept, dloss.to(x.dtype), 0)
+share = label_smoothing / max(n, 1)
+a = (1 - label_smoothing) * w + share * c.sum() + 2 * z_loss * lse
+inner = (g * p).sum(-1)
+of_target = (1 - label_smoothing) * w * g.gather(-1, at[..., None])[..., 0]
+return (((k * a)[..., None] * g * p).to(logits.dtype), None,
+        (k * (2 * z_loss - a) * inner).to(lse.dtype),
+        (a * inner - of_target - share * (g * c).sum(-1)).to(dloss.dtype), None)
+)";
+inline constexpr std::string_view kBackwardCurved = kJoined<kRowsInTorch, kRowCurvedInTorch>;
 
 // ---- What others call ---------------------------------------------------------------------------
 

@@ -163,6 +163,7 @@ struct CrossEntropyBackward : Common {
        .role = Parameter::Role::kOut,
        .doc = "shape and dtype of logits, whose memory it may be"}};
   static constexpr std::string_view kTorch = kBackwardInTorch;
+  static constexpr std::string_view kGradient = kBackwardCurved;
   static constexpr PythonPeer kPythonPeers[] = {{"quack", kQuackBackward}};
 
   using Call = BackwardCall;

@@ -83,7 +83,7 @@ return torch.nn.functional.layer_norm(h, h.shape[-1:], weight, norm_bias, eps), 
 d, dweight, dnorm_bias = ops.layer_norm_backward(
     torch.zeros_like(sum) if g_y is None else g_y, sum, weight, None, None, eps=eps, bias=True)
 d = d if g_sum is None else d + g_sum
-return d, ops.sum(d.reshape(-1, d.shape[-1]), dim=[0]), d, dweight, dnorm_bias)";
+return d, ops.sum(torch.atleast_2d(d).flatten(0, -2), dim=[0]), d, dweight, dnorm_bias)";
   static constexpr Parameter kParameters[] = {
       {.name = "x", .doc = "[..., N], f32, f16 or bf16"},
       {.name = "bias",

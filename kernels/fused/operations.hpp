@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "catalogue/joined.hpp"
 #include "kernels/elementwise/operations.hpp"
 
 namespace ws::fused {
@@ -139,6 +140,45 @@ Cases OnElements<Op, kInputCount, kOutputCount, kHasBias>::cases() {
   return cases_of_elements(requires { Op::kAttributes; });
 }
 
+// ---- Second gradients ---------------------------------------------------------------------------
+
+// curvature_at: of gelu, by the lines before the result of gelu_backward's own gradient.
+inline constexpr std::string_view kCurvatureHead = R"(
+def curvature_at(x):)";
+inline constexpr std::string_view kCurvatureBody = [] {
+  constexpr std::string_view kText = elementwise::GeluBackward::kGradient;
+  return kText.substr(0, kText.rfind('\n', kText.find("return")) + 1);
+}();
+inline constexpr std::string_view kCurvatureEnd = R"(
+    return curvature
+)";
+inline constexpr std::string_view kBiasGeluCurved = R"(
+d = g * grad * curvature_at(x.float() + bias.float())
+return (ops.bias_gelu_backward(g, x, bias, approximate=approximate), d.to(grad.dtype),
+        sum_to(d, bias.shape).to(bias.dtype))
+)";
+inline constexpr std::string_view kGeluOfGate = R"(
+h = gate.float()
+y = ops.gelu(h, approximate=approximate)
+slope = ops.gelu_backward(torch.ones_like(h), h, approximate=approximate)
+curvature = curvature_at(h)
+)";
+inline constexpr std::string_view kSiluOfGate = R"(
+h = gate.float()
+s = torch.sigmoid(h)
+y = h * s
+slope = s * (1 + h * (1 - s))
+curvature = s * (1 - s) * (2 + h * (1 - 2 * s))
+)";
+// y: of a gate, whose gradients come in as g_dgate and g_dup.
+inline constexpr std::string_view kGateCurved = R"(
+of_gate = torch.zeros_like(h) if g_dgate is None else g_dgate.float()
+of_up = torch.zeros_like(h) if g_dup is None else g_dup.float()
+return ((of_gate * up * slope + of_up * y).to(grad.dtype),
+        (grad * (of_gate * up * curvature + of_up * slope)).to(gate.dtype),
+        (of_gate * grad * slope).to(up.dtype))
+)";
+
 // ---- Operations ---------------------------------------------------------------------------------
 
 struct BiasGelu : OnElements<BiasGelu, 2, 1, true> {
@@ -150,7 +190,7 @@ struct BiasGelu : OnElements<BiasGelu, 2, 1, true> {
       "torch.nn.functional.gelu(x + bias, approximate=approximate)";
   static constexpr std::string_view kGradient = R"(
 d = ops.bias_gelu_backward(g, x, bias, approximate=approximate)
-return d, ops.sum(d.reshape(-1, d.shape[-1]), dim=[0]))";
+return d, ops.sum(torch.atleast_2d(d).flatten(0, -2), dim=[0]))";
   static constexpr auto& kAttributes = kApproximate;
   static constexpr auto& kParameters = kBiasForward;
   static constexpr double kFlops = 9;
@@ -168,6 +208,8 @@ struct BiasGeluBackward : OnElements<BiasGeluBackward, 3, 1, true> {
   static constexpr std::string_view kFormula = "dx = grad * gelu'(x + bias)";
   static constexpr std::string_view kTorch =
       "torch.ops.aten.gelu_backward(grad, x + bias, approximate=approximate)";
+  static constexpr std::string_view kGradient =
+      kJoined<kCurvatureHead, kCurvatureBody, kCurvatureEnd, kBiasGeluCurved>;
   static constexpr auto& kAttributes = kApproximate;
   static constexpr auto& kParameters = kBiasBackward;
   static constexpr double kFlops = 16;
@@ -204,6 +246,7 @@ struct SwiGluBackward : OnElements<SwiGluBackward, 3, 2, false> {
   static constexpr std::string_view kTorch = R"(
 s = torch.sigmoid(gate)
 return grad * up * s * (1 + gate * (1 - s)), grad * gate * s)";
+  static constexpr std::string_view kGradient = kJoined<kSiluOfGate, kGateCurved>;
   static constexpr auto& kParameters = kGateBackward;
   static constexpr double kFlops = 11;
 
@@ -243,6 +286,8 @@ struct GeGluBackward : OnElements<GeGluBackward, 3, 2, false> {
   static constexpr std::string_view kTorch = R"(
 gelu = torch.nn.functional.gelu(gate, approximate=approximate)
 return torch.ops.aten.gelu_backward(grad * up, gate, approximate=approximate), grad * gelu)";
+  static constexpr std::string_view kGradient =
+      kJoined<kCurvatureHead, kCurvatureBody, kCurvatureEnd, kGeluOfGate, kGateCurved>;
   static constexpr auto& kAttributes = kApproximate;
   static constexpr auto& kParameters = kGateBackward;
   static constexpr double kFlops = 18;

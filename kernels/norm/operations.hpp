@@ -10,6 +10,7 @@
 
 #include "catalogue/row.hpp"
 #include "catalogue/row_layout.hpp"
+#include "kernels/norm/in_torch.hpp"
 
 namespace ws::norm {
 
@@ -295,20 +296,29 @@ struct LayerNormBackward : Backward<true> {
       "dx = (u - mean(u) - z * mean(u * z)) * rstd, dweight = sum(grad * z), dbias = sum(grad) "
       "over "
       "rows, u = grad * weight, z = (x - mean) * rstd";
-  // On a GPU in the dtypes as they are; torch's CPU kernel wants them alike, so there in f64.
+  // torch's own on GPUs; it has no gradient with respect to mean and rstd.
   static constexpr std::string_view kTorch = R"(
-to = lambda t: t if t.is_cuda else t.double()
 parameters = x.dtype if weight is None else weight.dtype
-w = None if weight is None else to(weight.to(x.dtype) if x.is_cuda else weight)
-like_bias = to(x.new_empty(x.shape[-1:])) if bias else None
-if mean is None:
-    m, r = torch.native_layer_norm(to(x), x.shape[-1:], None, None, eps)[1:]
-else:
-    m, r = to(mean)[..., None], to(rstd)[..., None]
-d = torch.ops.aten.native_layer_norm_backward(
-    to(grad), to(x), x.shape[-1:], m, r, w, like_bias, [True, weight is not None, bias])
-return (d[0].to(x.dtype), None if weight is None else d[1].to(parameters),
-        d[2].to(parameters) if bias else None))";
+if x.is_cuda and not (torch.is_grad_enabled() and x.requires_grad):
+    w = None if weight is None else weight.to(x.dtype)
+    like_bias = x.new_empty(x.shape[-1:]) if bias else None
+    if mean is None:
+        m, r = torch.native_layer_norm(x, x.shape[-1:], None, None, eps)[1:]
+    else:
+        m, r = mean[..., None], rstd[..., None]
+    d = torch.ops.aten.native_layer_norm_backward(
+        grad, x, x.shape[-1:], m, r, w, like_bias, [True, weight is not None, bias])
+    return (d[0], None if weight is None else d[1].to(parameters),
+            d[2].to(parameters) if bias else None)
+g, h = grad.double(), x.double()
+h = h - (h.mean(-1, True) if mean is None else mean.double()[..., None])
+r = ((h.square().mean(-1) + eps).rsqrt() if rstd is None else rstd.double())[..., None]
+z = h * r
+u = g if weight is None else g * weight
+dx = r * (u - u.mean(-1, True) - z * (u * z).mean(-1, True))
+return (dx.to(x.dtype), None if weight is None else sum_to(g * z, weight.shape).to(parameters),
+        sum_to(g, x.shape[-1:]).to(parameters) if bias else None))";
+  static constexpr std::string_view kGradient = kLayerNormCurved;
   static constexpr Parameter kParameters[] = {
       kGradIn,
       kXIn,
@@ -368,6 +378,7 @@ u = grad.double() * (1 if weight is None else weight)
 dx = r * (u - z * (u * z).mean(-1, True))
 dweight = (grad.double() * z).reshape(-1, x.shape[-1]).sum(0)
 return dx.to(x.dtype), None if weight is None else dweight.to(weight.dtype))";
+  static constexpr std::string_view kGradient = kRmsNormCurved;
   static constexpr Parameter kParameters[] = {kGradIn, kXIn, kWeight, kRstdIn, kDxOut, kDweightOut};
   static constexpr Attribute kAttributes[] = {
       {.name = "eps",

@@ -263,6 +263,77 @@ def test_tangents_of_what_attention_adds() -> None:
         torch.func.jvp(lambda b: warpsmith.attention(q, k, v, b)[0], (bias,), (bias,))
 
 
+def numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def positive(*shape: int) -> torch.Tensor:
+    return numbers(*shape).abs() + 0.5
+
+
+X, V = (3, 4, 2, 2), (4,)
+CURVED = {
+    "layer_norm": ("layer_norm_backward", [X, X, (2,), X[:-1], X[:-1]], {"bias": True}),
+    "layer_norm found": ("layer_norm_backward", [X, X, (2,), None, None], {}),
+    "layer_norm bare": ("layer_norm_backward", [X, X, None, X[:-1], X[:-1]], {}),
+    "layer_norm of a row": ("layer_norm_backward", [V, V, V, None, None], {"bias": True}),
+    "rms_norm": ("rms_norm_backward", [X, X, (2,), X[:-1]], {}),
+    "rms_norm bare": ("rms_norm_backward", [X, X, None, X[:-1]], {}),
+    "batch_norm": ("batch_norm_backward", [X, X, V, V, V], {}),
+    "batch_norm bare": ("batch_norm_backward", [X, X, V, V, None], {}),
+    "batch_norm of constants": ("batch_norm_backward", [X, X, V, V, V], {"training": False}),
+    "batch_norm of matrices": ("batch_norm_backward", [(5, 4), (5, 4), V, V, V], {}),
+    "group_norm": ("group_norm_backward", [X, X, (3, 2), (3, 2), V], {"groups": 2}),
+    "group_norm bare": ("group_norm_backward", [X, X, (3, 1), (3, 1), None], {"groups": 1}),
+    "instance_norm": ("group_norm_backward", [X, X, (3, 4), (3, 4), V], {"groups": 4}),
+    "cross_entropy": ("cross_entropy_backward", [(3, 4), "target", (3,), (3,), None], {}),
+    "cross_entropy of all": (
+        "cross_entropy_backward",
+        [(3, 4), "target", (3,), (3,), "weight"],
+        {"label_smoothing": 0.1, "z_loss": 0.2},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CURVED)
+def test_gradcheck_of_second_gradients(case: str) -> None:
+    """What the catalogue says in torch, in f64 beside differences of the backward's own formula."""
+    name, shapes, attributes = CURVED[case]
+    operation = OPERATIONS[name]
+    attributes = {a.name: attributes.get(a.name, a.default) for a in operation.attributes}
+    known: dict[Any, torch.Tensor] = {
+        "target": torch.tensor([1, -100, 3]),
+        "weight": positive(4),
+    }
+    inputs = [
+        None if s is None else known[s] if isinstance(s, str) else positive(*s) for s in shapes
+    ]
+    for i, x in enumerate(inputs):
+        if x is not None and x.is_floating_point() and shapes[i] != "weight":
+            inputs[i] = x.requires_grad_()
+    count = len(operation.inputs)
+    incoming = ["g"] if len(operation.outputs) == 1 else [f"g_{o}" for o in operation.outputs]
+    parameters = [*operation.inputs, *attributes, *incoming, "needs"]
+    gradient = make("gradient", parameters, _saving.by_need(operation.gradient, count))
+
+    class Formula(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            ctx.save_for_backward(*given)
+            return torch_function(name)(*given, **attributes)
+
+        @staticmethod
+        def backward(ctx: Any, *g: Any) -> Any:
+            return gradient(*ctx.saved_tensors, *attributes.values(), *g, ctx.needs_input_grad)
+
+    def found(*given: Any) -> Any:
+        results = Formula.apply(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(x for x in results if x is not None and x.dtype == torch.float64)
+
+    assert torch.autograd.gradcheck(found, inputs)
+
+
 @pytest.mark.parametrize(
     ("text", "elements", "outlines"),
     [
