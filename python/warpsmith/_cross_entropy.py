@@ -10,7 +10,13 @@ from typing import Any
 import torch
 
 import warpsmith
-from warpsmith._matmul import _autocast, _check_tensors, _precision, _raise_as_torch
+from warpsmith._matmul import (
+    _autocast,
+    _autocasts,
+    _check_tensors,
+    _precision,
+    _raise_as_torch,
+)
 
 _REDUCTIONS = ("none", "mean", "sum")
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -84,7 +90,7 @@ def cross_entropy(
         z_loss=z_loss,
     )
     result = _reduced(loss, target, counts, ignore_index, reduction)
-    return result if torch.is_autocast_enabled(input.device.type) else result.to(input.dtype)
+    return result if _autocasts(input) else result.to(input.dtype)
 
 
 def linear_cross_entropy(
@@ -128,7 +134,7 @@ def linear_cross_entropy(
     name = "linear_cross_entropy"
     _check_tensors(name, input=input, linear_weight=linear_weight, target=target)
     _check_reduction(name, reduction)
-    dtype = torch.float32 if torch.is_autocast_enabled(input.device.type) else input.dtype
+    dtype = torch.float32 if _autocasts(input) else input.dtype
     input, linear_weight = _autocast(input, linear_weight)
     fits = (
         input.dim() > 0
@@ -154,7 +160,7 @@ def linear_cross_entropy(
         "z_loss": z_loss,
     }
     wants = tuple(torch.is_grad_enabled() and x.requires_grad for x in (rows, linear_weight))
-    loss = _InChunks.apply(
+    loss, *_ = _InChunks.apply(
         rows, linear_weight, targets, counts, reduction == "none", chunk, options, wants
     )
     if reduction == "none":
@@ -207,11 +213,10 @@ def _reduced(
 
 
 class _InChunks(torch.autograd.Function):
-    """The sum of the losses of rows @ matrix.T, or each of them."""
+    """The sum of the losses of rows @ matrix.T, or each of them; and the sum's gradients."""
 
     @staticmethod
     def forward(
-        ctx: Any,
         rows: torch.Tensor,
         matrix: torch.Tensor,
         target: torch.Tensor,
@@ -220,38 +225,64 @@ class _InChunks(torch.autograd.Function):
         chunk: int,
         options: dict[str, Any],
         wants: tuple[bool, ...],  # gradients; under no_grad autograd's own answer is another
-    ) -> torch.Tensor:
-        ctx.each, ctx.chunk, ctx.options = each, chunk, options
+    ) -> tuple[torch.Tensor | None, ...]:
         if any(wants) and not each:
             losses, *gradients = _gradients(
                 rows, matrix, target, weight, None, wants, chunk, options
             )
-            ctx.save_for_backward(*gradients)
-            ctx.dtypes = rows.dtype, matrix.dtype
-            return warpsmith.sum(losses)
-        if any(wants):
-            ctx.save_for_backward(rows, matrix, target, weight)
+            return warpsmith.sum(losses), *gradients
         losses = torch.empty(target.shape, dtype=torch.float32, device=rows.device)
         for part, logits in _logits(rows, matrix, chunk):
             loss, _ = warpsmith.cross_entropy_forward(logits, target[part], weight, **options)
             losses[part] = loss
-        return losses if each else warpsmith.sum(losses)
+        return losses if each else warpsmith.sum(losses), None, None
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        rows, matrix, target, weight, ctx.each, ctx.chunk, ctx.options, wants = inputs
+        gradients = output[1:]
+        ctx.mark_non_differentiable(*(x for x in gradients if x is not None))
+        ctx.dtypes = rows.dtype, matrix.dtype
+        if ctx.each and any(wants):
+            ctx.save_for_backward(rows, matrix, target, weight)
+        elif any(wants):
+            ctx.save_for_backward(*gradients, target)
 
     @staticmethod
     @torch.autograd.function.once_differentiable  # gradients that are kept know of no second one
-    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, g: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
         if ctx.each:
             rows, matrix, target, weight = ctx.saved_tensors
             wants = ctx.needs_input_grad[:2]
             _, *found = _gradients(rows, matrix, target, weight, g, wants, ctx.chunk, ctx.options)
-            dtypes = rows.dtype, matrix.dtype
         else:
-            dtypes = ctx.dtypes
-            found = [None if x is None else x * g for x in ctx.saved_tensors]
+            *found, target = ctx.saved_tensors
+            # Of nothing a mean is no number; its gradient is 0 even so, as torch has it.
+            g = torch.where((target != ctx.options["ignore_index"]).any(), g, 0)
+            found = [None if x is None else x * g for x in found]
         gradients = [
-            None if x is None else x.to(dtype) for x, dtype in zip(found, dtypes, strict=True)
+            None if x is None else x.to(dtype) for x, dtype in zip(found, ctx.dtypes, strict=True)
         ]
         return (*gradients, None, None, None, None, None, None)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, Any]:
+        """One call for each of the batch, all of whose gradients are kept until they are asked."""
+        tensors, options = inputs[:4], inputs[4:]
+        calls = [
+            _InChunks.apply(
+                *(
+                    x if d is None else x.select(d, i)
+                    for x, d in zip(tensors, in_dims[:4], strict=True)
+                ),
+                *options,
+            )
+            for i in range(info.batch_size)
+        ]
+        results = [
+            None if parts[0] is None else torch.stack(parts) for parts in zip(*calls, strict=True)
+        ]
+        return tuple(results), tuple([None if result is None else 0 for result in results])
 
 
 def _logits(rows: torch.Tensor, matrix: torch.Tensor, chunk: int) -> Any:

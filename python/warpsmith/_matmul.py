@@ -224,12 +224,21 @@ def _fits(input: torch.Tensor, other: torch.Tensor) -> bool:
     return input.dtype == other.dtype and input.shape[-1] == inner
 
 
+def _autocasts(tensor: torch.Tensor) -> bool:
+    """Whether torch.autocast is on where a tensor is.
+
+    It does not know every device (meta); of those that it does not the operation says that no
+    kernel takes them.
+    """
+    kind = tensor.device.type
+    return kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind)
+
+
 def _autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """What torch.autocast makes of the arguments of a product."""
-    kind = tensors[0].device.type
-    if not torch.is_autocast_enabled(kind):
+    if not _autocasts(tensors[0]):
         return tensors
-    dtype = torch.get_autocast_dtype(kind)
+    dtype = torch.get_autocast_dtype(tensors[0].device.type)
     return tuple(
         [x.to(dtype) if x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors]
     )

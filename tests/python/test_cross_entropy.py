@@ -274,6 +274,52 @@ def test_linear_of_nothing() -> None:
     assert not gradient.any()
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_gradients_where_nothing_counts(rows: int) -> None:
+    """The mean is no number, and its gradients are zeros, as torch has them."""
+    given = [tensor((rows, 8)).requires_grad_(), tensor((12, 8), 2).requires_grad_()]
+    target = torch.full((rows,), -100)
+    for loss in (
+        warpsmith.linear_cross_entropy(*given, target),
+        warpsmith.cross_entropy(given[0] @ given[1].t(), target),
+    ):
+        assert loss.isnan()
+        for gradient in torch.autograd.grad(loss, given):
+            assert not gradient.any()
+
+
+def of_logits(rows: torch.Tensor, matrix: torch.Tensor, target: torch.Tensor, **how: Any) -> Any:
+    return F.cross_entropy(rows @ matrix.t(), target, **how)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_linear_under_func(reduction: str) -> None:
+    rows, matrix = tensor((3, 8)), tensor((12, 8), 2)
+    target = torch.tensor([1, -100, 11])
+    for at in ((0,), (1,), (0, 1)):
+        found, want = (
+            torch.func.grad(lambda *x, f=f: f(*x, target, reduction=reduction).square().sum(), at)(
+                rows, matrix
+            )
+            for f in (warpsmith.linear_cross_entropy, of_logits)
+        )
+        for mine, right in zip(found, want, strict=True):
+            assert_close(mine, right)
+
+
+def test_linear_under_vmap() -> None:
+    rows, matrix = tensor((4, 3, 8)), tensor((12, 8), 2)
+    target = torch.randint(0, 12, (4, 3))
+    for f in (lambda f: f, lambda f: torch.func.grad(f, (0, 1))):
+        found, want = (
+            torch.vmap(f(function), (0, None, 0))(rows, matrix, target)
+            for function in (warpsmith.linear_cross_entropy, of_logits)
+        )
+        pairs = zip(found, want, strict=True) if isinstance(found, tuple) else [(found, want)]
+        for mine, right in pairs:
+            assert_close(mine, right)
+
+
 def test_linear_refuses() -> None:
     rows, matrix = tensor((5, 8)), tensor((12, 8))
     target = torch.zeros(5, dtype=torch.int64)

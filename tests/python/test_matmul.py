@@ -182,6 +182,23 @@ def test_other_errors_are_torchs() -> None:
         warpsmith.mm(a, b, out=3)
 
 
+def test_meta_tensors_are_refused_in_words() -> None:
+    a = torch.empty(3, 3, device="meta")
+    target = torch.zeros(3, dtype=torch.int64, device="meta")
+    layer = warpsmith.nn.Linear(3, 3, device="meta")
+    for call in (
+        lambda: warpsmith.mm(a, a),
+        lambda: warpsmith.matmul(a, a[0]),
+        lambda: warpsmith.matmul(a.expand(2, 3, 3), a),
+        lambda: warpsmith.linear(a, a),
+        lambda: layer(a),
+        lambda: warpsmith.cross_entropy(a, target),
+        lambda: warpsmith.linear_cross_entropy(a, a, target),
+    ):
+        with pytest.raises(ValueError, match="is on meta; kernels take cpu and cuda"):
+            call()
+
+
 def test_no_copies_where_strides_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     """What reaches the kernels lies in the caller's memory."""
     seen = []
