@@ -67,14 +67,14 @@ def batch_norm(
         training: Uses the batch's statistics; else the running ones.
         momentum: How much of the running statistics is new. torch's modules make a number of their
             momentum=None (a cumulative average) before they call.
-        eps: Added to the variance.
+        eps: Added to the variance; in training above 0.
 
     Returns:
         Shape, dtype and memory format of input.
 
     Raises:
         RuntimeError, ValueError: as torch raises them, of shapes that do not fit, no running
-            statistics, and channels of one value in training.
+            statistics, and in training channels of one value or an eps that is not above 0.
         TypeError: what is no torch tensor.
         ValueError: dtypes that no kernel takes.
     """
@@ -91,6 +91,8 @@ def batch_norm(
         raise ValueError(f"{name}: momentum is a number: a cumulative average is its caller's")
     if not training:
         return warpsmith.batch_norm_inference(input, *running, weight, bias, eps=eps)
+    if eps <= 0:
+        raise ValueError(f"{name} eps must be positive during training, but got {eps}")
     if input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.size()}"
@@ -140,8 +142,27 @@ def instance_norm(
     """torch.nn.functional.instance_norm: each channel of each sample by itself.
 
     As group_norm with a group a channel. Without use_input_stats it is batch_norm by the running
-    statistics. With both, running statistics would be means over samples of what each has: that is
-    refused.
+    statistics; with it these, where there are any, move along in place: means over the samples of
+    what each has, the variance without bias.
+
+    Args:
+        input: [N, C, ...] of 3 to 5 dimensions, f32, f16 or bf16; any strides.
+        running_mean: [C]. None: there is none.
+        running_var: [C], where there is a running_mean.
+        weight: [C], dtype of input or f32.
+        bias: [C], dtype of input or f32.
+        use_input_stats: Uses the statistics of the input; else the running ones.
+        momentum: How much of the running statistics is new.
+        eps: Added to the variance.
+
+    Returns:
+        Shape, dtype and memory format of input.
+
+    Raises:
+        RuntimeError, ValueError: as torch raises them, of shapes that do not fit, running
+            statistics of which one is missing, and channels of one value.
+        TypeError: what is no torch tensor.
+        ValueError: dtypes that no kernel takes.
     """
     name = "instance_norm"
     _check_tensors(name, input=input)
@@ -153,22 +174,33 @@ def instance_norm(
                 torch.nn.functional.instance_norm, input.detach(), *running, weight, bias, False
             )
         return warpsmith.batch_norm_inference(input, *running, weight, bias, eps=eps)
-    if running_mean is not None or running_var is not None:
-        raise ValueError(f"{name}: moves no running statistics along; leave them out")
-    if input.dim() == 2 or not _fit(input, vectors):
-        _raise_as_torch(torch.nn.functional.instance_norm, input.detach(), None, None, weight, bias)
+    alone = (running_mean is None) != (running_var is None)
+    if input.dim() == 2 or alone or not _fit(input, vectors):
+        _raise_as_torch(torch.nn.functional.instance_norm, input.detach(), *running, weight, bias)
     if math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.size()}"
         )
-    return warpsmith.group_norm_forward(
+    y, mean, rstd = warpsmith.group_norm_forward(
         input, weight, bias, groups=max(input.shape[1], 1), eps=eps
-    )[0]
+    )
+    if running_mean is not None and running_var is not None and input.numel() > 0:
+        count = math.prod(input.shape[2:])
+        variance = (rstd.detach() ** -2 - eps).clamp(min=0) * (count / (count - 1))
+        _move(running_mean, mean.detach(), momentum)
+        _move(running_var, variance, momentum)
+    return y
 
 
 for _function in (batch_norm, group_norm, instance_norm):
     _function.__module__ = "warpsmith"
 del _function
+
+
+def _move(running: torch.Tensor, of_samples: torch.Tensor, momentum: float) -> None:
+    """Moves a running statistic, [C], towards the mean of what samples have, [N, C]."""
+    with torch.no_grad():
+        running.copy_(running.float() * (1 - momentum) + of_samples.mean(0) * momentum)
 
 
 def _fit(input: torch.Tensor, vectors: tuple[torch.Tensor | None, ...]) -> bool:

@@ -163,6 +163,48 @@ def test_instance_norm() -> None:
     )
 
 
+@dtypes
+@pytest.mark.parametrize("shape", [(3, 4, 6), (1, 4, 2), (2, 8, 3, 4), (2, 3, 2, 3, 2)], ids=str)
+def test_instance_norm_moves_running_statistics(shape: tuple[int, ...], dtype: Any) -> None:
+    x = tensor(shape, dtype=dtype)
+    weight, bias = tensor(shape[1:2], 2), tensor(shape[1:2], 3)
+    for layout in {torch.contiguous_format, LAST.get(x.dim(), torch.contiguous_format)}:
+        ours = running_of(shape[1])
+        theirs = [r.double() for r in ours]
+        compare(
+            lambda x, w, b, r=ours: warpsmith.instance_norm(x, *r, w, b, momentum=0.3, eps=1e-3),
+            lambda x, w, b, r=theirs: F.instance_norm(x, *r, w, b, momentum=0.3, eps=1e-3),
+            x.contiguous(memory_format=layout),
+            weight,
+            bias,
+        )
+        for mine, right in zip(ours, theirs, strict=True):
+            assert_close(mine, right)
+
+
+def test_running_statistics_of_instances_keep_their_dtype() -> None:
+    x, running = tensor((3, 4, 6), dtype=torch.bfloat16), running_of(4, torch.bfloat16)
+    theirs = [r.double() for r in running]
+    warpsmith.instance_norm(x, *running)
+    F.instance_norm(x.double(), *theirs)
+    for mine, right in zip(running, theirs, strict=True):
+        assert mine.dtype == torch.bfloat16
+        assert_close(mine, right)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_instance_norm_module(momentum: float | None) -> None:
+    theirs = torch.nn.InstanceNorm2d(8, momentum=momentum, affine=True, track_running_stats=True)
+    ours = warpsmith.nn.InstanceNorm2d(8, momentum=momentum, affine=True, track_running_stats=True)
+    for step in range(3):
+        x = tensor((2, 8, 3, 4), step)
+        assert_close(ours(x), theirs(x))
+    for mine, right in zip(ours.buffers(), theirs.buffers(), strict=True):
+        assert_close(mine, right)
+    ours.eval(), theirs.eval()
+    assert_close(ours(x), theirs(x))
+
+
 def test_special_values() -> None:
     """What is no number stays in its channel."""
     x = tensor((3, 4, 5))
@@ -183,7 +225,8 @@ def test_nothing(shape: tuple[int, ...]) -> None:
     assert all(torch.equal(r, b) for r, b in zip(running, before, strict=True))
     assert warpsmith.group_norm(x, 2).shape == shape
     if len(shape) > 2:
-        assert warpsmith.instance_norm(x).shape == shape
+        assert warpsmith.instance_norm(x, *running).shape == shape
+        assert all(torch.equal(r, b) for r, b in zip(running, before, strict=True))
 
 
 def test_what_is_refused() -> None:
@@ -208,7 +251,14 @@ def test_what_is_refused() -> None:
         (RuntimeError, "num_groups|divisible", lambda: warpsmith.group_norm(x, 3)),
         (ValueError, "more than 1 value", lambda: warpsmith.group_norm(one, 4)),
         (ValueError, "more than 1 spatial", lambda: warpsmith.instance_norm(x[..., :1])),
-        (ValueError, "running", lambda: warpsmith.instance_norm(x, four, four)),
+        (ValueError, "running_mean", lambda: warpsmith.instance_norm(x, four)),
+        (RuntimeError, "running_mean", lambda: warpsmith.instance_norm(x, three, three)),
+        (ValueError, "eps must", lambda: warpsmith.batch_norm(x, *[None] * 4, True, eps=0.0)),
+        (
+            ValueError,
+            "got -1",
+            lambda: warpsmith.batch_norm(x, four, four, None, None, True, 0, -1),
+        ),
     ):
         with pytest.raises(error, match=words):
             call()

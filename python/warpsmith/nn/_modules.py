@@ -203,12 +203,6 @@ class GroupNorm(Replacement, torch.nn.GroupNorm):
 
 
 class _InstanceNorm(Replacement):
-    @staticmethod
-    def refusal(module: Any) -> str:
-        if module.track_running_stats:
-            return "warpsmith.instance_norm moves no running statistics along"
-        return ""
-
     def _apply_instance_norm(self, input: torch.Tensor) -> torch.Tensor:
         return warpsmith.instance_norm(
             input,
@@ -217,7 +211,8 @@ class _InstanceNorm(Replacement):
             self.weight,
             self.bias,
             self.training or not self.track_running_stats,
-            eps=self.eps,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
         )
 
 
