@@ -11,6 +11,7 @@ from warpsmith._libraries import DEVICE_CPU, DEVICE_CUDA
 
 _OF_TORCHS_NAME = {_signatures.torch_name(one): name for name, one in OPERATIONS.items()}
 _TAKES = "takes it; {} comes first"
+_FIRST_OUTPUT = 1 << 10  # times 2^48: an address at which no tensor lies
 _NARROW = "adds up in {}: runs only where named"
 
 
@@ -57,7 +58,10 @@ def explain(operation: str, *arrays: Any, **attributes: Any) -> Explanation:
     with adapter.scope():
         views = [None if array is None else adapter.view(array) for array in inputs]
         functions = found.functions(adapter.device_type(views[0]))
-        call = (*views, *(None for _ in found.outputs), *found.encode(values))
+        outputs = [None for _ in found.outputs]  # dense ones
+        if isinstance(adapter, _Torch):
+            outputs = _outputs_of(found, inputs, values)
+        call = (*views, *outputs, *found.encode(values))
         chosen = str(functions.choice(*call, BEST))
         rows = []
         for rung in found.rungs:
@@ -146,6 +150,31 @@ class _Torch(_arrays.Generic):
         kind = DEVICE_CUDA if array.is_cuda else DEVICE_CPU
         where = (kind, array.device.index or 0)
         return _arrays.memory(array.data_ptr(), code, array.shape, array.stride(), where)
+
+
+def _outputs_of(operation: Operation, inputs: list[Any], values: list[Any]) -> list[Any]:
+    """What a call on torch's tensors makes, whose strides follow its inputs'; without memory."""
+    import torch
+
+    from warpsmith import _torch
+
+    with torch.no_grad():
+        of_inputs = [
+            None
+            if x is None
+            else torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+            for x in inputs
+        ]
+        named = [*of_inputs, *operation.checked(values).values()]
+        makers = [_torch._Output(operation, p) for p in operation.parameters if not p.is_read]
+        outputs = [maker.empty(named) for maker in makers]
+    where = (DEVICE_CUDA, inputs[0].device.index or 0) if inputs[0].is_cuda else (DEVICE_CPU, 0)
+    return [
+        None
+        if out is None
+        else _arrays.memory(i << 48, _torch._CODES[out.dtype], out.shape, out.stride(), where)
+        for i, out in enumerate(outputs, _FIRST_OUTPUT)
+    ]
 
 
 def _call_text(operation: Operation, inputs: list[Any], values: list[Any]) -> str:

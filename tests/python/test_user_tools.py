@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 import torch
 import warpsmith
-from warpsmith import _libraries, _measure
+from warpsmith import _explain, _libraries, _measure, _torch
 from warpsmith._catalogue import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -296,6 +296,31 @@ def test_explain_agrees_with_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert f"layer_norm: {warpsmith.explain('layer_norm', x).rung}" in caplog.messages
     assert f"relu: {warpsmith.explain('relu', x).rung}" in caplog.messages
     assert f"softmax: {warpsmith.explain('softmax', asked).rung}" in caplog.messages
+
+
+def test_explain_looks_at_the_outputs_that_a_call_makes(caplog: pytest.LogCaptureFixture) -> None:
+    """Their strides follow the inputs'."""
+    image = torch.randn(2, 8, 4, 4).to(memory_format=torch.channels_last)
+    calls = [
+        ("batch_norm_forward", (image,), {}, image),
+        ("batch_norm_forward", (image.contiguous(),), {}, image.contiguous()),
+        ("group_norm_forward", (image,), {"groups": 2}, image),
+        ("cumsum", (torch.randn(64, 48).t(), 0), {}, torch.randn(64, 48).t()),
+        ("cumsum", (torch.randn(64, 48), 0), {}, torch.randn(64, 48)),
+        ("relu", (torch.randn(64, 48).t(),), {}, torch.randn(64, 48).t()),
+        ("transpose", (torch.randn(64, 48), 0, 1), {}, torch.empty(48, 64)),
+    ]
+    for name, arguments, keywords, like in calls:
+        told = warpsmith.explain(name, *arguments, **keywords).rung
+        results = getattr(warpsmith, name)(*arguments, **keywords)
+        results = results if isinstance(results, tuple) else (results,)
+        assert results[0].stride() == like.stride()
+        outs = tuple(torch.empty_strided(r.shape, r.stride(), dtype=r.dtype) for r in results)
+        given = _explain._arguments(OPERATIONS[name], arguments, keywords)
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, "warpsmith"):
+            _torch.call(OPERATIONS[name], *given, None, outs)
+        assert f"{name}: {told}" in caplog.messages
 
 
 def test_functions_show_their_source() -> None:
