@@ -104,6 +104,16 @@ if _functions.torch is not None:
         histc = _histogram.histc
         __all__ += ["bincount", "histogram"]
 
+    if "embedding_bag" in OPERATIONS:
+        from warpsmith import _embedding_bag
+
+        embedding_bag = _embedding_bag.embedding_bag
+
+    if "quantized_linear" in OPERATIONS:
+        from warpsmith import _quantized
+
+        quantized_linear = _quantized.quantized_linear
+
     if "upsample_nearest2d" in OPERATIONS:
         from warpsmith._interpolate import interpolate
 

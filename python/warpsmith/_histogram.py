@@ -17,6 +17,7 @@ from warpsmith import _as_torch
 from warpsmith._matmul import _check_tensors
 
 _histc = warpsmith.histc
+_WEIGHTS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def bincount(
@@ -30,16 +31,17 @@ def bincount(
 
     Args:
         input: 1-d, of integers from 0 on.
-        weights: f32, the shape of input.
+        weights: f32, f16 or bf16, the shape of input.
         minlength: The least number of bins.
 
     Returns:
-        [max(input) + 1], or [minlength] where that is more: i64, with weights f32.
+        [max(input) + 1], or [minlength] where that is more: i64, with weights f32, in which they
+        are added up. Of no values i64 zeros, as torch has it.
 
     Raises:
         RuntimeError: as torch raises it, of shapes, dtypes and values that do not fit.
         TypeError: what is no torch tensor.
-        ValueError: weights that are not f32.
+        ValueError: weights of other dtypes, which f32 would round.
     """
     given = {"input": input} | ({} if weights is None else {"weights": weights})
     _check_tensors("bincount", **given)
@@ -54,21 +56,19 @@ def bincount(
     if not fits:
         torch.bincount(input, weights, minlength)
         raise ValueError(f"bincount does not take {input.dtype} of shape {tuple(input.shape)}")
-    if weights is not None and weights.dtype != torch.float32:
-        raise ValueError(f"bincount takes weights of float32, not {weights.dtype}")
+    if weights is not None and weights.dtype not in _WEIGHTS:
+        raise ValueError(f"bincount takes weights of float32 and 16 bits, not {weights.dtype}")
     values = input if input.dtype in (torch.uint8, torch.int32, torch.int64) else input.int()
-    bins = minlength
-    if values.numel() > 0:
-        ends = (warpsmith.amin(values), warpsmith.amax(values))
-        least, largest = (int(end) for end in torch.stack(ends).tolist())
-        if least < 0:
-            torch.bincount(input, weights, minlength)  # says so
-        bins = max(bins, largest + 1)
-    if bins == 0:
-        return torch.zeros(0, dtype=torch.int64, device=input.device)
+    if values.numel() == 0:
+        return torch.zeros(minlength, dtype=torch.int64, device=input.device)
+    ends = (warpsmith.amin(values), warpsmith.amax(values))
+    least, largest = (int(end) for end in torch.stack(ends).tolist())
+    if least < 0:
+        torch.bincount(input, weights, minlength)  # says so
+    bins = max(minlength, largest + 1)
     if weights is None:
         return warpsmith.count_bins(values, bins=bins)
-    return warpsmith.sum_bins(values, weights, bins=bins)
+    return warpsmith.sum_bins(values, weights.float(), bins=bins)
 
 
 @functools.wraps(_histc)

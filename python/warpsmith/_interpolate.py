@@ -78,6 +78,16 @@ def interpolate(
     scale_height, scale_width = scales
     # Channels that lie inside stay inside.
     inside = _has_channels_last(input) and not input.is_contiguous()
+    # Between pixels 0 times infinity is no number: where no pixel lies between others, a copy.
+    if (
+        bilinear
+        and (height, width) == input.shape[2:]
+        and all(scale in (None, 1.0) for scale in (scale_height, scale_width))
+        and _is_taken(input)
+    ):
+        laid = input.permute(0, 2, 3, 1) if inside else input
+        copy = laid.clone(memory_format=torch.contiguous_format)
+        return copy.permute(0, 3, 1, 2) if inside else copy
     resample = warpsmith.upsample_bilinear2d if bilinear else warpsmith.upsample_nearest2d
     how = {"align_corners": bool(align_corners)} if bilinear else {"exact": mode == "nearest-exact"}
     result = resample(
@@ -93,6 +103,12 @@ def interpolate(
 
 
 interpolate.__module__ = "warpsmith"
+
+
+def _is_taken(input: torch.Tensor) -> bool:
+    """Whether kernels take it: the operation says of others why not."""
+    taken = (torch.float32, torch.float16, torch.bfloat16)
+    return input.dtype in taken and input.device.type in ("cpu", "cuda")
 
 
 def _is_whole(one: Any) -> bool:

@@ -62,7 +62,7 @@ def adamw_(
 
     Raises:
         ValueError: lists of different lengths, tensors that do not go together, a tensor that is
-            listed twice.
+            listed twice, a step before the first.
         TypeError: what is no torch tensor.
     """
     lists = {
@@ -72,6 +72,8 @@ def adamw_(
         "exp_avg_sqs": list(exp_avg_sqs),
     }
     _check(lists)
+    if not torch.is_tensor(step) and not float(step) >= 1:
+        raise ValueError(f"adamw_: the first step is 1, not {step}")
     if not lists["params"]:
         return
     device = lists["params"][0].device

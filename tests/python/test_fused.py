@@ -39,6 +39,26 @@ def test_bias_gelu(shape: tuple[int, ...]) -> None:
         torch.testing.assert_close(mine, right)
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0,), (2, 0, 3), (2, 3, 0)], ids=str)
+def test_gradients_of_nothing(shape: tuple[int, ...]) -> None:
+    x, residual = torch.empty(shape).requires_grad_(), torch.empty(shape).requires_grad_()
+    vectors = [torch.zeros(shape[-1:]).requires_grad_() for _ in range(3)]
+    warpsmith.bias_gelu(x, vectors[0]).sum().backward()
+    y, h = warpsmith.bias_residual_layer_norm(x, vectors[0], residual, *vectors[1:])
+    (y.sum() + h.sum()).backward()
+    for given in (x, residual, *vectors):
+        assert given.grad is not None and given.grad.shape == given.shape
+        assert not given.grad.any()
+
+
+@pytest.mark.parametrize("step", [0, -1, 0.5, float("nan")])
+def test_adamw_counts_steps_from_1(step: float) -> None:
+    lists = [[torch.zeros(3)] for _ in range(4)]
+    with pytest.raises(ValueError, match="adamw_: the first step is 1, not"):
+        warpsmith.adamw_(*lists, step)
+    assert all(torch.equal(one, torch.zeros(3)) for (one,) in lists)
+
+
 def test_gates_compile() -> None:
     gate, up = torch.randn(2, 6, 16)
     compiled = torch.compile(lambda g, u: warpsmith.swiglu(g, u) + 1, fullgraph=True)

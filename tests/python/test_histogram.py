@@ -51,7 +51,24 @@ def test_bincount_refuses_as_torch(arguments):
     assert str(ours.value) == str(theirs.value)
 
 
-def test_bincount_takes_weights_of_float32_alone():
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_bincount_adds_weights_of_16_bits_in_f32(dtype):
+    x, weights = values((500,)), torch.randn(500).to(dtype)
+    torch.testing.assert_close(
+        warpsmith.bincount(x, weights), torch.bincount(x, weights.float()), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("minlength", [0, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bincount_of_nothing_is_torchs(minlength, dtype):
+    given = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=dtype), minlength
+    counts, expected = warpsmith.bincount(*given), torch.bincount(*given)
+    assert counts.dtype == expected.dtype
+    assert torch.equal(counts, expected)
+
+
+def test_bincount_refuses_weights_that_f32_would_round():
     with pytest.raises(ValueError, match="float64"):
         warpsmith.bincount(torch.tensor([1]), torch.tensor([1.0], dtype=torch.float64))
 

@@ -75,6 +75,24 @@ def test_what_is_not_finite_goes_where_torch_lets_it() -> None:
         assert torch.equal(ours.isfinite(), theirs.isfinite())
 
 
+@pytest.mark.parametrize("how", [{"size": (4, 8)}, {"scale_factor": 1}], ids=str)
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_same_size_is_a_copy(how: dict, corners: bool, inside: bool) -> None:
+    """Also of what is not finite, which bilinear weights of 0 would make no number."""
+    x = images(2, 3, 4, 8)
+    x[0, 0, 1, 2], x[1, 2, 3, 7] = torch.inf, torch.nan
+    x = x.to(memory_format=torch.channels_last) if inside else x
+    x.requires_grad_()
+    y = warpsmith.interpolate(x, **how, mode="bilinear", align_corners=corners)
+    assert torch.equal(y.nan_to_num(nan=7), x.nan_to_num(nan=7))
+    assert y.stride() == x.stride() and y.data_ptr() != x.data_ptr()
+    g = images(*y.shape)
+    assert torch.equal(torch.autograd.grad(y, x, g)[0], g)
+    with pytest.raises(ValueError, match="f32, f16 or bf16"):
+        warpsmith.interpolate(x.double(), **how, mode="bilinear", align_corners=corners)
+
+
 def test_every_size_has_torchs_pixels() -> None:
     x = torch.arange(13.0).reshape(1, 1, 1, 13)
     for width in range(1, 60):

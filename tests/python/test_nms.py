@@ -54,6 +54,23 @@ def test_as_torchvision(rung: str, threshold: float, device: str) -> None:
     assert kept.tolist() == expected(boxes, scores, threshold, idxs)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_narrow_dtypes(dtype: torch.dtype, kind: torch.dtype, device: str) -> None:
+    """Boxes and scores of 16 bits as the numbers that they are, classes of any integers."""
+    boxes, scores, idxs = detections(100)
+    boxes, scores = boxes.to(dtype), scores.to(dtype)
+    moved = [x.to(device) for x in (boxes, scores, idxs.to(kind))]
+    wide = boxes.float(), scores.float()
+    assert warpsmith.nms(*moved[:2], 0.3).tolist() == expected(*wide, 0.3)
+    assert warpsmith.batched_nms(*moved, 0.3).tolist() == expected(*wide, 0.3, idxs)
+    for other in (scores.float(), scores.double()):
+        with pytest.raises(ValueError, match="boxes of f32"):
+            warpsmith.nms(boxes, other, 0.3)
+    with pytest.raises(ValueError, match="f64"):
+        warpsmith.nms(boxes.double(), scores.double(), 0.3)
+
+
 @RUNGS
 def test_quotients_on_the_threshold(rung: str, device: str) -> None:
     """A threshold that is a quotient, and its neighbours: rungs decide as the division does."""

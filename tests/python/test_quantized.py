@@ -52,6 +52,26 @@ def test_linear_is_that_of_what_comes_back(
         torch.testing.assert_close(y.float(), expected, rtol=tolerance, atol=14 * tolerance)
 
 
+@pytest.mark.parametrize("shape", [(192,), (2, 3, 192), (0, 3, 192), (1, 2, 3, 192)], ids=str)
+def test_inputs_of_any_rank(shape: tuple[int, ...]) -> None:
+    _, codes, scales, _ = _weight("int8", False)
+    x, bias = torch.randn(shape, requires_grad=True), torch.randn(24)
+    of_rows = warpsmith.quantized_linear(x.reshape(-1, 192), codes, scales, None, bias)
+    want = of_rows.view(*shape[:-1], 24)
+    found = warpsmith.quantized_linear(x, codes, scales, None, bias)
+    assert torch.equal(found, want)
+    g = torch.randn(want.shape)
+    for mine, right in zip(*(torch.autograd.grad(y, x, g) for y in (found, want)), strict=True):
+        assert torch.equal(mine, right)
+    with torch.no_grad():
+        out = torch.empty(want.shape)
+        assert warpsmith.quantized_linear(x, codes, scales, None, bias, out=out) is out
+        assert torch.equal(out, want)
+        with pytest.raises(ValueError, match="quantized_linear: out is"):
+            warpsmith.quantized_linear(x, codes, scales, out=torch.empty(5))
+    assert "x: [..., K]" in warpsmith.quantized_linear.__doc__
+
+
 @pytest.mark.parametrize(("format", "zero_point"), [("int4", True), ("int8", True), ("fp8", False)])
 def test_gradients_are_those_of_the_product(format: str, zero_point: bool) -> None:
     _, codes, scales, zeros = _weight(format, zero_point)
