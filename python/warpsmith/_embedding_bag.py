@@ -8,16 +8,20 @@ import torch
 import warpsmith
 
 _embedding_bag = warpsmith.embedding_bag
-_NARROW, _WIDE = torch.int32, torch.int64
 
 
 @functools.wraps(_embedding_bag)
 def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, *arguments: Any, **keywords: Any
 ) -> Any:
-    if isinstance(input, torch.Tensor) and isinstance(offsets, torch.Tensor):
-        if input.dtype == _NARROW and offsets.dtype == _WIDE:
-            input = input.long()
-        elif input.dtype == _WIDE and offsets.dtype == _NARROW:
-            offsets = offsets.long()
+    if _differ(input, offsets):
+        input, offsets = input.long(), offsets.long()
     return _embedding_bag(input, weight, offsets, *arguments, **keywords)
+
+
+def _differ(input: Any, offsets: Any) -> bool:
+    """Whether one is of 32 bits, the other of 64; unseen by modes, which are to see the call."""
+    if not (isinstance(input, torch.Tensor) and isinstance(offsets, torch.Tensor)):
+        return False
+    with torch._C.DisableTorchFunction():
+        return {input.dtype, offsets.dtype} == {torch.int32, torch.int64}

@@ -12,7 +12,7 @@ _of_rows = warpsmith.quantized_linear
 
 @functools.wraps(_of_rows)
 def quantized_linear(x: Any, weight: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
-    if not isinstance(x, torch.Tensor) or x.dim() in (0, 2) or not isinstance(weight, torch.Tensor):
+    if not isinstance(weight, torch.Tensor) or not _folds(x):
         return _of_rows(x, weight, *arguments, out=out, **keywords)
     rows = x.reshape(x.shape[:-1].numel(), x.shape[-1])
     if out is None:
@@ -24,6 +24,14 @@ def quantized_linear(x: Any, weight: Any, *arguments: Any, out: Any = None, **ke
         raise ValueError(f"quantized_linear: out is {given}, the result {shape}")
     _of_rows(rows, weight, *arguments, out=out.view(rows.shape[0], shape[-1]), **keywords)
     return out
+
+
+def _folds(x: Any) -> bool:
+    """Whether its rows lie in other dimensions than one; unseen by modes, which see the call."""
+    if not isinstance(x, torch.Tensor):
+        return False
+    with torch._C.DisableTorchFunction():
+        return x.dim() not in (0, 2)
 
 
 _doc = _of_rows.__doc__ or ""
