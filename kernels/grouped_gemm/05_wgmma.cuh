@@ -30,18 +30,14 @@ struct RowOutput : GroupedOutput<T> {
                                       const float* sums) const {
     const int from = part.begin_row - row;
     const int to = part.end_row - row;
-    T* const first = this->data + row * this->leading + column;
+    T* const at = this->data + row * this->leading + column;
     const int left = this->columns - column;
-    if (from <= 0 && !this->by_lanes) {
-      if (to >= Store::kRows) {
-        store.put(this->map, row, column, sums);
-      } else if (to > 0) {
-        store.finish();  // the copy engine may still read where the lanes' rows are staged
-        store.write(first, this->leading, to, left, sums);
-      }
-    } else if (to > 0) {
-      write_rows(store, first, this->leading, from, to, left, sums);
-    }
+    if (to <= 0) return;
+    if (from > 0 || this->by_lanes)
+      return write_rows(store, at, this->leading, from, to, left, sums);
+    if (to >= Store::kRows) return store.put(this->map, row, column, sums);
+    store.finish();  // the copy engine may still read where the lanes' rows are staged
+    store.write(at, this->leading, to, left, sums);
   }
   // By a warp.
   __device__ __forceinline__ void clear_row(int row) const {
@@ -58,8 +54,7 @@ struct RowOutput : GroupedOutput<T> {
   }
 };
 
-// Every so-many-th tile of all groups, `tile_rows` high. Tiles begin at multiples of kAlignment
-// rows.
+// Every so-many-th tile of all groups, `tile_rows` high, from multiples of kAlignment rows on.
 template <int kAlignment>
 struct RowTiles : gemm::WholeTiles {
   static constexpr bool kBatched = true;

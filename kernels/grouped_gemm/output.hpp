@@ -26,11 +26,11 @@ __device__ __forceinline__ void write_rows(Store& store, T* row, int64_t leading
   const SharedSpan<T> staged{store.buffers + store.buffer * Store::kBufferElements,
                              Store::kBufferElements};
   store.stage_and(sums, [](const T* /*staged*/) {});
-#pragma unroll
-  for (int i = 0; i < Store::kRows; ++i) {
+#pragma unroll 1  // seldom used: it should not push the products out of the instruction cache
+  for (int i = from > 0 ? from : 0; i < Store::kRows && i < to; ++i) {
 #pragma unroll
     for (int column = lane_index(); column < Store::kColumns; column += kWarpSize) {
-      if (i < from || i >= to || column >= columns) continue;
+      if (column >= columns) continue;
       const uint32_t chunk = ptx::swizzled_chunk<Store::template kSwizzle<Store::kColumns>>(
           static_cast<uint32_t>(i), static_cast<uint32_t>(column / Store::kChunk));
       thread::store(row + i * leading + column, staged[chunk / sizeof(T) + column % Store::kChunk]);
