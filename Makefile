@@ -73,8 +73,8 @@ docs:  ## Make the book, a site to read offline: build/docs/html/index.html
 docs-check:  ## Make it, and look at every page in headless Chromium: links, console, widths, search, dark mode
 	@tools/setup test
 	@$(MAKE) docs
-	@$(PYTHON) -m pytest -q tests/book
-	@PYTHONPATH=tools $(PYTHON) -m book.check
+	@PYTHONPATH=python $(PYTHON) -m pytest -q tests/book
+	@PYTHONPATH=tools:python $(PYTHON) -m book.check
 
 cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }

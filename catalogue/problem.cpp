@@ -230,8 +230,9 @@ void share_memory(Problem& problem, int outer, int inner) {
   for (int d = 0; fits && d < part.rank; ++d) fits = part.extent(d) <= whole.extent(d);
   require(fits, problem.operation->name, ": ", part, " does not lie in ", whole);
   part.strides = whole.strides;
-  // As aligned as any; no address that memory is at.
-  part.data = whole.data = reinterpret_cast<void*>(uintptr_t{1} << 63);
+  // As aligned as any, another for each; no address that memory is at.
+  const auto address = (uintptr_t{1} << 63) + (static_cast<uintptr_t>(outer) << 48);
+  part.data = whole.data = reinterpret_cast<void*>(address);
 }
 
 size_t holder_of(const Problem& problem, size_t i) {

@@ -30,9 +30,6 @@ InPlace in_place_of(const Problem& problem) {
   const auto index_of = [&](const Parameter& p) {
     return static_cast<int>(&p - parameters.data());
   };
-  const auto holder = [&](const Parameter& p) -> const Parameter& {
-    return parameters[holder_of(problem, static_cast<size_t>(index_of(p)))];
-  };
   for (const Parameter& out : parameters) {
     if (out.role != Parameter::Role::kOut) continue;
     for (const Parameter& in : parameters) {
@@ -41,7 +38,6 @@ InPlace in_place_of(const Problem& problem) {
       moved.data = given.data;
       if (in.role != Parameter::Role::kIn || moved.elements() == 0) continue;
       if (in.rows == Parameter::Rows::kShared) continue;  // other rows still read it
-      if (&holder(in) != &in) continue;                   // and so does what it lies in
       if (!given.exists() || !coincide(moved, given)) continue;
       InPlace found{problem, index_of(out), index_of(in)};
       found.problem[out.name] = moved;

@@ -63,7 +63,7 @@ d = ops.cross_entropy_backward(
 if g_lse is not None:
     kept = (target != ignore_index)[..., None]
     p = torch.where(kept, logits - lse[..., None], -torch.inf).exp()
-    d = (d + g_lse[..., None] * p).to(logits.dtype)
+    d = (d + torch.where(kept, g_lse[..., None], 0) * p).to(logits.dtype)
 return d, None, None)";
 // The second one. What a row that does not count has is no number's: its lse is 0.
 inline constexpr std::string_view kRowCurvedInTorch = R"(

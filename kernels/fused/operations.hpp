@@ -153,7 +153,7 @@ inline constexpr std::string_view kCurvatureEnd = R"(
     return curvature
 )";
 inline constexpr std::string_view kBiasGeluCurved = R"(
-d = g * grad * curvature_at(x.float() + bias.float())
+d = g.float() * grad * curvature_at(x.float() + bias.float())
 return (ops.bias_gelu_backward(g, x, bias, approximate=approximate), d.to(grad.dtype),
         sum_to(d, bias.shape).to(bias.dtype))
 )";

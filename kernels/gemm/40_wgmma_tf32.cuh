@@ -6,8 +6,7 @@
 // Traffic: per 128 x 256 x 32 step a block reads 32 KB from L2. A copied operand costs 8 bytes
 //   an element more: at 4.2 TB/s 32 us for 4096 x 4096, of some 360 that the product takes.
 // Limits: sm_90a; calls that allow for tf32; K > 0, a stride of each matrix 1. Products err by up
-// to
-//   2^-9 of themselves, always towards zero.
+//   to 2^-9 of themselves, always towards zero.
 #pragma once
 
 #include "kernels/gemm/35_warp_specialized.cuh"
@@ -43,7 +42,11 @@ struct WgmmaTf32 {
   static double time(const Call& call) {
     const KMajorOperands operands(call, /*has_low=*/false);
     Call turned = turned_to(operands, call);
-    turned.k *= 2;  // tiles are counted by steps of 128 bytes, 64 of K in 16 bits
+    // Tiles are counted as of 16 bits: by steps of 128 bytes, 64 of K, and rows by 2 bytes an
+    // element.
+    turned.k *= 2;
+    turned.a.leading *= 2;
+    turned.b.leading *= 2;
     const bool big = is_stored_by_boxes(call) && is_big(turned);
     return operands.time() +
            (big ? whole_tiles_time<WgmmaBig>(turned) : whole_tiles_time<Wgmma128>(turned));

@@ -88,9 +88,15 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
                                           &kWarpTile, &kNaive,      &kAnyLayout};
   static constexpr const Rung* kTf32[] = {&kThin,         &kWgmmaTf32, &kWmmaTf32, &kCopyEngine,
                                           &kDoubleBuffer, &kWarpTile,  &kNaive,    &kAnyLayout};
+  static constexpr const Rung* kTf32AsItLies[] = {
+      &kThin, &kWmmaTf32, &kCopyEngine, &kDoubleBuffer, &kWarpTile, &kNaive, &kAnyLayout};
   if (call.dtype == DType::kF32) {
-    const bool copies_pay = copy_bytes_of(call) >= 16 || wgmma_tf32_time(call) < simt_time(call);
-    if (call.tf32) return copies_pay ? std::span<const Rung* const>(kTf32) : kSimt;
+    if (call.tf32) {
+      const double time = wgmma_tf32_time(call);
+      const bool lies_right = copy_bytes_of(call) >= 16 && is_stored_by_boxes(call);
+      if (lies_right ? time < kNever : time < simt_time(call)) return kTf32;
+      return kTf32AsItLies;
+    }
     return three_tf32_time(call) < simt_time(call) ? std::span<const Rung* const>(kF32) : kSimt;
   }
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout

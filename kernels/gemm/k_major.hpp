@@ -168,6 +168,7 @@ class KMajor {
         matrices_(matrices) {
     Why nobody;
     stays_ = along_ && can_be_copied("", matrix, DType::kF32, nobody);
+    if (!stays_) leading = leading_of(k);
   }
 
   // After make(): of what lies at data, and of the low parts.

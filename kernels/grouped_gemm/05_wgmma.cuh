@@ -6,7 +6,7 @@
 //   engine, the group's last by lanes. Idle warps check offsets, and clear rows behind all groups.
 // Traffic: B from memory once, where a group's tiles run at one time; A from L2 for each column.
 // Limits: sm_90a, f16 and bf16; a stride of A and B 1, contiguous rows of out; A, B, their rows and
-//   groups start at multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
+//   B's matrices start at multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
 #pragma once
 
 #include "kernels/grouped_gemm/output.hpp"
@@ -39,19 +39,6 @@ struct RowOutput : GroupedOutput<T> {
     store.finish();  // the copy engine may still read where the lanes' rows are staged
     store.write(at, this->leading, to, left, sums);
   }
-  // By a warp.
-  __device__ __forceinline__ void clear_row(int row) const {
-    T* const to = this->data + row * this->leading;
-    if (this->by_lanes) {
-      for (int column = lane_index(); column < this->columns; column += kWarpSize) {
-        thread::store(to + column, T{});
-      }
-    } else {
-      for (int column = lane_index() * 8; column < this->columns; column += kWarpSize * 8) {
-        thread::store(to + column, Vec<T, 8>{});
-      }
-    }
-  }
 };
 
 // Every so-many-th tile of all groups, `tile_rows` high, from multiples of kAlignment rows on.
@@ -62,6 +49,7 @@ struct RowTiles : gemm::WholeTiles {
   Groups groups;
   int tile_rows = 0;
   int tiles_n = 0;
+  int b_step = 1;  // 0 where all groups share the matrix
 
   template <class F>
   __device__ __forceinline__ void for_each(int worker, int workers, F&& f) const {
@@ -75,7 +63,7 @@ struct RowTiles : gemm::WholeTiles {
       const int tiles_m = first == end ? 0 : divide_up(end - from, tile_rows);
       const int after = before + tiles_m * tiles_n;
       for (; at < after; at += workers) {
-        f(RowPart{{at - before, 0, steps}, {0, group, 0}, tiles_m, from, first, end});
+        f(RowPart{{at - before, 0, steps}, {0, group * b_step, 0}, tiles_m, from, first, end});
       }
       before = after;
       first = end;
@@ -106,6 +94,7 @@ void launch_rows(const RowsCall& call, const char* rung, int multiprocessors, St
   work.groups = Groups(call, call.m, rung);
   work.tile_rows = Kernel::kTileM * Kernel::kClusterM;
   work.tiles_n = raster.tiles_n;
+  work.b_step = call.b.batch == 0 ? 0 : 1;
   work.steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
   const int64_t tiles = most_tiles(call.m, call.groups, work.tile_rows) * raster.tiles_n;
   Kernel::start(

@@ -1,12 +1,10 @@
 // Idea: operands whose rows do not start at multiples of 16 bytes are copied once into rows that
-// do,
-//   the weights of all groups in the same launch.
+//   do, the weights of all groups in the same launch.
 // From wgmma: any T, M, N, K at tensor-core speed, as gemm/realigned has them. Copies know no
 //   groups: one begins at any element of them.
 // Traffic: 4 bytes an element of each copied operand more, of weights whatever its groups are.
 // Limits: sm_90a, f16 and bf16; K > 0, a stride of A and B 1, contiguous rows of out; a workspace
-// as
-//   large as the copies.
+//   as large as the copies.
 #pragma once
 
 #include "kernels/gemm/realign.hpp"

@@ -17,6 +17,19 @@ struct GroupedOutput {
   __device__ __forceinline__ void prefetch() const {
     if (!by_lanes) ptx::prefetch_tensor_map(map);
   }
+  // By a warp.
+  __device__ __forceinline__ void clear_row(int row) const {
+    T* const to = data + row * leading;
+    if (by_lanes) {
+      for (int column = lane_index(); column < columns; column += kWarpSize) {
+        thread::store(to + column, T{});
+      }
+    } else {
+      for (int column = lane_index() * 8; column < columns; column += kWarpSize * 8) {
+        thread::store(to + column, Vec<T, 8>{});
+      }
+    }
+  }
 };
 
 // By lanes, rows [from, to) of a warp's 16: the first is to go to `row`, and they have `columns`.

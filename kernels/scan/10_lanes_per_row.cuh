@@ -1,5 +1,5 @@
-// Idea: short rows: 8 or 32 lanes a row, as long as it is, with a carry from part to part; neither
-// shared memory nor a barrier.
+// Idea: short rows: 8 or 32 lanes a row, as long as it is, with a carry from part to part; no
+// barrier, and shared memory for lines alone that do not lie in vectors.
 // From block_scan: no thread waits for those of another row.
 // Traffic: one read, one write.
 // Limits: few rows leave the device idle.

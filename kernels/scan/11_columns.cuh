@@ -231,9 +231,13 @@ struct Columns {
     const bool has_columns = call.count > 0 && call.lines > 0 && call.loops >= 1 &&
                              call.loops <= 2 && shape_of(call).columns.strides[0] == 1 &&
                              shape_of(call).columns.strides[1] == 1;
+    // Tiles of whole vectors have 32 rows at least, others 128.
+    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
+    const bool whole = has_columns && has_vectors(call, width);
+    const int64_t down = divide_up(call.count, int64_t{whole ? 32 : 128});
     return why.unless(has_columns, "takes columns that lie side by side") &&
            why.unless(call.lines < (int64_t{1} << 31) &&
-                          call.lines * divide_up(call.count, int64_t{32}) < (int64_t{1} << 31),
+                          call.lines / (whole ? width : 1) * down < (int64_t{1} << 31),
                       "takes fewer than 2^31 tiles");
   }
   // Whether columns lie side by side in whole vectors of `width` elements.

@@ -3,7 +3,8 @@
 // From columns: more bytes are on their way, and a third of the tiles are a third of the chain from
 // band to band, which is all that a narrow matrix waits for.
 // Traffic: as columns; 8 bytes a column and tile are a third of those.
-// Limits: as columns; small matrices have too few tiles of that size, and take smaller ones.
+// Limits: whole vectors of columns; small matrices have too few tiles of that size, and take
+// smaller ones.
 #include "kernels/scan/11_columns.cuh"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/cp_async.hpp"

@@ -4,7 +4,7 @@
 // From columns_staged: no chain from band to band, and nobody looks for words in L2, but where so
 // few columns are to share that several clusters walk down one strip.
 // Traffic: one read, one write, three passes through shared memory.
-// Limits: as columns, at positive strides; results as wide as elements; no logarithms.
+// Limits: whole vectors of columns at positive strides; results as wide as elements; no logarithms.
 // Long: what passes between a cluster's warps, and between clusters, is what the rung is about.
 #pragma once
 

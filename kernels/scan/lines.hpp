@@ -63,12 +63,14 @@ struct LineTile : RowTile<Monoid, kVectors, kLanes> {
   static constexpr int kWidth = Base::kWidth;
   static constexpr int kEach = kVectors * kWidth;  // elements of a lane
   static constexpr int kElements = Base::kSpan * kWidth;
+  // The groups of a warp ask other banks.
+  static constexpr int kApart = kElements + (kLanes < kWarpSize ? kLanes : 0);
   template <int kThreads>
-  using Storage = SharedArray<Result, kThreads / kLanes * kElements>;
+  using Storage = SharedArray<Result, kThreads / kLanes * kApart>;
 
   template <int kOfBlock>
   __device__ __forceinline__ explicit LineTile(SharedArray<Result, kOfBlock>& storage)
-      : turn_(storage.pointer(thread_index() / kLanes * kElements), kElements) {}
+      : turn_(storage.pointer(thread_index() / kLanes * kApart), kElements) {}
 
   __device__ __forceinline__ void load(const Monoid& monoid, const Row& row, int64_t first,
                                        int64_t vectors) {
@@ -87,7 +89,7 @@ struct LineTile : RowTile<Monoid, kVectors, kLanes> {
 #pragma unroll
       for (int j = 0; j < kBatch; ++j, x += kLanes * row.x_stride) {
         own[j] = monoid.filler();
-        if (mine.has((from + j) * kLanes + lane)) own[j] = thread::load<Cache::kStreaming>(x);
+        if (mine.has((from + j) * kLanes + lane)) own[j] = thread::load(x);
       }
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
@@ -122,7 +124,7 @@ struct LineTile : RowTile<Monoid, kVectors, kLanes> {
     for (int j = 0; j < kEach; ++j, y += kLanes * row.y_stride) {
       if (!mine.has(j * kLanes + lane)) continue;
       const Result result = turn_[j * kLanes + lane];
-      thread::store<Cache::kStreaming>(y, result);
+      thread::store(y, result);
     }
   }
 

@@ -141,6 +141,7 @@ std::vector<Case> smoke_cases() {
       with({.extents = {40, 32}}, 0, false, true),
       with({.extents = {2, 3, 5}, .offset = 1}, 1),
       with({.extents = {3, 77}, .padding = 1}, 1),
+      with({.extents = {3, 77}, .padding = 3}, 1, false, true),  // x in vectors, y not
       with({.extents = {150, 0, 0, 0, 2}}, 0, true, true),
       with({.extents = {150, 3}, .padding = 2}, 0, true),
   };
@@ -169,6 +170,7 @@ std::vector<Case> verify_cases() {
       with({.extents = {900, 0, 0, 0, 2}}, 0, true),
       with({.extents = {40003, 0, 0, 0, 2}}, 0, true, true),
       with({.extents = {3, 18001}, .offset = 1, .padding = 1}, 1),
+      with({.extents = {2, 18005}, .padding = 3}, 1, true, true),
       with({.extents = {6, 5003}, .padding = 2}, 1, false, true),
       with({.extents = {2, 3, 130, 1}, .padding = 1}, 1, true),
       with({.extents = {301, 37}}, 0, true, true),

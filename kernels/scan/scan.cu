@@ -47,8 +47,16 @@ std::span<const Rung* const> best_for_columns(const Scan& call) {
   static constexpr const Rung* kStrips[] = {&kColumnsStrips, &kColumns, &kAnyLayout};
   static constexpr const Rung* kLarge[] = {&kColumnsStrips, &kColumnsStaged, &kColumns,
                                            &kAnyLayout};
+  static constexpr const Rung* kLittle[] = {&kAnyLayout};
   const auto size = static_cast<int64_t>(size_of(call.dtype));
   const int64_t bytes = call.count * call.lines * size;
+  // Many matrices, each a small part of a tile, at a pitch of no whole vectors: of a block for each
+  // most threads would have nothing.
+  constexpr int64_t kPartOfTile = 1024;
+  const int64_t across = call.line[static_cast<size_t>(call.loops - 1)].extent;
+  if (across < call.lines && across * size % 16 != 0 && call.count * across < kPartOfTile) {
+    return kLittle;
+  }
   if (call.count < kLeastRows || bytes < kStripBytes) return kSmall;
   if (bytes < kStagedBytes) return kStrips;
   const bool between_lines = call.strides[0] * size % 128 != 0;

@@ -135,10 +135,13 @@ if _functions.torch is not None:
         __all__ += ["batched_nms", "nms"]
 
     # These ask for ranks and dtypes, which torch.fx's proxies have not: it records a call of one.
+    _asking = {"embedding_bag", "quantized_linear"}  # of operations those whose function does
     for _name in __all__:
-        if _name not in OPERATIONS and globals()[_name] is not _of_catalogue.get(_name):
+        if _name in OPERATIONS and _name not in _asking:
+            continue
+        if globals()[_name] is not _of_catalogue.get(_name):
             _functions.torch.fx.wrap(_name)
-    del _name, _of_catalogue
+    del _name, _of_catalogue, _asking
 
     if {"addmm", "attention", "quantized_linear", "rms_norm", "swiglu"} <= OPERATIONS.keys():
         from warpsmith import nn

@@ -241,7 +241,7 @@ class _InChunks(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         rows, matrix, target, weight, ctx.each, ctx.chunk, ctx.options, wants = inputs
         gradients = output[1:]
-        ctx.mark_non_differentiable(*(x for x in gradients if x is not None))
+        ctx.set_materialize_grads(False)
         ctx.dtypes = rows.dtype, matrix.dtype
         if ctx.each and any(wants):
             ctx.save_for_backward(rows, matrix, target, weight)
@@ -249,12 +249,13 @@ class _InChunks(torch.autograd.Function):
             ctx.save_for_backward(*gradients, target)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # gradients that are kept know of no second one
-    def backward(ctx: Any, g: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, g: torch.Tensor, *second: Any) -> tuple[torch.Tensor | None, ...]:
+        # A second gradient is one through the gradients that are kept. What is compiled asks for
+        # all at once.
+        if any(x is not None for x in second) and not torch.compiler.is_compiling():
+            raise NotImplementedError("linear_cross_entropy has a first gradient alone")
         if ctx.each:
-            rows, matrix, target, weight = ctx.saved_tensors
-            wants = ctx.needs_input_grad[:2]
-            _, *found = _gradients(rows, matrix, target, weight, g, wants, ctx.chunk, ctx.options)
+            found = _gradients_of_each(ctx, g)
         else:
             *found, target = ctx.saved_tensors
             # Of nothing a mean is no number; its gradient is 0 even so, as torch has it.
@@ -283,6 +284,14 @@ class _InChunks(torch.autograd.Function):
             None if parts[0] is None else torch.stack(parts) for parts in zip(*calls, strict=True)
         ]
         return tuple(results), tuple([None if result is None else 0 for result in results])
+
+
+@torch.autograd.function.once_differentiable
+def _gradients_of_each(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    rows, matrix, target, weight = ctx.saved_tensors
+    wants = ctx.needs_input_grad[:2]
+    _, *found = _gradients(rows, matrix, target, weight, g, wants, ctx.chunk, ctx.options)
+    return tuple(found)
 
 
 def _logits(rows: torch.Tensor, matrix: torch.Tensor, chunk: int) -> Any:

@@ -19,10 +19,18 @@ def quantized_linear(x: Any, weight: Any, *arguments: Any, out: Any = None, **ke
         y = _of_rows(rows, weight, *arguments, **keywords)
         return y.reshape(*x.shape[:-1], weight.shape[0])
     shape = (*x.shape[:-1], weight.shape[0])
+    if isinstance(out, (tuple, list)) and len(out) == 1:
+        (out,) = out
     if not isinstance(out, torch.Tensor) or out.shape != shape:
         given = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
         raise ValueError(f"quantized_linear: out is {given}, the result {shape}")
-    _of_rows(rows, weight, *arguments, out=out.view(rows.shape[0], shape[-1]), **keywords)
+    try:
+        folded = out.view(rows.shape[0], shape[-1])
+    except RuntimeError:
+        raise ValueError(
+            f"quantized_linear: out of strides {out.stride()} has rows that are not evenly apart"
+        ) from None
+    _of_rows(rows, weight, *arguments, out=folded, **keywords)
     return out
 
 

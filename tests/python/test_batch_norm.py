@@ -299,3 +299,19 @@ def test_compile(training: bool) -> None:
     (mine,) = torch.autograd.grad(found.square().sum(), x)
     (right,) = torch.autograd.grad(want.square().sum(), x)
     assert_close(mine, right)
+
+
+def test_second_gradients_go_through_the_statistics_of_training() -> None:
+    def penalty(function: Any, dtype: torch.dtype) -> list[torch.Tensor]:
+        torch.manual_seed(4)
+        x, w = (torch.randn(s, dtype=torch.float64).to(dtype) for s in ((3, 4, 5), (4,)))
+        x.requires_grad_(), w.requires_grad_()
+        running = torch.zeros(4, dtype=dtype), torch.ones(4, dtype=dtype)
+        y = function(x, *running, w, None, True)
+        (g,) = torch.autograd.grad((y**3).sum(), x, create_graph=True)
+        return torch.autograd.grad((g**2).sum(), (x, w))
+
+    found = penalty(warpsmith.batch_norm, torch.float32)
+    want = penalty(torch.nn.functional.batch_norm, torch.float64)
+    for one, other in zip(found, want, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-3)

@@ -218,8 +218,31 @@ def test_linear_has_one_derivative(reduction: str) -> None:
     target = targets_for(torch.empty(5, 12))
     loss = warpsmith.linear_cross_entropy(rows, matrix, target, reduction=reduction).sum()
     (gradient,) = torch.autograd.grad(loss**2, rows, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(RuntimeError, match=r"once_differentiable|a first gradient alone"):
         gradient.sum().backward()
+
+
+def test_linear_refuses_a_second_derivative_of_a_constant_gradient() -> None:
+    rows, matrix = tensor((5, 8)).requires_grad_(), tensor((12, 8), 2)
+    target = targets_for(torch.empty(5, 12))
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return warpsmith.linear_cross_entropy(x, matrix, target)
+
+    (gradient,) = torch.autograd.grad(loss(rows), rows, create_graph=True)
+    with pytest.raises(NotImplementedError, match="a first gradient alone"):
+        gradient.square().sum().backward()
+    with pytest.raises(NotImplementedError, match="a first gradient alone"):
+        torch.func.jacrev(torch.func.grad(loss))(rows.detach())
+
+
+def test_a_row_that_does_not_count_has_no_gradient_of_lse() -> None:
+    logits = tensor((3, 7)).requires_grad_()
+    target = torch.tensor([1, -100, 2])
+    _, lse = warpsmith.cross_entropy_forward(logits, target)
+    (gradient,) = torch.autograd.grad(lse.log().sum(), logits)  # whose own gradient is infinite
+    assert (gradient[1] == 0).all()
+    assert gradient.isfinite().all()
 
 
 def test_linear_makes_no_gradients_that_nobody_can_ask_for(

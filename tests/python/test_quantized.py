@@ -108,3 +108,17 @@ def test_fp8_is_what_torch_makes_of_it() -> None:
     assert torch.equal(scales, groups.abs().amax(-1) / 448)
     wanted = (groups / scales[..., None]).flatten(1).to(torch.float8_e4m3fn)
     assert torch.equal(codes.view(torch.uint8), wanted.view(torch.uint8))
+
+
+def test_of_any_rank_into_a_tensor_and_traced() -> None:
+    _, codes, scales, _ = _weight("int8", False)
+    x = torch.randn(2, 3, 192)
+    want = warpsmith.quantized_linear(x, codes, scales)
+    out = torch.empty(2, 3, 24)
+    warpsmith.quantized_linear(x, codes, scales, out=(out,))
+    assert torch.equal(out, want)
+    with pytest.raises(ValueError, match="not evenly apart"):
+        across = torch.empty(3, 2, 24).transpose(0, 1)
+        warpsmith.quantized_linear(x, codes, scales, out=across)
+    traced = torch.fx.symbolic_trace(lambda x: warpsmith.quantized_linear(x, codes, scales) * 2)
+    assert torch.equal(traced(x), want * 2)
