@@ -174,11 +174,11 @@ def test_flash_attention_reads_rows_where_they_lie(
     peer = _measure._Peer("fa4")
     heads = [torch.randn(2, 3, 4, 8).half() for _ in range(4)]
     causal = (True, -1, -1, None, 0.0)
-    call(peer, "attention", [*heads[:3], None, None, None, heads[3], None], *causal)
+    call(peer, "attention", [*heads[:3], None, None, None, heads[3], None], *causal, False)
     starts = torch.tensor([0, 3, 4], dtype=torch.int32)
     rows = [torch.randn(4, 3, 8).half() for _ in range(4)]
     packed = [*rows[:3], starts, starts, *[None] * 6, rows[3], None]
-    call(peer, "attention_varlen", packed, *causal, None)
+    call(peer, "attention_varlen", packed, *causal, None, False)
     dense, (q, _, _, keywords) = calls
     assert dense[0].shape == (2, 4, 3, 8)
     assert dense[0].data_ptr() == heads[0].data_ptr()
@@ -188,7 +188,7 @@ def test_flash_attention_reads_rows_where_they_lie(
     assert (keywords["max_seqlen_q"], keywords["max_seqlen_k"]) == (3, 3)
     with pytest.raises(ValueError, match="takes no bias"):
         bias = torch.zeros(4, 4).half()
-        call(peer, "attention", [*heads[:3], bias, None, None, heads[3], None], *causal)
+        call(peer, "attention", [*heads[:3], bias, None, None, heads[3], None], *causal, False)
 
 
 QUACK_ROTARY = """
@@ -274,9 +274,9 @@ def test_torch_attends_by_its_own_function(monkeypatch: pytest.MonkeyPatch) -> N
     peer = _measure._Peer("torch")
     q, k = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8)
     tensors = [q, k, k, None, None, None, q, None]
-    call(peer, "attention", tensors, True, -1, -1, None, 0.0)
+    call(peer, "attention", tensors, True, -1, -1, None, 0.0, False)
     assert calls == [{"attn_mask": None, "is_causal": True, "scale": None, "enable_gqa": True}]
-    call(peer, "attention", tensors, False, 2, -1, None, 1.5)  # by the formula
+    call(peer, "attention", tensors, False, 2, -1, None, 1.5, False)  # by the formula
     assert len(calls) == 1
 
 
