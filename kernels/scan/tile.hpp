@@ -138,7 +138,7 @@ struct RowTile {
   __device__ __forceinline__ void load(const Monoid& monoid, const Row& row, int64_t first,
                                        int64_t vectors, const Fetch& fetch) {
     place(row, first, vectors);
-    if (inside) {
+    if (inside_) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) x[v] = fetch(at(v));
     } else {
@@ -202,7 +202,7 @@ struct RowTile {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const Vec<Result, kWidth> y = results_of(v, monoid, row, prefix);
-      if (inside || is_whole(row, v)) {
+      if (inside_ || is_whole(row, v)) {
         thread::store<Cache::kStreaming>(row.y + at(v), y);
       } else if (is_edge(row, v)) {
 #pragma unroll
@@ -230,22 +230,22 @@ struct RowTile {
     if (row.reverse) lowered = turned_round(lowered);
     return results<Result>(lowered);
   }
-  // Where the tile lies: known again without another word a vector.
-  int64_t first_element;  // of this lane's first vector
-  int step;               // from vector to vector, in elements
-  bool inside;            // no vector of any lane leaves the row
-
   __device__ __forceinline__ void place(const Row& row, int64_t first, int64_t vectors) {
     const int lane = lane_index() % kLanes;
     const int64_t lowest = row.reverse ? vectors - first - kSpan : first;
     const int64_t mine = row.reverse ? vectors - 1 - first - lane : first + lane;
-    inside = lowest * kWidth >= row.head && (lowest + kSpan) * kWidth <= row.head + row.count;
-    first_element = mine * kWidth - row.head;
-    step = row.reverse ? -kLanes * kWidth : kLanes * kWidth;
+    inside_ = lowest * kWidth >= row.head && (lowest + kSpan) * kWidth <= row.head + row.count;
+    first_element_ = mine * kWidth - row.head;
+    step_ = row.reverse ? -kLanes * kWidth : kLanes * kWidth;
   }
 
  private:
-  __device__ __forceinline__ int64_t at(int v) const { return first_element + v * step; }
+  // Where the tile lies: known again without another word a vector.
+  int64_t first_element_;  // of this lane's first vector
+  int step_;               // from vector to vector, in elements
+  bool inside_;            // no vector of any lane leaves the row
+
+  __device__ __forceinline__ int64_t at(int v) const { return first_element_ + v * step_; }
   __device__ __forceinline__ bool is_whole(const Row& row, int v) const {
     return at(v) >= 0 && at(v) + kWidth <= row.count;
   }
