@@ -33,13 +33,9 @@ struct BatchedRealigned {
 
   // What a call is thought to take, in us.
   static double time(const BatchedCall& call) {
-    constexpr double kLaunch = 3;
-    constexpr double kCopies = 2.5e6;  // bytes a us, of runs of 64 elements and more
-    const auto bytes = static_cast<double>(realigned_bytes(call));
-    if (bytes > kMostWorkspace) return kNever;
     BatchedCall aligned = call;
     static_cast<Call&>(aligned) = as_realigned(call);
-    return kLaunch + 2 * bytes / kCopies +
+    return copies_time(call) +
            plan_batched<BatchedPolicies>(aligned, device_facts().multiprocessors).time;
   }
 };

@@ -163,13 +163,17 @@ inline double batched_simt_time(const BatchedCall& call) {
   const auto c = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
   return kStart + elements * static_cast<double>(call.k) / rate + c * sizeof(float) / kMemory;
 }
-// batched_naive and batched_any_layout, in 16 bits: a thread an element.
-inline double batched_naive_time(const BatchedCall& call) {
+// A thread an element of C, in 16 bits.
+inline double thread_an_element_time(double elements, int64_t k) {
   constexpr double kRate = 15e3;   // multiplications a us, of a multiprocessor
   constexpr double kLoads = 0.09;  // of 1 of K, of a thread that waits for them
   const double rate = kRate * device_facts().multiprocessors;
-  const auto elements = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
-  return kStart + (kLoads + elements / rate) * static_cast<double>(call.k);
+  return kStart + (kLoads + elements / rate) * static_cast<double>(k);
+}
+// batched_naive and batched_any_layout, in 16 bits.
+inline double batched_naive_time(const BatchedCall& call) {
+  return thread_an_element_time(
+      static_cast<double>(call.batch * call.m) * static_cast<double>(call.n), call.k);
 }
 // Beside their rungs' rows, with what is made of operands first.
 double batched_three_tf32_time(const BatchedCall& call);

@@ -101,6 +101,14 @@ size_t realigned_bytes(const C& call) {
   }
   return static_cast<size_t>(elements) * 2;
 }
+// What they take in a batch, in us; kNever of more memory than anybody gets unasked.
+template <class C>
+double copies_time(const C& call) {
+  constexpr double kLaunch = 3;
+  constexpr double kCopies = 2.5e6;  // bytes a us, of runs of 64 elements and more
+  const auto bytes = static_cast<double>(realigned_bytes(call));
+  return bytes > kMostWorkspace ? kNever : kLaunch + 2 * bytes / kCopies;
+}
 
 // Copies of `call` what needs it into `place`, makes the copies its operands and says whether there
 // are any.

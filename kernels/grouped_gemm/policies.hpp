@@ -72,14 +72,10 @@ inline constexpr int64_t kMostBatch = int64_t{1} << 39;  // elements of two byte
 // What a call is thought to take, in us: by copies of what is not aligned, and by mma_pipeline.
 template <class C>
 double realigned_time(const C& call, int multiprocessors) {
-  constexpr double kLaunch = 3;
-  constexpr double kCopies = 2.5e6;  // bytes a us
-  const auto bytes = static_cast<double>(gemm::realigned_bytes(call));
-  if (bytes > gemm::kMostWorkspace) return gemm::kNever;
   double step = 0;
   with_policy(call, multiprocessors,
               [&]<class Policy>() { step = step_time<Policy>(call, multiprocessors); });
-  return kLaunch + 2 * bytes / kCopies + gemm::kStart +
+  return gemm::copies_time(call) + gemm::kStart +
          static_cast<double>(divide_up(depth_of_group(call), 64)) * step;
 }
 template <class C>

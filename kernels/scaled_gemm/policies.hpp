@@ -148,11 +148,8 @@ inline double product_time(const Call& call) {
 
 // The scalar rungs: a thread an element, as gemm's batched_naive.
 inline double scalar_time(const Call& call) {
-  constexpr double kRate = 15e3;   // multiplications a us, of a multiprocessor
-  constexpr double kLoads = 0.09;  // of 1 of K, of a thread that waits for them
-  const double rate = kRate * device_facts().multiprocessors;
-  const double elements = static_cast<double>(call.m) * static_cast<double>(call.n);
-  return gemm::kStart + (kLoads + elements / rate) * static_cast<double>(call.k);
+  return gemm::thread_an_element_time(static_cast<double>(call.m) * static_cast<double>(call.n),
+                                      call.k);
 }
 
 // Whether the tensor cores are sooner done, copies and all.
