@@ -32,6 +32,7 @@
 #include "kernels/gemm/41_batched_naive.cuh"
 #include "kernels/gemm/42_batched_any_layout.cuh"
 #include "kernels/gemm/batched_plan.hpp"
+#include "kernels/gemm/direct_plan.hpp"
 #include "kernels/gemm/operations.hpp"
 #include "kernels/gemm/plan.hpp"
 
@@ -57,6 +58,7 @@ extern const Rung kSplitClusters;
 extern const Rung kShifted;
 extern const Rung kBatchedTurns;
 extern const Rung kBatchedShifted;
+extern const Rung kMmaDirect;
 
 namespace {
 
@@ -73,7 +75,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitK,       &kStreamK,          &kRealigned,        &kThin,           &kWgmmaTf32,
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
-    &kBatchedTurns, &kBatchedShifted,
+    &kBatchedTurns, &kBatchedShifted,   &kMmaDirect,
 };
 
 }  // namespace
@@ -110,13 +112,16 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kUnaligned[] = {&kRealigned, WS_OTHERS};
   static constexpr const Rung* kUnalignedOrStraight[] = {&kRealigned, &kShifted, WS_OTHERS};
   static constexpr const Rung* kStraight[] = {&kShifted, &kRealigned, WS_OTHERS};
+  static constexpr const Rung* kDirect[] = {&kMmaDirect, WS_OTHERS};
   static constexpr const Rung* kOthers[] = {WS_OTHERS};
 #undef WS_OTHERS
   if (call.k == 0) return kOthers;
+  const double direct = plan_direct(call).time;
   if (copy_bytes_of(call) < 16) {
     const double as_it_is = std::min(small_mma_time(call), tiny_mma_time(call));
     const double copied = realigned_time(call);
     const double shifted = plan_shifted(call.m > call.n ? transposed(call) : call).time;
+    if (direct < std::min({as_it_is, copied, shifted})) return kDirect;
     if (shifted < std::min(as_it_is, copied)) return kStraight;
     if (as_it_is < copied) return kOthers;
     return shifted < as_it_is ? std::span<const Rung* const>(kUnalignedOrStraight) : kUnaligned;
@@ -132,6 +137,7 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   const double in_turns = plan_pingpong(call).time;
   const double clusters = plan_split_clusters(call).time;
   const double whole = std::min({together, in_turns, clusters});
+  if (direct < std::min({split, stream, whole})) return kDirect;
   if (split <= std::min(stream, whole)) return kSplit;
   if (stream < whole) return kStream;
   if (clusters < std::min(together, in_turns)) return kClusters;

@@ -73,8 +73,11 @@ __device__ __forceinline__ void multiply_stages(
   issued();
   if constexpr (kRowBlocks == 1) {
     ptx::wgmma_wait_group<0>(sum[0]);
-  } else {
+  } else if constexpr (kRowBlocks == 2) {
     ptx::wgmma_wait_group<0>(sum[0], sum[1]);
+  } else {
+    static_assert(kRowBlocks == 3);
+    ptx::wgmma_wait_group<0>(sum[0], sum[1], sum[2]);
   }
   release(previous);
 }

@@ -1,0 +1,193 @@
+// Operands of mma.sync that go from memory straight into the registers of the lanes that multiply
+// them. The order of K is free as long as both operands have the same: so the four lanes of a row
+// take eight elements each of 32, one after the other in memory, where the instruction's own order
+// would give them pairs.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/gemm/operations.hpp"
+#include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/ptx/mma.hpp"
+#include "warpsmith/thread/divide.hpp"
+#include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/realign.hpp"
+
+#if WS_DEVICE_CODE
+namespace ws::gemm {
+
+// A matrix in runs. What is loaded in whole pieces may hang over a run's end, where another run is
+// behind it: in all but the last ones, from `tails` on, and in front of all but the first `heads`.
+template <class T>
+struct DirectRuns {
+  const T* data = nullptr;
+  int64_t leading = 0;
+  int count = 0;
+  int length = 0;
+  int heads = 0;
+  int tails = 0;
+
+  DirectRuns() = default;
+  explicit DirectRuns(const Matrix& matrix)
+      : data(matrix.as<const T>()),
+        leading(matrix.leading),
+        count(static_cast<int>(matrix.runs)),
+        length(static_cast<int>(matrix.length)) {
+    constexpr int64_t kOver = 16 / sizeof(T) - 1;
+    const int64_t strict =
+        leading > 0 ? std::min(divide_up(kOver, leading), matrix.runs) : matrix.runs;
+    // No piece begins before a matrix that begins where pieces do.
+    heads = reinterpret_cast<uintptr_t>(data) % 16 == 0 ? 0 : static_cast<int>(strict);
+    tails = static_cast<int>(matrix.runs - strict);
+  }
+};
+
+// A warp's share of an operand: kGroups groups of eight of the outer dimension (rows of A, columns
+// of B) by 32 of K. Lane 4 g + t has of each group the g-th, and of K 8 t to 8 t + 7, in pairs.
+// kBytes: at what runs begin, 16 or 8; 2: anywhere.
+template <class T, bool kRunsAlongK, int kGroups, int kBytes>
+struct DirectFragments {
+  static constexpr int kDepth = 32;  // of K
+  static constexpr int kOuter = 8 * kGroups;
+  static constexpr int kOfLane = 8;  // of K
+  static_assert(sizeof(T) == 2 && (kBytes == 16 || kBytes == 8 || kBytes == 2));
+  using Words = Vec<uint32_t, 4>;
+
+  // Which of the kOuter the g-th of group i is: of runs along the outer dimension a lane's groups
+  // are neighbours, which come in one load.
+  __device__ __forceinline__ static constexpr int outer_of(int group, int g) {
+    return kRunsAlongK ? group * 8 + g : g * kGroups + group;
+  }
+
+  // All loads of a way in are in flight together: a load in a branch of its own would be waited for
+  // where the branches meet.
+  // From `outer` and `k` on. What is outside of K is zero; outside the outer dimension it is
+  // another row or column of the matrix.
+  __device__ __forceinline__ void load(const DirectRuns<T>& m, int outer, int k WS_AND_PLACE) {
+    if constexpr (kRunsAlongK) {
+      const int last = std::min(outer + kOuter, m.count);
+      const bool inside = (last <= m.tails || k + kDepth + kOfLane <= m.length) &&
+                          (outer >= m.heads || k >= kOfLane);
+      const int at = k + lane_index() % 4 * kOfLane;
+      const auto from = [&](int i) {
+        const int run = std::min(outer + outer_of(i, lane_index() / 4), m.count - 1);
+        return m.data + run * m.leading + at;
+      };
+      if (inside) {
+#pragma unroll
+        for (int i = 0; i < kGroups; ++i) {
+          words[i] = pieces(from(i), m.length - at WS_PASS_AND_PLACE);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < kGroups; ++i) {
+          words[i] = elements(from(i), m.length - at WS_PASS_AND_PLACE);
+        }
+      }
+      if (k + kDepth > m.length) clear_behind(m.length - at);
+    } else {
+      const int at = outer + lane_index() / 4 * kGroups;
+      const int first = k + lane_index() % 4 * kOfLane;
+      const T* const from = m.data + first * m.leading;
+      Vec<T, kGroups> rows[kOfLane] = {};
+      if (kBytes >= 2 * kGroups && outer + kOuter <= m.length) {
+#pragma unroll
+        for (int j = 0; j < kOfLane; ++j) {
+          if (first + j < m.count) {
+            rows[j] = thread::load<kGroups>(from + j * m.leading + at WS_PASS_AND_PLACE);
+          }
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < kOfLane; ++j) {
+#pragma unroll
+          for (int i = 0; i < kGroups; ++i) {
+            if (first + j < m.count) {
+              const int column = std::min(at + i, m.length - 1);
+              rows[j][i] = thread::load(from + j * m.leading + column WS_PASS_AND_PLACE);
+            }
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          words[i][w] = std::bit_cast<uint32_t>(Vec<T, 2>{rows[2 * w][i], rows[2 * w + 1][i]});
+        }
+      }
+    }
+  }
+
+  Words words[kGroups];
+
+ private:
+  // Eight elements in loads of 16 or 8 bytes; where runs start anywhere, of the two pieces of 16
+  // that they lie in. Those that begin behind the run's `left` elements are not loaded.
+  __device__ __forceinline__ static Words pieces(const T* from, int left WS_AND_PLACE) {
+    if constexpr (kBytes == 2) {
+      const auto shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
+      const auto before = static_cast<int>(shift / sizeof(T));
+      Words piece[2] = {};
+      if (left > 0) {
+        piece[0] = std::bit_cast<Words>(thread::load<8>(from - before WS_PASS_AND_PLACE));
+      }
+      if (shift != 0 && left > 8 - before) {
+        piece[1] = std::bit_cast<Words>(thread::load<8>(from - before + 8 WS_PASS_AND_PLACE));
+      }
+      return thread::realign<sizeof(T)>(piece[0], piece[1], shift);
+    } else {
+      constexpr int kWidth = kBytes / static_cast<int>(sizeof(T));
+      Words result = {};
+#pragma unroll
+      for (int e = 0; e < kOfLane; e += kWidth) {
+        if (e < left) {
+          const auto piece = thread::load<kWidth>(from + e WS_PASS_AND_PLACE);
+          std::memcpy(reinterpret_cast<char*>(&result) + e * sizeof(T), &piece, sizeof(piece));
+        }
+      }
+      return result;
+    }
+  }
+  // The same at the matrix's ends, element by element.
+  __device__ __forceinline__ static Words elements(const T* from, int left WS_AND_PLACE) {
+    Vec<T, kOfLane> result = {};
+#pragma unroll
+    for (int e = 0; e < kOfLane; ++e) {
+      if (e < left) result[e] = thread::load(from + e WS_PASS_AND_PLACE);
+    }
+    return std::bit_cast<Words>(result);
+  }
+  // What is behind the last of K may be anything, and a product with zero is not always zero.
+  __device__ __forceinline__ void clear_behind(int left) {
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const uint32_t mask = left >= 2 * w + 2 ? 0xFFFFFFFF : left == 2 * w + 1 ? 0xFFFF : 0;
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) words[i][w] &= mask;
+    }
+  }
+};
+
+// sums += a b, over 32 of K, of 8 kGroupsA rows and 8 kGroupsB columns.
+template <class T, class A, class B, int kDown, int kAcross>
+__device__ __forceinline__ void multiply_add(float (&sums)[kDown][kAcross][4], const A& a,
+                                             const B& b WS_AND_PLACE) {
+#pragma unroll
+  for (int step = 0; step < 4; step += 2) {
+#pragma unroll
+    for (int i = 0; i < kDown; ++i) {
+      const uint32_t of_a[4] = {a.words[2 * i][step], a.words[2 * i + 1][step],
+                                a.words[2 * i][step + 1], a.words[2 * i + 1][step + 1]};
+#pragma unroll
+      for (int j = 0; j < kAcross; ++j) {
+        const uint32_t of_b[2] = {b.words[j][step], b.words[j][step + 1]};
+        ptx::mma_m16n8k16<T>(sums[i][j], of_a, of_b, sums[i][j] WS_PASS_AND_PLACE);
+      }
+    }
+  }
+}
+
+}  // namespace ws::gemm
+#endif
