@@ -30,6 +30,7 @@
 #include "kernels/gemm/50_shifted.cuh"
 #include "kernels/gemm/51_batched_pingpong.cuh"
 #include "kernels/gemm/52_batched_shifted.cuh"
+#include "kernels/gemm/53_mma_direct.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -158,6 +159,13 @@ TEST(Pingpong, EveryTile) {
       .tile_m = 128, .tile_n = 128, .stages = 3, .cluster_n = 2, .users = 1}>(392, 264, 40);
   expect_shape_right<WgmmaShape{.tile_m = 64, .tile_n = 256, .stages = 4, .users = 1}>(40, 200,
                                                                                        136);
+}
+
+TEST(Pingpong, ThreeRowBlocks) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_shape_right<WgmmaShape{
+      .tile_m = 192, .tile_n = 112, .stages = 3, .cluster_m = 2, .store_buffers = 1, .users = 1}>(
+      392, 240, 136);
 }
 
 // What is beside whole panels is stored by 32 columns, or by 16.
@@ -525,6 +533,32 @@ void expect_shifted_right(int parts) {
   }
 }
 
+// Rows at multiples of 16, 8, 4 and 2 bytes; K of one slice of a warp, of some, of more than a
+// block's warps have.
+template <class Policy, int kBytes>
+void expect_direct_right(int64_t k) {
+  for (const Gemm::Layout layout : kAllLayouts) {
+    for (const int64_t padding : {int64_t{0}, int64_t{kBytes == 2 ? 3 : 8}}) {
+      Instance<half> instance(shape(k % 40 + 16, k % 40 + 20, k, layout, padding));
+      const Call call = Gemm::call(instance.problem());
+      with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
+        MmaDirectKernel<half, kA, kB, kBytes, Policy>::run(call, nullptr);
+      });
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+
+TEST(MmaDirect, EveryTile) {
+  for (int policy = 0; policy < DirectPolicies::kCount; ++policy) {
+    DirectPolicies::with(policy, []<class Policy>() {
+      for (const int64_t k : {5, 37, 66, 301}) expect_direct_right<Policy, 2>(k);
+      for (const int64_t k : {4, 36, 100, 300}) expect_direct_right<Policy, 8>(k);
+    });
+  }
+}
+
 TEST(Shifted, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   for (int policy = 0; policy < ShiftedPolicies::kCount; ++policy) {
@@ -812,10 +846,13 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
   const auto chosen = [](const AnyCall& call, int capability) {
     return std::string(best(call, capability).name);
   };
-  const AnyCall aligned = Instance<half>(shape(64, 64, 64, kNt)).call();
+  const AnyCall aligned = Instance<half>(shape(64, 64, 1024, kNt)).call();
   EXPECT_EQ(chosen(aligned, 90), "pingpong");
   EXPECT_EQ(chosen(aligned, 80), "mma_pipeline");
-  EXPECT_EQ(chosen(Instance<half>(shape(65, 63, 61, kNn)).call(), 90), "mma_pipeline");
+  // By how many multiprocessors there are.
+  EXPECT_THAT(chosen(Instance<half>(shape(65, 63, 61, kNn)).call(), 90),
+              testing::AnyOf("mma_direct", "mma_pipeline"));
+  EXPECT_EQ(chosen(Instance<half>(shape(31, 16, 61, kNn)).call(), 90), "mma_direct");
   EXPECT_EQ(why_not(rung("acc_f16"), Instance<half>(shape(8, 8, 8, kNn)).call(), 80), "");
   const AnyCall in_f32 = Instance<float>(shape(8, 8, 8, kTn)).call();
   EXPECT_EQ(chosen(in_f32, 90), "copy_engine");
@@ -836,7 +873,7 @@ TEST(Gemm, Tf32OnlyWhereItIsAllowed) {
   EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 80).name, "warp_tile");
   EXPECT_EQ(best(Instance<float>(tf32_shape(7, 7, 7, kTt)).call(), 90).name, "warp_tile");
   EXPECT_EQ(best(Instance<float>(tf32_shape(777, 1111, 2222, kNn)).call(), 90).name, "wgmma_tf32");
-  EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 64, kNt)).call(), 90).name, "pingpong");
+  EXPECT_EQ(best(Instance<half>(tf32_shape(64, 64, 1024, kNt)).call(), 90).name, "pingpong");
 }
 
 TEST(Gemm, RefusalsNameTheMatrix) {
