@@ -6,48 +6,11 @@
 // Traffic: grad and x twice, dx once, 8 bytes a channel and sample.
 // Limits: tensors without gaps that lie alike, channels in runs; short runs (7 x 7) leave most of a
 // block idle.
-// Long: two kernels, each with the rule of groups.
 #include "kernels/batch_norm/groups.hpp"
 #include "kernels/batch_norm/part_sums.hpp"
 
 namespace ws::batch_norm {
 namespace {
-
-// A warp a group of a sample, then a warp a channel.
-struct FinishGroupsKernel {
-  static constexpr int kThreads = 128;
-  static constexpr int kWarps = kThreads / kWarpSize;
-  struct Arguments {
-    GroupRule of;
-    const Sums* parts;  // [samples, channels, count]
-    Sums* totals;       // [samples, groups]: of grad * weight
-    int64_t samples;
-    int64_t count;
-  };
-  struct SharedStorage {};
-
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    ptx::griddepcontrol_wait();
-    const GroupRule& of = a.of;
-    const int64_t sets = a.samples * of.groups;
-    const int64_t item = block_index() * kWarps + warp_index();
-    if (item < sets) {
-      const int64_t each = of.width * a.count;
-      const int64_t first = item % of.groups * of.width;
-      const Sums total = GroupRule::sum(each, [&](int64_t i) {
-        const float w = of.weight(first + i / a.count);
-        const Sums part = thread::load(a.parts + item * each + i);
-        return Sums{w * part.grad, w * part.product};
-      });
-      if (lane_index() == 0) thread::store(a.totals + item, Vec<Sums, 1>{{total}});
-    } else if (item < sets + of.channels) {
-      const int64_t c = item - sets;
-      of.finish(c, a.samples, a.count, [&](int64_t n, int64_t k) {
-        return thread::load(a.parts + (n * of.channels + c) * a.count + k);
-      });
-    }
-  }
-};
 
 template <class T>
 struct ApplyGroupGradientKernel {
@@ -99,11 +62,8 @@ struct BackwardGroups {
       using Parts = PartSumsKernel<T>;
       launch<Parts>({.blocks = rows * cut.parts, .threads = Parts::kThreads}, context.stream,
                     {runs, cut, of.rule.mean, of.groups, of.width, parts});
-      launch<FinishGroupsKernel>(
-          {.blocks = divide_up(call.layout.sets + channels, int64_t{FinishGroupsKernel::kWarps}),
-           .threads = FinishGroupsKernel::kThreads,
-           .overlaps = true},
-          context.stream, {of, parts, totals, rows / channels, cut.parts});
+      FinishGroupsKernel::launch_on({of, parts, totals, rows / channels, cut.parts},
+                                    context.stream);
       using Apply = ApplyGroupGradientKernel<T>;
       launch<Apply>({.blocks = rows * cut.parts, .threads = Apply::kThreads, .overlaps = true},
                     context.stream, {runs, cut, of, totals});

@@ -20,6 +20,8 @@ extern const Rung kSharesOnChip, kBackwardSharesOnChip, kBandsOnChip, kBackwardB
 extern const Rung kGridOnChip, kBackwardGridOnChip, kBackwardGroupsGrid;
 extern const Rung kChannelsLastKept, kBackwardChannelsLastKept;
 extern const Rung kOneLine;
+extern const Rung kGroupsChannelsLast, kGroupsChannelsLastOnChip;
+extern const Rung kBackwardGroupsChannelsLast, kBackwardGroupsChannelsLastOnChip;
 
 namespace {
 
@@ -58,6 +60,10 @@ constexpr const Rung* kRungs[] = {
     &kChannelsLastKept,
     &kBackwardChannelsLastKept,
     &kOneLine,
+    &kGroupsChannelsLast,
+    &kGroupsChannelsLastOnChip,
+    &kBackwardGroupsChannelsLast,
+    &kBackwardGroupsChannelsLastOnChip,
 };
 
 }  // namespace
@@ -114,22 +120,38 @@ bool two_at_once(const BackwardCall& call) {
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
-  static constexpr const Rung* kMany[] = {
-      &kSharesOnChip, &kGridOnChip,         &kBandsOnChip,      &kChannelQueue, &kVector,
-      &kTwoPassGrid,  &kChannelsLastOnChip, &kChannelsLastKept, &kChannelsLast, &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kSharesOnChip,     &kGridOnChip,   &kBandsOnChip,
-                                         &kChannelQueue,     &kTwoPassGrid,  &kChannelsLastOnChip,
-                                         &kChannelsLastKept, &kChannelsLast, &kAnyLayout};
+  static constexpr const Rung* kMany[] = {&kSharesOnChip,
+                                          &kGridOnChip,
+                                          &kBandsOnChip,
+                                          &kChannelQueue,
+                                          &kVector,
+                                          &kTwoPassGrid,
+                                          &kChannelsLastOnChip,
+                                          &kChannelsLastKept,
+                                          &kChannelsLast,
+                                          &kGroupsChannelsLastOnChip,
+                                          &kGroupsChannelsLast,
+                                          &kAnyLayout};
+  static constexpr const Rung* kFew[] = {
+      &kSharesOnChip,       &kGridOnChip,   &kBandsOnChip,
+      &kChannelQueue,       &kTwoPassGrid,  &kChannelsLastOnChip,
+      &kChannelsLastKept,   &kChannelsLast, &kGroupsChannelsLastOnChip,
+      &kGroupsChannelsLast, &kAnyLayout};
   static constexpr const Rung* kGiven[] = {&kOneLine, &kTwoPassGrid, &kChannelsLast, &kAnyLayout};
   if (call.given) return kGiven;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<1>(call));
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
-  static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroupsGrid,
-                                            &kBackwardGroups, &kBackwardAnyLayout};
+  static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip,
+                                            &kBackwardGroupsGrid,
+                                            &kBackwardGroups,
+                                            &kBackwardGroupsChannelsLastOnChip,
+                                            &kBackwardGroupsChannelsLast,
+                                            &kBackwardAnyLayout};
   static constexpr const Rung* kLargeGroups[] = {&kBackwardGroupsOnChip, &kBackwardGroups,
-                                                 &kBackwardAnyLayout};
+                                                 &kBackwardGroupsChannelsLastOnChip,
+                                                 &kBackwardGroupsChannelsLast, &kBackwardAnyLayout};
   static constexpr const Rung* kMany[] = {&kBackwardSharesOnChip,     &kBackwardGridOnChip,
                                           &kBackwardBandsOnChip,      &kBackwardQueue,
                                           &kBackwardVector,           &kBackwardTwoPass,

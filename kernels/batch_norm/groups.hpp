@@ -24,6 +24,13 @@ struct GroupRule {
   __device__ __forceinline__ float rstd_of(int64_t set) const {
     return load(rule.rstd, place_of_set(rule.rstd, set, groups));
   }
+  // Of group g of a sample.
+  __device__ __forceinline__ float mean(int64_t sample, int64_t g) const {
+    return load(rule.mean, sample * rule.mean.sample + g * rule.mean.stride);
+  }
+  __device__ __forceinline__ float rstd(int64_t sample, int64_t g) const {
+    return load(rule.rstd, sample * rule.rstd.sample + g * rule.rstd.stride);
+  }
   // Of channel c of a sample.
   __device__ __forceinline__ float weight(int64_t c) const {
     return of_channel(rule.weight, c, 1.0F);
@@ -55,6 +62,54 @@ struct GroupRule {
 #pragma unroll 4
     for (int64_t i = lane_index(); i < count; i += kWarpSize) total = PlusSums{}(total, part(i));
     return warp::all_reduce(total, PlusSums{});
+  }
+};
+
+// A warp a group of a sample, then a warp a channel.
+struct FinishGroupsKernel {
+  static constexpr int kThreads = 128;
+  static constexpr int kWarps = kThreads / kWarpSize;
+  struct Arguments {
+    GroupRule of;
+    const Sums* parts;  // [samples, channels, count]
+    Sums* totals;       // [samples, groups]: of grad * weight; null: nobody needs them
+    int64_t samples;
+    int64_t count;
+
+    __host__ __device__ __forceinline__ int64_t sets() const {
+      return totals == nullptr ? 0 : samples * of.groups;
+    }
+  };
+  struct SharedStorage {};
+
+  static void launch_on(const Arguments& arguments, Stream stream) {
+    launch<FinishGroupsKernel>(
+        {.blocks = divide_up(arguments.sets() + arguments.of.channels, int64_t{kWarps}),
+         .threads = kThreads,
+         .overlaps = true},
+        stream, arguments);
+  }
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    ptx::griddepcontrol_wait();
+    const GroupRule& of = a.of;
+    const int64_t sets = a.sets();
+    const int64_t item = block_index() * kWarps + warp_index();
+    if (item < sets) {
+      const int64_t each = of.width * a.count;
+      const int64_t first = item % of.groups * of.width;
+      const Sums total = GroupRule::sum(each, [&](int64_t i) {
+        const float w = of.weight(first + i / a.count);
+        const Sums part = thread::load(a.parts + item * each + i);
+        return Sums{w * part.grad, w * part.product};
+      });
+      if (lane_index() == 0) thread::store(a.totals + item, Vec<Sums, 1>{{total}});
+    } else if (item < sets + of.channels) {
+      const int64_t c = item - sets;
+      of.finish(c, a.samples, a.count, [&](int64_t n, int64_t k) {
+        return thread::load(a.parts + (n * of.channels + c) * a.count + k);
+      });
+    }
   }
 };
 

@@ -123,6 +123,7 @@ enum Laid : int64_t {
   kGaps,        // every second element of memory, and of parameters
   kOneSample,   // channels before batch in memory
   kWideRows,    // kMatrix, with 16 elements between its rows
+  kWideSides,   // kSideBySide, the same
 };
 // The extent "has": parameters of x's dtype, or ...
 enum Has : int64_t { kBoth, kNeither, kF32, kWeightOnly, kBiasOnly };

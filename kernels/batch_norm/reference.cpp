@@ -236,6 +236,18 @@ constexpr Case kGroupVerify[] = {
     grouped(of(2, 6, 3136), 2),
     grouped(of(3, 12, 10, kImages, kBiasOnly), 3),
     grouped(of(3, 16, 25, kSideBySide), 4),
+    // Channels side by side: groups of whole vectors; that begin and end within one; of one
+    // channel; all channels, more vectors than a warp has lanes; several blocks of a cluster, the
+    // last of which has fewer rows; spans of which the last has fewer groups; rows apart.
+    grouped(of(3, 64, 50, kSideBySide), 8),
+    grouped(of(2, 80, 33, kSideBySide, kF32), 8),
+    grouped(of(5, 24, 70, kSideBySide, kWeightOnly), 24),
+    grouped(of(2, 264, 21, kSideBySide, kNeither), 1),
+    grouped(of(2, 24, 19, kSideBySide, kBiasOnly), 8),
+    grouped(of(1, 16, 5003, kSideBySide), 4),
+    grouped(of(2, 176, 9, kSideBySide, kF32), 22),
+    grouped(of(2, 40, 23, kWideSides), 4),
+    grouped(placed(of(3, 16, 24, kSideBySide), 3), 4),
     grouped(of(3, 6, 10, kGaps, kF32), 2),
     grouped(of(5, 4, 24, kOneSample), 2),
     grouped(placed(of(3, 16, 50), 1), 8),
@@ -247,6 +259,10 @@ constexpr Case kGroupBench[] = {
     grouped(of(8, 320, 4096), 32),
     grouped(of(32, 512, 784), 32),
     grouped(of(32, 64, 12544), 64),
+    grouped(of(32, 256, 3136, kSideBySide), 32),
+    grouped(of(8, 320, 4096, kSideBySide), 32),
+    grouped(of(32, 512, 784, kSideBySide), 32),
+    grouped(of(32, 64, 12544, kSideBySide), 64),
 };
 
 // Rounding of a result, in the measures of Tolerance.
@@ -270,6 +286,7 @@ Tensor tensor_of(const Case& chosen, DType dtype) {
   }
   Tensor x = Tensor::dense(dtype, {batch, channels, spatial});
   if (layout == kSideBySide) x.strides = {spatial * channels, 1, channels};
+  if (layout == kWideSides) x.strides = {spatial * (channels + 16), 1, channels + 16};
   if (layout == kOneSample) x.strides = {spatial, batch * spatial, 1};
   if (layout == kGaps) x.strides = {2 * channels * spatial + 6, 2 * spatial, 2};
   return x;

@@ -99,11 +99,19 @@ struct Statistics {
     if (count == 0) return {NAN, NAN};
     return {m.mean, thread::rsqrt(m.squares / count + eps)};
   }
+  // What has been found of set s of a sample, stored and loaded.
+  __device__ __forceinline__ void keep(int64_t sample, int64_t s, const Normal& normal) const {
+    store(mean, sample * mean.sample + s * mean.stride, normal.mean);
+    store(rstd, sample * rstd.sample + s * rstd.stride, normal.rstd);
+  }
+  __device__ __forceinline__ Normal kept(int64_t sample, int64_t s) const {
+    return {load(mean, sample * mean.sample + s * mean.stride),
+            load(rstd, sample * rstd.sample + s * rstd.stride)};
+  }
   // The same, stored, and running statistics moved along.
   __device__ __forceinline__ Normal finish(int64_t s, const thread::Moments& m) const {
     const Normal normal = this->normal(m);
-    store(mean, place_of_set(mean, s, per), normal.mean);
-    store(rstd, place_of_set(rstd, s, per), normal.rstd);
+    keep(s / per, s % per, normal);
     if (running_mean.data != nullptr && count > 0) {
       const auto move = [&](const Values& values, float with) {
         const float old = of_channel(values, s);

@@ -287,6 +287,15 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(group(), {2, 64, 50176}, 4), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {2, 64, 262144}, 32), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {2, 64, 262144}, 16), "grid_on_chip");
+  EXPECT_EQ(chosen(group(), {32, 256, 3136, kSideBySide}, 32), "groups_channels_last_on_chip");
+  EXPECT_EQ(chosen(group(), {8, 320, 4096, kSideBySide}, 32), "groups_channels_last_on_chip");
+  EXPECT_EQ(chosen(group(), {32, 64, 12544, kSideBySide}, 64), "groups_channels_last_on_chip");
+  EXPECT_EQ(chosen(group(), {1, 128, 262144, kSideBySide}, 32), "groups_channels_last");
+  EXPECT_EQ(chosen(group(), {8, 3, 3136, kSideBySide}, 3), "any_layout");
+  EXPECT_EQ(chosen(group_backward(), {32, 256, 3136, kSideBySide}, 32),
+            "backward_groups_channels_last_on_chip");
+  EXPECT_EQ(chosen(group_backward(), {1, 128, 262144, kSideBySide}, 32),
+            "backward_groups_channels_last");
   EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_groups");
   EXPECT_EQ(chosen(group_backward(), {32, 512, 784}, 32), "backward_groups_on_chip");
   EXPECT_EQ(chosen(group_backward(), {1, 64, 1 << 20}, 8), "backward_groups");

@@ -86,6 +86,40 @@ def test_memory_format_stays() -> None:
         assert y.stride() == x.stride()
 
 
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_groups_keep_the_memory_format(groups: int) -> None:
+    """Values, gradients and what holds them, where channels lie side by side."""
+    for x in (tensor((2, 8, 3, 4)), tensor((2, 8, 2, 3, 2))):
+        x = x.contiguous(memory_format=LAST[x.dim()]).requires_grad_()
+        y = warpsmith.group_norm(x, groups)
+        assert y.stride() == x.stride()
+        assert y.stride() == F.group_norm(x.detach(), groups).stride()
+        (g,) = torch.autograd.grad(y.square().sum(), x)
+        assert g.stride() == x.stride()
+        mean, rstd = (torch.ones(2, groups) for _ in range(2))
+        chosen = [
+            warpsmith.explain("group_norm_forward", x.detach(), None, None, groups=groups),
+            warpsmith.explain("group_norm_backward", y, x, mean, rstd, None, groups=groups),
+        ]
+        assert all("channels_last" in one.rung for one in chosen)
+    y = warpsmith.instance_norm(x)
+    assert y.stride() == x.stride()
+
+
+@dtypes
+def test_groups_within_vectors(dtype: Any) -> None:
+    """80 channels in 8 groups: of 16 bits 20 bytes, which begin within a vector of 16."""
+    x = tensor((2, 80, 5, 7), dtype=dtype).contiguous(memory_format=torch.channels_last)
+    weight, bias = tensor((80,), 2), tensor((80,), 3)
+    compare(
+        lambda x, w, b: warpsmith.group_norm(x, 8, w, b),
+        lambda x, w, b: F.group_norm(x, 8, w, b),
+        x,
+        weight,
+        bias,
+    )
+
+
 def test_eval_may_be_called_twice() -> None:
     """Running statistics that nobody writes keep the versions that gradients are saved with."""
     x = tensor((3, 4, 5)).requires_grad_()

@@ -1,0 +1,100 @@
+// Idea: groups of NHWC need not wait for a sample: neighbours that are 128 bytes of a row together,
+// a span, are small enough for a cluster, which keeps a span of a sample in shared memory.
+// From groups_channels_last: x is read once, in one launch; totals go from block to block.
+// Traffic: one read, one write; 8 bytes of each group from each block of a cluster to each.
+// Limits: what 16 blocks hold, 1.7 MiB a span; rows of whole vectors.
+#include "kernels/batch_norm/group_columns_kept.hpp"
+
+namespace ws::batch_norm {
+namespace {
+
+template <class T, class Shape>
+struct GroupsChannelsLastOnChipKernel {
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kMinBlocks = Shape::kMinBlocks;
+  static constexpr Arch kArch = Arch::kSm90;
+  static constexpr int kWidth = row::kWidest<T>;
+  using Kept = KeptSpan<T, kThreads, 1>;
+  struct Arguments {
+    Samples<const T> x;
+    Samples<T> y;
+    SpanPlan plan;
+    Values weight;
+    Values bias;
+    Statistics statistics;
+  };
+  struct SharedStorage {
+    SpanTotals totals;
+    SharedArray<Normal, SpanPlan::kMostGroups> normals;
+  };
+
+  static Arguments arguments(const ForwardCall& call, const SpanPlan& plan,
+                             const Context& /*context*/) {
+    return {Samples<const T>::of(call.layout, kX),
+            Samples<T>::of(call.layout, kY),
+            plan,
+            call.weight,
+            call.bias,
+            statistics_of(call)};
+  }
+
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    const SpanPlace<T, kThreads> place(a.plan, block_index());
+    const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.x});
+    const bool has_group = thread_index() < place.groups();
+    const int group = thread_index();
+    float pivot_of_group = 0;
+    if (has_group) pivot_of_group = pivot_of(a.x, place, group);
+    float pivot[kWidth] = {};
+    place.of_groups(pivot, [&](int g) { return pivot_of(a.x, place, g); });
+    thread::Tile<Sums, kWidth> sums;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
+    kept.first_pass([&](const typename Kept::Packed(&x)[1]) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float away = x[0][i] - pivot[i];
+        sums[i].add(away, away);
+      }
+    });
+    AffineColumns<T> affine;
+    if (place.mine) affine = AffineColumns<T>(a.weight, a.bias, place.channel);
+    AddUpSpan<T, kThreads>::groups(
+        kept.scratch(), place, sums, [](int /*c*/, const Sums& of_column) { return of_column; },
+        [&](int g, const Sums& total) { shared.totals.of_block[g] = total; });
+    ptx::syncwarp();
+    ptx::cluster_sync();
+    if (has_group) {
+      const Sums total = shared.totals.total(group);
+      shared.normals[group] = a.statistics.normal(
+          thread::from_pivot(a.statistics.count, pivot_of_group, total.grad, total.product));
+    }
+    ptx::syncwarp();
+    ptx::cluster_arrive();  // nothing has been written yet that this would wait for
+    ptx::barrier_sync();
+    Normal normal[kWidth] = {};
+    place.of_groups(normal, [&](int g) -> Normal { return shared.normals[g]; });
+    affine.normalise([&](int i) { return normal[i]; });
+    kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
+    if (has_group && place.part == 0) {
+      const Normal of_group = shared.normals[group];
+      a.statistics.keep(place.sample, place.first_group() + group, of_group);
+    }
+    ptx::syncwarp();
+    ptx::cluster_wait();  // the others have looked at this block's totals
+  }
+};
+
+using GroupsChannelsLastOnChip = GroupsOnChip<ForwardCall, 1, GroupsChannelsLastOnChipKernel>;
+
+}  // namespace
+
+extern const Rung kGroupsChannelsLastOnChip;
+const Rung kGroupsChannelsLastOnChip = rung_of<GroupsChannelsLastOnChip, GroupNormForward>({
+    .name = "groups_channels_last_on_chip",
+    .from = "groups_channels_last",
+    .idea = "NHWC: a cluster keeps neighbouring groups of a sample in shared memory",
+    .arch = Arch::kSm90,
+});
+
+}  // namespace ws::batch_norm

@@ -1,0 +1,343 @@
+// Groups of channels that lie side by side (NHWC): a sample is a matrix of rows, each with an
+// element of every channel. Neighbouring groups that are whole vectors together are a unit, one or
+// more units a span; blocks that share a span of a sample have rows of it each, and threads have
+// columns and rows of their own, as in columns.hpp.
+#pragma once
+
+#include <numeric>
+
+#include "kernels/batch_norm/columns.hpp"
+#include "kernels/batch_norm/groups.hpp"
+#include "warpsmith/warp/shuffle.hpp"
+
+namespace ws::batch_norm {
+
+inline bool group_columns_supported(const Layout& layout, DType dtype, Why& why) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const auto width = static_cast<int64_t>(16 / size_of(dtype));
+  const bool several = layout.width > 1;
+  if (!why.unless(layout.axes == (several ? 2 : 1) && layout.channel_axis == (several ? 1 : -1) &&
+                      layout.sets > 0 && layout.count > 0,
+                  "takes groups of channels that lie side by side (NHWC)")) {
+    return false;
+  }
+  for (size_t k = 0; static_cast<int>(k) < layout.operands; ++k) {
+    if (!why.unless((!several || layout.strides[k][1] == 1) &&
+                        (layout.per == 1 || layout.set[k] == layout.width) &&
+                        layout.strides[k][0] >= layout.channels() &&
+                        layout.channels() % width == 0 && layout.strides[k][0] % width == 0 &&
+                        layout.sample[k] % width == 0 &&
+                        reinterpret_cast<uintptr_t>(layout.data[k]) % 16 == 0,
+                    "takes rows of whole vectors of ", width,
+                    " channels that start at a multiple of 16 bytes")) {
+      return false;
+    }
+  }
+  return why.unless(layout.channels() <= kMost && layout.count / layout.width <= kMost,
+                    "takes up to ", kMost, " channels, and rows of a sample");
+}
+
+// How a block's threads share a span.
+struct SpanPlan {
+  static constexpr int kMostGroups = 128;  // of a span
+  static constexpr int kMostVectors = 256;
+
+  int width = 1;         // channels of a group
+  int groups = 1;        // of a span
+  int of_row = 1;        // vectors of a row
+  int vectors = 1;       // of a span, fewer of the last
+  int spans = 1;         // of a row
+  int lanes = 1;         // of a warp, side by side
+  int warps = 1;         // side by side
+  int rows_of_warp = 1;  // one below the other
+  int rows = 1;          // of a sample
+  int parts = 1;         // blocks that share a span
+  int share = 1;         // rows of each
+
+  // Of spans of so many units.
+  static SpanPlan of(const Layout& layout, DType dtype, int64_t units) {
+    const auto width = static_cast<int64_t>(16 / size_of(dtype));
+    SpanPlan plan;
+    plan.width = static_cast<int>(layout.width);
+    plan.of_row = static_cast<int>(layout.channels() / width);
+    plan.vectors = static_cast<int>(units * unit_of(layout, dtype));
+    plan.groups = static_cast<int>(plan.vectors * width / layout.width);
+    plan.spans = divide_up(plan.of_row, plan.vectors);
+    plan.warps = divide_up(plan.vectors, kWarpSize);
+    plan.lanes = divide_up(plan.vectors, plan.warps);
+    plan.rows_of_warp = kWarpSize / plan.lanes;
+    plan.rows = static_cast<int>(layout.count / layout.width);
+    plan.share = plan.rows;
+    return plan;
+  }
+  // Vectors of the least span.
+  static int64_t unit_of(const Layout& layout, DType dtype) {
+    const auto width = static_cast<int64_t>(16 / size_of(dtype));
+    return layout.width / std::gcd(layout.width, width);
+  }
+  // Calls f(plan) with spans of one unit, two, ..., as far as a block of `threads` takes them.
+  template <class F>
+  static void each(const Layout& layout, DType dtype, int threads, const F& f) {
+    for (int64_t units = 1;; ++units) {
+      const SpanPlan plan = of(layout, dtype, units);
+      const bool large = plan.vectors > kMostVectors || plan.warps * kWarpSize > threads;
+      if (plan.vectors > plan.of_row || large || plan.groups > kMostGroups) return;
+      if (units > 1 && plan.warps > 1) return;
+      f(plan);
+    }
+  }
+  // The best spans to read rows of, which are at most 512 bytes where a unit is; in parts for so
+  // many blocks an SM of `threads`, where each of them has `loads` rows and more.
+  static SpanPlan to_read(const Layout& layout, DType dtype, int threads, int loads,
+                          int blocks_of_sm) {
+    SpanPlan best;
+    int most = 0;
+    each(layout, dtype, threads, [&](const SpanPlan& plan) {
+      const int worth = plan.busy() * std::min(plan.vectors, 8);
+      if (worth <= most) return;
+      most = worth;
+      best = plan;
+    });
+    const int64_t least = int64_t{best.rows_of_block(threads)} * loads;
+    return best.in_parts(
+        Plan::of(layout.sets / layout.per * best.spans, best.rows, least, blocks_of_sm).parts);
+  }
+  static bool supported(const Layout& layout, DType dtype, Why& why) {
+    const auto bytes = unit_of(layout, dtype) * 16;
+    return group_columns_supported(layout, dtype, why) &&
+           why.unless(bytes <= 16 * kMostVectors, "takes groups that are whole vectors in up to ",
+                      16 * kMostVectors, " bytes of a row, not ", bytes);
+  }
+  int64_t blocks(const Layout& layout) const { return layout.sets / layout.per * spans * parts; }
+  // With `wanted` parts, or fewer.
+  SpanPlan in_parts(int64_t wanted) const {
+    SpanPlan plan = *this;
+    plan.share = static_cast<int>(std::max<int64_t>(divide_up(int64_t{rows}, wanted), 1));
+    plan.parts = divide_up(rows, plan.share);
+    return plan;
+  }
+  // Of a block's threads, one below the other.
+  __host__ __device__ __forceinline__ int rows_of_block(int threads) const {
+    return threads / kWarpSize / warps * rows_of_warp;
+  }
+  // Of the columns of all warps that have rows of their own, and the most that may be.
+  __host__ __device__ __forceinline__ int64_t sums(int threads) const {
+    return int64_t{threads / kWarpSize / warps} * groups * width;
+  }
+  template <class T>
+  static constexpr int most_sums(int threads) {
+    return threads * static_cast<int>(16 / sizeof(T));
+  }
+  // Lanes that have columns, of 32.
+  int busy() const { return lanes * rows_of_warp; }
+};
+
+// A tensor: row r of sample n begins at data + n * sample + r * pitch.
+template <class T>
+struct Samples {
+  T* data;
+  int64_t sample;
+  int64_t pitch;
+
+  static Samples of(const Layout& layout, int k) {
+    const auto at = static_cast<size_t>(k);
+    return {layout.as<T>(k), layout.sample[at], layout.strides[at][0]};
+  }
+  __device__ __forceinline__ T* row(int64_t n, int64_t r) const {
+    return data + n * sample + r * pitch;
+  }
+};
+
+#if WS_DEVICE_CODE
+
+// A block's part of a span of a sample, a thread's columns and rows.
+template <class T, int kThreads>
+struct SpanPlace {
+  static constexpr int kWidth = row::kWidest<T>;
+
+  const SpanPlan& plan;
+  int64_t sample;
+  int64_t channel;  // of the sample, the thread's first
+  int span;
+  int part;
+  int vector;  // of the span
+  int begin;   // of the part's rows in the sample
+  int end;
+  int first;  // row of this thread, and how far its next is
+  int step;
+  bool leads;  // of those over the same columns in its warp the first, if there are columns
+  bool mine;   // there are columns, and they are in the tensor
+
+  // Parts of a span follow each other, then spans.
+  __device__ __forceinline__ SpanPlace(const SpanPlan& of, int64_t item) : plan(of) {
+    part = static_cast<int>(item % of.parts);
+    const int64_t of_sample = item / of.parts;
+    span = static_cast<int>(of_sample % of.spans);
+    sample = of_sample / of.spans;
+    const int row = lane_index() / of.lanes;
+    const int column = warp_index() % of.warps;
+    const int below = warp_index() / of.warps;
+    vector = column * of.lanes + lane_index() % of.lanes;
+    const bool has_columns =
+        row < of.rows_of_warp && vector < of.vectors && below < kThreads / kWarpSize / of.warps;
+    leads = has_columns && row == 0;
+    mine = has_columns && span * of.vectors + vector < of.of_row;
+    channel = (static_cast<int64_t>(span) * of.vectors + vector) * kWidth;
+    begin = part * of.share;
+    end = of.rows - begin < of.share ? of.rows : begin + of.share;
+    first = begin + below * of.rows_of_warp + row;
+    step = of.rows_of_block(kThreads);
+  }
+  // Of this thread.
+  __device__ __forceinline__ int rows() const {
+    return mine && first < end ? (end - first - 1) / step + 1 : 0;
+  }
+  // The span's first channel and group, of the sample.
+  __device__ __forceinline__ int64_t first_channel() const {
+    return static_cast<int64_t>(span) * plan.vectors * kWidth;
+  }
+  __device__ __forceinline__ int64_t first_group() const {
+    return static_cast<int64_t>(span) * plan.groups;
+  }
+  // The span's, fewer of the last.
+  __device__ __forceinline__ int groups() const {
+    const int left = (plan.of_row - span * plan.vectors) * kWidth;
+    return left < plan.vectors * kWidth ? left / plan.width : plan.groups;
+  }
+  // f(row, x), x of each input, for the rows of this thread, kLoads of which are under way.
+  template <int kLoads, int kInputs, class F>
+  __device__ __forceinline__ void each_row(const Samples<const T> (&inputs)[kInputs],
+                                           const F& f) const {
+    using Packed = row::Packed<T, kWidth>;
+    if (!mine) return;
+    for (int r = first; r < end; r += kLoads * step) {
+      Packed x[kLoads][kInputs];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+#pragma unroll
+        for (int k = 0; k < kInputs; ++k) {
+          const int at = r + j * step;
+          if (at < end) x[j][k] = Packed::load(inputs[k].row(sample, at) + channel);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        if (r + j * step < end) f(r + j * step, x[j]);
+      }
+    }
+  }
+  // f(i, g, begins): the i-th column is of the span's group g, and its first where that begins.
+  template <class F>
+  __device__ __forceinline__ void each_column(const F& f) const {
+    int g = vector * kWidth / plan.width;
+    int at = vector * kWidth - g * plan.width;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      f(i, g, at == 0);
+      const bool ends = ++at == plan.width;
+      g += ends ? 1 : 0;
+      at = ends ? 0 : at;
+    }
+  }
+  // of(g), where group g of the span is looked up once, for each column.
+  template <class Value, class Of>
+  __device__ __forceinline__ void of_groups(Value (&values)[kWidth], const Of& of) const {
+    if (!mine) return;
+    each_column([&](int i, int g, bool begins) {
+      if (i == 0 || begins) {
+        values[i] = of(g);
+      } else {
+        values[i] = values[i - 1];
+      }
+    });
+  }
+};
+
+// What distances in group g of a span are measured from: its first number, the same in all blocks.
+template <class T, int kThreads>
+__device__ __forceinline__ float pivot_of(const Samples<const T>& x,
+                                          const SpanPlace<T, kThreads>& place, int g) {
+  return to_float(
+      thread::load(x.row(place.sample, 0) + place.first_channel() + g * place.plan.width));
+}
+
+// The sums of a block's columns, and of its groups, in a fixed order.
+template <class T, int kThreads>
+struct AddUpSpan {
+  static constexpr int kWidth = row::kWidest<T>;
+
+  // Adds up columns. `sums` has plan.sums() places; column(sums, c) is that of channel c of the
+  // span afterwards.
+  __device__ __forceinline__ static void columns(const SharedSpan<Sums>& sums,
+                                                 const SpanPlace<T, kThreads>& place,
+                                                 thread::Tile<Sums, kWidth>& own) {
+    const SpanPlan& plan = place.plan;
+    const int count = plan.vectors * kWidth;
+    const int row = lane_index() / plan.lanes;
+    int half = plan.rows_of_warp > 1 ? 1 : 0;
+    while (half > 0 && 2 * half < plan.rows_of_warp) half *= 2;
+    for (; half > 0; half /= 2) {
+      const bool has = row + half < plan.rows_of_warp;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const Sums below = warp::shuffle_down(own[i], half * plan.lanes);
+        if (has) own[i] = PlusSums{}(own[i], below);
+      }
+    }
+    if (place.leads) {
+      const int to = warp_index() / plan.warps * count + place.vector;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sums[to + i * plan.vectors] = own[i];
+    }
+    ptx::barrier_sync();
+    const int rows = kThreads / kWarpSize / plan.warps;
+    for (int at = thread_index(); at < count; at += kThreads) {
+      Sums total = sums[at];
+#pragma unroll 4
+      for (int r = 1; r < rows; ++r) {
+        const Sums more = sums[at + r * count];
+        total = PlusSums{}(total, more);
+      }
+      sums[at] = total;
+    }
+    ptx::barrier_sync();
+  }
+  // And groups: of_group(g, total) by one thread, of every group of the span; weigh(c, total) is
+  // the term that channel c of the span has in it.
+  template <class Weigh, class OfGroup>
+  __device__ __forceinline__ static void groups(const SharedSpan<Sums>& sums,
+                                                const SpanPlace<T, kThreads>& place,
+                                                thread::Tile<Sums, kWidth>& own, const Weigh& weigh,
+                                                const OfGroup& of_group) {
+    columns(sums, place, own);
+    const SpanPlan& plan = place.plan;
+    // So many threads for a group as it has channels, up to a warp.
+    int threads = 1;
+    while (threads < kWarpSize && 2 * threads <= plan.width) threads *= 2;
+    const int count = place.groups();
+    const int nth = thread_index() / threads;
+    const int lane = thread_index() & (threads - 1);
+#pragma unroll 1
+    for (int from = 0; from < count; from += kThreads / threads) {
+      const int g = from + nth;
+      Sums total = Sums::none();
+      if (g < count) {
+        for (int c = g * plan.width + lane; c < (g + 1) * plan.width; c += threads) {
+          total = PlusSums{}(total, weigh(c, column(sums, plan, c)));
+        }
+      }
+      for (int distance = threads / 2; distance > 0; distance /= 2) {
+        total = PlusSums{}(total, warp::shuffle_xor(total, distance));
+      }
+      if (g < count && lane == 0) of_group(g, total);
+    }
+  }
+  __device__ __forceinline__ static Sums column(const SharedSpan<Sums>& sums, const SpanPlan& plan,
+                                                int c) {
+    return sums[c % kWidth * plan.vectors + c / kWidth];
+  }
+};
+
+#endif
+
+}  // namespace ws::batch_norm

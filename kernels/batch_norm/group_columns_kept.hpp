@@ -1,0 +1,250 @@
+// Spans of groups (group_columns.hpp) that the blocks of a cluster keep in shared memory, rows of
+// them each. A thread has a place of its own for each vector, which it copies there by cp.async: it
+// waits for its own copies only, and nothing guards the places. Blocks tell each other the sums of
+// groups, and each adds up those of all in their order.
+#pragma once
+
+#include <bit>
+
+#include "kernels/batch_norm/group_columns.hpp"
+#include "warpsmith/cluster/reduce.hpp"
+#include "warpsmith/ptx/cluster.hpp"
+#include "warpsmith/ptx/cp_async.hpp"
+#include "warpsmith/thread/forget.hpp"
+
+namespace ws::batch_norm {
+
+#if WS_DEVICE_CODE
+
+// The rows of a thread, of each input.
+template <class T, int kThreads, int kInputs>
+class KeptSpan {
+  static constexpr int kBatches = 4;
+
+ public:
+  static constexpr int kWidth = row::kWidest<T>;
+  using Packed = row::Packed<T, kWidth>;
+
+  // Elements that `places` has.
+  __host__ __device__ __forceinline__ static int64_t elements(const SpanPlan& plan) {
+    return int64_t{kInputs} * plan.share * plan.vectors * kWidth;
+  }
+  // Asks for all rows.
+  __device__ __forceinline__ KeptSpan(const SharedSpan<T>& places,
+                                      const SpanPlace<T, kThreads>& place,
+                                      const Samples<const T> (&inputs)[kInputs])
+      : places_(places), place_(place) {
+    const SpanPlan& plan = place.plan;
+    own_ = place.rows();
+    batch_ = divide_up(divide_up(plan.share, place.step), kBatches);
+    apart_ = place.step * plan.vectors * kWidth;
+    input_ = plan.share * plan.vectors * kWidth;
+    at_ = ((place.first - place.begin) * plan.vectors + place.vector) * kWidth;
+    const T* from[kInputs];
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      from[k] = inputs[k].row(place.sample, place.first) + place.channel;
+    }
+    int to = at_;
+    int v = 0;
+#pragma unroll
+    for (int b = 0; b < kBatches; ++b) {
+#pragma unroll 2
+      for (; v < (b + 1) * batch_; ++v) {
+        if (v < own_) {
+#pragma unroll
+          for (int k = 0; k < kInputs; ++k) {
+            ptx::cp_async<16>(places_.pointer(to + k * input_), from[k]);
+            from[k] += place.step * inputs[k].pitch;
+          }
+        }
+        to += apart_;
+      }
+      ptx::cp_async_commit_group();
+    }
+  }
+  // Of a block's dynamic shared memory behind the places.
+  __device__ __forceinline__ SharedSpan<Sums> scratch() const {
+    return {reinterpret_cast<Sums*>(places_.pointer(elements(place_.plan))),
+            place_.plan.sums(kThreads)};
+  }
+  // f(x), x of each input, for every row of this thread, as they come.
+  template <class F>
+  __device__ __forceinline__ void first_pass(const F& f) const {
+    int v = 0;
+    int at = at_;
+    const auto of_batch = [&](int b) {
+      const int end = (b + 1) * batch_ < own_ ? (b + 1) * batch_ : own_;
+#pragma unroll 2
+      for (; v < end; ++v, at += apart_) f(loaded(at).x);
+    };
+    ptx::cp_async_wait_group<3>();
+    of_batch(0);
+    ptx::cp_async_wait_group<2>();
+    of_batch(1);
+    ptx::cp_async_wait_group<1>();
+    of_batch(2);
+    ptx::cp_async_wait_group<0>();
+    of_batch(3);
+    static_assert(kBatches == 4);
+  }
+  // f(x), a vector of `out`, for every row.
+  template <class F>
+  __device__ __forceinline__ void second_pass(const Samples<T>& out, const F& f) const {
+    T* to = out.row(place_.sample, place_.first) + place_.channel;
+    int at = at_;
+#pragma unroll 2
+    for (int v = 0; v < own_; ++v, at += apart_) {
+      thread::store(to, f(loaded(at).x));
+      to += place_.step * out.pitch;
+    }
+  }
+
+ private:
+  struct Loaded {
+    Packed x[kInputs];
+  };
+  __device__ __forceinline__ Loaded loaded(int at) const {
+    Loaded loaded;
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      loaded.x[k] = std::bit_cast<Packed>(places_.template load<kWidth>(at + k * input_));
+    }
+    return loaded;
+  }
+
+  SharedSpan<T> places_;
+  const SpanPlace<T, kThreads>& place_;
+  int own_;    // rows
+  int batch_;  // that are waited for together
+  int at_;     // the first's place
+  int apart_;  // from place to place
+  int input_;  // from input to input
+};
+
+// The sums of the groups of a span, of all blocks of a cluster.
+struct SpanTotals {
+  SharedArray<Sums, SpanPlan::kMostGroups> of_block;
+
+  // After the cluster has met behind the last of_block.
+  __device__ __forceinline__ Sums total(int g) {
+    Sums total = Sums::none();
+#pragma unroll 4
+    for (int rank = 0; rank < cluster_size(); ++rank) {
+      total = PlusSums{}(
+          total, ptx::ld_shared_cluster<Sums>(ptx::map_shared_rank(of_block.pointer(g), rank)));
+    }
+    return total;
+  }
+};
+
+#endif
+
+// Blocks that keep kInputs tensors, kMinBlocks of them an SM: some load while others write.
+template <int kInputs, int kMinBlocks_, int kThreads_>
+struct SpanShape {
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kMinBlocks = kMinBlocks_;
+  static constexpr size_t kUsed = SpanPlan::kMostGroups * 24;  // by what a kernel has of its own
+  static_assert(kThreads >= SpanPlan::kMostGroups);
+
+  // Of a block's dynamic shared memory.
+  static size_t room() {
+    constexpr size_t kReserved = 1024;  // by the system, of each block
+    const auto all = static_cast<size_t>(device_facts().shared_bytes) + kReserved;
+    return all / kMinBlocks < kReserved + kUsed ? 0 : all / kMinBlocks - kReserved - kUsed;
+  }
+  static size_t bytes(const SpanPlan& plan) {
+    const auto vectors =
+        size_t{kInputs} * static_cast<size_t>(plan.share) * static_cast<size_t>(plan.vectors);
+    return 16 * vectors + sizeof(float) * 2 * static_cast<size_t>(plan.sums(kThreads));
+  }
+};
+
+// The shape and the cut of a call; parts are the blocks of a cluster.
+struct SpanChoice {
+  SpanPlan plan;
+  int shape = -1;  // none holds a span
+  double worth = 0;
+
+  template <class Shape>
+  void consider(const Layout& layout, DType dtype, int shape_number) {
+    const auto resident = static_cast<double>(Shape::kMinBlocks * device_facts().multiprocessors);
+    SpanPlan::each(layout, dtype, Shape::kThreads, [&](const SpanPlan& of) {
+      for (int parts = 1; parts <= cluster::kMaxBlocks; parts *= 2) {
+        const SpanPlan cut = of.in_parts(parts);
+        if (Shape::bytes(cut) > Shape::room()) continue;
+        const auto blocks = static_cast<double>(cut.blocks(layout));
+        if (blocks > static_cast<double>(kMostBlocks)) continue;
+        const double rows = divide_up(cut.share, cut.rows_of_block(Shape::kThreads));
+        const double here = worth_of(cut) * rows / (rows + 2) * std::min(blocks / resident, 1.0);
+        if (here > worth) {
+          worth = here;
+          plan = cut;
+          shape = shape_number;
+        }
+      }
+    });
+  }
+
+ private:
+  // Lanes that have columns, and lines of 128 bytes that are read as a whole.
+  static double worth_of(const SpanPlan& plan) {
+    const double line = std::min(plan.vectors, 8) / 8.0;
+    return plan.busy() / static_cast<double>(kWarpSize) * line / (0.5 + 0.5 * line);
+  }
+};
+
+template <int kInputs>
+struct SpanShapes {
+  using Small = SpanShape<kInputs, 4, 256>;
+  using Large = SpanShape<kInputs, 2, 512>;
+
+  static SpanChoice choice(const Layout& layout, DType dtype) {
+    SpanChoice choice;
+    choice.consider<Small>(layout, dtype, 0);
+    choice.consider<Large>(layout, dtype, 1);
+    return choice;
+  }
+};
+
+#if WS_DEVICE_CODE
+
+// The rung of a kernel: Kernel::arguments(call, plan, workspace) gives what is launched.
+template <class Call, int kInputs, template <class, class> class Kernel>
+struct GroupsOnChip {
+  using Shapes = SpanShapes<kInputs>;
+
+  static bool supports(const Call& call, Why& why) {
+    return SpanPlan::supported(call.layout, call.dtype, why) &&
+           why.unless(Shapes::choice(call.layout, call.dtype).shape >= 0,
+                      "takes samples of which a cluster holds groups that are whole vectors");
+  }
+  // plan, and f.operator()<Shape>().
+  template <class T, class Shape>
+  static void launch_on(const Call& call, const SpanPlan& plan, const Context& context) {
+    using ThisKernel = Kernel<T, Shape>;
+    static_assert(sizeof(typename ThisKernel::SharedStorage) <= Shape::kUsed);
+    launch<ThisKernel>({.blocks = plan.blocks(call.layout),
+                        .threads = Shape::kThreads,
+                        .cluster = plan.parts,
+                        .dynamic_shared = Shape::bytes(plan)},
+                       context.stream, ThisKernel::arguments(call, plan, context));
+  }
+  static void run(const Call& call, const Context& context) {
+    run_as(call, Shapes::choice(call.layout, call.dtype), context);
+  }
+  static void run_as(const Call& call, const SpanChoice& choice, const Context& context) {
+    with_type<kFloats>(call.dtype, [&]<class T>() {
+      if (choice.shape == 0) {
+        launch_on<T, typename Shapes::Small>(call, choice.plan, context);
+      } else {
+        launch_on<T, typename Shapes::Large>(call, choice.plan, context);
+      }
+    });
+  }
+};
+
+#endif
+
+}  // namespace ws::batch_norm
