@@ -24,7 +24,8 @@ struct GroupsChannelsLastOnChipKernel {
     Statistics statistics;
   };
   struct SharedStorage {
-    SpanTotals totals;
+    SharedArray<float, SpanPlan::kMostGroups> pivots;
+    SharedArray<Sums, SpanPlan::kMostGroups> totals;  // of the block
     SharedArray<Normal, SpanPlan::kMostGroups> normals;
   };
 
@@ -41,12 +42,25 @@ struct GroupsChannelsLastOnChipKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T, kThreads> place(a.plan, block_index());
     const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.x});
-    const bool has_group = thread_index() < place.groups();
+    // What else is needed comes while the rows do.
     const int group = thread_index();
+    const bool has_group = group < place.groups();
     float pivot_of_group = 0;
     if (has_group) pivot_of_group = pivot_of(a.x, place, group);
+    const int columns = a.plan.columns();
+    const SharedSpan<float> parameters = kept.parameters(2);
+    for (int i = thread_index(); i < 2 * columns; i += kThreads) {
+      const bool of_bias = i >= columns;
+      const int c = of_bias ? i - columns : i;
+      if (c >= place.channels()) continue;
+      parameters[i] =
+          of_channel(of_bias ? a.bias : a.weight, place.first_channel() + c, of_bias ? 0.0F : 1.0F);
+    }
+    if (has_group) shared.pivots[group] = pivot_of_group;
+    ptx::barrier_sync();
+
     float pivot[kWidth] = {};
-    place.of_groups(pivot, [&](int g) { return pivot_of(a.x, place, g); });
+    place.of_groups(pivot, [&](int g) -> float { return shared.pivots[g]; });
     thread::Tile<Sums, kWidth> sums;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
@@ -57,24 +71,26 @@ struct GroupsChannelsLastOnChipKernel {
         sums[i].add(away, away);
       }
     });
-    AffineColumns<T> affine;
-    if (place.mine) affine = AffineColumns<T>(a.weight, a.bias, place.channel);
     AddUpSpan<T, kThreads>::groups(
         kept.scratch(), place, sums, [](int /*c*/, const Sums& of_column) { return of_column; },
-        [&](int g, const Sums& total) { shared.totals.of_block[g] = total; });
+        [&](int g, const Sums& total) { shared.totals[g] = total; });
     ptx::syncwarp();
     ptx::cluster_sync();
     if (has_group) {
-      const Sums total = shared.totals.total(group);
+      const Sums total = total_of_cluster(shared.totals.pointer(group));
       shared.normals[group] = a.statistics.normal(
           thread::from_pivot(a.statistics.count, pivot_of_group, total.grad, total.product));
     }
     ptx::syncwarp();
     ptx::cluster_arrive();  // nothing has been written yet that this would wait for
     ptx::barrier_sync();
-    Normal normal[kWidth] = {};
-    place.of_groups(normal, [&](int g) -> Normal { return shared.normals[g]; });
-    affine.normalise([&](int i) { return normal[i]; });
+    AffineColumns<T> affine;
+    if (place.mine) {
+      affine = AffineColumns<T>(parameters, place.vector * kWidth, columns);
+      Normal normal[kWidth];
+      place.of_groups(normal, [&](int g) -> Normal { return shared.normals[g]; });
+      affine.normalise([&](int i) { return normal[i]; });
+    }
     kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
     if (has_group && place.part == 0) {
       const Normal of_group = shared.normals[group];

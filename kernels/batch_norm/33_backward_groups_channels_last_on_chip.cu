@@ -22,11 +22,12 @@ struct BackwardGroupsChannelsLastOnChipKernel {
     Samples<T> dx;
     SpanPlan plan;
     GroupRule of;
-    Sums* parts;  // [samples, channels, plan.parts]
+    Sums* sums;  // [samples, channels]
   };
   struct SharedStorage {
-    SpanTotals totals;
-    SharedArray<Sums, SpanPlan::kMostGroups> of_groups;
+    SharedArray<Normal, SpanPlan::kMostGroups> normals;
+    SharedArray<Sums, SpanPlan::kMostGroups> totals;     // of the block
+    SharedArray<Sums, SpanPlan::kMostGroups> of_groups;  // of the cluster
   };
 
   static Arguments arguments(const BackwardCall& call, const SpanPlan& plan,
@@ -42,10 +43,24 @@ struct BackwardGroupsChannelsLastOnChipKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T, kThreads> place(a.plan, block_index());
     const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.grad, a.x});
-    const bool has_group = thread_index() < place.groups();
+    // What else is needed comes while the rows do.
     const int group = thread_index();
+    const bool has_group = group < place.groups();
+    Normal of_normal{};
+    if (has_group) of_normal = a.of.normal(place.sample, place.first_group() + group);
+    const SharedSpan<float> weights = kept.parameters(1);
+    const int64_t first_channel = place.first_channel();
+    for (int c = thread_index(); c < place.channels(); c += kThreads) {
+      weights[c] = a.of.weight(first_channel + c);
+    }
+    if (has_group) shared.normals[group] = of_normal;
+    ptx::barrier_sync();
+
     float mean[kWidth] = {};
-    place.of_groups(mean, [&](int g) { return a.of.mean(place.sample, place.first_group() + g); });
+    place.of_groups(mean, [&](int g) {
+      const Normal normal = shared.normals[g];
+      return normal.mean;
+    });
     thread::Tile<Sums, kWidth> sums;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
@@ -54,30 +69,45 @@ struct BackwardGroupsChannelsLastOnChipKernel {
       for (int i = 0; i < kWidth; ++i) sums[i].add(of[0][i], of[1][i] - mean[i]);
     });
     const SharedSpan<Sums> columns = kept.scratch();
-    const int64_t first_channel = place.first_channel();
     AddUp::groups(
         columns, place, sums,
         [&](int c, const Sums& of_column) {
-          const float w = a.of.weight(first_channel + c);
+          const float w = weights[c];
           return Sums{w * of_column.grad, w * of_column.product};
         },
-        [&](int g, const Sums& total) { shared.totals.of_block[g] = total; });
-    float rstd[kWidth] = {};
-    float weight[kWidth] = {};
-    place.of_groups(rstd, [&](int g) { return a.of.rstd(place.sample, place.first_group() + g); });
-    if (place.mine) of_channels(a.of.rule.weight, place.channel, weight, 1.0F);
+        [&](int g, const Sums& total) { shared.totals[g] = total; });
     ptx::syncwarp();
     ptx::cluster_sync();
-    if (has_group) shared.of_groups[group] = shared.totals.total(group);
+    if (has_group) shared.of_groups[group] = total_of_cluster(shared.totals.pointer(group));
+    // Each block leaves what some channels have in all of them. The arrival is a release: a store
+    // before it is waited for, so the first of each thread, often the only one, comes later.
+    const auto of_channel = [&](int c) { return total_of_cluster(AddUp::at(columns, a.plan, c)); };
+    const auto leave = [&](int c, const Sums& total) {
+      thread::store(a.sums + place.sample * a.of.channels + first_channel + c,
+                    Vec<Sums, 1>{{total}});
+    };
+    const int own = cluster_rank() + thread_index() * cluster_size();
+    Sums of_own = Sums::none();
+    if (own < place.channels()) of_own = of_channel(own);
+#pragma unroll 1
+    for (int c = own + kThreads * cluster_size(); c < place.channels();
+         c += kThreads * cluster_size()) {
+      leave(c, of_channel(c));
+    }
     ptx::syncwarp();
-    ptx::cluster_arrive();  // nothing has been written yet that this would wait for
+    ptx::cluster_arrive();
+    if (own < place.channels()) leave(own, of_own);
     ptx::barrier_sync();
-    Sums of_group[kWidth] = {};
-    place.of_groups(of_group, [&](int g) -> Sums { return shared.of_groups[g]; });
-    Gradient gradient[kWidth];
+    Gradient gradient[kWidth] = {};
+    if (place.mine) {
+      const auto weight = weights.load<kWidth>(place.vector * kWidth);
+      place.of_groups(gradient, [&](int g) {
+        const Normal normal = shared.normals[g];
+        const Sums of_group = shared.of_groups[g];
+        return a.of.gradient(normal, 1.0F, of_group);
+      });
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      gradient[i] = a.of.gradient({mean[i], rstd[i]}, weight[i], of_group[i]);
+      for (int i = 0; i < kWidth; ++i) gradient[i].scale *= weight[i];
     }
     kept.second_pass(a.dx, [&](const typename Kept::Packed(&of)[2]) {
       Vec<float, kWidth> out;
@@ -85,11 +115,6 @@ struct BackwardGroupsChannelsLastOnChipKernel {
       for (int i = 0; i < kWidth; ++i) out[i] = gradient[i](of[0][i], of[1][i]);
       return thread::convert<T>(out);
     });
-    for (int c = thread_index(); c < place.groups() * a.plan.width; c += kThreads) {
-      const int64_t channel = place.sample * a.of.channels + first_channel + c;
-      thread::store(a.parts + channel * a.plan.parts + place.part,
-                    Vec<Sums, 1>{{AddUp::column(columns, a.plan, c)}});
-    }
     ptx::syncwarp();
     ptx::cluster_wait();  // the others have looked at this block's totals
   }
@@ -98,14 +123,12 @@ struct BackwardGroupsChannelsLastOnChipKernel {
 struct BackwardGroupsChannelsLastOnChip
     : GroupsOnChip<BackwardCall, 2, BackwardGroupsChannelsLastOnChipKernel> {
   static Workspace workspace(const BackwardCall& call) {
-    const SpanPlan plan = Shapes::choice(call.layout, call.dtype).plan;
-    return {.bytes = static_cast<size_t>(call.rows.sets * plan.parts) * sizeof(Sums)};
+    return {.bytes = static_cast<size_t>(call.rows.sets) * sizeof(Sums)};
   }
   static void run(const BackwardCall& call, const Context& context) {
-    const SpanChoice choice = Shapes::choice(call.layout, call.dtype);
-    run_as(call, choice, context);
+    GroupsOnChip::run(call, context);
     FinishGroupsKernel::launch_on({GroupRule::of(call), static_cast<const Sums*>(context.workspace),
-                                   nullptr, call.layout.sets / call.layout.per, choice.plan.parts},
+                                   nullptr, call.layout.sets / call.layout.per, 1},
                                   context.stream);
   }
 };

@@ -183,6 +183,17 @@ struct AffineColumns {
     of_channels(weight, first, scale, 1.0F);
     of_channels(bias, first, shift);
   }
+  // Of those whose weights and biases are in shared memory, `apart` elements apart.
+  __device__ __forceinline__ AffineColumns(const SharedSpan<float>& parameters, int column,
+                                           int apart) {
+    const auto weight = parameters.load<kWidth>(column);
+    const auto bias = parameters.load<kWidth>(apart + column);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      scale[i] = weight[i];
+      shift[i] = bias[i];
+    }
+  }
   // normal(i): of the i-th column.
   template <class NormalOf>
   __device__ __forceinline__ void normalise(const NormalOf& normal) {

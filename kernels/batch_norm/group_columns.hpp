@@ -120,9 +120,10 @@ struct SpanPlan {
   __host__ __device__ __forceinline__ int rows_of_block(int threads) const {
     return threads / kWarpSize / warps * rows_of_warp;
   }
+  __host__ __device__ __forceinline__ int columns() const { return groups * width; }
   // Of the columns of all warps that have rows of their own, and the most that may be.
   __host__ __device__ __forceinline__ int64_t sums(int threads) const {
-    return int64_t{threads / kWarpSize / warps} * groups * width;
+    return int64_t{threads / kWarpSize / warps} * columns();
   }
   template <class T>
   static constexpr int most_sums(int threads) {
@@ -170,10 +171,12 @@ struct SpanPlace {
 
   // Parts of a span follow each other, then spans.
   __device__ __forceinline__ SpanPlace(const SpanPlan& of, int64_t item) : plan(of) {
-    part = static_cast<int>(item % of.parts);
-    const int64_t of_sample = item / of.parts;
-    span = static_cast<int>(of_sample % of.spans);
-    sample = of_sample / of.spans;
+    const auto block = static_cast<uint32_t>(item);  // divided in 32 bits
+    const uint32_t nth = block / static_cast<uint32_t>(of.parts);
+    const uint32_t n = nth / static_cast<uint32_t>(of.spans);
+    part = static_cast<int>(block - nth * static_cast<uint32_t>(of.parts));
+    span = static_cast<int>(nth - n * static_cast<uint32_t>(of.spans));
+    sample = n;
     const int row = lane_index() / of.lanes;
     const int column = warp_index() % of.warps;
     const int below = warp_index() / of.warps;
@@ -226,6 +229,8 @@ struct SpanPlace {
       }
     }
   }
+  // The span's channels: [0, channels()) and, of its first, the number in a row.
+  __device__ __forceinline__ int channels() const { return groups() * plan.width; }
   // f(i, g, begins): the i-th column is of the span's group g, and its first where that begins.
   template <class F>
   __device__ __forceinline__ void each_column(const F& f) const {
@@ -334,7 +339,16 @@ struct AddUpSpan {
   }
   __device__ __forceinline__ static Sums column(const SharedSpan<Sums>& sums, const SpanPlan& plan,
                                                 int c) {
-    return sums[c % kWidth * plan.vectors + c / kWidth];
+    return sums[place_of(plan, c)];
+  }
+  __device__ __forceinline__ static const Sums* at(const SharedSpan<Sums>& sums,
+                                                   const SpanPlan& plan, int c) {
+    return sums.pointer(place_of(plan, c));
+  }
+
+ private:
+  __device__ __forceinline__ static int place_of(const SpanPlan& plan, int c) {
+    return c % kWidth * plan.vectors + c / kWidth;
   }
 };
 

@@ -63,10 +63,14 @@ class KeptSpan {
       ptx::cp_async_commit_group();
     }
   }
-  // Of a block's dynamic shared memory behind the places.
+  // Of a block's dynamic shared memory behind the places: sums, and numbers of the channels.
   __device__ __forceinline__ SharedSpan<Sums> scratch() const {
     return {reinterpret_cast<Sums*>(places_.pointer(elements(place_.plan))),
             place_.plan.sums(kThreads)};
+  }
+  __device__ __forceinline__ SharedSpan<float> parameters(int of_channel) const {
+    return {reinterpret_cast<float*>(scratch().pointer(place_.plan.sums(kThreads))),
+            int64_t{of_channel} * place_.plan.columns()};
   }
   // f(x), x of each input, for every row of this thread, as they come.
   template <class F>
@@ -122,21 +126,15 @@ class KeptSpan {
   int input_;  // from input to input
 };
 
-// The sums of the groups of a span, of all blocks of a cluster.
-struct SpanTotals {
-  SharedArray<Sums, SpanPlan::kMostGroups> of_block;
-
-  // After the cluster has met behind the last of_block.
-  __device__ __forceinline__ Sums total(int g) {
-    Sums total = Sums::none();
+// The sum of what stands at the same place in all blocks of a cluster, in their order.
+__device__ __forceinline__ Sums total_of_cluster(const Sums* at) {
+  Sums total = Sums::none();
 #pragma unroll 4
-    for (int rank = 0; rank < cluster_size(); ++rank) {
-      total = PlusSums{}(
-          total, ptx::ld_shared_cluster<Sums>(ptx::map_shared_rank(of_block.pointer(g), rank)));
-    }
-    return total;
+  for (int rank = 0; rank < cluster_size(); ++rank) {
+    total = PlusSums{}(total, ptx::ld_shared_cluster<Sums>(ptx::map_shared_rank(at, rank)));
   }
-};
+  return total;
+}
 
 #endif
 
@@ -145,7 +143,9 @@ template <int kInputs, int kMinBlocks_, int kThreads_>
 struct SpanShape {
   static constexpr int kThreads = kThreads_;
   static constexpr int kMinBlocks = kMinBlocks_;
-  static constexpr size_t kUsed = SpanPlan::kMostGroups * 24;  // by what a kernel has of its own
+  static constexpr size_t kUsed =
+      SpanPlan::kMostGroups * (kInputs == 1 ? 20 : 24);         // by what a kernel has of its own
+  static constexpr int64_t kParameters = kInputs == 1 ? 2 : 1;  // of a channel
   static_assert(kThreads >= SpanPlan::kMostGroups);
 
   // Of a block's dynamic shared memory.
@@ -155,9 +155,9 @@ struct SpanShape {
     return all / kMinBlocks < kReserved + kUsed ? 0 : all / kMinBlocks - kReserved - kUsed;
   }
   static size_t bytes(const SpanPlan& plan) {
-    const auto vectors =
-        size_t{kInputs} * static_cast<size_t>(plan.share) * static_cast<size_t>(plan.vectors);
-    return 16 * vectors + sizeof(float) * 2 * static_cast<size_t>(plan.sums(kThreads));
+    const int64_t vectors = int64_t{kInputs} * plan.share * plan.vectors;
+    const int64_t floats = 2 * plan.sums(kThreads) + kParameters * plan.columns();
+    return static_cast<size_t>(16 * vectors + 4 * floats);
   }
 };
 
@@ -232,9 +232,7 @@ struct GroupsOnChip {
                        context.stream, ThisKernel::arguments(call, plan, context));
   }
   static void run(const Call& call, const Context& context) {
-    run_as(call, Shapes::choice(call.layout, call.dtype), context);
-  }
-  static void run_as(const Call& call, const SpanChoice& choice, const Context& context) {
+    const SpanChoice choice = Shapes::choice(call.layout, call.dtype);
     with_type<kFloats>(call.dtype, [&]<class T>() {
       if (choice.shape == 0) {
         launch_on<T, typename Shapes::Small>(call, choice.plan, context);

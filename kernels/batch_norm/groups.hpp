@@ -25,6 +25,9 @@ struct GroupRule {
     return load(rule.rstd, place_of_set(rule.rstd, set, groups));
   }
   // Of group g of a sample.
+  __device__ __forceinline__ Normal normal(int64_t sample, int64_t g) const {
+    return {mean(sample, g), rstd(sample, g)};
+  }
   __device__ __forceinline__ float mean(int64_t sample, int64_t g) const {
     return load(rule.mean, sample * rule.mean.sample + g * rule.mean.stride);
   }
@@ -46,10 +49,12 @@ struct GroupRule {
   template <class Parts>
   __device__ __forceinline__ void finish(int64_t c, int64_t samples, int64_t count,
                                          const Parts& parts) const {
+    const int64_t g = c / width;
+    const auto of_sample = static_cast<uint32_t>(count);
     const Sums total = sum(samples * count, [&](int64_t i) {
-      const int64_t n = i / count;
-      const Sums part = parts(n, i % count);
-      return Sums{part.grad, rstd_of(n * groups + c / width) * part.product};
+      const uint32_t n = static_cast<uint32_t>(i) / of_sample;  // divided in 32 bits
+      const Sums part = parts(n, static_cast<uint32_t>(i) - n * of_sample);
+      return Sums{part.grad, rstd(n, g) * part.product};
     });
     if (lane_index() != 0) return;
     store(rule.dweight, c * rule.dweight.stride, total.product);
@@ -98,8 +103,9 @@ struct FinishGroupsKernel {
     if (item < sets) {
       const int64_t each = of.width * a.count;
       const int64_t first = item % of.groups * of.width;
+      const auto count = static_cast<uint32_t>(a.count);
       const Sums total = GroupRule::sum(each, [&](int64_t i) {
-        const float w = of.weight(first + i / a.count);
+        const float w = of.weight(first + static_cast<uint32_t>(i) / count);  // in 32 bits
         const Sums part = thread::load(a.parts + item * each + i);
         return Sums{w * part.grad, w * part.product};
       });
