@@ -45,6 +45,10 @@ struct BackwardNaiveKernel {
     };
 
     float x[kStates] = {};
+#pragma unroll
+    for (int n = 0; n < kStates; ++n) {
+      if (n < call.states) x[n] = state_of(call.initial_state, batch, channel, n);
+    }
     for (int64_t t = 0; t < call.length; ++t) {
       const float raw = at(call.delta, t) + bias;
       const float step = call.softplus ? softplus(raw) : raw;
@@ -58,6 +62,10 @@ struct BackwardNaiveKernel {
     }
 
     float later[kStates] = {};  // what the steps behind make of a state
+#pragma unroll
+    for (int n = 0; n < kStates; ++n) {
+      if (n < call.states) later[n] = state_of(call.dlast_state, batch, channel, n);
+    }
     float da[kStates] = {};
     float dd = 0;
     float dbias = 0;
@@ -75,7 +83,8 @@ struct BackwardNaiveKernel {
         const float b = of_group(call.b, n, t);
         const float c = of_group(call.c, n, t);
         const float now = thread::load(of_c + n * call.length + t);
-        const float before = t > 0 ? thread::load(of_c + n * call.length + t - 1) : 0.0F;
+        const float before = t > 0 ? thread::load(of_c + n * call.length + t - 1)
+                                   : state_of(call.initial_state, batch, channel, n);
         const float decay = thread::exp(step * exponent(n));
         const float kept = decay * before;
         const float h = c * gate.dy + later[n];
@@ -96,7 +105,11 @@ struct BackwardNaiveKernel {
     }
 #pragma unroll
     for (int n = 0; n < kStates; ++n) {
-      if (n < call.states) thread::store(a.of_lines + n * call.rows() + row, da[n]);
+      if (n >= call.states) continue;
+      thread::store(a.of_lines + n * call.rows() + row, da[n]);
+      if (!call.dinitial_state.exists) continue;
+      thread::store(call.dinitial_state.at<float>(batch, channel) + n * call.dinitial_state.state,
+                    later[n]);
     }
     thread::store(a.of_lines + call.states * call.rows() + row, dd);
     thread::store(a.of_lines + (call.states + 1) * call.rows() + row, dbias);

@@ -102,6 +102,13 @@ void add_up(const BackwardCall& call, const float* of_lines, int64_t parts, cons
       stream, {call, of_groups, shares});
 }
 
+// A state of a channel; 0 where there is none.
+__device__ __forceinline__ float state_of(const Operand& states, int64_t batch, int64_t channel,
+                                          int64_t n) {
+  return states.exists ? thread::load(states.at<const float>(batch, channel) + n * states.state)
+                       : 0.0F;
+}
+
 // A step's output, without and with its gate, where there is one: what comes back through it.
 struct Gate {
   float dy;

@@ -312,11 +312,12 @@ struct BackwardScanKernel {
   }
 };
 
-// A thread a row and state walks its chunks there and back: ends become what lies before and
-// behind.
+// A thread a row and state walks its chunks there and back, from the state that comes in and from
+// the gradient of the one that goes out: ends become what lies before and behind.
 struct FoldEndsKernel {
   static constexpr int kThreads = 128;
   struct Arguments {
+    BackwardCall call;
     Ends* ends;
     int64_t chunks;
     int64_t lines;  // rows * states
@@ -326,7 +327,11 @@ struct FoldEndsKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const int64_t line = block_index() * kThreads + thread_index();
     if (line >= a.lines) return;
-    float x = 0;
+    const int64_t row = line / a.call.states;
+    const int64_t state = line % a.call.states;
+    const int64_t batch = row / a.call.dim;
+    const int64_t channel = row % a.call.dim;
+    float x = state_of(a.call.initial_state, batch, channel, state);
     for (int64_t chunk = 0; chunk < a.chunks; ++chunk) {
       Ends* at = a.ends + chunk * a.lines + line;
       Ends one = thread::load(at);
@@ -335,7 +340,7 @@ struct FoldEndsKernel {
       thread::store(at, one);
       x = after;
     }
-    float later = 0;
+    float later = state_of(a.call.dlast_state, batch, channel, state);
     for (int64_t chunk = a.chunks - 1; chunk >= 0; --chunk) {
       Ends* at = a.ends + chunk * a.lines + line;
       Ends one = thread::load(at);
@@ -344,6 +349,10 @@ struct FoldEndsKernel {
       thread::store(at, one);
       later = before;
     }
+    if (!a.call.dinitial_state.exists) return;
+    thread::store(
+        a.call.dinitial_state.at<float>(batch, channel) + state * a.call.dinitial_state.state,
+        later);
   }
 };
 
@@ -373,13 +382,17 @@ struct BackwardScan {
       using First = BackwardScanKernel<T, Access, true>;
       using Second = BackwardScanKernel<T, Access, false>;
       const int64_t blocks = cut.blocks(call);
+      const int64_t lines = call.rows() * call.states;
       if (blocks > 0) {
-        const int64_t lines = call.rows() * call.states;
         launch<First>({.blocks = blocks, .threads = First::kThreads}, context.stream,
                       {call, cut, ends, of_lines, of_groups});
+      }
+      if (lines > 0) {
         launch<FoldEndsKernel>({.blocks = divide_up(lines, int64_t{FoldEndsKernel::kThreads}),
                                 .threads = FoldEndsKernel::kThreads},
-                               context.stream, {ends, cut.chunks, lines});
+                               context.stream, {call, ends, cut.chunks, lines});
+      }
+      if (blocks > 0) {
         launch<Second>(
             {.blocks = blocks, .threads = Second::kThreads, .dynamic_shared = cut.waiting(call)},
             context.stream, {call, cut, ends, of_lines, of_groups});

@@ -45,24 +45,31 @@ with torch.inference_mode(False), torch.enable_grad():
     given = [u, delta, a, b, c, zeros if d is None else d, z,
              zeros if delta_bias is None else delta_bias]
     leaves = [None if x is None else own(x).requires_grad_() for x in given]
-    y, _ = scan(*leaves)
+    leaves.append(None if states is None else own(states[0]).requires_grad_())
+    y, last = scan(*leaves)
     there = [x for x in leaves if x is not None]
     y = y + sum(0 * x.sum() for x in there)
-    found = iter(torch.autograd.grad(y, there, own(g)))
-du, ddelta, da, db, dc, dd, dz, dbias = [None if x is None else next(found) for x in leaves]
-return (du.to(u.dtype), ddelta.to(u.dtype), da.to(a.dtype), db.to(u.dtype), dc.to(u.dtype),
-        torch.stack((dd, dbias)).to(a.dtype), None if z is None else dz.to(u.dtype))
+    along = torch.zeros_like(last) if states is None else own(states[1])
+    found = iter(torch.autograd.grad((y, last + 0 * y.sum()), there, (own(g), along)))
+du, ddelta, da, db, dc, dd, dz, dbias, dx = [None if x is None else next(found) for x in leaves]
+return (du.to(u.dtype), ddelta.to(u.dtype), torch.stack((db, dc)).to(u.dtype),
+        torch.cat((da.T, dd[None], dbias[None])).to(a.dtype), None if z is None else dz.to(u.dtype),
+        None if states is None else dx.to(a.dtype))
 )";
 inline constexpr std::string_view kBackwardInTorch = kJoined<kScanInTorch, kBackwardResult>;
 
 inline constexpr std::string_view kGradientInTorch = R"(
-if initial_state is not None or g_last_state is not None:
-    raise NotImplementedError('warpsmith.selective_scan has no gradient with or of states')
-du, ddelta, da, db, dc, dchannel, dz = ops.selective_scan_backward(
-    u, delta, a, b, c, torch.zeros_like(u) if g_out is None else g_out, d, z, delta_bias,
+g_last = g_last_state if return_last_state else None
+states = None
+if initial_state is not None or g_last is not None:
+    none = torch.zeros_like(g_last if initial_state is None else initial_state)
+    states = torch.stack([none if x is None else x for x in (initial_state, g_last)])
+du, ddelta, dgroup, dchannel, dz, dinitial = ops.selective_scan_backward(
+    u, delta, a, b, c, torch.zeros_like(u) if g_out is None else g_out, d, z, delta_bias, states,
     delta_softplus=delta_softplus)
-return (du, ddelta, da, db, dc, None if d is None else dchannel[0], None if z is None else dz,
-        None if delta_bias is None else dchannel[1], None))";
+return (du, ddelta, dchannel[:-2].T, dgroup[0], dgroup[1], None if d is None else dchannel[-2],
+        None if z is None else dz, None if delta_bias is None else dchannel[-1],
+        None if initial_state is None else dinitial))";
 
 inline constexpr std::string_view kMamba = R"(
 if initial_state is not None:

@@ -2,6 +2,8 @@
 #include "kernels/selective_scan/operations.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <vector>
 
 namespace ws::selective_scan {
@@ -38,6 +40,18 @@ Operand of_steps(const Tensor& tensor) {
 Operand of_group(const Tensor& tensor) {
   if (tensor.rank == 3) return operand(tensor, {&Operand::batch, &Operand::state, &Operand::step});
   return operand(tensor, {&Operand::batch, &Operand::channel, &Operand::state, &Operand::step});
+}
+// The tensor at `index` of the first dimension.
+Tensor part_of(const Tensor& tensor, int64_t index) {
+  if (!tensor.exists()) return {};
+  Tensor part{.data = nullptr, .dtype = tensor.dtype, .rank = tensor.rank - 1};
+  if (tensor.data != nullptr) {
+    part.data = static_cast<std::byte*>(tensor.data) +
+                index * tensor.stride(0) * static_cast<int64_t>(size_of(tensor.dtype));
+  }
+  std::ranges::copy(tensor.extents().subspan(1), part.shape.begin());
+  std::copy_n(tensor.strides.begin() + 1, part.rank, part.strides.begin());
+  return part;
 }
 Operand of_channel(const Tensor& tensor) { return operand(tensor, {&Operand::channel}); }
 Operand of_states(const Tensor& tensor) {
@@ -122,10 +136,17 @@ ForwardCall SelectiveScan::call(const Problem& problem) {
 void SelectiveScanBackward::infer(Problem& problem) {
   check_inputs(problem);
   const Tensor& u = problem["u"];
+  const int64_t states = problem["a"].extent(1);
+  check(problem, "states", DType::kF32, {2, u.extent(0), u.extent(1), states},
+        "f32 of [2, batch, dim, N]");
+  std::vector<int64_t> of_group{2};
+  std::ranges::copy(problem["b"].extents(), std::back_inserter(of_group));
   problem["du"] = problem["ddelta"] = Tensor::like(u);
-  problem["da"] = Tensor::like(problem["a"]);
-  problem["db"] = problem["dc"] = Tensor::like(problem["b"]);
-  problem["dchannel"] = Tensor::dense(DType::kF32, {2, u.extent(1)});
+  problem["dgroup"] = Tensor::dense(u.dtype, of_group);
+  problem["dchannel"] = Tensor::dense(DType::kF32, {states + 2, u.extent(1)});
+  problem["dinitial_state"] = problem["states"].exists()
+                                  ? Tensor::dense(DType::kF32, {u.extent(0), u.extent(1), states})
+                                  : Tensor{};
   problem["dz"] = problem["z"].exists() ? Tensor::like(u) : Tensor{};
 }
 
@@ -134,11 +155,16 @@ BackwardCall SelectiveScanBackward::call(const Problem& problem) {
   call.g = of_steps(problem["g"]);
   call.du = of_steps(problem["du"]);
   call.ddelta = of_steps(problem["ddelta"]);
-  call.da = operand(problem["da"], {&Operand::channel, &Operand::state});
-  call.db = of_group(problem["db"]);
-  call.dc = of_group(problem["dc"]);
+  call.initial_state = of_states(part_of(problem["states"], 0));
+  call.dlast_state = of_states(part_of(problem["states"], 1));
+  call.dinitial_state = of_states(problem["dinitial_state"]);
+  call.db = of_group(part_of(problem["dgroup"], 0));
+  call.dc = of_group(part_of(problem["dgroup"], 1));
   call.dz = of_steps(problem["dz"]);
-  call.dchannel = operand(problem["dchannel"], {&Operand::state, &Operand::channel});
+  call.da = call.dchannel = operand(problem["dchannel"], {&Operand::state, &Operand::channel});
+  if (call.dchannel.data != nullptr) {
+    call.dchannel.data = call.da.at<float>(0, 0) + call.states * call.da.state;
+  }
   return call;
 }
 

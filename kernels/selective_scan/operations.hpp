@@ -51,8 +51,8 @@ struct ForwardCall : Inputs {
 };
 
 struct BackwardCall : Inputs {
-  Operand g, du, ddelta, da, db, dc, dz;
-  Operand dchannel;  // a state is one of its two rows
+  Operand g, initial_state, dlast_state, du, ddelta, da, db, dc, dz, dinitial_state;
+  Operand dchannel;  // of d and delta_bias: a state is one of its two rows
 };
 
 inline constexpr int64_t kMostStates = 256;
@@ -64,7 +64,7 @@ enum Has : uint8_t {
   kHasZ = 1,
   kHasD = 2,
   kHasBias = 4,
-  kHasInitial = 8,
+  kHasInitial = 8,     // of the backward: states
   kGaps = 16,          // steps lie two elements apart
   kStepsOutside = 32,  // channels lie side by side, steps do not
 };
@@ -149,7 +149,7 @@ struct SelectiveScan : Common {
 
 struct SelectiveScanBackward : Common {
   static constexpr std::string_view kName = "selective_scan_backward";
-  static constexpr std::string_view kSummary = "gradient of selective_scan that begins at 0";
+  static constexpr std::string_view kSummary = "gradient of selective_scan, also of its states";
   static constexpr std::string_view kFormula =
       "h = c * dy + exp(delta * a)' * h'; du = delta * <b, h> + d * dy, db = h * delta * u, ...";
   static constexpr Parameter kParameters[] = {
@@ -162,32 +162,34 @@ struct SelectiveScanBackward : Common {
       kDIn,
       kZIn,
       kBiasIn,
+      {.name = "states",
+       .optional = true,
+       .doc =
+           "f32 [2, batch, dim, N]: initial_state, then the gradient of last_state; 0 where left "
+           "out"},
       {.name = "du", .role = Parameter::Role::kOut, .doc = "shape and dtype of u"},
       {.name = "ddelta", .role = Parameter::Role::kOut, .doc = "shape and dtype of u"},
-      {.name = "da",
+      {.name = "dgroup",
        .role = Parameter::Role::kOut,
-       .doc = "f32 [dim, N]",
-       .shape = "a.shape",
-       .torch_dtype = "torch.float32"},
-      {.name = "db",
-       .role = Parameter::Role::kOut,
-       .doc = "shape and dtype of b: of all channels of a group",
-       .shape = "b.shape"},
-      {.name = "dc",
-       .role = Parameter::Role::kOut,
-       .doc = "shape and dtype of c",
-       .shape = "b.shape"},
+       .doc = "[2, *b.shape], dtype of b, gradients of b and of c: of all channels of a group",
+       .shape = "(2, *b.shape)"},
       {.name = "dchannel",
        .role = Parameter::Role::kOut,
-       .doc =
-           "f32 [2, dim], gradients of d and of delta_bias, as if a 0 stood for what is left out",
-       .shape = "(2, a.shape[0])",
+       .doc = "f32 [N + 2, dim], gradients of a, of d and of delta_bias, as if a 0 stood for what "
+              "is left out",
+       .shape = "(a.shape[1] + 2, a.shape[0])",
        .torch_dtype = "torch.float32"},
       {.name = "dz",
        .role = Parameter::Role::kOut,
        .optional = true,
        .doc = "shape and dtype of z; where there is one",
        .shape = "None if z is None else z.shape"},
+      {.name = "dinitial_state",
+       .role = Parameter::Role::kOut,
+       .optional = true,
+       .doc = "f32 [batch, dim, N], gradient of initial_state; where there are states",
+       .shape = "None if states is None else states.shape[1:]",
+       .torch_dtype = "torch.float32"},
   };
   static constexpr Attribute kAttributes[] = {kSoftplusOfDelta};
   static constexpr std::string_view kTorch = kBackwardInTorch;

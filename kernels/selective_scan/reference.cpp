@@ -81,17 +81,18 @@ constexpr Case kBackwardSmoke[] = {
     kSmoke[0],
     kSmoke[1],
     kSmoke[2],
-    of({1, 2, 520, 2, 0, kUsual}, true),
+    of({1, 2, 520, 2, 0, kUsual | kHasInitial}, true),
 };
 constexpr Case kBackwardVerify[] = {
     of({1, 34, 256, 2, 0, kUsual}, true),
-    of({2, 3, 1032, 1, 0, kHasBias}, true),
-    of({1, 9, 264, 33, 0, kUsual}, true),
+    of({2, 3, 1032, 1, 0, kHasBias | kHasInitial}, true),
+    of({1, 9, 264, 33, 0, kUsual | kHasInitial}, true),
     of({3, 35, 8, 2, 5, kUsual}),
     placed(of({1, 4, 270, 2, 2, kUsual}, true), 1, 0),
     placed(of({2, 2, 270, 2, 0, kUsual}, true), 0, 2),
     of({1, 4, 270, 2, 0, kUsual | kGaps}, true),
-    of({2, 4, 270, 2, 2, kUsual | kStepsOutside}, true),
+    of({2, 4, 270, 2, 2, kUsual | kStepsOutside | kHasInitial}, true),
+    of({2, 4, 0, 3, 0, kHasInitial}),
     of({0, 4, 8, 3}),
     of({2, 0, 8, 3}),
     of({2, 4, 0, 3}),
@@ -157,6 +158,9 @@ void Common::make(const Case& chosen, DType dtype, Problem& problem) {
     problem["initial_state"] = Tensor::dense(DType::kF32, {batch, dim, states});
   }
   if (!is_forward) problem["g"] = steps;
+  if (!is_forward && has(chosen, kHasInitial)) {
+    problem["states"] = Tensor::dense(DType::kF32, {2, batch, dim, states});
+  }
   if (!has(chosen, kStepsOutside) && chosen.padding == 0) return;
   for (const std::string_view name : {"out", "du", "ddelta"}) {
     if (problem.operation->index_of(name) >= 0) problem[name] = steps;
@@ -223,7 +227,7 @@ namespace {
 
 // What a channel of a batch adds to each output; db and dc of [N, L].
 struct Gradient {
-  std::vector<double> du, ddelta, dz, da, db, dc;
+  std::vector<double> du, ddelta, dz, da, db, dc, dinitial;
   double dd = 0;
   double dbias = 0;
 
@@ -239,6 +243,14 @@ struct Gradient {
     const size_t length = du.size();
     const double d = element_or(line.problem["d"], line.channel, 0);
     std::vector<double> x((length + 1) * states);
+    std::vector<double> later(states);  // what the steps behind make of a state
+    const int64_t row = line.batch * line.dim + line.channel;
+    const int64_t rows = line.problem["u"].extent(0) * line.dim;
+    for (size_t n = 0; n < states; ++n) {
+      const int64_t state = row * line.states + static_cast<int64_t>(n);
+      x[n] = element_or(line.problem["states"], state, 0);
+      later[n] = element_or(line.problem["states"], rows * line.states + state, 0);
+    }
     for (size_t t = 0; t < length; ++t) {
       const auto at = static_cast<int64_t>(t);
       for (size_t n = 0; n < states; ++n) {
@@ -246,7 +258,6 @@ struct Gradient {
                                   line.size(at) * line.b(static_cast<int64_t>(n), at) * line.u(at);
       }
     }
-    std::vector<double> later(states);  // what the steps behind make of a state
     for (size_t t = length; t-- > 0;) {
       const auto at = static_cast<int64_t>(t);
       const double u = line.u(at);
@@ -280,6 +291,7 @@ struct Gradient {
       ddelta[t] = of_size * line.slope(at);
       dbias += ddelta[t];
     }
+    dinitial = later;
   }
 };
 
@@ -303,13 +315,13 @@ Cost SelectiveScanBackward::cost(const Problem& problem) {
 Tolerance SelectiveScanBackward::tolerance(const Problem& problem, const Parameter& output) {
   const Tensor& u = problem["u"];
   if (u.extent(2) == 1) return {.worst = 1e-2, .floor = 1};
-  if (output.name == "da" || output.name == "dchannel") {
+  if (output.name == "dchannel") {
     const auto terms = static_cast<double>(u.extent(0) * u.extent(2));
     return {.relative = 2e-5, .worst = 5e-5, .floor = 1 + std::sqrt(terms)};
   }
-  const double floor = output.name == "db" || output.name == "dc"
-                           ? 1 + std::sqrt(static_cast<double>(u.extent(1)))
-                           : 1;
+  const double floor =
+      output.name == "dgroup" ? 1 + std::sqrt(static_cast<double>(u.extent(1))) : 1;
+  if (output.name == "dinitial_state") return {.relative = 2e-5, .worst = 1e-4, .floor = 1};
   switch (problem.dtype()) {
     case DType::kF16: return {.relative = 1e-3, .worst = 2e-3, .floor = floor};
     case DType::kBf16: return {.relative = 6e-3, .worst = 1e-2, .floor = floor};
@@ -317,10 +329,9 @@ Tolerance SelectiveScanBackward::tolerance(const Problem& problem, const Paramet
   }
 }
 
-// Of steps a batch, of channels a channel, of groups a group of a batch.
+// Of steps and states a batch; sums are one.
 int64_t SelectiveScanBackward::items(const Problem& problem, const Parameter& output) {
-  if (output.name == "da") return problem["u"].extent(1);
-  if (output.name == "dchannel") return 1;
+  if (output.name == "dchannel" || output.name == "dgroup") return 1;
   return problem["u"].extent(0);
 }
 
@@ -338,35 +349,39 @@ void SelectiveScanBackward::reference(const Problem& problem, Slice slice,
   const int64_t of_group = states * length;
   const int64_t groups = b.rank == 4 ? b.extent(1) : 1;
   double* const dchannel = to("dchannel");
-  double* const da = to("da");
+  double* const dgroup = to("dgroup");
   const bool of_batches = to("du") != nullptr || to("ddelta") != nullptr || to("dz") != nullptr ||
-                          to("db") != nullptr || to("dc") != nullptr;
-  if (dchannel != nullptr) std::fill_n(dchannel, 2 * dim, 0.0);
-  if (da != nullptr) std::fill_n(da, (slice.last - slice.first) * states, 0.0);
-  for (const std::string_view name : {"db", "dc"}) {
-    if (to(name) == nullptr) continue;
-    std::fill_n(to(name), (slice.last - slice.first) * groups * of_group, 0.0);
-  }
+                          to("dinitial_state") != nullptr;
+  const bool of_all = dchannel != nullptr || dgroup != nullptr;
+  const int64_t in_groups = batches * groups * of_group;
+  if (dchannel != nullptr) std::fill_n(dchannel, (states + 2) * dim, 0.0);
+  if (dgroup != nullptr) std::fill_n(dgroup, 2 * in_groups, 0.0);
   for (int64_t batch = 0; batch < batches; ++batch) {
     const bool is_asked = of_batches && batch >= slice.first && batch < slice.last;
     for (int64_t channel = 0; channel < dim; ++channel) {
-      const bool of_da = da != nullptr && channel >= slice.first && channel < slice.last;
-      if (!is_asked && !of_da && dchannel == nullptr) continue;
-      const Line line(problem, batch * dim + channel);
-      const Gradient gradient(line);
+      if (!is_asked && !of_all) continue;
+      const Gradient gradient(Line(problem, batch * dim + channel));
       if (dchannel != nullptr) {
-        dchannel[channel] += gradient.dd;
-        dchannel[dim + channel] += gradient.dbias;
+        for (int64_t n = 0; n < states; ++n) {
+          dchannel[n * dim + channel] += gradient.da[static_cast<size_t>(n)];
+        }
+        dchannel[states * dim + channel] += gradient.dd;
+        dchannel[(states + 1) * dim + channel] += gradient.dbias;
       }
-      if (of_da) add(gradient.da, da + (channel - slice.first) * states);
+      if (dgroup != nullptr) {
+        double* const group = dgroup + (batch * groups + channel / (dim / groups)) * of_group;
+        add(gradient.db, group);
+        add(gradient.dc, group + in_groups);
+      }
       if (!is_asked) continue;
       const int64_t row = (batch - slice.first) * dim + channel;
-      if (to("du") != nullptr) std::ranges::copy(gradient.du, to("du") + row * length);
-      if (to("ddelta") != nullptr) std::ranges::copy(gradient.ddelta, to("ddelta") + row * length);
-      if (to("dz") != nullptr) std::ranges::copy(gradient.dz, to("dz") + row * length);
-      const int64_t group = (batch - slice.first) * groups + channel / (dim / groups);
-      if (to("db") != nullptr) add(gradient.db, to("db") + group * of_group);
-      if (to("dc") != nullptr) add(gradient.dc, to("dc") + group * of_group);
+      const auto copy = [&](std::string_view name, const std::vector<double>& from, int64_t size) {
+        if (to(name) != nullptr) std::ranges::copy(from, to(name) + row * size);
+      };
+      copy("du", gradient.du, length);
+      copy("ddelta", gradient.ddelta, length);
+      copy("dz", gradient.dz, length);
+      copy("dinitial_state", gradient.dinitial, states);
     }
   }
 }

@@ -35,13 +35,15 @@ struct BackwardNaiveKernel {
       const Outcome result = step_there(line, load(t), slope, sums);
       thread::store(a.left + t * lines + at, Left{{result.out, result.log_weight}});
     }
+    const FromLast last = from_last(call, line, slope, sums);
     thread::store(a.sums + at, sums.w);
     thread::store(a.sums + lines + at, sums.u);
-    State later;
+    State later = last.later;
     for (int64_t t = call.length - 1; t >= 0; --t) {
       const Left left = thread::load(a.left + t * lines + at);
-      step_back<T>(call, line, t, load(t), left, later);
+      step_back<T>(call, line, t, load(t), left, last, later);
     }
+    store_gradient_of_state(call, line, later, last);
   }
 };
 

@@ -4,6 +4,7 @@
 // From backward_naive: all SMs are busy, and eight steps are loaded before one is used.
 // Traffic: k and v three times, g twice, 8 bytes a step written and read, gk and gv once.
 // Limits: 36 bytes a step of bf16 where ten would do, for as many channels as there may be.
+// Long: three launches of one kernel, and what they leave each other.
 #pragma once
 
 #include "kernels/wkv/backward.hpp"
@@ -23,8 +24,9 @@ struct BackwardChunkedKernel {
     Parts parts;
     Left* left;     // [T, lines]
     float* sums;    // [2, parts, lines]
-    float* slopes;  // [5, parts, lines]: of parts by themselves
+    float* slopes;  // [6, parts, lines]: of parts by themselves
     float* later;   // [3, parts, lines]: what their steps make of a state before them
+    float* last;    // [5, lines]: what the gradient of the last state says
   };
   struct SharedStorage {};
 
@@ -38,7 +40,10 @@ struct BackwardChunkedKernel {
     const int64_t first = part * a.parts.steps;
     const int64_t last = std::min(first + a.parts.steps, call.length);
     const int64_t all = a.parts.count * lines;
-    const auto steps = static_cast<float>(a.parts.steps);
+    const auto steps_of = [&](int64_t of_part) {
+      const int64_t left = call.length - of_part * a.parts.steps;
+      return static_cast<float>(std::min(a.parts.steps, left));
+    };
     const int64_t mine = part * lines + at;
 
     if constexpr (kWay == Way::kTotals) {
@@ -46,15 +51,16 @@ struct BackwardChunkedKernel {
       for_steps<kAhead>(
           first, last, LoadKeyValue<T>(call, line),
           [&](int64_t /*t*/, const KeyValue& one) { slope.step(line.w, one.k, one.v); });
-      const float numbers[] = {slope.state.p, slope.state.q, slope.state.o, slope.p, slope.q};
+      const float numbers[] = {slope.state.p,     slope.state.q, slope.state.from,
+                               slope.state.steps, slope.p,       slope.q};
 #pragma unroll
-      for (int i = 0; i < 5; ++i) thread::store(a.slopes + i * all + mine, numbers[i]);
+      for (int i = 0; i < 6; ++i) thread::store(a.slopes + i * all + mine, numbers[i]);
     } else if constexpr (kWay == Way::kThere) {
       Slope slope;
       slope.state = first_state(call, line);
 #pragma unroll 2
       for (int64_t p = 0; p < part; ++p) {
-        slope.join(line.w, steps, load_slope(a.slopes + p * lines + at, all));
+        slope.join(line.w, steps_of(p), load_slope(line, a.slopes + p * lines + at, all));
       }
       OfChannel sums;
       State later;
@@ -64,16 +70,29 @@ struct BackwardChunkedKernel {
         const float decay = line.w * static_cast<float>(t - first);  // from the part's first step
         later.join(0, 0, decay - result.log_weight, one.g, -one.g * result.out);
       });
+      if (part + 1 == a.parts.count && call.g_last_state.exists) {
+        const FromLast of_last = from_last(call, line, slope, sums);
+        const float numbers[] = {of_last.later.p, of_last.later.q, of_last.later.o,
+                                 of_last.of_exponent, of_last.steps};
+#pragma unroll
+        for (int i = 0; i < 5; ++i) thread::store(a.last + i * lines + at, numbers[i]);
+      }
       thread::store(a.sums + mine, sums.w);
       thread::store(a.sums + all + mine, sums.u);
       thread::store(a.later + mine, later.p);
       thread::store(a.later + all + mine, later.q);
       thread::store(a.later + 2 * all + mine, later.o);
     } else {
-      State later;
+      FromLast of_last;
+      if (call.g_last_state.exists) {
+        of_last.later = load_state(a.last + at, lines);
+        of_last.of_exponent = thread::load(a.last + 3 * lines + at);
+        of_last.steps = thread::load(a.last + 4 * lines + at);
+      }
+      State later = of_last.later;
 #pragma unroll 2
       for (int64_t p = a.parts.count - 1; p > part; --p) {
-        later.join(line.w, steps, load_state(a.later + p * lines + at, all));
+        later.join(line.w, steps_of(p), load_state(a.later + p * lines + at, all));
       }
       const LoadGiven<T> load(call, line);
       struct Both {
@@ -84,19 +103,23 @@ struct BackwardChunkedKernel {
           first, last,
           [&](int64_t t) { return Both{load(t), thread::load(a.left + t * lines + at)}; },
           [&](int64_t t, const Both& one) {
-            step_back<T>(call, line, t, one.given, one.left, later);
+            step_back<T>(call, line, t, one.given, one.left, of_last, later);
           });
+      if (part == 0) store_gradient_of_state(call, line, later, of_last);
     }
   }
 
   __device__ __forceinline__ static State load_state(const float* from, int64_t all) {
     return {thread::load(from), thread::load(from + all), thread::load(from + 2 * all)};
   }
-  __device__ __forceinline__ static Slope load_slope(const float* from, int64_t all) {
+  __device__ __forceinline__ static Slope load_slope(const Line& line, const float* from,
+                                                     int64_t all) {
     Slope slope;
-    slope.state = load_state(from, all);
-    slope.p = thread::load(from + 3 * all);
-    slope.q = thread::load(from + 4 * all);
+    slope.state = load_state(from, all);  // its exponent is what steps have left of it
+    slope.state.steps = thread::load(from + 3 * all);
+    slope.state.o = thread::fma(line.w, slope.state.steps, slope.state.from);
+    slope.p = thread::load(from + 4 * all);
+    slope.q = thread::load(from + 5 * all);
     return slope;
   }
 };
@@ -105,7 +128,7 @@ struct BackwardChunked {
   static Workspace workspace(const BackwardCall& call) {
     const Parts parts(call);
     return {.bytes = static_cast<size_t>(call.length * parts.lines) * sizeof(Left) +
-                     static_cast<size_t>(10 * parts.count * parts.lines) * sizeof(float)};
+                     static_cast<size_t>((11 * parts.count + 5) * parts.lines) * sizeof(float)};
   }
   static bool supports(const BackwardCall& call, Why& why) {
     const Parts parts(call);
@@ -122,7 +145,8 @@ struct BackwardChunked {
                       .threads = static_cast<int>(Parts::kThreads)};
       const auto with = [&]<Way kWay>() {
         launch<BackwardChunkedKernel<T, kWay>>(
-            grid, context.stream, {call, parts, left, sums, sums + 2 * all, sums + 7 * all});
+            grid, context.stream,
+            {call, parts, left, sums, sums + 2 * all, sums + 8 * all, sums + 11 * all});
       };
       with.template operator()<Way::kTotals>();
       with.template operator()<Way::kThere>();

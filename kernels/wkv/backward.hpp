@@ -21,6 +21,7 @@ struct Slope {
   // `steps` steps later, `next`, which comes from steps of their own.
   __device__ __forceinline__ void join(float w, float steps, const Slope& next) {
     const Shift shift = state.meet(w, steps, next.state.o);
+    if (shift.newer) state.come_from(next.state);
     p = thread::fma(shift.first, thread::fma(steps, state.p, p), shift.second * next.p);
     q = thread::fma(shift.first, thread::fma(steps, state.q, q), shift.second * next.q);
     state.p = thread::fma(shift.first, state.p, shift.second * next.state.p);
@@ -77,17 +78,59 @@ __device__ __forceinline__ Outcome step_there(const Line& line, const Given& one
   return result;
 }
 
+// What the gradient of the last state says. Those of p and q are, with its exponent o, gradients of
+// n and m, which go back as those of steps do. o is that of a key, decayed since then, or of the
+// first state, and its gradient, n and m staying what they are, goes there.
+struct FromLast {
+  State later;
+  float of_exponent = 0;
+  float steps = -1;  // since the key that o is of; as many as there are: the first state
+
+  __device__ __forceinline__ float at(const BackwardCall& call, int64_t t) const {
+    return static_cast<float>(call.length - 1 - t) == steps ? of_exponent : 0.0F;
+  }
+};
+// `slope` is at the end of the line; adds to the gradient of w.
+__device__ __forceinline__ FromLast from_last(const BackwardCall& call, const Line& line,
+                                              const Slope& slope, OfChannel& sums) {
+  FromLast found;
+  if (!call.g_last_state.exists) return found;
+  const State g = load_state(call.g_last_state, line);
+  const State& last = slope.state;
+  found.later = State(g.p, g.q, -last.o);
+  found.of_exponent = g.o - thread::fma(g.p, last.p, g.q * last.q);
+  found.steps = last.steps;
+  sums.w += thread::fma(g.p, slope.p, thread::fma(g.q, slope.q, found.of_exponent * last.steps));
+  return found;
+}
+// `later` is what all steps and the last state make of the first state.
+__device__ __forceinline__ void store_gradient_of_state(const BackwardCall& call, const Line& line,
+                                                        const State& later, const FromLast& last) {
+  if (!call.gstate.exists) return;
+  const State first = first_state(call, line);
+  const float scale = thread::exp2(first.o + later.o);
+  const float p = scale * later.p;
+  const float q = scale * later.q;
+  auto* to = line.of<float>(call.gstate);
+  thread::store(to, p);
+  thread::store(to + call.gstate.step, q);
+  thread::store(to + 2 * call.gstate.step,
+                thread::fma(first.p, p, thread::fma(first.q, q, last.at(call, -1))));
+}
+
 // A step on the way back: writes its gradients, and `later`, which held what the steps behind it
 // make of a state, includes it.
 template <class T>
 __device__ __forceinline__ void step_back(const BackwardCall& call, const Line& line, int64_t t,
-                                          const Given& one, const Left& left, State& later) {
+                                          const Given& one, const Left& left, const FromLast& last,
+                                          State& later) {
   const float out = left[0];
   const float log_weight = left[1];
   const float own = one.g * thread::exp2(line.u + one.k - log_weight);
   const float scale = thread::exp2(one.k + later.o);
   const float gv = thread::fma(scale, later.p, own);
-  const float gk = thread::fma(scale, thread::fma(one.v, later.p, later.q), own * (one.v - out));
+  const float gk = thread::fma(scale, thread::fma(one.v, later.p, later.q),
+                               thread::fma(own, one.v - out, last.at(call, t)));
   thread::store(line.of<T>(call.gv) + t * call.gv.step, from_float<T>(gv));
   thread::store(line.of<T>(call.gk) + t * call.gk.step, from_float<T>(gk));
   later.join(line.w, 1, -log_weight, one.g, -one.g * out);

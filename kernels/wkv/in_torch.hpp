@@ -32,21 +32,23 @@ inline constexpr std::string_view kForwardInTorch = kJoined<kLoopInTorch, kForwa
 inline constexpr std::string_view kBackwardResult = R"(
 with torch.inference_mode(False), torch.enable_grad():
     own = lambda x: x.clone().detach().to(wide)
-    state = None if state is None else own(state)
-    leaves = [own(x).requires_grad_() for x in (k, v, w, u)]
-    out, _ = loop(*leaves)
-    found = torch.autograd.grad(out, leaves, own(g), allow_unused=True)
-gk, gv, gw, gu = [torch.zeros_like(x) if y is None else y
-                  for x, y in zip(leaves, found, strict=True)]
-return gk.to(k.dtype), gv.to(k.dtype), gw.to(w.dtype), gu.to(u.dtype)
+    given = (k, v, w, u) if state is None else (k, v, w, u, state)
+    leaves = [own(x).requires_grad_() for x in given]
+    state = None if state is None else leaves[4]
+    out, last = loop(*leaves[:4])
+    along = torch.zeros_like(last) if g_last_state is None else own(g_last_state)
+    found = torch.autograd.grad((out, last), leaves, (own(g), along), allow_unused=True)
+gk, gv, gw, gu, *gstate = [torch.zeros_like(x) if y is None else y
+                           for x, y in zip(leaves, found, strict=True)]
+return (gk.to(k.dtype), gv.to(k.dtype), gw.to(w.dtype), gu.to(u.dtype),
+        gstate[0].to(w.dtype) if gstate else None)
 )";
 inline constexpr std::string_view kBackwardInTorch = kJoined<kLoopInTorch, kBackwardResult>;
 
 inline constexpr std::string_view kGradientInTorch = R"(
-if g_last_state is not None or (state is not None and needs[4]):
-    raise NotImplementedError('warpsmith.wkv has no gradient of states')
-gk, gv, gw, gu = ops.wkv_backward(
-    k, v, w, u, torch.zeros_like(k) if g_out is None else g_out, state)
-return gk, gv, gw, gu, None)";
+gk, gv, gw, gu, gstate = ops.wkv_backward(
+    k, v, w, u, torch.zeros_like(k) if g_out is None else g_out, state,
+    g_last_state if return_state else None)
+return gk, gv, gw, gu, gstate)";
 
 }  // namespace ws::wkv

@@ -30,7 +30,9 @@ void check_inputs(const Problem& problem) {
   }
   const Tensor channels = Tensor::dense(DType::kF32, {k.extent(2)});
   for (const std::string_view name : {"w", "u"}) check(problem, name, channels, "f32 of [C]");
-  check(problem, "state", state_of(k), "f32 of [B, 3, C]");
+  for (const std::string_view name : {"state", "g_last_state"}) {
+    check(problem, name, state_of(k), "f32 of [B, 3, C]");
+  }
 }
 
 Operand of_steps(const Tensor& tensor) {
@@ -75,10 +77,13 @@ void WkvBackward::infer(Problem& problem) {
   check_inputs(problem);
   problem["gk"] = problem["gv"] = Tensor::like(problem["k"]);
   problem["gw"] = problem["gu"] = Tensor::dense(DType::kF32, {problem["k"].extent(2)});
+  problem["gstate"] = problem["state"].exists() ? state_of(problem["k"]) : Tensor{};
 }
 BackwardCall WkvBackward::call(const Problem& problem) {
   auto call = call_of<BackwardCall>(problem);
   call.g = of_steps(problem["g"]);
+  call.g_last_state = of_steps(problem["g_last_state"]);
+  call.gstate = of_steps(problem["gstate"]);
   call.gk = of_steps(problem["gk"]);
   call.gv = of_steps(problem["gv"]);
   call.gw = of_channels(problem["gw"]);

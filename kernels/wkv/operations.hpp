@@ -44,7 +44,7 @@ struct ForwardCall : Inputs {
   Operand out, last_state;
 };
 struct BackwardCall : Inputs {
-  Operand g, gw, gu, gk, gv;
+  Operand g, g_last_state, gw, gu, gk, gv, gstate;
 };
 
 // ---- Tables -----------------------------------------------------------------------------------
@@ -54,6 +54,7 @@ enum Has : uint8_t {
   kHasState = 1,
   kGaps = 2,         // channels lie two elements apart
   kStepsInside = 4,  // steps lie side by side, channels do not
+  kHasLast = 8,      // of the backward: the gradient of last_state
 };
 
 inline constexpr std::string_view kExtents[] = {"B", "T", "C", "has"};
@@ -130,6 +131,9 @@ struct WkvBackward : Common {
       kUIn,
       {.name = "g", .doc = "gradient of out, shape and dtype of k"},
       kStateIn,
+      {.name = "g_last_state",
+       .optional = true,
+       .doc = "gradient of last_state, f32 [B, 3, C]; 0 where left out"},
       {.name = "gk", .role = Parameter::Role::kOut, .doc = "shape and dtype of k"},
       {.name = "gv", .role = Parameter::Role::kOut, .doc = "shape and dtype of k"},
       {.name = "gw",
@@ -141,6 +145,12 @@ struct WkvBackward : Common {
        .role = Parameter::Role::kOut,
        .doc = "f32 [C]",
        .shape = "w.shape",
+       .torch_dtype = "torch.float32"},
+      {.name = "gstate",
+       .role = Parameter::Role::kOut,
+       .optional = true,
+       .doc = "gradient of state, f32 [B, 3, C]; where there is one",
+       .shape = "None if state is None else state.shape",
        .torch_dtype = "torch.float32"},
   };
   static constexpr std::string_view kTorch = kBackwardInTorch;

@@ -70,6 +70,11 @@ struct State {
   __device__ __forceinline__ void join(float w, float count, const State& next) {
     join(w, count, next.o, next.p, next.q);
   }
+  // Where meet() has taken the exponent of `next`: that is of an earlier step.
+  __device__ __forceinline__ void come_from(const State& next) {
+    from = next.from;
+    steps = next.steps;
+  }
   __device__ __forceinline__ void step(float w, float k, float v) { join(w, 1, k, v, 1); }
 };
 
@@ -109,12 +114,18 @@ struct Line {
   }
 };
 
+// The three numbers of a line of a tensor of states.
+__device__ __forceinline__ State load_state(const Operand& states, const Line& line) {
+  const auto* from = line.of<const float>(states);
+  return {thread::load(from), thread::load(from + states.step),
+          thread::load(from + 2 * states.step)};
+}
 __device__ __forceinline__ State first_state(const Inputs& call, const Line& line) {
   if (!call.state.exists) return {};
-  const auto* from = line.of<const float>(call.state);
-  const float o = thread::load(from + 2 * call.state.step) * thread::kLog2E;
+  const State given = load_state(call.state, line);
+  const float o = given.o * thread::kLog2E;
   // The exponent of nothing: times log2(e) it would still be a number, but not come back.
-  return {thread::load(from), thread::load(from + call.state.step), o <= kNothing ? kNothing : o};
+  return {given.p, given.q, o <= kNothing ? kNothing : o};
 }
 __device__ __forceinline__ void store_state(const ForwardCall& call, const Line& line,
                                             const State& state) {

@@ -46,20 +46,24 @@ constexpr Case kVerify[] = {
     of({3, 0, 4}),
     of({3, 5, 0}),
     of({40, 0, 64, kHasState}, true),
+    of({2, 640, 5}, true),
+    of({2, 70, 9, kHasState}),
 };
-// Without what a gradient has not: attributes.
-constexpr Case without_attributes(Case chosen) {
+// Of gradients: attributes they have none; where a forward returns its last state, they are given
+// the gradient of it.
+constexpr Case of_backward(Case chosen) {
+  if (chosen.attributes[0].as_bool()) chosen.extents[3] |= kHasLast;
   chosen.attributes = {};
   return chosen;
 }
 template <size_t kCount>
-constexpr std::array<Case, kCount> without_attributes(const Case (&cases)[kCount]) {
+constexpr std::array<Case, kCount> of_backward(const Case (&cases)[kCount]) {
   std::array<Case, kCount> all{};
-  for (size_t i = 0; i < kCount; ++i) all[i] = without_attributes(cases[i]);
+  for (size_t i = 0; i < kCount; ++i) all[i] = of_backward(cases[i]);
   return all;
 }
-constexpr auto kBackwardSmoke = without_attributes(kSmoke);
-constexpr auto kBackwardVerify = without_attributes(kVerify);
+constexpr auto kBackwardSmoke = of_backward(kSmoke);
+constexpr auto kBackwardVerify = of_backward(kVerify);
 constexpr Case kBench[] = {
     of({1, 4096, 768}),  of({8, 1024, 2048}), of({64, 1024, 4096}),
     of({1, 65536, 768}), of({1, 1024, 4096}),
@@ -149,24 +153,35 @@ void forward_of(const Problem& problem, int64_t batch, double* out, double* last
   }
 }
 
-// Adds to gw and gu; writes gk and gv of one batch, [T, C], unless they are null.
+// Adds to gw and gu; writes gk and gv of one batch, [T, C], and gstate, [3, C], unless they are
+// null.
 void backward_of(const Problem& problem, int64_t batch, int64_t c, double* gk, double* gv,
-                 double& gw, double& gu) {
+                 double* gstate, double& gw, double& gu) {
   const Line line(problem, batch, c);
   const auto count = static_cast<size_t>(line.length);
   std::vector<Outcome> outcomes(count);
   std::vector<State> before(count, State(line));
   State state(line);
+  int64_t newest = -1;  // whose key is the largest exponent
   for (size_t t = 0; t < count; ++t) {
     const auto at = static_cast<int64_t>(t);
     before[t] = state;
     outcomes[t] = outcome(state, line.u, line.of("k", at), line.of("v", at));
+    if (line.of("k", at) > line.w + state.o) newest = at;
     state.step(line.w, line.of("k", at), line.of("v", at));
   }
-  // What later steps make of n and m: p * exp(o), q * exp(o).
-  double p = 0;
-  double q = 0;
-  double o = kNothing;
+  // What later steps, and the gradient of the last state, make of n and m: p * exp(o), q * exp(o).
+  const auto of_last = [&](int64_t which) {
+    const Tensor& tensor = problem["g_last_state"];
+    return tensor.exists() ? element(tensor, (batch * 3 + which) * line.channels + c) : 0;
+  };
+  double p = of_last(0);
+  double q = of_last(1);
+  double o = -state.o;
+  // What the exponent of the last state has, as a number beside n and m, is a key's or the first
+  // state's.
+  const double of_exponent = of_last(2) - p * state.p - q * state.q;
+  gw += of_exponent * static_cast<double>(line.length - 1 - newest);
   for (size_t t = count; t-- > 0;) {
     const auto at = static_cast<int64_t>(t);
     const double k = line.of("k", at);
@@ -175,7 +190,10 @@ void backward_of(const Problem& problem, int64_t batch, int64_t c, double* gk, d
     const auto [log_weight, out] = outcomes[t];
     const double own = g * std::exp(line.u + k - log_weight);
     const double later = std::exp(k + o);
-    if (gk != nullptr) gk[at * line.channels + c] = own * (v - out) + later * (v * p + q);
+    if (gk != nullptr) {
+      gk[at * line.channels + c] =
+          own * (v - out) + later * (v * p + q) + (at == newest ? of_exponent : 0);
+    }
     if (gv != nullptr) gv[at * line.channels + c] = own + later * p;
     gu += own * (v - out);
     const State& here = before[t];
@@ -187,6 +205,13 @@ void backward_of(const Problem& problem, int64_t batch, int64_t c, double* gk, d
     q = kept * q - added * out;
     o = top;
   }
+  if (gstate == nullptr) return;
+  const State first(line);
+  const double scale = std::exp(first.o + o);
+  gstate[c] = scale * p;
+  gstate[line.channels + c] = scale * q;
+  gstate[2 * line.channels + c] =
+      scale * (first.p * p + first.q * q) + (newest < 0 ? of_exponent : 0);
 }
 
 double* of_output(const Problem& problem, std::span<double* const> expected,
@@ -206,6 +231,9 @@ void Common::make(const Case& chosen, DType dtype, Problem& problem) {
   }
   const bool is_forward = problem.operation->index_of("out") >= 0;
   if (!is_forward) problem["g"] = steps;
+  if (!is_forward && has(chosen, kHasLast)) {
+    problem["g_last_state"] = Tensor::dense(DType::kF32, {chosen.extents[0], 3, chosen.extents[2]});
+  }
   if (steps.contiguous()) return;
   if (is_forward) problem["out"] = steps;
   if (!is_forward) problem["gk"] = problem["gv"] = steps;
@@ -236,7 +264,8 @@ Tolerance Common::tolerance(const Problem& problem, const Parameter& output) {
     tolerance.relative = 3e-4 + drift / 4;
     tolerance.worst += drift;
     tolerance.floor = std::sqrt(static_cast<double>(k.extent(0) * k.extent(1)) + 1);
-  } else if (output.name != "last_state" && problem.dtype() != DType::kF32) {
+  } else if (output.name != "last_state" && output.name != "gstate" &&
+             problem.dtype() != DType::kF32) {
     const double half = problem.dtype() == DType::kF16 ? 1e-3 : 5e-3;
     tolerance = {.relative = half, .worst = 2 * half, .floor = output.name == "out" ? 1 : 0.3};
   }
@@ -265,13 +294,16 @@ void WkvBackward::reference(const Problem& problem, Slice slice,
   double* gv = of_output(problem, expected, "gv");
   double* gw = of_output(problem, expected, "gw");
   double* gu = of_output(problem, expected, "gu");
+  double* gstate = of_output(problem, expected, "gstate");
   double unused = 0;
-  if (gk != nullptr || gv != nullptr) {
+  if (gk != nullptr || gv != nullptr || gstate != nullptr) {
     for (int64_t b = slice.first; b < slice.last; ++b) {
-      const int64_t offset = (b - slice.first) * k.extent(1) * k.extent(2);
+      const int64_t nth = b - slice.first;
+      const int64_t offset = nth * k.extent(1) * k.extent(2);
       for (int64_t c = 0; c < k.extent(2); ++c) {
         backward_of(problem, b, c, gk == nullptr ? nullptr : gk + offset,
-                    gv == nullptr ? nullptr : gv + offset, unused, unused);
+                    gv == nullptr ? nullptr : gv + offset,
+                    gstate == nullptr ? nullptr : gstate + nth * 3 * k.extent(2), unused, unused);
       }
     }
   }
@@ -280,7 +312,7 @@ void WkvBackward::reference(const Problem& problem, Slice slice,
     double of_w = 0;
     double of_u = 0;
     for (int64_t b = 0; b < k.extent(0); ++b) {
-      backward_of(problem, b, c, nullptr, nullptr, of_w, of_u);
+      backward_of(problem, b, c, nullptr, nullptr, nullptr, of_w, of_u);
     }
     if (gw != nullptr) gw[c - slice.first] = of_w;
     if (gu != nullptr) gu[c - slice.first] = of_u;

@@ -1232,12 +1232,13 @@ def selective_scan_backward(
     d: _Array | None = None,
     z: _Array | None = None,
     delta_bias: _Array | None = None,
+    states: _Array | None = None,
     *,
     delta_softplus: builtins.bool = False,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
 ) -> Any:
-    """Gradient of selective_scan that begins at 0."""
+    """Gradient of selective_scan, also of its states."""
 
 def sigmoid(
     x: _Array,
@@ -1574,10 +1575,11 @@ def wkv_backward(
     u: _Array,
     g: _Array,
     state: _Array | None = None,
+    g_last_state: _Array | None = None,
     *,
     rung: builtins.str | None = None,
     out: _Array | tuple[_Array, ...] | None = None,
-) -> tuple[_Array, _Array, _Array, _Array]:
+) -> Any:
     """Gradient of wkv."""
 
 silu = swish

@@ -52,11 +52,11 @@ _WORDS = {
     ),
     "selective_scan": ("b.. b.. .. b.~ b.~ . b.. . b.. -> b.. b..", "b"),
     "selective_scan_backward": (
-        "b.. b.. .. b.~ b.~ b.. . b.. . -> b.. b.. .. b.~ b.~ .. b..",
+        "b.. b.. .. b.~ b.~ b.. . b.. . .b.. -> b.. b.. .b.~ .. b.. b..",
         "",
     ),
     "wkv": ("b.c b.c c c b.c -> b.c b.c", "b"),
-    "wkv_backward": ("b.c b.c c c b.c b.c -> b.c b.c c c", ""),
+    "wkv_backward": ("b.c b.c c c b.c b.c b.c -> b.c b.c c c b.c", ""),
     "rope": ("b... -b... -b... b. -> b...", "b"),
     "rope_qk": ("b... b... -b... -b... b. -> b... b...", "b"),
     "upsample_nearest2d": ("n... -> n...", "n"),

@@ -134,14 +134,63 @@ def test_the_reference_is_differentiable() -> None:
     )
 
 
-def test_states_have_no_gradient() -> None:
-    inputs = wkv_inputs(5)
-    inputs["k"].requires_grad_()
-    _, state = warpsmith.wkv(**inputs, return_state=True)
-    with pytest.raises(NotImplementedError, match="no gradient of states"):
-        state.sum().backward()
-    scanned = scan_inputs(5)
-    scanned["u"].requires_grad_()
-    out = warpsmith.selective_scan(**scanned, initial_state=normal(2, 4, 3))
-    with pytest.raises(NotImplementedError, match="no gradient with or of states"):
-        out.sum().backward()
+def state_gradients(
+    function: Any, inputs: dict[str, Any], state: str, **options: Any
+) -> list[torch.Tensor]:
+    """Of all inputs, the state that goes in too, through out and the state that comes out."""
+    leaves = {k: x.clone().requires_grad_() for k, x in inputs.items()}
+    out, last = function(**{state: None, **leaves}, **options)
+    gs = [normal(*x.shape, seed=9 + i).to(x) for i, x in enumerate((out, last))]
+    return list(torch.autograd.grad((out, last), list(leaves.values()), gs))
+
+
+@pytest.mark.parametrize("length", [1, 40, 300])
+@pytest.mark.parametrize("begins", [True, False])
+def test_gradients_through_the_states_of_a_scan(length: int, begins: bool) -> None:
+    inputs = scan_inputs(length)
+    if begins:
+        inputs["initial_state"] = normal(2, 4, 3, seed=10)
+    options = {"delta_softplus": True, "return_last_state": True}
+    mine = state_gradients(warpsmith.selective_scan, inputs, "initial_state", **options)
+    right = state_gradients(
+        torch_function("selective_scan"), doubles(inputs), "initial_state", **options
+    )
+    for got, want in zip(mine, right, strict=True):
+        assert_close(got, want)
+
+
+@pytest.mark.parametrize("length", [1, 40, 300])
+@pytest.mark.parametrize("begins", [True, False])
+def test_gradients_through_the_states_of_wkv(length: int, begins: bool) -> None:
+    inputs = wkv_inputs(length)
+    if begins:
+        _, inputs["state"] = warpsmith.wkv(**wkv_inputs(7), return_state=True)
+    mine = state_gradients(warpsmith.wkv, inputs, "state", return_state=True)
+    right = state_gradients(torch_function("wkv"), doubles(inputs), "state", return_state=True)
+    for got, want in zip(mine, right, strict=True):
+        assert_close(got, want)
+
+
+def test_two_calls_that_pass_a_state_have_the_gradients_of_one() -> None:
+    inputs = scan_inputs(60)
+    options = {"delta_softplus": True, "return_last_state": True}
+
+    def in_two(**inputs: Any) -> torch.Tensor:
+        first, second = parts_of(inputs, -1, 60, 25)
+        y1, state = warpsmith.selective_scan(**first, **options)
+        y2, _ = warpsmith.selective_scan(**second, initial_state=state, **options)
+        return torch.cat((y1, y2), -1)
+
+    whole = gradients(warpsmith.selective_scan, inputs, delta_softplus=True)
+    for got, want in zip(gradients(in_two, inputs), whole, strict=True):
+        assert_close(got, want)
+
+    def wkv_in_two(**inputs: Any) -> torch.Tensor:
+        first, second = parts_of(inputs, 1, 60, 25)
+        y1, state = warpsmith.wkv(**first, return_state=True)
+        y2, _ = warpsmith.wkv(**second, state=state, return_state=True)
+        return torch.cat((y1, y2), 1)
+
+    whole = gradients(warpsmith.wkv, wkv_inputs(60))
+    for got, want in zip(gradients(wkv_in_two, wkv_inputs(60)), whole, strict=True):
+        assert_close(got, want)
