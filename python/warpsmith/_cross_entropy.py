@@ -255,7 +255,8 @@ class _InChunks(torch.autograd.Function):
         if any(x is not None for x in second) and not torch.compiler.is_compiling():
             raise NotImplementedError("linear_cross_entropy has a first gradient alone")
         if ctx.each:
-            found = _gradients_of_each(ctx, g)
+            # All as arguments: a second gradient is refused where g is a constant, too.
+            found = _gradients_of_each(ctx, g, *ctx.saved_tensors)
         else:
             *found, target = ctx.saved_tensors
             # Of nothing a mean is no number; its gradient is 0 even so, as torch has it.
@@ -287,8 +288,14 @@ class _InChunks(torch.autograd.Function):
 
 
 @torch.autograd.function.once_differentiable
-def _gradients_of_each(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    rows, matrix, target, weight = ctx.saved_tensors
+def _gradients_of_each(
+    ctx: Any,
+    g: torch.Tensor,
+    rows: torch.Tensor,
+    matrix: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+) -> tuple[torch.Tensor | None, ...]:
     wants = ctx.needs_input_grad[:2]
     _, *found = _gradients(rows, matrix, target, weight, g, wants, ctx.chunk, ctx.options)
     return tuple(found)

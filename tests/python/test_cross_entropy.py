@@ -236,6 +236,15 @@ def test_linear_refuses_a_second_derivative_of_a_constant_gradient() -> None:
         torch.func.jacrev(torch.func.grad(loss))(rows.detach())
 
 
+def test_each_loss_of_linear_refuses_it_too_where_its_gradient_is_a_constant() -> None:
+    rows, matrix = tensor((5, 8)).requires_grad_(), tensor((12, 8), 2)
+    target = targets_for(torch.empty(5, 12))
+    loss = warpsmith.linear_cross_entropy(rows, matrix, target, reduction="none")
+    (gradient,) = torch.autograd.grad(loss, rows, torch.ones_like(loss), create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.square().sum().backward()
+
+
 def test_a_row_that_does_not_count_has_no_gradient_of_lse() -> None:
     logits = tensor((3, 7)).requires_grad_()
     target = torch.tensor([1, -100, 2])
