@@ -19,13 +19,12 @@ void walk_on_tensor_cores(DType dtype, const Walk& walk, const Segments& segment
         {.walk = walk, .segments = segments, .out_aligned = aligned}, stream);
   };
   with_type<kHalves>(dtype, [&]<class T>() {
-    const bool narrow = walk.dim <= 64;
-    if (walk.dots.data != nullptr) {
-      if (narrow) return run.template operator()<T, 64, Gives::kOutputsAndDots>();
-      return run.template operator()<T, kMmaMostDim, Gives::kOutputsAndDots>();
-    }
-    if (narrow) return run.template operator()<T, 64, Gives::kOutputs>();
-    run.template operator()<T, kMmaMostDim, Gives::kOutputs>();
+    with_dim(walk.dim, [&]<int kDim>() {
+      if (walk.dots.data != nullptr) {
+        return run.template operator()<T, kDim, Gives::kOutputsAndDots>();
+      }
+      run.template operator()<T, kDim, Gives::kOutputs>();
+    });
   });
 }
 

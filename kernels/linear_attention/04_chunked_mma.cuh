@@ -5,9 +5,10 @@
 //   computed.
 // Traffic: q and k once for every 64 columns of the state, v and out once. 13 to 25 flops a byte
 //   more than the recurrence has, on units that do 37 times as many.
-// Limits: 16 bits; D up to 128, of gradients M too; aligned rows; 128 KB of shared memory. S / 64
-//   dependent chunks in B * H * M / 64 blocks: with 128 heads of 64 columns an SM has one block,
-//   which waits for its own chunk. f16: states up to 65504.
+// Limits: 16 bits; D up to 256, of gradients M too; aligned rows; 222 KB of shared memory, 128 up
+// to
+//   128 rows. S / 64 dependent chunks in B * H * M / 64 blocks: of 128 heads of 64 columns an SM
+//   has one, which waits for its own chunk. f16: states up to 65504.
 #pragma once
 
 #include "kernels/linear_attention/chunk.hpp"

@@ -27,14 +27,12 @@ struct DeltaChunked {
                              .out_aligned = is_aligned(walk, walk.out, walk.value_dim),
                              .inverses = context.workspace};
     with_type<kHalves>(call.dtype, [&]<class T>() {
-      const auto run = [&]<int kDim>() {
+      with_dim(walk.dim, [&]<int kDim>() {
         InverseKernel<T, kDim>::run(a, context.stream);
-        with_columns(walk, [&]<int kColumns>() {
+        with_columns<kDim>(walk, [&]<int kColumns>() {
           MmaWalkKernel<T, kDim, Gives::kDeltaOutputs, kColumns>::run(a, context.stream);
         });
-      };
-      if (walk.dim <= 64) return run.template operator()<64>();
-      run.template operator()<kMmaMostDim>();
+      });
     });
   }
 };

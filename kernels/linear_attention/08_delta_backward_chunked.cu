@@ -5,9 +5,8 @@
 // From delta_backward_recurrent: products on tensor cores, S / 64 dependent steps in two walks, and
 //   a block a chunk that waits for nobody.
 // Traffic: 2 M numbers of 16 bits a step and 2 D M a chunk from walks to chunks, inverses twice.
-// Limits: 16 bits, D and M up to 128, rows at multiples of 16 bytes; as much workspace as states
-//   take, D M / 16 bytes a step. What steps add or take off is rounded to 16 bits, in f16 from
-//   2^-24 to 65504.
+// Limits: 16 bits, D up to 256, aligned rows; D M / 16 bytes of workspace a step for states. What
+//   steps add or take off is rounded to 16 bits, in f16 from 2^-24 to 65504.
 #include "kernels/linear_attention/delta_backward.hpp"
 #include "kernels/linear_attention/delta_inverse.hpp"
 
@@ -18,9 +17,7 @@ struct DeltaBackwardChunked {
   static constexpr int kSharedBytes = 162 * 1024;
 
   static bool supports(const DeltaBackwardCall& call, Why& why) {
-    if (!why.unless(call.value_dim <= kMmaMostDim, "holds states of up to ", kMmaMostDim,
-                    " columns, not ", call.value_dim) ||
-        !why.unless(device_facts().shared_bytes >= kSharedBytes, "needs ", kSharedBytes,
+    if (!why.unless(device_facts().shared_bytes >= kSharedBytes, "needs ", kSharedBytes,
                     " bytes of shared memory")) {
       return false;
     }
@@ -40,13 +37,11 @@ struct DeltaBackwardChunked {
         is_aligned(walk, walk.out, walk.value_dim) && is_aligned(walk, a.weighed, walk.value_dim);
     MmaWalkArguments inverses = a;
     inverses.walk = of_inverses;
-    const auto run = [&]<int kDim>() {
+    with_dim(walk.dim, [&]<int kDim>() {
       InverseKernel<T, kDim>::run(inverses, stream);
-      with_columns(
+      with_columns<kDim>(
           walk, [&]<int kColumns>() { MmaWalkKernel<T, kDim, kGives, kColumns>::run(a, stream); });
-    };
-    if (walk.dim <= 64) return run.template operator()<64>();
-    run.template operator()<kMmaMostDim>();
+    });
   }
 
   static void run(const DeltaBackwardCall& call, const Context& context) {

@@ -216,8 +216,9 @@ BackwardPlan::BackwardPlan(const BackwardCall& call, bool walks_find_dots)
       is_exact(has_dots && !finds_dots && size_of(call.dtype) < sizeof(float)),
       has_final(has_dots && call.has_dfinal),
       rows(call.matrices() * call.steps) {
-  constexpr int64_t kColumns = 64;
-  if (finds_dots) added = taken = divide_up(call.dim, kColumns);
+  // Of walks whose states have a row for each value; blocks have 64 columns.
+  const int64_t parts = 64 / columns_of_warp(call.value_dim);
+  if (finds_dots) added = taken = parts * divide_up(call.dim, int64_t{64});
   if (has_dots && !finds_dots) added = 1;  // the difference
   if (is_exact) {
     dq = take(walk, rows * call.dim);
@@ -320,9 +321,14 @@ DeltaBackwardWalks::DeltaBackwardWalks(const DeltaBackwardCall& call, void* work
   const auto backwards = [&](const Rows& of) { return reversed(of, call.steps, bytes); };
   const int64_t chunks = divide_up(call.steps, int64_t{kChunk});
   const int64_t kept = call.matrices() * chunks * divide_up(call.value_dim, int64_t{64}) *
-                       round_up(call.dim, int64_t{64}) * 64;
+                       rows_of_state(call.dim) * 64;
   states = part(kept);
   gradients = part(kept);
+  if (call.has_decay && std::max(call.dim, call.value_dim) > 128) {
+    decays = reinterpret_cast<float*>(moved(
+        workspace, static_cast<int64_t>(take(
+                       own, divide_up(call.dim, int64_t{64}) * call.matrices() * call.steps))));
+  }
   last_steps = static_cast<int>(call.steps - (chunks - 1) * kChunk);
   dadded = rows(call.value_dim);
   dv = backwards(call.dv);

@@ -14,6 +14,11 @@ namespace ws::linear_attention {
 
 inline constexpr int kChunk = 64;
 
+// Of walks on tensor cores: the rows that a state of `dim` has there, and of 64 columns of a block
+// those that a warp holds of them, of which it also finds its part of a dot.
+constexpr int64_t rows_of_state(int64_t dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
+constexpr int columns_of_warp(int64_t dim) { return dim <= 128 ? 64 : 32; }
+
 // A walk cut into segments of whole chunks, which different blocks walk. With one there is nothing
 // to know of it.
 struct Segments {

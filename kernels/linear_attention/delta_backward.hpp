@@ -40,6 +40,9 @@ struct DeltaBackwardWalks {
   // Before each chunk of either walk: [matrices, chunks, ceil(value_dim / 64), tile of a state].
   void* states;
   void* gradients;
+  // Of states of more than 128 rows or columns, where dlog_decay is wanted: its parts,
+  // [ceil(dim / 64), matrices, steps].
+  float* decays = nullptr;
   // Of the last chunk, which is the first of `added`: chunks are the same steps in both walks.
   int last_steps;
   size_t own = 0;  // where what walks need for themselves begins

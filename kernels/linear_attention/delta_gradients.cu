@@ -30,12 +30,17 @@ struct DeltaGradientsArguments {
 };
 
 #if WS_DEVICE_CODE
-// A block a chunk; four warps for every 64 of D, 16 steps each.
-template <class T, int kDim, int kValues>
+// A block a chunk; four warps for every 64 of D, 16 steps each. kStreams: a block for every 64 of
+// D, which has values 64 at a time, the next ones copied meanwhile; blocks leave a part of
+// dlog_decay each.
+template <class T, int kDim, int kValues, bool kStreams = false>
 struct DeltaGradientsKernel {
+  static_assert(!kStreams || (kDim == 64 && kValues == 64));
   static constexpr int kPanels = kDim / 64;
   static constexpr int kThreads = 128 * kPanels;
-  static constexpr int kMinBlocks = kValues > 64 ? 1 : kDim > 64 ? 2 : 3;  // as memory has it
+  // As memory has it.
+  static constexpr int kMinBlocks = kStreams ? 2 : kValues > 64 ? 1 : kDim > 64 ? 2 : 3;
+  static constexpr int kStages = kStreams ? 2 : 1;
   using Steps = attention::RowTile<T, kChunk, kDim, kThreads>;
   using Values = attention::RowTile<T, kChunk, kValues, kThreads>;
   using State = attention::RowTile<T, kDim, 64, kThreads>;  // of 64 values, as walks have it
@@ -46,13 +51,14 @@ struct DeltaGradientsKernel {
   struct SharedStorage {
     SharedArray<T, Steps::kElements, 128> q;
     SharedArray<T, Steps::kElements, 128> k;
-    SharedArray<T, Values::kElements, 128> errors;
-    SharedArray<T, Values::kElements, 128> dadded;
-    SharedArray<T, Values::kElements, 128> dout;
-    SharedArray<T, kStates, 128> state;
-    SharedArray<T, kStates, 128> gradient;
-    SharedArray<T, Pairs::kElements, 128> of_queries;  // P
-    SharedArray<T, Pairs::kElements, 128> of_keys;     // N
+    SharedArray<T, kStages * Values::kElements, 128> errors;
+    SharedArray<T, kStages * Values::kElements, 128> dadded;
+    SharedArray<T, kStages * Values::kElements, 128> dout;
+    SharedArray<T, kStages * kStates, 128> state;
+    SharedArray<T, kStages * kStates, 128> gradient;
+    // P and N; of values in turns they are where states were.
+    SharedArray<T, kStreams ? 8 : Pairs::kElements, 128> of_queries;
+    SharedArray<T, kStreams ? 8 : Pairs::kElements, 128> of_keys;
     SharedArray<float, kChunk> sums;
     SharedArray<float, kChunk> beta;
     // Of each step, a part for every 64 of D: what counts for decays up to it, and after it.
@@ -64,43 +70,88 @@ struct DeltaGradientsKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const DeltaBackwardCall& call = a.call;
     const int chunks = divide_up(static_cast<int>(call.steps), kChunk);
-    const int chunk = static_cast<int>(block_index() % chunks);
-    const int64_t matrix = block_index() / chunks;
-    const Place at{matrix / call.heads, matrix % call.heads, int64_t{chunk} * kChunk,
-                   static_cast<int>(call.steps) - chunk * kChunk};
-    fetch(shared, a, at, matrix * chunks + chunk, matrix * chunks + chunks - 1 - chunk);
+    const int panels = kStreams ? divide_up(static_cast<int>(call.dim), 64) : 1;
+    const int chunk = static_cast<int>(block_index() / panels % chunks);
+    const int64_t matrix = block_index() / panels / chunks;
+    const Place at{.batch = matrix / call.heads,
+                   .head = matrix % call.heads,
+                   .matrix = matrix,
+                   .first = int64_t{chunk} * kChunk,
+                   .rows = static_cast<int>(call.steps) - chunk * kChunk,
+                   .chunk = matrix * chunks + chunk,
+                   .chunk_back = matrix * chunks + chunks - 1 - chunk,
+                   .panel = static_cast<int>(block_index() % panels)};
+    fetch_values(shared, a, at, 0);
+    if constexpr (!kStreams) ptx::cp_async_commit_group();
+    fetch_steps(shared, a, at);
+    fetch_states(shared, a, at, 0);
+    ptx::cp_async_commit_group();
     float next_decay = 0;  // log2 of what the state is times between this chunk and the next
     if (at.rows > kChunk) next_decay = log2_decay(call.log_decay, at.batch, at.head, at.first + 64);
-    ptx::cp_async_wait_group<1>();
-    ptx::barrier_sync();  // what pairs are of is there for all
-
-    if (kPanels == 1 || panel() == 0) find_pairs<false>(shared, call, at);
-    if (kPanels == 1 || panel() == 1) find_pairs<true>(shared, call, at);
-    ptx::cp_async_wait_group<0>();
+    const auto wants_decays = [&] { return call.dlog_decay.data != nullptr; };
+    Sums dk = {};
+    Sums earlier = {};
+    Sums dq = {};
+    float product = 0;  // of the state and its gradient, this thread's part
+    if constexpr (kStreams) {
+      Sums of_queries = {};
+      Sums of_keys = {};
+      const int turns = divide_up(static_cast<int>(call.value_dim), 64);
+#pragma unroll 1
+      for (int turn = 0; turn < turns; ++turn) {
+        ptx::cp_async_wait_group<0>();
+        ptx::barrier_sync();  // these values are there for all, and nobody reads those before them
+        if (turn + 1 < turns) {
+          fetch_values(shared, a, at, turn + 1);
+          fetch_states(shared, a, at, turn + 1);
+        }
+        ptx::cp_async_commit_group();
+        add_pairs(of_queries, values_of(shared.dout, turn), values_of(shared.errors, turn));
+        add_pairs(of_keys, values_of(shared.dadded, turn), values_of(shared.errors, turn));
+        add_asked(dk, values_of(shared.errors, turn), states_of(shared.gradient, turn));
+        add_asked(earlier, values_of(shared.dadded, turn), states_of(shared.state, turn));
+        add_asked(dq, values_of(shared.dout, turn), states_of(shared.state, turn));
+        if (wants_decays()) add_product(shared, turn, product);
+      }
+      ptx::barrier_sync();  // nobody reads values any more
+      weigh_pairs<false>(shared, call, at, of_queries);
+      weigh_pairs<true>(shared, call, at, of_keys);
+    } else {
+      ptx::cp_async_wait_group<1>();
+      ptx::barrier_sync();  // what pairs are of is there for all
+      if (kPanels == 1 || panel() == 0) {
+        Sums pairs = {};
+        add_pairs(pairs, shared.dout.span(), shared.errors.span());
+        weigh_pairs<false>(shared, call, at, pairs);
+      }
+      if (kPanels == 1 || panel() == 1) {
+        Sums pairs = {};
+        add_pairs(pairs, shared.dadded.span(), shared.errors.span());
+        weigh_pairs<true>(shared, call, at, pairs);
+      }
+      ptx::cp_async_wait_group<0>();
+    }
     ptx::barrier_sync();  // and everything
 
     const auto decayed = [&](int i, float from) { return thread::exp2(shared.sums[i] - from); };
     const auto remaining = [&](int i) {
       return thread::exp2(shared.sums[kChunk - 1] - shared.sums[i] + next_decay);
     };
-    const bool wants_decays = call.dlog_decay.data != nullptr;
     RowDots up_to = {};
     RowDots after = {};
-    Sums dk = {};
-    ask(dk, shared.errors.span(), shared.gradient.span(),
-        [&](int i) { return shared.beta[i] * remaining(i); });
-    if (wants_decays) after = dots(shared.k.span(), dk);
-    gather_later(dk, shared.of_queries.span(), shared.q.span());
-    gather_later(dk, shared.of_keys.span(), shared.k.span());
-    if (wants_decays) {
+    if constexpr (!kStreams) add_asked(dk, shared.errors.span(), shared.gradient.span());
+    multiply_rows(dk, [&](int i) { return shared.beta[i] * remaining(i); });
+    if (wants_decays()) after = dots(shared.k.span(), dk);
+    gather_later(dk, pairs_of<false>(shared), shared.q.span());
+    gather_later(dk, pairs_of<true>(shared), shared.k.span());
+    if (wants_decays()) {
       const RowDots later = dots(shared.k.span(), dk);
       for (int i = 0; i < 2; ++i) up_to[i] = after[i] - later[i];
     }
-    Sums earlier = {};
-    ask(earlier, shared.dadded.span(), shared.state.span(),
-        [&](int i) { return -shared.beta[i] * decayed(i, 0); });
-    gather_earlier(earlier, shared.of_keys.span(), shared.k.span());
-    if (wants_decays) {
+    if constexpr (!kStreams) add_asked(earlier, shared.dadded.span(), shared.state.span());
+    multiply_rows(earlier, [&](int i) { return -shared.beta[i] * decayed(i, 0); });
+    gather_earlier(earlier, pairs_of<true>(shared), shared.k.span());
+    if (wants_decays()) {
       const RowDots own = dots(shared.k.span(), earlier);
       for (int i = 0; i < 2; ++i) up_to[i] += own[i];
     }
@@ -112,12 +163,11 @@ struct DeltaGradientsKernel {
     ptx::barrier_sync();  // nobody else reads a warp's rows of errors, or of dadded
     write(shared, a, call.dk, at, dk);
 
-    Sums dq = {};
-    ask(dq, shared.dout.span(), shared.state.span(),
-        [&](int i) { return call.scale * decayed(i, 0); });
-    gather_earlier(dq, shared.of_queries.span(), shared.k.span());
+    if constexpr (!kStreams) add_asked(dq, shared.dout.span(), shared.state.span());
+    multiply_rows(dq, [&](int i) { return call.scale * decayed(i, 0); });
+    gather_earlier(dq, pairs_of<false>(shared), shared.k.span());
     write(shared, a, call.dq, at, dq);
-    if (!wants_decays) return;
+    if (!wants_decays()) return;
     const RowDots own = dots(shared.q.span(), dq);
     for (int i = 0; i < 2; ++i) up_to[i] += own[i];
     if (lane_index() % 4 == 0) {
@@ -128,12 +178,14 @@ struct DeltaGradientsKernel {
         shared.after[step] = after[i];
       }
     }
-    find_decays(shared, call, at, remaining(0) * decayed(0, 0));
+    if constexpr (!kStreams) add_product(shared, 0, product);
+    find_decays(shared, a, at, product, remaining(0) * decayed(0, 0));
   }
 
   static void run(const Arguments& a, Stream stream) {
+    const int64_t panels = kStreams ? divide_up(a.call.dim, int64_t{64}) : 1;
     launch<DeltaGradientsKernel>(
-        {.blocks = a.call.matrices() * divide_up(a.call.steps, int64_t{kChunk}),
+        {.blocks = a.call.matrices() * divide_up(a.call.steps, int64_t{kChunk}) * panels,
          .threads = kThreads},
         stream, a);
   }
@@ -141,8 +193,12 @@ struct DeltaGradientsKernel {
  private:
   using RowDots = Vec<float, 2>;  // of this lane's rows of 16
   struct Place {
-    int64_t batch, head, first;
-    int rows;  // from `first` to the last step
+    int64_t batch, head, matrix, first;
+    int rows;                   // from `first` to the last step
+    int64_t chunk, chunk_back;  // among those of all heads, as the walks there and back count them
+    int panel;                  // of kStreams: the 64 of D
+
+    __device__ __forceinline__ int column() const { return kStreams ? panel * 64 : 0; }
   };
 
   __device__ __forceinline__ static int panel() { return warp_index() / 4; }
@@ -150,36 +206,67 @@ struct DeltaGradientsKernel {
   __device__ __forceinline__ static int lane_row() { return lane_index() / 4; }
   __device__ __forceinline__ static int lane_column() { return lane_index() % 4 * 2; }
 
-  __device__ __forceinline__ static void fetch(SharedStorage& shared, const Arguments& a,
-                                               const Place& at, int64_t chunk, int64_t chunk_back) {
+  // Of a stage.
+  template <int kCount>
+  __device__ __forceinline__ static SharedSpan<T> values_of(SharedArray<T, kCount, 128>& all,
+                                                            int turn) {
+    return {all.pointer(turn % kStages * Values::kElements), Values::kElements};
+  }
+  template <int kCount>
+  __device__ __forceinline__ static SharedSpan<T> states_of(SharedArray<T, kCount, 128>& all,
+                                                            int turn) {
+    return {all.pointer(turn % kStages * kStates), kStates};
+  }
+  template <bool kOfKeys>
+  __device__ __forceinline__ static SharedSpan<T> pairs_of(SharedStorage& shared) {
+    if constexpr (kStreams) return states_of(kOfKeys ? shared.gradient : shared.state, 0);
+    return kOfKeys ? shared.of_keys.span() : shared.of_queries.span();
+  }
+
+  template <class Tile>
+  __device__ __forceinline__ static void fetch_rows(SharedSpan<T> to, const Rows& rows,
+                                                    const Place& at, int column, int64_t columns) {
+    auto from = Tile::strided(rows.at<const T>(at.batch, at.head, at.first) + column, rows.row);
+    Tile::copy(to, from, static_cast<const T*>(rows.data), at.rows,
+               static_cast<int>(columns) - column);
+  }
+  __device__ __forceinline__ static void fetch_values(SharedStorage& shared, const Arguments& a,
+                                                      const Place& at, int turn) {
+    const int64_t columns = a.call.value_dim;
+    const int first = turn * kValues;
+    fetch_rows<Values>(values_of(shared.errors, turn), a.walks.errors.out, at, first, columns);
+    fetch_rows<Values>(values_of(shared.dadded, turn), a.walks.dadded, at, first, columns);
+    fetch_rows<Values>(values_of(shared.dout, turn), a.call.dout, at, first, columns);
+  }
+  __device__ __forceinline__ static void fetch_states(SharedStorage& shared, const Arguments& a,
+                                                      const Place& at, int turn) {
     const DeltaBackwardCall& call = a.call;
-    const auto copy = [&]<class Tile>(SharedSpan<T> to, const Rows& rows, int64_t columns) {
-      auto from = Tile::strided(rows.at<const T>(at.batch, at.head, at.first), rows.row);
-      Tile::copy(to, from, static_cast<const T*>(rows.data), at.rows, static_cast<int>(columns));
-    };
-    copy.template operator()<Values>(shared.errors.span(), a.walks.errors.out, call.value_dim);
-    copy.template operator()<Values>(shared.dadded.span(), a.walks.dadded, call.value_dim);
-    copy.template operator()<Values>(shared.dout.span(), call.dout, call.value_dim);
-    ptx::cp_async_commit_group();
-    copy.template operator()<Steps>(shared.q.span(), call.q, call.dim);
-    copy.template operator()<Steps>(shared.k.span(), call.k, call.dim);
     const int64_t tiles = divide_up(call.value_dim, int64_t{64});
+    const int64_t elements = kStreams ? rows_of_state(call.dim) * 64 : State::kElements;
     // Of this thread's pieces of a row of 64 values, as SwizzledTile has them.
-    const int column = (thread_index() % 8 ^ thread_index() / 8 % 8) * 8;
-    const auto* const states = static_cast<const T*>(a.walks.states);
-    const auto* const gradients = static_cast<const T*>(a.walks.gradients);
+    const int column = turn * kValues + (thread_index() % 8 ^ thread_index() / 8 % 8) * 8;
+    const int64_t first = turn * elements + at.column() * State::Tile::kPitch;
+    const auto* const states =
+        static_cast<const T*>(a.walks.states) + at.chunk * tiles * elements + first;
+    const auto* const gradients =
+        static_cast<const T*>(a.walks.gradients) + at.chunk_back * tiles * elements + first;
+    const SharedSpan<T> state = states_of(shared.state, turn);
+    const SharedSpan<T> gradient = states_of(shared.gradient, turn);
 #pragma unroll
     for (int i = 0; i < kStates; i += kThreads * 8) {
       const int place = i + thread_index() * 8;
       const bool exists = i / State::kElements * 64 + column < call.value_dim;
       const int bytes = exists ? 16 : 0;  // or zeros
-      ptx::cp_async<16>(shared.state.pointer(place),
-                        states + (exists ? chunk * tiles * State::kElements + place : 0), bytes);
-      ptx::cp_async<16>(shared.gradient.pointer(place),
-                        gradients + (exists ? chunk_back * tiles * State::kElements + place : 0),
-                        bytes);
+      ptx::cp_async<16>(state.pointer(place), exists ? states + place : states, bytes);
+      ptx::cp_async<16>(gradient.pointer(place), exists ? gradients + place : gradients, bytes);
     }
-    ptx::cp_async_commit_group();
+  }
+  // q and k, and what each step weighs.
+  __device__ __forceinline__ static void fetch_steps(SharedStorage& shared, const Arguments& a,
+                                                     const Place& at) {
+    const DeltaBackwardCall& call = a.call;
+    fetch_rows<Steps>(shared.q.span(), call.q, at, at.column(), call.dim);
+    fetch_rows<Steps>(shared.k.span(), call.k, at, at.column(), call.dim);
     if (warp_index() == 0) {
       Walk decays{.steps = call.steps};
       decays.log_decay = call.log_decay;
@@ -193,15 +280,11 @@ struct DeltaGradientsKernel {
     }
   }
 
-  // P, or N; of dadded and errors, which N is of, the diagonal is dbeta.
-  template <bool kOfKeys>
-  __device__ __forceinline__ static void find_pairs(SharedStorage& shared,
-                                                    const DeltaBackwardCall& call,
-                                                    const Place& at) {
-    const SharedSpan<T> rows = kOfKeys ? shared.dadded.span() : shared.dout.span();
+  // Dots of this warp's rows and of errors.
+  __device__ __forceinline__ static void add_pairs(Sums& pairs, SharedSpan<T> rows,
+                                                   SharedSpan<T> errors) {
     const int left = Values::template lane_offset<Values::Order::kDown>(warp_row());
     const int right = Values::template lane_offset<Values::Order::kAcross>(0);
-    Sums pairs = {};
 #pragma unroll
     for (int m = 0; m < kValues; m += 16) {
       uint32_t a[4];
@@ -210,17 +293,23 @@ struct DeltaGradientsKernel {
       for (int n = 0; n < kChunk; n += 16) {
         if (n > warp_row()) continue;
         uint32_t b[4];
-        ptx::ldmatrix_x4(b, shared.errors.pointer(Values::further(right, n, m)));
+        ptx::ldmatrix_x4(b, errors.pointer(Values::further(right, n, m)));
         multiply_add<T>(pairs, n / 8, a, b);
       }
     }
+  }
+  // P, or N; of dadded and errors, which N is of, the diagonal is dbeta.
+  template <bool kOfKeys>
+  __device__ __forceinline__ static void weigh_pairs(SharedStorage& shared,
+                                                     const DeltaBackwardCall& call, const Place& at,
+                                                     Sums& pairs) {
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int i = warp_row() + lane_row() + e / 2 * 8;
         const int j = n * 8 + lane_column() + e % 2;
-        if (kOfKeys && i == j && i < at.rows) {
+        if (kOfKeys && at.column() == 0 && i == j && i < at.rows) {
           thread::store(call.dbeta.at(at.batch, at.head, at.first + i), pairs[n][e]);
         }
         const float factor = kOfKeys ? -shared.beta[i] : call.scale;
@@ -229,14 +318,13 @@ struct DeltaGradientsKernel {
         pairs[n][e] = j < i + (kOfKeys ? 0 : 1) ? pairs[n][e] * weight : 0.0F;
       }
     }
-    store_sums(kOfKeys ? shared.of_keys.span() : shared.of_queries.span(),
+    store_sums(pairs_of<kOfKeys>(shared),
                Pairs::Tile::offset(warp_row() + lane_row(), lane_column()), pairs);
   }
 
-  // What this warp's rows get of a state, each times its factor.
-  template <class Factor>
-  __device__ __forceinline__ static void ask(Sums& out, SharedSpan<T> rows, SharedSpan<T> state,
-                                             Factor&& factor) {
+  // What this warp's rows get of a state.
+  __device__ __forceinline__ static void add_asked(Sums& out, SharedSpan<T> rows,
+                                                   SharedSpan<T> state) {
     const int left = Values::template lane_offset<Values::Order::kDown>(warp_row());
     const int right = State::template lane_offset<State::Order::kAcross>(panel() * 64);
 #pragma unroll
@@ -251,11 +339,14 @@ struct DeltaGradientsKernel {
         multiply_add<T>(out, n / 8, a, b);
       }
     }
+  }
+  template <class Factor>
+  __device__ __forceinline__ static void multiply_rows(Sums& rows, Factor&& factor) {
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       const float by = factor(warp_row() + lane_row() + e * 4);
 #pragma unroll
-      for (float (&of_eight)[4] : out) {
+      for (float (&of_eight)[4] : rows) {
         of_eight[e] *= by;
         of_eight[e + 1] *= by;
       }
@@ -319,7 +410,7 @@ struct DeltaGradientsKernel {
                                                const Sums& out) {
     const SharedSpan<T> rows = panel() == 0 ? shared.errors.span() : shared.dadded.span();
     const SharedSpan<T> staged{rows.pointer(warp_row() * Values::Tile::kPitch), Own::kElements};
-    const int column = panel() * 64;
+    const int column = at.column() + panel() * 64;
     T* const to = outputs.at<T>(at.batch, at.head, at.first + warp_row()) + column * outputs.column;
     ptx::syncwarp();  // all lanes have written what was here before
     store_sums(staged, Own::Tile::offset(lane_row(), lane_column()), out);
@@ -329,21 +420,25 @@ struct DeltaGradientsKernel {
         at.rows - warp_row(), static_cast<int>(a.call.dim) - column, a.aligned);
   }
 
-  // From what each step counts for decays, and from the state to its gradient, times `decay`.
-  __device__ __forceinline__ static void find_decays(SharedStorage& shared,
-                                                     const DeltaBackwardCall& call, const Place& at,
-                                                     float decay) {
-    const auto add = [](float x, float y) { return x + y; };
-    float product = 0;
+  // This thread's part of <S, G>.
+  __device__ __forceinline__ static void add_product(SharedStorage& shared, int turn, float& sum) {
+    const SharedSpan<T> states = states_of(shared.state, turn);
+    const SharedSpan<T> gradients = states_of(shared.gradient, turn);
 #pragma unroll 4
     for (int i = thread_index() * 8; i < kStates; i += kThreads * 8) {
-      const auto state = shared.state.template load<8>(i);
-      const auto gradient = shared.gradient.template load<8>(i);
+      const auto state = states.template load<8>(i);
+      const auto gradient = gradients.template load<8>(i);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        product = thread::fma(to_float(state[j]), to_float(gradient[j]), product);
+        sum = thread::fma(to_float(state[j]), to_float(gradient[j]), sum);
       }
     }
+  }
+  // From what each step counts for decays, and from the state to its gradient, times `decay`.
+  __device__ __forceinline__ static void find_decays(SharedStorage& shared, const Arguments& a,
+                                                     const Place& at, float product, float decay) {
+    const DeltaBackwardCall& call = a.call;
+    const auto add = [](float x, float y) { return x + y; };
     block::AllReduce<float, kThreads> reduce(shared.reduce);
     const float across = reduce(product, add) * decay;
     if (warp_index() != 0) return;
@@ -364,10 +459,36 @@ struct DeltaGradientsKernel {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int step = lane_index() * 2 + i;
-      if (step < at.rows) {
+      if (step >= at.rows) continue;
+      if constexpr (kStreams) {
+        const int64_t rows = call.matrices() * call.steps;
+        thread::store(a.walks.decays + at.panel * rows + at.matrix * call.steps + at.first + step,
+                      decays[i]);
+      } else {
         thread::store(call.dlog_decay.at(at.batch, at.head, at.first + step), decays[i]);
       }
     }
+  }
+};
+
+// dlog_decay of its parts, a thread a step.
+struct AddDecaysKernel {
+  static constexpr int kThreads = 256;
+  using Arguments = DeltaGradientsArguments;
+  struct SharedStorage {};
+
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+    const DeltaBackwardCall& call = a.call;
+    const int64_t rows = call.matrices() * call.steps;
+    const int64_t index = block_index() * kThreads + thread_index();
+    if (index >= rows) return;
+    float sum = 0;
+    for (int64_t panel = 0; panel * 64 < call.dim; ++panel) {
+      sum += thread::load(a.walks.decays + panel * rows + index);
+    }
+    const int64_t matrix = index / call.steps;
+    thread::store(call.dlog_decay.at(matrix / call.heads, matrix % call.heads, index % call.steps),
+                  sum);
   }
 };
 #endif
@@ -382,13 +503,21 @@ void find_delta_gradients(const DeltaBackwardCall& call, const DeltaBackwardWalk
                                   .aligned = is_aligned(walks.errors, call.dq, call.dim) &&
                                              is_aligned(walks.errors, call.dk, call.dim)};
   with_type<kHalves>(call.dtype, [&]<class T>() {
+    if (call.dim > 128 || call.value_dim > 128) {
+      return DeltaGradientsKernel<T, 64, 64, true>::run(a, stream);
+    }
     const auto run = [&]<int kDim>() {
       if (call.value_dim <= 64) return DeltaGradientsKernel<T, kDim, 64>::run(a, stream);
-      DeltaGradientsKernel<T, kDim, kMmaMostDim>::run(a, stream);
+      DeltaGradientsKernel<T, kDim, 128>::run(a, stream);
     };
     if (call.dim <= 64) return run.template operator()<64>();
-    run.template operator()<kMmaMostDim>();
+    run.template operator()<128>();
   });
+  if (walks.decays == nullptr) return;
+  launch<AddDecaysKernel>(
+      {.blocks = divide_up(call.matrices() * call.steps, int64_t{AddDecaysKernel::kThreads}),
+       .threads = AddDecaysKernel::kThreads},
+      stream, a);
 }
 
 }  // namespace ws::linear_attention

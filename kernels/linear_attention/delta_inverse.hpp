@@ -16,13 +16,16 @@ inline size_t inverses_bytes(const Walk& walk, DType dtype) {
 // f<kColumns>(): of a block of a walk. A chunk waits for the one before it, so that time is what an
 // SM's warps wait for: where heads are few, more blocks of fewer columns each wait for less, and
 // for each other.
-template <class F>
+template <int kDim, class F>
 void with_columns(const Walk& walk, F&& f) {
-  const int64_t most = 2 * device_facts().multiprocessors;  // as an SM holds two of 64 columns
+  constexpr int64_t kOfSm = kDim > 128 ? 1 : 2;  // blocks of 64 columns that an SM holds
+  const int64_t most = kOfSm * device_facts().multiprocessors;
   const auto blocks = [&](int64_t columns) {
     return walk.matrices() * divide_up(walk.value_dim, columns);
   };
-  if (blocks(16) <= most) return f.template operator()<16>();
+  if constexpr (kDim <= 128) {
+    if (blocks(16) <= most) return f.template operator()<16>();
+  }
   if (blocks(32) <= most) return f.template operator()<32>();
   f.template operator()<64>();
 }

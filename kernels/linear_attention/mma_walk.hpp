@@ -5,6 +5,9 @@
 // in its registers. The state is also in shared memory, rounded to 16 bits, as an operand. The next
 // chunk's q, k and v are asked for (cp.async) before this one is used.
 //
+// Of states of 256 rows a warp's registers hold 32 columns: a block has two such teams, which share
+// what lies in shared memory, and each finds the pairs of its steps.
+//
 // Where dots of the outputs are wanted, which are taken before these are rounded, what is rounded
 // to 16 bits on the way, pairs, decayed keys and the state, is two numbers each, what the first is
 // off by being the second: their products are off by 2^-16 instead of 2^-8.
@@ -44,7 +47,19 @@ enum class Gives {
   kAdded,   // q[t] state[t], times which and beta the step then takes q[t] off its own state
 };
 
-constexpr int kMmaMostDim = 128;
+constexpr int kMmaMostDim = 256;
+
+// f<kDim>(): the least number of rows, of those that walks are compiled for, that holds `dim`.
+template <class F>
+void with_dim(int64_t dim, F&& f) {
+  switch (rows_of_state(dim)) {
+    case 64: return f.template operator()<64>();
+    case 128: return f.template operator()<128>();
+    default: f.template operator()<kMmaMostDim>();
+  }
+}
+
+constexpr int shared_bytes_of(int64_t dim) { return (dim <= 128 ? 128 : 222) * 1024; }
 
 inline bool is_aligned(const Walk& walk, const Rows& rows, int64_t columns) {
   const auto steps_well = [](int64_t extent, int64_t stride) {
@@ -63,7 +78,8 @@ inline bool mma_takes(const Walk& walk, Why& why) {
          why.unless(is_aligned(walk, walk.q, walk.dim) && is_aligned(walk, walk.k, walk.dim) &&
                         is_aligned(walk, walk.v, walk.value_dim),
                     "needs rows that begin at multiples of 16 bytes") &&
-         why.unless(device_facts().shared_bytes >= 128 * 1024, "needs 128 KB of shared memory");
+         why.unless(device_facts().shared_bytes >= shared_bytes_of(walk.dim), "needs ",
+                    shared_bytes_of(walk.dim), " bytes of shared memory");
 }
 
 #if WS_DEVICE_CODE
@@ -129,18 +145,21 @@ struct MmaWalkKernel {
   static constexpr bool kDots = kGives == Gives::kOutputsAndDots;
   static constexpr bool kCorrects = kGives >= Gives::kDeltaOutputs;  // by inverses
   static constexpr bool kKeeps = kGives == Gives::kErrors || kGives == Gives::kAdded;
-  static constexpr int kThreads = 128;
-  static constexpr int kMinBlocks = 2;         // three, of 64 rows, would spill up to 48 bytes
   static constexpr int kColumns = kColumnsOf;  // of a block
+  static constexpr int kTeams = kColumns > columns_of_warp(kDim) ? 2 : 1;
+  static constexpr int kOwnColumns = kColumns / kTeams;  // of a warp
+  static constexpr int kThreads = 128 * kTeams;
+  // Three, of 64 rows, would spill up to 48 bytes.
+  static constexpr int kMinBlocks = kDim > 128 ? 1 : 2;
   static constexpr int kParts = kDots ? 2 : 1;
   static constexpr int kDown = kDim / 64;
   using Steps = attention::RowTile<T, kChunk, kDim, kThreads>;
   using Values = attention::RowTile<T, kChunk, kColumns, kThreads>;
   using State = attention::RowTile<T, kDim, kColumns, kThreads>;
   using Inverse = attention::RowTile<T, kChunk, kChunk, kThreads>;
-  using Own = attention::RowTile<T, 16, kColumns, kWarpSize>;  // a warp's steps
-  using Outputs = SumsOf<kColumns>;                            // and theirs
-  using Held = Outputs[kDown];                                 // the warp's rows of the state
+  using Own = attention::RowTile<T, 16, kOwnColumns, kWarpSize>;  // a warp's steps
+  using Outputs = SumsOf<kOwnColumns>;                            // and theirs
+  using Held = Outputs[kDown];                                    // the warp's rows of the state
   // Of the warp's 16 steps and 64, rounded: what a left operand has of 8 columns, rows 8 apart.
   using Pairs = uint32_t[kParts][8][2];
   using Arguments = MmaWalkArguments;
@@ -206,7 +225,21 @@ struct MmaWalkKernel {
   }
 
  private:
-  __device__ __forceinline__ static int warp_row() { return warp_index() * 16; }
+  // The warp's rows of 64, and its first column of the block's.
+  __device__ __forceinline__ static int warp_row() {
+    return (kTeams == 1 ? warp_index() : warp_index() % 4) * 16;
+  }
+  __device__ __forceinline__ static int warp_column() {
+    return kTeams == 1 ? 0 : warp_index() / 4 * kOwnColumns;
+  }
+  // The warps that have the same steps meet.
+  __device__ __forceinline__ static void sync_steps() {
+    if constexpr (kTeams == 1) {
+      ptx::syncwarp();
+    } else {
+      ptx::barrier_sync(1 + warp_index() % 4, kTeams * kWarpSize);
+    }
+  }
   // The lane's rows of 16, and its first column of 8.
   __device__ __forceinline__ static int lane_row() { return lane_index() / 4; }
   __device__ __forceinline__ static int lane_column() { return lane_index() % 4 * 2; }
@@ -220,7 +253,7 @@ struct MmaWalkKernel {
   __device__ __forceinline__ static StatePlace place_of(const Walk& walk, const States& states,
                                                         const BlockPlace& at) {
     const int row = warp_row() + lane_row();
-    const int column = at.column + lane_column();
+    const int column = at.column + warp_column() + lane_column();
     return {states.data == nullptr ? nullptr : states.at(at.batch, at.head, row, column),
             states.row, states.column, static_cast<int>(walk.dim) - row,
             static_cast<int>(walk.value_dim) - column};
@@ -228,7 +261,7 @@ struct MmaWalkKernel {
   __device__ __forceinline__ static StatePlace place_between(const Arguments& a, int matrix,
                                                              int segment, int first_column) {
     const int row = warp_row() + lane_row();
-    const int column = first_column + lane_column();
+    const int column = first_column + warp_column() + lane_column();
     const int64_t state = matrix * a.segments.count + segment;
     return {a.segments.states + (state * a.walk.dim + row) * a.walk.value_dim + column,
             a.walk.value_dim, 1, static_cast<int>(a.walk.dim) - row,
@@ -244,7 +277,7 @@ struct MmaWalkKernel {
         const int row = r * 64 + half;
         float* const first = place.first + row * place.row;
 #pragma unroll
-        for (int n = 0; n < kColumns / 8; ++n) {
+        for (int n = 0; n < kOwnColumns / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int column = n * 8 + e;
@@ -322,9 +355,11 @@ struct MmaWalkKernel {
     };
 
     if (begin >= end) return;
-    shared.of_state[thread_index()] = State::Tile::offset(warp_row() + lane_row(), lane_column());
+    shared.of_state[thread_index()] =
+        State::Tile::offset(warp_row() + lane_row(), warp_column() + lane_column());
     shared.of_rows[thread_index()] = Steps::template lane_offset<Steps::Order::kDown>(warp_row());
-    shared.of_values[thread_index()] = Values::template lane_offset<Values::Order::kDown>(0);
+    shared.of_values[thread_index()] =
+        Values::further(Values::template lane_offset<Values::Order::kDown>(0), 0, warp_column());
     copy(0, begin);
     if (warp_index() == 0) {
       set_sums(0, chunk_decays(walk, at.batch, at.head, begin, end_of(0, begin)));
@@ -400,7 +435,7 @@ struct MmaWalkKernel {
 #pragma unroll
       for (int r = 0; r < kDown; ++r) {
 #pragma unroll
-        for (int n = 0; n < kColumns / 8; ++n) {
+        for (int n = 0; n < kOwnColumns / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; e += 2) {
             // Eight columns further is an exclusive or: see SwizzledTile.
@@ -463,7 +498,7 @@ struct MmaWalkKernel {
         uint32_t a[4];
         ptx::ldmatrix_x4(a, rows.pointer(stage * Steps::kElements + Steps::further(left, 0, d)));
 #pragma unroll
-        for (int n = 0; n < kColumns; n += 16) {
+        for (int n = 0; n < kOwnColumns; n += 16) {
 #pragma unroll
           for (int part = 0; part < kParts; ++part) {
             uint32_t b[4];
@@ -522,7 +557,7 @@ struct MmaWalkKernel {
         ptx::ldmatrix_x4(
             a, shared.inverses.pointer(stage * Inverse::kElements + Inverse::further(left, 0, k)));
 #pragma unroll
-        for (int n = 0; n < kColumns; n += 16) {
+        for (int n = 0; n < kOwnColumns; n += 16) {
           uint32_t b[4];
           ptx::ldmatrix_x4<true>(
               b, shared.v.pointer(stage * Values::kElements + Values::further(right, k, n)));
@@ -532,7 +567,7 @@ struct MmaWalkKernel {
       ptx::barrier_sync();  // and read
       Outputs weighed;
 #pragma unroll
-      for (int n = 0; n < kColumns / 8; ++n) {
+      for (int n = 0; n < kOwnColumns / 8; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) weighed[n][e] = now[n][e];
       }
@@ -549,7 +584,7 @@ struct MmaWalkKernel {
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
 #pragma unroll
-        for (int n = 0; n < kColumns / 8; ++n) {
+        for (int n = 0; n < kOwnColumns / 8; ++n) {
           const Vec<T, 2> v = shared.v.template load<2>(place_in_values(n, e));
           said[n][e] = to_float(v[0]) - said[n][e];
           said[n][e + 1] = to_float(v[1]) - said[n][e + 1];
@@ -573,7 +608,7 @@ struct MmaWalkKernel {
 #pragma unroll
       for (int r = 0; r < kDown; ++r) {
 #pragma unroll
-        for (int n = 0; n < kColumns / 8; ++n) {
+        for (int n = 0; n < kOwnColumns / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) state[r][n][e] *= decay;
         }
@@ -609,7 +644,7 @@ struct MmaWalkKernel {
         }
         const bool has_pairs = k <= warp_row() && !only_state;
 #pragma unroll
-        for (int n = 0; n < kColumns; n += 16) {
+        for (int n = 0; n < kOwnColumns; n += 16) {
           uint32_t b[4];
           ptx::ldmatrix_x4<true>(
               b, of_values.pointer(stage * Values::kElements + Values::further(values, k, n)));
@@ -646,19 +681,21 @@ struct MmaWalkKernel {
     }
   }
 
-  // A warp's queries, when it has asked, make room for 16 x 64 numbers, or where they are also keys
-  // its rows of the state; those of this lane's sums are at OwnPlace.
+  // A warp's queries, when all have asked that have them, make room for 16 x 64 numbers, or where
+  // they are also keys 16 rows of the state; those of this lane's sums are at OwnPlace.
   __device__ __forceinline__ static SharedSpan<T> own_rows(SharedStorage& shared, int stage) {
     if constexpr (kGives == Gives::kAdded) {
-      return {shared.state.pointer(warp_row() * State::Tile::kPitch), Own::kElements};
+      return {shared.state.pointer(warp_index() * 16 * State::Tile::kPitch), Own::kElements};
     }
-    return {shared.q.pointer(stage * Steps::kElements + warp_row() * Steps::Tile::kPitch),
-            Own::kElements};
+    const int in_queries =
+        warp_row() * Steps::Tile::kPitch + (kTeams == 1 ? 0 : warp_index() / 4 * Own::kElements);
+    return {shared.q.pointer(stage * Steps::kElements + in_queries), Own::kElements};
   }
   struct OwnPlace {
     int first;
     __device__ __forceinline__ explicit OwnPlace(SharedStorage& shared)
-        : first(shared.of_state[thread_index()] - warp_row() * State::Tile::kPitch) {}
+        : first((shared.of_state[thread_index()] ^ warp_column()) -
+                warp_row() * State::Tile::kPitch) {}
     // As in show(): both tiles have rows of 64.
     __device__ __forceinline__ int operator()(int n, int e) const {
       return (first ^ n * 8) + e * 4 * Own::Tile::kPitch;
@@ -672,14 +709,15 @@ struct MmaWalkKernel {
     const Rows& with = walk.dots_with;
     const int rows = static_cast<int>(walk.steps) - first - warp_row();
     if (rows <= 0) return;
+    const int column = at.column + warp_column();
     auto from =
-        Own::strided(with.at<const T>(at.batch, at.head, first + warp_row()) + at.column, with.row);
-    ptx::syncwarp();  // all lanes have read their queries
+        Own::strided(with.at<const T>(at.batch, at.head, first + warp_row()) + column, with.row);
+    sync_steps();  // all lanes have read their queries
     Own::copy(own_rows(shared, stage), from, static_cast<const T*>(with.data), rows,
-              static_cast<int>(walk.value_dim) - at.column);
+              static_cast<int>(walk.value_dim) - column);
     ptx::cp_async_commit_group();
   }
-  // Of the warp's steps, the block's columns of their dots; four lanes have a row.
+  // Of the warp's steps, its columns of their dots; four lanes have a row.
   __device__ __forceinline__ static void write_dots(SharedStorage& shared, const Arguments& a,
                                                     const BlockPlace& at, int first, int stage,
                                                     const Outputs& out) {
@@ -690,12 +728,12 @@ struct MmaWalkKernel {
     ptx::cp_async_wait_group<0>();
     ptx::syncwarp();
     float* const to = walk.dots.at(at.batch, at.head, first + warp_row()) +
-                      at.column / kColumns * walk.dots_block;
+                      (at.column + warp_column()) / kOwnColumns * walk.dots_block;
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       float dot = 0;
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
+      for (int n = 0; n < kOwnColumns / 8; ++n) {
         const auto by = with.template load<2>(place(n, e));
         dot = thread::fma(to_float(by[0]), out[n][e], dot);
         dot = thread::fma(to_float(by[1]), out[n][e + 1], dot);
@@ -712,18 +750,20 @@ struct MmaWalkKernel {
                                                int last, int stage, const Outputs& out) {
     const Walk& walk = a.walk;
     const int rows = last - first - warp_row();
-    const int columns = static_cast<int>(walk.value_dim) - at.column;
+    const int first_column = at.column + warp_column();
+    const int columns = static_cast<int>(walk.value_dim) - first_column;
     if (rows <= 0) return;
     if constexpr (kDots) write_dots(shared, a, at, first, stage, out);
-    T* const to = outputs.at<T>(at.batch, at.head, first + warp_row()) + at.column * outputs.column;
+    T* const to =
+        outputs.at<T>(at.batch, at.head, first + warp_row()) + first_column * outputs.column;
     const SharedSpan<T> staged = own_rows(shared, stage);
-    ptx::syncwarp();  // all lanes have read their queries
+    sync_steps();  // all lanes have read their queries
     store_sums(staged, OwnPlace(shared)(0, 0), out);
     ptx::syncwarp();
 #pragma unroll 1
-    for (int i = 0; i < 2 * kColumns; i += kWarpSize) {
-      const int row = (i + lane_index()) / (kColumns / 8);
-      const int column = (i + lane_index()) % (kColumns / 8) * 8;
+    for (int i = 0; i < 2 * kOwnColumns; i += kWarpSize) {
+      const int row = (i + lane_index()) / (kOwnColumns / 8);
+      const int column = (i + lane_index()) % (kOwnColumns / 8) * 8;
       if (row >= rows || column >= columns) continue;
       T* const eight = to + row * outputs.row + column * outputs.column;
       const auto chunk = staged.template load<8>(Own::Tile::offset(row, column));

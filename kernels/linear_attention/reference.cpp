@@ -180,6 +180,9 @@ constexpr Case kVerify[] = {
     of({1, 1, 67, 128, 64, 0, kAll}, 0.1),
     of({1, 1, 20, 40, 136, 0, kLogDecay}),
     of({1, 1, 10, 160, 24}),
+    of({1, 1, 66, 136, 72, 0, kAll}, 0.1),
+    of({1, 1, 67, 256, 40, 0, kLogDecay}, 0.1),
+    of({1, 1, 65, 24, 200, 0, kAll}, 0.1),
     of({1, 2, 20, 7, 9, 0, kAll}),
     // Heads that share q and k, steps before heads, gaps, rows that begin anywhere.
     of({1, 4, 66, 16, 24, 2, kLogDecay | kStepsFirst}, 0.125),
@@ -218,6 +221,9 @@ constexpr Case kOfDelta[] = {
     of({2, 1, 130, 24, 72, 0, kStates | kStepsFirst}, 0.125, 8),
     of({1, 1, 67, 128, 128, 0, kAll}, 0.1),
     of({1, 1, 67, 128, 128, 0, kStates}, 0.1),
+    of({1, 1, 67, 256, 136, 0, kAll}, 0.1),
+    of({1, 1, 130, 200, 24, 0, kStates}, 0.1),
+    of({1, 1, 66, 40, 264, 0, kAll}, 0.1),
     of({1, 1, 20, 16, 16, 0, kStates}, 0),
     of({1, 2, 0, 16, 16, 0, kStates}),
 };
