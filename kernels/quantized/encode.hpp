@@ -83,7 +83,10 @@ struct Encoder {
     const float most = range.high > -range.low ? range.high : -range.low;
     if (has_zero) {
       const int steps = steps_of(format);
-      scale = (range.high - range.low) / static_cast<float>(steps);
+      const float span = range.high - range.low;
+      // Of halves where f32 does not hold the whole, which is rounded alike.
+      scale = span < INFINITY ? span / static_cast<float>(steps)
+                              : (range.high / 2 - range.low / 2) / static_cast<float>(steps) * 2;
       zero = whole(divided(-range.low), 0, static_cast<float>(steps)) +
              static_cast<float>(least_of(format));
     } else {

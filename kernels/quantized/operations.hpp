@@ -229,7 +229,8 @@ divide = lambda values, scale: torch.where(scale == 0, 0.0, values / scale)
 zeros = None
 if zero_point:
     least, steps = (-128, 255) if format == 'int8' else (0, 15)
-    scale = (high - low) / steps
+    span = high - low
+    scale = torch.where(span.isinf(), (high / 2 - low / 2) / steps * 2, span / steps)
     zeros = nearest(divide(-low, scale), 0, steps) + least
     codes = divide(groups, scale[..., None]).round() + zeros[..., None]
     codes = nearest(codes, least, least + steps)

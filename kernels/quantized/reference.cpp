@@ -241,7 +241,11 @@ int nearest_code(float value, int least, int largest) {
 }
 
 float scale_of(Format format, bool zero_point, float low, float high) {
-  if (zero_point) return (high - low) / static_cast<float>(steps_of(format));
+  if (zero_point) {
+    const auto steps = static_cast<float>(steps_of(format));
+    const float span = high - low;  // which f32 need not hold
+    return span < INFINITY ? span / steps : (high / 2 - low / 2) / steps * 2;
+  }
   const float most = std::max(-low, high);
   switch (format) {
     case Format::kInt8: return most / 127;
