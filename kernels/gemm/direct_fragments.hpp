@@ -45,13 +45,13 @@ struct DirectRuns {
 
 // A warp's share of an operand: kGroups groups of eight of the outer dimension (rows of A, columns
 // of B) by 32 of K. Lane 4 g + t has of each group the g-th, and of K 8 t to 8 t + 7, in pairs.
-// kBytes: at what runs begin, 16 or 8; 2: anywhere.
+// kBytes: at what multiples runs begin; 2: anywhere.
 template <class T, bool kRunsAlongK, int kGroups, int kBytes>
 struct DirectFragments {
   static constexpr int kDepth = 32;  // of K
   static constexpr int kOuter = 8 * kGroups;
   static constexpr int kOfLane = 8;  // of K
-  static_assert(sizeof(T) == 2 && (kBytes == 16 || kBytes == 8 || kBytes == 2));
+  static_assert(sizeof(T) == 2 && (kBytes == 8 || kBytes == 2));
   using Words = Vec<uint32_t, 4>;
 
   // Which of the kOuter the g-th of group i is: of runs along the outer dimension a lane's groups
@@ -60,10 +60,9 @@ struct DirectFragments {
     return kRunsAlongK ? group * 8 + g : g * kGroups + group;
   }
 
-  // All loads of a way in are in flight together: a load in a branch of its own would be waited for
-  // where the branches meet.
   // From `outer` and `k` on. What is outside of K is zero; outside the outer dimension it is
-  // another row or column of the matrix.
+  // another row or column of the matrix. Branches are around all loads, not in each: one in a
+  // branch of its own is waited for where the branches meet.
   __device__ __forceinline__ void load(const DirectRuns<T>& m, int outer, int k WS_AND_PLACE) {
     if constexpr (kRunsAlongK) {
       const int last = std::min(outer + kOuter, m.count);
@@ -123,7 +122,7 @@ struct DirectFragments {
   Words words[kGroups];
 
  private:
-  // Eight elements in loads of 16 or 8 bytes; where runs start anywhere, of the two pieces of 16
+  // Eight elements in loads of 8 bytes; where runs start anywhere, of the two pieces of 16
   // that they lie in. Those that begin behind the run's `left` elements are not loaded.
   __device__ __forceinline__ static Words pieces(const T* from, int left WS_AND_PLACE) {
     if constexpr (kBytes == 2) {
@@ -138,16 +137,15 @@ struct DirectFragments {
       }
       return thread::realign<sizeof(T)>(piece[0], piece[1], shift);
     } else {
-      constexpr int kWidth = kBytes / static_cast<int>(sizeof(T));
-      Words result = {};
+      Vec<uint32_t, 2> halves[2] = {};
 #pragma unroll
-      for (int e = 0; e < kOfLane; e += kWidth) {
-        if (e < left) {
-          const auto piece = thread::load<kWidth>(from + e WS_PASS_AND_PLACE);
-          std::memcpy(reinterpret_cast<char*>(&result) + e * sizeof(T), &piece, sizeof(piece));
+      for (int i = 0; i < 2; ++i) {
+        if (4 * i < left) {
+          halves[i] =
+              std::bit_cast<Vec<uint32_t, 2>>(thread::load<4>(from + 4 * i WS_PASS_AND_PLACE));
         }
       }
-      return result;
+      return Words{halves[0][0], halves[0][1], halves[1][0], halves[1][1]};
     }
   }
   // The same at the matrix's ends, element by element.

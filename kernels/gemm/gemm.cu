@@ -116,12 +116,11 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kOthers[] = {WS_OTHERS};
 #undef WS_OTHERS
   if (call.k == 0) return kOthers;
-  const double direct = plan_direct(call).time;
   if (copy_bytes_of(call) < 16) {
     const double as_it_is = std::min(small_mma_time(call), tiny_mma_time(call));
     const double copied = realigned_time(call);
     const double shifted = plan_shifted(call.m > call.n ? transposed(call) : call).time;
-    if (direct < std::min({as_it_is, copied, shifted})) return kDirect;
+    if (plan_direct(call).time < std::min({as_it_is, copied, shifted})) return kDirect;
     if (shifted < std::min(as_it_is, copied)) return kStraight;
     if (as_it_is < copied) return kOthers;
     return shifted < as_it_is ? std::span<const Rung* const>(kUnalignedOrStraight) : kUnaligned;
@@ -137,7 +136,6 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   const double in_turns = plan_pingpong(call).time;
   const double clusters = plan_split_clusters(call).time;
   const double whole = std::min({together, in_turns, clusters});
-  if (direct < std::min({split, stream, whole})) return kDirect;
   if (split <= std::min(stream, whole)) return kSplit;
   if (stream < whole) return kStream;
   if (clusters < std::min(together, in_turns)) return kClusters;

@@ -411,7 +411,7 @@ struct ClustersPolicy {
   static constexpr int kParts = kPartsOfK;
 };
 using Clusters128 =
-    WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2, .band = 512}>;
+    WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2, .band = 256}>;
 using Clusters64 =
     WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = 64, .stages = 8, .cluster_n = 2}>;
 struct Clusters128By2 : ClustersPolicy<Clusters128, 2> {
