@@ -62,7 +62,7 @@ struct BackwardGroups {
       using Parts = PartSumsKernel<T>;
       launch<Parts>({.blocks = rows * cut.parts, .threads = Parts::kThreads}, context.stream,
                     {runs, cut, of.rule.mean, of.groups, of.width, parts});
-      FinishGroupsKernel::launch_on({of, parts, totals, rows / channels, cut.parts},
+      FinishGroupsKernel::launch_on({of, parts, nullptr, totals, rows / channels, cut.parts},
                                     context.stream);
       using Apply = ApplyGroupGradientKernel<T>;
       launch<Apply>({.blocks = rows * cut.parts, .threads = Apply::kThreads, .overlaps = true},

@@ -13,6 +13,7 @@ namespace {
 template <class T>
 struct SpanMomentsKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 3;
   static constexpr int kLoads = 4;
   static constexpr int kWidth = row::kWidest<T>;
   struct Arguments {
@@ -28,17 +29,18 @@ struct SpanMomentsKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T, kThreads> place(a.plan, block_index());
     float pivot[kWidth] = {};
-    place.of_groups(pivot, [&](int g) { return pivot_of(a.x, place, g); });
     thread::Tile<Sums, kWidth> sums;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
-    place.template each_row<kLoads, 1>({a.x}, [&](int /*row*/, const auto& x) {
+    place.template each_row<kLoads, 1>(
+        {a.x}, [&] { place.of_groups(pivot, [&](int g) { return pivot_of(a.x, place, g); }); },
+        [&](int /*row*/, const auto& x) {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) {
-        const float away = x[0][i] - pivot[i];
-        sums[i].add(away, away);
-      }
-    });
+          for (int i = 0; i < kWidth; ++i) {
+            const float away = x[0][i] - pivot[i];
+            sums[i].add(away, away);
+          }
+        });
     AddUpSpan<T, kThreads>::groups(
         shared.columns.span(), place, sums,
         [](int /*c*/, const Sums& of_column) { return of_column; },
@@ -74,20 +76,26 @@ struct NormaliseSpanKernel {
     const SpanPlace<T, kThreads> place(a.plan, grid_blocks() - 1 - block_index());
     ptx::griddepcontrol_wait();
     if (!place.mine) return;
-    AffineColumns<T> affine(a.weight, a.bias, place.channel);
-    Normal normal[kWidth];
-    place.of_groups(
-        normal, [&](int g) { return a.statistics.kept(place.sample, place.first_group() + g); });
-    affine.normalise([&](int i) { return normal[i]; });
-    place.template each_row<kLoads, 1>({a.x}, [&](int row, const auto& x) {
-      thread::store(a.y.row(place.sample, row) + place.channel, affine(x[0]));
-    });
+    AffineColumns<T> affine;
+    place.template each_row<kLoads, 1>(
+        {a.x},
+        [&] {
+          Normal normal[kWidth];
+          place.of_groups(normal, [&](int g) {
+            return a.statistics.kept(place.sample, place.first_group() + g);
+          });
+          affine = AffineColumns<T>(a.weight, a.bias, place.channel);
+          affine.normalise([&](int i) { return normal[i]; });
+        },
+        [&](int row, const auto& x) {
+          thread::store(a.y.row(place.sample, row) + place.channel, affine(x[0]));
+        });
   }
 };
 
 struct GroupsChannelsLast {
   static SpanPlan plan(const ForwardCall& call) {
-    return SpanPlan::to_read(call.layout, call.dtype, 256, 4, 4);
+    return SpanPlan::to_read(call.layout, call.dtype, 256, 4, 6);
   }
   static bool supports(const ForwardCall& call, Why& why) {
     return SpanPlan::supported(call.layout, call.dtype, why) &&

@@ -60,7 +60,9 @@ struct GroupsChannelsLastOnChipKernel {
     ptx::barrier_sync();
 
     float pivot[kWidth] = {};
-    place.of_groups(pivot, [&](int g) -> float { return shared.pivots[g]; });
+    if (place.mine) {
+      place.each_column([&](int i, int g, bool /*begins*/) { pivot[i] = shared.pivots[g]; });
+    }
     thread::Tile<Sums, kWidth> sums;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
@@ -88,7 +90,7 @@ struct GroupsChannelsLastOnChipKernel {
     if (place.mine) {
       affine = AffineColumns<T>(parameters, place.vector * kWidth, columns);
       Normal normal[kWidth];
-      place.of_groups(normal, [&](int g) -> Normal { return shared.normals[g]; });
+      place.each_column([&](int i, int g, bool /*begins*/) { normal[i] = shared.normals[g]; });
       affine.normalise([&](int i) { return normal[i]; });
     }
     kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });

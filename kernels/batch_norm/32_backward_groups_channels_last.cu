@@ -12,6 +12,7 @@ namespace {
 template <class T>
 struct SpanSumsKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 3;
   static constexpr int kLoads = 2;
   static constexpr int kWidth = row::kWidest<T>;
   using AddUp = AddUpSpan<T, kThreads>;
@@ -20,7 +21,8 @@ struct SpanSumsKernel {
     Samples<const T> x;
     SpanPlan plan;
     GroupRule of;
-    Sums* parts;  // [samples, channels, plan.parts]
+    Sums* parts;      // [samples, channels, plan.parts]
+    Sums* of_groups;  // [samples, groups, plan.parts]: of grad * weight
   };
   struct SharedStorage {
     SharedArray<Sums, SpanPlan::most_sums<T>(kThreads)> columns;
@@ -29,17 +31,31 @@ struct SpanSumsKernel {
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T, kThreads> place(a.plan, block_index());
     float mean[kWidth] = {};
-    place.of_groups(mean, [&](int g) { return a.of.mean(place.sample, place.first_group() + g); });
-    thread::Tile<Sums, kWidth> sums;
+    thread::Tile<Sums, kWidth> own;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
-    place.template each_row<kLoads, 2>({a.grad, a.x}, [&](int /*row*/, const auto& of) {
+    for (int i = 0; i < kWidth; ++i) own[i] = Sums::none();
+    place.template each_row<kLoads, 2>(
+        {a.grad, a.x},
+        [&] {
+          place.of_groups(mean,
+                          [&](int g) { return a.of.mean(place.sample, place.first_group() + g); });
+        },
+        [&](int /*row*/, const auto& of) {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sums[i].add(of[0][i], of[1][i] - mean[i]);
-    });
+          for (int i = 0; i < kWidth; ++i) own[i].add(of[0][i], of[1][i] - mean[i]);
+        });
     const SharedSpan<Sums> columns = shared.columns.span();
-    AddUp::columns(columns, place, sums);
-    for (int c = thread_index(); c < place.groups() * a.plan.width; c += kThreads) {
+    AddUp::groups(
+        columns, place, own,
+        [&](int c, const Sums& of_column) {
+          const float w = a.of.weight(place.first_channel() + c);
+          return Sums{w * of_column.grad, w * of_column.product};
+        },
+        [&](int g, const Sums& total) {
+          const int64_t set = place.sample * a.of.groups + place.first_group() + g;
+          thread::store(a.of_groups + set * a.plan.parts + place.part, Vec<Sums, 1>{{total}});
+        });
+    for (int c = thread_index(); c < place.channels(); c += kThreads) {
       const int64_t channel = place.sample * a.of.channels + place.first_channel() + c;
       thread::store(a.parts + channel * a.plan.parts + place.part,
                     Vec<Sums, 1>{{AddUp::column(columns, a.plan, c)}});
@@ -50,6 +66,7 @@ struct SpanSumsKernel {
 template <class T>
 struct SpanGradientKernel {
   static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 2;
   static constexpr int kLoads = 2;
   static constexpr int kWidth = row::kWidest<T>;
   struct Arguments {
@@ -66,41 +83,42 @@ struct SpanGradientKernel {
     const SpanPlace<T, kThreads> place(a.plan, grid_blocks() - 1 - block_index());
     ptx::griddepcontrol_wait();
     if (!place.mine) return;
-    float weight[kWidth];
-    of_channels(a.of.rule.weight, place.channel, weight, 1.0F);
     Gradient gradient[kWidth];
-    Gradient of_group{};
-    place.each_column([&](int i, int g, bool begins) {
-      if (i == 0 || begins) {
-        const int64_t of_sample = place.first_group() + g;
-        of_group =
-            a.of.gradient({a.of.mean(place.sample, of_sample), a.of.rstd(place.sample, of_sample)},
-                          1.0F, thread::load(a.totals + place.sample * a.of.groups + of_sample));
-      }
-      gradient[i] = of_group;
-      gradient[i].scale *= weight[i];
-    });
-    place.template each_row<kLoads, 2>({a.grad, a.x}, [&](int row, const auto& of) {
-      Vec<float, kWidth> out;
+    place.template each_row<kLoads, 2>(
+        {a.grad, a.x},
+        [&] {
+          place.of_groups(gradient, [&](int g) {
+            const int64_t of_sample = place.first_group() + g;
+            return a.of.gradient(a.of.normal(place.sample, of_sample), 1.0F,
+                                 thread::load(a.totals + place.sample * a.of.groups + of_sample));
+          });
+          float weight[kWidth];
+          of_channels(a.of.rule.weight, place.channel, weight, 1.0F);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) out[i] = gradient[i](of[0][i], of[1][i]);
-      thread::store(a.dx.row(place.sample, row) + place.channel, thread::convert<T>(out));
-    });
+          for (int i = 0; i < kWidth; ++i) gradient[i].scale *= weight[i];
+        },
+        [&](int row, const auto& of) {
+          Vec<float, kWidth> out;
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) out[i] = gradient[i](of[0][i], of[1][i]);
+          thread::store(a.dx.row(place.sample, row) + place.channel, thread::convert<T>(out));
+        });
   }
 };
 
 struct BackwardGroupsChannelsLast {
   static SpanPlan plan(const BackwardCall& call) {
-    return SpanPlan::to_read(call.layout, call.dtype, 256, 2, 4);
+    return SpanPlan::to_read(call.layout, call.dtype, 256, 2, 6);
   }
   static bool supports(const BackwardCall& call, Why& why) {
     return SpanPlan::supported(call.layout, call.dtype, why) &&
            why.unless(plan(call).blocks(call.layout) <= kMostBlocks, "takes up to ", kMostBlocks,
                       " parts");
   }
-  static Workspace workspace(const BackwardCall& call) {  // no more groups than channels
-    return {.bytes =
-                static_cast<size_t>(call.rows.sets * (plan(call).parts + 1)) * kTotalBytes / 2};
+  static Workspace workspace(const BackwardCall& call) {
+    const int64_t parts = plan(call).parts;
+    return {.bytes = static_cast<size_t>(call.rows.sets * parts + call.layout.sets * (parts + 1)) *
+                     (kTotalBytes / 2)};
   }
   static void run(const BackwardCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
@@ -112,10 +130,12 @@ struct BackwardGroupsChannelsLast {
       const auto x = Samples<const T>::of(layout, kInput);
       const GroupRule of = GroupRule::of(call);
       auto* parts = static_cast<Sums*>(context.workspace);
-      Sums* totals = parts + call.rows.sets * cut.parts;
+      Sums* of_groups = parts + call.rows.sets * cut.parts;
+      Sums* totals = of_groups + layout.sets * cut.parts;
       launch<SpanSumsKernel<T>>({.blocks = blocks, .threads = SpanSumsKernel<T>::kThreads},
-                                context.stream, {grad, x, cut, of, parts});
-      FinishGroupsKernel::launch_on({of, parts, totals, samples, cut.parts}, context.stream);
+                                context.stream, {grad, x, cut, of, parts, of_groups});
+      FinishGroupsKernel::launch_on({of, parts, of_groups, totals, samples, cut.parts},
+                                    context.stream);
       using Apply = SpanGradientKernel<T>;
       launch<Apply>({.blocks = blocks, .threads = Apply::kThreads, .overlaps = true},
                     context.stream, {grad, x, Samples<T>::of(layout, kDx), cut, of, totals});

@@ -1,8 +1,8 @@
-// Idea: a cluster keeps grad and x of neighbouring groups of a sample in shared memory; each block
-// leaves the sums of its channels, which a small launch adds up for dweight and dbias.
+// Idea: a cluster keeps grad and x of neighbouring groups of a sample in shared memory, and leaves
+// the sums of its channels, which a small launch adds up for dweight and dbias.
 // From backward_groups_channels_last: grad and x are read once, and two launches are gone.
-// Traffic: two reads, one write; 8 bytes a channel and block.
-// Limits: what 16 blocks hold, 880 KiB a span of each input; rows of whole vectors.
+// Traffic: two reads, one write; 8 bytes a channel and sample.
+// Limits: what 8 blocks hold, 440 KiB a span of each input; rows of whole vectors.
 #include "kernels/batch_norm/group_columns_kept.hpp"
 
 namespace ws::batch_norm {
@@ -57,10 +57,12 @@ struct BackwardGroupsChannelsLastOnChipKernel {
     ptx::barrier_sync();
 
     float mean[kWidth] = {};
-    place.of_groups(mean, [&](int g) {
-      const Normal normal = shared.normals[g];
-      return normal.mean;
-    });
+    if (place.mine) {
+      place.each_column([&](int i, int g, bool /*begins*/) {
+        const Normal normal = shared.normals[g];
+        mean[i] = normal.mean;
+      });
+    }
     thread::Tile<Sums, kWidth> sums;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
@@ -101,13 +103,11 @@ struct BackwardGroupsChannelsLastOnChipKernel {
     Gradient gradient[kWidth] = {};
     if (place.mine) {
       const auto weight = weights.load<kWidth>(place.vector * kWidth);
-      place.of_groups(gradient, [&](int g) {
+      place.each_column([&](int i, int g, bool /*begins*/) {
         const Normal normal = shared.normals[g];
         const Sums of_group = shared.of_groups[g];
-        return a.of.gradient(normal, 1.0F, of_group);
+        gradient[i] = a.of.gradient(normal, weight[i], of_group);
       });
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) gradient[i].scale *= weight[i];
     }
     kept.second_pass(a.dx, [&](const typename Kept::Packed(&of)[2]) {
       Vec<float, kWidth> out;
@@ -128,7 +128,7 @@ struct BackwardGroupsChannelsLastOnChip
   static void run(const BackwardCall& call, const Context& context) {
     GroupsOnChip::run(call, context);
     FinishGroupsKernel::launch_on({GroupRule::of(call), static_cast<const Sums*>(context.workspace),
-                                   nullptr, call.layout.sets / call.layout.per, 1},
+                                   nullptr, nullptr, call.layout.sets / call.layout.per, 1},
                                   context.stream);
   }
 };

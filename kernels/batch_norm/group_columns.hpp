@@ -207,25 +207,37 @@ struct SpanPlace {
     const int left = (plan.of_row - span * plan.vectors) * kWidth;
     return left < plan.vectors * kWidth ? left / plan.width : plan.groups;
   }
-  // f(row, x), x of each input, for the rows of this thread, kLoads of which are under way.
-  template <int kLoads, int kInputs, class F>
+  // f(row, x), x of each input, for the rows of this thread, kLoads of which are under way, the
+  // first while prepare() runs.
+  template <int kLoads, int kInputs, class Prepare, class F>
   __device__ __forceinline__ void each_row(const Samples<const T> (&inputs)[kInputs],
-                                           const F& f) const {
+                                           const Prepare& prepare, const F& f) const {
     using Packed = row::Packed<T, kWidth>;
-    if (!mine) return;
-    for (int r = first; r < end; r += kLoads * step) {
-      Packed x[kLoads][kInputs];
+    Packed next[kLoads][kInputs];
+    const int rows_end = mine ? end : begin;
+    const auto fetch = [&](int r) {
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
+        const int at = r + j * step;
 #pragma unroll
         for (int k = 0; k < kInputs; ++k) {
-          const int at = r + j * step;
-          if (at < end) x[j][k] = Packed::load(inputs[k].row(sample, at) + channel);
+          if (at < rows_end) next[j][k] = Packed::load(inputs[k].row(sample, at) + channel);
         }
       }
+    };
+    fetch(first);
+    prepare();
+    for (int r = first; r < rows_end; r += kLoads * step) {
+      Packed now[kLoads][kInputs];
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
-        if (r + j * step < end) f(r + j * step, x[j]);
+#pragma unroll
+        for (int k = 0; k < kInputs; ++k) now[j][k] = next[j][k];
+      }
+      fetch(r + kLoads * step);
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        if (r + j * step < rows_end) f(r + j * step, now[j]);
       }
     }
   }
@@ -298,7 +310,7 @@ struct AddUpSpan {
     const int rows = kThreads / kWarpSize / plan.warps;
     for (int at = thread_index(); at < count; at += kThreads) {
       Sums total = sums[at];
-#pragma unroll 4
+#pragma unroll 1
       for (int r = 1; r < rows; ++r) {
         const Sums more = sums[at + r * count];
         total = PlusSums{}(total, more);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 
 #include "kernels/batch_norm/group_columns.hpp"
 #include "warpsmith/cluster/reduce.hpp"
@@ -45,20 +46,18 @@ class KeptSpan {
     for (int k = 0; k < kInputs; ++k) {
       from[k] = inputs[k].row(place.sample, place.first) + place.channel;
     }
+    // Loops as they stand here and below: code that a launch runs once comes from memory.
     int to = at_;
     int v = 0;
+#pragma unroll 1
+    for (int b = 1; b <= kBatches; ++b) {
+#pragma unroll 1
+      for (; v < b * batch_ && v < own_; ++v, to += apart_) {
 #pragma unroll
-    for (int b = 0; b < kBatches; ++b) {
-#pragma unroll 2
-      for (; v < (b + 1) * batch_; ++v) {
-        if (v < own_) {
-#pragma unroll
-          for (int k = 0; k < kInputs; ++k) {
-            ptx::cp_async<16>(places_.pointer(to + k * input_), from[k]);
-            from[k] += place.step * inputs[k].pitch;
-          }
+        for (int k = 0; k < kInputs; ++k) {
+          ptx::cp_async<16>(places_.pointer(to + k * input_), from[k]);
+          from[k] += place.step * inputs[k].pitch;
         }
-        to += apart_;
       }
       ptx::cp_async_commit_group();
     }
@@ -77,27 +76,19 @@ class KeptSpan {
   __device__ __forceinline__ void first_pass(const F& f) const {
     int v = 0;
     int at = at_;
-    const auto of_batch = [&](int b) {
-      const int end = (b + 1) * batch_ < own_ ? (b + 1) * batch_ : own_;
-#pragma unroll 2
-      for (; v < end; ++v, at += apart_) f(loaded(at).x);
-    };
-    ptx::cp_async_wait_group<3>();
-    of_batch(0);
-    ptx::cp_async_wait_group<2>();
-    of_batch(1);
-    ptx::cp_async_wait_group<1>();
-    of_batch(2);
-    ptx::cp_async_wait_group<0>();
-    of_batch(3);
-    static_assert(kBatches == 4);
+#pragma unroll 1
+    for (int b = 1; b <= kBatches; ++b) {
+      wait_for(b);
+#pragma unroll 1
+      for (; v < b * batch_ && v < own_; ++v, at += apart_) f(loaded(at).x);
+    }
   }
   // f(x), a vector of `out`, for every row.
   template <class F>
   __device__ __forceinline__ void second_pass(const Samples<T>& out, const F& f) const {
     T* to = out.row(place_.sample, place_.first) + place_.channel;
     int at = at_;
-#pragma unroll 2
+#pragma unroll 1
     for (int v = 0; v < own_; ++v, at += apart_) {
       thread::store(to, f(loaded(at).x));
       to += place_.step * out.pitch;
@@ -105,6 +96,16 @@ class KeptSpan {
   }
 
  private:
+  // The first `count` batches.
+  __device__ __forceinline__ static void wait_for(int count) {
+    static_assert(kBatches == 4);
+    switch (count) {
+      case 1: return ptx::cp_async_wait_group<3>();
+      case 2: return ptx::cp_async_wait_group<2>();
+      case 3: return ptx::cp_async_wait_group<1>();
+      default: return ptx::cp_async_wait_group<0>();
+    }
+  }
   struct Loaded {
     Packed x[kInputs];
   };
@@ -139,12 +140,16 @@ __device__ __forceinline__ Sums total_of_cluster(const Sums* at) {
 #endif
 
 // Blocks that keep kInputs tensors, kMinBlocks of them an SM: some load while others write.
-template <int kInputs, int kMinBlocks_, int kThreads_>
+template <int kInputs_, int kMinBlocks_, int kThreads_>
 struct SpanShape {
+  static constexpr int kInputs = kInputs_;
   static constexpr int kThreads = kThreads_;
   static constexpr int kMinBlocks = kMinBlocks_;
   static constexpr size_t kUsed =
-      SpanPlan::kMostGroups * (kInputs == 1 ? 20 : 24);         // by what a kernel has of its own
+      SpanPlan::kMostGroups * (kInputs == 1 ? 20 : 24);  // by what a kernel has of its own
+  // Gradients in clusters of more are slower than in two passes. H200 2026-12-01, us, bf16 32 x 64
+  // x 12544 in 64 groups 91.3 and 85.2, f32 145.9 and 142.6, 1 x 512 x 25088 in 512 62.9 and 45.8.
+  static constexpr int kMostParts = kInputs == 1 ? cluster::kMaxBlocks : 8;
   static constexpr int64_t kParameters = kInputs == 1 ? 2 : 1;  // of a channel
   static_assert(kThreads >= SpanPlan::kMostGroups);
 
@@ -161,44 +166,58 @@ struct SpanShape {
   }
 };
 
-// The shape and the cut of a call; parts are the blocks of a cluster.
+// The shape and the cut of a call; parts are the blocks of a cluster. What a call takes, in us, is
+// its bytes at the rate of a copy and what each wave of blocks takes beside; idle lanes and parts of
+// lines of 128 bytes cost some more. H200 2026-12-01, 17 shapes in both directions, f32 and bf16:
+// the cut that this chooses takes 3.5 % more than the best that was tried, 23 % at most.
 struct SpanChoice {
   SpanPlan plan;
   int shape = -1;  // none holds a span
-  double worth = 0;
+  double us = 0;
 
   template <class Shape>
   void consider(const Layout& layout, DType dtype, int shape_number) {
-    const auto resident = static_cast<double>(Shape::kMinBlocks * device_facts().multiprocessors);
     SpanPlan::each(layout, dtype, Shape::kThreads, [&](const SpanPlan& of) {
-      for (int parts = 1; parts <= cluster::kMaxBlocks; parts *= 2) {
+      // The least that hold a span, and a few more.
+      int more = 3;
+      for (int parts = 1; parts <= Shape::kMostParts && more > 0; ++parts) {
         const SpanPlan cut = of.in_parts(parts);
-        if (Shape::bytes(cut) > Shape::room()) continue;
-        const auto blocks = static_cast<double>(cut.blocks(layout));
-        if (blocks > static_cast<double>(kMostBlocks)) continue;
-        const double rows = divide_up(cut.share, cut.rows_of_block(Shape::kThreads));
-        const double here = worth_of(cut) * rows / (rows + 2) * std::min(blocks / resident, 1.0);
-        if (here > worth) {
-          worth = here;
-          plan = cut;
-          shape = shape_number;
-        }
+        if (cut.parts != parts || Shape::bytes(cut) > Shape::room()) continue;
+        if (cut.blocks(layout) > kMostBlocks) return;
+        --more;
+        const double here = estimate<Shape>(cut, static_cast<double>(cut.blocks(layout)));
+        if (shape >= 0 && here >= us) continue;
+        us = here;
+        plan = cut;
+        shape = shape_number;
       }
     });
   }
 
  private:
-  // Lanes that have columns, and lines of 128 bytes that are read as a whole.
-  static double worth_of(const SpanPlan& plan) {
+  template <class Shape>
+  static double estimate(const SpanPlan& plan, double blocks) {
+    constexpr double kRate = 4.2e6;  // bytes a us
+    constexpr double kOfWave = 2.0;
+    constexpr double kOfCluster = 0.5;
+    constexpr double kOfLine = 0.4;
+    // Clusters leave SMs idle: of 528 places 496 are taken by those of up to 8 blocks.
+    const double places = plan.parts == 1 ? 1 : plan.parts <= 8 ? 0.94 : 0.75;
+    const double resident = places * Shape::kMinBlocks * device_facts().multiprocessors;
+    const double bytes =
+        blocks * plan.share * plan.vectors * 16 * (Shape::kInputs + 1);  // and the output
+    const double busy = plan.busy() / static_cast<double>(kWarpSize);
     const double line = std::min(plan.vectors, 8) / 8.0;
-    return plan.busy() / static_cast<double>(kWarpSize) * line / (0.5 + 0.5 * line);
+    const double waves = std::max(1.0, std::ceil(blocks / resident - 0.02));
+    return bytes / kRate / std::sqrt(busy) * (1 + kOfLine * (1 - line)) +
+           waves * (kOfWave + (plan.parts > 1 ? kOfCluster : 0));
   }
 };
 
 template <int kInputs>
 struct SpanShapes {
   using Small = SpanShape<kInputs, 4, 256>;
-  using Large = SpanShape<kInputs, 2, 512>;
+  using Large = SpanShape<kInputs, 2, 256>;
 
   static SpanChoice choice(const Layout& layout, DType dtype) {
     SpanChoice choice;

@@ -76,8 +76,9 @@ struct FinishGroupsKernel {
   static constexpr int kWarps = kThreads / kWarpSize;
   struct Arguments {
     GroupRule of;
-    const Sums* parts;  // [samples, channels, count]
-    Sums* totals;       // [samples, groups]: of grad * weight; null: nobody needs them
+    const Sums* parts;      // [samples, channels, count]
+    const Sums* of_groups;  // [samples, groups, count], of grad * weight; null: made from parts
+    Sums* totals;           // [samples, groups], of grad * weight; null: nobody needs them
     int64_t samples;
     int64_t count;
 
@@ -101,12 +102,14 @@ struct FinishGroupsKernel {
     const int64_t sets = a.sets();
     const int64_t item = block_index() * kWarps + warp_index();
     if (item < sets) {
-      const int64_t each = of.width * a.count;
-      const int64_t first = item % of.groups * of.width;
       const auto count = static_cast<uint32_t>(a.count);
+      const bool weighed = a.of_groups != nullptr;
+      const int64_t each = weighed ? a.count : of.width * a.count;
+      const Sums* from = (weighed ? a.of_groups : a.parts) + item * each;
+      const int64_t first = item % of.groups * of.width;
       const Sums total = GroupRule::sum(each, [&](int64_t i) {
-        const float w = of.weight(first + static_cast<uint32_t>(i) / count);  // in 32 bits
-        const Sums part = thread::load(a.parts + item * each + i);
+        const float w = weighed ? 1.0F : of.weight(first + static_cast<uint32_t>(i) / count);
+        const Sums part = thread::load(from + i);
         return Sums{w * part.grad, w * part.product};
       });
       if (lane_index() == 0) thread::store(a.totals + item, Vec<Sums, 1>{{total}});
