@@ -9,23 +9,13 @@
 #pragma once
 
 #include "kernels/fused/12_norm_any_layout.cuh"
+#include "kernels/fused/norm_totals.hpp"
 #include "kernels/norm/rows.hpp"
 #include "warpsmith/block/reduce.hpp"
 #include "warpsmith/row/packed.hpp"
 #include "warpsmith/row/shape.hpp"
 
 namespace ws::fused {
-
-// The sum of squares of a row, and the largest magnitude of what is quantised but for rstd.
-struct SumAndMost {
-  float sum;
-  float most;
-};
-struct Both {
-  __device__ __forceinline__ SumAndMost operator()(SumAndMost p, SumAndMost q) const {
-    return {p.sum + q.sum, thread::max(p.most, q.most)};
-  }
-};
 
 // kLanes threads share a row, kVectors vectors of 16 bytes each; registers are such that an SM
 // holds kMinBlocks blocks, of 128 threads or of a row.

@@ -15,7 +15,7 @@
 namespace ws::fused {
 
 // Rungs of units of their own.
-extern const Rung kAnyLayout, kCompactRows, kNormInRegisters;
+extern const Rung kAnyLayout, kCompactRows, kNormInRegisters, kNormElements;
 
 namespace {
 
@@ -33,9 +33,10 @@ constexpr Operation kOperations[] = {
 };
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,       &kGateNaive,     &kGateBackwardNaive, &kAnyLayout,      &kVector,
-    &kCompactRows, &kDropoutNaive,  &kDropoutFour,       &kDropoutCompact, &kDropoutAnyLayout,
-    &kNormNaive,   &kNormAnyLayout, &kNormInRegisters,   &kQkvNaive,       &kQkvVector,
+    &kNaive,           &kGateNaive,        &kGateBackwardNaive, &kAnyLayout,
+    &kVector,          &kCompactRows,      &kDropoutNaive,      &kDropoutFour,
+    &kDropoutCompact,  &kDropoutAnyLayout, &kNormNaive,         &kNormAnyLayout,
+    &kNormInRegisters, &kNormElements,     &kQkvNaive,          &kQkvVector,
 };
 
 }  // namespace
@@ -53,7 +54,7 @@ std::span<const Rung* const> Dropout::by_worth(const Call& /*call*/) {
 
 template <bool kCentred>
 std::span<const Rung* const> FusedNorm<kCentred>::by_worth(const Call& /*call*/) {
-  static constexpr const Rung* kByWorth[] = {&kNormInRegisters, &kNormAnyLayout};
+  static constexpr const Rung* kByWorth[] = {&kNormInRegisters, &kNormElements, &kNormAnyLayout};
   return kByWorth;
 }
 template std::span<const Rung* const> FusedNorm<true>::by_worth(const Call& call);

@@ -3,8 +3,7 @@
 //   it is asked.
 // From chunked: mma.sync, 16 steps a warp; the next chunk is copied (cp.async) while this one is
 //   computed.
-// Traffic: q and k once for every 64 columns of the state, v and out once. 13 to 25 flops a byte
-//   more than the recurrence has, on units that do 37 times as many.
+// Traffic: q and k once for every 64 columns of the state, v and out once.
 // Limits: 16 bits; D up to 256, of gradients M too; aligned rows; 222 KB of shared memory, 128 up
 // to
 //   128 rows. S / 64 dependent chunks in B * H * M / 64 blocks: of 128 heads of 64 columns an SM

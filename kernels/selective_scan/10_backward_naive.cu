@@ -4,6 +4,7 @@
 // From naive: the gradient.
 // Traffic: three f32 a state and step written and read once more, which is most of it.
 // Limits: up to 16 states; as much memory for each state as f32s of u would take, twice.
+// Long: there, back, and the gradients of states, written out.
 #include "kernels/selective_scan/backward.hpp"
 
 #if WS_DEVICE_CODE
