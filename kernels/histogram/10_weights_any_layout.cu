@@ -1,4 +1,4 @@
-// Idea: any strides of values and weights.
+// Idea: any strides of values and weights; bins by value, or between edges.
 // From weights: a thread divides the number of its element to find both.
 // Traffic: every element and weight once where strides allow; an atomic of the L2 for each.
 // Limits: none. Sums differ from run to run.
@@ -10,44 +10,69 @@
 namespace ws::histogram {
 namespace {
 
-template <class T>
+template <class Binner>
 struct WeightsAnyLayoutKernel {
+  using T = typename Binner::Element;
   static constexpr int kThreads = 256;
   struct Arguments {
+    Binner binner;
     const T* x;
     const float* weights;
     reduce::Walk walk;
     int64_t count;
+    uint32_t bins;
     float* sums;
-    IndexCheck check;
   };
-  struct SharedStorage {};
+  struct SharedStorage {
+    SharedArray<uint32_t, 1> wrong;
+  };
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    if constexpr (Binner::kHasTable) {
+      if (thread_index() == 0) shared.wrong[0] = 0;
+      ptx::barrier_sync();
+      if (!a.binner.are_right(kThreads)) ptx::red_shared_increment(shared.wrong.pointer());
+      ptx::barrier_sync();
+      if (shared.wrong[0] != 0) return;
+    }
     const int64_t step = grid_blocks() * kThreads;
     for (int64_t i = block_index() * kThreads + thread_index(); i < a.count; i += step) {
       const reduce::Walk::Place place = a.walk(i);
-      const auto bin = static_cast<int64_t>(thread::load(a.x + place.at[0]));
+      const T value = thread::load(a.x + place.at[0]);
       const float weight = thread::load(a.weights + place.at[1]);
-      if (a.check(bin, i)) ptx::red_global_add(a.sums + bin, weight);
+      const uint32_t bin = a.binner(value);
+      if (bin < a.bins) {
+        ptx::red_global_add(a.sums + bin, weight);
+      } else if constexpr (Binner::kReports) {
+        a.binner.check(static_cast<int64_t>(value), i);
+      }
     }
   }
 };
 
 struct WeightsAnyLayout {
-  static Workspace workspace(const SumBins::Call& call) { return Totals::workspace(call.bins); }
-  static void run(const SumBins::Call& call, const Context& context) {
+  static const char* name(const SumBins::Call& /*call*/) { return "sum_bins/weights_any_layout"; }
+  static const char* name(const SumBetween::Call& /*call*/) {
+    return "sum_between/weights_any_layout";
+  }
+
+  template <class Call>
+  static Workspace workspace(const Call& call) {
+    return Totals::workspace(call.bins);
+  }
+  template <class Call>
+  static void run(const Call& call, const Context& context) {
     auto* sums = static_cast<float*>(context.workspace);
-    with_type<kValues>(call.dtype, [&]<class T>() {
-      using Kernel = WeightsAnyLayoutKernel<T>;
+    with_binner<true>(call, name(call), [&]<class Binner>(const Binner& binner) {
+      using Kernel = WeightsAnyLayoutKernel<Binner>;
       const int64_t places = int64_t{8} * device_facts().multiprocessors;
       launch<Kernel>({.blocks = std::clamp<int64_t>(
                           divide_up(call.count, int64_t{Kernel::kThreads}), 1, places),
                       .threads = Kernel::kThreads},
                      context.stream,
-                     {static_cast<const T*>(call.x), call.weights,
-                      reduce::Walk(call.loop, call.loops, call.count), call.count, sums,
-                      IndexCheck("sum_bins/weights_any_layout", "x", call.bins)});
+                     {binner, static_cast<const typename Kernel::T*>(call.x), call.weights,
+                      reduce::Walk(call.loop, call.loops, call.count), call.count,
+                      static_cast<uint32_t>(call.bins), sums});
     });
     FinishKernel<float>::run(sums, call, context.stream);
   }
@@ -56,10 +81,10 @@ struct WeightsAnyLayout {
 }  // namespace
 
 extern const Rung kWeightsAnyLayout;
-const Rung kWeightsAnyLayout =
-    rung_of<WeightsAnyLayout, SumBins>({.name = "weights_any_layout",
-                                        .from = "weights",
-                                        .idea = "weighted sums of any strides and number of bins",
-                                        .deterministic = false});
+const Rung kWeightsAnyLayout = rung_of<WeightsAnyLayout, SumBins, SumBetween>(
+    {.name = "weights_any_layout",
+     .from = "weights",
+     .idea = "weighted sums of any strides and number of bins",
+     .deterministic = false});
 
 }  // namespace ws::histogram

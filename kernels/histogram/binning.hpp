@@ -187,6 +187,10 @@ void with_binner(const CountBins::Call& call, const char* rung, const F& f) {
   with_type<kTaken>(call.dtype, [&]<class T>() { f(ByValue<T>(call, rung)); });
 }
 template <bool kAnything = false, class F>
+void with_binner(const SumBins::Call& call, const char* rung, const F& f) {
+  with_type<kValues>(call.dtype, [&]<class T>() { f(ByValue<T>(call, rung)); });
+}
+template <bool kAnything = false, class F>
 void with_binner(const Histc::Call& call, const char* rung, const F& f) {
   with_type<kFloats>(call.dtype, [&]<class T>() { f(ByWidth<T, kAnything>(call, rung)); });
 }

@@ -18,10 +18,8 @@ extern const Rung kOneComparison;
 namespace {
 
 constexpr Operation kOperations[] = {
-    operation_of<CountBins>(),
-    operation_of<SumBins>(),
-    operation_of<Histc>(),
-    operation_of<CountBetween>(),
+    operation_of<CountBins>(),    operation_of<SumBins>(),    operation_of<Histc>(),
+    operation_of<CountBetween>(), operation_of<SumBetween>(),
 };
 
 constexpr const Rung* kRungs[] = {
@@ -35,6 +33,7 @@ constexpr const Rung* kCounting[] = {&kBytes, &kStreamed, &kPackedCounters, &kAn
 constexpr const Rung* kComparing[] = {&kOneComparison, &kStreamed, &kAnyLayout};
 constexpr const Rung* kDividing[] = {&kStreamed, &kOneComparison, &kAnyLayout};
 constexpr const Rung* kSumming[] = {&kWeightsOwnColumn, &kWeightsAnyLayout};
+constexpr const Rung* kSummingBetween[] = {&kWeightsAnyLayout};
 
 }  // namespace
 
@@ -45,6 +44,7 @@ std::span<const Rung* const> Histc::by_worth(const Call& call) {
   return size_of(call.dtype) == 2 && call.count >= int64_t{1} << 25 ? kComparing : kDividing;
 }
 std::span<const Rung* const> CountBetween::by_worth(const Call& /*call*/) { return kComparing; }
+std::span<const Rung* const> SumBetween::by_worth(const Call& /*call*/) { return kSummingBetween; }
 
 extern const Family kFamily;
 const Family kFamily = {

@@ -13,6 +13,21 @@ void require_input(const Problem& problem) {
           to_string(problem.operation->dtypes), ", not ", x);
 }
 
+void require_weights(const Problem& problem, const Tensor& weights) {
+  const Tensor& x = problem.tensor(0);
+  require(weights.dtype == DType::kF32 && weights.same_shape(x), problem.operation->name,
+          ": 'x' is ", x, ", 'weights' is ", weights, ": f32 of one shape with x is wanted");
+}
+
+int64_t require_edges(const Problem& problem) {  // how many bins they have
+  const Tensor& edges = problem.tensor(1);
+  require(edges.dtype == DType::kF32 && edges.rank == 1 && edges.extent(0) >= 2 &&
+              edges.extent(0) <= kMostBins,
+          problem.operation->name, ": 'edges' is ", edges,
+          ": f32, of rank 1, two or more are wanted");
+  return edges.extent(0) - 1;
+}
+
 int64_t bins_of(const Problem& problem) {
   const int64_t bins = problem.integer("bins");
   require(bins >= 1 && bins <= kMostBins, problem.operation->name, ": bins is ", bins,
@@ -66,10 +81,8 @@ CountBins::Call CountBins::call(const Problem& problem) {
 
 void SumBins::infer(Problem& problem) {
   require_input(problem);
-  const Tensor& x = problem.tensor(0);
   const Tensor& weights = problem.tensor(1);
-  require(weights.dtype == DType::kF32 && weights.same_shape(x), "sum_bins: 'x' is ", x,
-          ", 'weights' is ", weights, ": f32 of one shape with x is wanted");
+  require_weights(problem, weights);
   problem.tensor(2) = Tensor::dense(DType::kF32, {bins_of(problem)});
 }
 SumBins::Call SumBins::call(const Problem& problem) {
@@ -94,15 +107,22 @@ Histc::Call Histc::call(const Problem& problem) {
 
 void CountBetween::infer(Problem& problem) {
   require_input(problem);
-  const Tensor& edges = problem.tensor(1);
-  require(edges.dtype == DType::kF32 && edges.rank == 1 && edges.extent(0) >= 2 &&
-              edges.extent(0) <= kMostBins,
-          "count_between: 'edges' is ", edges, ": f32, of rank 1, two or more are wanted");
-  problem.tensor(2) = Tensor::dense(DType::kI64, {edges.extent(0) - 1});
+  problem.tensor(2) = Tensor::dense(DType::kI64, {require_edges(problem)});
 }
 CountBetween::Call CountBetween::call(const Problem& problem) {
   const Tensor& edges = problem.tensor(1);
   return {counted(problem, nullptr, problem.tensor(2)), edges.as<const float>(), edges.stride(0)};
+}
+
+void SumBetween::infer(Problem& problem) {
+  require_input(problem);
+  require_weights(problem, problem.tensor(2));
+  problem.tensor(3) = Tensor::dense(DType::kF32, {require_edges(problem)});
+}
+SumBetween::Call SumBetween::call(const Problem& problem) {
+  const Tensor& edges = problem.tensor(1);
+  return {{counted(problem, &problem.tensor(2), problem.tensor(3)), edges.as<const float>(),
+           edges.stride(0)}};
 }
 
 }  // namespace ws::histogram

@@ -4,6 +4,7 @@
 //   sum_bins       sums[b]   = sum(weights[i] : x[i] = b)
 //   histc          counts[b] = #{i : x[i] in the b-th of equal parts of [min, max]}
 //   count_between  counts[b] = #{i : edges[b] <= x[i] < edges[b + 1]}, the last with its end
+//   sum_between    sums[b]   = sum(weights[i] : edges[b] <= x[i] < edges[b + 1])
 //
 // Numbers outside of [min, max] or of the edges, and NaN, are counted nowhere, as torch does it; a
 // value that is no bin of count_bins or sum_bins is an error that the device finds: it is counted
@@ -21,7 +22,7 @@ namespace ws::histogram {
 // the next one ends are one. strides[0] is of x, strides[1] of the weights.
 struct Counted {
   const void* x = nullptr;
-  const float* weights = nullptr;  // of sum_bins
+  const float* weights = nullptr;  // of sum_bins and sum_between
   void* output = nullptr;
   DType dtype = DType::kI32;
   DType output_dtype = DType::kI64;
@@ -199,6 +200,44 @@ struct CountBetween : Counting {
     const float* edges = nullptr;
     int64_t edge_stride = 1;
   };
+
+  static constexpr auto& kExtentNames = kEdgesExtents;
+
+  static void infer(Problem& problem);
+  static Call call(const Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct SumBetween : Counting {
+  static constexpr std::string_view kName = "sum_between";
+  static constexpr std::string_view kSummary =
+      "Sum of the weights that go with the numbers between neighbouring edges";
+  static constexpr std::string_view kSource = "torch.histogram with a weight";
+  static constexpr std::string_view kFormula =
+      "sums[b] = sum(weights[i] : edges[b] <= x[i] < edges[b + 1]), the last with its end";
+  static constexpr std::string_view kTorch = R"(
+values = x.float().flatten()
+bin = torch.bucketize(values, edges, right=True) - (values == edges[-1]).long()
+bins = edges.shape[0] - 1
+return weights.new_zeros(bins + 2).index_add(0, bin, weights.flatten())[1:bins + 1])";
+  static constexpr Parameter kParameters[] = {
+      kNumbersIn,
+      {.name = "edges",
+       .doc = "f32 [bins + 1], none below the one before it: that is an error which the device "
+              "finds, and all sums are 0"},
+      {.name = "weights", .doc = "f32, the shape of x, any strides"},
+      {.name = "sums",
+       .role = Parameter::Role::kOut,
+       .doc = "f32 [bins]",
+       .shape = "(edges.shape[0] - 1,)",
+       .torch_dtype = "torch.float32"}};
+  static constexpr DTypes kDTypes = kFloats;
+  struct Call : CountBetween::Call {};
 
   static constexpr auto& kExtentNames = kEdgesExtents;
 

@@ -203,6 +203,35 @@ void make_input(const Case& chosen, DType dtype, Problem& problem, size_t first 
   }
 }
 
+Tensor weights_like(const Tensor& x, const Case& chosen) {
+  Tensor weights = Tensor::like(x, DType::kF32);
+  if (chosen.padding > 0 && x.rank == 2) weights.strides[0] += 1;  // gaps of its own
+  return weights;
+}
+
+// Of weights of size 1: n of them in one bin, added one by one in f32, are off like a random walk
+// of steps that grow.
+Tolerance tolerance_of_sums(const Problem& problem) {
+  const double size = std::sqrt(static_cast<double>(problem.tensor(0).elements()) + 1);
+  return {.worst = 1e-5 + 0x1p-22 * size, .floor = size};
+}
+
+// add(bin, i, totals) for each element i of x that lies between edges.
+template <class Add>
+void add_between(const Problem& problem, double* expected, const Add& add) {
+  const Tensor& x = problem.tensor(0);
+  const Tensor& edges = problem.tensor(1);
+  std::vector<double> sorted(static_cast<size_t>(edges.extent(0)));
+  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = element(edges, static_cast<int64_t>(i));
+  const int64_t bins = edges.extent(0) - 1;
+  add_up(x.elements(), bins, expected, [&](int64_t i, double* totals) {
+    const double value = element(x, i);
+    if (!(value >= sorted.front() && value <= sorted.back())) return;
+    const auto above = std::ranges::upper_bound(sorted, value) - sorted.begin();
+    add(std::min<int64_t>(above, bins) - 1, i, totals);
+  });
+}
+
 }  // namespace
 
 Cases Counting::cases() {
@@ -241,20 +270,14 @@ void CountBins::reference(const Problem& problem, Slice /*slice*/,
 
 void SumBins::make(const Case& chosen, DType dtype, Problem& problem) {
   make_input(chosen, dtype, problem);
-  const Tensor& x = problem.tensor(0);
-  Tensor& weights = problem.tensor(1);
-  weights = Tensor::like(x, DType::kF32);
-  if (chosen.padding > 0 && x.rank == 2) weights.strides[0] += 1;  // gaps of its own
+  problem.tensor(1) = weights_like(problem.tensor(0), chosen);
 }
 Cases SumBins::cases() {
   static const Lists kLists(false, kFewBins, kSumBench);
   return kLists.cases();
 }
-// Of weights of size 1: n of them in one bin, added one by one in f32, are off like a random walk
-// of steps that grow.
 Tolerance SumBins::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  const double size = std::sqrt(static_cast<double>(problem.tensor(0).elements()) + 1);
-  return {.worst = 1e-5 + 0x1p-22 * size, .floor = size};
+  return tolerance_of_sums(problem);
 }
 void SumBins::fill(const Problem& problem, int index, uint64_t seed) {
   if (index == 1) return fill_normal(problem.tensor(1), seed);
@@ -357,16 +380,31 @@ void CountBetween::fill(const Problem& problem, int index, uint64_t seed) {
 }
 void CountBetween::reference(const Problem& problem, Slice /*slice*/,
                              std::span<double* const> expected) {
-  const Tensor& x = problem.tensor(0);
-  const Tensor& edges = problem.tensor(1);
-  std::vector<double> sorted(static_cast<size_t>(edges.extent(0)));
-  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = element(edges, static_cast<int64_t>(i));
-  const int64_t bins = edges.extent(0) - 1;
-  add_up(x.elements(), bins, expected[2], [&](int64_t i, double* totals) {
-    const double value = element(x, i);
-    if (!(value >= sorted.front() && value <= sorted.back())) return;
-    const auto above = std::ranges::upper_bound(sorted, value) - sorted.begin();
-    totals[std::min<int64_t>(above, bins) - 1] += 1;
+  add_between(problem, expected[2],
+              [](int64_t bin, int64_t /*i*/, double* totals) { totals[bin] += 1; });
+}
+
+// ---- sum_between ------------------------------------------------------------------------------
+
+Cases SumBetween::cases() {
+  static const Lists kLists(true, kFewBins, kSumBench);
+  return kLists.cases();
+}
+void SumBetween::make(const Case& chosen, DType dtype, Problem& problem) {
+  CountBetween::make(chosen, dtype, problem);
+  problem.tensor(2) = weights_like(problem.tensor(0), chosen);
+}
+Tolerance SumBetween::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  return tolerance_of_sums(problem);
+}
+void SumBetween::fill(const Problem& problem, int index, uint64_t seed) {
+  if (index == 2) return fill_normal(problem.tensor(2), seed);
+  CountBetween::fill(problem, index, seed);
+}
+void SumBetween::reference(const Problem& problem, Slice /*slice*/,
+                           std::span<double* const> expected) {
+  add_between(problem, expected[3], [&](int64_t bin, int64_t i, double* totals) {
+    totals[bin] += element(problem.tensor(2), i);
   });
 }
 

@@ -1390,6 +1390,16 @@ def sum(
 ) -> _Array:
     """Sum over dimensions."""
 
+def sum_between(
+    x: _Array,
+    edges: _Array,
+    weights: _Array,
+    *,
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Sum of the weights that go with the numbers between neighbouring edges."""
+
 def sum_bins(
     x: _Array,
     weights: _Array,

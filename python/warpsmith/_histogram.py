@@ -108,7 +108,8 @@ def histogram(
         input: f32, any shape.
         bins: The edges, f32, in order; or how many bins of one width.
         range: Where the first bin begins and the last one ends.
-        weight: None.
+        weight: f32, the shape of input: what each number counts for. Sums are added up in the
+            order of arrival, by `warpsmith.sum_between`.
         density: Divided by the sum of all counts and by the widths.
 
     Returns:
@@ -116,11 +117,9 @@ def histogram(
 
     Raises:
         TypeError: what is no torch tensor.
-        ValueError: dtypes and shapes that no kernel takes, and weights.
+        ValueError: dtypes and shapes that no kernel takes.
     """
     _check_tensors("histogram", input=input)
-    if weight is not None:
-        raise ValueError("histogram takes no weight: sum_bins adds up weights of values")
     if input.dtype != torch.float32:
         raise ValueError(f"histogram takes float32, not {input.dtype}")
     if isinstance(bins, torch.Tensor):
@@ -132,7 +131,10 @@ def histogram(
         if low == high:
             low, high = low - 0.5, high + 0.5
         edges = torch.linspace(low, high, bins + 1, device=input.device)
-    hist = warpsmith.count_between(input, edges).to(torch.float32)
+    if weight is None:
+        hist = warpsmith.count_between(input, edges).to(torch.float32)
+    else:
+        hist = warpsmith.sum_between(input, edges, weight)
     if density:
         hist = hist / (hist.sum() * edges.diff())
     return torch.return_types.histogram((hist, edges))

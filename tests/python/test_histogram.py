@@ -151,9 +151,21 @@ def test_histogram_with_a_number_of_bins_is_torchs(bins):
         assert torch.equal(ours.bin_edges, theirs.bin_edges)
 
 
-def test_histogram_refuses_weights_other_dtypes_and_a_range_of_edges():
+@pytest.mark.parametrize("density", [False, True])
+@pytest.mark.parametrize("bins", [7, torch.tensor([-2.0, -0.5, -0.5, 0.25, 1.0, 3.0])])
+def test_histogram_adds_weights(bins, density):
+    x, weight = torch.randn(6, 70).t(), torch.rand(70, 6)
+    x[3, 2] = torch.nan
+    options = {} if isinstance(bins, torch.Tensor) else {"range": (-2.0, 2.0)}
+    mine = warpsmith.histogram(x, bins, weight=weight, density=density, **options)
+    right = torch.histogram(x.nan_to_num(100.0), bins, weight=weight, density=density, **options)
+    torch.testing.assert_close(mine.hist, right.hist, equal_nan=True)
+    torch.testing.assert_close(mine.bin_edges, right.bin_edges)
+
+
+def test_histogram_refuses_weights_that_do_not_fit_other_dtypes_and_a_range_of_edges():
     with pytest.raises(ValueError, match="weight"):
-        warpsmith.histogram(torch.randn(4), 3, weight=torch.ones(4))
+        warpsmith.histogram(torch.randn(4), 3, weight=torch.ones(3))
     with pytest.raises(ValueError, match=r"takes float32, not torch\.float64"):
         warpsmith.histogram(torch.randn(4).double(), 3)
     with pytest.raises(TypeError, match=r"histogram\(\) received an invalid combination"):
