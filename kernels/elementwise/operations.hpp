@@ -394,8 +394,10 @@ struct EluBackward : Backward<EluBackward, Elu> {
   static constexpr std::string_view kTorch =
       "torch.ops.aten.elu_backward(grad, alpha, 1.0, 1.0, False, x)";
   static constexpr std::string_view kGradient = R"(
-    curvature = torch.where(x <= 0, alpha * torch.exp(x.clamp(max=0)), 0)
-    return ops.elu_backward(g, x, alpha=alpha), g * grad * curvature
+    wide = torch.promote_types(x.dtype, torch.float32)  # products of 16 bits would round each
+    z, both = x.to(wide), g.to(wide) * grad
+    curvature = torch.where(z <= 0, alpha * torch.exp(z.clamp(max=0)), 0)
+    return ops.elu_backward(g, x, alpha=alpha), (both * curvature).to(x.dtype)
     )";
   static constexpr auto& kAttributes = Elu::kAttributes;
   static constexpr double kFlops = 3;
@@ -408,15 +410,18 @@ struct GeluBackward : Backward<GeluBackward, Gelu> {
   static constexpr std::string_view kTorch =
       "torch.ops.aten.gelu_backward(grad, x, approximate=approximate)";
   static constexpr std::string_view kGradient = R"(
+    wide = torch.promote_types(x.dtype, torch.float32)  # products of 16 bits would round each
+    z, both = x.to(wide), g.to(wide) * grad
     if approximate == 'none':
-        curvature = 0.3989422804014327 * torch.exp(-0.5 * x * x) * (2 - x * x)
+        curvature = 0.3989422804014327 * torch.exp(-0.5 * z * z) * (2 - z * z)
     else:
         scale = 1.5957691216057308  # 2 sqrt(2 / pi)
-        s = torch.sigmoid(scale * (x + 0.044715 * x * x * x))
-        inner = scale * (1 + 3 * 0.044715 * x * x)
-        bend = scale * 6 * 0.044715 * x
-        curvature = s * (1 - s) * (2 * inner + x * ((1 - 2 * s) * inner * inner + bend))
-    return ops.gelu_backward(g, x, approximate=approximate), g * grad * curvature
+        at = scale * (z + 0.044715 * z * z * z)
+        s, rest = torch.sigmoid(at), torch.sigmoid(-at)  # 1 - s would have no digits far out
+        inner = scale * (1 + 3 * 0.044715 * z * z)
+        bend = scale * 6 * 0.044715 * z
+        curvature = s * rest * (2 * inner + z * ((rest - s) * inner * inner + bend))
+    return ops.gelu_backward(g, x, approximate=approximate), (both * curvature).to(x.dtype)
     )";
   static constexpr auto& kAttributes = Gelu::kAttributes;
   static constexpr double kFlops = 14;
@@ -435,8 +440,10 @@ struct SiluBackward : Backward<SiluBackward, Swish> {
     return grad * s * (1 + x * (1 - s))
     )";
   static constexpr std::string_view kGradient = R"(
-    s = torch.sigmoid(x)
-    return ops.silu_backward(g, x), g * grad * s * (1 - s) * (2 + x * (1 - 2 * s))
+    wide = torch.promote_types(x.dtype, torch.float32)  # products of 16 bits would round each
+    z, both = x.to(wide), g.to(wide) * grad
+    s, rest = torch.sigmoid(z), torch.sigmoid(-z)
+    return ops.silu_backward(g, x), (both * s * rest * (2 + z * (rest - s))).to(x.dtype)
     )";
   static constexpr double kFlops = 8;
 };

@@ -493,3 +493,33 @@ def test_negated_views_are_not_written() -> None:
     with pytest.raises(ValueError, match="'y' is a negated view"):
         warpsmith.relu(torch.ones(3), out=view)
     assert not view.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        (warpsmith.gelu, torch.nn.functional.gelu),
+        (
+            lambda x: warpsmith.gelu(x, approximate="tanh"),
+            lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+        ),
+        (warpsmith.silu, torch.nn.functional.silu),
+        (warpsmith.elu, torch.nn.functional.elu),
+    ],
+    ids=["gelu", "gelu_tanh", "silu", "elu"],
+)
+def test_second_gradients_of_16_bits_round_once(mine: Any, theirs: Any, dtype: torch.dtype) -> None:
+    at, first, second = (
+        torch.linspace(a, b, 1001).to(dtype) for a, b in ((-4, 4), (1, 3), (2, -5))
+    )
+
+    def curvature(function: Any, wide: torch.dtype) -> torch.Tensor:
+        x = at.to(wide).requires_grad_()
+        (slope,) = torch.autograd.grad(function(x), x, first.to(wide), create_graph=True)
+        return torch.autograd.grad(slope, x, second.to(wide))[0].double()
+
+    want = curvature(theirs, torch.float64)
+    error = (curvature(mine, dtype) - want).abs()
+    rounding = torch.finfo(dtype).eps / 2 * want.abs()
+    assert (error <= 1.02 * rounding + 2e-6).all()

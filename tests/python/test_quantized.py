@@ -122,3 +122,16 @@ def test_of_any_rank_into_a_tensor_and_traced() -> None:
         warpsmith.quantized_linear(x, codes, scales, out=across)
     traced = torch.fx.symbolic_trace(lambda x: warpsmith.quantized_linear(x, codes, scales) * 2)
     assert torch.equal(traced(x), want * 2)
+
+
+@pytest.mark.parametrize("format", ["int8", "int4"])
+def test_zero_points_of_a_range_that_f32_does_not_hold(format: str) -> None:
+    x = torch.linspace(-3e38, 2.5e38, 64, dtype=torch.float64).float().repeat(3, 1)
+    codes, scales, zeros = warpsmith.quantize_blockwise(
+        x, format=format, group_size=64, zero_point=True
+    )
+    steps = 255 if format == "int8" else 15
+    assert scales.isfinite().all()
+    assert torch.allclose(scales.double(), torch.tensor(5.5e38 / steps, dtype=torch.float64))
+    back = warpsmith.dequantize_blockwise(codes, scales, zeros, format=format, group_size=64)
+    assert ((back.double() - x.double()).abs() <= scales.double() * 1.01).all()
