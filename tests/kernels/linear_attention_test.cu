@@ -267,14 +267,17 @@ TEST(LinearAttention, TheBestRung) {
   EXPECT_EQ(best_of(forward(), {1, 2, 100, 64, 64}, DType::kBf16), "chunked_parallel");
   EXPECT_EQ(best_of(forward(), {1, 2, 100, 64, 64}, DType::kF32), "chunked");
   EXPECT_EQ(best_of(forward(), {1, 2, 1, 64, 64}, DType::kBf16), "recurrent");
-  EXPECT_EQ(best_of(forward(), {1, 2, 10, 256, 64}, DType::kBf16), "naive");
+  EXPECT_EQ(best_of(forward(), {1, 2, 10, 256, 64}, DType::kBf16), "chunked_parallel");
+  EXPECT_EQ(best_of(forward(), {1, 2, 10, 257, 64}, DType::kBf16), "naive");
   EXPECT_EQ(best_of(backward(), {1, 2, 10, 64, 64}, DType::kF16), "chunked_parallel");
   EXPECT_EQ(best_of(delta(), {1, 2, 10, 64, 64}, DType::kF16), "delta_chunked");
   EXPECT_EQ(best_of(delta(), {1, 2, 10, 64, 64}, DType::kF32), "recurrent");
   for (const int64_t has : {int64_t{0}, int64_t{kLogDecay}}) {
     EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 64, 64, 0, has}, DType::kBf16),
               "delta_backward_chunked");
-    EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 64, 200, 0, has}, DType::kBf16),
+    EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 256, 600, 0, has}, DType::kBf16),
+              "delta_backward_chunked");
+    EXPECT_EQ(best_of(delta_backward(), {1, 2, 10, 264, 64, 0, has}, DType::kBf16),
               "delta_backward_recurrent");
   }
 }
