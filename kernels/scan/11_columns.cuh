@@ -47,14 +47,16 @@ template <class Monoid, int kThreads, int kPart,
 struct ColumnsTile {
   using Arguments = ColumnsArguments<Monoid>;
   using Accumulator = typename Monoid::Accumulator;
-  using Totals = SharedArray<Accumulator, kThreads * kWidth>;  // [thread rows, columns]
+  // [thread rows, columns], the first columns of all lanes first: lanes side by side then ask for
+  // neighbouring words, and not for every kWidth-th, of a few banks.
+  using Totals = SharedArray<Accumulator, kThreads * kWidth>;
 
   const Arguments& a;
   int64_t line;
   int tile;
   int thread_rows;
   int columns;
-  int mine;        // this thread's in Totals
+  int mine;        // the first of this thread's in Totals
   int64_t vector;  // its columns
   int64_t first;   // its first row
   const typename Monoid::Element* x;
@@ -76,7 +78,7 @@ struct ColumnsTile {
     const int thread_row = thread_index() / a.across;
     thread_rows = kThreads / a.across;
     columns = a.across * kWidth;
-    mine = thread_row * columns + lane * kWidth;
+    mine = thread_row * columns + lane;
     vector = static_cast<int64_t>(strip) * a.across + lane;
     first = (static_cast<int64_t>(tile) * thread_rows + thread_row) * each;
     x = a.x + matrix * a.x_matrix + vector * kWidth;
@@ -112,11 +114,13 @@ struct ColumnsTile {
     if (thread_index() < columns) scan_column(totals, thread_index());
     ptx::barrier_sync();
   }
+  // Where the total of column e is.
+  __device__ __forceinline__ int at(int e) const { return mine + e * a.across; }
   __device__ __forceinline__ Accumulator before(Totals& totals, int e) const {
-    if constexpr (kPart == 1) return totals[mine + e];
+    if constexpr (kPart == 1) return totals[at(e)];
     const int in_part = thread_index() / a.across % kPart;
-    const Accumulator part = totals[mine - in_part * columns + e];
-    const Accumulator own = totals[mine + e];
+    const Accumulator part = totals[at(e) - in_part * columns];
+    const Accumulator own = totals[at(e)];
     const Accumulator both = Monoid::merge(part, own);
     return in_part == 0 ? part : both;
   }
@@ -192,7 +196,7 @@ struct ColumnsKernel {
       Accumulator own = a.monoid.lift(element(held[0], e));
 #pragma unroll
       for (int r = 1; r < kRows; ++r) own = Monoid::merge(own, a.monoid.lift(element(held[r], e)));
-      shared.totals[tile.mine + e] = own;
+      shared.totals[tile.at(e)] = own;
     }
     row::stay_packed(held);
     tile.scan_columns(shared.totals);

@@ -6,6 +6,7 @@
 // Limits: whole vectors of columns; small matrices have too few tiles of that size, and take
 // smaller ones.
 #include "kernels/scan/11_columns.cuh"
+#include "kernels/scan/walk.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/cp_async.hpp"
 
@@ -15,18 +16,37 @@ namespace {
 
 constexpr int kBytes = 113 * 1024;  // of the largest kernel: two are on an SM
 
+// Of a block, and blocks an SM.
+template <int kThreads_, int kRows_, int kMinBlocks_>
+struct StagedShape {
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kRows = kRows_;  // of a thread
+  static constexpr int kMinBlocks = kMinBlocks_;
+};
+// H200 2026-12-01, logcumsumexp of 16384 x 4096, % of copy: f32 512 x 12 81, 256 x 16 79, 256 x 12
+// at four blocks 72; bf16 256 x 12 54, 256 x 16 at two blocks 53, 512 x 8 50, 256 x 8 at four 48.
+// Sums of f32: 512 x 12 and 256 x 24 87, 256 x 12 at four 85. Of values of 8 bytes none was
+// compared.
 template <class Monoid>
+struct StagedShapeOf {
+  static constexpr bool kIsWide = sizeof(typename Monoid::Accumulator) == 8;
+  using Sums = std::conditional_t<kIsWide, StagedShape<256, 16, ColumnsKernel<Monoid>::kMinBlocks>,
+                                  StagedShape<512, 12, 2>>;
+  using Logarithms = std::conditional_t<row::kWidest<typename Monoid::Element> == 8,
+                                        StagedShape<256, 12, 3>, StagedShape<512, 12, 2>>;
+  using Chosen = std::conditional_t<kSumsExponentials<Monoid>, Logarithms, Sums>;
+};
+
+template <class Monoid, class Shape = typename StagedShapeOf<Monoid>::Chosen>
 struct StagedColumnsKernel {
-  using Plain = ColumnsKernel<Monoid>;
   using Element = typename Monoid::Element;
   using Result = typename Monoid::Result;
   using Accumulator = typename Monoid::Accumulator;
-  using Lowered = typename Plain::Lowered;
-  static constexpr int kThreads = Plain::kThreads;
-  static constexpr int kMinBlocks = Plain::kMinBlocks;
-  static constexpr int kWidth = Plain::kWidth;
-  // Counted, no others were compared: 96 or 64 KiB a block, 192 an SM.
-  static constexpr int kRows = kThreads == 512 ? 12 : 16;
+  using Walk = ColumnWalk<Monoid>;
+  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kMinBlocks = Shape::kMinBlocks;
+  static constexpr int kWidth = Walk::kWidth;
+  static constexpr int kRows = Shape::kRows;
   using Arguments = ColumnsArguments<Monoid>;
   using Tile = ColumnsTile<Monoid, kThreads, kWidth>;
   struct SharedStorage {
@@ -57,37 +77,21 @@ struct StagedColumnsKernel {
     ptx::cp_async_commit_group();
     ptx::cp_async_wait_group<0>();
 
+    Walk walk;
     Accumulator running[kWidth];
+    walk.fold(a.monoid, a.each, row, running);
 #pragma unroll
-    for (Accumulator& of_column : running) of_column = Monoid::none();
-#pragma unroll 4
-    for (int r = 0; r < a.each; ++r) {
-      const Packed<Element> x = row(r);
-#pragma unroll
-      for (int e = 0; e < kWidth; ++e) {
-        running[e] = Monoid::merge(running[e], a.monoid.lift(element(x, e)));
-      }
-    }
-#pragma unroll
-    for (int e = 0; e < kWidth; ++e) shared.totals[tile.mine + e] = running[e];
+    for (int e = 0; e < kWidth; ++e) shared.totals[tile.at(e)] = running[e];
     tile.scan_columns(shared.totals);
 
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) running[e] = tile.before(shared.totals, e);
-#pragma unroll 2
-    for (int r = 0; r < a.each; ++r) {
-      const Packed<Element> x = row(r);
-      Vec<Lowered, kWidth> out;
-#pragma unroll
-      for (int e = 0; e < kWidth; ++e) {
-        const Accumulator with = Monoid::merge(running[e], a.monoid.lift(element(x, e)));
-        out[e] = a.monoid.lower(a.exclusive ? running[e] : with);
-        running[e] = with;
-      }
-      if (tile.is_mine(r)) {
-        thread::store<Cache::kStreaming>(tile.y + tile.row_at(r) * a.y_pitch, results<Result>(out));
-      }
-    }
+    walk.scan(a.monoid, a.each, row, a.exclusive, running,
+              [&](int r, const Vec<typename Walk::Lowered, kWidth>& out) {
+                if (!tile.is_mine(r)) return;
+                thread::store<Cache::kStreaming>(tile.y + tile.row_at(r) * a.y_pitch,
+                                                 results<Result>(out));
+              });
     tile.leave();
   }
 };

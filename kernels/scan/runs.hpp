@@ -12,6 +12,7 @@
 
 #include "kernels/scan/monoids.hpp"
 #include "kernels/scan/tile.hpp"
+#include "kernels/scan/walk.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/warp/reduce.hpp"
@@ -86,10 +87,7 @@ struct Runs {
 #pragma unroll
     for (int r = 0; r < kVectors; ++r) {
       stay_packed(x_[r]);
-      Accumulator own = monoid.lift(element(x_[r], 0));
-#pragma unroll
-      for (int e = 1; e < kWidth; ++e) own = Monoid::merge(own, monoid.lift(element(x_[r], e)));
-      node_[kVectors + r] = own;
+      node_[kVectors + r] = folded(monoid, x_[r]);
     }
 #pragma unroll
     for (int i = kVectors - 1; i > 0; --i) {
@@ -120,13 +118,19 @@ struct Runs {
         }
       }
     }
-    if (row.reverse) {
-      row.exclusive ? store_from<true, true>(monoid, start)
-                    : store_from<false, true>(monoid, start);
-    } else {
-      row.exclusive ? store_from<true, false>(monoid, start)
-                    : store_from<false, false>(monoid, start);
+    if constexpr (kSumsExponentials<Monoid>) {
+      const Element x = parts_[place_ + (row.reverse ? kRun - 1 : 0)];
+      const float first = to_float(x);
+      if (ShiftedSum::takes(before, first, node_[1].max)) {
+        const ShiftedSum shift(before, first);
+        return in_order(row, [&]<bool kExclusive, bool kReverse>() {
+          store_shifted<kExclusive, kReverse>(start, shift);
+        });
+      }
     }
+    in_order(row, [&]<bool kExclusive, bool kReverse>() {
+      store_from<kExclusive, kReverse>(monoid, start);
+    });
   }
   // What no copy of whole vectors takes.
   __device__ __forceinline__ void write_edges(const Row& row) const {
@@ -144,6 +148,33 @@ struct Runs {
   }
 
  private:
+  // f<exclusive, reverse>() of the row.
+  template <class F>
+  __device__ __forceinline__ static void in_order(const Row& row, const F& f) {
+    if (row.reverse) {
+      row.exclusive ? f.template operator()<true, true>() : f.template operator()<false, true>();
+    } else {
+      row.exclusive ? f.template operator()<true, false>() : f.template operator()<false, false>();
+    }
+  }
+  template <bool kExclusive, bool kReverse>
+  __device__ __forceinline__ void store_shifted(const Accumulator (&start)[2 * kVectors],
+                                                const ShiftedSum& shift) {
+#pragma unroll
+    for (int r = 0; r < kVectors; ++r) {
+      stay_packed(x_[r]);
+      ShiftedSum sum(start[kVectors + r], shift);
+      Vec<Lowered, kWidth> lowered;
+#pragma unroll
+      for (int step = 0; step < kWidth; ++step) {
+        const int e = kReverse ? kWidth - 1 - step : step;
+        if (kExclusive) lowered[e] = sum.logarithm();
+        sum.add(x_[r][e]);
+        if (!kExclusive) lowered[e] = sum.logarithm();
+      }
+      parts_.template store<kWidth>(place(r), results<Element>(lowered));
+    }
+  }
   template <bool kExclusive, bool kReverse>
   __device__ __forceinline__ void store_from(const Monoid& monoid,
                                              const Accumulator (&start)[2 * kVectors]) {
