@@ -4,7 +4,8 @@
 // From columns_staged: no chain from band to band, and nobody looks for words in L2, but where so
 // few columns are to share that several clusters walk down one strip.
 // Traffic: one read, one write, three passes through shared memory.
-// Limits: whole vectors of columns at positive strides; results as wide as elements; no logarithms.
+// Limits: whole vectors of columns at positive strides; results as wide as elements; logarithms,
+// whose totals are twice as wide, in clusters that share no strip.
 // Long: what passes between a cluster's warps, and between clusters, is what the rung is about.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "kernels/scan/11_columns.cuh"
 #include "kernels/scan/monoids.hpp"
 #include "kernels/scan/runs.hpp"
+#include "kernels/scan/walk.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic.hpp"
@@ -21,6 +23,7 @@
 #include "warpsmith/ptx/cluster.hpp"
 #include "warpsmith/ptx/fence.hpp"
 #include "warpsmith/ptx/tensor.hpp"
+#include "warpsmith/ptx/vote.hpp"
 #include "warpsmith/shared.hpp"
 #include "warpsmith/thread/flagged.hpp"
 #include "warpsmith/thread/tile.hpp"
@@ -53,6 +56,7 @@ struct ColumnsStripsKernel {
   using Lowered = decltype(std::declval<Monoid>().lower(Monoid::none()));
   using Words = thread::Flagged<Accumulator>;
   static constexpr Arch kArch = Arch::kSm90;
+  static constexpr bool kLogarithms = kSumsExponentials<Monoid>;
   static constexpr int kWarps = Shape::kWarps;
   static constexpr int kRows = Shape::kRows;
   static constexpr int kAcross = Shape::kAcross;
@@ -258,23 +262,51 @@ struct ColumnsStripsKernel {
   __device__ __forceinline__ static int step(const Arguments& a) {
     return a.reverse ? -kColumns : kColumns;
   }
-  // Loads the thread's rows, and gives what its columns add up to in them.
-  __device__ __forceinline__ static void fold(SharedStorage& shared, const Arguments& a,
-                                              const Walk& walk, Held& held, OfColumns& sums) {
+  __device__ __forceinline__ static Packed<Element> load(SharedStorage& shared, int place) {
+    return std::bit_cast<Packed<Element>>(shared.tiles.template load<kWidth>(place));
+  }
+  __device__ __forceinline__ static void load(SharedStorage& shared, const Arguments& a,
+                                              const Walk& walk, Held& held) {
     int place = walk.at.stage * kTile + first_place(a);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r, place += step(a)) {
-      held[r] = std::bit_cast<Packed<Element>>(shared.tiles.template load<kWidth>(place));
-    }
+    for (int r = 0; r < kRows; ++r, place += step(a)) held[r] = load(shared, place);
+  }
+  // What the thread's columns add up to in its rows.
+  __device__ __forceinline__ static void fold(const Arguments& a, const Held& held,
+                                              OfColumns& sums) {
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) sums[e] = a.monoid.lift(element(held[0], e));
 #pragma unroll
-    for (int r = 1; r < kRows; ++r) {
+    for (int r = 1; r < kRows; ++r) add(a, held[r], sums);
+  }
+  __device__ __forceinline__ static void add(const Arguments& a, const Packed<Element>& x,
+                                             OfColumns& sums) {
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) {
-        sums[e] = Monoid::merge(sums[e], a.monoid.lift(element(held[r], e)));
-      }
+    for (int e = 0; e < kWidth; ++e) {
+      sums[e] = Monoid::merge(sums[e], a.monoid.lift(element(x, e)));
     }
+  }
+  // Of all threads of the warp that stand one below the other.
+  template <class Sum, class Merge>
+  __device__ __forceinline__ static Sum of_warp(Sum sum, const Merge& merge) {
+#pragma unroll
+    for (int distance = kAcross; distance < kWarpSize; distance *= 2) {
+      sum = merge(sum, warp::shuffle_xor(sum, distance));
+    }
+    return sum;
+  }
+  struct Plus {
+    __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+  };
+  // The largest of the columns in the warp's rows.
+  __device__ __forceinline__ static Packed<Element> largest_of_warp(const Held& held) {
+    Packed<Element> largest = row::largest_of_each(held);
+#pragma unroll
+    for (int distance = kAcross; distance < kWarpSize; distance *= 2) {
+      const Packed<Element> both[] = {largest, warp::shuffle_xor(largest, distance)};
+      largest = row::largest_of_each(both);
+    }
+    return largest;
   }
   // Gives the totals of the warp's part of the next tile, once it has landed.
   __device__ __forceinline__ static void add_up(SharedStorage& shared, const Arguments& a,
@@ -284,11 +316,20 @@ struct ColumnsStripsKernel {
       shared.pipeline.wait(walk.at);
       fill_edge(shared, a, walk);
       Held held;
-      fold(shared, a, walk, held, sums);
+      load(shared, a, walk, held);
+      if constexpr (kLogarithms) {
+        const Packed<Element> largest = largest_of_warp(held);
 #pragma unroll
-      for (int distance = kAcross; distance < kWarpSize; distance *= 2) {
+        for (int e = 0; e < kWidth; ++e) {
+          ShiftedSum part(largest[e]);
 #pragma unroll
-        for (Accumulator& sum : sums) sum = Monoid::merge(sum, warp::shuffle_xor(sum, distance));
+          for (int r = 0; r < kRows; ++r) part.add(held[r][e]);
+          sums[e] = {largest[e], of_warp(part.sum(), Plus{})};
+        }
+      } else {
+        fold(a, held, sums);
+#pragma unroll
+        for (Accumulator& sum : sums) sum = of_warp(sum, Monoid::merge);
       }
     } else {
 #pragma unroll
@@ -334,59 +375,142 @@ struct ColumnsStripsKernel {
       ptx::syncwarp();
       return;
     }
-    Held held;
-    OfColumns running;
-    fold(shared, a, walk, held, running);
-    row::stay_packed(held);
-#pragma unroll
-    for (int distance = kAcross; distance < kWarpSize; distance *= 2) {
-#pragma unroll
-      for (Accumulator& sum : running) {
-        const Accumulator above = warp::shuffle_up(sum, distance);
-        if (lane_index() >= distance) sum = Monoid::merge(above, sum);
-      }
-    }
-#pragma unroll
-    for (Accumulator& sum : running) {
-      sum = warp::shuffle_up(sum, kAcross % kWarpSize);
-      if (lane_index() < kAcross) sum = Monoid::none();
-    }
-    ptx::mbarrier_wait_parity(shared.known[walk.turn.stage], walk.turn.parity);
-    const int mine = totals_at(walk, warp_index()) + lane_index() % kAcross * kWidth;
-#pragma unroll
-    for (int e = 0; e < kWidth; e += kAbreast) {
-      const Vec<Accumulator, kAbreast> before = shared.totals.template load<kAbreast>(mine + e);
-#pragma unroll
-      for (int i = 0; i < kAbreast; ++i) {
-        running[e + i] = Monoid::merge(before[i], running[e + i]);
-      }
-    }
-    if (a.exclusive) {
-      store<true>(shared, a, walk, held, running);
-    } else {
-      store<false>(shared, a, walk, held, running);
-    }
+    bool done = false;
+    if constexpr (kLogarithms) done = scan_shifted(shared, a, walk);
+    if (!done) scan_by_merges(shared, a, walk);
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane_index() == 0) ptx::mbarrier_arrive(shared.scanned[walk.at.stage]);
   }
+  // Of the warp's threads one below the other, what lies before each, by `merge`.
+  template <class Sum, class Merge>
+  __device__ __forceinline__ static Sum before_thread(Sum sum, const Sum& none,
+                                                      const Merge& merge) {
+#pragma unroll
+    for (int distance = kAcross; distance < kWarpSize; distance *= 2) {
+      const Sum above = warp::shuffle_up(sum, distance);
+      if (lane_index() >= distance) sum = merge(above, sum);
+    }
+    sum = warp::shuffle_up(sum, kAcross % kWarpSize);
+    return lane_index() < kAcross ? none : sum;
+  }
+  // What lies before the warp's part, once it is known.
+  __device__ __forceinline__ static void await(SharedStorage& shared, const Walk& walk,
+                                               OfColumns& before) {
+    ptx::mbarrier_wait_parity(shared.known[walk.turn.stage], walk.turn.parity);
+    const int mine = totals_at(walk, warp_index()) + lane_index() % kAcross * kWidth;
+#pragma unroll
+    for (int e = 0; e < kWidth; e += kAbreast) {
+      const Vec<Accumulator, kAbreast> some = shared.totals.template load<kAbreast>(mine + e);
+#pragma unroll
+      for (int i = 0; i < kAbreast; ++i) before[e + i] = some[i];
+    }
+  }
   // Results to where the elements were.
+  __device__ __forceinline__ static void scan_by_merges(SharedStorage& shared, const Arguments& a,
+                                                        const Walk& walk) {
+    const int first = walk.at.stage * kTile + first_place(a);
+    OfColumns running;
+    if constexpr (kLogarithms) {  // seldom: short rather than fast
+#pragma unroll
+      for (Accumulator& sum : running) sum = Monoid::none();
+#pragma unroll 1
+      for (int r = 0; r < kRows; ++r) add(a, load(shared, first + r * step(a)), running);
+      scan_warp(shared, walk, running);
+#pragma unroll 1
+      for (int r = 0; r < kRows; ++r) {
+        const int place = first + r * step(a);
+        const Packed<Element> x = load(shared, place);
+        a.exclusive ? store<true>(shared, a, place, x, running)
+                    : store<false>(shared, a, place, x, running);
+      }
+    } else {
+      Held held;
+      load(shared, a, walk, held);
+      fold(a, held, running);
+      row::stay_packed(held);
+      scan_warp(shared, walk, running);
+      a.exclusive ? store_all<true>(shared, a, first, held, running)
+                  : store_all<false>(shared, a, first, held, running);
+    }
+  }
+  // From what a thread's columns add up to to what lies before them.
+  __device__ __forceinline__ static void scan_warp(SharedStorage& shared, const Walk& walk,
+                                                   OfColumns& running) {
+#pragma unroll
+    for (Accumulator& sum : running) sum = before_thread(sum, Monoid::none(), Monoid::merge);
+    OfColumns before;
+    await(shared, walk, before);
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) running[e] = Monoid::merge(before[e], running[e]);
+  }
   template <bool kExclusive>
-  __device__ __forceinline__ static void store(SharedStorage& shared, const Arguments& a,
-                                               const Walk& walk, const Held& held,
-                                               OfColumns& running) {
+  __device__ __forceinline__ static void store_all(SharedStorage& shared, const Arguments& a,
+                                                   int place, const Held& held,
+                                                   OfColumns& running) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r, place += step(a)) {
+      store<kExclusive>(shared, a, place, held[r], running);
+    }
+  }
+  template <bool kExclusive>
+  __device__ __forceinline__ static void store(SharedStorage& shared, const Arguments& a, int place,
+                                               const Packed<Element>& x, OfColumns& running) {
+    Vec<Lowered, kWidth> lowered;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const Accumulator with = Monoid::merge(running[e], a.monoid.lift(element(x, e)));
+      lowered[e] = a.monoid.lower(kExclusive ? running[e] : with);
+      running[e] = with;
+    }
+    shared.tiles.template store<kWidth>(place, results<Element>(lowered));
+  }
+  // Sums of exponentials: those of the warp's rows have one shift, and are kept, so that they add
+  // up, until what lies before them is known; false where that does not go together with it.
+  __device__ __forceinline__ static bool scan_shifted(SharedStorage& shared, const Arguments& a,
+                                                      const Walk& walk) {
+    Held held;
+    load(shared, a, walk, held);
+    const Packed<Element> largest = largest_of_warp(held);
+    const Packed<Element> first = warp::shuffle(held[0], lane_index() % kAcross);
+    thread::Tile<float, kWidth> terms[kRows];
+    thread::Tile<float, kWidth> above;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      ShiftedSum part(largest[e]);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        terms[r][e] = part.term(held[r][e]);
+        above[e] = r == 0 ? terms[r][e] : above[e] + terms[r][e];
+      }
+      above[e] = before_thread(above[e], 0.0F, Plus{});
+    }
+    OfColumns before;
+    await(shared, walk, before);
+    bool takes = true;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      takes = takes && ShiftedSum::takes(before[e], first[e], largest[e]);
+    }
+    if (!ptx::vote_sync_all(kFullMask, takes)) return false;
+    const auto sums =
+        thread::tile_of<kWidth>([&](int e) { return ShiftedSum(before[e], first[e]); });
+    const auto factors = thread::tile_of<kWidth>(
+        [&](int e) { return sums[e].term(ShiftedSum(largest[e]).shift()); });
     int place = walk.at.stage * kTile + first_place(a);
 #pragma unroll
     for (int r = 0; r < kRows; ++r, place += step(a)) {
-      Vec<Lowered, kWidth> lowered;
+      Vec<float, kWidth> lowered;
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
-        const Accumulator with = Monoid::merge(running[e], a.monoid.lift(element(held[r], e)));
-        lowered[e] = a.monoid.lower(kExclusive ? running[e] : with);
-        running[e] = with;
+        const float with = above[e] + terms[r][e];
+        const float sum = a.exclusive ? above[e] : with;
+        lowered[e] = sums[e].logarithm_of(thread::fma(sum, factors[e], sums[e].sum()));
+        above[e] = with;
       }
       shared.tiles.template store<kWidth>(place, results<Element>(lowered));
     }
+    return true;
   }
 
   // ---- A thread a column, between blocks and between clusters ---------------------------------
@@ -587,18 +711,20 @@ struct StripPlan {
 
 // Microseconds that blocks take for a tile of 32 KiB each (H200 2026-11-30). By itself a block
 // takes 1.1, of 16 bits 1.5; 2 where all SMs share the memory's rate, which narrow strips use less
-// well, as do clusters that are not free where to go. What passes between clusters takes longer.
+// well, as do clusters that are not free where to go. What passes between clusters takes longer, as
+// do logarithms (H200 2026-12-01: 1.9, of 16 bits 3.3).
 template <class Shape>
-double time_of_tile(int element_bytes, int cluster, int clusters, int64_t blocks) {
+double time_of_tile(int element_bytes, bool logarithms, int cluster, int clusters, int64_t blocks) {
   const double share = static_cast<double>(blocks) / std::max(device_facts().multiprocessors, 1);
   const double spread = cluster > 4 ? 1.2 : cluster > 2 ? 1.1 : 1.0;
   double alone = element_bytes == 2 ? 1.5 : 1.1;
+  if (logarithms) alone = element_bytes == 2 ? 3.3 : 1.9;
   if (cluster > 4) alone *= 1.06;
   if (clusters > 1) alone = clusters > 8 ? 3.2 : 2.1;
   return std::max(alone, 2.0 * share * spread) * (Shape::kAcross < 16 ? 1.04 : 1.0);
 }
 
-// Kernels of Shapes, wider strips first, the last for clusters that share a strip.
+// Kernels of Shapes, wider strips first, the last ones for clusters that share a strip.
 template <class... Shapes>
 struct ColumnsStrips {
   template <class Call>
@@ -632,7 +758,7 @@ struct ColumnsStrips {
           if (clusters < 2) return;
           const size_t bytes =
               static_cast<size_t>(strips) * Kernel::words(clusters) * sizeof(uint64_t);
-          workspace = {.bytes = bytes, .zeroed = bytes};
+          workspace.bytes = workspace.zeroed = std::max(workspace.bytes, bytes);
         }
       };
       (ask.template operator()<Shapes>(), ...);
@@ -652,12 +778,13 @@ struct ColumnsStrips {
 
  private:
   // Wider strips of many columns would take what shared memory there is for their totals; so would
-  // logarithms, whose totals are a maximum and a sum, and of 16 bits spill.
+  // logarithms, whose totals are a maximum and a sum, of all clusters of a strip.
   template <class Monoid, class Shape>
   static constexpr bool kTakes =
       std::is_same_v<typename Monoid::Element, typename Monoid::Result> &&
-      sizeof(typename Monoid::Accumulator) <=
-          std::max(sizeof(typename Monoid::Result), sizeof(float)) &&
+      (kSumsExponentials<Monoid> ? Shape::kMostClusters == 1
+                                 : sizeof(typename Monoid::Accumulator) <=
+                                       std::max(sizeof(typename Monoid::Result), sizeof(float))) &&
       Shape::kAcross * row::kWidest<typename Monoid::Element> <= 64;
 
   // Of all matrices.
@@ -699,9 +826,10 @@ struct ColumnsStrips {
       const int64_t walks = strips / teams;  // of teams that all have a strip
       const int64_t rounds = divide_up(tiles, int64_t{cluster} * clusters);
       const auto time = [&](int64_t some) {
-        return some == 0 ? 0.0
-                         : time_of_tile<Shape>(sizeof(typename Kernel::Element), cluster, clusters,
-                                               some * clusters * cluster);
+        return some == 0
+                   ? 0.0
+                   : time_of_tile<Shape>(sizeof(typename Kernel::Element), Kernel::kLogarithms,
+                                         cluster, clusters, some * clusters * cluster);
       };
       const double all = static_cast<double>(rounds) *
                          (static_cast<double>(walks) * time(teams) + time(strips % teams));

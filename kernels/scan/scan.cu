@@ -37,8 +37,9 @@ constexpr const Rung* kRungs[] = {
 // Columns of a tile and more go to strips, from four megabytes on. A single strip of 128 bytes is
 // staged, rows that begin between lines of 128 bytes, and what strips do not take (H200 2026-11-30:
 // columns 1.0 to 1.8 times; a single strip 54 to 72 % of copy, staged 68 to 76; 5000 columns of f32
-// 80, staged 90).
-std::span<const Rung* const> best_for_columns(const Scan& call) {
+// 80, staged 90). Logarithms want all SMs, a cluster of two a strip at least (2026-12-01: 16384 x
+// 4096 f32 93, staged 81, bf16 61, 54; 65536 x 512 bf16 32).
+std::span<const Rung* const> best_for_columns(const Scan& call, bool logarithms) {
   constexpr int64_t kLeastRows = 256;
   constexpr int64_t kStripBytes = 4 * 1024 * 1024;
   constexpr int64_t kStagedBytes = 16 * 1024 * 1024;
@@ -57,10 +58,12 @@ std::span<const Rung* const> best_for_columns(const Scan& call) {
   if (across < call.lines && across * size % 16 != 0 && call.count * across < kPartOfTile) {
     return kLittle;
   }
-  if (call.count < kLeastRows || bytes < kStripBytes) return kSmall;
+  constexpr int64_t kLogarithmBytes = 8192;  // of a row
+  if (call.count < kLeastRows || bytes < (logarithms ? kStagedBytes : kStripBytes)) return kSmall;
   if (bytes < kStagedBytes) return kStrips;
   const bool between_lines = call.strides[0] * size % 128 != 0;
-  return call.lines * size <= 128 || between_lines ? std::span<const Rung* const>(kStaged) : kLarge;
+  const bool few = call.lines * size <= 128 || (logarithms && call.lines * size < kLogarithmBytes);
+  return few || between_lines ? std::span<const Rung* const>(kStaged) : kLarge;
 }
 
 // Lines whose neighbours lie side by side, and their elements do not.
@@ -75,8 +78,8 @@ bool has_columns(const Scan& call) {
 // more than a tile to tiles that look back, or ask the server once there are two for an SM (H200
 // 2026-11-30: 4 MiB of f32 look back sooner, 8 MiB of i64 ask). Lines whose sides lie differently,
 // or whose elements lie apart, go to the rungs that take them, the last but one of each list.
-std::span<const Rung* const> best_for(const Scan& call) {
-  if (has_columns(call)) return best_for_columns(call);
+std::span<const Rung* const> best_for(const Scan& call, bool logarithms = false) {
+  if (has_columns(call)) return best_for_columns(call, logarithms);
   constexpr int64_t kShortBytes = 8 * 1024;
   constexpr int64_t kTileBytes = 32 * 1024;
   constexpr int64_t kServerBytes = 8 * 1024 * 1024;
@@ -108,7 +111,9 @@ std::span<const Rung* const> best_for(const Scan& call) {
 
 std::span<const Rung* const> Cumsum::by_worth(const Call& call) { return best_for(call); }
 std::span<const Rung* const> Cumprod::by_worth(const Call& call) { return best_for(call); }
-std::span<const Rung* const> Logcumsumexp::by_worth(const Call& call) { return best_for(call); }
+std::span<const Rung* const> Logcumsumexp::by_worth(const Call& call) {
+  return best_for(call, true);
+}
 std::span<const Rung* const> Extremum::by_worth(const Call& call) { return best_for(call); }
 
 extern const Family kFamily;

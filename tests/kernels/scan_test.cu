@@ -6,6 +6,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/fill.hpp"
+#include "kernels/scan/16_columns_strips.cuh"
 #include "kernels/scan/look_back.hpp"
 #include "kernels/scan/operations.hpp"
 #include "tests/run.hpp"
@@ -331,13 +332,27 @@ TEST(Scan, StripsOfColumns) {
   }
 }
 
+// Of four blocks, of which three pass on the totals of other clusters: chosen where strips leave no
+// two clusters of eight for each.
+TEST(Scan, SmallClustersShareAStrip) {
+  const Rung strips = rung_of<ColumnsStrips<StripShape<8, 8, 8, 2, 4, 16>>, Cumsum>(
+      {.name = "columns_strips_of_four", .idea = "clusters of four", .arch = Arch::kSm90});
+  for (const DType dtype : {DType::kBf16, DType::kF32}) {
+    Instance instance("cumsum", dtype, {9001, 24}, 0, false, dtype == DType::kF32);
+    if (!takes(strips, instance.call(), runtime::capability())) continue;  // an older GPU
+    test::in_every_order([&] {
+      instance.run(strips);
+      instance.expect_right();
+    });
+  }
+}
+
 // Who finds which total when is another matter in each order of threads; what is added to what is
 // not.
 TEST(Scan, TheSameBitsInEveryOrder) {
   for (const std::string_view operation : {"cumsum", "logcumsumexp"}) {
     for (const std::string_view name : {"look_back", "look_back_queue", "row_queue", "server",
                                         "columns", "columns_staged", "columns_strips"}) {
-      if (operation == "logcumsumexp" && name == "columns_strips") continue;  // does without
       const bool columns = name.starts_with("columns");
       Instance instance(operation, DType::kF32, {columns ? 3000 : 90001, columns ? 8 : 1}, 0);
       SCOPED_TRACE(name);
@@ -367,6 +382,40 @@ TEST(Scan, WhatIsNoNumberReachesAllBehindIt) {
     Instance instance("logcumsumexp", DType::kF32, {40}, 0, exclusive);
     for (int i = 0; i < 20; ++i) instance.x().as<float>()[i] = -INFINITY;
     instance.every_rung_is_right(false);
+  }
+}
+
+// Sums of exponentials keep their shift where nothing is far above what lies before, and where
+// something is, they do not overflow: steps up and down by more than floats' exponents, nothing but
+// logarithms of 0 in front, elements of any size.
+TEST(Scan, ExponentialsFarApart) {
+  const auto fill = [](Instance& instance, int64_t lines, int64_t step) {
+    const Tensor& x = instance.x();
+    for (int64_t i = 0; i < x.elements(); ++i) {
+      const int64_t line = (step == 1 ? i / x.shape[1] : i) % lines;
+      const int64_t at = step == 1 ? i % x.shape[1] : i / step;
+      const double small = element(x, i);
+      double value = small;
+      if (line % 4 == 0) value += 100.0 * static_cast<double>(at / 50 % 7);
+      if (line % 4 == 1) value += at < 500 ? 400 : -400;
+      if (line % 4 == 2) value = at < 600 ? -INFINITY : small * 40;
+      if (line % 4 == 3) value *= at == 700 ? 3e4 : at % 300 == 0 ? 200 : 1;
+      if (x.dtype == DType::kF32) {
+        x.as<float>()[i] = static_cast<float>(value);
+      } else {
+        x.as<bf16>()[i] = from_float<bf16>(static_cast<float>(value));
+      }
+    }
+  };
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    for (const bool exclusive : {false, true}) {
+      Instance columns("logcumsumexp", dtype, {1100, 16}, 0, exclusive, exclusive);
+      fill(columns, 16, 16);
+      EXPECT_GE(columns.every_rung_is_right(), 4);
+      Instance rows("logcumsumexp", dtype, {4, 2900}, 1, exclusive, !exclusive);
+      fill(rows, 4, 1);
+      EXPECT_GE(rows.every_rung_is_right(), 4);
+    }
   }
 }
 
