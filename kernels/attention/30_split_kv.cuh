@@ -10,20 +10,23 @@
 #pragma once
 
 #include "kernels/attention/key_parts.hpp"
-#include "kernels/attention/mma_products_e4m3.hpp"
+#include "kernels/attention/mma_transposed.hpp"
 #include "kernels/attention/scales.hpp"
 #include "warpsmith/device_facts.hpp"
+#include "warpsmith/ptx/bits.hpp"
+#include "warpsmith/thread/unmarked.hpp"
 
 namespace ws::attention {
 
 // What can be chosen.
 struct SplitKvShape {
   int dim;         // D and Dv up to this
-  int row_blocks;  // of 16 rows, of a tile
+  int row_blocks;  // of 16 rows, of a tile; 0: of 8, which are columns (mma_transposed.hpp)
   int keys;        // of a unit
   int stages;      // units of a warp's ring
   int blocks;      // that share an SM
   bool holds_query;
+  int warps = 4;  // of a block
 };
 
 // Of a dense call, or of sequences whose lengths are data. k and v of Kv: T, or e4m3, of sequences.
@@ -33,35 +36,68 @@ struct SplitKvKernel {
   static_assert(kPacked || !kOf8Bits);
   using Factor = std::conditional_t<kOf8Bits, half, T>;  // what tensor cores multiply
   static constexpr int kDim = kShape.dim;
-  static constexpr int kRowBlocks = kShape.row_blocks;
-  static constexpr int kRows = 16 * kRowBlocks;
+  static constexpr bool kTransposed = kShape.row_blocks == 0;
+  static constexpr int kRowBlocks = kTransposed ? 1 : kShape.row_blocks;
+  static constexpr int kRows = kTransposed ? 8 : 16 * kRowBlocks;
   static constexpr int kKeys = kShape.keys;
   static constexpr int kStages = kShape.stages;
   static constexpr int kMinBlocks = kShape.blocks;
-  static constexpr int kWarps = 4;
+  static constexpr int kWarps = kShape.warps;
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr bool kHoldsQuery = kShape.holds_query;
+  static_assert(kHoldsQuery || !kTransposed);
 
-  using Line =
-      std::conditional_t<kPacked, PackedLine<kRows, kKeys, kThreads>, DenseLine<kRows, kKeys>>;
+  static constexpr int kCounters = int{std::bit_floor(unsigned{kWarps})} * kWarpSize;
+  using Line = std::conditional_t<
+      kPacked, PackedLine<kRows, kKeys, kCounters, kLeastUnits, kThreads - kCounters, true>,
+      DenseLine<kRows, kKeys>>;
   using Tile = RowTile<Kv, kKeys, kDim, kWarpSize>;
   // Whether the next part's queries are asked for while keys are walked, and pages are checked as
   // their keys are looked up: where registers are not too dear for it.
-  static constexpr bool kLooksAhead = kRowBlocks == 1 && kDim <= 128;
+  static constexpr bool kLooksAhead = kTransposed || (kRowBlocks == 1 && kDim <= 128);
   static constexpr bool kAsksEarly = kLooksAhead || !kOf8Bits;  // for the queries of a part
   using Ring = KeyRing<Kv, Tile, kKeys, kStages, kWarps, Line, kPacked && kLooksAhead>;
   static constexpr int kRing = kStages * Ring::kStageElements;  // of a warp
-  using QueryRows = RowTile<Factor, kRows, kDim, kThreads>;
-  using Scores = MmaScores<kRowBlocks, kKeys>;
-  using Softmax = OnlineRows<kRowBlocks, true>;
-  using Products =
-      std::conditional_t<kOf8Bits, MmaProductsE4m3<kRowBlocks>, MmaProducts<T, kRowBlocks>>;
+  // Threads that ask for a tile's queries, 8 columns at a time.
+  static constexpr int kChunks = kDim / 8;
+  static constexpr int kAskers = std::min(kThreads, kRows* kChunks);
+  using QueryRows = RowTile<Factor, kRows, kDim, kAskers>;
+  using Scores =
+      std::conditional_t<kTransposed, TransposedScores<kKeys>, MmaScores<kRowBlocks, kKeys>>;
+  using Softmax = std::conditional_t<kTransposed, TransposedSoftmax, OnlineRows<kRowBlocks, true>>;
+  using Products = std::conditional_t<
+      kTransposed, TransposedProducts<Factor, Kv>,
+      std::conditional_t<kOf8Bits, MmaProductsE4m3<kRowBlocks>, MmaProducts<Factor, kRowBlocks>>>;
   using Gathered = typename Products::template Sums<kDim>;
-  using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / 16 : 1];
+  using QuerySteps = typename Products::Queries[kHoldsQuery ? kDim / 16 : 1];
 
   using Own = KeyParts<T, Line, kRows, kDim, kKeys, kThreads>;
-  static constexpr uint32_t kPartFloats = Own::kPartFloats;
-  static constexpr uint32_t kPartsOfBlock = Own::kPartsOfBlock;
+
+  // Whether the block that has an item's first part waits for the others; else who comes last puts
+  // them together. Where a block is a whole SM parts are few, and all asked for at once.
+  static constexpr bool kAwaits = kTransposed;
+  // What a block then leaves of an item that begins in another's stretch: floats of a row, and
+  // rows. Of sequences any has as many as a tile, whatever the call says of them.
+  static constexpr int kRowFloats = kDim + kDim / 2;
+  __host__ __device__ __forceinline__ static int64_t part_rows(const Call& call) {
+    const int64_t rows = kPacked ? kRows : call.queries * call.group();
+    return rows < kRows ? rows : kRows;
+  }
+  static Workspace workspace(const Call& call, int64_t blocks) {
+    if constexpr (!kAwaits) return counted_parts(blocks, Own::kPartFloats).workspace();
+    // All zeros before and after; in pieces of 256 bytes, which Python keeps so from call to call.
+    const auto floats = static_cast<size_t>(blocks * part_rows(call) * kRowFloats);
+    const size_t bytes = round_up(floats * sizeof(float), size_t{256});
+    return {.bytes = bytes, .zeroed = bytes};
+  }
+  static Parts<float> parts(int64_t blocks, void* workspace) {
+    if constexpr (!kAwaits) {
+      return Parts<float>(counted_parts(blocks, Own::kPartFloats), workspace);
+    }
+    Parts<float> parts;
+    parts.partials = static_cast<float*>(workspace);
+    return parts;
+  }
 
   struct Arguments : KeyArguments<Line> {
     ScalesOf<Kv> scales;
@@ -75,7 +111,10 @@ struct SplitKvKernel {
   // Warps' rows are put together so many at a time: one of each lane.
   static constexpr int kTogether = 8;
   struct SharedStorage {
-    SharedArray<Kv, kWarps * kRing, 128> ring;
+    union {  // the last of the block's items is put together when all units have been read
+      SharedArray<Kv, kWarps * kRing, 128> ring;
+      SharedArray<float, std::max(kRows*(kDim / 4), kThreads) * 6> kept;
+    };
     union {  // what is put together is so after the last product with the queries
       SharedArray<Factor, QueryRows::kElements, 128> queries;
       SharedArray<float, kWarps * kTogether * kDim> gathered;
@@ -91,6 +130,7 @@ struct SplitKvKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     KeyWalk walk;
+    if constexpr (kPacked) a.table.warm(block_index() * kThreads + thread_index());
     if (a.line.start(shared.line, walk)) {
       // The queries are asked for first: behind keys they would come when all of those have come.
       // Then keys, before all else: what follows runs while they are on their way.
@@ -114,8 +154,7 @@ struct SplitKvKernel {
  private:
   // What a thread has of a tile's queries on their way: 8 columns each, of rows kAtOnce apart. What
   // there is not is zeros.
-  static constexpr int kChunks = kDim / 8;
-  static constexpr int kAtOnce = kThreads / kChunks;
+  static constexpr int kAtOnce = kAskers / kChunks;
   static constexpr bool kAsksScales = kOf8Bits && kLooksAhead;
   struct QueryPieces {
     Vec<T, 8> at[kRows / kAtOnce];
@@ -163,8 +202,11 @@ struct SplitKvKernel {
     }
     ptx::barrier_sync();
     QuerySteps query;
-    const int query_offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
-    if constexpr (kHoldsQuery) {
+    if constexpr (kTransposed) {
+      Products::template load<QueryRows>(query, shared.queries.span());
+      ptx::barrier_sync();  // what is put together may lie where they lay
+    } else if constexpr (kHoldsQuery) {
+      const int query_offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
 #pragma unroll
       for (int k = 0; k < kDim; k += 16) {
         Products::template load<QueryRows>(query[k / 16], shared.queries.span(), query_offset, k);
@@ -186,8 +228,8 @@ struct SplitKvKernel {
     const SeenTogether seen = a.line.seen_of(part.queries, part.keys)
                                   .together(Own::place_of(a.line, part, 0).query,
                                             Own::place_of(a.line, part, rows - 1).query);
-    const int keys_offset = Tile::template lane_offset<Tile::Order::kAcross>(0);
-    const int values_offset = Tile::template lane_offset<Tile::Order::kDown>(0);
+    const int keys_offset = Products::template keys_offset<Tile>();
+    const int values_offset = Products::template values_offset<Tile>();
     const SharedSpan<Kv> units(shared.ring.pointer(warp_index() * kRing), kRing);
     const int end = part.end;
 #pragma unroll 1
@@ -196,27 +238,25 @@ struct SplitKvKernel {
       ptx::syncwarp();  // all lanes' copies have landed
       const int stage = ring.slot() * Ring::kStageElements;
       Scores scores = {};
-      Products::template add_scores<Tile, kDim>(
-          scores,
-          [&](int k) -> const auto& {
-            if constexpr (!kHoldsQuery) {
-              Products::template load<QueryRows>(query[0], shared.queries.span(), query_offset, k);
-            }
-            return query[kHoldsQuery ? k / 16 : 0];
-          },
-          units, stage + keys_offset);
+      if constexpr (kTransposed) {
+        Products::template add_scores<Tile, kDim>(scores, query, units, stage + keys_offset);
+      } else {
+        const auto query_at = [&](int k) -> const auto& {
+          if constexpr (!kHoldsQuery) {
+            const int offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
+            Products::template load<QueryRows>(query[0], shared.queries.span(), offset, k);
+          }
+          return query[kHoldsQuery ? k / 16 : 0];
+        };
+        Products::template add_scores<Tile, kDim>(scores, query_at, units, stage + keys_offset);
+      }
       const int key = part_of(shared, turn).first + unit * kKeys;
       if (changes) change(scores, shared, a, part_of(shared, turn), key);
       if (key < seen.whole_first || key + kKeys > seen.whole_end) {
         Own::hide(scores, a, part_of(shared, turn), key);
       }
       float rescale[Softmax::kRows];
-      if (softmax.weigh(scores, rescale)) {
-#pragma unroll
-        for (int r = 0; r < kRowBlocks; ++r) {
-          Own::scale(gathered[r], rescale[2 * r], rescale[2 * r + 1]);
-        }
-      }
+      if (softmax.weigh(scores, rescale)) Products::scale(gathered, rescale);
 
       if constexpr (kPacked && kLooksAhead) {
         if (ring.is_wrong()) shared.wrong[thread_index()] = 1;
@@ -243,6 +283,9 @@ struct SplitKvKernel {
 
   __device__ __forceinline__ static int first_row() { return Own::thread() / kChunks; }
   __device__ __forceinline__ static int column() { return Own::thread() % kChunks * 8; }
+  __device__ __forceinline__ static bool asks() {
+    return kAskers == kThreads || first_row() < kAtOnce;
+  }
 
   __device__ __forceinline__ static void ask_queries(QueryPieces& pieces, const Arguments& a,
                                                      const KeyPart& part) {
@@ -260,6 +303,7 @@ struct SplitKvKernel {
   }
   __device__ __forceinline__ static void store_queries(SharedSpan<T> to,
                                                        const QueryPieces& pieces) {
+    if (!asks()) return;
 #pragma unroll
     for (int i = 0; i < kRows / kAtOnce; ++i) {
       to.template store<8>(QueryRows::Tile::offset(i * kAtOnce + first_row(), column()),
@@ -271,7 +315,7 @@ struct SplitKvKernel {
                                                            const KeyPart& part, int rows) {
     const auto columns = static_cast<int>(a.call.head_dim);
     const int column = SplitKvKernel::column();
-    if (column != columns / 8 * 8) return;
+    if (column != columns / 8 * 8 || !asks()) return;
 #pragma unroll 1
     for (int row = first_row(); row < rows; row += kAtOnce) {
 #pragma unroll 1
@@ -285,6 +329,7 @@ struct SplitKvKernel {
   // times what undoes that, and `factor`.
   __device__ __forceinline__ static void narrow_queries(SharedStorage& shared,
                                                         const QueryPieces& pieces, float factor) {
+    if (!asks()) return;
     const int column = SplitKvKernel::column();
 #pragma unroll
     for (int i = 0; i < kRows / kAtOnce; ++i) {
@@ -332,37 +377,55 @@ struct SplitKvKernel {
     }
     Own::change(scores, factors, a, part, key);
   }
-  // Where warps leave columns of their rows to be put together, two or four at a time: the rows of
+  // Where warps leave columns of their rows to be put together, one to four at a time: the rows of
   // one access meet all banks.
   __device__ __forceinline__ static int gathered_at(int warp, int row, int column) {
-    return (warp * kTogether + row) * kDim + (column ^ (kOf8Bits ? row % 2 * 16 : row % 4 * 8));
+    const int apart = kTransposed ? row / 2 * 8 : kOf8Bits ? row % 2 * 16 : row % 4 * 8;
+    return (warp * kTogether + row) * kDim + (column ^ apart);
   }
-  // Leaves the columns of the lane's row in a block, its sums from `at` on.
-  __device__ __forceinline__ static void leave(SharedStorage& shared,
-                                               const float (&gathered)[kDim / 8][4], int at) {
-    const int row = Scores::row(0);
-    if constexpr (kOf8Bits) {  // even columns, odd columns
+  // Leaves the columns of the lane's i-th row.
+  __device__ __forceinline__ static void leave(SharedStorage& shared, const Gathered& gathered,
+                                               int i) {
+    const int row = Scores::row(i) % kTogether;
+    if constexpr (kTransposed) {
+      const int first = lane_index() / 4 * (kOf8Bits ? 2 : 1);
+#pragma unroll
+      for (int n = 0; n < kDim / 16; ++n) {
+        const float (&four)[4] = gathered[n];
+        const int at = gathered_at(warp_index(), row, n * 16 + first);
+        if constexpr (kOf8Bits) {  // even columns, odd columns
+          shared.gathered.template store<2>(at, Vec<float, 2>{four[i], four[2 + i]});
+        } else {
+          shared.gathered[at] = four[i];
+          shared.gathered[gathered_at(warp_index(), row, n * 16 + 8 + first)] = four[2 + i];
+        }
+      }
+    } else if constexpr (kOf8Bits) {  // even columns, odd columns
+      const int at = i % 2 * 2;
       const int place[2] = {gathered_at(warp_index(), row, 2 * Scores::first_key()),
                             gathered_at(warp_index(), row, 16 + 2 * Scores::first_key())};
 #pragma unroll
       for (int n = 0; n < kDim / 8; n += 2) {
-        const float (&even)[4] = gathered[n];
-        const float (&odd)[4] = gathered[n + 1];
+        const float (&even)[4] = gathered[i / 2][n];
+        const float (&odd)[4] = gathered[i / 2][n + 1];
         shared.gathered.template store<4>(
             place[n / 2 % 2] + n / 4 * 32,
             Vec<float, 4>{even[at], odd[at], even[at + 1], odd[at + 1]});
       }
     } else {
+      const int at = i % 2 * 2;
 #pragma unroll
       for (int n = 0; n < kDim / 8; ++n) {
+        const float (&four)[4] = gathered[i / 2][n];
         shared.gathered.template store<2>(
             gathered_at(warp_index(), row, n * 8 + Scores::first_key()),
-            Vec<float, 2>{gathered[n][at], gathered[n][at + 1]});
+            Vec<float, 2>{four[at], four[at + 1]});
       }
     }
   }
 
-  // What the warps have gathered, put together; written, or left for the block that comes last.
+  // What the warps have gathered, put together; then written, or left for the block that has the
+  // item's first part.
   __device__ __forceinline__ static void finish(SharedStorage& shared, const Arguments& a, int turn,
                                                 const Gathered& gathered, const Softmax& softmax) {
     const KeyPart part = part_of(shared, turn);
@@ -374,24 +437,22 @@ struct SplitKvKernel {
     }
     float of_values = 1;
     if constexpr (kOf8Bits) of_values = shared.factors.values[0];
-    float* const left =
-        a.parts.partials + Own::left_at(static_cast<int>(block_index()), part.from == 0);
     constexpr int kAcross = kDim / 4;
 #pragma unroll 1
     for (int first = 0; first < rows; first += kTogether) {
       if (first > 0) ptx::barrier_sync();  // all have read those before
 #pragma unroll
       for (int i = 0; i < Softmax::kRows; ++i) {
-        if (i * kTogether != first) continue;
-        const float sum =
-            warp::all_reduce<4>(softmax.sum[i], [](float a, float b) { return a + b; });
-        if (Scores::row(i) >= rows) continue;
-        if (lane_index() % 4 == 0) {
+        if (!kTransposed && i * kTogether != first) continue;
+        const float sum = softmax.sum_of(i);
+        const int row = Scores::row(i);
+        if (row >= rows) continue;
+        if (Scores::tells()) {
           shared.weights.template store<2>(
-              (warp_index() * kTogether + Scores::row(0)) * 2,
+              (warp_index() * kTogether + row % kTogether) * 2,
               Vec<float, 2>{softmax.max[i], wrong != 0 ? Own::kWrong : sum});
         }
-        leave(shared, gathered[i / 2], i % 2 * 2);
+        leave(shared, gathered, i);
       }
       ptx::barrier_sync();
       const int count = rows - first < kTogether ? rows - first : kTogether;
@@ -411,17 +472,129 @@ struct SplitKvKernel {
         merged.add(weights, more, kWarps, softmax.scale);
         if (whole) {
           Own::write(a, part, row, column, merged, softmax.scale, of_values);
-        } else {
-          if (column == 0) {
-            thread::store(left + row * 2,
-                          Vec<float, 2>{merged.max, merged.is_wrong ? Own::kWrong : merged.sum});
-          }
+        } else if constexpr (!kAwaits) {
+          float* const left =
+              a.parts.partials + Own::left_at(static_cast<int>(block_in_line()), part.from == 0);
+          if (column == 0) thread::store(left + row * 2, merged.weights());
           thread::store(left + Own::kGathered + row * kDim + column, merged.gathered);
+        } else if (part.from > 0) {
+          const Left left = left_of(a, block_in_line(), row, column);
+          thread::Unmarked::tell(left.columns, merged.gathered);
+          thread::Unmarked::tell(left.weights, merged.weights());
+        } else {
+          keep(shared, row * kAcross + column / 4, merged);
         }
       }
     }
-    if (!whole) {
+    if (whole) return;
+    if constexpr (!kAwaits) {
       Own::combine(a, shared.line, shared.order, shared.walks[turn], softmax.scale, of_values);
+    } else if (part.from == 0) {
+      put_together(shared, a, shared.walks[turn], softmax.scale, of_values);
+    }
+  }
+
+  // Where a block leaves four columns of a row of a part, and, behind those of all rows, their
+  // maximum and sum, which each four has for itself: so each word has one reader.
+  struct Left {
+    float* columns;
+    float* weights;
+    uint32_t apart;  // from what the next block leaves
+
+    __device__ __forceinline__ Left behind(int blocks) const {
+      const uint32_t further = static_cast<uint32_t>(blocks) * apart;
+      return {columns + further, weights + further, apart};
+    }
+  };
+  __device__ __forceinline__ static Left left_of(const Arguments& a, int64_t block, int row,
+                                                 int column) {
+    const auto rows = static_cast<uint32_t>(part_rows(a.call));
+    const auto at = static_cast<uint32_t>(row * kDim + column);
+    const uint32_t apart = rows * kRowFloats;
+    float* const first = a.parts.partials + static_cast<uint32_t>(block) * apart;
+    return {first + at, first + rows * kDim + at / 2, apart};
+  }
+  // The same in shared memory, of one block: the ring's place is free behind its last part.
+  static constexpr int kKept = std::max(kRows * (kDim / 4), kThreads);
+  __device__ __forceinline__ static void keep(SharedStorage& shared, int at,
+                                              const typename Own::Merged& merged) {
+    shared.kept.template store<4>(at * 4, merged.gathered);
+    shared.kept.template store<2>(kKept * 4 + at * 2, merged.weights());
+  }
+  __device__ __forceinline__ static void add_kept(typename Own::Merged& merged,
+                                                  SharedStorage& shared, int at, float scale) {
+    const Vec<float, 2> weights[1] = {shared.kept.template load<2>(kKept * 4 + at * 2)};
+    const Vec<float, 4> more[1] = {shared.kept.template load<4>(at * 4)};
+    merged.add(weights, more, 1, scale);
+  }
+
+  // What other blocks leave of the item of a walk, with what this one has kept. Where there are
+  // more threads than fours of columns, they share out the parts.
+  __device__ __forceinline__ static void put_together(SharedStorage& shared, const Arguments& a,
+                                                      const KeyWalk& walk, float scale,
+                                                      float of_values) {
+    const KeyPart& part = walk.part;
+    const int rows = Own::rows_of(a.line, part);
+    const int64_t block = block_in_line();
+    const int count =
+        a.line.block_of(shared.line, walk.at + part.units - 1) - static_cast<int>(block);
+    constexpr int kAcross = kDim / 4;
+    constexpr int kSlots = kThreads / kAcross;  // rows at once
+    static_assert(std::has_single_bit(unsigned{kSlots}), "each part has one reader");
+    const int column = Own::thread() % kAcross * 4;
+    const int slot = Own::thread() / kAcross;
+    const int width = kWarpSize - ptx::leading_zeros(static_cast<uint32_t>(rows - 1));
+    const int groups = kSlots >> width > 1 ? kSlots >> width : 1;
+    const int group = slot >> width;
+    ptx::barrier_sync();  // all is kept
+#pragma unroll 1
+    for (int row = slot & ((1 << width) - 1); row - slot < rows; row += kSlots) {
+      typename Own::Merged merged;
+      if (row < rows) {
+        add_parts(merged, left_of(a, block + 1, row, column), group, groups, count, scale);
+      }
+      if (groups > 1) {
+        if (group > 0) keep(shared, Own::thread(), merged);
+        ptx::barrier_sync();
+        if (group > 0 || row >= rows) continue;
+#pragma unroll 1
+        for (int g = 1; g < groups; ++g) {
+          add_kept(merged, shared, Own::thread() + (g << width) * kAcross, scale);
+        }
+      }
+      if (row >= rows) continue;
+      add_kept(merged, shared, row * kAcross + column / 4, scale);
+      Own::write(a, part, row, column, merged, scale, of_values);
+    }
+  }
+  // Every step-th of `count` parts, the first one `first` blocks behind `left`: waits for them, and
+  // leaves zeros.
+  __device__ __forceinline__ static void add_parts(typename Own::Merged& merged, const Left& left,
+                                                   int first, int step, int count, float scale) {
+    constexpr int kAtOnce = 8;  // that are asked for before one is added
+#pragma unroll 1
+    for (int from = first; from < count; from += step * kAtOnce) {
+      const auto nth = [&](int i) {
+        const int at = from + i * step;
+        return left.behind(at < count ? at : from);
+      };
+      Vec<float, 2> weights[kAtOnce];
+      Vec<float, 4> more[kAtOnce];
+      bool are_there = false;
+      while (!are_there) {
+        are_there = true;
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          weights[i] = thread::Unmarked::look<2>(nth(i).weights, are_there);
+          more[i] = thread::Unmarked::look<4>(nth(i).columns, are_there);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        thread::Unmarked::clear<2>(nth(i).weights);
+        thread::Unmarked::clear<4>(nth(i).columns);
+      }
+      merged.add(weights, more, divide_up(count - from, step), scale);
     }
   }
 };
@@ -511,7 +684,7 @@ struct SplitKv {
                                           Multiprocessor::kSharedReserved) <=
                         Multiprocessor::kSharedBytes,
                     "blocks that are counted on to share an SM");
-      return plan_of<Kernel>().workspace();
+      return Kernel::workspace(call, most_blocks<Kernel>());
     });
   }
 
@@ -524,7 +697,7 @@ struct SplitKv {
     Rule::with(call, [&]<class Kernel>() {
       const typename Kernel::Line line(call, sequences, most_blocks<Kernel>());
       launch<Kernel>({.blocks = line.blocks(), .threads = Kernel::kThreads}, context.stream,
-                     {{line, call, Parts<float>(plan_of<Kernel>(), context.workspace), aligned,
+                     {{line, call, Kernel::parts(most_blocks<Kernel>(), context.workspace), aligned,
                        PageTable(sequences)},
                       {call, Rule::kName}});
     });
@@ -536,14 +709,6 @@ struct SplitKv {
   template <class Kernel>
   static int64_t most_blocks() {
     return int64_t{device_facts().multiprocessors} * Kernel::kMinBlocks;
-  }
-  // Counters of parts, and what blocks leave.
-  template <class Kernel>
-  static PartsPlan plan_of() {
-    return {.groups = most_blocks<Kernel>(),
-            .parts = Kernel::kPartsOfBlock,
-            .partials = Kernel::kPartFloats,
-            .partial_bytes = sizeof(float)};
   }
 };
 

@@ -192,8 +192,13 @@ struct SplitKvMlaKernel {
   };
 
   using Own = KeyParts<T, Line, kRows, kValueDim, kKeys, kThreads>;
-  static constexpr uint32_t kPartFloats = Own::kPartFloats;
-  static constexpr uint32_t kPartsOfBlock = Own::kPartsOfBlock;
+
+  static Workspace workspace(const Call& /*call*/, int64_t blocks) {
+    return counted_parts(blocks, Own::kPartFloats).workspace();
+  }
+  static Parts<float> parts(int64_t blocks, void* workspace) {
+    return Parts<float>(counted_parts(blocks, Own::kPartFloats), workspace);
+  }
 
   struct Arguments : KeyArguments<Line> {
     NoScales scales;
@@ -397,7 +402,7 @@ struct SplitKvMlaKernel {
     const auto columns = static_cast<int>(a.call.value_dim);
     const bool tells = warp_index() == 0 && lane_index() % 4 == 0;
     float* const left =
-        a.parts.partials + Own::left_at(static_cast<int>(block_index()), part.from == 0);
+        a.parts.partials + Own::left_at(static_cast<int>(block_in_line()), part.from == 0);
 #pragma unroll
     for (int i = 0; i < kRowBlocks * 2; ++i) {
       const Softmax& softmax = sums.of[i / 2];

@@ -34,7 +34,7 @@ extern const Rung kWgmmaE4m3;
 extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgmmaAtomic,
     kBackwardWideHeads;
 extern const Rung kRingWgmma;
-extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla, kSplitKvMlaWgmma;
+extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla, kSplitKvMlaWgmma, kSplitKvTransposed;
 
 namespace {
 
@@ -107,6 +107,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitKvE4m3,
     &kSplitKvMla,
     &kSplitKvMlaWgmma,
+    &kSplitKvTransposed,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no
@@ -123,8 +124,13 @@ bool is_few_and_wide(const Call& call) {
 std::span<const Rung* const> Attention::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative,       &kWideHeads, &kMmaFlash,
                                            &kMmaTilingQkvSwizzleQkv, &kTiled,     &kAny};
-  static constexpr const Rung* kFew[] = {&kSplitKv,  &kWgmmaSpeculative,       &kWideHeads,
-                                         &kMmaFlash, &kMmaTilingQkvSwizzleQkv, &kTiled,
+  static constexpr const Rung* kFew[] = {&kSplitKvTransposed,
+                                         &kSplitKv,
+                                         &kWgmmaSpeculative,
+                                         &kWideHeads,
+                                         &kMmaFlash,
+                                         &kMmaTilingQkvSwizzleQkv,
+                                         &kTiled,
                                          &kAny};
   static constexpr const Rung* kFewWide[] = {&kSplitKvMlaWgmma,        &kSplitKvMla, &kWideHeads,
                                              &kMmaTilingQkvSwizzleQkv, &kTiled,      &kAny};
@@ -135,9 +141,10 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kSplitKvMlaWgmma,
                                            &kSplitKvMla, &kAny};
-  static constexpr const Rung* kFew[] = {&kSplitKv,         &kWgmmaSpeculative, &kMmaFlash,
-                                         &kSplitKvMlaWgmma, &kSplitKvMla,       &kAny};
-  static constexpr const Rung* kOf8Bits[] = {&kSplitKvE4m3, &kAny};
+  static constexpr const Rung* kFew[] = {
+      &kSplitKvTransposed, &kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kSplitKvMlaWgmma,
+      &kSplitKvMla,        &kAny};
+  static constexpr const Rung* kOf8Bits[] = {&kSplitKvTransposed, &kSplitKvE4m3, &kAny};
   if (call.has_kv_of_8_bits) return kOf8Bits;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
 }

@@ -12,6 +12,7 @@
 
 #include "kernels/attention/query_tiles.hpp"
 #include "warpsmith/block/scan.hpp"
+#include "warpsmith/warp/reduce.hpp"
 
 namespace ws::attention {
 
@@ -83,6 +84,40 @@ struct KeyRows {
 // Blocks with fewer units of 16 or 32 keys would cost more to put together than they save.
 inline constexpr int kLeastUnits = 8;
 
+#if WS_DEVICE_CODE
+// A block's place in the line, from its end: blocks begin in the order of their numbers, so those
+// behind a block in the line have begun, and it may wait for them.
+__device__ __forceinline__ int64_t block_in_line() { return grid_blocks() - 1 - block_index(); }
+#endif
+
+// What each block has of the line.
+struct Share {
+  int units;
+  int multiple;  // that items are padded to, with units without keys
+
+  __host__ __device__ __forceinline__ int padded(int of_item) const {
+    return divide_up(of_item, multiple) * multiple;
+  }
+
+  // For so many blocks, of `items` with at most `most` units each, where `fair` is what each block
+  // has if it has as much as the others. A share that ends where items end spares blocks a second
+  // item and its ends; where each item has several blocks, each of these has one part. It may be
+  // above the fair one by a sixteenth, or a unit for each of four warps: memory is as busy without
+  // some of the blocks.
+  __host__ __device__ __forceinline__ static Share of(uint32_t items, uint32_t fair, uint32_t most,
+                                                      uint32_t blocks, uint32_t least) {
+    uint64_t even = most;
+    if (items >= blocks) {
+      even *= divide_up(items, blocks);
+    } else if (items > 0) {
+      const uint32_t parts = std::min(blocks / items, most / least);
+      if (parts > 1) even = divide_up(most, parts);
+    }
+    if (even > fair + std::max(fair / 16, 4U)) return {static_cast<int>(fair), 1};
+    return {static_cast<int>(even), even < most ? static_cast<int>(even) : 1};
+  }
+};
+
 // The line of a dense call: sequences are alike. A tile has kRows rows, a unit kUnit keys.
 template <int kRows, int kUnit, int kLeast = kLeastUnits>
 struct DenseLine : KeyRows {
@@ -104,36 +139,25 @@ struct DenseLine : KeyRows {
     sequence.keys = static_cast<int>(call.keys);
     count_units<kUnit>(sequence);
     const int64_t items = call.batch * kv_heads * tiles;
-    const int64_t of_item = sequence.units;
-    const int64_t fair = std::max<int64_t>(kLeast, divide_up(items * of_item, blocks));
-    const int64_t even = even_share(items, of_item, blocks);
-    const bool is_even = even <= fair + std::max(fair / kSlack, kSlackUnits);
-    share = static_cast<int>(is_even ? even : fair);
-    // Behind an item's last unit there may be some without keys.
-    if (is_even && share < of_item) sequence.units = round_up(sequence.units, share);
+    const int64_t fair =
+        std::max<int64_t>(kLeast, divide_up(items * int64_t{sequence.units}, blocks));
+    const Share chosen =
+        Share::of(static_cast<uint32_t>(items), static_cast<uint32_t>(fair),
+                  static_cast<uint32_t>(sequence.units), static_cast<uint32_t>(blocks), kLeast);
+    share = chosen.units;
+    sequence.units = chosen.padded(sequence.units);
     units = static_cast<int>(items * sequence.units);
     by_units = thread::Divider(sequence.units);
     by_share = thread::Divider(share);
   }
   int64_t blocks() const { return divide_up(units, share); }
 
-  // A share that ends where items end, which spares blocks a second item and its ends.
-  static int64_t even_share(int64_t items, int64_t units, int64_t blocks) {
-    if (items >= blocks) return divide_up(items, blocks) * units;
-    const int64_t parts = std::min(blocks / items, std::max<int64_t>(1, units / kLeast));
-    return divide_up(units, parts);
-  }
-  // By how much it may be above the least: a sixteenth, or a unit for each of four warps. Memory is
-  // as busy without some of the blocks.
-  static constexpr int64_t kSlack = 16;
-  static constexpr int64_t kSlackUnits = 4;
-
 #if WS_DEVICE_CODE
   struct Storage {};
 
   // Where this block begins. False: it has nothing.
   __device__ __forceinline__ bool start(Storage& /*shared*/, KeyWalk& walk) const {
-    const int first = static_cast<int>(block_index()) * share;
+    const int first = static_cast<int>(block_in_line()) * share;
     const auto item = static_cast<int>(by_units.quotient(static_cast<uint32_t>(first)));
     const auto matrix = static_cast<int>(by_tiles.quotient(static_cast<uint32_t>(item)));
     walk.part = sequence;
@@ -169,8 +193,10 @@ struct DenseLine : KeyRows {
 };
 
 // The line of sequences whose lengths are data: each block counts them, kThreads at a time. A block
-// may have kOthers more threads, behind those.
-template <int kRows, int kUnit, int kThreads, int kLeast = kLeastUnits, int kOthers = 0>
+// may have kOthers more threads, behind those. kPads: where items are about as long as each other
+// shares end where they end.
+template <int kRows, int kUnit, int kThreads, int kLeast = kLeastUnits, int kOthers = 0,
+          bool kPads = false>
 struct PackedLine : KeyRows {
   static constexpr bool kPacked = true;
 
@@ -190,6 +216,10 @@ struct PackedLine : KeyRows {
 #if WS_DEVICE_CODE
   struct Storage {
     typename block::ScanOfWarps<int, kThreads>::Storage scan;
+    // Of each warp's sequences: items, and the most units of one.
+    struct None {};
+    [[no_unique_address]] std::conditional_t<kPads, SharedArray<int, 2 * kThreads / kWarpSize>,
+                                             None> counts;
     SharedArray<KeyWalk, 1> first;
     SharedArray<int, 1> share;
   };
@@ -201,7 +231,8 @@ struct PackedLine : KeyRows {
       ptx::barrier_sync();
     } else {
       if (thread_index() >= kThreads) {
-        ptx::barrier_sync();  // that of the scan
+        ptx::barrier_sync();  // those of the scans
+        if constexpr (kPads) ptx::barrier_sync();
       } else if (!count(shared, walk) && thread_index() == 0) {
         shared.share[0] = 0;
       }
@@ -246,27 +277,63 @@ struct PackedLine : KeyRows {
       return static_cast<int>(sum < kMost ? sum : kMost);
     };
     const int begin = thread_index() * each;
-    int mine = 0;
+    int size = 0;
+    int items = 0;
+    int most = 0;
 #pragma unroll 1
     for (int i = 0; i < each; ++i) {
-      if (enter(walk.part, begin + i)) mine = add(mine, walk.part.units * items_of(walk.part));
+      if (!enter(walk.part, begin + i)) continue;
+      const int more = items_of(walk.part);
+      size = add(size, walk.part.units * more);
+      items = add(items, more);
+      most = std::max(most, walk.part.units);
     }
-    const int here = warp::inclusive_scan(mine, add);
+    const auto higher = [](int a, int b) { return std::max(a, b); };
+    if constexpr (kPads) {
+      items = warp::all_reduce(items, add);
+      most = warp::all_reduce(most, higher);
+      if (lane_index() == 0) {
+        shared.counts.template store<2>(warp_index() * 2, Vec<int, 2>{items, most});
+      }
+    }
+    int here = warp::inclusive_scan(size, add);
     block::ScanOfWarps<int, kThreads> scan(shared.scan);
-    const auto [before, units] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
-    if (units == static_cast<int>(kMost)) return false;
-    const auto fair = static_cast<int>(
+    auto [before, units] = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
+    const bool fits = units < static_cast<int>(kMost);
+    const auto equal = static_cast<int>(
         by_blocks.quotient(static_cast<uint32_t>(units) + by_blocks.divisor() - 1));
-    const int share = fair < kLeast ? kLeast : fair;
-    const int first = static_cast<int>(block_index()) * share;
-    if (first >= units) return false;
+    Share share{std::max(equal, kLeast), 1};
+    if constexpr (kPads) {
+      constexpr int kWarps = kThreads / kWarpSize;
+      const auto counts = shared.counts.template load<2>(lane_index() % kWarps * 2);
+      items = warp::all_reduce<kWarps>(counts[0], add);
+      most = warp::all_reduce<kWarps>(counts[1], higher);
+      share = Share::of(static_cast<uint32_t>(items), static_cast<uint32_t>(share.units),
+                        static_cast<uint32_t>(most), by_blocks.divisor(), kLeast);
+      if (fits && share.multiple > 1) {
+        size = 0;
+#pragma unroll 1
+        for (int i = 0; i < each; ++i) {
+          if (!enter_again(walk.part, begin + i)) continue;
+          size += share.padded(walk.part.units) * items_of(walk.part);
+        }
+        here = warp::inclusive_scan(size, add);
+        const auto padded = scan(warp::shuffle(here, kWarpSize - 1), 0, add);
+        before = padded.before;
+        units = padded.total;
+      } else {
+        ptx::barrier_sync();  // as other threads of the block do
+      }
+    }
+    walk.at = before + here - size;
+    const int first = static_cast<int>(block_in_line()) * share.units;
+    if (!fits || first >= units) return false;
     // One thread has counted the sequence that the block begins in.
-    walk.at = before + here - mine;
-    if (walk.at <= first && first < walk.at + mine) {
-      walk.left = units - first < share ? units - first : share;
-      find(walk, begin, first);
+    if (walk.at <= first && first < walk.at + size) {
+      walk.left = units - first < share.units ? units - first : share.units;
+      find(walk, begin, first, share);
       shared.first[0] = walk;
-      shared.share[0] = share;
+      shared.share[0] = share.units;
     }
     return true;
   }
@@ -283,15 +350,21 @@ struct PackedLine : KeyRows {
     count_units<kUnit>(part);
     return part.queries > 0;
   }
+  // The same once more: who has counted one sequence is still in it.
+  __device__ __forceinline__ bool enter_again(KeyPart& part, int batch) const {
+    return each > 1 ? enter(part, batch) : part.queries > 0;
+  }
   __device__ __forceinline__ int items_of(const KeyPart& part) const {
     return divide_up(part.queries * group, kRows) * kv_heads;
   }
   // To unit `first` of the line, from where the sequences from `batch` on begin in it.
-  __device__ __forceinline__ void find(KeyWalk& walk, int batch, int first) const {
+  __device__ __forceinline__ void find(KeyWalk& walk, int batch, int first,
+                                       const Share& share) const {
     KeyPart& part = walk.part;
 #pragma unroll 1
     for (;; ++batch) {
-      if (!enter(part, batch)) continue;
+      if (!enter_again(part, batch)) continue;
+      part.units = share.padded(part.units);
       const int size = part.units * items_of(part);
       if (first - walk.at < size) break;
       walk.at += size;

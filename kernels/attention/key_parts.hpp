@@ -18,6 +18,12 @@ struct KeyArguments {
   PageTable table;
 };
 
+// Of `blocks` that each leave a first and a last part of so many floats, for who comes last: what
+// counts those that have, and the parts.
+inline PartsPlan counted_parts(int64_t blocks, uint32_t floats) {
+  return {.groups = blocks, .parts = 2, .partials = floats, .partial_bytes = sizeof(float)};
+}
+
 #if WS_DEVICE_CODE
 // Of tiles of kRows rows, whose values have up to kColumns columns, and units of kKeys keys.
 template <class T, class Line, int kRows, int kColumns, int kKeys, int kThreads>
@@ -62,10 +68,12 @@ struct KeyParts {
   __device__ __forceinline__ static bool has_its_pages(const Arguments& a, const KeyPart& part) {
     if (a.table.pages == nullptr) return true;
     // Those that the first keys of its units lie in, and behind them up to the next part's.
+    // Behind the last keys there may be units without any.
     const auto before = [&](int unit) {
+      const int end = part.keys + a.table.page - 1;
       const int key = unit == 0            ? 0
-                      : unit == part.units ? part.keys + a.table.page - 1
-                                           : part.first + unit * kKeys;
+                      : unit == part.units ? end
+                                           : std::min(end, part.first + unit * kKeys);
       return static_cast<int>(a.table.by_page.quotient(static_cast<uint32_t>(key)));
     };
     const bool mine = a.line.sequences.report_pages(part.batch, before(part.from) + thread_index(),
@@ -141,6 +149,11 @@ struct KeyParts {
     float sum = 0;
     bool is_wrong = false;
     Vec<float, 4> gathered{};
+
+    // As a part has them.
+    __device__ __forceinline__ Vec<float, 2> weights() const {
+      return {max, is_wrong ? kWrong : sum};
+    }
 
     // Adds the first `count` of some parts, of each its maximum and sum, and what it gathered. All
     // of them have been loaded by then: under an `if` the compiler would load each where it is

@@ -12,6 +12,7 @@ namespace ws::attention {
 template <class T, int kBlocks>
 struct MmaProducts {
   using Left = uint32_t[kBlocks][4];  // 16 columns
+  using Queries = Left;
   template <int kDim>
   using Sums = float[kBlocks][kDim / 8][4];
 
@@ -22,6 +23,16 @@ struct MmaProducts {
     for (int r = 0; r < kBlocks; ++r) {
       ptx::ldmatrix_x4(to[r], rows.pointer(Rows::further(offset, r * 16, k)));
     }
+  }
+
+  // What ldmatrix wants of the lane for keys, for values.
+  template <class Rows>
+  __device__ __forceinline__ static int keys_offset() {
+    return Rows::template lane_offset<Rows::Order::kAcross>(0);
+  }
+  template <class Rows>
+  __device__ __forceinline__ static int values_offset() {
+    return Rows::template lane_offset<Rows::Order::kDown>(0);
   }
 
   // Adds the products of the warp's rows with kKeys of a tile. left(k) gives the former, of 16
@@ -57,6 +68,20 @@ struct MmaProducts {
         uint32_t right[4];
         ptx::ldmatrix_x4<true>(right, values.pointer(Rows::further(offset, k, n)));
         multiply_add(sums, n / 8, left, right);
+      }
+    }
+  }
+
+  // All sums, times a factor for each row of the lane.
+  template <int kAcross>
+  __device__ __forceinline__ static void scale(float (&sums)[kBlocks][kAcross][4],
+                                               const float (&factors)[kBlocks * 2]) {
+#pragma unroll
+    for (int r = 0; r < kBlocks; ++r) {
+#pragma unroll
+      for (int n = 0; n < kAcross; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[r][n][i] *= factors[r * 2 + i / 2];
       }
     }
   }

@@ -10,6 +10,13 @@
 
 namespace ws::attention {
 
+// softcap * tanh(score / softcap): tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
+__device__ __forceinline__ float capped(float score, float softcap) {
+  const float part =
+      thread::reciprocal(1.0F + thread::exp2(score * (2 * thread::kLog2E / softcap)));
+  return thread::fma(-2 * softcap, part, softcap);
+}
+
 // kBlocks blocks of 16 queries, kKeys keys.
 template <int kBlocks, int kKeys>
 struct MmaScores {
@@ -21,6 +28,8 @@ struct MmaScores {
   // The lane's first key. Others are numbers known when compiled further on: keep them apart, a sum
   // for each would cost a register.
   __device__ __forceinline__ static int first_key() { return lane_index() % 4 * 2; }
+  // Whether the lane tells of its rows what all lanes that have them know.
+  __device__ __forceinline__ static bool tells() { return lane_index() % 4 == 0; }
 
   __device__ __forceinline__ float& of(int i, int key) {
     return at[i / 2][key / 8][i % 2 * 2 + key % 2];
@@ -48,14 +57,8 @@ struct MmaScores {
     }
   }
 
-  // softcap * tanh(score / softcap) of all.
   __device__ __forceinline__ void cap(float softcap) {
-    // tanh(x) = 1 - 2 / (1 + e^2x), off by 2^-23 of the cap.
-    const float factor = 2 * thread::kLog2E / softcap;
-    change([&](int, int, float score) {
-      const float part = thread::reciprocal(1.0F + thread::exp2(score * factor));
-      return thread::fma(-2 * softcap, part, softcap);
-    });
+    change([&](int, int, float score) { return capped(score, softcap); });
   }
 
   // Hides keys that a query does not see: what is there becomes `hidden`. The warp's rows begin at
@@ -120,13 +123,14 @@ struct OnlineRows {
       for (int j = 0; j < kKeys / 4; ++j) {
         high[i] = fmaxf(high[i], scores.at[i / 2][j / 2][i % 2 * 2 + j % 2]);
       }
-      high[i] = warp::all_reduce<4>(high[i], [](float a, float b) { return fmaxf(a, b); });
+      // A lane asks of its own keys whether the maximum moves: it seldom does.
       mine |= (high[i] - max[i]) * scale > kSlack;
     }
     const bool moves = !kLazily || ptx::vote_sync_any(kFullMask, mine);
     if (moves) {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
+        high[i] = warp::all_reduce<4>(high[i], [](float a, float b) { return fmaxf(a, b); });
         rescale[i] = thread::exp2((max[i] - thread::finite_or_zero(high[i])) * scale);
         sum[i] *= rescale[i];
         max[i] = high[i];
@@ -143,11 +147,15 @@ struct OnlineRows {
     return moves;
   }
 
+  // Of the i-th row's keys of all lanes.
+  __device__ __forceinline__ float sum_of(int i) const {
+    return warp::all_reduce<4>(sum[i], [](float a, float b) { return a + b; });
+  }
+
   // What the i-th row's gathered values are times in the end, and its logarithm of the sum. `sink`
   // is a score in the units of e^x, -infinity where there is none.
   __device__ __forceinline__ void finish(int i, float sink, float& factor, float& lse) const {
-    const float total = warp::all_reduce<4>(sum[i], [](float a, float b) { return a + b; });
-    finish(max[i], total, scale, sink, factor, lse);
+    finish(max[i], sum_of(i), scale, sink, factor, lse);
   }
   // The same of a row whose sum over all keys is `total`.
   __device__ __forceinline__ static void finish(float max, float total, float scale, float sink,

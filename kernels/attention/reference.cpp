@@ -178,6 +178,13 @@ constexpr Case kDenseVerify[] = {
     dense({1, 4, 1, 17, 256, 2}),
     windowed({1, 4, 2, 260, 64, 2}, 40, 0),
     dense({1, 4, 3, 165, 64, 2, 0, kAlibi | kSinks}, kOnlyBefore),
+    // The same, of up to eight rows: whole tiles and less, keys cut among blocks.
+    dense({1, 8, 1, 1100, 128, 1}),
+    dense({2, 6, 2, 333, 72, 2}, kOnlyBefore),
+    dense({1, 4, 2, 700, 128, 1, 0, kRowsBeforeHeads}, kOnlyBefore),
+    dense({1, 2, 1, 900, 64}),
+    dense({3, 5, 1, 257, 36, 1, 20, kAlibi | kSinks}),
+    scored({1, 9, 2, 97, 128, 3}, 0.3, 1.5),
 };
 
 constexpr Case kDenseBench[] = {

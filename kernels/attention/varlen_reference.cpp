@@ -333,6 +333,10 @@ constexpr Case kVarlenVerify[] = {
     few({4, 4, 4, 600, 128, 1, 0, kOwnPages}, 1),
     few({2, 16, 10, 160, 64, 2, 0, kPages + of_page(7)}, 5, kOnlyBefore, 20),
     few({2, 4, 2, 90, 256, 2, 0, kPages + of_page(1)}, 1),
+    // The same, of up to eight rows: of lengths that are alike, and not.
+    few({1, 8, 1, 1100, 128, 1, 0, kOwnPages + of_page(64)}, 1),
+    few({2, 4, 4, 900, 64, 1, 0, kPages + of_page(7)}, 2, kOnlyBefore),
+    few({3, 8, 3, 700, 128, 1, 0, kUsed}, 1),
     // Rows too wide for a warp.
     few({2, 16, 2, 330, 576, 1, 512, kPages + of_page(7)}, 1),
     few({2, 20, 4, 75, 320, 1, 264, kUsed}, 2, kOnlyBefore),
@@ -345,6 +349,8 @@ constexpr Case kVarlenVerify[] = {
     few({2, 16, 10, 160, 128, 2, 0, (kPages | kKvOf8Bits | kKvScales) + of_page(7)}, 5, kOnlyBefore,
         20),
     few({2, 4, 2, 90, 256, 2, 0, kPages | kKvOf8Bits | kVarlenAlibi}, 1),
+    few({1, 8, 1, 1300, 128, 1, 0, (kOwnPages | kKvOf8Bits | kKvScales) + of_page(64)}, 1),
+    few({3, 6, 6, 700, 64, 2, 0, kKvOf8Bits | kKvScales | kVarlenSinks}, 2, kOnlyBefore),
 };
 
 constexpr Case kVarlenBench[] = {

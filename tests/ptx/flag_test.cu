@@ -5,6 +5,7 @@
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/store_relaxed.hpp"
 #include "warpsmith/thread/memory.hpp"
+#include "warpsmith/thread/unmarked.hpp"
 
 namespace ws {
 namespace {
@@ -103,6 +104,73 @@ TEST(Flag, RelaxedStoresToOnePlaceDoNotRace) {
     test_one_stands<bf16>();
     test_one_stands<float>();
     test_one_stands<double>();
+  });
+}
+
+// Each block leaves numbers for the one before it, zeros among them, which waits for them, leaves
+// zeros, and writes what it saw.
+struct TellUnmarked {
+  static constexpr int kThreads = 64;
+  static constexpr int kBlocks = 6;
+  static constexpr int kNumbers = 6;
+  struct Arguments {
+    float* left;  // kNumbers a thread, zero: fours, then twos
+    float* seen;
+    int skew;  // added to addresses
+  };
+  struct SharedStorage {};
+  __host__ __device__ static float number(int block, int thread, int i) {
+    return (block + thread + i) % 3 == 0 ? 0.0F
+                                         : static_cast<float>(block * 1000 - thread * 10 + i);
+  }
+  __device__ void operator()(SharedStorage&, const Arguments& a) const {
+    const auto block = static_cast<int>(block_index());
+    const int thread = thread_index();
+    const auto fours = [&](int of) {
+      return a.left + of * kThreads * kNumbers + thread * 4 + a.skew;
+    };
+    const auto twos = [&](int of) { return fours(of) + 4 * kThreads - 2 * thread; };
+    Vec<float, 4> four;
+    Vec<float, 2> two;
+    for (int i = 0; i < 4; ++i) four[i] = number(block, thread, i);
+    for (int i = 0; i < 2; ++i) two[i] = number(block, thread, 4 + i);
+    thread::Unmarked::tell(twos(block), two);
+    thread::Unmarked::tell(fours(block), four);
+    const int behind = (block + 1) % kBlocks;
+    bool are_there = false;
+    while (!are_there) {
+      are_there = true;
+      four = thread::Unmarked::look<4>(fours(behind), are_there);
+      two = thread::Unmarked::look<2>(twos(behind), are_there);
+    }
+    thread::Unmarked::clear<4>(fours(behind));
+    thread::Unmarked::clear<2>(twos(behind));
+    for (int i = 0; i < kNumbers; ++i) {
+      thread::store(a.seen + (block * kThreads + thread) * kNumbers + i,
+                    i < 4 ? four[i] : two[i - 4]);
+    }
+  }
+};
+
+TEST(Flag, NumbersAreTheirOwnMark) {
+  using Kernel = TellUnmarked;
+  test::in_every_order([] {
+    constexpr int kAll = Kernel::kBlocks * Kernel::kThreads * Kernel::kNumbers;
+    test::Buffer<float> left(kAll + 4);
+    test::Buffer<float> seen(kAll);
+    const Grid grid{.blocks = Kernel::kBlocks, .threads = Kernel::kThreads};
+    test::run<Kernel>(grid, {left.data(), seen.data(), 0});
+    for (int i = 0; i < kAll; ++i) {
+      const int thread = i / Kernel::kNumbers % Kernel::kThreads;
+      const int block = i / Kernel::kNumbers / Kernel::kThreads;
+      ASSERT_EQ(seen[static_cast<size_t>(i)],
+                Kernel::number((block + 1) % Kernel::kBlocks, thread, i % Kernel::kNumbers));
+      ASSERT_EQ(std::bit_cast<uint32_t>(left[static_cast<size_t>(i)]), 0U);
+    }
+#ifdef WS_EMULATED
+    test::expect_fault<Kernel>(emulator::Fault::kMisaligned, "st.relaxed", grid,
+                               {left.data(), seen.data(), 1});
+#endif
   });
 }
 

@@ -3,6 +3,7 @@
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/ldmatrix.hpp"
 #include "warpsmith/ptx/mma.hpp"
+#include "warpsmith/ptx/movmatrix.hpp"
 #include "warpsmith/ptx/stmatrix.hpp"
 #include "warpsmith/ptx/wmma.hpp"
 #include "warpsmith/shared.hpp"
@@ -384,6 +385,34 @@ TEST(Wmma, EveryShape) {
     test_wmma<bf16, 8, 32>();
     test_wmma<half, 16, 16, half>();
     test_wmma<float, 16, 16>();
+  });
+}
+
+struct MoveMatrix {
+  static constexpr int kThreads = 32;
+  struct Arguments {
+    uint32_t* y;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
+    const int row = lane_index() / 4;
+    const int column = lane_index() % 4 * 2;
+    const uint32_t pair = element(0, row, column) | uint32_t{element(0, row, column + 1)} << 16;
+    arguments.y[lane_index()] = ptx::movmatrix_trans(pair);
+  }
+};
+
+TEST(Matrix, IsTransposedInRegisters) {
+  test::in_every_order([] {
+    test::Buffer<uint32_t> y(32);
+    test::run<MoveMatrix>({.threads = 32}, {y.data()});
+    for (int lane = 0; lane < 32; ++lane) {
+      const int row = lane / 4;
+      const int column = lane % 4 * 2;
+      const uint32_t expected = element(0, column, row) | uint32_t{element(0, column + 1, row)}
+                                                              << 16;
+      ASSERT_EQ(y[static_cast<size_t>(lane)], expected) << lane;
+    }
   });
 }
 
