@@ -2,7 +2,8 @@
 //   each thread one, walking along a row of its A and a column of its B.
 // From naive: the block's index says which product as well.
 // Traffic: naive's. Products of fewer than 256 elements leave threads idle.
-// Limits: dense row-major matrices, one after the other; `batched_any_layout` takes all others.
+// Limits: dense row-major matrices of one dtype, one after the other; `batched_any_layout` takes
+// all others.
 #pragma once
 
 #include "kernels/gemm/batched.hpp"
@@ -43,7 +44,7 @@ struct BatchedNaive {
     const auto follow = [&](const Matrix& matrix, int64_t elements) {
       return call.batch <= 1 || matrix.batch == elements;
     };
-    return is_plain(call, why) &&
+    return is_plain(call, why) && is_of_one_dtype(call, why) &&
            why.unless(follow(call.a, call.m * call.k) && follow(call.b, call.k * call.n) &&
                           follow(call.c, call.m * call.n),
                       "needs matrices that follow one another") &&

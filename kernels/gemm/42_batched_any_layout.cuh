@@ -1,6 +1,7 @@
 // Idea: a batch is one more stride. Transposed and padded views, products whose rows take turns,
 //   and a matrix that all products share, with a stride of 0, are then one kernel.
-// From batched_naive: the strides are arguments; threads count the elements of all products, so
+// From batched_naive: the strides are arguments, c may be f32; threads count the elements of all
+// products, so
 //   that small ones share a block.
 // Traffic: any_layout's.
 // Limits: none.
@@ -11,14 +12,14 @@
 
 namespace ws::gemm {
 
-template <class T>
+template <class T, class Out>
 struct BatchedAnyLayoutKernel {
   static constexpr int kThreads = 256;
 
   struct Arguments {
     View<const T> a;
     View<const T> b;
-    View<T> c;
+    View<Out> c;
     int64_t a_batch, b_batch, c_batch;  // strides from product to product
     int64_t m, n, k;
     int64_t elements;  // of all products
@@ -38,15 +39,15 @@ struct BatchedAnyLayoutKernel {
       sum += to_float(thread::load(g.a.at(row, i) + a)) *
              to_float(thread::load(g.b.at(i, column) + b));
     }
-    thread::store(g.c.at(row, column) + product * g.c_batch, from_float<T>(sum));
+    thread::store(g.c.at(row, column) + product * g.c_batch, from_float<Out>(sum));
   }
 };
 
 struct BatchedAnyLayout {
   static void run(const BatchedCall& call, const Context& context) {
     const int64_t elements = call.batch * call.m * call.n;
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Kernel = BatchedAnyLayoutKernel<T>;
+    with_dtypes<kFloats>(call, [&]<class T, class Out>() {
+      using Kernel = BatchedAnyLayoutKernel<T, Out>;
       launch<Kernel>({.blocks = divide_up(elements, Kernel::kThreads), .threads = Kernel::kThreads},
                      context.stream,
                      {call.a, call.b, call.c, call.a.batch, call.b.batch, call.c.batch, call.m,

@@ -15,16 +15,17 @@ namespace ws::gemm {
 template <class T, Contiguous kA, Contiguous kB, class Policy, class Output>
 using BatchedWgmmaKernel = WarpSpecializedKernel<T, kA, kB, Policy, BatchedTiles, Output>;
 
-template <class Kernel, class T, class Output>
-void launch_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
+// The output is made from the call, a BatchedCall or one that says more.
+template <class Kernel, class T, class Output, class C>
+void launch_batched_wgmma(const C& call, int multiprocessors, Stream stream) {
   const tile::Raster raster = Kernel::raster(call);
   const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
   const auto work = BatchedTiles::of(call, raster.count(), steps);
   const auto batch = [&](const Matrix& matrix) { return matrix_batch(call, matrix); };
-  Kernel::start({.a = Kernel::StageA::tensor_map(call.a.as<const T>(), batch(call.a), call.m,
-                                                 call.k, call.a.leading),
-                 .b = Kernel::StageB::tensor_map(call.b.as<const T>(), batch(call.b), call.n,
-                                                 call.k, call.b.leading),
+  Kernel::start({.a = Kernel::StageA::tensor_map(call.a.template as<const T>(), batch(call.a),
+                                                 call.m, call.k, call.a.leading),
+                 .b = Kernel::StageB::tensor_map(call.b.template as<const T>(), batch(call.b),
+                                                 call.n, call.k, call.b.leading),
                  .c = Output::template of<typename Kernel::Store>(call),
                  .raster = raster,
                  .work = work,
@@ -34,36 +35,22 @@ void launch_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream s
 }
 
 // Instantiated beside the rungs' rows, for tests to call.
-template <class T, class Output = BatchedTensorOutput<T>>
+template <class T, class Output = BatchedTensorOutput<T>, class Policies = BatchedPolicies>
 void run_batched_wgmma(const BatchedCall& call, int multiprocessors, Stream stream) {
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
-    BatchedPolicies::with(plan_batched<BatchedPolicies>(call, multiprocessors).policy,
-                          [&]<class Policy>() {
-                            using Kernel = BatchedWgmmaKernel<T, kA, kB, Policy, Output>;
-                            launch_batched_wgmma<Kernel, T, Output>(call, multiprocessors, stream);
-                          });
+    Policies::with(plan_batched<Policies>(call, multiprocessors).policy, [&]<class Policy>() {
+      using Kernel = BatchedWgmmaKernel<T, kA, kB, Policy, Output>;
+      launch_batched_wgmma<Kernel, T, Output>(call, multiprocessors, stream);
+    });
   });
 }
 extern template void run_batched_wgmma<half>(const BatchedCall&, int, Stream);
 extern template void run_batched_wgmma<bf16>(const BatchedCall&, int, Stream);
 
-// Whether the copy engine and the walk of tiles count so far.
-inline bool products_can_be_copied(const BatchedCall& call, Why& why) {
-  constexpr int64_t kMostBytes = int64_t{1} << 40;
-  for (const auto& [name, matrix] : matrices_of(call)) {
-    if (!why.unless(matrix.batch < kMostBytes / static_cast<int64_t>(size_of(call.dtype)),
-                    "products of ", name, " are ", matrix.batch,
-                    " elements apart, the copy engine takes less than ", kMostBytes, " bytes")) {
-      return false;
-    }
-  }
-  // A walk of the tiles ends up to a wave beyond the last.
-  return fits_grid(call, 2 * divide_up(call.m, 128) * divide_up(call.n, 64), why);
-}
-
 struct BatchedWgmma {
   static bool supports(const BatchedCall& call, Why& why) {
-    return WarpSpecialized::supports(call, why) && products_can_be_copied(call, why);
+    return is_of_one_dtype(call, why) && WarpSpecialized::supports(call, why) &&
+           products_can_be_copied(call, why);
   }
 
   static void run(const BatchedCall& call, const Context& context) {

@@ -38,6 +38,12 @@ struct BatchedThreeTf32 {
     run_in(plan(call).tiles, call, context);
   }
   static void run_in(Tiles tiles, const BatchedCall& call, const Context& context) {
+    run_into<BatchedTensorOutput<float>, BatchedPlainOutput<float>>(tiles, call, context);
+  }
+  // The same into other outputs, made from a call of their own: one that the copy engine stores,
+  // one that lanes do.
+  template <class Boxes, class Plain, class C>
+  static void run_into(Tiles tiles, const C& call, const Context& context) {
     KMajorOperands operands(call, /*has_low=*/true);
     operands.make(context.workspace, context.stream);
     const auto run_with = [&]<class Policy, class Output>() {
@@ -48,13 +54,11 @@ struct BatchedThreeTf32 {
       const int clusters = std::min(work.tiles, device_facts().multiprocessors / Policy::kCluster);
       Kernel::start(call, operands, raster, work, clusters, context.stream);
     };
-    using Boxes = BatchedTensorOutput<float>;
     switch (tiles) {
       case Tiles::kTall: return run_with.template operator()<ThreeTall, Boxes>();
       case Tiles::kSmall: return run_with.template operator()<ThreeSmall, Boxes>();
       case Tiles::kNarrow: return run_with.template operator()<ThreeNarrow, Boxes>();
-      case Tiles::kSmallPlain:
-        return run_with.template operator()<ThreeSmall, BatchedPlainOutput<float>>();
+      case Tiles::kSmallPlain: return run_with.template operator()<ThreeSmall, Plain>();
     }
   }
 

@@ -15,6 +15,11 @@ extern template void run_batched_wgmma<half, BatchedPlainOutput<half>>(const Bat
                                                                        Stream);
 extern template void run_batched_wgmma<bf16, BatchedPlainOutput<bf16>>(const BatchedCall&, int,
                                                                        Stream);
+// batched_wide.cu has those of C in f32.
+extern template void run_batched_wgmma<half, BatchedPlainOutput<float>, BatchedWidePlainPolicies>(
+    const BatchedCall&, int, Stream);
+extern template void run_batched_wgmma<bf16, BatchedPlainOutput<float>, BatchedWidePlainPolicies>(
+    const BatchedCall&, int, Stream);
 
 struct BatchedRealigned {
   static bool supports(const BatchedCall& call, Why& why) {
@@ -23,11 +28,13 @@ struct BatchedRealigned {
   }
   static Workspace workspace(const BatchedCall& call) { return {.bytes = realigned_bytes(call)}; }
   static void run(const BatchedCall& call, const Context& context) {
-    with_type<kHalves>(call.dtype, [&]<class T>() {
+    with_dtypes<kHalves>(call, [&]<class T, class Out>() {
       BatchedCall aligned = call;
       realign<T>(aligned, context.workspace, context.stream);
-      run_batched_wgmma<T, BatchedPlainOutput<T>>(aligned, device_facts().multiprocessors,
-                                                  context.stream);
+      using Policies =
+          std::conditional_t<std::is_same_v<T, Out>, BatchedPolicies, BatchedWidePlainPolicies>;
+      run_batched_wgmma<T, BatchedPlainOutput<Out>, Policies>(
+          aligned, device_facts().multiprocessors, context.stream);
     });
   }
 

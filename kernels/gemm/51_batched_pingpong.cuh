@@ -4,7 +4,7 @@
 //   is too low for two of a cluster.
 // Traffic: batched_wgmma's; tiles of half the size ask L2 for three fourths as much for as many
 //   products.
-// Limits: as batched_wgmma.
+// Limits: as batched_wgmma; and c may be f32.
 #pragma once
 
 #include "kernels/gemm/44_batched_wgmma.cuh"
@@ -12,34 +12,44 @@
 
 namespace ws::gemm {
 
-template <class T, Contiguous kA, Contiguous kB, class Policy>
+// Out: the dtype of c.
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Out = T>
 using BatchedPingpongKernel =
-    PingpongKernel<T, kA, kB, Policy, BatchedTensorOutput<T>, BatchedTiles>;
+    PingpongKernel<T, kA, kB, Policy, BatchedTensorOutput<Out>, BatchedTiles>;
 
-// Instantiated beside the rung's row, for tests to call.
-template <class T>
+template <class T, class Out = T>
+using TurnPoliciesOf =
+    std::conditional_t<std::is_same_v<T, Out>, BatchedTurnPolicies, BatchedWidePolicies>;
+
+// Instantiated beside the rung's row and in batched_wide.cu, for tests to call.
+template <class T, class Out = T>
 void run_batched_pingpong(const BatchedCall& call, int policy, int multiprocessors, Stream stream) {
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
-    BatchedTurnPolicies::with(policy, [&]<class Policy>() {
-      using Kernel = BatchedPingpongKernel<T, kA, kB, Policy>;
-      launch_batched_wgmma<Kernel, T, BatchedTensorOutput<T>>(call, multiprocessors, stream);
+    TurnPoliciesOf<T, Out>::with(policy, [&]<class Policy>() {
+      using Kernel = BatchedPingpongKernel<T, kA, kB, Policy, Out>;
+      launch_batched_wgmma<Kernel, T, BatchedTensorOutput<Out>>(call, multiprocessors, stream);
     });
   });
 }
 extern template void run_batched_pingpong<half>(const BatchedCall&, int, int, Stream);
 extern template void run_batched_pingpong<bf16>(const BatchedCall&, int, int, Stream);
+extern template void run_batched_pingpong<half, float>(const BatchedCall&, int, int, Stream);
+extern template void run_batched_pingpong<bf16, float>(const BatchedCall&, int, int, Stream);
 
 struct BatchedPingpong {
   static bool supports(const BatchedCall& call, Why& why) {
     // The lowest and narrowest tiles, and a wave of clusters beyond the last.
-    return BatchedWgmma::supports(call, why) &&
+    return operands_can_be_copied(call, why) && can_be_copied("c", call.c, call.out_dtype, why) &&
+           why.unless(is_stored_by_boxes(call, call.out_dtype), "rows of c are ", call.c.length,
+                      " elements, the copy engine stores multiples of 16 bytes") &&
+           products_can_be_copied(call, why) &&
            fits_grid(call, 2 * divide_up(call.m, 64) * divide_up(call.n, 64), why);
   }
   static void run(const BatchedCall& call, const Context& context) {
     const int multiprocessors = device_facts().multiprocessors;
-    const int policy = plan_batched<BatchedTurnPolicies>(call, multiprocessors).policy;
-    with_type<kHalves>(call.dtype, [&]<class T>() {
-      run_batched_pingpong<T>(call, policy, multiprocessors, context.stream);
+    with_dtypes<kHalves>(call, [&]<class T, class Out>() {
+      const int policy = plan_batched<TurnPoliciesOf<T, Out>>(call, multiprocessors).policy;
+      run_batched_pingpong<T, Out>(call, policy, multiprocessors, context.stream);
     });
   }
 };

@@ -183,7 +183,8 @@ extern template void run_batched_shifted<bf16>(const BatchedCall&, bool, int, St
 
 struct BatchedShifted {
   static bool supports(const BatchedCall& call, Why& why) {
-    return why.unless(call.k > 0, "K = 0 leaves nothing to load") && runs_supported(call, why) &&
+    return is_of_one_dtype(call, why) && why.unless(call.k > 0, "K = 0 leaves nothing to load") &&
+           runs_supported(call, why) &&
            // A walk of the tiles ends up to a wave beyond the last.
            fits_grid(call, 2 * divide_up(call.m, 64) * divide_up(call.n, 64), why);
   }

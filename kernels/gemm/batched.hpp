@@ -13,6 +13,20 @@ inline bool fits_grid(const BatchedCall& call, int64_t blocks_of_product, Why& w
                     " products of ", blocks_of_product, " tiles are more than ", kMost);
 }
 
+// Whether c has the dtype of a and b.
+inline bool is_of_one_dtype(const BatchedCall& call, Why& why) {
+  return why.unless(call.out_dtype == call.dtype, "c is f32, a and b are not");
+}
+
+// f.template operator()<T, Out>() of the dtypes of a and b, in kSet, and of c.
+template <DTypes kSet, class F>
+void with_dtypes(const BatchedCall& call, F&& f) {
+  with_type<kSet>(call.dtype, [&]<class T>() {
+    call.out_dtype == call.dtype ? f.template operator()<T, T>()
+                                 : f.template operator()<T, float>();
+  });
+}
+
 // A batch of matrices as the copy engine walks it. Of a matrix that all products share there is
 // one.
 inline ptx::MatrixBatch matrix_batch(const BatchedCall& call, const Matrix& matrix) {
@@ -23,6 +37,21 @@ inline ptx::MatrixBatch matrix_batch(const BatchedCall& call, const Matrix& matr
 inline int64_t matrices_of_operand(const Call& /*call*/, const Matrix& /*matrix*/) { return 1; }
 inline int64_t matrices_of_operand(const BatchedCall& call, const Matrix& matrix) {
   return matrix_batch(call, matrix).count;
+}
+
+// Whether the copy engine and the walk of tiles count so far.
+inline bool products_can_be_copied(const BatchedCall& call, Why& why) {
+  constexpr int64_t kMostBytes = int64_t{1} << 40;
+  for (const auto& [name, matrix] : matrices_of(call)) {
+    const DType dtype = &matrix == &call.c ? call.out_dtype : call.dtype;
+    if (!why.unless(matrix.batch < kMostBytes / static_cast<int64_t>(size_of(dtype)),
+                    "products of ", name, " are ", matrix.batch,
+                    " elements apart, the copy engine takes less than ", kMostBytes, " bytes")) {
+      return false;
+    }
+  }
+  // A walk of the tiles ends up to a wave beyond the last.
+  return fits_grid(call, 2 * divide_up(call.m, 128) * divide_up(call.n, 64), why);
 }
 
 }  // namespace ws::gemm

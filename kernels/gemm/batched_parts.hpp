@@ -44,6 +44,7 @@ struct BatchedTiles : WholeTiles {
 // The copy engine stores C, a product's matrix at a time.
 template <class T>
 struct BatchedTensorOutput {
+  using Element = T;
   ptx::TensorMap map;
 
   template <class Store>
@@ -62,6 +63,7 @@ struct BatchedTensorOutput {
 // The same as the lanes store it, for rows and products that start anywhere.
 template <class T>
 struct BatchedPlainOutput : PlainOutput<T> {
+  using Element = T;
   int64_t batch;  // stride
 
   template <class Store>

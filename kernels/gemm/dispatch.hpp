@@ -143,12 +143,13 @@ inline bool can_be_copied(const char* name, const Matrix& matrix, DType dtype, W
          why.unless(matrix.batch >= 0, "products of ", name, " lie one before the other");
 }
 
-// Whether it stores c: it cuts at multiples of 16 bytes, not at the tensor's edge.
-inline bool is_stored_by_boxes(const Call& call) {
+// Whether it stores c, of `dtype`: it cuts at multiples of 16 bytes, not at the tensor's edge.
+inline bool is_stored_by_boxes(const Call& call, DType dtype) {
   Why nobody;
-  return can_be_copied("c", call.c, call.dtype, nobody) &&
-         call.c.length * static_cast<int64_t>(size_of(call.dtype)) % 16 == 0;
+  return can_be_copied("c", call.c, dtype, nobody) &&
+         call.c.length * static_cast<int64_t>(size_of(dtype)) % 16 == 0;
 }
+inline bool is_stored_by_boxes(const Call& call) { return is_stored_by_boxes(call, call.dtype); }
 
 // Whether it takes both operands; C may lie as it likes.
 inline bool operands_can_be_copied(const Call& call, Why& why) {

@@ -59,6 +59,8 @@ extern const Rung kShifted;
 extern const Rung kBatchedTurns;
 extern const Rung kBatchedShifted;
 extern const Rung kMmaDirect;
+extern const Rung kBatchedTf32;
+extern const Rung kBatchedMma;
 
 namespace {
 
@@ -75,7 +77,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitK,       &kStreamK,          &kRealigned,        &kThin,           &kWgmmaTf32,
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
-    &kBatchedTurns, &kBatchedShifted,   &kMmaDirect,
+    &kBatchedTurns, &kBatchedShifted,   &kMmaDirect,        &kBatchedTf32,    &kBatchedMma,
 };
 
 }  // namespace
@@ -144,29 +146,46 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  static constexpr const Rung* kTf32[] = {&kBatchedTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
   if (call.dtype == DType::kF32) {
+    if (call.tf32 && batched_tf32_time(call) < batched_simt_time(call)) return kTf32;
     const bool by_three = batched_three_tf32_time(call) < batched_simt_time(call);
     return std::span<const Rung* const>(kF32).subspan(by_three ? 0 : 1);
+  }
+  const int multiprocessors = device_facts().multiprocessors;
+  const double copied = batched_realigned_time(call);
+  const double by_mma = batched_mma_time(call);
+  const double by_elements = batched_naive_time(call);
+  if (call.out_dtype != call.dtype) {
+    static constexpr const Rung* kTurns[] = {&kBatchedTurns, &kBatchedMma, &kBatchedAnyLayout};
+    static constexpr const Rung* kCopied[] = {&kBatchedTurns, &kBatchedRealigned, &kBatchedMma,
+                                              &kBatchedAnyLayout};
+    const std::span<const Rung* const> wide =
+        copied < by_mma ? std::span<const Rung* const>(kCopied) : kTurns;
+    const bool is_small = by_mma < plan_batched<BatchedWidePolicies>(call, multiprocessors).time;
+    return wide.subspan(is_small ? 1 : 0);
   }
   // Aligned products by two warpgroups together or in turns, then what takes the others.
 #define WS_ORDERS(...)                                                                             \
   {                                                                                                \
     {&kBatchedWgmma, &kBatchedTurns, __VA_ARGS__}, { &kBatchedTurns, &kBatchedWgmma, __VA_ARGS__ } \
   }
-  static constexpr const Rung* kAsTheyLie[2][4] = WS_ORDERS(&kBatchedNaive, &kBatchedAnyLayout);
-  static constexpr const Rung* kShifted[2][5] =
-      WS_ORDERS(&kBatchedShifted, &kBatchedNaive, &kBatchedAnyLayout);
-  static constexpr const Rung* kCopied[2][5] =
-      WS_ORDERS(&kBatchedRealigned, &kBatchedNaive, &kBatchedAnyLayout);
+#define WS_SMALL &kBatchedMma, &kBatchedNaive, &kBatchedAnyLayout
+  static constexpr const Rung* kAsTheyLie[2][5] = WS_ORDERS(WS_SMALL);
+  static constexpr const Rung* kShifted[2][6] = WS_ORDERS(&kBatchedShifted, WS_SMALL);
+  static constexpr const Rung* kCopied[2][6] = WS_ORDERS(&kBatchedRealigned, WS_SMALL);
+  static constexpr const Rung* kElements[] = {&kBatchedNaive, &kBatchedAnyLayout};
+#undef WS_SMALL
 #undef WS_ORDERS
-  const int multiprocessors = device_facts().multiprocessors;
-  const int order = plan_batched<BatchedTurnPolicies>(call, multiprocessors).time <
-                            plan_batched<BatchedPolicies>(call, multiprocessors).time
-                        ? 1
-                        : 0;
-  const double copied = batched_realigned_time(call);
+  const double together = plan_batched<BatchedPolicies>(call, multiprocessors).time;
+  const double in_turns = plan_batched<BatchedTurnPolicies>(call, multiprocessors).time;
+  const int order = in_turns < together ? 1 : 0;
   const double shifted = batched_shifted_time(call);
-  if (batched_naive_time(call) <= std::min(copied, shifted)) return kAsTheyLie[order];
+  Why nobody;
+  const bool is_aligned = operands_can_be_copied(call, nobody) && is_stored_by_boxes(call);
+  const double large = is_aligned ? std::min(together, in_turns) : std::min(copied, shifted);
+  if (by_elements < std::min(by_mma, large)) return kElements;
+  if (by_mma < large) return std::span<const Rung* const>(kAsTheyLie[order]).subspan(2);
   return copied < shifted ? kCopied[order] : kShifted[order];
 }
 

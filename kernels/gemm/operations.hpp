@@ -1,7 +1,9 @@
 // GEMM: what every rung of the family computes.
 //
 //   gemm   C[M, N] = op(A) op(B), accumulated in f32, rounded once to the dtype of the inputs
-//   bmm    C[i] = A[i] B[i], the same of every product of a batch; strides say how they lie
+//   bmm    C[i] = A[i] B[i], the same of every product of a batch; strides say how they lie;
+//   rounded
+//          to the dtype of the inputs or not at all
 //
 // `layout` says how A and B are stored, 't' meaning transposed: A is [M, K] (n) or [K, M] (t), B is
 // [K, N] (n) or [N, K] (t), row by row. So `nt` is the product of a torch linear layer: both
@@ -49,6 +51,7 @@ struct Call {
 // One call of `batch` products; the matrices are the first's.
 struct BatchedCall : Call {
   int64_t batch = 0;
+  DType out_dtype{};  // of c
 };
 
 // The matrix in the last two dimensions of `tensor`, or whose transpose is there.
@@ -177,8 +180,22 @@ struct Bmm {
       {.name = "b", .doc = "[B, K, N], any strides, dtype of a"},
       {.name = "c",
        .role = Parameter::Role::kOut,
-       .doc = "[B, M, N], dtype of a",
-       .shape = "(a.shape[0], a.shape[1], b.shape[2])"},
+       .doc = "[B, M, N], dtype of a or as `out_dtype` says",
+       .shape = "(a.shape[0], a.shape[1], b.shape[2])",
+       .torch_dtype = "a.dtype if out_dtype is None else getattr(torch, out_dtype)"},
+  };
+  static constexpr std::string_view kOutDTypes[] = {"float32"};
+  static constexpr Attribute kAttributes[] = {
+      {.name = "out_dtype",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::absent(),
+       .choices = kOutDTypes,
+       .doc = "of c; none: that of a"},
+      {.name = "precision",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = Gemm::kPrecisions,
+       .doc = "tf32: f32 operands may be cut to 10 bits of mantissa; of f16 and bf16 nothing is"},
   };
   // How the tensors lie, a sum of Views.
   static constexpr std::string_view kExtentNames[] = {"B", "M", "N", "K", "views"};
@@ -192,9 +209,19 @@ struct Bmm {
     kInterleaved = 32,  // the products' rows take turns, as the heads of an attention layer do
   };
   static constexpr DTypes kDTypes = kFloats;
-  static constexpr std::string_view kTorch = "torch.bmm(a, b)";
-  static constexpr std::string_view kGradient =
-      "(ops.bmm(g, b.transpose(1, 2)), ops.bmm(a.transpose(1, 2), g))";
+  static constexpr std::string_view kTorch = R"(
+is_f32 = a.dtype == torch.float32
+if precision == 'tf32' and is_f32 and a.is_cuda and not torch.backends.cuda.matmul.allow_tf32:
+    refuse('is not allowed TF32: torch.backends.cuda.matmul.allow_tf32')
+if out_dtype is None or is_f32:
+    return torch.bmm(a, b)
+if a.is_cuda:
+    return torch.bmm(a, b, getattr(torch, out_dtype))
+return torch.bmm(a.to(getattr(torch, out_dtype)), b.to(getattr(torch, out_dtype))))";
+  static constexpr std::string_view kGradient = R"(
+d = g.to(a.dtype)
+return (ops.bmm(d, b.transpose(1, 2), precision=precision),
+        ops.bmm(a.transpose(1, 2), d, precision=precision)))";
   static constexpr PythonPeer kPythonPeers[] = {
       {"quack",
        "refuse('f32 would be multiplied as TF32') if a.dtype == torch.float32 else "

@@ -122,6 +122,7 @@ struct Key {
   int64_t m, n, k;
   std::array<int64_t, 3> leading;
   std::array<uint32_t, 3> alignment;
+  DType out_dtype;
   int64_t products = 1;
   std::array<int64_t, 3> batch{};  // strides from product to product
   auto operator<=>(const Key&) const = default;
@@ -134,7 +135,7 @@ uint32_t pointer_alignment(const void* pointer) {
 
 Key key_of(const Problem& problem) {
   Key key{};
-  key.dtype = problem.tensor(0).dtype;
+  key.dtype = key.out_dtype = problem.tensor(0).dtype;
   key.layout = problem.choice<Gemm::Layout>("layout");
   key.tf32 = Gemm::call(problem).tf32;
   key.m = problem.tensor(2).shape[0];
@@ -155,6 +156,8 @@ Key key_of(const Bmm::Call& call) {
   const bool b_transposed = call.b.contiguous == Contiguous::kRows;
   Key key{};
   key.dtype = call.dtype;
+  key.out_dtype = call.out_dtype;
+  key.tf32 = call.tf32;
   key.layout = a_transposed ? (b_transposed ? Gemm::Layout::kTt : Gemm::Layout::kTn)
                             : (b_transposed ? Gemm::Layout::kNt : Gemm::Layout::kNn);
   key.m = call.m;
@@ -180,9 +183,9 @@ struct Plan {
 
   explicit Plan(const Key& key) {
     const Functions& f = functions();
-    const cudaDataType_t type = key.dtype == DType::kF32   ? CUDA_R_32F
-                                : key.dtype == DType::kF16 ? CUDA_R_16F
-                                                           : CUDA_R_16BF;
+    const auto type_of = [](DType dtype) {
+      return dtype == DType::kF32 ? CUDA_R_32F : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
+    };
     // In f32 this multiplies in f32, on the CUDA cores: TF32 is a compute type of its own.
     const cublasComputeType_t compute =
         key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -197,6 +200,7 @@ struct Plan {
     set(CUBLASLT_MATMUL_DESC_TRANSA, b_transposed);
     set(CUBLASLT_MATMUL_DESC_TRANSB, a_transposed);
     const auto layout = [&](size_t i, int64_t rows, int64_t columns) {
+      const cudaDataType_t type = type_of(i == 2 ? key.out_dtype : key.dtype);
       check_status(f.layout_create(&layouts[i], type, static_cast<uint64_t>(columns),
                                    static_cast<uint64_t>(rows), key.leading[i]),
                    "cublasLtMatrixLayoutCreate");

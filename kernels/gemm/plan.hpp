@@ -179,6 +179,7 @@ inline double batched_naive_time(const BatchedCall& call) {
       static_cast<double>(call.batch * call.m) * static_cast<double>(call.n), call.k);
 }
 // Beside their rungs' rows, with what is made of operands first.
+double batched_tf32_time(const BatchedCall& call);
 double batched_three_tf32_time(const BatchedCall& call);
 double batched_realigned_time(const BatchedCall& call);
 

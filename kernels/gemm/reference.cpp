@@ -85,14 +85,19 @@ Call Gemm::call(const Problem& problem) {
 
 Bmm::Call Bmm::call(const Problem& problem) {
   const Tensor& c = problem.tensor(2);
-  const gemm::Call first{.dtype = c.dtype,
-                         .m = c.extent(1),
-                         .n = c.extent(2),
-                         .k = problem.tensor(0).extent(2),
-                         .a = matrix_of(problem.tensor(0), false),
-                         .b = matrix_of(problem.tensor(1), false),
-                         .c = matrix_of(c, false)};
-  return {first.c.contiguous == Contiguous::kRows ? transposed(first) : first, c.extent(0)};
+  const DType dtype = problem.tensor(0).dtype;
+  const gemm::Call first{
+      .dtype = dtype,
+      .m = c.extent(1),
+      .n = c.extent(2),
+      .k = problem.tensor(0).extent(2),
+      .a = matrix_of(problem.tensor(0), false),
+      .b = matrix_of(problem.tensor(1), false),
+      .c = matrix_of(c, false),
+      .tf32 = dtype == DType::kF32 &&
+              problem.choice<Gemm::Precision>("precision") == Gemm::Precision::kTf32};
+  return {first.c.contiguous == Contiguous::kRows ? transposed(first) : first, c.extent(0),
+          c.dtype};
 }
 
 // ---- Shapes -----------------------------------------------------------------------------------
@@ -153,14 +158,16 @@ void Bmm::infer(Problem& problem) {
     fail(concatenate("takes batches of one size, not ", a.extent(0), " and ", b.extent(0)));
   if (a.extent(2) != b.extent(1)) [[unlikely]]
     fail(concatenate("takes one K, not ", a.extent(2), " and ", b.extent(1)));
-  problem.tensor(2) = Tensor::dense(a.dtype, {a.extent(0), a.extent(1), b.extent(2)});
+  const bool wide = !problem.attribute("out_dtype").is_absent();
+  problem.tensor(2) =
+      Tensor::dense(wide ? DType::kF32 : a.dtype, {a.extent(0), a.extent(1), b.extent(2)});
 }
 
 void Bmm::make(const Case& chosen, DType dtype, Problem& problem) {
   const auto [batch, m, n, k, views, unused1, unused2, unused3] = chosen.extents;
   const auto lay = [&](int i, int64_t rows, int64_t columns, int turned, int expanded) {
     Tensor& tensor = problem.tensor(i);
-    tensor = Tensor::dense(dtype, {batch, rows, columns});
+    tensor = Tensor::dense(i == 2 ? tensor.dtype : dtype, {batch, rows, columns});
     const bool transposed = (views & turned) != 0;
     const bool interleaved = (views & kInterleaved) != 0;
     const int64_t length = (transposed ? rows : columns) + chosen.padding;
@@ -196,8 +203,9 @@ Cost Bmm::cost(const Problem& problem) {
   const auto k = static_cast<double>(call.k);
   const auto batch = static_cast<double>(call.batch);
   const auto copies = [&](const Matrix& matrix) { return matrix.batch == 0 ? 1 : batch; };
-  return {.bytes = (m * k * copies(call.a) + k * n * copies(call.b) + m * n * batch) *
-                   static_cast<double>(size_of(call.dtype)),
+  return {.bytes = (m * k * copies(call.a) + k * n * copies(call.b)) *
+                       static_cast<double>(size_of(call.dtype)) +
+                   m * n * batch * static_cast<double>(size_of(call.out_dtype)),
           .flops = 2 * batch * m * n * k};
 }
 
@@ -260,14 +268,15 @@ void reference_product(DType dtype, const Matrix& a, const Matrix& b, int64_t n,
   with_type<kFloats>(dtype, [&]<class T>() { multiply_rows<T>(a, b, n, k, slice, c); });
 }
 
+namespace {
+
 // An operand cut to TF32 is smaller by up to 2^-10 of itself where it is cut off (wgmma), and off
 // by up to 2^-11 to either side where it is rounded. Rounded to nearest, a product's two errors are
 // fresh noise of 2.9e-4 of the norm of the result, at every K. Cut off, all products are smaller by
 // twice 2^-11 / 1.39 on average: a bias of 7.1e-4, together with that noise 7.7e-4. 2^-10 = 9.8e-4
 // is allowed of the norm; of the worst element of 10^6, 3 of these at K = 8 and 1.5 at K = 4096, 4.
-Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  const Call call = Gemm::call(problem);
-  Tolerance allowed = product_tolerance(call.dtype, call.k);
+Tolerance tolerance_of(const Call& call, DType rounded_to) {
+  Tolerance allowed = product_tolerance(rounded_to, call.k);
   if (call.tf32) {
     const double cut = std::ldexp(1.0, -10);
     allowed.relative += cut;
@@ -275,9 +284,16 @@ Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
   }
   return allowed;
 }
+
+}  // namespace
+
+Tolerance Gemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  const Call call = Gemm::call(problem);
+  return tolerance_of(call, call.dtype);
+}
 Tolerance Bmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
   const Call call = Bmm::call(problem);
-  return product_tolerance(call.dtype, call.k);
+  return tolerance_of(call, call.out_dtype);
 }
 
 // Each of K additions rounds a partial sum of size sqrt(k): together that is an error of 0.3
@@ -412,6 +428,22 @@ constexpr Case batch(int64_t products, int64_t m, int64_t n, int64_t k, int view
   return {.extents = {products, m, n, k, views}, .offset = offset, .padding = padding};
 }
 
+// The same with c in f32, whatever a and b are.
+constexpr Case wide_batch(int64_t products, int64_t m, int64_t n, int64_t k, int views = 0,
+                          int64_t padding = 0, int offset = 0) {
+  Case made = batch(products, m, n, k, views, padding, offset);
+  made.attributes[0] = Value::choice(0);
+  return made;
+}
+// The same whose f32 may be cut to TF32.
+constexpr Case tf32_batch(int64_t products, int64_t m, int64_t n, int64_t k, int views = 0,
+                          int64_t padding = 0, int offset = 0) {
+  Case made = batch(products, m, n, k, views, padding, offset);
+  made.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
+  made.dtypes = {DType::kF32};
+  return made;
+}
+
 constexpr auto kAT = Bmm::kATransposed;
 constexpr auto kBT = Bmm::kBTransposed;
 constexpr auto kCT = Bmm::kCTransposed;
@@ -419,8 +451,10 @@ constexpr auto kAOne = Bmm::kAExpanded;
 constexpr auto kBOne = Bmm::kBExpanded;
 constexpr auto kTurns = Bmm::kInterleaved;
 
-constexpr std::array kBatchedSmoke = {batch(3, 24, 40, 16), batch(2, 9, 13, 21, kBT, 3),
-                                      batch(5, 8, 16, 24, kAT | kBOne)};
+constexpr std::array kBatchedSmoke = {
+    batch(3, 24, 40, 16),      batch(2, 9, 13, 21, kBT, 3),      batch(5, 8, 16, 24, kAT | kBOne),
+    wide_batch(3, 24, 40, 16), wide_batch(2, 9, 13, 21, kBT, 3), tf32_batch(3, 24, 40, 16, kBT),
+    tf32_batch(2, 9, 13, 21)};
 
 // Products that end within a tile, so that a copy which runs on into the next product is seen;
 // every layout, expanded and interleaved, aligned and not.
@@ -448,13 +482,32 @@ constexpr std::array kBatchedVerify = {
     batch(3, 129, 67, 65, kAT | kBT),
     batch(3, 256, 128, 192),
     batch(300, 8, 8, 8),
+    wide_batch(2, 3, 5, 0),
+    wide_batch(3, 136, 264, 136, kAT),
+    wide_batch(4, 72, 200, 136, kAT | kBT, 8),
+    wide_batch(3, 130, 68, 72, kBT, 4),
+    wide_batch(4, 72, 136, 72, kCT | kAOne),
+    wide_batch(3, 136, 72, 72, kTurns | kBT),
+    wide_batch(5, 131, 133, 67, kAT),
+    wide_batch(3, 64, 64, 64, kBT, 0, 1),
+    tf32_batch(3, 136, 264, 136, kBT),
+    tf32_batch(4, 72, 200, 100, kAT),
+    tf32_batch(3, 130, 72, 72, kAOne | kBOne | kBT),
+    tf32_batch(3, 264, 136, 40, kCT | kTurns),
+    tf32_batch(3, 129, 67, 65, kAT | kBT, 1),
+    tf32_batch(3, 64, 64, 64, kBT, 0, 1),
 };
 
 // The products of attention and of experts; one of each of the views that a gradient brings.
 constexpr std::array kBatchedBench = {
-    batch(32, 1024, 1024, 1024), batch(32, 1024, 1024, 1024, kBT), batch(32, 1024, 1024, 1024, kAT),
-    batch(64, 512, 512, 64),     batch(64, 512, 512, 64, kBT),     batch(64, 512, 64, 512),
-    batch(8, 4096, 4096, 128),   batch(8, 4096, 4096, 128, kBT),   batch(256, 128, 128, 128),
+    batch(32, 1024, 1024, 1024),       batch(32, 1024, 1024, 1024, kBT),
+    batch(32, 1024, 1024, 1024, kAT),  batch(64, 512, 512, 64),
+    batch(64, 512, 512, 64, kBT),      batch(64, 512, 64, 512),
+    batch(8, 4096, 4096, 128),         batch(8, 4096, 4096, 128, kBT),
+    batch(256, 128, 128, 128),         wide_batch(32, 1024, 1024, 1024),
+    wide_batch(64, 512, 512, 64),      wide_batch(64, 512, 64, 512),
+    tf32_batch(32, 1024, 1024, 1024),  tf32_batch(32, 1024, 1024, 1024, kBT),
+    tf32_batch(64, 512, 512, 64, kBT), tf32_batch(8, 4096, 4096, 128, kBT),
 };
 
 }  // namespace

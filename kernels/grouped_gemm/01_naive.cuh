@@ -2,7 +2,7 @@
 //   that ends behind it; of grouped_gemm_weight its group's offsets are the bounds of its loop.
 // The first kernel everyone writes; slow on purpose. No offset ever goes to the host.
 // Traffic: 2 K elements for 2 K flops, from the caches; and up to all of `offs` for each element.
-// Limits: dense row-major tensors; `any_layout` takes all others.
+// Limits: dense row-major tensors of one dtype; `any_layout` takes all others.
 #pragma once
 
 #include "kernels/grouped_gemm/groups.hpp"
@@ -74,12 +74,12 @@ struct NaiveDepthKernel {
 
 struct Naive {
   static bool supports(const RowsCall& call, Why& why) {
-    return is_dense("a", call.a, call.m, call.k, 0, why) &&
+    return is_of_one_dtype(call, why) && is_dense("a", call.a, call.m, call.k, 0, why) &&
            is_dense("b", call.b, call.k, call.n, call.groups, why) &&
            is_dense("out", call.c, call.m, call.n, 0, why) && offsets_follow(call, why);
   }
   static bool supports(const DepthCall& call, Why& why) {
-    return is_dense("a", call.a, call.m, call.k, 0, why) &&
+    return is_of_one_dtype(call, why) && is_dense("a", call.a, call.m, call.k, 0, why) &&
            is_dense("b", call.b, call.k, call.n, 0, why) &&
            is_dense("out", call.c, call.m, call.n, call.groups, why) && offsets_follow(call, why);
   }

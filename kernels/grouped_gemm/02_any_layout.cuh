@@ -11,14 +11,14 @@
 
 namespace ws::grouped_gemm {
 
-template <class T, bool kDepth>
+template <class T, class Out, bool kDepth>
 struct AnyLayoutKernel {
   static constexpr int kThreads = 256;
 
   struct Arguments {
     gemm::View<const T> a;
     gemm::View<const T> b;
-    gemm::View<T> c;
+    gemm::View<Out> c;
     int64_t b_group, c_group;  // strides from a group's matrix to the next's
     Groups groups;
     int64_t m, n, k;
@@ -40,7 +40,7 @@ struct AnyLayoutKernel {
       sum += to_float(thread::load(g.a.at(row, i))) *
              to_float(thread::load(g.b.at(i, column) + group * g.b_group));
     }
-    thread::store(g.c.at(row, column) + group * g.c_group, from_float<T>(sum));
+    thread::store(g.c.at(row, column) + group * g.c_group, from_float<Out>(sum));
   }
 
   static void run(const Call& call, int64_t elements, const Groups& groups, Stream stream) {
@@ -53,14 +53,15 @@ struct AnyLayoutKernel {
 struct AnyLayout {
   static void run(const RowsCall& call, const Context& context) {
     const Groups groups(call, call.m, "grouped_gemm/any_layout");
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      AnyLayoutKernel<T, false>::run(call, call.m * call.n, groups, context.stream);
+    with_dtypes<kFloats>(call, [&]<class T, class Out>() {
+      AnyLayoutKernel<T, Out, false>::run(call, call.m * call.n, groups, context.stream);
     });
   }
   static void run(const DepthCall& call, const Context& context) {
     const Groups groups(call, call.k, "grouped_gemm_weight/any_layout");
-    with_type<kFloats>(call.dtype, [&]<class T>() {
-      AnyLayoutKernel<T, true>::run(call, call.groups * call.m * call.n, groups, context.stream);
+    with_dtypes<kFloats>(call, [&]<class T, class Out>() {
+      AnyLayoutKernel<T, Out, true>::run(call, call.groups * call.m * call.n, groups,
+                                         context.stream);
     });
   }
 };

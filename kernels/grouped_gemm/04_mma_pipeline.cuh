@@ -21,11 +21,13 @@ struct MmaPipeline {
                                  Contiguous::kRows, Contiguous::kColumns>;
 
   static bool supports(const RowsCall& call, Why& why) {
-    return why.unless(call.a.contiguous == Contiguous::kColumns, "needs contiguous rows of a") &&
+    return is_of_one_dtype(call, why) &&
+           why.unless(call.a.contiguous == Contiguous::kColumns, "needs contiguous rows of a") &&
            Rows<half, Contiguous::kColumns>::supports(call, why);
   }
   static bool supports(const DepthCall& call, Why& why) {
-    return why.unless(
+    return is_of_one_dtype(call, why) &&
+           why.unless(
                call.a.contiguous == Contiguous::kRows && call.b.contiguous == Contiguous::kColumns,
                "needs contiguous columns of a and rows of b") &&
            Depth<half>::supports(call, why);

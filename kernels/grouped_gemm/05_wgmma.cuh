@@ -5,7 +5,8 @@
 //   the next, which harms nobody, and leaves them out of C: whole pieces of 16 rows go to the copy
 //   engine, the group's last by lanes. Idle warps check offsets, and clear rows behind all groups.
 // Traffic: B from memory once, where a group's tiles run at one time; A from L2 for each column.
-// Limits: sm_90a, f16 and bf16; a stride of A and B 1, contiguous rows of out; A, B, their rows and
+// Limits: sm_90a, f16 and bf16, also to f32; a stride of A and B 1, contiguous rows of out; A, B,
+// their rows and
 //   B's matrices start at multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
 #pragma once
 
@@ -84,10 +85,11 @@ struct RowTiles : gemm::WholeTiles {
 template <Contiguous kA>
 using RowTilesOf = RowTiles<kA == Contiguous::kColumns ? 1 : kCopyAlignment>;
 
-template <class T, Contiguous kA, Contiguous kB, class Policy>
-using RowWgmmaKernel = gemm::WarpSpecializedKernel<T, kA, kB, Policy, RowTilesOf<kA>, RowOutput<T>>;
+template <class T, class Out, Contiguous kA, Contiguous kB, class Policy>
+using RowWgmmaKernel =
+    gemm::WarpSpecializedKernel<T, kA, kB, Policy, RowTilesOf<kA>, RowOutput<Out>>;
 
-template <class Kernel, class T, class Work>
+template <class Kernel, class T, class Out, class Work>
 void launch_rows(const RowsCall& call, const char* rung, int multiprocessors, Stream stream) {
   const tile::Raster raster = Kernel::raster(call);
   Work work;
@@ -102,7 +104,7 @@ void launch_rows(const RowsCall& call, const char* rung, int multiprocessors, St
                                        call.a.leading),
        .b = Kernel::StageB::tensor_map(call.b.as<const T>(), matrices_of_groups(call, call.b),
                                        call.n, call.k, call.b.leading),
-       .c = {output_of<typename Kernel::Store, T>(call, ptx::MatrixBatch{})},
+       .c = {output_of<typename Kernel::Store, Out>(call, ptx::MatrixBatch{})},
        .raster = raster,
        .work = work,
        .m = static_cast<int>(call.m),
@@ -111,17 +113,19 @@ void launch_rows(const RowsCall& call, const char* rung, int multiprocessors, St
 }
 
 // Instantiated beside the rung's row, for other rungs and for tests.
-template <class T>
+template <class T, class Out = T>
 void run_rows(const RowsCall& call, const char* rung, int multiprocessors, Stream stream) {
   gemm::with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
     with_policy(call, multiprocessors, [&]<class Policy>() {
-      using Kernel = RowWgmmaKernel<T, kA, kB, Policy>;
-      launch_rows<Kernel, T, RowTilesOf<kA>>(call, rung, multiprocessors, stream);
+      using Kernel = RowWgmmaKernel<T, Out, kA, kB, Policy>;
+      launch_rows<Kernel, T, Out, RowTilesOf<kA>>(call, rung, multiprocessors, stream);
     });
   });
 }
 extern template void run_rows<half>(const RowsCall&, const char*, int, Stream);
 extern template void run_rows<bf16>(const RowsCall&, const char*, int, Stream);
+extern template void run_rows<half, float>(const RowsCall&, const char*, int, Stream);
+extern template void run_rows<bf16, float>(const RowsCall&, const char*, int, Stream);
 
 struct Wgmma {
   static bool supports(const RowsCall& call, Why& why) {
@@ -130,8 +134,8 @@ struct Wgmma {
 
   static void run(const RowsCall& call, const Context& context) {
     const int multiprocessors = device_facts().multiprocessors;
-    with_type<kHalves>(call.dtype, [&]<class T>() {
-      run_rows<T>(call, "grouped_gemm/wgmma", multiprocessors, context.stream);
+    with_dtypes<kHalves>(call, [&]<class T, class Out>() {
+      run_rows<T, Out>(call, "grouped_gemm/wgmma", multiprocessors, context.stream);
     });
   }
 };

@@ -4,8 +4,9 @@
 //   stores that a proxy fence shows to wgmma, once a tile; twice where K runs along rows, for there
 //   slices begin at multiples of 16 bytes. An empty group is a slice of zeros.
 // Traffic: warp_specialized's.
-// Limits: sm_90a, f16 and bf16; a stride of A and B 1, contiguous rows of out; A, B and their rows
-//   start at multiples of 16 bytes.
+// Limits: sm_90a, f16 and bf16, also to f32; a stride of A and B 1, contiguous rows of out; A, B and
+//   their rows start at multiples of 16 bytes.
+// Long: where a group's slices lie, and what of them is cleared, belong on one page.
 #pragma once
 
 #include "kernels/grouped_gemm/clear.hpp"
@@ -96,42 +97,45 @@ template <Contiguous kA, Contiguous kB>
 using DepthTilesOf =
     DepthTiles<kA == Contiguous::kRows && kB == Contiguous::kColumns ? 1 : kCopyAlignment>;
 
-template <class T, Contiguous kA, Contiguous kB, class Policy>
+template <class T, class Out, Contiguous kA, Contiguous kB, class Policy>
 using DepthWgmmaKernel =
-    gemm::WarpSpecializedKernel<T, kA, kB, Policy, DepthTilesOf<kA, kB>, DepthOutput<T>>;
+    gemm::WarpSpecializedKernel<T, kA, kB, Policy, DepthTilesOf<kA, kB>, DepthOutput<Out>>;
 
-template <class Kernel, class T, class Work>
+template <class Kernel, class T, class Out, class Work>
 void launch_depth(const DepthCall& call, const char* rung, int multiprocessors, Stream stream) {
   const tile::Raster raster = Kernel::raster(call);
   Work work;
   work.groups = Groups(call, call.k, rung);
   work.tiles = static_cast<int>(call.groups) * raster.count();
   work.of_group = raster.count();
-  Kernel::start({.a = Kernel::StageA::tensor_map(call.a.as<const T>(), ptx::MatrixBatch{}, call.m,
-                                                 call.k, call.a.leading),
-                 .b = Kernel::StageB::tensor_map(call.b.as<const T>(), ptx::MatrixBatch{}, call.n,
-                                                 call.k, call.b.leading),
-                 .c = {output_of<typename Kernel::Store, T>(call, matrices_of_groups(call, call.c)),
-                       call.c.batch, static_cast<int>(call.m)},
-                 .raster = raster,
-                 .work = work,
-                 .m = static_cast<int>(call.m),
-                 .n = static_cast<int>(call.n)},
-                std::min(work.tiles, multiprocessors / Kernel::kCluster), stream);
+  Kernel::start(
+      {.a = Kernel::StageA::tensor_map(call.a.as<const T>(), ptx::MatrixBatch{}, call.m, call.k,
+                                       call.a.leading),
+       .b = Kernel::StageB::tensor_map(call.b.as<const T>(), ptx::MatrixBatch{}, call.n, call.k,
+                                       call.b.leading),
+       .c = {output_of<typename Kernel::Store, Out>(call, matrices_of_groups(call, call.c)),
+             call.c.batch, static_cast<int>(call.m)},
+       .raster = raster,
+       .work = work,
+       .m = static_cast<int>(call.m),
+       .n = static_cast<int>(call.n)},
+      std::min(work.tiles, multiprocessors / Kernel::kCluster), stream);
 }
 
 // Instantiated beside the rung's row, for other rungs and for tests.
-template <class T>
+template <class T, class Out = T>
 void run_depth(const DepthCall& call, const char* rung, int multiprocessors, Stream stream) {
   gemm::with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
     with_policy(call, multiprocessors, [&]<class Policy>() {
-      using Kernel = DepthWgmmaKernel<T, kA, kB, Policy>;
-      launch_depth<Kernel, T, DepthTilesOf<kA, kB>>(call, rung, multiprocessors, stream);
+      using Kernel = DepthWgmmaKernel<T, Out, kA, kB, Policy>;
+      launch_depth<Kernel, T, Out, DepthTilesOf<kA, kB>>(call, rung, multiprocessors, stream);
     });
   });
 }
 extern template void run_depth<half>(const DepthCall&, const char*, int, Stream);
 extern template void run_depth<bf16>(const DepthCall&, const char*, int, Stream);
+extern template void run_depth<half, float>(const DepthCall&, const char*, int, Stream);
+extern template void run_depth<bf16, float>(const DepthCall&, const char*, int, Stream);
 
 struct WgmmaWeight {
   static bool supports(const DepthCall& call, Why& why) {
@@ -140,8 +144,8 @@ struct WgmmaWeight {
 
   static void run(const DepthCall& call, const Context& context) {
     const int multiprocessors = device_facts().multiprocessors;
-    with_type<kHalves>(call.dtype, [&]<class T>() {
-      run_depth<T>(call, "grouped_gemm_weight/wgmma_weight", multiprocessors, context.stream);
+    with_dtypes<kHalves>(call, [&]<class T, class Out>() {
+      run_depth<T, Out>(call, "grouped_gemm_weight/wgmma_weight", multiprocessors, context.stream);
     });
   }
 };

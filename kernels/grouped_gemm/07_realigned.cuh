@@ -28,19 +28,19 @@ struct Realigned {
     return {.bytes = gemm::realigned_bytes(call)};
   }
   static void run(const RowsCall& call, const Context& context) {
-    with_type<kHalves>(call.dtype, [&]<class T>() {
+    with_dtypes<kHalves>(call, [&]<class T, class Out>() {
       RowsCall aligned = call;
       gemm::realign<T>(aligned, context.workspace, context.stream);
-      run_rows<T>(aligned, "grouped_gemm/realigned", device_facts().multiprocessors,
-                  context.stream);
+      run_rows<T, Out>(aligned, "grouped_gemm/realigned", device_facts().multiprocessors,
+                       context.stream);
     });
   }
   static void run(const DepthCall& call, const Context& context) {
-    with_type<kHalves>(call.dtype, [&]<class T>() {
+    with_dtypes<kHalves>(call, [&]<class T, class Out>() {
       DepthCall aligned = call;
       gemm::realign<T>(aligned, context.workspace, context.stream);
-      run_depth<T>(aligned, "grouped_gemm_weight/realigned", device_facts().multiprocessors,
-                   context.stream);
+      run_depth<T, Out>(aligned, "grouped_gemm_weight/realigned", device_facts().multiprocessors,
+                        context.stream);
     });
   }
 };

@@ -21,12 +21,21 @@ struct Call : gemm::Call {
   int64_t groups = 0;
   const int32_t* ends = nullptr;
   int64_t end_stride = 1;
+  DType out_dtype{};  // of c
 };
 struct RowsCall : Call {};   // groups of M
 struct DepthCall : Call {};  // groups of K
 
 // How the tensors lie, a sum of these.
 enum Views : uint8_t { kATransposed = 1, kBTransposed = 2 };
+
+inline constexpr Attribute kOutDTypeAttribute[] = {{.name = "out_dtype",
+                                                    .kind = Value::Kind::kChoice,
+                                                    .standard = Value::absent(),
+                                                    .choices = gemm::Bmm::kOutDTypes,
+                                                    .doc = "of out; none: that of a"}};
+inline constexpr std::string_view kOutDTypeInTorch =
+    "a.dtype if out_dtype is None else getattr(torch, out_dtype)";
 
 inline constexpr std::string_view kOffsDoc =
     "i32 [G], where each group ends: never less than the one before, at most T";
@@ -45,22 +54,28 @@ struct GroupedGemm {
       {.name = "offs", .doc = kOffsDoc},
       {.name = "out",
        .role = Parameter::Role::kOut,
-       .doc = "[T, N], dtype of a; zeros after the last group",
-       .shape = "(a.shape[0], b.shape[2])"},
+       .doc = "[T, N], dtype of a or as `out_dtype` says; zeros after the last group",
+       .shape = "(a.shape[0], b.shape[2])",
+       .torch_dtype = kOutDTypeInTorch},
   };
+  static constexpr auto& kAttributes = kOutDTypeAttribute;
   static constexpr std::string_view kExtentNames[] = {"G", "T", "N", "K", "views"};
   static constexpr int kOptionalExtents = 1;
   static constexpr DTypes kDTypes = kFloats;
   // A product a group, which needs the offsets on the host.
   static constexpr std::string_view kTorch =
-      "(lambda ends: torch.cat([a[i:j] @ m for i, j, m in zip([0, *ends], ends, b)] + "
-      "[a.new_zeros(a.shape[0] - [0, *ends][-1], b.shape[2])]))(offs.tolist())";
+      "(lambda x, w, ends: torch.cat([x[i:j] @ m for i, j, m in zip([0, *ends], ends, w)] + "
+      "[x.new_zeros(x.shape[0] - [0, *ends][-1], w.shape[2])]))("
+      "*((a, b) if out_dtype is None else (a.to(getattr(torch, out_dtype)), "
+      "b.to(getattr(torch, out_dtype)))), offs.tolist())";
   static constexpr std::string_view kGradient =
-      "(ops.grouped_gemm(g, b.transpose(1, 2), offs), ops.grouped_gemm_weight(a.t(), g, offs), "
-      "None)";
+      "(ops.grouped_gemm(g.to(a.dtype), b.transpose(1, 2), offs), "
+      "ops.grouped_gemm_weight(a.t(), g.to(a.dtype), offs), None)";
   // It takes rows of multiples of 16 bytes, and leaves rows after the last group as they were.
   static constexpr PythonPeer kPythonPeers[] = {
-      {"torch_grouped", "torch.nn.functional.grouped_mm(a, b, offs=offs)"},
+      {"torch_grouped",
+       "torch.nn.functional.grouped_mm(a, b, offs=offs) if out_dtype is None else "
+       "refuse('torch writes the dtype of a')"},
   };
 
   using Call = RowsCall;
@@ -89,19 +104,26 @@ struct GroupedGemmWeight {
       {.name = "offs", .doc = kOffsDoc},
       {.name = "out",
        .role = Parameter::Role::kOut,
-       .doc = "[G, M, N], dtype of a; zeros of an empty group",
-       .shape = "(offs.shape[0], a.shape[0], b.shape[1])"},
+       .doc = "[G, M, N], dtype of a or as `out_dtype` says; zeros of an empty group",
+       .shape = "(offs.shape[0], a.shape[0], b.shape[1])",
+       .torch_dtype = kOutDTypeInTorch},
   };
+  static constexpr auto& kAttributes = kOutDTypeAttribute;
   static constexpr std::string_view kExtentNames[] = {"G", "M", "N", "T", "views"};
   static constexpr int kOptionalExtents = 1;
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::string_view kTorch =
-      "(lambda ends: torch.stack([a[:, i:j] @ b[i:j] for i, j in zip([0, *ends], ends)]) "
-      "if ends else a.new_zeros(0, a.shape[0], b.shape[1]))(offs.tolist())";
+      "(lambda x, y, ends: torch.stack([x[:, i:j] @ y[i:j] for i, j in zip([0, *ends], ends)]) "
+      "if ends else x.new_zeros(0, x.shape[0], y.shape[1]))("
+      "*((a, b) if out_dtype is None else (a.to(getattr(torch, out_dtype)), "
+      "b.to(getattr(torch, out_dtype)))), offs.tolist())";
   static constexpr std::string_view kGradient =
-      "(ops.grouped_gemm(b, g.transpose(1, 2), offs).t(), ops.grouped_gemm(a.t(), g, offs), None)";
+      "(ops.grouped_gemm(b, g.to(a.dtype).transpose(1, 2), offs).t(), "
+      "ops.grouped_gemm(a.t(), g.to(a.dtype), offs), None)";
   static constexpr PythonPeer kPythonPeers[] = {
-      {"torch_grouped", "torch.nn.functional.grouped_mm(a, b, offs=offs)"},
+      {"torch_grouped",
+       "torch.nn.functional.grouped_mm(a, b, offs=offs) if out_dtype is None else "
+       "refuse('torch writes the dtype of a')"},
   };
 
   using Call = DepthCall;
@@ -116,5 +138,19 @@ struct GroupedGemmWeight {
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static std::span<const Rung* const> by_worth(const Call& call);
 };
+
+// Whether out has the dtype of a and b.
+inline bool is_of_one_dtype(const Call& call, Why& why) {
+  return why.unless(call.out_dtype == call.dtype, "out is f32, a and b are not");
+}
+
+// f.template operator()<T, Out>() of the dtypes of a and b, in kSet, and of out.
+template <DTypes kSet, class F>
+void with_dtypes(const Call& call, F&& f) {
+  with_type<kSet>(call.dtype, [&]<class T>() {
+    call.out_dtype == call.dtype ? f.template operator()<T, T>()
+                                 : f.template operator()<T, float>();
+  });
+}
 
 }  // namespace ws::grouped_gemm

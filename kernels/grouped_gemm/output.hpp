@@ -8,6 +8,8 @@ namespace ws::grouped_gemm {
 
 template <class T>
 struct GroupedOutput {
+  using Element = T;
+  static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
   ptx::TensorMap map;
   T* data;
   int64_t leading;
@@ -25,8 +27,8 @@ struct GroupedOutput {
         thread::store(to + column, T{});
       }
     } else {
-      for (int column = lane_index() * 8; column < columns; column += kWarpSize * 8) {
-        thread::store(to + column, Vec<T, 8>{});
+      for (int column = lane_index() * kWidth; column < columns; column += kWarpSize * kWidth) {
+        thread::store(to + column, Vec<T, kWidth>{});
       }
     }
   }
@@ -54,7 +56,8 @@ __device__ __forceinline__ void write_rows(Store& store, T* row, int64_t leading
 
 template <class Store, class T>
 GroupedOutput<T> output_of(const Call& call, const ptx::MatrixBatch& batch) {
-  const bool by_boxes = gemm::is_stored_by_boxes(call) && call.c.batch < kMostBatch;
+  constexpr int64_t kMost = kMostBatch * 2 / static_cast<int64_t>(sizeof(T));
+  const bool by_boxes = gemm::is_stored_by_boxes(call, call.out_dtype) && call.c.batch < kMost;
   GroupedOutput<T> output{{}, call.c.as<T>(), call.c.leading, static_cast<int>(call.n), !by_boxes};
   if (by_boxes) {
     output.map = Store::tensor_map(call.c.as<const T>(), batch, call.m, call.n, call.c.leading);

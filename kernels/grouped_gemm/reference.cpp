@@ -19,6 +19,7 @@ Made call_of(const Problem& problem, int64_t m, int64_t n, int64_t k) {
   const Tensor& offs = problem.tensor(kOffs);
   Made call;
   call.dtype = problem.dtype();
+  call.out_dtype = problem.tensor(kOut).dtype;
   call.m = m;
   call.n = n;
   call.k = k;
@@ -53,6 +54,10 @@ void check(const Problem& problem, int rank_of_b) {
   const int64_t k = b.extent(rank_of_b - 2);
   if (a.extent(1) != k) [[unlikely]]
     fail(concatenate("takes one ", rank_of_b == 3 ? "K" : "T", ", not ", a.extent(1), " and ", k));
+}
+
+DType out_dtype_of(const Problem& problem) {
+  return problem.attribute("out_dtype").is_absent() ? problem.tensor(0).dtype : DType::kF32;
 }
 
 Tensor laid(DType dtype, std::initializer_list<int64_t> shape, bool turned, int64_t padding) {
@@ -109,12 +114,14 @@ Matrix part_of(Matrix matrix, DType dtype, int64_t elements) {
   return matrix;
 }
 
-double elements_of(const Problem& problem) {
-  double elements = 0;
+double bytes_of(const Problem& problem) {
+  double bytes = 0;
   for (const int i : {0, 1, kOut}) {
-    elements += static_cast<double>(without_repeats(problem.tensor(i)).elements());
+    const Tensor& tensor = problem.tensor(i);
+    bytes += static_cast<double>(without_repeats(tensor).elements()) *
+             static_cast<double>(size_of(tensor.dtype));
   }
-  return elements * static_cast<double>(size_of(problem.dtype()));
+  return bytes;
 }
 
 }  // namespace
@@ -129,7 +136,8 @@ GroupedGemm::Call GroupedGemm::call(const Problem& problem) {
 void GroupedGemm::infer(Problem& problem) {
   check(problem, 3);
   const Tensor& a = problem.tensor(0);
-  problem.tensor(kOut) = Tensor::dense(a.dtype, {a.extent(0), problem.tensor(1).extent(2)});
+  problem.tensor(kOut) =
+      Tensor::dense(out_dtype_of(problem), {a.extent(0), problem.tensor(1).extent(2)});
 }
 
 void GroupedGemm::make(const Case& chosen, DType dtype, Problem& problem) {
@@ -137,20 +145,20 @@ void GroupedGemm::make(const Case& chosen, DType dtype, Problem& problem) {
   problem.tensor(0) = laid(dtype, {rows, k}, (views & kATransposed) != 0, chosen.padding);
   problem.tensor(1) = laid(dtype, {groups, k, n}, (views & kBTransposed) != 0, chosen.padding);
   problem.tensor(kOffs) = Tensor::dense(DType::kI32, {groups});
-  problem.tensor(kOut) = laid(dtype, {rows, n}, false, chosen.padding);
+  problem.tensor(kOut) = laid(out_dtype_of(problem), {rows, n}, false, chosen.padding);
 }
 
 // As if all rows were in groups, which data says.
 Cost GroupedGemm::cost(const Problem& problem) {
   const Call call = GroupedGemm::call(problem);
-  return {.bytes = elements_of(problem),
+  return {.bytes = bytes_of(problem),
           .flops = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n) *
                    static_cast<double>(call.k),
           .at_most = true};
 }
 
 Tolerance GroupedGemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return gemm::product_tolerance(problem.dtype(), problem.tensor(0).extent(1));
+  return gemm::product_tolerance(out_dtype_of(problem), problem.tensor(0).extent(1));
 }
 
 int64_t GroupedGemm::items(const Problem& problem, const Parameter& /*output*/) {
@@ -186,8 +194,9 @@ GroupedGemmWeight::Call GroupedGemmWeight::call(const Problem& problem) {
 void GroupedGemmWeight::infer(Problem& problem) {
   check(problem, 2);
   const Tensor& a = problem.tensor(0);
-  problem.tensor(kOut) = Tensor::dense(
-      a.dtype, {problem.tensor(kOffs).extent(0), a.extent(0), problem.tensor(1).extent(1)});
+  problem.tensor(kOut) =
+      Tensor::dense(out_dtype_of(problem),
+                    {problem.tensor(kOffs).extent(0), a.extent(0), problem.tensor(1).extent(1)});
 }
 
 void GroupedGemmWeight::make(const Case& chosen, DType dtype, Problem& problem) {
@@ -195,13 +204,13 @@ void GroupedGemmWeight::make(const Case& chosen, DType dtype, Problem& problem) 
   problem.tensor(0) = laid(dtype, {m, depth}, (views & kATransposed) != 0, chosen.padding);
   problem.tensor(1) = laid(dtype, {depth, n}, (views & kBTransposed) != 0, chosen.padding);
   problem.tensor(kOffs) = Tensor::dense(DType::kI32, {groups});
-  problem.tensor(kOut) = laid(dtype, {groups, m, n}, false, chosen.padding);
+  problem.tensor(kOut) = laid(out_dtype_of(problem), {groups, m, n}, false, chosen.padding);
 }
 
 // As if all of T were in groups, which data says.
 Cost GroupedGemmWeight::cost(const Problem& problem) {
   const Call call = GroupedGemmWeight::call(problem);
-  return {.bytes = elements_of(problem),
+  return {.bytes = bytes_of(problem),
           .flops = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n) *
                    static_cast<double>(call.k),
           .at_most = true};
@@ -209,7 +218,7 @@ Cost GroupedGemmWeight::cost(const Problem& problem) {
 
 // As if a group were all of T: the largest sums there can be.
 Tolerance GroupedGemmWeight::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return gemm::product_tolerance(problem.dtype(), problem.tensor(0).extent(1));
+  return gemm::product_tolerance(out_dtype_of(problem), problem.tensor(0).extent(1));
 }
 
 int64_t GroupedGemmWeight::items(const Problem& problem, const Parameter& /*output*/) {
@@ -247,10 +256,16 @@ constexpr Case grouped(int64_t groups, int64_t second, int64_t third, int64_t fo
   return {.extents = {groups, second, third, fourth, views}, .offset = offset, .padding = padding};
 }
 
-constexpr std::array kRowSmoke = {grouped(3, 40, 24, 16), grouped(4, 37, 16, 24, kBTransposed),
-                                  grouped(2, 9, 13, 21, kATransposed, 3),
-                                  grouped(3, 40, 24, 16, kATransposed),
-                                  grouped(4, 40, 24, 24, kATransposed | kBTransposed)};
+// The same with out in f32, whatever a and b are.
+constexpr Case wide(Case chosen) {
+  chosen.attributes[0] = Value::choice(0);
+  return chosen;
+}
+
+constexpr std::array kRowSmoke = {
+    wide(grouped(3, 40, 24, 16)),         grouped(3, 40, 24, 16),
+    grouped(4, 37, 16, 24, kBTransposed), grouped(2, 9, 13, 21, kATransposed, 3),
+    grouped(3, 40, 24, 16, kATransposed), grouped(4, 40, 24, 24, kATransposed | kBTransposed)};
 
 // Groups that end within a tile and within 16 rows; more groups than rows, and than lanes; one. All
 // layouts; rows that the copy engine does not take, of operands and of the output alone.
@@ -278,18 +293,29 @@ constexpr std::array kRowVerify = {
     grouped(3, 90, 31, 72, kBTransposed),
     grouped(3, 90, 31, 33, kBTransposed, 1),
     grouped(3, 90, 64, 64, 0, 0, 1),
+    wide(grouped(2, 3, 5, 0)),
+    wide(grouped(4, 530, 264, 136, kBTransposed)),
+    wide(grouped(6, 77, 72, 136)),
+    wide(grouped(4, 536, 264, 72, kATransposed)),
+    wide(grouped(16, 1024, 72, 64)),
+    wide(grouped(3, 90, 31, 72, kBTransposed)),
+    wide(grouped(3, 90, 31, 33, kATransposed, 1)),
 };
 
 // Experts: few large ones; many, of few rows each; the same as torch lays weights.
 constexpr std::array kRowBench = {
-    grouped(8, 32768, 4096, 4096),  grouped(8, 32768, 4096, 4096, kBTransposed),
-    grouped(128, 8192, 7168, 2048), grouped(128, 8192, 7168, 2048, kBTransposed),
-    grouped(64, 65536, 1408, 2048), grouped(8, 32768, 4096, 4096, kATransposed | kBTransposed)};
+    grouped(8, 32768, 4096, 4096),       grouped(8, 32768, 4096, 4096, kBTransposed),
+    grouped(128, 8192, 7168, 2048),      grouped(128, 8192, 7168, 2048, kBTransposed),
+    grouped(64, 65536, 1408, 2048),      grouped(8, 32768, 4096, 4096, kATransposed | kBTransposed),
+    wide(grouped(8, 32768, 4096, 4096)), wide(grouped(128, 8192, 7168, 2048))};
 
-constexpr std::array kDepthSmoke = {
-    grouped(3, 24, 16, 40, kATransposed),    grouped(2, 9, 13, 21),
-    grouped(4, 16, 24, 37, kATransposed, 8), grouped(3, 24, 16, 40),
-    grouped(4, 16, 24, 40, kBTransposed),    grouped(3, 24, 16, 40, kATransposed | kBTransposed)};
+constexpr std::array kDepthSmoke = {wide(grouped(3, 24, 16, 40, kATransposed)),
+                                    grouped(3, 24, 16, 40, kATransposed),
+                                    grouped(2, 9, 13, 21),
+                                    grouped(4, 16, 24, 37, kATransposed, 8),
+                                    grouped(3, 24, 16, 40),
+                                    grouped(4, 16, 24, 40, kBTransposed),
+                                    grouped(3, 24, 16, 40, kATransposed | kBTransposed)};
 
 constexpr std::array kDepthVerify = {
     grouped(1, 1, 1, 1),
@@ -313,11 +339,20 @@ constexpr std::array kDepthVerify = {
     grouped(3, 33, 31, 65, kATransposed | kBTransposed),
     grouped(3, 33, 31, 65, kATransposed, 1),
     grouped(3, 64, 64, 90, kATransposed, 0, 1),
+    wide(grouped(3, 8, 8, 0)),
+    wide(grouped(4, 264, 136, 150, kATransposed)),
+    wide(grouped(40, 8, 16, 100, kATransposed)),
+    wide(grouped(3, 264, 136, 152, kBTransposed)),
+    wide(grouped(3, 40, 31, 136)),
+    wide(grouped(3, 33, 31, 65, kATransposed, 1)),
 };
 
-constexpr std::array kDepthBench = {
-    grouped(8, 4096, 4096, 32768, kATransposed), grouped(128, 2048, 7168, 8192, kATransposed),
-    grouped(64, 2048, 1408, 65536, kATransposed), grouped(8, 4096, 4096, 32768)};
+constexpr std::array kDepthBench = {grouped(8, 4096, 4096, 32768, kATransposed),
+                                    grouped(128, 2048, 7168, 8192, kATransposed),
+                                    grouped(64, 2048, 1408, 65536, kATransposed),
+                                    grouped(8, 4096, 4096, 32768),
+                                    wide(grouped(8, 4096, 4096, 32768, kATransposed)),
+                                    wide(grouped(128, 2048, 7168, 8192, kATransposed))};
 
 }  // namespace
 

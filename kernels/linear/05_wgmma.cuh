@@ -11,8 +11,8 @@
 #pragma once
 
 #include "kernels/linear/epilogue.hpp"
+#include "kernels/linear/pairs.hpp"
 #include "kernels/linear/wgmma.hpp"
-#include "warpsmith/row/load.hpp"
 
 namespace ws::linear {
 
@@ -35,30 +35,15 @@ struct EpilogueOutput {
         epilogue(call),
         m(static_cast<int>(call.m)),
         n(static_cast<int>(call.n)),
-        by_pairs(call.source.column == 1 && (reinterpret_cast<uintptr_t>(call.source.data) |
-                                             static_cast<uintptr_t>(call.source.row) * sizeof(T)) %
-                                                    (2 * sizeof(T)) ==
-                                                0) {}
+        by_pairs(lie_in_pairs<T>(call, call.n)) {}
 
-  // Neighbours as one word: taken apart as they come, each would be waited for by itself.
-  using Pair = row::Packed<T, 2>;
+  using Pair = linear::Pair<T>;
 
-  // What is added to kCount pairs, of which number e begins at from(e) where there(e): all loads
-  // are in flight together.
+  // What is added to kCount pairs, of which number e begins at from(e), where there(e, ...).
   template <int kCount, class From, class There>
-  __device__ __forceinline__ void load_pairs(Pair* pairs, const From& from,
-                                             const There& there) const {
-    if (by_pairs) {
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) pairs[e] = row::load_or_zeros<2>(from(e), there(e));
-    } else {
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) {
-        const auto low = row::load_or_zeros<1>(from(e), there(e));
-        const auto high = row::load_or_zeros<1>(from(e) + epilogue.column, there(e));
-        pairs[e].words[0] = low.words[0] | static_cast<uint32_t>(high.words[0]) << 16;
-      }
-    }
+  __device__ __forceinline__ void load(Pair* pairs, const From& from, const There& there) const {
+    by_pairs ? load_pairs<T, kCount>(pairs, from, there)
+             : load_halves<T, kCount>(pairs, epilogue.column, from, there);
   }
 
   // A lane's pairs of a bias, for a tile's columns.
@@ -70,9 +55,9 @@ struct EpilogueOutput {
       const Epilogue<T>& epilogue = output.epilogue;
       if (epilogue.source == nullptr || epilogue.row != 0) return;
       const int column = first + lane_index() % 4 * 2;
-      output.template load_pairs<kTileN / 8>(
+      output.template load<kTileN / 8>(
           pairs, [&](int e) { return epilogue.source + (column + e * 8) * epilogue.column; },
-          [&](int e) { return column + e * 8 < output.n; });
+          [&](int e, int second) { return column + e * 8 + second < output.n; });
     }
     __device__ __forceinline__ const Pair* from(int column) const { return pairs + column / 8; }
   };
@@ -95,13 +80,13 @@ struct EpilogueOutput {
       // Pair by pair: a row, the row eight below it, the next eight columns.
       const int i = row + lane_index() / 4;
       const int j = column + lane_index() % 4 * 2;
-      load_pairs<kSums / 2>(
+      load<kSums / 2>(
           pairs,
           [&](int e) {
             return epilogue.source + (i + e % 2 * 8) * epilogue.row +
                    (j + e / 2 * 8) * epilogue.column;
           },
-          [&](int e) { return i + e % 2 * 8 < m && j + e / 2 * 8 < n; });
+          [&](int e, int second) { return i + e % 2 * 8 < m && j + e / 2 * 8 + second < n; });
 #pragma unroll
       for (int s = 0; s < kSums; s += 2) finish_pair(y + s, sums + s, pairs[s / 2]);
     }

@@ -34,13 +34,13 @@ struct Epilogue {
   Activation activation = Activation::kNone;
 
   Epilogue() = default;
-  explicit Epilogue(const Call& call)
-      : source(call.source.as<const T>()),
-        row(call.source.row),
-        column(call.source.column),
-        alpha(call.alpha),
-        beta(call.beta),
-        activation(call.activation) {}
+  explicit Epilogue(const Added& added)
+      : source(added.source.as<const T>()),
+        row(added.source.row),
+        column(added.source.column),
+        alpha(added.alpha),
+        beta(added.beta),
+        activation(added.activation) {}
 
   // Element (i, j) of what is added.
   __device__ __forceinline__ float added(int64_t i, int64_t j WS_AND_PLACE) const {

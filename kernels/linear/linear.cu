@@ -1,8 +1,10 @@
 // The table of the products with an epilogue.
+#include "kernels/gemm/batched_plan.hpp"
 #include "kernels/gemm/plan.hpp"
 #include "kernels/linear/01_naive.cuh"
 #include "kernels/linear/02_any_layout.cuh"
 #include "kernels/linear/09_realigned.cuh"
+#include "kernels/linear/12_batched_any_layout.cuh"
 #include "kernels/linear/operations.hpp"
 
 namespace ws::linear {
@@ -16,17 +18,23 @@ extern const Rung kThreeTf32;
 extern const Rung kRealigned;
 extern const Rung kThreeTf32Gated;
 extern const Rung kRealignedGated;
+extern const Rung kBatchedPingpong;
+extern const Rung kBatchedRealigned;
+extern const Rung kBatchedThreeTf32;
+extern const Rung kBatchedTf32;
 
 bool three_tf32_gated_pays(const GatedCall& call);  // 10_three_tf32_gated.cu
 
 namespace {
 
-constexpr Operation kOperations[] = {operation_of<Addmm>(), operation_of<SwigluLinear>(),
-                                     operation_of<GemmAccumulate>()};
+constexpr Operation kOperations[] = {operation_of<Addmm>(), operation_of<Baddbmm>(),
+                                     operation_of<SwigluLinear>(), operation_of<GemmAccumulate>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kAnyLayout, &kWarpTile,  &kMmaPipeline,    &kWgmma,          &kWgmmaGated,
-    &kCopyEngineAdds, &kThreeTf32, &kRealigned, &kThreeTf32Gated, &kRealignedGated,
+    &kNaive,           &kAnyLayout,        &kWarpTile,         &kMmaPipeline,
+    &kWgmma,           &kWgmmaGated,       &kCopyEngineAdds,   &kThreeTf32,
+    &kRealigned,       &kThreeTf32Gated,   &kRealignedGated,   &kBatchedAnyLayout,
+    &kBatchedPingpong, &kBatchedRealigned, &kBatchedThreeTf32, &kBatchedTf32,
 };
 
 // gemm's choices, whose products these are: whether f32 is multiplied on the tensor cores, and
@@ -52,6 +60,24 @@ std::span<const Rung* const> by_worth_behind(const Call& call) {
 
 std::span<const Rung* const> Addmm::by_worth(const Call& call) {
   return by_worth_behind<kWgmma>(call);
+}
+// gemm's choices for bmm.
+std::span<const Rung* const> Baddbmm::by_worth(const Call& call) {
+  static constexpr const Rung* kThree[] = {&kBatchedThreeTf32, &kBatchedAnyLayout};
+  static constexpr const Rung* kOne[] = {&kBatchedTf32, &kBatchedAnyLayout};
+  static constexpr const Rung* kHalf[] = {&kBatchedPingpong, &kBatchedRealigned,
+                                          &kBatchedAnyLayout};
+  static constexpr const Rung* kWithoutCopies[] = {&kBatchedPingpong, &kBatchedAnyLayout};
+  static constexpr const Rung* kOthers[] = {&kBatchedAnyLayout};
+  const double by_elements = gemm::batched_naive_time(call);
+  if (call.dtype == DType::kF32) {
+    const double time =
+        call.tf32 ? gemm::batched_tf32_time(call) : gemm::batched_three_tf32_time(call);
+    if (time >= by_elements) return kOthers;
+    return call.tf32 ? std::span<const Rung* const>(kOne) : kThree;
+  }
+  const bool copies_pay = gemm::batched_realigned_time(call) < by_elements;
+  return copies_pay ? std::span<const Rung* const>(kHalf) : kWithoutCopies;
 }
 std::span<const Rung* const> SwigluLinear::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kThreeTf32Gated, &kAnyLayout};

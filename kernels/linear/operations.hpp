@@ -2,6 +2,7 @@
 // memory, so that it need not go there and back first.
 //
 //   addmm             y = activation(beta input + alpha mat1 mat2), torch.addmm and an activation
+//   baddbmm           y[i] = beta input[i] + alpha batch1[i] batch2[i], torch.baddbmm
 //   swiglu_linear     y = silu(x gate^T) * (x up^T), weight the rows of gate, then those of up
 //   gemm_accumulate   c += a b in f32, for gradients that several steps add up
 //
@@ -18,16 +19,20 @@ using gemm::Matrix;
 
 enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh, kSilu };
 
-// c = activation(alpha a b + beta source). Both addmm and gemm_accumulate: the latter's source is
-// its c.
-struct Call : gemm::Call {
-  DType out_dtype{};
+// What becomes of a product: activation(alpha a b + beta source).
+struct Added {
   DType source_dtype{};
   Matrix source;  // of the shape of c, strides of 0 where it repeats; no data where beta is 0
   float alpha = 1;
   float beta = 1;
   Activation activation = Activation::kNone;
 };
+// Both addmm and gemm_accumulate: the latter's source is its c.
+struct Call : gemm::Call, Added {
+  DType out_dtype{};
+};
+// The same of each product of a batch.
+struct BatchedCall : gemm::BatchedCall, Added {};
 
 // How the matrices of a case lie, a sum: the two factors and what is written.
 enum Views : uint8_t { kFirstTransposed = 1, kSecondTransposed = 2, kOutputTransposed = 4 };
@@ -125,6 +130,82 @@ return (ops.sum(added, dim=[0]) if is_bias else sum_to(added, input.shape),
   };
 
   using Call = linear::Call;
+  static Call call(const Problem& problem);
+  static void infer(Problem& problem);
+  static void make(const Case& chosen, DType dtype, Problem& problem);
+  static Cases cases();
+  static Cost cost(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem, const Parameter& output);
+  static int64_t items(const Problem& problem, const Parameter& output);
+  static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
+  static void fill(const Problem& problem, int index, uint64_t seed);
+  static std::span<const Rung* const> by_worth(const Call& call);
+};
+
+struct Baddbmm {
+  static constexpr std::string_view kName = "baddbmm";
+  static constexpr std::string_view kSummary =
+      "matrix products of a batch, a scaled batch added, rounded once";
+  static constexpr std::string_view kSource = "torch.baddbmm";
+  static constexpr std::string_view kFormula =
+      "y[i, j, l] = beta * input[i, j, l] + alpha * sum over k of batch1[i, j, k] * batch2[i, k, "
+      "l]";
+  static constexpr Parameter kParameters[] = {
+      {.name = "input",
+       .doc = "[B, M, N], or what broadcasts to it; dtype of batch1, or f32 where y is; not read "
+              "where beta is 0"},
+      {.name = "batch1", .doc = "[B, M, K], any strides"},
+      {.name = "batch2", .doc = "[B, K, N], any strides, dtype of batch1"},
+      {.name = "y",
+       .role = Parameter::Role::kOut,
+       .doc = "[B, M, N], dtype of batch1 or as `out_dtype` says",
+       .shape = "(batch1.shape[0], batch1.shape[1], batch2.shape[2])",
+       .torch_dtype = "batch1.dtype if out_dtype is None else getattr(torch, out_dtype)"},
+  };
+  static constexpr Attribute kAttributes[] = {
+      {.name = "beta", .kind = Value::Kind::kFloat, .standard = 1.0, .doc = "what times input"},
+      {.name = "alpha",
+       .kind = Value::Kind::kFloat,
+       .standard = 1.0,
+       .doc = "what times the products"},
+      {.name = "out_dtype",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::absent(),
+       .choices = gemm::Bmm::kOutDTypes,
+       .doc = "of y; none: that of batch1"},
+      {.name = "precision",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = gemm::Gemm::kPrecisions,
+       .doc = "tf32: f32 operands may be cut to 10 bits of mantissa; of f16 and bf16 nothing is"},
+  };
+  // views: a sum of Views; input: one of Inputs.
+  static constexpr std::string_view kExtentNames[] = {"B", "M", "N", "K", "input", "views"};
+  static constexpr int kOptionalExtents = 2;
+  // The whole batch; one matrix, a row of columns or a number for all; a batch in f32.
+  enum Inputs : uint8_t { kWhole, kMatrix, kBias, kScalar, kWholeOfF32 };
+  static constexpr DTypes kDTypes = kFloats;
+  static constexpr std::string_view kTorch = R"(
+is_f32 = batch1.dtype == torch.float32
+cuts = precision == 'tf32' and is_f32 and batch1.is_cuda
+if cuts and not torch.backends.cuda.matmul.allow_tf32:
+    refuse('is not allowed TF32: torch.backends.cuda.matmul.allow_tf32')
+if out_dtype is None or is_f32:
+    return torch.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha)
+if batch1.is_cuda:
+    wide = getattr(torch, out_dtype)
+    return torch.baddbmm(input, batch1, batch2, wide, beta=beta, alpha=alpha)
+wide = [x.to(getattr(torch, out_dtype)) for x in (input, batch1, batch2)]
+return torch.baddbmm(*wide, beta=beta, alpha=alpha))";
+  static constexpr std::string_view kGradient = R"(
+added = g if beta == 1 else g * beta
+d = g.to(batch1.dtype)
+product = d if alpha == 1 else d * alpha
+return (sum_to(added, input.shape).to(input.dtype),
+        ops.bmm(product, batch2.transpose(1, 2), precision=precision),
+        ops.bmm(batch1.transpose(1, 2), product, precision=precision)))";
+
+  using Call = BatchedCall;
   static Call call(const Problem& problem);
   static void infer(Problem& problem);
   static void make(const Case& chosen, DType dtype, Problem& problem);

@@ -46,9 +46,10 @@ Tensor laid(DType dtype, int64_t rows, int64_t columns, bool transposed, int64_t
 }
 
 // Where c is stored by columns, the same call from the other side: c^T = b^T a^T + source^T.
-Call by_rows(const Call& call) {
+template <class C>
+C by_rows(const C& call) {
   if (call.c.contiguous != gemm::Contiguous::kRows) return call;
-  Call turned = call;
+  C turned = call;
   static_cast<gemm::Call&>(turned) = gemm::transposed(call);
   gemm::Call source = call;
   source.c = call.source;
@@ -190,6 +191,160 @@ void Addmm::fill(const Problem& problem, int index, uint64_t seed) {
     fill_with(tensor, [](int64_t) { return std::numeric_limits<double>::quiet_NaN(); });
   } else {
     fill_factor(tensor, problem.tensor(1).extent(1), index == 2, seed);
+  }
+}
+
+// ---- baddbmm ------------------------------------------------------------------------------------
+
+Baddbmm::Call Baddbmm::call(const Problem& problem) {
+  const Tensor& y = problem.tensor(3);
+  Call call;
+  call.dtype = problem.tensor(1).dtype;
+  call.out_dtype = y.dtype;
+  call.source_dtype = problem.tensor(0).dtype;
+  call.batch = y.extent(0);
+  call.m = y.extent(1);
+  call.n = y.extent(2);
+  call.k = problem.tensor(1).extent(2);
+  call.a = gemm::matrix_of(problem.tensor(1), false);
+  call.b = gemm::matrix_of(problem.tensor(2), false);
+  call.c = gemm::matrix_of(y, false);
+  call.tf32 = call.dtype == DType::kF32 &&
+              problem.choice<gemm::Gemm::Precision>("precision") == gemm::Gemm::Precision::kTf32;
+  call.alpha = static_cast<float>(problem.number("alpha"));
+  call.beta = static_cast<float>(problem.number("beta"));
+  call.source = gemm::matrix_of(broadcast(problem.tensor(0), y), false);
+  if (call.beta == 0) {
+    call.source.data = nullptr;
+    call.source_dtype = call.dtype;  // of nothing: no kernels of its own
+  }
+  return by_rows(call);
+}
+
+void Baddbmm::infer(Problem& problem) {
+  const Tensor& input = problem.tensor(0);
+  const Tensor& a = problem.tensor(1);
+  const Tensor& b = problem.tensor(2);
+  const auto fail = [&](const std::string& what) {
+    throw InvalidArgument(concatenate("baddbmm ", what, ", got ", a, " and ", b));
+  };
+  if (a.rank != 3 || b.rank != 3) [[unlikely]]
+    fail("takes batches of matrices");
+  if (a.dtype != b.dtype) [[unlikely]]
+    fail("takes batches of one dtype");
+  if (!kFloats.has(a.dtype)) [[unlikely]]
+    fail("takes f32, f16 and bf16");
+  if (a.extent(0) != b.extent(0)) [[unlikely]]
+    fail(concatenate("takes batches of one size, not ", a.extent(0), " and ", b.extent(0)));
+  if (a.extent(2) != b.extent(1)) [[unlikely]]
+    fail(concatenate("takes one K, not ", a.extent(2), " and ", b.extent(1)));
+  const bool wide = !problem.attribute("out_dtype").is_absent();
+  if (input.dtype != a.dtype && !(wide && input.dtype == DType::kF32)) [[unlikely]] {
+    throw InvalidArgument(
+        concatenate("baddbmm takes an input of the dtype of batch1, or of f32 "
+                    "where out_dtype is, got input ",
+                    input, " and batch1 ", a));
+  }
+  Tensor& y = problem.tensor(3);
+  y = Tensor::dense(wide ? DType::kF32 : a.dtype, {a.extent(0), a.extent(1), b.extent(2)});
+  if (!broadcast(input, y).exists()) [[unlikely]] {
+    throw InvalidArgument(concatenate("baddbmm: input ", input, " does not broadcast to [",
+                                      y.extent(0), ", ", y.extent(1), ", ", y.extent(2), "]"));
+  }
+}
+
+void Baddbmm::make(const Case& chosen, DType dtype, Problem& problem) {
+  const auto [batch, m, n, k, input, views, unused1, unused2] = chosen.extents;
+  const auto lay = [&](DType type, int64_t rows, int64_t columns, int turned) {
+    Tensor tensor = Tensor::dense(type, {batch, rows, columns});
+    const bool transposed = (views & turned) != 0;
+    const int64_t leading = (transposed ? rows : columns) + chosen.padding;
+    tensor.strides = {leading * (transposed ? columns : rows), transposed ? 1 : leading,
+                      transposed ? leading : 1};
+    return tensor;
+  };
+  switch (input) {
+    case kMatrix: problem.tensor(0) = Tensor::dense(dtype, {m, n}); break;
+    case kBias: problem.tensor(0) = Tensor::dense(dtype, {n}); break;
+    case kScalar: problem.tensor(0) = Tensor::dense(dtype, {}); break;
+    case kWholeOfF32: problem.tensor(0) = lay(DType::kF32, m, n, 0); break;
+    default: problem.tensor(0) = lay(dtype, m, n, kOutputTransposed);
+  }
+  problem.tensor(1) = lay(dtype, m, k, kFirstTransposed);
+  problem.tensor(2) = lay(dtype, k, n, kSecondTransposed);
+  infer(problem);
+  problem.tensor(3) = lay(problem.tensor(3).dtype, m, n, kOutputTransposed);
+}
+
+Cost Baddbmm::cost(const Problem& problem) {
+  const Tensor& y = problem.tensor(3);
+  Cost cost =
+      product_cost(problem, y.extent(0) * y.extent(1), y.extent(2), problem.tensor(1).extent(2));
+  if (problem.number("beta") == 0) {
+    const Tensor input = without_repeats(problem.tensor(0));
+    cost.bytes -= static_cast<double>(input.elements()) * static_cast<double>(size_of(input.dtype));
+  }
+  return cost;
+}
+
+// Products are of the size of sqrt(K), for both factors are of 1, and so is what is added.
+Tolerance Baddbmm::tolerance(const Problem& problem, const Parameter& /*output*/) {
+  const Call call = Baddbmm::call(problem);
+  const double alpha = std::abs(problem.number("alpha"));
+  const double beta = problem.number("beta");
+  const auto k = static_cast<double>(call.k);
+  const double scale = std::sqrt(alpha * alpha * k + beta * beta);
+  Tolerance allowed = gemm::product_tolerance(call.out_dtype, call.k);
+  const double cut = call.tf32 ? std::ldexp(1.0, -10) : 0;  // as gemm has it
+  const double added = 2 * gemm::rounding_error(DType::kF32) + cut;
+  allowed.relative += added;
+  allowed.worst += 4 * added;
+  allowed.floor = scale + std::ldexp(1.0, -14);
+  return allowed;
+}
+
+int64_t Baddbmm::items(const Problem& problem, const Parameter& /*output*/) {
+  const Tensor& y = problem.tensor(3);
+  return y.extent(0) * y.extent(1);
+}
+
+// Slices are rows of the products, one product after the other.
+void Baddbmm::reference(const Problem& problem, Slice slice, std::span<double* const> expected) {
+  const Tensor& y = problem.tensor(3);
+  const int64_t m = y.extent(1);
+  const int64_t n = y.extent(2);
+  const DType dtype = problem.tensor(1).dtype;
+  const double alpha = problem.number("alpha");
+  const double beta = problem.number("beta");
+  const Tensor input = broadcast(problem.tensor(0), y);
+  const auto of_product = [&](int i, int64_t product) {
+    Matrix matrix = gemm::matrix_of(problem.tensor(i), false);
+    matrix.data =
+        matrix.as<std::byte>() + product * matrix.batch * static_cast<int64_t>(size_of(dtype));
+    return matrix;
+  };
+  for (int64_t at = slice.first; at < slice.last;) {
+    const int64_t product = at / m;
+    const int64_t last = std::min(slice.last, (product + 1) * m);
+    gemm::reference_product(dtype, of_product(1, product), of_product(2, product), n,
+                            problem.tensor(1).extent(2), {at - product * m, last - product * m},
+                            expected[3] + (at - slice.first) * n);
+    at = last;
+  }
+  const int64_t first = slice.first * n;
+  for (int64_t i = 0; i < (slice.last - slice.first) * n; ++i) {
+    const double added = beta == 0 ? 0 : beta * element(input, first + i);
+    expected[3][i] = alpha * expected[3][i] + added;
+  }
+}
+
+// An input that is not read may be anything: NaN.
+void Baddbmm::fill(const Problem& problem, int index, uint64_t seed) {
+  const Tensor& tensor = problem.tensor(index);
+  if (index == 0 && problem.number("beta") == 0) {
+    fill_with(tensor, [](int64_t) { return std::numeric_limits<double>::quiet_NaN(); });
+  } else {
+    fill_normal(tensor, seed);
   }
 }
 
@@ -367,6 +522,27 @@ constexpr Case product(int64_t m, int64_t n, int64_t k, int views = 0, int64_t p
   return {.extents = {m, n, k, views}, .offset = offset, .padding = padding};
 }
 
+// What a call of baddbmm asks beside products.
+struct BatchAsks {
+  double alpha = 1;
+  double beta = 1;
+  bool wide = false;
+  bool tf32 = false;
+};
+constexpr Case baddbmm(int64_t batch, int64_t m, int64_t n, int64_t k, int input = Baddbmm::kWhole,
+                       int views = 0, const BatchAsks& asks = {}, int64_t padding = 0,
+                       int offset = 0) {
+  Case chosen{.extents = {batch, m, n, k, input, views}, .offset = offset, .padding = padding};
+  chosen.attributes[0] = asks.beta;
+  chosen.attributes[1] = asks.alpha;
+  if (asks.wide) chosen.attributes[2] = Value::choice(0);
+  if (asks.tf32) {
+    chosen.attributes[3] = Value::choice(static_cast<int>(gemm::Gemm::Precision::kTf32));
+    chosen.dtypes = {DType::kF32};
+  }
+  return chosen;
+}
+
 constexpr auto kAT = kFirstTransposed;
 constexpr auto kBT = kSecondTransposed;
 constexpr auto kYT = kOutputTransposed;
@@ -420,6 +596,47 @@ constexpr std::array kAddmmBench = {
     addmm(16, 4096, 4096, Addmm::kBias, kBT),
     addmm(4096, 4096, 4096, Addmm::kScalar, kAT, {.beta = 0, .wide = true}),
     addmm(4097, 4095, 4099, Addmm::kBias, 0, {.activation = kGelu}),
+};
+
+constexpr std::array kBatchSmoke = {
+    baddbmm(3, 24, 40, 16),
+    baddbmm(2, 9, 13, 21, Baddbmm::kMatrix, kBT, {.alpha = 0.5, .beta = -2}, 3),
+    baddbmm(3, 16, 24, 8, Baddbmm::kBias, kAT, {.beta = 0, .wide = true}),
+    baddbmm(3, 24, 40, 16, Baddbmm::kWholeOfF32, 0, {.beta = 0.5, .wide = true}),
+    baddbmm(2, 24, 40, 16, Baddbmm::kWhole, kBT, {.tf32 = true}),
+};
+// Products that end within a tile and within a pair; what is added in each of its shapes, in f32,
+// from the other side; every layout; rows that start anywhere.
+constexpr std::array kBatchVerify = {
+    baddbmm(1, 1, 1, 1),
+    baddbmm(0, 8, 8, 8),
+    baddbmm(3, 5, 7, 0, Baddbmm::kWhole, 0, {.beta = 3}),
+    baddbmm(2, 128, 256, 64, Baddbmm::kScalar),
+    baddbmm(3, 136, 264, 136, Baddbmm::kWhole, kAT, {.alpha = 0.5, .beta = -2}),
+    baddbmm(3, 264, 136, 72, Baddbmm::kMatrix, kBT),
+    baddbmm(4, 72, 200, 136, Baddbmm::kBias, kAT | kBT, {.alpha = 2}, 8),
+    baddbmm(3, 136, 72, 72, Baddbmm::kWhole, kYT, {.beta = 2}),
+    baddbmm(3, 136, 264, 72, Baddbmm::kWhole, kBT, {.beta = 0}),
+    baddbmm(3, 136, 264, 72, Baddbmm::kWhole, kBT, {.beta = 2, .wide = true}),
+    baddbmm(3, 136, 264, 72, Baddbmm::kWholeOfF32, kAT, {.wide = true}),
+    baddbmm(4, 72, 136, 40, Baddbmm::kWholeOfF32, kYT | kBT, {.beta = 0.5, .wide = true}),
+    baddbmm(3, 131, 133, 67, Baddbmm::kWhole, kBT),
+    baddbmm(3, 130, 66, 66, Baddbmm::kMatrix, 0, {}, 0, 1),
+    baddbmm(3, 129, 67, 65, Baddbmm::kWholeOfF32, kAT, {.wide = true}, 1),
+    baddbmm(3, 129, 67, 65, Baddbmm::kBias, kAT | kYT, {.wide = true}),
+    baddbmm(70, 2, 3, 5, Baddbmm::kWhole),
+    baddbmm(3, 136, 264, 72, Baddbmm::kWhole, kBT, {.beta = 2, .tf32 = true}),
+    baddbmm(3, 129, 67, 65, Baddbmm::kMatrix, kAT, {.tf32 = true}),
+};
+// The products of bmm's bench to which something is added: scores and their bias, a residual.
+constexpr std::array kBatchBench = {
+    baddbmm(32, 1024, 1024, 1024),
+    baddbmm(64, 512, 512, 64, Baddbmm::kWhole, kBT, {.alpha = 0.125}),
+    baddbmm(64, 512, 512, 64, Baddbmm::kMatrix, kBT, {.alpha = 0.125}),
+    baddbmm(64, 512, 64, 512),
+    baddbmm(256, 128, 128, 128, Baddbmm::kBias),
+    baddbmm(32, 1024, 1024, 1024, Baddbmm::kWholeOfF32, 0, {.wide = true}),
+    baddbmm(32, 1024, 1024, 1024, Baddbmm::kWhole, kBT, {.tf32 = true}),
 };
 
 constexpr std::array kGatedSmoke = {product(24, 40, 16),        product(9, 13, 21, kYT, 3),
@@ -476,6 +693,7 @@ constexpr std::array kAccumulateBench = {
 }  // namespace
 
 Cases Addmm::cases() { return {kAddmmSmoke, kAddmmVerify, kAddmmBench}; }
+Cases Baddbmm::cases() { return {kBatchSmoke, kBatchVerify, kBatchBench}; }
 Cases SwigluLinear::cases() { return {kGatedSmoke, kGatedVerify, kGatedBench}; }
 Cases GemmAccumulate::cases() { return {kAccumulateSmoke, kAccumulateVerify, kAccumulateBench}; }
 

@@ -23,6 +23,7 @@ _WORDS = {
     "dot": ("k k -> ~", ""),
     "int_mm": ("mk kn -> mn", "m"),
     "addmm": ("+mn m. .n -> mn", "m"),
+    "baddbmm": ("+bmn bm. b.n -> bmn", "b"),
     "swiglu_linear": ("m. .. -> m.", "m"),
     "quantized_linear": ("m. n. n. n. n -> mn", "m"),
     "qkv_bias_transpose": ("b..h. .h. -> bh.. bh.. bh..", "b"),

@@ -18,17 +18,25 @@ from warpsmith._batch import one_by_one
 from warpsmith._catalogue import OPERATIONS
 
 
-def mm(input: torch.Tensor, mat2: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+def mm(
+    input: torch.Tensor,
+    mat2: torch.Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Matrix product, as torch.mm.
 
     Args:
         input: [M, K], f32, f16 or bf16; any strides.
         mat2: [K, N], dtype of input; any strides.
+        out_dtype: The dtype of input, None for that, or torch.float32 of f16 and bf16: sums are not
+            rounded then.
         out: Written and returned instead of a new tensor; resized where it has another shape.
 
     Returns:
-        [M, N], dtype of input, accumulated in f32. On a GPU f32 is cut to TF32 where torch's
-        settings allow that.
+        [M, N], dtype of input or out_dtype, accumulated in f32. On a GPU f32 is cut to TF32 where
+        torch's settings allow that.
 
     Raises:
         RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
@@ -40,9 +48,15 @@ def mm(input: torch.Tensor, mat2: torch.Tensor, *, out: torch.Tensor | None = No
         input, mat2 = _autocast(input, mat2)
     if input.dim() != 2 or mat2.dim() != 2 or not _fits(input, mat2):
         _raise_as_torch(torch.mm, input, mat2)
+    wide = _is_wide(out_dtype, input)
+    if not wide and out_dtype not in (None, input.dtype):
+        raise ValueError(f"mm: out_dtype is {out_dtype}, of {input.dtype} that or torch.float32")
     shape = (input.shape[0], mat2.shape[1])
     if out is not None:
-        _prepare(out, shape, torch.mm, input, mat2)
+        _prepare(out, shape, torch.mm, input, mat2, dtype=torch.float32 if wide else None)
+    if wide:
+        nothing = mat2.new_empty(1)  # which beta says not to read
+        return warpsmith.addmm(nothing, input, mat2, beta=0.0, out_dtype="float32", out=out)
     return warpsmith.gemm(input, mat2, out=out, **_precision(input))
 
 
@@ -63,8 +77,8 @@ def matmul(
         out: Written and returned instead of a new tensor; resized where it has another shape.
 
     Returns:
-        [], [M], [N], [M, N] or [..., M, N], dtype of input, accumulated in f32. On a GPU a matrix
-        product of f32 that is no batch is cut to TF32 where torch's settings allow that.
+        [], [M], [N], [M, N] or [..., M, N], dtype of input, accumulated in f32. On a GPU products
+        of matrices of f32 are cut to TF32 where torch's settings allow that.
 
     Raises:
         RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
@@ -102,7 +116,8 @@ def matmul(
     right = other.unsqueeze(1) if other.dim() == 1 else other
     left, right = _batch_of(left, batch), _batch_of(right, batch)
     folded = (left.shape[0], left.shape[1], right.shape[2])
-    return _in_shape(warpsmith.bmm, left, right, folded, shape, out)
+    function = partial(warpsmith.bmm, **_precision(input))
+    return _in_shape(function, left, right, folded, shape, out)
 
 
 def grouped_mm(
@@ -125,10 +140,12 @@ def grouped_mm(
             mat_a.
         offs: i32 [G], where each group ends; None where both are batches.
         bias: None: torch has none yet.
-        out_dtype: The dtype of mat_a, or None.
+        out_dtype: The dtype of mat_a, None for that, or torch.float32 of f16 and bf16: sums are not
+            rounded then.
 
     Returns:
-        [T, N]; [G, M, N]; or [M, N]. Dtype of mat_a, accumulated in f32.
+        [T, N]; [G, M, N]; or [M, N]. Dtype of mat_a or out_dtype, accumulated in f32. On a GPU
+        batches of f32 are cut to TF32 where torch's settings allow that.
 
     Raises:
         RuntimeError: as torch raises it, of shapes and dtypes that do not fit.
@@ -144,7 +161,7 @@ def grouped_mm(
         and mat_a.shape[-1] == mat_b.shape[-2]
         and grouped == (offs is not None)
         and bias is None
-        and out_dtype in (None, mat_a.dtype)
+        and (out_dtype in (None, mat_a.dtype) or _is_wide(out_dtype, mat_a))
     )
     if fits and offs is not None:
         groups = mat_a.shape[0] if ranks[0] == 3 else mat_b.shape[0]
@@ -159,15 +176,15 @@ def grouped_mm(
         torch.nn.functional.grouped_mm(mat_a, mat_b, offs=offs, bias=bias, out_dtype=out_dtype)
         shapes = [tuple(x.shape) for x in (mat_a, mat_b)]
         raise ValueError(f"grouped_mm does not take tensors of {shapes}")
+    kind = {"out_dtype": "float32"} if _is_wide(out_dtype, mat_a) else {}
     if ranks == (3, 3):
-        return warpsmith.bmm(mat_a, mat_b)
+        return warpsmith.bmm(mat_a, mat_b, **kind, **_precision(mat_a))
     if ranks == (2, 2):
-        return warpsmith.grouped_gemm_weight(mat_a, mat_b, offs)
+        return warpsmith.grouped_gemm_weight(mat_a, mat_b, offs, **kind)
     if ranks == (2, 3):
-        return warpsmith.grouped_gemm(mat_a, mat_b, offs)
-    return warpsmith.grouped_gemm(
-        mat_b.t(), mat_a.mT, offs
-    ).t()  # columns are rows of the transpose
+        return warpsmith.grouped_gemm(mat_a, mat_b, offs, **kind)
+    # Columns are rows of the transpose.
+    return warpsmith.grouped_gemm(mat_b.t(), mat_a.mT, offs, **kind).t()
 
 
 for _function in (mm, matmul, grouped_mm):
@@ -192,12 +209,16 @@ def _register_vmap(name: str) -> None:
         ranks = [x.dim() - (d is not None) for x, d in zip((left, right), in_dims, strict=True)]
         left = left.mT if layout[0] == "t" else left.unsqueeze(-2) if ranks[0] == 1 else left
         right = right.unsqueeze(-1) if ranks[1] == 1 else right.mT if layout[1] == "t" else right
+        # What gemm and bmm have and what bmm has; gemv and dot have neither.
+        precision = {k: v for k, v in keywords.items() if k == "precision"}
+        kind = {k: v for k, v in keywords.items() if k == "out_dtype"}
         if name == "gemm" and right.dim() == 2:
-            precision = {k: v for k, v in keywords.items() if k == "precision"}
             product = operator(left.flatten(0, 1), right, **precision).unflatten(0, left.shape[:2])
         else:
             batch = _broadcast(left.shape[:-2], right.shape[:-2])
-            product = warpsmith.bmm(_batch_of(left, batch), _batch_of(right, batch))
+            product = warpsmith.bmm(
+                _batch_of(left, batch), _batch_of(right, batch), **precision, **kind
+            )
             product = product.unflatten(0, batch)
         product = product.squeeze(-1) if ranks[1] == 1 else product
         return product.squeeze(-1) if ranks[0] == 1 else product, 0
@@ -217,6 +238,11 @@ def _check_tensors(name: str, **tensors: Any) -> None:
                 f"{name}(): argument '{argument}' (position {position}) must be Tensor, "
                 f"not {type(tensor).__name__}"
             )
+
+
+def _is_wide(out_dtype: torch.dtype | None, input: torch.Tensor) -> bool:
+    """Whether the result is to be of f32 and the operands are not."""
+    return out_dtype == torch.float32 and input.dtype in (torch.float16, torch.bfloat16)
 
 
 def _fits(input: torch.Tensor, other: torch.Tensor) -> bool:
@@ -314,6 +340,7 @@ def _prepare(
     shape: tuple[int, ...],
     function: Callable[..., torch.Tensor],
     *inputs: torch.Tensor,
+    dtype: torch.dtype | None = None,
 ) -> None:
     """Gives `out` its shape, as torch's functions do, or raises what they raise."""
     if not isinstance(out, torch.Tensor):
@@ -321,7 +348,7 @@ def _prepare(
             f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}"
         )
     wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, out))
-    if wants_gradient or out.dtype != inputs[0].dtype:
+    if wants_gradient or out.dtype != (dtype or inputs[0].dtype):
         _raise_as_torch(function, *inputs, out=out)
     if out.shape != shape:
         if out.numel() > 0:

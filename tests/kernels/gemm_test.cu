@@ -8,6 +8,7 @@
 #include <random>
 
 #include "catalogue/catalogue.hpp"
+#include "harness/verify.hpp"
 #include "kernels/gemm/06_double_buffer.cuh"
 #include "kernels/gemm/07_async_copy.cuh"
 #include "kernels/gemm/08_warp_tile.cuh"
@@ -31,6 +32,8 @@
 #include "kernels/gemm/51_batched_pingpong.cuh"
 #include "kernels/gemm/52_batched_shifted.cuh"
 #include "kernels/gemm/53_mma_direct.cuh"
+#include "kernels/gemm/54_batched_tf32.cuh"
+#include "kernels/gemm/55_batched_mma.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -1058,6 +1061,70 @@ TEST(BatchedThreeTf32, EveryTile) {
       instance.expect_right();
     }
   }
+}
+
+template <class List, class Output>
+void expect_every_tile_of_tf32(const Case& chosen) {
+  for (int policy = 0; policy < List::kCount; ++policy) {
+    Instance<float> instance(chosen, batched());
+    const BatchedCall call = Bmm::call(instance.problem());
+    test::Buffer<std::byte> workspace(BatchedTf32::workspace(call).bytes + 256);
+    void* place = workspace.data();
+    size_t space = workspace.size();
+    std::align(256, 1, place, space);
+    BatchedTf32::run_in<List, Output>(policy, call, {nullptr, place});
+    runtime::synchronize_device();
+    instance.expect_right();
+  }
+}
+// A matrix that all products share, rows that take turns, operands that are copied and that are
+// not.
+TEST(BatchedTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kBT = Bmm::kBTransposed;
+  constexpr int kShared = Bmm::kATransposed | Bmm::kBExpanded;
+  for (const int views : {kBT, int{Bmm::kAExpanded}, kShared, kBT | Bmm::kInterleaved}) {
+    Case chosen = batch(3, 264, 136, 68, views, 8);
+    chosen.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
+    expect_every_tile_of_tf32<BatchedTf32::Policies, BatchedTensorOutput<float>>(chosen);
+    expect_every_tile_of_tf32<BatchedTf32::PlainPolicies, BatchedPlainOutput<float>>(chosen);
+  }
+}
+
+TEST(BatchedMma, InEveryOrder) {
+  test::in_every_order([] {
+    Instance<bf16> instance(batch(3, 33, 35, 70, Bmm::kATransposed), batched());
+    run_and_wait(batched_rung("batched_mma"), instance.call());
+    instance.expect_right();
+  });
+}
+
+// Products in turns whose sums are not rounded.
+template <int kPolicy>
+struct WideTile {
+  static bool supports(const BatchedCall& call, Why& why) {
+    return BatchedPingpong::supports(call, why);
+  }
+  static void run(const BatchedCall& call, const Context& context) {
+    run_batched_pingpong<half, float>(call, kPolicy, 4, context.stream);
+  }
+};
+template <int kPolicy>
+constexpr Rung kWideTile = rung_of<WideTile<kPolicy>, DTypes{DType::kF16}, Bmm>(
+    {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+TEST(BatchedPingpong, EveryTileOfWideOutputs) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  Case chosen = batch(3, 200, 136, 136, Bmm::kATransposed, 8);
+  chosen.attributes[0] = Value::choice(0);
+  const auto expect_right = [&](const Rung& tile) {
+    harness::Instance instance(batched(), chosen, DType::kF16, 3);
+    const harness::Verification result = harness::verify(tile, instance);
+    EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.reason;
+  };
+  static_assert(BatchedWidePolicies::kCount == 3);
+  expect_right(kWideTile<0>);
+  expect_right(kWideTile<1>);
+  expect_right(kWideTile<2>);
 }
 
 TEST(Bmm, BestIsTheFastestThatTakesTheCall) {

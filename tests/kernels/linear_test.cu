@@ -6,6 +6,9 @@
 #include "kernels/linear/05_wgmma.cuh"
 #include "kernels/linear/08_three_tf32.cuh"
 #include "kernels/linear/09_realigned.cuh"
+#include "kernels/linear/13_batched_pingpong.cuh"
+#include "kernels/linear/14_batched_realigned.cuh"
+#include "kernels/linear/15_batched_tf32.cuh"
 #include "tests/run.hpp"
 
 namespace ws::linear {
@@ -119,6 +122,58 @@ TEST(ThreeTf32, EveryTile) {
   expect_right(kThreeTile<ThreeTiles::kNarrow>);
   expect_right(kThreeTile<ThreeTiles::kCut>);
   expect_right(kThreeTile<ThreeTiles::kSmallPlain>);
+}
+
+// Of a batch: what is added is of 16 bits or of f32, a batch or one matrix for all; walks that go
+// from product to product.
+template <int kPolicy>
+struct BatchedTile {
+  static bool supports(const BatchedCall& call, Why& why) {
+    return BatchedPingpong::supports(call, why);
+  }
+  static void run(const BatchedCall& call, const Context& context) {
+    with_dtypes<DTypes{DType::kBf16}>(call, [&]<class T, class Source, class Out>() {
+      run_batched_pingpong<T, Source, Out>(call, kPolicy, 4, context.stream);
+    });
+  }
+};
+template <int kPolicy>
+constexpr Rung kBatchedTile = rung_of<BatchedTile<kPolicy>, DTypes{DType::kBf16}, Baddbmm>(
+    {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+
+TEST(Baddbmm, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const Value wide = Value::choice(0);
+  const Case cases[] = {
+      {.extents = {3, 200, 136, 136, Baddbmm::kWhole, 0}, .attributes = {0.5, 2.0}},
+      {.extents = {3, 72, 264, 72, Baddbmm::kMatrix, 2}, .attributes = {1.0, 1.0}},
+      {.extents = {3, 136, 136, 72, Baddbmm::kWhole, 1}, .attributes = {0.5, 1.0, wide}},
+      {.extents = {3, 136, 72, 200, Baddbmm::kWholeOfF32, 2}, .attributes = {1.0, 0.5, wide}},
+  };
+  static_assert(BatchedPolicies::kCount == 2);
+  for (const Rung* const tile : {&kBatchedTile<0>, &kBatchedTile<1>}) {
+    for (const Case& chosen : cases) {
+      harness::Instance instance(operation_named("baddbmm"), chosen, DType::kBf16, 3);
+      const harness::Verification result = harness::verify(*tile, instance);
+      EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n"
+                                                           << result.reason;
+    }
+  }
+}
+
+TEST(Baddbmm, BestIsTheFastestThatTakesTheCall) {
+  const auto chosen = [](const Case& of, DType dtype, int capability) {
+    harness::Instance instance(operation_named("baddbmm"), of, dtype, 3);
+    return std::string(best(AnyCall(instance.problem()), capability).name);
+  };
+  const Case aligned{.extents = {9, 512, 512, 512, Baddbmm::kMatrix, 0}};
+  const Case odd{.extents = {9, 511, 511, 511, Baddbmm::kMatrix, 0}};
+  EXPECT_EQ(chosen(aligned, DType::kF16, 90), "batched_pingpong");
+  EXPECT_EQ(chosen(odd, DType::kBf16, 90), "batched_realigned");
+  EXPECT_EQ(chosen(aligned, DType::kF32, 90), "batched_three_tf32");
+  EXPECT_EQ(chosen(aligned, DType::kF16, 80), "batched_any_layout");
+  EXPECT_EQ(chosen({.extents = {2, 3, 5, 7, Baddbmm::kBias, 0}}, DType::kF16, 90),
+            "batched_any_layout");
 }
 
 }  // namespace

@@ -148,3 +148,30 @@ def test_wrong_offsets_are_raised() -> None:
         warpsmith.grouped_mm(a, b, offs=offsets([4, 17, 16]))
         warpsmith.check()
     assert_close(warpsmith.grouped_mm(a, b, offs=offsets(ENDS[0])), by_rows(a, b, ENDS[0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ends", ENDS, ids=str)
+def test_out_dtype(kind: str, ends: list[int], device: str) -> None:
+    """Sums of 16 bits as they are, and their gradients."""
+    for dtype in (torch.float16, torch.bfloat16):
+        leaves = [x.to(dtype).requires_grad_() for x in operands(kind, device)]
+        exact = [x.detach().double().requires_grad_() for x in leaves]
+        offs = offsets(ends, device)
+        found = warpsmith.grouped_mm(*leaves, offs=offs, out_dtype=torch.float32)
+        want = expected(kind, *exact, ends)
+        assert found.dtype == torch.float32
+        assert_close(found, want.float())
+        for ours, theirs in zip(
+            torch.autograd.grad(found.sum(), leaves),
+            torch.autograd.grad(want.sum(), exact),
+            strict=True,
+        ):
+            assert_close(ours, theirs.to(dtype))
+
+
+def test_batches_out_dtype() -> None:
+    a, b = tensor(3, 4, 8).half(), tensor(3, 8, 16).half()
+    found = warpsmith.grouped_mm(a, b, out_dtype=torch.float32)
+    assert found.dtype == torch.float32
+    assert_close(found, a.float() @ b.float())

@@ -324,3 +324,128 @@ def test_vmap() -> None:
         torch.func.vmap(warpsmith.matmul, in_dims=(0, None))(a, b),
         torch.vmap(torch.matmul, in_dims=(0, None))(a, b),
     )
+
+
+# ---- out_dtype, baddbmm -------------------------------------------------------------------------
+
+halves = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+
+
+@halves
+def test_out_dtype(dtype: torch.dtype, device: str) -> None:
+    """Sums as they are, of one product and of a batch, whatever lies how."""
+    a, b = pair(((3, 16, 24), (3, 24, 8)), device, dtype)
+    wide = torch.matmul(a.double(), b.double()).float()
+    for view in (lambda x: x, turned, padded, outside_in):
+        same(warpsmith.bmm(view(a), b, torch.float32), wide)
+        same(warpsmith.bmm(a, view(b), out_dtype=torch.float32), wide)
+        same(warpsmith.mm(view(a)[0], b[0], torch.float32), wide[0])
+    out = torch.empty(0, device=device)
+    assert warpsmith.mm(a[0], b[0], out_dtype=torch.float32, out=out) is out
+    same(out, wide[0])
+    same(warpsmith.mm(a[0], b[0], dtype), wide[0].to(dtype))
+    same(warpsmith.mm(a[0].float(), b[0].float(), torch.float32), wide[0])
+    with pytest.raises(ValueError, match=r"out_dtype is torch\.float64"):
+        warpsmith.mm(a[0], b[0], torch.float64)
+    with pytest.raises(ValueError, match="out_dtype"):
+        warpsmith.bmm(a, b, torch.float64)
+
+
+@halves
+def test_out_dtype_has_gradients(dtype: torch.dtype) -> None:
+    a, b = pair(((2, 5, 6), (2, 6, 4)), dtype=dtype)
+    leaves = [a.requires_grad_(), b.requires_grad_()]
+    exact = [x.detach().double().requires_grad_() for x in leaves]
+    g = tensor((2, 5, 4), 3)
+    want = torch.autograd.grad(torch.bmm(*exact), exact, g.to(dtype).double())
+    for ours, theirs in zip(
+        torch.autograd.grad(warpsmith.bmm(a, b, torch.float32), leaves, g), want, strict=True
+    ):
+        same(ours, theirs.to(dtype))
+    found = torch.autograd.grad(warpsmith.mm(a[0], b[0], torch.float32), leaves, g[0])
+    for ours, theirs in zip(found, want, strict=True):
+        same(ours[0], theirs[0].to(dtype))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (4, 5), (1, 4, 5), (3, 1, 1), (3, 4, 1), (3, 4, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_baddbmm(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> None:
+    given = [tensor(s, i, device).to(dtype) for i, s in enumerate((shape, (3, 4, 6), (3, 6, 5)))]
+    want = torch.baddbmm(*[x.double() for x in given], beta=0.5, alpha=-2)
+    same(warpsmith.baddbmm(*given, beta=0.5, alpha=-2), want.to(dtype))
+    same(warpsmith.baddbmm(given[0], turned(given[1]), turned(given[2])), torch.baddbmm(*given))
+    if dtype == torch.float32:
+        return
+    wide = {"beta": 0.5, "alpha": -2, "out_dtype": torch.float32}
+    same(warpsmith.baddbmm(*given, **wide), want.float())
+    same(warpsmith.baddbmm(given[0].float(), *given[1:], **wide), want.float())
+    with pytest.raises(ValueError, match="takes an input of the dtype of batch1"):
+        warpsmith.baddbmm(given[0].float(), *given[1:])
+
+
+def test_baddbmm_out_beta_0_and_errors() -> None:
+    given = [torch.full((5,), torch.nan), *pair(((3, 4, 6), (3, 6, 5)))]
+    out = torch.empty(3, 4, 5)
+    assert warpsmith.baddbmm(*given, beta=0, out=out) is out
+    same(out, given[1] @ given[2])
+    with pytest.raises(ValueError, match="does not broadcast"):
+        warpsmith.baddbmm(torch.zeros(4), *given[1:])
+    with pytest.raises(ValueError, match="takes one K"):
+        warpsmith.baddbmm(given[0], given[1], given[1])
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (4, 5), (3, 4, 1), (3, 4, 5)])
+def test_baddbmm_gradients(shape: tuple[int, ...]) -> None:
+    ours = [tensor(s, i).requires_grad_() for i, s in enumerate((shape, (3, 4, 6), (3, 6, 5)))]
+    want = [x.detach().double().requires_grad_() for x in ours]
+    g = tensor((3, 4, 5), 4)
+    for one, other in zip(
+        torch.autograd.grad(warpsmith.baddbmm(*ours, beta=0.5, alpha=-2), ours, g),
+        torch.autograd.grad(torch.baddbmm(*want, beta=0.5, alpha=-2), want, g.double()),
+        strict=True,
+    ):
+        assert one.shape == other.shape
+        assert_close(one, other)
+
+
+def test_baddbmm_compiles_autocasts_and_maps() -> None:
+    torch._dynamo.reset()
+    given = [x.requires_grad_() for x in (tensor((4, 5), 1), *pair(((3, 4, 6), (3, 6, 5))))]
+    compiled = torch.compile(
+        lambda *x: warpsmith.baddbmm(*x, beta=2), backend="aot_eager", fullgraph=True
+    )
+    out = compiled(*given)
+    want = torch.baddbmm(*given, beta=2)
+    same(out, want)
+    for one, other in zip(
+        torch.autograd.grad(out.sum(), given), torch.autograd.grad(want.sum(), given), strict=True
+    ):
+        same(one, other)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert warpsmith.baddbmm(*given).dtype == torch.baddbmm(*given).dtype
+    batched = [tensor((2, 3, 4, 5), 1), tensor((2, 3, 4, 6), 2), tensor((2, 3, 6, 5), 3)]
+    same(torch.func.vmap(warpsmith.baddbmm)(*batched), torch.func.vmap(torch.baddbmm)(*batched))
+
+
+def test_batches_are_cut_to_tf32_where_torch_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What matmul tells bmm, and what becomes of it on the CPU."""
+    seen = []
+    function = warpsmith.bmm
+
+    def spy(*inputs: Any, **keywords: Any) -> Any:
+        seen.append(keywords.get("precision"))
+        return function(*inputs, **keywords)
+
+    monkeypatch.setattr(warpsmith, "bmm", spy)
+    monkeypatch.setattr(warpsmith._matmul, "_precision", lambda _: {"precision": "tf32"})
+    a, b = (x.requires_grad_() for x in pair(((3, 4, 6), (3, 6, 5))))
+    cut = warpsmith.matmul(a, b)
+    assert seen == ["tf32"]
+    want = torch.bmm(a, b)
+    torch.testing.assert_close(cut, want, rtol=1e-2, atol=1e-2)
+    for one, other in zip(
+        torch.autograd.grad(cut.square().sum(), (a, b)),
+        torch.autograd.grad(want.square().sum(), (a, b)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
