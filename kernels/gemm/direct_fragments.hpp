@@ -37,8 +37,9 @@ struct DirectRuns {
     constexpr int64_t kOver = 16 / sizeof(T) - 1;
     const int64_t strict =
         leading > 0 ? std::min(divide_up(kOver, leading), matrix.runs) : matrix.runs;
-    // No piece begins before a matrix that begins where pieces do.
-    heads = reinterpret_cast<uintptr_t>(data) % 16 == 0 ? 0 : static_cast<int>(strict);
+    // No piece begins before a matrix that begins where pieces do, if its first run lies first.
+    const bool at_pieces = leading >= 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
+    heads = at_pieces ? 0 : static_cast<int>(strict);
     tails = static_cast<int>(matrix.runs - strict);
   }
 };
@@ -66,14 +67,16 @@ struct DirectFragments {
   __device__ __forceinline__ void load(const DirectRuns<T>& m, int outer, int k WS_AND_PLACE) {
     if constexpr (kRunsAlongK) {
       const int last = std::min(outer + kOuter, m.count);
-      const bool inside = (last <= m.tails || k + kDepth + kOfLane <= m.length) &&
-                          (outer >= m.heads || k >= kOfLane);
+      // Pieces of 8 bytes begin with a run, and where it is made of them they end with it.
+      const bool begins = kBytes == 8 || outer >= m.heads || k >= kOfLane;
+      const bool ends =
+          last <= m.tails || k + kDepth + kOfLane <= m.length || (kBytes == 8 && m.length % 4 == 0);
       const int at = k + lane_index() % 4 * kOfLane;
       const auto from = [&](int i) {
         const int run = std::min(outer + outer_of(i, lane_index() / 4), m.count - 1);
         return m.data + run * m.leading + at;
       };
-      if (inside) {
+      if (begins && ends) {
 #pragma unroll
         for (int i = 0; i < kGroups; ++i) {
           words[i] = pieces(from(i), m.length - at WS_PASS_AND_PLACE);
