@@ -267,6 +267,20 @@ def attention_varlen_backward(
 ) -> tuple[_Array, _Array, _Array]:
     """Gradients of attention_varlen without pages, from its out and lse."""
 
+def baddbmm(
+    input: _Array,
+    batch1: _Array,
+    batch2: _Array,
+    out_dtype: Literal["float32"] | Any | None = None,
+    *,
+    beta: builtins.float = 1.0,
+    alpha: builtins.float = 1.0,
+    precision: Literal["ieee", "tf32"] = "ieee",
+    rung: builtins.str | None = None,
+    out: _Array | None = None,
+) -> _Array:
+    """Matrix products of a batch, a scaled batch added, rounded once."""
+
 def bank_conflicts(
     x: _Array,
     *,
@@ -364,7 +378,9 @@ def bias_residual_layer_norm(
 def bmm(
     input: _Array,
     mat2: _Array,
+    out_dtype: Literal["float32"] | Any | None = None,
     *,
+    precision: Literal["ieee", "tf32"] = "ieee",
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:
@@ -705,6 +721,7 @@ def grouped_gemm(
     b: _Array,
     offs: _Array,
     *,
+    out_dtype: Literal["float32"] | Any | None = None,
     rung: builtins.str | None = None,
     out: _Array = None,
 ) -> _Array:
@@ -715,6 +732,7 @@ def grouped_gemm_weight(
     b: _Array,
     offs: _Array,
     *,
+    out_dtype: Literal["float32"] | Any | None = None,
     rung: builtins.str | None = None,
     out: _Array = None,
 ) -> _Array:

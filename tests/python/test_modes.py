@@ -525,6 +525,7 @@ ON_GPU = {
     "bmm": LOW,
     "gemv": LOW,
     "addmm": LOW,
+    "baddbmm": LOW,
     "softmax": HIGH,
     "log_softmax": HIGH,
     "layer_norm": HIGH,
