@@ -4,7 +4,7 @@
 //   four bytes a lane, up to 16 of each operand on their way at once, which is as much in flight.
 // Traffic: two reads and two writes, or of the last a byte an element; where elements lie apart, a
 //   sector of 32 bytes for each.
-// Limits: rows of up to 16384 elements.
+// Limits: rows of up to 8192 elements.
 // Long: two operations, whose rows go the same way.
 #pragma once
 
@@ -129,9 +129,8 @@ struct NormElementsKernel {
 
 // A warp's rows need no barrier; longer ones have as many threads as hold them by 16 elements.
 struct NormElements {
-  using Shapes =
-      row::ByCapacity<ElementsShape<32, 16>, ElementsShape<128, 16>, ElementsShape<256, 16>,
-                      ElementsShape<512, 16>, ElementsShape<1024, 16>>;
+  using Shapes = row::ByCapacity<ElementsShape<32, 16>, ElementsShape<128, 16>,
+                                 ElementsShape<256, 16>, ElementsShape<512, 16>>;
 
   template <class Call>
   static bool supports(const Call& call, Why& why) {
