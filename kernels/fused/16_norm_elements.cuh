@@ -23,7 +23,8 @@ struct ElementsShape {
   static constexpr int64_t kBytes = int64_t{kLanes} * kItems;  // counted in elements
 };
 
-template <class T, bool kCentred, class Shape>
+// kDense: elements lie side by side, so that addresses are the first one's and constants.
+template <class T, bool kCentred, bool kDense, class Shape>
 struct NormElementsKernel {
   static constexpr int kLanes = Shape::kLanes;
   static constexpr int kItems = Shape::kItems;
@@ -55,8 +56,9 @@ struct NormElementsKernel {
       if (r >= a.rows.rows) r = 0, columns = 0;  // its lanes still take part in the reductions
     }
     const auto holds = [&](int i) { return lane + i * kLanes < columns; };
+    const auto step = [&](NormOperand k) { return kDense ? int64_t{1} : a.rows.inner[k]; };
     const auto row = [&]<class U>(NormOperand k) {
-      return static_cast<U*>(a.rows.data[k]) + a.rows.offset(k, r) + lane * a.rows.inner[k];
+      return static_cast<U*>(a.rows.data[k]) + a.rows.offset(k, r) + lane * step(k);
     };
     // All loads are under way before anything waits for one.
     const auto load = [&](const T* first, int64_t stride, T(&to)[kItems]) {
@@ -66,15 +68,16 @@ struct NormElementsKernel {
       }
     };
     const auto parameter = [&](const Columns& of, int i) {
-      return to_float(
-          thread::load(static_cast<const T*>(of.data) + (lane + i * kLanes) * of.stride));
+      const int64_t stride = kDense ? 1 : of.stride;
+      const T* const first = static_cast<const T*>(of.data) + lane * stride;
+      return to_float(thread::load(first + i * kLanes * stride));
     };
 
     T x[kItems];
-    load(row.template operator()<const T>(kNormX), a.rows.inner[kNormX], x);
+    load(row.template operator()<const T>(kNormX), step(kNormX), x);
     if (kCentred || a.rows.data[kNormResidual] != nullptr) {
       T other[kItems];
-      load(row.template operator()<const T>(kNormResidual), a.rows.inner[kNormResidual], other);
+      load(row.template operator()<const T>(kNormResidual), step(kNormResidual), other);
       T* const sum = row.template operator()<T>(kNormSum);
 #pragma unroll
       for (int i = 0; i < kItems; ++i) {
@@ -82,7 +85,7 @@ struct NormElementsKernel {
         float h = to_float(x[i]);
         if constexpr (kCentred) h += parameter(a.bias, i);
         x[i] = from_float<T>(h + to_float(other[i]));
-        thread::store(sum + i * kLanes * a.rows.inner[kNormSum], x[i]);
+        thread::store(sum + i * kLanes * step(kNormSum), x[i]);
       }
     }
     const float inverse_columns = 1.0F / static_cast<float>(a.rows.columns);
@@ -122,7 +125,7 @@ struct NormElementsKernel {
       const float z = (to_float(x[i]) - mean) * factor;
       const float weight = parameter(a.weight, i);
       const float out = kCentred ? thread::fma(z, weight, parameter(a.shift, i)) : z * weight;
-      thread::store(y + i * kLanes * a.rows.inner[kNormY], from_float<Out>(out));
+      thread::store(y + i * kLanes * step(kNormY), from_float<Out>(out));
     }
   }
 };
@@ -141,12 +144,29 @@ struct NormElements {
   static void run(const Call& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
       Shapes::first_that_holds(call.rows.columns, [&]<class Shape>() {
-        using Kernel = NormElementsKernel<T, Call::kCentred, Shape>;
-        launch<Kernel>({.blocks = divide_up(call.rows.rows, int64_t{Kernel::kRows}),
-                        .threads = Kernel::kThreads},
-                       context.stream, call);
+        if (is_dense(call)) return launch_on<T, true, Shape>(call, context);
+        launch_on<T, false, Shape>(call, context);
       });
     });
+  }
+
+ private:
+  template <class Call>
+  static bool is_dense(const Call& call) {
+    for (int k = 0; k < kNormOperands; ++k) {
+      if (call.rows.data[k] != nullptr && call.rows.inner[k] != 1) return false;
+    }
+    for (const Columns* of : {&call.bias, &call.weight, &call.shift}) {
+      if (of->data != nullptr && of->stride != 1) return false;
+    }
+    return true;
+  }
+  template <class T, bool kDense, class Shape, class Call>
+  static void launch_on(const Call& call, const Context& context) {
+    using Kernel = NormElementsKernel<T, Call::kCentred, kDense, Shape>;
+    launch<Kernel>(
+        {.blocks = divide_up(call.rows.rows, int64_t{Kernel::kRows}), .threads = Kernel::kThreads},
+        context.stream, call);
   }
 };
 
