@@ -704,8 +704,9 @@ struct SplitKv {
   }
 
  private:
-  // Blocks that are resident where shared memory is that of a GPU for data centres. More than are
-  // resident, elsewhere, wait for no other: they run later.
+  // Blocks that are resident where shared memory is that of a GPU for data centres. Where more are
+  // launched than are resident, some run later: those that wait do so for blocks of smaller numbers
+  // alone, which have begun.
   template <class Kernel>
   static int64_t most_blocks() {
     return int64_t{device_facts().multiprocessors} * Kernel::kMinBlocks;

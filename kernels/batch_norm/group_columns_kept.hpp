@@ -11,7 +11,6 @@
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/ptx/cluster.hpp"
 #include "warpsmith/ptx/cp_async.hpp"
-#include "warpsmith/thread/forget.hpp"
 
 namespace ws::batch_norm {
 

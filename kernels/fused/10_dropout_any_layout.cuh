@@ -25,6 +25,7 @@ struct DropoutAnyLayoutKernel {
 
   // Counters that the elements need.
   static int64_t counters(const DropoutCall& call) {
+    if (call.elements == 0) return 0;  // also behind an odd offset
     const auto before = static_cast<int64_t>(call.mask.offset % kOfEach);
     return divide_up(call.elements + before, int64_t{kOfEach});
   }

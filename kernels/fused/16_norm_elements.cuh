@@ -4,7 +4,7 @@
 //   four bytes a lane, up to 16 of each operand on their way at once, which is as much in flight.
 // Traffic: two reads and two writes, or of the last a byte an element; where elements lie apart, a
 //   sector of 32 bytes for each.
-// Limits: rows of up to 8192 elements.
+// Limits: rows of 1 to 8192 elements.
 // Long: two operations, whose rows go the same way.
 #pragma once
 
@@ -137,8 +137,9 @@ struct NormElements {
 
   template <class Call>
   static bool supports(const Call& call, Why& why) {
-    return why.unless(call.rows.columns <= Shapes::kMostBytes, "holds rows of up to ",
-                      Shapes::kMostBytes, " elements, not ", call.rows.columns);
+    return why.unless(call.rows.columns > 0 && call.rows.columns <= Shapes::kMostBytes,
+                      "holds rows of 1 to ", Shapes::kMostBytes, " elements, not ",
+                      call.rows.columns);
   }
   template <class Call>
   static void run(const Call& call, const Context& context) {

@@ -129,6 +129,9 @@ constexpr Case kVerify[] = {
     {.extents = {2, 64}, .offset = 1, .attributes = with(0.5, 3, 0)},
     {.extents = {9, 40}, .padding = 8, .attributes = with(0.5, 3, 0)},
     {.extents = {33, 16, 1}, .attributes = with(0.5, 3, 0)},
+    {.extents = {33, 67, 1}, .attributes = with(0.5, 3, 5)},
+    {.extents = {37, 61}, .padding = 3, .attributes = with(0.5, 3, 2)},
+    {.extents = {0, 10}, .padding = 3, .attributes = with(0.5, 3, 1)},
 };
 constexpr Case kBench[] = {
     {.extents = {16384, 4096}, .attributes = with(0.1, 1, 0)},

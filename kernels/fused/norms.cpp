@@ -221,12 +221,14 @@ constexpr Case kSmoke[] = {
 };
 constexpr Case kVerify[] = {
     {.extents = {0, 8}},
+    {.extents = {3, 0}},
     {.extents = {2, 1}},
     {.extents = {2, 2}},
     {.extents = {7, 8, 0, kHasResidual}},
     {.extents = {3, 1032, 0, kHasResidual}},
     {.extents = {2, 4096}},
     {.extents = {2, 5000, 0, kHasResidual}},
+    {.extents = {1, 8192, 0, kHasScale}},
     {.extents = {2, 20000, 0, kHasScale}},
     {.extents = {3, 40}, .offset = 1},
 };

@@ -111,7 +111,7 @@ struct StagedColumns {
     int each = Kernel::kRows;
     LookBackPlan plan = Columns::plan<Kernel>(call, a, each);
     while (each > kLeast && plan.lines * plan.tiles < wanted) {
-      each /= 2;
+      each = std::max(each / 2, kLeast);
       plan = Columns::plan<Kernel>(call, a, each);
     }
     return plan;

@@ -56,8 +56,9 @@ class ShiftedSum {
 
  private:
   static constexpr float kMost = std::numeric_limits<float>::max();
+  // A NaN beside logarithms of 0 has their maximum: what lies before is a NaN then, not nothing.
   __device__ __forceinline__ static bool is_none(const thread::MaxSum& before) {
-    return before.max == -thread::kInfinity;
+    return before.max == -thread::kInfinity && before.sum == before.sum;
   }
   __device__ __forceinline__ static float shift_of(const thread::MaxSum& before, float first) {
     return is_none(before) ? first : before.max;

@@ -378,6 +378,26 @@ TEST(Scan, WhatIsNoNumberReachesAllBehindIt) {
       EXPECT_GE(instance.every_rung_is_right(false), 4);
     }
   }
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {  // a NaN beside logarithms of 0
+    for (const bool reverse : {false, true}) {
+      for (const bool down : {false, true}) {
+        Instance instance("logcumsumexp", dtype, {640, 640}, down ? 0 : 1, false, reverse);
+        const int64_t step = down ? 640 : 1;  // from element to element of a line, ...
+        const int64_t other = down ? 1 : 640;
+        const auto put = [&](int64_t line, int64_t at, float value) {
+          const int64_t i = line * other + at * step;
+          if (dtype == DType::kF32) instance.x().as<float>()[i] = value;
+          if (dtype == DType::kBf16) instance.x().as<bf16>()[i] = from_float<bf16>(value);
+        };
+        for (int64_t line = 0; line < 9; ++line) {
+          const int64_t first = reverse ? 639 - 40 * line : 40 * line;
+          put(line, first, NAN);
+          for (int64_t i = 1; i < 60; ++i) put(line, reverse ? first - i : first + i, -INFINITY);
+        }
+        EXPECT_GE(instance.every_rung_is_right(false), 3);
+      }
+    }
+  }
   for (const bool exclusive : {false, true}) {  // nothing but logarithms of 0
     Instance instance("logcumsumexp", DType::kF32, {40}, 0, exclusive);
     for (int i = 0; i < 20; ++i) instance.x().as<float>()[i] = -INFINITY;
