@@ -1,9 +1,11 @@
 // Idea: groups of NHWC as columns: a thread owns the channels of 16 bytes and walks down rows of
 // one sample; what it has added up of them is added up in groups at the end.
 // From channels_last: rows are those of a sample, and a total is of neighbouring columns; distances
-// in a group are measured from its first number, so that sums of all columns and rows are plain.
+// in a group are measured from the mean of the rows that a block's threads begin with, so that sums
+// of its columns and rows are plain.
 // Traffic: two reads, one write; of the second read some 30 MB come from L2.
-// Limits: rows of whole vectors from a multiple of 16 bytes on, any pitch.
+// Limits: rows of whole vectors from a multiple of 16 bytes on, any pitch; groups that are whole
+// vectors together in 4 KiB of a row.
 // Long: two kernels, for moments and for what becomes of x.
 #include "kernels/batch_norm/group_columns.hpp"
 
@@ -23,17 +25,25 @@ struct SpanMomentsKernel {
     thread::Moments* moments;  // [samples, groups, parts]
   };
   struct SharedStorage {
+    SharedArray<float, SpanPlan::kMostGroups> pivots;
     SharedArray<Sums, SpanPlan::most_sums<T>(kThreads)> columns;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T, kThreads> place(a.plan, block_index());
+    using AddUp = AddUpSpan<T, kThreads>;
+    const SharedSpan<Sums> columns = shared.columns.span();
     float pivot[kWidth] = {};
     thread::Tile<Sums, kWidth> sums;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sums[i] = Sums::none();
     place.template each_row<kLoads, 1>(
-        {a.x}, [&] { place.of_groups(pivot, [&](int g) { return pivot_of(a.x, place, g); }); },
+        {a.x},
+        [&](const auto& first) {
+          AddUp::find_pivots(columns, place, first[0][0], shared.pivots);
+          if (!place.mine) return;
+          place.each_column([&](int i, int g, bool /*begins*/) { pivot[i] = shared.pivots[g]; });
+        },
         [&](int /*row*/, const auto& x) {
 #pragma unroll
           for (int i = 0; i < kWidth; ++i) {
@@ -41,14 +51,12 @@ struct SpanMomentsKernel {
             sums[i].add(away, away);
           }
         });
-    AddUpSpan<T, kThreads>::groups(
-        shared.columns.span(), place, sums,
-        [](int /*c*/, const Sums& of_column) { return of_column; },
+    AddUp::groups(
+        columns, place, sums, [](int /*c*/, const Sums& of_column) { return of_column; },
         [&](int g, const Sums& total) {
-          const auto count =
-              static_cast<float>(place.end - place.begin) * static_cast<float>(a.plan.width);
+          const float from = shared.pivots[g];
           const auto moments =
-              thread::from_pivot(count, pivot_of(a.x, place, g), total.grad, total.product);
+              thread::from_pivot(place.count(place.part), from, total.grad, total.product);
           const int64_t set = place.sample * a.groups + place.first_group() + g;
           thread::store(a.moments + set * a.plan.parts + place.part,
                         Vec<thread::Moments, 1>{{moments}});
@@ -79,7 +87,7 @@ struct NormaliseSpanKernel {
     AffineColumns<T> affine;
     place.template each_row<kLoads, 1>(
         {a.x},
-        [&] {
+        [&](const auto& /*first*/) {
           Normal normal[kWidth];
           place.of_groups(normal, [&](int g) {
             return a.statistics.kept(place.sample, place.first_group() + g);

@@ -2,7 +2,8 @@
 // a span, are small enough for a cluster, which keeps a span of a sample in shared memory.
 // From groups_channels_last: x is read once, in one launch; totals go from block to block.
 // Traffic: one read, one write; 8 bytes of each group from each block of a cluster to each.
-// Limits: what 16 blocks hold, 1.7 MiB a span; rows of whole vectors.
+// Limits: what 16 blocks hold, 1.7 MiB a span; rows of whole vectors, and groups that are such
+// together in 4 KiB of a row.
 #include "kernels/batch_norm/group_columns_kept.hpp"
 
 namespace ws::batch_norm {
@@ -15,6 +16,7 @@ struct GroupsChannelsLastOnChipKernel {
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = row::kWidest<T>;
   using Kept = KeptSpan<T, kThreads, 1>;
+  using AddUp = AddUpSpan<T, kThreads>;
   struct Arguments {
     Samples<const T> x;
     Samples<T> y;
@@ -25,7 +27,7 @@ struct GroupsChannelsLastOnChipKernel {
   };
   struct SharedStorage {
     SharedArray<float, SpanPlan::kMostGroups> pivots;
-    SharedArray<Sums, SpanPlan::kMostGroups> totals;  // of the block
+    SharedArray<Sums, SpanPlan::kMostGroups> letters;  // mean and squares, of the block
     SharedArray<Normal, SpanPlan::kMostGroups> normals;
   };
 
@@ -45,8 +47,6 @@ struct GroupsChannelsLastOnChipKernel {
     // What else is needed comes while the rows do.
     const int group = thread_index();
     const bool has_group = group < place.groups();
-    float pivot_of_group = 0;
-    if (has_group) pivot_of_group = pivot_of(a.x, place, group);
     const int columns = a.plan.columns();
     const SharedSpan<float> parameters = kept.parameters(2);
     for (int i = thread_index(); i < 2 * columns; i += kThreads) {
@@ -56,9 +56,7 @@ struct GroupsChannelsLastOnChipKernel {
       parameters[i] =
           of_channel(of_bias ? a.bias : a.weight, place.first_channel() + c, of_bias ? 0.0F : 1.0F);
     }
-    if (has_group) shared.pivots[group] = pivot_of_group;
-    ptx::barrier_sync();
-
+    AddUp::find_pivots(kept.scratch(), place, kept.first_row(), shared.pivots);
     float pivot[kWidth] = {};
     if (place.mine) {
       place.each_column([&](int i, int g, bool /*begins*/) { pivot[i] = shared.pivots[g]; });
@@ -73,15 +71,25 @@ struct GroupsChannelsLastOnChipKernel {
         sums[i].add(away, away);
       }
     });
-    AddUpSpan<T, kThreads>::groups(
+    AddUp::groups(
         kept.scratch(), place, sums, [](int /*c*/, const Sums& of_column) { return of_column; },
-        [&](int g, const Sums& total) { shared.totals[g] = total; });
+        [&](int g, const Sums& total) {
+          const float from = shared.pivots[g];
+          const auto moments =
+              thread::from_pivot(place.count(place.part), from, total.grad, total.product);
+          shared.letters[g] = Sums{moments.mean, moments.squares};
+        });
     ptx::syncwarp();
     ptx::cluster_sync();
     if (has_group) {
-      const Sums total = total_of_cluster(shared.totals.pointer(group));
-      shared.normals[group] = a.statistics.normal(
-          thread::from_pivot(a.statistics.count, pivot_of_group, total.grad, total.product));
+      auto moments = thread::Moments::none();
+#pragma unroll 4
+      for (int rank = 0; rank < cluster_size(); ++rank) {
+        const auto letter =
+            ptx::ld_shared_cluster<Sums>(ptx::map_shared_rank(shared.letters.pointer(group), rank));
+        moments = thread::merge(moments, {place.count(rank), letter.grad, letter.product, 0.0F});
+      }
+      shared.normals[group] = a.statistics.normal(moments);
     }
     ptx::syncwarp();
     ptx::cluster_arrive();  // nothing has been written yet that this would wait for

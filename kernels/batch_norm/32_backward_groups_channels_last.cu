@@ -2,7 +2,8 @@
 // one sample. These sums are all that is needed, as in backward_groups.
 // From backward_groups: a block has the columns of a span, not a run.
 // Traffic: grad and x twice, dx once, 8 bytes a channel, sample and part.
-// Limits: rows of whole vectors from a multiple of 16 bytes on, any pitch.
+// Limits: rows of whole vectors from a multiple of 16 bytes on, any pitch; groups that are whole
+// vectors together in 4 KiB of a row.
 // Long: two kernels, for sums and for dx.
 #include "kernels/batch_norm/group_columns.hpp"
 
@@ -36,7 +37,7 @@ struct SpanSumsKernel {
     for (int i = 0; i < kWidth; ++i) own[i] = Sums::none();
     place.template each_row<kLoads, 2>(
         {a.grad, a.x},
-        [&] {
+        [&](const auto& /*first*/) {
           place.of_groups(mean,
                           [&](int g) { return a.of.mean(place.sample, place.first_group() + g); });
         },
@@ -86,7 +87,7 @@ struct SpanGradientKernel {
     Gradient gradient[kWidth];
     place.template each_row<kLoads, 2>(
         {a.grad, a.x},
-        [&] {
+        [&](const auto& /*first*/) {
           place.of_groups(gradient, [&](int g) {
             const int64_t of_sample = place.first_group() + g;
             return a.of.gradient(a.of.normal(place.sample, of_sample), 1.0F,

@@ -2,7 +2,8 @@
 // the sums of its channels, which a small launch adds up for dweight and dbias.
 // From backward_groups_channels_last: grad and x are read once, and two launches are gone.
 // Traffic: two reads, one write; 8 bytes a channel and sample.
-// Limits: what 8 blocks hold, 440 KiB a span of each input; rows of whole vectors.
+// Limits: what 8 blocks hold, 440 KiB a span of each input; rows of whole vectors, and groups that
+// are such together in 4 KiB of a row.
 #include "kernels/batch_norm/group_columns_kept.hpp"
 
 namespace ws::batch_norm {

@@ -195,6 +195,12 @@ struct SpanPlace {
   __device__ __forceinline__ int rows() const {
     return mine && first < end ? (end - first - 1) / step + 1 : 0;
   }
+  // Elements of a group in a part.
+  __device__ __forceinline__ float count(int of_part) const {
+    const int left = plan.rows - of_part * plan.share;
+    return static_cast<float>(left < plan.share ? left : plan.share) *
+           static_cast<float>(plan.width);
+  }
   // The span's first channel and group, of the sample.
   __device__ __forceinline__ int64_t first_channel() const {
     return static_cast<int64_t>(span) * plan.vectors * kWidth;
@@ -208,7 +214,7 @@ struct SpanPlace {
     return left < plan.vectors * kWidth ? left / plan.width : plan.groups;
   }
   // f(row, x), x of each input, for the rows of this thread, kLoads of which are under way, the
-  // first while prepare() runs.
+  // first while prepare(first) runs.
   template <int kLoads, int kInputs, class Prepare, class F>
   __device__ __forceinline__ void each_row(const Samples<const T> (&inputs)[kInputs],
                                            const Prepare& prepare, const F& f) const {
@@ -226,7 +232,7 @@ struct SpanPlace {
       }
     };
     fetch(first);
-    prepare();
+    prepare(next);
     for (int r = first; r < rows_end; r += kLoads * step) {
       Packed now[kLoads][kInputs];
 #pragma unroll
@@ -269,14 +275,6 @@ struct SpanPlace {
     });
   }
 };
-
-// What distances in group g of a span are measured from: its first number, the same in all blocks.
-template <class T, int kThreads>
-__device__ __forceinline__ float pivot_of(const Samples<const T>& x,
-                                          const SpanPlace<T, kThreads>& place, int g) {
-  return to_float(
-      thread::load(x.row(place.sample, 0) + place.first_channel() + g * place.plan.width));
-}
 
 // The sums of a block's columns, and of its groups, in a fixed order.
 template <class T, int kThreads>
@@ -348,6 +346,24 @@ struct AddUpSpan {
       }
       if (g < count && lane == 0) of_group(g, total);
     }
+  }
+  // pivots[g], what distances in group g are measured from in this block: the mean of the rows
+  // `first` that its threads begin with. It is no further from the mean of all n rows of a thread
+  // than root(n) deviations, whatever one of them is: what cancels is log2(n) bits at most. The
+  // block has met afterwards.
+  template <class Pivots>
+  __device__ __forceinline__ static void find_pivots(const SharedSpan<Sums>& sums,
+                                                     const SpanPlace<T, kThreads>& place,
+                                                     const row::Packed<T, kWidth>& first,
+                                                     Pivots& pivots) {
+    const bool has_row = place.rows() > 0;
+    thread::Tile<Sums, kWidth> own;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) own[i] = has_row ? Sums{first[i], 1.0F} : Sums::none();
+    groups(
+        sums, place, own, [](int /*c*/, const Sums& of_column) { return of_column; },
+        [&](int g, const Sums& total) { pivots[g] = total.grad / total.product; });
+    ptx::barrier_sync();
   }
   __device__ __forceinline__ static Sums column(const SharedSpan<Sums>& sums, const SpanPlan& plan,
                                                 int c) {

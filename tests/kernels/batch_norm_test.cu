@@ -194,6 +194,34 @@ TEST(BatchNormBackward, ConstantStatisticsLookAtNoInput) {
   });
 }
 
+// One number far from all others, where a group begins or elsewhere: what is measured from it must
+// not lose the deviation of the others. Of 4000 rows of 8 channels in two groups.
+TEST(GroupNorm, AnOutlierCostsNoVariance) {
+  constexpr int kRows = 4000;
+  Instance instance(problem_of(group(), {1, 8, kRows, kSideBySide}, DType::kF32, 2));
+  for (const int at : {0, 8 * 77 + 3}) {
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < 8 * kRows; ++i) {
+      const float x = i == at ? 1000.0F : static_cast<float>(i / 8 % 5 - 2);
+      instance["x"][i] = x;
+      if (i % 8 >= 4) continue;
+      sum += x;
+      squares += static_cast<double>(x) * x;
+    }
+    const double mean = sum / (4 * kRows);
+    const double rstd = 1 / std::sqrt(squares / (4 * kRows) - mean * mean + 1e-5);
+    instance.each_rung([&](const Rung& rung, const auto& run) {
+      SCOPED_TRACE(rung.name);
+      for (int c = 0; c < 8; ++c) instance["weight"][c] = 1;
+      for (int c = 0; c < 8; ++c) instance["bias"][c] = 0;
+      run();
+      EXPECT_NEAR(instance["mean"][0], mean, 1e-5);
+      EXPECT_NEAR(instance["rstd"][0], rstd, 2e-5 * rstd);
+    });
+  }
+}
+
 // ---- Where blocks begin and end, and sets that fill the chip ------------------------------------
 
 void expect_right(std::string_view name, std::string_view rung,
@@ -292,6 +320,8 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(group(), {32, 64, 12544, kSideBySide}, 64), "groups_channels_last_on_chip");
   EXPECT_EQ(chosen(group(), {1, 128, 262144, kSideBySide}, 32), "groups_channels_last");
   EXPECT_EQ(chosen(group(), {8, 3, 3136, kSideBySide}, 3), "any_layout");
+  EXPECT_EQ(chosen(group(), {2, 2048, 49, kSideBySide}, 1), "groups_channels_last_on_chip");
+  EXPECT_EQ(chosen(group(), {2, 2560, 49, kSideBySide}, 1), "any_layout");  // 5 KiB a row
   EXPECT_EQ(chosen(group_backward(), {32, 256, 3136, kSideBySide}, 32),
             "backward_groups_channels_last_on_chip");
   EXPECT_EQ(chosen(group_backward(), {1, 128, 262144, kSideBySide}, 32),
