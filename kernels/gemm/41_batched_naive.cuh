@@ -3,7 +3,7 @@
 // From naive: the block's index says which product as well.
 // Traffic: naive's. Products of fewer than 256 elements leave threads idle.
 // Limits: dense row-major matrices of one dtype, one after the other; `batched_any_layout` takes
-// all others.
+//   all others.
 #pragma once
 
 #include "kernels/gemm/batched.hpp"

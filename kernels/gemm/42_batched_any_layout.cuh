@@ -1,8 +1,7 @@
 // Idea: a batch is one more stride. Transposed and padded views, products whose rows take turns,
 //   and a matrix that all products share, with a stride of 0, are then one kernel.
 // From batched_naive: the strides are arguments, c may be f32; threads count the elements of all
-// products, so
-//   that small ones share a block.
+//   products, so that small ones share a block.
 // Traffic: any_layout's.
 // Limits: none.
 #pragma once

@@ -21,6 +21,11 @@ extern template void run_batched_wgmma<half, BatchedPlainOutput<float>, BatchedW
 extern template void run_batched_wgmma<bf16, BatchedPlainOutput<float>, BatchedWidePlainPolicies>(
     const BatchedCall&, int, Stream);
 
+// Of c in f32 there is one tile.
+template <class T, class Out>
+using BatchedPlainPoliciesOf =
+    std::conditional_t<std::is_same_v<T, Out>, BatchedPolicies, BatchedWidePlainPolicies>;
+
 struct BatchedRealigned {
   static bool supports(const BatchedCall& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
@@ -31,19 +36,22 @@ struct BatchedRealigned {
     with_dtypes<kHalves>(call, [&]<class T, class Out>() {
       BatchedCall aligned = call;
       realign<T>(aligned, context.workspace, context.stream);
-      using Policies =
-          std::conditional_t<std::is_same_v<T, Out>, BatchedPolicies, BatchedWidePlainPolicies>;
-      run_batched_wgmma<T, BatchedPlainOutput<Out>, Policies>(
+      run_batched_wgmma<T, BatchedPlainOutput<Out>, BatchedPlainPoliciesOf<T, Out>>(
           aligned, device_facts().multiprocessors, context.stream);
     });
   }
 
   // What a call is thought to take, in us.
   static double time(const BatchedCall& call) {
+    return call.out_dtype == call.dtype ? time_by<BatchedPolicies>(call)
+                                        : time_by<BatchedWidePlainPolicies>(call);
+  }
+  // By tiles of these policies.
+  template <class Policies>
+  static double time_by(const BatchedCall& call) {
     BatchedCall aligned = call;
     static_cast<Call&>(aligned) = as_realigned(call);
-    return copies_time(call) +
-           plan_batched<BatchedPolicies>(aligned, device_facts().multiprocessors).time;
+    return copies_time(call) + plan_batched<Policies>(aligned, device_facts().multiprocessors).time;
   }
 };
 

@@ -17,15 +17,11 @@ template <class T, Contiguous kA, Contiguous kB, class Policy, class Out = T>
 using BatchedPingpongKernel =
     PingpongKernel<T, kA, kB, Policy, BatchedTensorOutput<Out>, BatchedTiles>;
 
-template <class T, class Out = T>
-using TurnPoliciesOf =
-    std::conditional_t<std::is_same_v<T, Out>, BatchedTurnPolicies, BatchedWidePolicies>;
-
 // Instantiated beside the rung's row and in batched_wide.cu, for tests to call.
 template <class T, class Out = T>
 void run_batched_pingpong(const BatchedCall& call, int policy, int multiprocessors, Stream stream) {
   with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
-    TurnPoliciesOf<T, Out>::with(policy, [&]<class Policy>() {
+    BatchedTurnPolicies::with(policy, [&]<class Policy>() {
       using Kernel = BatchedPingpongKernel<T, kA, kB, Policy, Out>;
       launch_batched_wgmma<Kernel, T, BatchedTensorOutput<Out>>(call, multiprocessors, stream);
     });
@@ -47,8 +43,8 @@ struct BatchedPingpong {
   }
   static void run(const BatchedCall& call, const Context& context) {
     const int multiprocessors = device_facts().multiprocessors;
+    const int policy = plan_batched<BatchedTurnPolicies>(call, multiprocessors).policy;
     with_dtypes<kHalves>(call, [&]<class T, class Out>() {
-      const int policy = plan_batched<TurnPoliciesOf<T, Out>>(call, multiprocessors).policy;
       run_batched_pingpong<T, Out>(call, policy, multiprocessors, context.stream);
     });
   }

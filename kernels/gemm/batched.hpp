@@ -13,20 +13,6 @@ inline bool fits_grid(const BatchedCall& call, int64_t blocks_of_product, Why& w
                     " products of ", blocks_of_product, " tiles are more than ", kMost);
 }
 
-// Whether c has the dtype of a and b.
-inline bool is_of_one_dtype(const BatchedCall& call, Why& why) {
-  return why.unless(call.out_dtype == call.dtype, "c is f32, a and b are not");
-}
-
-// f.template operator()<T, Out>() of the dtypes of a and b, in kSet, and of c.
-template <DTypes kSet, class F>
-void with_dtypes(const BatchedCall& call, F&& f) {
-  with_type<kSet>(call.dtype, [&]<class T>() {
-    call.out_dtype == call.dtype ? f.template operator()<T, T>()
-                                 : f.template operator()<T, float>();
-  });
-}
-
 // A batch of matrices as the copy engine walks it. Of a matrix that all products share there is
 // one.
 inline ptx::MatrixBatch matrix_batch(const BatchedCall& call, const Matrix& matrix) {

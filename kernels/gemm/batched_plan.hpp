@@ -33,9 +33,9 @@ struct BatchedTallNarrow : WgmmaPolicy<WgmmaShape{.tile_m = 256, .tile_n = 64, .
 };
 
 using BatchedPolicies = PolicyList<WgmmaBig, Wgmma128, BatchedNarrow, BatchedTallNarrow>;
+// In turns, whatever the dtype of C.
 using BatchedTurnPolicies = PolicyList<BatchedTurns128, Pingpong128Alone, Low64>;
-// Of C in f32; and where lanes store it, for its rows start anywhere.
-using BatchedWidePolicies = PolicyList<BatchedTurns128, Pingpong128Alone, Low64>;
+// Of C in f32 where lanes store it, for its rows start anywhere.
 using BatchedWidePlainPolicies = PolicyList<Wgmma128>;
 
 // What memory delivers and takes: what a call reads, a matrix that all products share once, and
@@ -69,9 +69,9 @@ double batched_l2_time(const BatchedCall& call) {
 }
 
 // Waves of tiles of all products, or what memory or L2 have to deliver, and a little of what is
-// less: the first loads and the last stores are under nothing. H200 2026-11-30, f16, us, of
-// batched_wgmma's three tiles and the three in turns, at 12 shapes (JOURNAL.md): it takes the
-// fastest or what is within 2 % of it, once 5 %.
+// less: the first loads and the last stores are under nothing. H200 2026-11-30, f16, of the three
+// tiles that batched_wgmma had then, of 64 columns one in pairs across, and the three in turns, at
+// 12 shapes (JOURNAL.md): it took the fastest or what is within 2 % of it, once 5 %.
 template <class Policy>
 double batched_time(const BatchedCall& call, int multiprocessors) {
   constexpr double kBareStores = Policy::kUsers > 1 ? 1.0 * Policy::kTileN / 256 : 0;

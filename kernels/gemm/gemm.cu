@@ -156,14 +156,16 @@ std::span<const Rung* const> Bmm::by_worth(const Call& call) {
   const double copied = batched_realigned_time(call);
   const double by_mma = batched_mma_time(call);
   const double by_elements = batched_naive_time(call);
+  const double in_turns = plan_batched<BatchedTurnPolicies>(call, multiprocessors).time;
+  Why nobody;
+  const bool is_aligned =
+      operands_can_be_copied(call, nobody) && is_stored_by_boxes(call, call.out_dtype);
   if (call.out_dtype != call.dtype) {
-    static constexpr const Rung* kTurns[] = {&kBatchedTurns, &kBatchedMma, &kBatchedAnyLayout};
-    static constexpr const Rung* kCopied[] = {&kBatchedTurns, &kBatchedRealigned, &kBatchedMma,
-                                              &kBatchedAnyLayout};
-    const std::span<const Rung* const> wide =
-        copied < by_mma ? std::span<const Rung* const>(kCopied) : kTurns;
-    const bool is_small = by_mma < plan_batched<BatchedWidePolicies>(call, multiprocessors).time;
-    return wide.subspan(is_small ? 1 : 0);
+    static constexpr const Rung* kSmall[] = {&kBatchedMma, &kBatchedAnyLayout};
+    static constexpr const Rung* kLarge[] = {&kBatchedTurns, &kBatchedRealigned, &kBatchedMma,
+                                             &kBatchedAnyLayout};
+    const bool is_small = by_mma < (is_aligned ? in_turns : copied);
+    return is_small ? std::span<const Rung* const>(kSmall) : kLarge;
   }
   // Aligned products by two warpgroups together or in turns, then what takes the others.
 #define WS_ORDERS(...)                                                                             \
@@ -178,11 +180,8 @@ std::span<const Rung* const> Bmm::by_worth(const Call& call) {
 #undef WS_SMALL
 #undef WS_ORDERS
   const double together = plan_batched<BatchedPolicies>(call, multiprocessors).time;
-  const double in_turns = plan_batched<BatchedTurnPolicies>(call, multiprocessors).time;
   const int order = in_turns < together ? 1 : 0;
   const double shifted = batched_shifted_time(call);
-  Why nobody;
-  const bool is_aligned = operands_can_be_copied(call, nobody) && is_stored_by_boxes(call);
   const double large = is_aligned ? std::min(together, in_turns) : std::min(copied, shifted);
   if (by_elements < std::min(by_mma, large)) return kElements;
   if (by_mma < large) return std::span<const Rung* const>(kAsTheyLie[order]).subspan(2);

@@ -1,9 +1,8 @@
 // GEMM: what every rung of the family computes.
 //
 //   gemm   C[M, N] = op(A) op(B), accumulated in f32, rounded once to the dtype of the inputs
-//   bmm    C[i] = A[i] B[i], the same of every product of a batch; strides say how they lie;
-//   rounded
-//          to the dtype of the inputs or not at all
+//   bmm    C[i] = A[i] B[i], the same of every product of a batch, rounded to the dtype of the
+//          inputs or not at all; strides say how they lie
 //
 // `layout` says how A and B are stored, 't' meaning transposed: A is [M, K] (n) or [K, M] (t), B is
 // [K, N] (n) or [N, K] (t), row by row. So `nt` is the product of a torch linear layer: both
@@ -53,6 +52,21 @@ struct BatchedCall : Call {
   int64_t batch = 0;
   DType out_dtype{};  // of c
 };
+
+// Whether the result has the dtype of a and b. Of any call that has an out_dtype, a group's too.
+template <class C>
+bool is_of_one_dtype(const C& call, Why& why) {
+  return why.unless(call.out_dtype == call.dtype, "the result is f32, a and b are not");
+}
+
+// f.template operator()<T, Out>() of the dtypes of a and b, in kSet, and of the result.
+template <DTypes kSet, class C, class F>
+void with_dtypes(const C& call, F&& f) {
+  with_type<kSet>(call.dtype, [&]<class T>() {
+    call.out_dtype == call.dtype ? f.template operator()<T, T>()
+                                 : f.template operator()<T, float>();
+  });
+}
 
 // The matrix in the last two dimensions of `tensor`, or whose transpose is there.
 Matrix matrix_of(const Tensor& tensor, bool transposed);

@@ -6,8 +6,8 @@
 //   engine, the group's last by lanes. Idle warps check offsets, and clear rows behind all groups.
 // Traffic: B from memory once, where a group's tiles run at one time; A from L2 for each column.
 // Limits: sm_90a, f16 and bf16, also to f32; a stride of A and B 1, contiguous rows of out; A, B,
-// their rows and
-//   B's matrices start at multiples of 16 bytes; up to 1024 groups, for they are walked one by one.
+//   their rows and B's matrices start at multiples of 16 bytes; up to 1024 groups, for they are
+//   walked one by one.
 #pragma once
 
 #include "kernels/grouped_gemm/output.hpp"

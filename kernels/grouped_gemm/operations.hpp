@@ -13,7 +13,9 @@
 namespace ws::grouped_gemm {
 
 using gemm::Contiguous;
+using gemm::is_of_one_dtype;
 using gemm::Matrix;
+using gemm::with_dtypes;
 
 // One call. M or K are those of all groups together. Of b (of grouped_gemm_weight: of c) `batch` is
 // the stride from a group's matrix to the next's.
@@ -138,19 +140,5 @@ struct GroupedGemmWeight {
   static void reference(const Problem& problem, Slice slice, std::span<double* const> expected);
   static std::span<const Rung* const> by_worth(const Call& call);
 };
-
-// Whether out has the dtype of a and b.
-inline bool is_of_one_dtype(const Call& call, Why& why) {
-  return why.unless(call.out_dtype == call.dtype, "out is f32, a and b are not");
-}
-
-// f.template operator()<T, Out>() of the dtypes of a and b, in kSet, and of out.
-template <DTypes kSet, class F>
-void with_dtypes(const Call& call, F&& f) {
-  with_type<kSet>(call.dtype, [&]<class T>() {
-    call.out_dtype == call.dtype ? f.template operator()<T, T>()
-                                 : f.template operator()<T, float>();
-  });
-}
 
 }  // namespace ws::grouped_gemm

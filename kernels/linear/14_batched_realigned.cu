@@ -12,4 +12,6 @@ constinit const Rung kBatchedRealigned = rung_of<BatchedRealigned, kHalves, Badd
     .arch = Arch::kSm90a,
 });
 
+double batched_realigned_time(const BatchedCall& call) { return BatchedRealigned::time(call); }
+
 }  // namespace ws::linear

@@ -13,14 +13,20 @@
 
 namespace ws::linear {
 
+// Not gemm's: of 128 sums a lane, a store by lanes and what is added to each spill.
+using BatchedPlainPolicies = gemm::PolicyList<gemm::Wgmma128>;
+
 // Of operands that are aligned. 14_batched_realigned.cu and batched_bf16.cu have them.
 template <class T>
 void run_batched_realigned(const BatchedCall& aligned, int multiprocessors, Stream stream) {
   const auto run_into = [&]<class Source, class Out>() {
     gemm::with_contiguous(aligned, [&]<gemm::Contiguous kA, gemm::Contiguous kB>() {
       using Output = BatchedFinishedOutput<gemm::BatchedPlainOutput<Out>, Source, false>;
-      using Kernel = gemm::BatchedWgmmaKernel<T, kA, kB, gemm::Wgmma128, Output>;
-      gemm::launch_batched_wgmma<Kernel, T, Output>(aligned, multiprocessors, stream);
+      const int policy = gemm::plan_batched<BatchedPlainPolicies>(aligned, multiprocessors).policy;
+      BatchedPlainPolicies::with(policy, [&]<class Policy>() {
+        using Kernel = gemm::BatchedWgmmaKernel<T, kA, kB, Policy, Output>;
+        gemm::launch_batched_wgmma<Kernel, T, Output>(aligned, multiprocessors, stream);
+      });
     });
   };
   with_dtypes<DTypes{kDType<T>}>(aligned, [&]<class, class Source, class Out>() {
@@ -37,12 +43,25 @@ struct BatchedRealigned {
   static Workspace workspace(const BatchedCall& call) {
     return gemm::BatchedRealigned::workspace(call);
   }
+  // Where nothing is added and nothing scaled, gemm's kernels.
   static void run(const BatchedCall& call, const Context& context) {
+    if (is_bare(call)) return gemm::BatchedRealigned::run(call, context);
     with_type<kHalves>(call.dtype, [&]<class T>() {
       BatchedCall aligned = call;
       gemm::realign<T>(aligned, context.workspace, context.stream);
       run_batched_realigned<T>(aligned, device_facts().multiprocessors, context.stream);
     });
+  }
+
+  // What a call is thought to take, in us.
+  static double time(const BatchedCall& call) {
+    return is_bare(call) ? gemm::BatchedRealigned::time(call)
+                         : gemm::BatchedRealigned::time_by<BatchedPlainPolicies>(call);
+  }
+
+ private:
+  static bool is_bare(const BatchedCall& call) {
+    return call.source.data == nullptr && call.alpha == 1;
   }
 };
 

@@ -23,7 +23,8 @@ extern const Rung kBatchedRealigned;
 extern const Rung kBatchedThreeTf32;
 extern const Rung kBatchedTf32;
 
-bool three_tf32_gated_pays(const GatedCall& call);  // 10_three_tf32_gated.cu
+bool three_tf32_gated_pays(const GatedCall& call);       // 10_three_tf32_gated.cu
+double batched_realigned_time(const BatchedCall& call);  // 14_batched_realigned.cu
 
 namespace {
 
@@ -76,7 +77,7 @@ std::span<const Rung* const> Baddbmm::by_worth(const Call& call) {
     if (time >= by_elements) return kOthers;
     return call.tf32 ? std::span<const Rung* const>(kOne) : kThree;
   }
-  const bool copies_pay = gemm::batched_realigned_time(call) < by_elements;
+  const bool copies_pay = batched_realigned_time(call) < by_elements;
   return copies_pay ? std::span<const Rung* const>(kHalf) : kWithoutCopies;
 }
 std::span<const Rung* const> SwigluLinear::by_worth(const Call& call) {

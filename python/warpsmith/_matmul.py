@@ -348,7 +348,15 @@ def _prepare(
             f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}"
         )
     wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (*inputs, out))
-    if wants_gradient or out.dtype != (dtype or inputs[0].dtype):
+    if dtype is not None:  # torch's function without out_dtype has another opinion of out
+        if out.dtype != dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {dtype}, but got {out.dtype}")
+        if wants_gradient:
+            raise RuntimeError(
+                f"{function.__name__}(): functions with out=... arguments don't support automatic "
+                "differentiation, but one of the arguments requires grad."
+            )
+    elif wants_gradient or out.dtype != inputs[0].dtype:
         _raise_as_torch(function, *inputs, out=out)
     if out.shape != shape:
         if out.numel() > 0:

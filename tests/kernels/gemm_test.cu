@@ -950,6 +950,28 @@ TEST(BatchedWgmma, EveryTile) {
   }
 }
 
+// The tile that no count of SMs gives to small products: lower ones, a second tile of rows and of
+// columns.
+template <class Output>
+void expect_tall_narrow_right(const Case& chosen) {
+  Instance<half> instance(chosen, batched());
+  run_batched_wgmma<half, Output, PolicyList<BatchedTallNarrow>>(Bmm::call(instance.problem()), 2,
+                                                                 nullptr);
+  runtime::synchronize_device();
+  instance.expect_right();
+}
+TEST(BatchedWgmma, TallNarrow) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kAT = Bmm::kATransposed;
+  constexpr int kBT = Bmm::kBTransposed;
+  for (const Case& chosen :
+       {batch(3, 264, 72, 136, kBT, 8), batch(3, 40, 64, 72, kAT | kBT, 8),
+        batch(2, 200, 56, 200, kAT | Bmm::kBExpanded, 8), batch(2, 264, 64, 72, 0, 8)}) {
+    expect_tall_narrow_right<BatchedTensorOutput<half>>(chosen);
+    expect_tall_narrow_right<BatchedPlainOutput<half>>(chosen);
+  }
+}
+
 // The same of rows that start anywhere.
 TEST(BatchedRealigned, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
@@ -1121,7 +1143,7 @@ TEST(BatchedPingpong, EveryTileOfWideOutputs) {
     const harness::Verification result = harness::verify(tile, instance);
     EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.reason;
   };
-  static_assert(BatchedWidePolicies::kCount == 3);
+  static_assert(BatchedTurnPolicies::kCount == 3);
   expect_right(kWideTile<0>);
   expect_right(kWideTile<1>);
   expect_right(kWideTile<2>);
@@ -1132,21 +1154,51 @@ TEST(Bmm, BestIsTheFastestThatTakesTheCall) {
     return std::string(best(call, capability).name);
   };
   const AnyCall aligned = Instance<half>(batch(2, 8, 8, 8), batched()).call();
-  EXPECT_EQ(chosen(aligned, 90), "batched_pingpong");
-  EXPECT_EQ(chosen(aligned, 80), "batched_naive");
-  EXPECT_EQ(chosen(Instance<half>(batch(2, 7, 8, 8, 1), batched()).call(), 90),
-            "batched_any_layout");
+  EXPECT_EQ(chosen(aligned, 90), "batched_mma");
+  EXPECT_EQ(chosen(aligned, 80), "batched_mma");
+  EXPECT_EQ(chosen(Instance<half>(batch(2, 7, 8, 8, Bmm::kATransposed), batched()).call(), 90),
+            "batched_mma");
   const int expanded = Bmm::kAExpanded | Bmm::kBTransposed;
   EXPECT_EQ(chosen(Instance<half>(batch(2, 8, 8, 8, expanded), batched()).call(), 90),
-            "batched_pingpong");
+            "batched_mma");
+  EXPECT_EQ(chosen(Instance<half>(batch(4000, 2, 2, 2), batched()).call(), 90), "batched_naive");
   EXPECT_EQ(chosen(Instance<float>(batch(2, 7, 5, 3, expanded), batched()).call(), 80),
             "batched_warp_tile");
-  EXPECT_EQ(chosen(Instance<half>(batch(3, 63, 63, 63), batched()).call(), 90), "batched_shifted");
+  EXPECT_EQ(chosen(Instance<half>(batch(3, 63, 63, 63), batched()).call(), 90), "batched_mma");
+  const AnyCall deep = Instance<half>(batch(3, 63, 63, 129), batched()).call();
+  // Where many SMs share them, small tiles of mma.sync are sooner done.
+  const bool has_few = device_facts().multiprocessors <= 4;  // as the emulator
+  EXPECT_EQ(chosen(deep, 90), has_few ? "batched_shifted" : "batched_mma");
+  EXPECT_EQ(chosen(deep, 80), "batched_mma");
   EXPECT_EQ(chosen(Instance<half>(batch(4, 512, 512, 512), batched()).call(), 90),
             "batched_pingpong");
   const AnyCall large = Instance<float>(batch(9, 512, 512, 512), batched()).call();
   EXPECT_EQ(chosen(large, 90), "batched_three_tf32");
   EXPECT_EQ(chosen(large, 80), "batched_warp_tile");
+}
+
+TEST(Bmm, BestOfWideOutputsAndOfTf32) {
+  const auto chosen = [](const Case& of, DType dtype, int capability) {
+    harness::Instance instance(batched(), of, dtype, 3);
+    return std::string(best(AnyCall(instance.problem()), capability).name);
+  };
+  const auto wide = [&](Case of, int capability) {
+    of.attributes[0] = Value::choice(0);
+    return chosen(of, DType::kF16, capability);
+  };
+  EXPECT_EQ(wide(batch(4, 256, 256, 256), 90), "batched_pingpong");
+  EXPECT_EQ(wide(batch(4, 256, 256, 256), 80), "batched_mma");
+  EXPECT_EQ(wide(batch(4, 255, 255, 255), 90), "batched_realigned");
+  EXPECT_EQ(wide(batch(4, 255, 255, 255), 80), "batched_mma");
+  EXPECT_EQ(wide(batch(2, 8, 8, 8), 90), "batched_mma");
+  EXPECT_EQ(wide(batch(2, 7, 5, 3), 90), "batched_mma");
+  const auto cut = [&](Case of, int capability) {
+    of.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
+    return chosen(of, DType::kF32, capability);
+  };
+  EXPECT_EQ(cut(batch(9, 512, 512, 512), 90), "batched_tf32");
+  EXPECT_EQ(cut(batch(9, 512, 512, 512), 80), "batched_warp_tile");
+  EXPECT_EQ(cut(batch(2, 7, 5, 3), 90), "batched_warp_tile");
 }
 
 // With what it wants of workspace.

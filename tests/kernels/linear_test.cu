@@ -132,14 +132,20 @@ struct BatchedTile {
     return BatchedPingpong::supports(call, why);
   }
   static void run(const BatchedCall& call, const Context& context) {
-    with_dtypes<DTypes{DType::kBf16}>(call, [&]<class T, class Source, class Out>() {
+    with_dtypes<kHalves>(call, [&]<class T, class Source, class Out>() {
       run_batched_pingpong<T, Source, Out>(call, kPolicy, 4, context.stream);
     });
   }
 };
 template <int kPolicy>
-constexpr Rung kBatchedTile = rung_of<BatchedTile<kPolicy>, DTypes{DType::kBf16}, Baddbmm>(
+constexpr Rung kBatchedTile = rung_of<BatchedTile<kPolicy>, kHalves, Baddbmm>(
     {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+
+void expect_batch_right(const Rung& rung, const Case& chosen, DType dtype) {
+  harness::Instance instance(operation_named("baddbmm"), chosen, dtype, 3);
+  const harness::Verification result = harness::verify(rung, instance);
+  EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+}
 
 TEST(Baddbmm, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
@@ -152,12 +158,67 @@ TEST(Baddbmm, EveryTile) {
   };
   static_assert(BatchedPolicies::kCount == 2);
   for (const Rung* const tile : {&kBatchedTile<0>, &kBatchedTile<1>}) {
-    for (const Case& chosen : cases) {
-      harness::Instance instance(operation_named("baddbmm"), chosen, DType::kBf16, 3);
-      const harness::Verification result = harness::verify(*tile, instance);
-      EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n"
-                                                           << result.reason;
-    }
+    for (const Case& chosen : cases) expect_batch_right(*tile, chosen, DType::kBf16);
+    expect_batch_right(*tile, cases[0], DType::kF16);
+    expect_batch_right(*tile, cases[3], DType::kF16);
+  }
+}
+
+template <gemm::BatchedThreeTf32::Tiles kTiles>
+struct BatchedThreeTile {
+  static bool supports(const BatchedCall& call, Why& why) {
+    return BatchedThreeTf32::supports(call, why);
+  }
+  static Workspace workspace(const BatchedCall& call) { return BatchedThreeTf32::workspace(call); }
+  static void run(const BatchedCall& call, const Context& context) {
+    BatchedThreeTf32::run_in(kTiles, call, context);
+  }
+};
+template <gemm::BatchedThreeTf32::Tiles kTiles>
+constexpr Rung kBatchedThreeTile = rung_of<BatchedThreeTile<kTiles>, DTypes{DType::kF32}, Baddbmm>(
+    {.name = "tile", .idea = "one of the tiles", .arch = Arch::kSm90a});
+
+template <class List, class Output, int kPolicy>
+struct BatchedTf32Tile {
+  static bool supports(const BatchedCall& call, Why& why) {
+    return BatchedTf32::supports(call, why);
+  }
+  static Workspace workspace(const BatchedCall& call) { return BatchedTf32::workspace(call); }
+  static void run(const BatchedCall& call, const Context& context) {
+    gemm::BatchedTf32::run_in<List, Output>(kPolicy, call, context);
+  }
+};
+template <class List, class Output, int kPolicy>
+constexpr Rung kBatchedTf32Tile =
+    rung_of<BatchedTf32Tile<List, Output, kPolicy>, DTypes{DType::kF32}, Baddbmm>(
+        {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+
+// The same of f32, whose products are three or one.
+constexpr Case kBatchOfF32{.extents = {2, 264, 136, 68, Baddbmm::kWhole, kSecondTransposed},
+                           .attributes = {0.5, 2.0}};
+
+TEST(Baddbmm, EveryTileOfThreeTf32) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  using enum gemm::BatchedThreeTf32::Tiles;
+  for (const Rung* const tile : {&kBatchedThreeTile<kTall>, &kBatchedThreeTile<kSmall>,
+                                 &kBatchedThreeTile<kNarrow>, &kBatchedThreeTile<kSmallPlain>}) {
+    expect_batch_right(*tile, kBatchOfF32, DType::kF32);
+  }
+}
+
+TEST(Baddbmm, EveryTileOfTf32) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  using Boxes = gemm::BatchedTf32::Policies;
+  using Plain = gemm::BatchedTf32::PlainPolicies;
+  static_assert(Boxes::kCount == 4 && Plain::kCount == 1);
+  Case cut = kBatchOfF32;
+  cut.attributes[3] = Value::choice(static_cast<int>(gemm::Gemm::Precision::kTf32));
+  for (const Rung* const tile : {&kBatchedTf32Tile<Boxes, BatchedBoxesOfF32, 0>,
+                                 &kBatchedTf32Tile<Boxes, BatchedBoxesOfF32, 1>,
+                                 &kBatchedTf32Tile<Boxes, BatchedBoxesOfF32, 2>,
+                                 &kBatchedTf32Tile<Boxes, BatchedBoxesOfF32, 3>,
+                                 &kBatchedTf32Tile<Plain, BatchedPlainOfF32, 0>}) {
+    expect_batch_right(*tile, cut, DType::kF32);
   }
 }
 
