@@ -130,7 +130,6 @@ struct SplitKvKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     KeyWalk walk;
-    if constexpr (kPacked) a.table.warm(block_index() * kThreads + thread_index());
     if (a.line.start(shared.line, walk)) {
       // The queries are asked for first: behind keys they would come when all of those have come.
       // Then keys, before all else: what follows runs while they are on their way.
@@ -202,11 +201,12 @@ struct SplitKvKernel {
     }
     ptx::barrier_sync();
     QuerySteps query;
+    [[maybe_unused]] const int query_offset =
+        QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
     if constexpr (kTransposed) {
       Products::template load<QueryRows>(query, shared.queries.span());
       ptx::barrier_sync();  // what is put together may lie where they lay
     } else if constexpr (kHoldsQuery) {
-      const int query_offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
 #pragma unroll
       for (int k = 0; k < kDim; k += 16) {
         Products::template load<QueryRows>(query[k / 16], shared.queries.span(), query_offset, k);
@@ -241,14 +241,16 @@ struct SplitKvKernel {
       if constexpr (kTransposed) {
         Products::template add_scores<Tile, kDim>(scores, query, units, stage + keys_offset);
       } else {
-        const auto query_at = [&](int k) -> const auto& {
-          if constexpr (!kHoldsQuery) {
-            const int offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(0);
-            Products::template load<QueryRows>(query[0], shared.queries.span(), offset, k);
-          }
-          return query[kHoldsQuery ? k / 16 : 0];
-        };
-        Products::template add_scores<Tile, kDim>(scores, query_at, units, stage + keys_offset);
+        Products::template add_scores<Tile, kDim>(
+            scores,
+            [&](int k) -> const auto& {
+              if constexpr (!kHoldsQuery) {
+                Products::template load<QueryRows>(query[0], shared.queries.span(), query_offset,
+                                                   k);
+              }
+              return query[kHoldsQuery ? k / 16 : 0];
+            },
+            units, stage + keys_offset);
       }
       const int key = part_of(shared, turn).first + unit * kKeys;
       if (changes) change(scores, shared, a, part_of(shared, turn), key);
@@ -386,7 +388,7 @@ struct SplitKvKernel {
   // Leaves the columns of the lane's i-th row.
   __device__ __forceinline__ static void leave(SharedStorage& shared, const Gathered& gathered,
                                                int i) {
-    const int row = Scores::row(i) % kTogether;
+    const int row = Scores::row(kTransposed ? i : 0);
     if constexpr (kTransposed) {
       const int first = lane_index() / 4 * (kOf8Bits ? 2 : 1);
 #pragma unroll
@@ -449,7 +451,7 @@ struct SplitKvKernel {
         if (row >= rows) continue;
         if (Scores::tells()) {
           shared.weights.template store<2>(
-              (warp_index() * kTogether + row % kTogether) * 2,
+              (warp_index() * kTogether + Scores::row(kTransposed ? i : 0)) * 2,
               Vec<float, 2>{softmax.max[i], wrong != 0 ? Own::kWrong : sum});
         }
         leave(shared, gathered, i);

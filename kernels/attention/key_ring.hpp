@@ -4,7 +4,6 @@
 
 #include "kernels/attention/key_line.hpp"
 #include "kernels/attention/row_tile.hpp"
-#include "warpsmith/ptx/prefetch.hpp"
 
 namespace ws::attention {
 
@@ -16,7 +15,6 @@ struct PageTable {
   int page;  // keys of one
   int total;
   thread::Divider by_page;
-  int64_t span;  // of all entries, from the first one to the last
 
   explicit PageTable(const Sequences& all)
       : pages(all.pages),
@@ -24,19 +22,7 @@ struct PageTable {
         column(all.pages_column),
         page(static_cast<int>(all.page)),
         total(static_cast<int>(all.total_pages)),
-        by_page(all.page),
-        span(all.pages == nullptr || all.keys < all.page
-                 ? 0
-                 : (all.count - 1) * all.pages_batch +
-                       (all.keys / all.page - 1) * all.pages_column + 1) {}
-
-#if WS_DEVICE_CODE
-  // A line for each thread of the grid, into L2: before a block knows its keys, and so its pages.
-  __device__ __forceinline__ void warm(int64_t index) const {
-    constexpr int64_t kLine = 128 / sizeof(int32_t);
-    if (index * kLine < span) ptx::prefetch_l2(pages + index * kLine);
-  }
-#endif
+        by_page(all.page) {}
 };
 
 #if WS_DEVICE_CODE

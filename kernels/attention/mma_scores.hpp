@@ -123,14 +123,13 @@ struct OnlineRows {
       for (int j = 0; j < kKeys / 4; ++j) {
         high[i] = fmaxf(high[i], scores.at[i / 2][j / 2][i % 2 * 2 + j % 2]);
       }
-      // A lane asks of its own keys whether the maximum moves: it seldom does.
+      high[i] = warp::all_reduce<4>(high[i], [](float a, float b) { return fmaxf(a, b); });
       mine |= (high[i] - max[i]) * scale > kSlack;
     }
     const bool moves = !kLazily || ptx::vote_sync_any(kFullMask, mine);
     if (moves) {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        high[i] = warp::all_reduce<4>(high[i], [](float a, float b) { return fmaxf(a, b); });
         rescale[i] = thread::exp2((max[i] - thread::finite_or_zero(high[i])) * scale);
         sum[i] *= rescale[i];
         max[i] = high[i];

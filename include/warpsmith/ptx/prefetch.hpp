@@ -1,4 +1,4 @@
-// Prefetches (PTX ISA, "prefetch", "cp.async.bulk.prefetch").
+// Prefetches (PTX ISA, "cp.async.bulk.prefetch").
 #pragma once
 
 #include "warpsmith/device.hpp"
@@ -24,16 +24,6 @@ __device__ __forceinline__ void bulk_prefetch(const void* global, uint32_t bytes
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(global)),
                "r"(bytes)
                : "memory");
-#endif
-}
-
-// prefetch.L2: asks L2 for the line of `global`, of which nothing is told.
-__device__ __forceinline__ void prefetch_l2(const void* global WS_AND_PLACE) {
-#ifdef WS_EMULATED
-  emulator::at(place);
-  emulator::check_global(global, 1, 1, false, "prefetch.global.L2");
-#else
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(global)));
 #endif
 }
 
