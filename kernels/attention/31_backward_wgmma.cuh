@@ -15,6 +15,7 @@
 #include "kernels/attention/nobodys_rows.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/atomic_vector.hpp"
+#include "warpsmith/ptx/mul_bf16x2.hpp"
 #include "warpsmith/ptx/setmaxnreg.hpp"
 #include "warpsmith/ptx/shuffle.hpp"
 #include "warpsmith/tile/pipeline.hpp"
@@ -29,6 +30,7 @@ struct BackwardWgmmaShape {
   int stages;                // of these under way
   bool early;                // sums of values are begun before the gradients of scores are there
   bool waits_first = false;  // for the next tile, before it adds to dq
+  bool in_pairs = false;     // of bf16 gradients of scores are products of pairs of bf16
 };
 
 // Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
@@ -57,6 +59,9 @@ struct BackwardWgmmaKernel {
   static_assert(QueryFacts::kTogether % (kOwnsKeys ? kMet : kOwn) == 0);
   // A warpgroup has a part of dq of its own: of 64 columns, or of 64 queries.
   static_assert(!kAdds || kDim * kMet == 2 * DqSums::kPart);
+  // Not of f16, whose range gradients of weights may leave before they are multiplied.
+  static constexpr bool kInPairs = kShape.in_pairs && std::is_same_v<T, bf16>;
+  static_assert(!kInPairs || (kOwnsKeys && !kCapped));
   using Products = BackwardProducts<T, kDim, kOwn, kMet, Grid>;
   using OwnTile = typename Products::OwnTile;
   using MetTile = typename Products::MetTile;
@@ -304,12 +309,20 @@ struct BackwardWgmmaKernel {
 
         ptx::wgmma_wait_group<kOwnsKeys && kShape.early ? 1 : 0>(gradients);
         change(gradients, deltas, shared.deltas, [&](int i, float gradient, float delta) {
-          const float weight = weight_of(scores, kCapped ? with_slopes : weights, i);
-          return of_scores.gradient(weight, gradient, delta);
+          if constexpr (kInPairs) {
+            return gradient - delta;
+          } else {
+            const float weight = weight_of(scores, kCapped ? with_slopes : weights, i);
+            return of_scores.gradient(weight, gradient, delta);
+          }
         });
         ptx::syncwarp();  // all lanes have read what came with the tiles, of which one lets go
         Packed packed;
         pack_weights<T>(gradients, packed);
+        if constexpr (kInPairs) {
+#pragma unroll
+          for (int i = 0; i < kMet / 4; ++i) packed[i] = ptx::mul_rn_bf16x2(packed[i], weights[i]);
+        }
         float dq[32];
         if constexpr (kAdds) stage(packed);
         // They are done by now; and the compiler wants their registers.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/run.hpp"
+#include "warpsmith/ptx/mul_bf16x2.hpp"
 #include "warpsmith/thread/memory.hpp"
 
 namespace ws {
@@ -71,6 +72,50 @@ TEST(Half, FmaRoundsOnce) {
     const double exact = double{to_float(a[i])} * to_float(b[i]) + to_float(c[i]);
     EXPECT_EQ(to_float(d[i]), rounded(exact))
         << i << ": " << to_float(a[i]) << " * " << to_float(b[i]) << " + " << to_float(c[i]);
+  }
+}
+
+// c[i] = a[i] * b[i], two bf16 at a time.
+struct MulPairs {
+  static constexpr int kThreads = 128;
+  static constexpr Arch kArch = Arch::kSm90;
+  struct Arguments {
+    const uint32_t* a;
+    const uint32_t* b;
+    uint32_t* c;
+  };
+  struct SharedStorage {};
+  __device__ void operator()(SharedStorage&, const Arguments& g) const {
+    const int i = thread_index();
+    thread::store(g.c + i, ptx::mul_rn_bf16x2(thread::load(g.a + i), thread::load(g.b + i)));
+  }
+};
+
+TEST(Half, MulOfPairsRoundsOnce) {
+  constexpr size_t kCount = 2 * MulPairs::kThreads;
+  test::Buffer<bf16> a(kCount);
+  test::Buffer<bf16> b(kCount);
+  test::Buffer<bf16> c(kCount);
+  std::mt19937 engine(7);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < kCount; ++i) {
+    a[i] = from_float<bf16>(normal(engine));
+    b[i] = from_float<bf16>(normal(engine));
+  }
+  a[0] = from_float<bf16>(0.0F);
+  b[0] = from_float<bf16>(INFINITY);
+  a[1] = from_float<bf16>(0x1.01p0F);
+  b[1] = from_float<bf16>(0x1.80p0F);  // a tie
+  a[2] = from_float<bf16>(0x1p127F);
+  b[2] = from_float<bf16>(-2.0F);
+  a[3] = from_float<bf16>(-0.0F);
+  test::run<MulPairs>({.threads = MulPairs::kThreads}, {reinterpret_cast<const uint32_t*>(a.data()),
+                                                        reinterpret_cast<const uint32_t*>(b.data()),
+                                                        reinterpret_cast<uint32_t*>(c.data())});
+  EXPECT_TRUE(std::isnan(to_float(c[0])));
+  for (size_t i = 1; i < kCount; ++i) {
+    const float product = to_float(a[i]) * to_float(b[i]);
+    EXPECT_EQ(to_float(c[i]), to_float(from_float<bf16>(product))) << i;
   }
 }
 
