@@ -25,6 +25,12 @@ void with_dtypes(const BatchedCall& call, F&& f) {
   });
 }
 
+// A row's dtypes are those of the first tensor, what is added, which may be f32 where the operands
+// are not.
+inline bool multiplies(const BatchedCall& call, const DTypes& dtypes, Why& why) {
+  return why.unless(dtypes.has(call.dtype), "multiplies other dtypes, whatever is added");
+}
+
 template <class T, class Source, class Out>
 struct BatchedAnyLayoutKernel {
   static constexpr int kThreads = 256;

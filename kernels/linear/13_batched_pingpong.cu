@@ -7,7 +7,7 @@ template void run_batched_pingpong<half, half, float>(const BatchedCall&, int, i
 template void run_batched_pingpong<half, float, float>(const BatchedCall&, int, int, Stream);
 
 extern const Rung kBatchedPingpong;
-constinit const Rung kBatchedPingpong = rung_of<BatchedPingpong, kHalves, Baddbmm>({
+constinit const Rung kBatchedPingpong = rung_of<BatchedPingpong, kFloats, Baddbmm>({
     .name = "batched_pingpong",
     .from = "wgmma",
     .idea = "what is added is loaded under the products of another tile, of whichever is next",

@@ -36,7 +36,7 @@ extern template void run_batched_pingpong<bf16, float, float>(const BatchedCall&
 struct BatchedPingpong {
   static bool supports(const BatchedCall& call, Why& why) {
     const bool adds_f32 = call.source_dtype == DType::kF32;
-    return gemm::BatchedPingpong::supports(call, why) &&
+    return multiplies(call, kHalves, why) && gemm::BatchedPingpong::supports(call, why) &&
            why.unless(call.source.data == nullptr || (adds_f32 ? lie_in_pairs<float>(call, call.n)
                                                                : lie_in_pairs<half>(call, call.n)),
                       "neighbours of input are not one access");

@@ -5,7 +5,7 @@ namespace ws::linear {
 template void run_batched_realigned<half>(const BatchedCall&, int, Stream);
 
 extern const Rung kBatchedRealigned;
-constinit const Rung kBatchedRealigned = rung_of<BatchedRealigned, kHalves, Baddbmm>({
+constinit const Rung kBatchedRealigned = rung_of<BatchedRealigned, kFloats, Baddbmm>({
     .name = "batched_realigned",
     .from = "batched_pingpong",
     .idea = "unaligned rows of all products are copied once into aligned ones",

@@ -38,7 +38,7 @@ extern template void run_batched_realigned<bf16>(const BatchedCall&, int, Stream
 
 struct BatchedRealigned {
   static bool supports(const BatchedCall& call, Why& why) {
-    return gemm::BatchedRealigned::supports(call, why);
+    return multiplies(call, kHalves, why) && gemm::BatchedRealigned::supports(call, why);
   }
   static Workspace workspace(const BatchedCall& call) {
     return gemm::BatchedRealigned::workspace(call);

@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/47_batched_three_tf32.cuh"
 #include "kernels/gemm/54_batched_tf32.cuh"
+#include "kernels/linear/12_batched_any_layout.cuh"
 #include "kernels/linear/batched_output.hpp"
 
 namespace ws::linear {
@@ -19,7 +20,9 @@ using BatchedPlainOfF32 = BatchedFinishedOutput<gemm::BatchedPlainOutput<float>,
 struct BatchedThreeTf32 {
   using Product = gemm::BatchedThreeTf32;
 
-  static bool supports(const BatchedCall& call, Why& why) { return Product::supports(call, why); }
+  static bool supports(const BatchedCall& call, Why& why) {
+    return multiplies(call, DTypes{DType::kF32}, why) && Product::supports(call, why);
+  }
   static Workspace workspace(const BatchedCall& call) { return Product::workspace(call); }
   static void run(const BatchedCall& call, const Context& context) {
     run_in(Product::plan(call).tiles, call, context);
@@ -32,7 +35,9 @@ struct BatchedThreeTf32 {
 struct BatchedTf32 {
   using Product = gemm::BatchedTf32;
 
-  static bool supports(const BatchedCall& call, Why& why) { return Product::supports(call, why); }
+  static bool supports(const BatchedCall& call, Why& why) {
+    return multiplies(call, DTypes{DType::kF32}, why) && Product::supports(call, why);
+  }
   static Workspace workspace(const BatchedCall& call) { return Product::workspace(call); }
   static void run(const BatchedCall& call, const Context& context) {
     Product::run_into<BatchedBoxesOfF32, BatchedPlainOfF32>(call, context);

@@ -138,7 +138,7 @@ struct BatchedTile {
   }
 };
 template <int kPolicy>
-constexpr Rung kBatchedTile = rung_of<BatchedTile<kPolicy>, kHalves, Baddbmm>(
+constexpr Rung kBatchedTile = rung_of<BatchedTile<kPolicy>, kFloats, Baddbmm>(
     {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
 
 void expect_batch_right(const Rung& rung, const Case& chosen, DType dtype) {
@@ -233,6 +233,9 @@ TEST(Baddbmm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(odd, DType::kBf16, 90), "batched_realigned");
   EXPECT_EQ(chosen(aligned, DType::kF32, 90), "batched_three_tf32");
   EXPECT_EQ(chosen(aligned, DType::kF16, 80), "batched_any_layout");
+  const Case adds_f32{.extents = {9, 512, 512, 512, Baddbmm::kWholeOfF32, 0},
+                      .attributes = {1.0, 1.0, Value::choice(0)}};
+  EXPECT_EQ(chosen(adds_f32, DType::kBf16, 90), "batched_pingpong");
   EXPECT_EQ(chosen({.extents = {2, 3, 5, 7, Baddbmm::kBias, 0}}, DType::kF16, 90),
             "batched_any_layout");
 }
