@@ -38,6 +38,7 @@ REFUSED: dict[str, dict[str, int]] = {
     "relu": {WHOLE: 4},
     "sigmoid": {WHOLE: 3},
     "addmm": {WHOLE: 8},
+    "baddbmm": {WHOLE: 8},
     "bmm": {WHOLE: 1},
     "dot": {WHOLE: 1},
     "matmul": {WHOLE: 12},
