@@ -4,9 +4,8 @@
 //   stores that a proxy fence shows to wgmma, once a tile; twice where K runs along rows, for there
 //   slices begin at multiples of 16 bytes. An empty group is a slice of zeros.
 // Traffic: warp_specialized's.
-// Limits: sm_90a, f16 and bf16, also to f32; a stride of A and B 1, contiguous rows of out; A, B
-// and
-//   their rows start at multiples of 16 bytes.
+// Limits: sm_90a, f16 and bf16, also to f32; a stride of A and B 1, contiguous rows of out;
+//   A, B and their rows start at multiples of 16 bytes.
 // Long: where a group's slices lie, and what of them is cleared, belong on one page.
 #pragma once
 
