@@ -49,6 +49,7 @@ constinit const Rung kSplitKv = rung_of<SplitKv16, kHalves, Attention, Attention
     .name = "split_kv",
     .from = "mma_flash",
     .idea = "blocks share out keys, not queries; the last to come puts their parts together",
+    .may_spill = true,  // a word, of sequences with D of 256 on an A100
 });
 
 }  // namespace ws::attention

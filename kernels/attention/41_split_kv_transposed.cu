@@ -4,8 +4,7 @@
 //   warps of an SM in one block, so that fewer parts are to be put together.
 // Traffic: as split_kv, or split_kv_e4m3.
 // Limits: up to eight queries times heads that share keys; else as split_kv, or, where keys are of
-// 8
-//   bits, split_kv_e4m3. An SM's worth of shared memory in one block: not on an A100.
+//   8 bits, split_kv_e4m3. An SM's worth of shared memory in one block: not on an A100.
 #include "kernels/attention/30_split_kv.cuh"
 #include "kernels/attention/plain.hpp"
 
