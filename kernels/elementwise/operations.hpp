@@ -411,7 +411,7 @@ struct GeluBackward : Backward<GeluBackward, Gelu> {
       "torch.ops.aten.gelu_backward(grad, x, approximate=approximate)";
   static constexpr std::string_view kGradient = R"(
     wide = torch.promote_types(x.dtype, torch.float32)  # products of 16 bits would round each
-    z, both = x.to(wide), g.to(wide) * grad
+    z = x.to(wide)
     if approximate == 'none':
         curvature = 0.3989422804014327 * torch.exp(-0.5 * z * z) * (2 - z * z)
     else:
@@ -421,7 +421,8 @@ struct GeluBackward : Backward<GeluBackward, Gelu> {
         inner = scale * (1 + 3 * 0.044715 * z * z)
         bend = scale * 6 * 0.044715 * z
         curvature = s * rest * (2 * inner + z * ((rest - s) * inner * inner + bend))
-    return ops.gelu_backward(g, x, approximate=approximate), (both * curvature).to(x.dtype)
+    bent = g.to(wide) * grad * curvature
+    return ops.gelu_backward(g, x, approximate=approximate), bent.to(x.dtype)
     )";
   static constexpr auto& kAttributes = Gelu::kAttributes;
   static constexpr double kFlops = 14;

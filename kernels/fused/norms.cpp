@@ -221,7 +221,6 @@ constexpr Case kSmoke[] = {
 };
 constexpr Case kVerify[] = {
     {.extents = {0, 8}},
-    {.extents = {3, 0}},
     {.extents = {2, 1}},
     {.extents = {2, 2}},
     {.extents = {7, 8, 0, kHasResidual}},

@@ -142,12 +142,12 @@ Cases OnElements<Op, kInputCount, kOutputCount, kHasBias>::cases() {
 
 // ---- Second gradients ---------------------------------------------------------------------------
 
-// curvature_at: of gelu, by the lines before the result of gelu_backward's own gradient.
+// curvature_at: of gelu, by the lines of gelu_backward's own gradient before what comes in.
 inline constexpr std::string_view kCurvatureHead = R"(
 def curvature_at(x):)";
 inline constexpr std::string_view kCurvatureBody = [] {
   constexpr std::string_view kText = elementwise::GeluBackward::kGradient;
-  return kText.substr(0, kText.rfind('\n', kText.find("return")) + 1);
+  return kText.substr(0, kText.rfind('\n', kText.find("bent =")) + 1);
 }();
 inline constexpr std::string_view kCurvatureEnd = R"(
     return curvature

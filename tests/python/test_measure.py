@@ -153,7 +153,7 @@ def test_quack_multiplies_every_layout(quack_calls: list[Any], name: str, layout
 def test_quack_multiplies_a_batch(quack_calls: list[Any]) -> None:
     a, b = torch.randn(5, 2, 3).half(), torch.randn(5, 4, 3).half().transpose(1, 2)
     c = torch.zeros(5, 2, 4).half()
-    call(_measure._Peer("quack_tuned"), "bmm", [a, b, c])
+    call(_measure._Peer("quack_tuned"), "bmm", [a, b, c], None, "ieee")
     assert torch.equal(c, a @ b)
     assert quack_calls[0][3]
 
@@ -286,7 +286,7 @@ def test_what_a_package_cannot_do_is_a_reason_and_no_crash(quack_calls: list[Any
         call(peer, "gemm", product("nn", torch.float32), "nn", "ieee")
     gaps = torch.zeros(5, 4, 6).half()[:, ::2, ::2]
     with pytest.raises(ValueError, match="AssertionError: takes a stride of 1"):
-        call(peer, "bmm", [gaps, gaps.mT, torch.zeros(5, 2, 2).half()])
+        call(peer, "bmm", [gaps, gaps.mT, torch.zeros(5, 2, 2).half()], None, "ieee")
     assert not quack_calls
     call(peer, "gemm", product("nn"), "nn", "ieee")  # the next problem is none the worse
     assert quack_calls

@@ -58,7 +58,6 @@ REFUSED: dict[str, dict[str, int]] = {
     "vector_norm": {"; 1, 2 and inf are there": 52},
     "dropout": {"missing 1 required keyword-only argument: 'seed'": 38},
     "bincount": {"weights of float32 and 16 bits, not": 8},
-    "histogram": {"takes no weight": 20},
     "batch_norm": {"batch_norm does not take tensors of": 4},
     "cross_entropy": {"classes, not probabilities": 20},
     "linear_cross_entropy": {
