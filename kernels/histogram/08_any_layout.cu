@@ -4,26 +4,17 @@
 // second launch gives out in the output's dtype and stride.
 // Traffic: every element once where strides allow; an atomic of the L2 for each.
 // Limits: none. Equal values queue at one address.
-#include "kernels/histogram/binning.hpp"
+#include "kernels/histogram/any_layout.hpp"
 #include "kernels/histogram/private_counts.hpp"
 #include "kernels/reduce/walk.hpp"
-#include "warpsmith/device_facts.hpp"
 
 namespace ws::histogram {
 namespace {
 
-constexpr int kAnyThreads = 256;
-
-// A few blocks an SM, each of which walks on.
-int64_t any_blocks(int64_t count) {
-  const int64_t places = int64_t{8} * device_facts().multiprocessors;
-  return std::clamp<int64_t>(divide_up(count, int64_t{kAnyThreads}), 1, places);
-}
-
 template <class Binner>
 struct AnyLayoutKernel {
   using T = typename Binner::Element;
-  static constexpr int kThreads = kAnyThreads;
+  static constexpr int kThreads = 256;
   struct Arguments {
     Binner binner;
     const T* x;
@@ -37,13 +28,7 @@ struct AnyLayoutKernel {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    if constexpr (Binner::kHasTable) {
-      if (thread_index() == 0) shared.wrong[0] = 0;
-      ptx::barrier_sync();
-      if (!a.binner.are_right(kThreads)) ptx::red_shared_increment(shared.wrong.pointer());
-      ptx::barrier_sync();
-      if (shared.wrong[0] != 0) return;
-    }
+    if (!has_right_edges(a.binner, shared.wrong, kThreads)) return;
     const int64_t step = grid_blocks() * kThreads;
     for (int64_t i = block_index() * kThreads + thread_index(); i < a.count; i += step) {
       const T value = thread::load(a.x + a.walk(i).at[0]);
@@ -71,11 +56,12 @@ struct AnyLayout {
     const Totals totals(context.workspace, call.bins);
     with_binner<true>(call, name(call), [&]<class Binner>(const Binner& binner) {
       using Kernel = AnyLayoutKernel<Binner>;
-      launch<Kernel>({.blocks = any_blocks(call.count), .threads = Kernel::kThreads},
-                     context.stream,
-                     {binner, static_cast<const typename Kernel::T*>(call.x),
-                      reduce::Walk(call.loop, call.loops, call.count), call.count,
-                      static_cast<uint32_t>(call.bins), totals.of_bin});
+      launch<Kernel>(
+          {.blocks = walking_blocks(call.count, Kernel::kThreads), .threads = Kernel::kThreads},
+          context.stream,
+          {binner, static_cast<const typename Kernel::T*>(call.x),
+           reduce::Walk(call.loop, call.loops, call.count), call.count,
+           static_cast<uint32_t>(call.bins), totals.of_bin});
     });
     FinishKernel<uint64_t>::run(totals.of_bin, call, context.stream);
   }

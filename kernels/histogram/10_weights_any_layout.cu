@@ -2,10 +2,9 @@
 // From weights: a thread divides the number of its element to find both.
 // Traffic: every element and weight once where strides allow; an atomic of the L2 for each.
 // Limits: none. Sums differ from run to run.
-#include "kernels/histogram/binning.hpp"
+#include "kernels/histogram/any_layout.hpp"
 #include "kernels/histogram/private_counts.hpp"
 #include "kernels/reduce/walk.hpp"
-#include "warpsmith/device_facts.hpp"
 
 namespace ws::histogram {
 namespace {
@@ -28,13 +27,7 @@ struct WeightsAnyLayoutKernel {
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    if constexpr (Binner::kHasTable) {
-      if (thread_index() == 0) shared.wrong[0] = 0;
-      ptx::barrier_sync();
-      if (!a.binner.are_right(kThreads)) ptx::red_shared_increment(shared.wrong.pointer());
-      ptx::barrier_sync();
-      if (shared.wrong[0] != 0) return;
-    }
+    if (!has_right_edges(a.binner, shared.wrong, kThreads)) return;
     const int64_t step = grid_blocks() * kThreads;
     for (int64_t i = block_index() * kThreads + thread_index(); i < a.count; i += step) {
       const reduce::Walk::Place place = a.walk(i);
@@ -65,14 +58,12 @@ struct WeightsAnyLayout {
     auto* sums = static_cast<float*>(context.workspace);
     with_binner<true>(call, name(call), [&]<class Binner>(const Binner& binner) {
       using Kernel = WeightsAnyLayoutKernel<Binner>;
-      const int64_t places = int64_t{8} * device_facts().multiprocessors;
-      launch<Kernel>({.blocks = std::clamp<int64_t>(
-                          divide_up(call.count, int64_t{Kernel::kThreads}), 1, places),
-                      .threads = Kernel::kThreads},
-                     context.stream,
-                     {binner, static_cast<const typename Kernel::T*>(call.x), call.weights,
-                      reduce::Walk(call.loop, call.loops, call.count), call.count,
-                      static_cast<uint32_t>(call.bins), sums});
+      launch<Kernel>(
+          {.blocks = walking_blocks(call.count, Kernel::kThreads), .threads = Kernel::kThreads},
+          context.stream,
+          {binner, static_cast<const typename Kernel::T*>(call.x), call.weights,
+           reduce::Walk(call.loop, call.loops, call.count), call.count,
+           static_cast<uint32_t>(call.bins), sums});
     });
     FinishKernel<float>::run(sums, call, context.stream);
   }
