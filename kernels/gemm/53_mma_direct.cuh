@@ -28,8 +28,8 @@ struct MmaDirectKernel : Policy {
   static constexpr int kOfWarp = kTileM * kPitch;  // sums
 
   struct Arguments {
-    DirectRuns<T> a;
-    DirectRuns<T> b;
+    Runs<T> a;
+    Runs<T> b;
     T* c;
     int64_t c_row, c_column;  // strides
     int m, n, k;
@@ -98,8 +98,8 @@ struct MmaDirectKernel : Policy {
     const auto tiles_m = static_cast<int>(divide_up(call.m, kTileM));
     launch<MmaDirectKernel>({.blocks = tiles_m * divide_up(call.n, kTileN), .threads = kThreads},
                             stream,
-                            {.a = DirectRuns<T>(call.a),
-                             .b = DirectRuns<T>(call.b),
+                            {.a = direct_runs<T>(call.a),
+                             .b = direct_runs<T>(call.b),
                              .c = call.c.as<T>(),
                              .c_row = call.c.row,
                              .c_column = call.c.column,

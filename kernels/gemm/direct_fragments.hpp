@@ -7,42 +7,22 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/gemm/operations.hpp"
+#include "kernels/gemm/matrix_runs.hpp"
 #include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/ptx/mma.hpp"
-#include "warpsmith/thread/divide.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/realign.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::gemm {
 
-// A matrix in runs. What is loaded in whole pieces may hang over a run's end, where another run is
-// behind it: in all but the last ones, from `tails` on, and in front of all but the first `heads`.
+// No piece begins before a matrix that begins where pieces do, if its first run lies first.
 template <class T>
-struct DirectRuns {
-  const T* data = nullptr;
-  int64_t leading = 0;
-  int count = 0;
-  int length = 0;
-  int heads = 0;
-  int tails = 0;
-
-  DirectRuns() = default;
-  explicit DirectRuns(const Matrix& matrix)
-      : data(matrix.as<const T>()),
-        leading(matrix.leading),
-        count(static_cast<int>(matrix.runs)),
-        length(static_cast<int>(matrix.length)) {
-    constexpr int64_t kOver = 16 / sizeof(T) - 1;
-    const int64_t strict =
-        leading > 0 ? std::min(divide_up(kOver, leading), matrix.runs) : matrix.runs;
-    // No piece begins before a matrix that begins where pieces do, if its first run lies first.
-    const bool at_pieces = leading >= 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
-    heads = at_pieces ? 0 : static_cast<int>(strict);
-    tails = static_cast<int>(matrix.runs - strict);
-  }
-};
+Runs<T> direct_runs(const Matrix& matrix) {
+  Runs<T> runs(matrix);
+  if (runs.leading >= 0 && reinterpret_cast<uintptr_t>(runs.data) % 16 == 0) runs.heads = 0;
+  return runs;
+}
 
 // A warp's share of an operand: kGroups groups of eight of the outer dimension (rows of A, columns
 // of B) by 32 of K. Lane 4 g + t has of each group the g-th, and of K 8 t to 8 t + 7, in pairs.
@@ -64,7 +44,7 @@ struct DirectFragments {
   // From `outer` and `k` on. What is outside of K is zero; outside the outer dimension it is
   // another row or column of the matrix. Branches are around all loads, not in each: one in a
   // branch of its own is waited for where the branches meet.
-  __device__ __forceinline__ void load(const DirectRuns<T>& m, int outer, int k WS_AND_PLACE) {
+  __device__ __forceinline__ void load(const Runs<T>& m, int outer, int k WS_AND_PLACE) {
     if constexpr (kRunsAlongK) {
       const int last = std::min(outer + kOuter, m.count);
       // Pieces of 8 bytes begin with a run, and where it is made of them they end with it.

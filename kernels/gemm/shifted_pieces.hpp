@@ -2,42 +2,15 @@
 // thread loads the two pieces of 16 bytes that its elements lie in, and shifts them together.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 
-#include "kernels/gemm/operations.hpp"
+#include "kernels/gemm/matrix_runs.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/thread/realign.hpp"
 #include "warpsmith/tile/staged_copy.hpp"
 
 #if WS_DEVICE_CODE
 namespace ws::gemm {
-
-// A matrix in runs. Pieces that hang over a run's end are read where they are still the matrix's:
-// not in the first `heads` runs, before their first element, nor behind the last of those from
-// `tails` on.
-template <class T>
-struct Runs {
-  const T* data = nullptr;
-  int64_t leading = 0;
-  int count = 0;
-  int length = 0;
-  int heads = 0;
-  int tails = 0;
-
-  Runs() = default;
-  explicit Runs(const Matrix& matrix)
-      : data(matrix.as<const T>()),
-        leading(matrix.leading),
-        count(static_cast<int>(matrix.runs)),
-        length(static_cast<int>(matrix.length)) {
-    constexpr int64_t kOver = 16 / sizeof(T) - 1;
-    const int64_t strict =
-        leading > 0 ? std::min(divide_up(kOver, leading), matrix.runs) : matrix.runs;
-    heads = static_cast<int>(strict);
-    tails = static_cast<int>(matrix.runs - strict);
-  }
-};
 
 // A thread's share of an operand's tiles, kOuter of the outer dimension by kK, slice after slice.
 // From run to run of a thread, and from slice to slice, it is a multiple of 16 bytes: all of a
