@@ -11,7 +11,15 @@
 
 namespace ws::gemm {
 
-template <class T, class Out>
+// What becomes of the sum at (row, column) of a product: itself.
+struct PlainSum {
+  __device__ __forceinline__ float operator()(float sum, int64_t /*product*/, int64_t /*row*/,
+                                              int64_t /*column*/) const {
+    return sum;
+  }
+};
+
+template <class T, class Out, class Finish = PlainSum>
 struct BatchedAnyLayoutKernel {
   static constexpr int kThreads = 256;
 
@@ -22,6 +30,7 @@ struct BatchedAnyLayoutKernel {
     int64_t a_batch, b_batch, c_batch;  // strides from product to product
     int64_t m, n, k;
     int64_t elements;  // of all products
+    Finish finish;
   };
   struct SharedStorage {};
 
@@ -38,19 +47,23 @@ struct BatchedAnyLayoutKernel {
       sum += to_float(thread::load(g.a.at(row, i) + a)) *
              to_float(thread::load(g.b.at(i, column) + b));
     }
-    thread::store(g.c.at(row, column) + product * g.c_batch, from_float<Out>(sum));
+    thread::store(g.c.at(row, column) + product * g.c_batch,
+                  from_float<Out>(g.finish(sum, product, row, column)));
+  }
+
+  static void run(const BatchedCall& call, const Finish& finish, Stream stream) {
+    const int64_t elements = call.batch * call.m * call.n;
+    launch<BatchedAnyLayoutKernel>({.blocks = divide_up(elements, kThreads), .threads = kThreads},
+                                   stream,
+                                   {call.a, call.b, call.c, call.a.batch, call.b.batch,
+                                    call.c.batch, call.m, call.n, call.k, elements, finish});
   }
 };
 
 struct BatchedAnyLayout {
   static void run(const BatchedCall& call, const Context& context) {
-    const int64_t elements = call.batch * call.m * call.n;
     with_dtypes<kFloats>(call, [&]<class T, class Out>() {
-      using Kernel = BatchedAnyLayoutKernel<T, Out>;
-      launch<Kernel>({.blocks = divide_up(elements, Kernel::kThreads), .threads = Kernel::kThreads},
-                     context.stream,
-                     {call.a, call.b, call.c, call.a.batch, call.b.batch, call.c.batch, call.m,
-                      call.n, call.k, elements});
+      BatchedAnyLayoutKernel<T, Out>::run(call, {}, context.stream);
     });
   }
 };

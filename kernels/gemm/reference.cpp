@@ -142,22 +142,26 @@ void Gemm::make(const Case& chosen, DType dtype, Problem& problem) {
   for (int i = 0; i < 3; ++i) problem.tensor(i).strides[0] += chosen.padding;
 }
 
-void Bmm::infer(Problem& problem) {
-  const Tensor& a = problem.tensor(0);
-  const Tensor& b = problem.tensor(1);
+void check_batches(std::string_view name, const Tensor& a, const Tensor& b) {
   const auto fail = [&](const std::string& what) {
-    throw InvalidArgument(concatenate("bmm ", what, ", got ", a, " and ", b));
+    throw InvalidArgument(concatenate(name, " ", what, ", got ", a, " and ", b));
   };
   if (a.rank != 3 || b.rank != 3) [[unlikely]]
     fail("takes batches of matrices");
   if (a.dtype != b.dtype) [[unlikely]]
-    fail("takes one dtype");
+    fail("takes batches of one dtype");
   if (!kFloats.has(a.dtype)) [[unlikely]]
     fail("takes f32, f16 and bf16");
   if (a.extent(0) != b.extent(0)) [[unlikely]]
     fail(concatenate("takes batches of one size, not ", a.extent(0), " and ", b.extent(0)));
   if (a.extent(2) != b.extent(1)) [[unlikely]]
     fail(concatenate("takes one K, not ", a.extent(2), " and ", b.extent(1)));
+}
+
+void Bmm::infer(Problem& problem) {
+  const Tensor& a = problem.tensor(0);
+  const Tensor& b = problem.tensor(1);
+  check_batches("bmm", a, b);
   const bool wide = !problem.attribute("out_dtype").is_absent();
   problem.tensor(2) =
       Tensor::dense(wide ? DType::kF32 : a.dtype, {a.extent(0), a.extent(1), b.extent(2)});

@@ -225,19 +225,7 @@ void Baddbmm::infer(Problem& problem) {
   const Tensor& input = problem.tensor(0);
   const Tensor& a = problem.tensor(1);
   const Tensor& b = problem.tensor(2);
-  const auto fail = [&](const std::string& what) {
-    throw InvalidArgument(concatenate("baddbmm ", what, ", got ", a, " and ", b));
-  };
-  if (a.rank != 3 || b.rank != 3) [[unlikely]]
-    fail("takes batches of matrices");
-  if (a.dtype != b.dtype) [[unlikely]]
-    fail("takes batches of one dtype");
-  if (!kFloats.has(a.dtype)) [[unlikely]]
-    fail("takes f32, f16 and bf16");
-  if (a.extent(0) != b.extent(0)) [[unlikely]]
-    fail(concatenate("takes batches of one size, not ", a.extent(0), " and ", b.extent(0)));
-  if (a.extent(2) != b.extent(1)) [[unlikely]]
-    fail(concatenate("takes one K, not ", a.extent(2), " and ", b.extent(1)));
+  gemm::check_batches("baddbmm", a, b);
   const bool wide = !problem.attribute("out_dtype").is_absent();
   if (input.dtype != a.dtype && !(wide && input.dtype == DType::kF32)) [[unlikely]] {
     throw InvalidArgument(
