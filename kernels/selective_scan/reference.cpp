@@ -1,6 +1,7 @@
 // The selective scan on the host in double precision, and what rungs are checked on.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "catalogue/fill.hpp"
@@ -291,7 +292,7 @@ struct Gradient {
       ddelta[t] = of_size * line.slope(at);
       dbias += ddelta[t];
     }
-    dinitial = later;
+    dinitial = std::move(later);
   }
 };
 
