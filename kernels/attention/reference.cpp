@@ -109,6 +109,7 @@ constexpr Case kDenseSmoke[] = {
     dense({1, 1, 70, 40, 64, 1}, kOnlyBefore),
     dense({1, 4, 17, 33, 32, 2, 0, kRowsBeforeHeads}, kOnlyBefore),
     dense({1, 2, 9, 13, 20, 1, 12, kAlibi | kSinks}),
+    dense({1, 4, 2, 40, 72, 2}, kOnlyBefore),
     dense({1, 2, 3, 20, 264}),
     dense({1, 4, 2, 40, 320, 1, 264, kValuesInKeys}, kOnlyBefore),
 };

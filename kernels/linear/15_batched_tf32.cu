@@ -8,6 +8,7 @@ constinit const Rung kBatchedThreeTf32 = rung_of<BatchedThreeTf32, DTypes{DType:
     .from = "three_tf32",
     .idea = "the products of a batch in one line, with the epilogue in registers",
     .arch = Arch::kSm90a,
+    .file = "15_batched_tf32.cuh",
 });
 
 extern const Rung kBatchedTf32;

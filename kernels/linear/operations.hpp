@@ -182,8 +182,9 @@ struct Baddbmm {
   // views: a sum of Views; input: one of Inputs.
   static constexpr std::string_view kExtentNames[] = {"B", "M", "N", "K", "input", "views"};
   static constexpr int kOptionalExtents = 2;
-  // The whole batch; one matrix, a row of columns or a number for all; a batch in f32.
-  enum Inputs : uint8_t { kWhole, kMatrix, kBias, kScalar, kWholeOfF32 };
+  // The whole batch; one matrix, a row of columns or a number for all; a batch in f32, whose
+  // operands are not.
+  enum Inputs : uint8_t { kWhole, kMatrix, kBias, kScalar, kF32OverF16, kF32OverBf16 };
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::string_view kTorch = R"(
 is_f32 = batch1.dtype == torch.float32

@@ -255,11 +255,13 @@ void Baddbmm::make(const Case& chosen, DType dtype, Problem& problem) {
     case kMatrix: problem.tensor(0) = Tensor::dense(dtype, {m, n}); break;
     case kBias: problem.tensor(0) = Tensor::dense(dtype, {n}); break;
     case kScalar: problem.tensor(0) = Tensor::dense(dtype, {}); break;
-    case kWholeOfF32: problem.tensor(0) = lay(DType::kF32, m, n, 0); break;
     default: problem.tensor(0) = lay(dtype, m, n, kOutputTransposed);
   }
-  problem.tensor(1) = lay(dtype, m, k, kFirstTransposed);
-  problem.tensor(2) = lay(dtype, k, n, kSecondTransposed);
+  const DType of_products = input == kF32OverF16    ? DType::kF16
+                            : input == kF32OverBf16 ? DType::kBf16
+                                                    : dtype;
+  problem.tensor(1) = lay(of_products, m, k, kFirstTransposed);
+  problem.tensor(2) = lay(of_products, k, n, kSecondTransposed);
   infer(problem);
   problem.tensor(3) = lay(problem.tensor(3).dtype, m, n, kOutputTransposed);
 }
@@ -523,7 +525,9 @@ constexpr Case baddbmm(int64_t batch, int64_t m, int64_t n, int64_t k, int input
   Case chosen{.extents = {batch, m, n, k, input, views}, .offset = offset, .padding = padding};
   chosen.attributes[0] = asks.beta;
   chosen.attributes[1] = asks.alpha;
-  if (asks.wide) chosen.attributes[2] = Value::choice(0);
+  const bool adds_f32 = input == Baddbmm::kF32OverF16 || input == Baddbmm::kF32OverBf16;
+  if (asks.wide || adds_f32) chosen.attributes[2] = Value::choice(0);
+  if (adds_f32) chosen.dtypes = {DType::kF32};
   if (asks.tf32) {
     chosen.attributes[3] = Value::choice(static_cast<int>(gemm::Gemm::Precision::kTf32));
     chosen.dtypes = {DType::kF32};
@@ -590,7 +594,8 @@ constexpr std::array kBatchSmoke = {
     baddbmm(3, 24, 40, 16),
     baddbmm(2, 9, 13, 21, Baddbmm::kMatrix, kBT, {.alpha = 0.5, .beta = -2}, 3),
     baddbmm(3, 16, 24, 8, Baddbmm::kBias, kAT, {.beta = 0, .wide = true}),
-    baddbmm(3, 24, 40, 16, Baddbmm::kWholeOfF32, 0, {.beta = 0.5, .wide = true}),
+    baddbmm(3, 24, 40, 16, Baddbmm::kF32OverF16, 0, {.beta = 0.5}),
+    baddbmm(3, 24, 40, 16, Baddbmm::kF32OverBf16, kBT, {.alpha = 2}),
     baddbmm(2, 24, 40, 16, Baddbmm::kWhole, kBT, {.tf32 = true}),
 };
 // Products that end within a tile and within a pair; what is added in each of its shapes, in f32,
@@ -606,11 +611,12 @@ constexpr std::array kBatchVerify = {
     baddbmm(3, 136, 72, 72, Baddbmm::kWhole, kYT, {.beta = 2}),
     baddbmm(3, 136, 264, 72, Baddbmm::kWhole, kBT, {.beta = 0}),
     baddbmm(3, 136, 264, 72, Baddbmm::kWhole, kBT, {.beta = 2, .wide = true}),
-    baddbmm(3, 136, 264, 72, Baddbmm::kWholeOfF32, kAT, {.wide = true}),
-    baddbmm(4, 72, 136, 40, Baddbmm::kWholeOfF32, kYT | kBT, {.beta = 0.5, .wide = true}),
+    baddbmm(3, 136, 264, 72, Baddbmm::kF32OverF16, kAT),
+    baddbmm(3, 136, 264, 72, Baddbmm::kF32OverBf16, kBT, {.beta = -1}),
+    baddbmm(4, 72, 136, 40, Baddbmm::kF32OverBf16, kYT | kBT, {.beta = 0.5}),
     baddbmm(3, 131, 133, 67, Baddbmm::kWhole, kBT),
     baddbmm(3, 130, 66, 66, Baddbmm::kMatrix, 0, {}, 0, 1),
-    baddbmm(3, 129, 67, 65, Baddbmm::kWholeOfF32, kAT, {.wide = true}, 1),
+    baddbmm(3, 129, 67, 65, Baddbmm::kF32OverF16, kAT, {}, 1),
     baddbmm(3, 129, 67, 65, Baddbmm::kBias, kAT | kYT, {.wide = true}),
     baddbmm(70, 2, 3, 5, Baddbmm::kWhole),
     baddbmm(3, 136, 264, 72, Baddbmm::kWhole, kBT, {.beta = 2, .tf32 = true}),
@@ -623,7 +629,7 @@ constexpr std::array kBatchBench = {
     baddbmm(64, 512, 512, 64, Baddbmm::kMatrix, kBT, {.alpha = 0.125}),
     baddbmm(64, 512, 64, 512),
     baddbmm(256, 128, 128, 128, Baddbmm::kBias),
-    baddbmm(32, 1024, 1024, 1024, Baddbmm::kWholeOfF32, 0, {.wide = true}),
+    baddbmm(32, 1024, 1024, 1024, Baddbmm::kF32OverBf16),
     baddbmm(32, 1024, 1024, 1024, Baddbmm::kWhole, kBT, {.tf32 = true}),
 };
 

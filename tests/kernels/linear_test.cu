@@ -154,13 +154,16 @@ TEST(Baddbmm, EveryTile) {
       {.extents = {3, 200, 136, 136, Baddbmm::kWhole, 0}, .attributes = {0.5, 2.0}},
       {.extents = {3, 72, 264, 72, Baddbmm::kMatrix, 2}, .attributes = {1.0, 1.0}},
       {.extents = {3, 136, 136, 72, Baddbmm::kWhole, 1}, .attributes = {0.5, 1.0, wide}},
-      {.extents = {3, 136, 72, 200, Baddbmm::kWholeOfF32, 2}, .attributes = {1.0, 0.5, wide}},
+  };
+  const Case adds_f32[] = {
+      {.extents = {3, 136, 72, 200, Baddbmm::kF32OverF16, 2}, .attributes = {1.0, 0.5, wide}},
+      {.extents = {3, 136, 72, 200, Baddbmm::kF32OverBf16, 2}, .attributes = {1.0, 0.5, wide}},
   };
   static_assert(BatchedPolicies::kCount == 2);
   for (const Rung* const tile : {&kBatchedTile<0>, &kBatchedTile<1>}) {
     for (const Case& chosen : cases) expect_batch_right(*tile, chosen, DType::kBf16);
     expect_batch_right(*tile, cases[0], DType::kF16);
-    expect_batch_right(*tile, cases[3], DType::kF16);
+    for (const Case& chosen : adds_f32) expect_batch_right(*tile, chosen, DType::kF32);
   }
 }
 
@@ -233,9 +236,9 @@ TEST(Baddbmm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(odd, DType::kBf16, 90), "batched_realigned");
   EXPECT_EQ(chosen(aligned, DType::kF32, 90), "batched_three_tf32");
   EXPECT_EQ(chosen(aligned, DType::kF16, 80), "batched_any_layout");
-  const Case adds_f32{.extents = {9, 512, 512, 512, Baddbmm::kWholeOfF32, 0},
+  const Case adds_f32{.extents = {9, 512, 512, 512, Baddbmm::kF32OverBf16, 0},
                       .attributes = {1.0, 1.0, Value::choice(0)}};
-  EXPECT_EQ(chosen(adds_f32, DType::kBf16, 90), "batched_pingpong");
+  EXPECT_EQ(chosen(adds_f32, DType::kF32, 90), "batched_pingpong");
   EXPECT_EQ(chosen({.extents = {2, 3, 5, 7, Baddbmm::kBias, 0}}, DType::kF16, 90),
             "batched_any_layout");
 }
