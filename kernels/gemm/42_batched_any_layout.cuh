@@ -11,14 +11,6 @@
 
 namespace ws::gemm {
 
-// What becomes of the sum at (row, column) of a product: itself.
-struct PlainSum {
-  __device__ __forceinline__ float operator()(float sum, int64_t /*product*/, int64_t /*row*/,
-                                              int64_t /*column*/) const {
-    return sum;
-  }
-};
-
 template <class T, class Out, class Finish = PlainSum>
 struct BatchedAnyLayoutKernel {
   static constexpr int kThreads = 256;

@@ -10,7 +10,7 @@
 
 namespace ws::gemm {
 
-template <Contiguous kA, Contiguous kB, class Policy>
+template <Contiguous kA, Contiguous kB, class Policy, class Finish = PlainSum>
 struct BatchedWarpTileKernel : Policy {
   using Product = WarpTileKernel<kA, kB, Policy>;
   using SharedStorage = typename Product::SharedStorage;
@@ -18,6 +18,7 @@ struct BatchedWarpTileKernel : Policy {
   struct Arguments {
     typename Product::Arguments first;
     int64_t a_batch, b_batch, c_batch;  // strides from product to product
+    Finish finish;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
@@ -27,14 +28,19 @@ struct BatchedWarpTileKernel : Policy {
     mine.a += product * g.a_batch;
     mine.b += product * g.b_batch;
     mine.c += product * g.c_batch;
-    Product::multiply(shared, mine, static_cast<int>(tile));
+    Product::multiply(shared, mine, static_cast<int>(tile), [&](auto& sums, int row, int column) {
+      sums.for_each_sum([&](int i, int j, float& sum) {
+        if (row + i >= mine.m || column + j >= mine.n) return;
+        sum = g.finish(sum, product, row + i, column + j);
+      });
+    });
   }
 
-  static void run(const BatchedCall& call, Stream stream) {
+  static void run(const BatchedCall& call, const Finish& finish, Stream stream) {
     const tile::Raster raster = Policy::raster(call);
     launch<BatchedWarpTileKernel>(
         {.blocks = call.batch * raster.count(), .threads = Policy::kThreads}, stream,
-        {{call, raster, copy_bytes_of(call)}, call.a.batch, call.b.batch, call.c.batch});
+        {{call, raster, copy_bytes_of(call)}, call.a.batch, call.b.batch, call.c.batch, finish});
   }
 };
 
@@ -47,7 +53,7 @@ struct BatchedWarpTile {
   }
   static void run(const BatchedCall& call, const Context& context) {
     with_types<DTypes{DType::kF32}>(call, [&]<class, Contiguous kA, Contiguous kB>() {
-      BatchedWarpTileKernel<kA, kB, WarpTileShape>::run(call, context.stream);
+      BatchedWarpTileKernel<kA, kB, WarpTileShape>::run(call, {}, context.stream);
     });
   }
 };

@@ -14,7 +14,7 @@
 
 namespace ws::gemm {
 
-template <class T, class Out, Contiguous kA, Contiguous kB>
+template <class T, class Out, Contiguous kA, Contiguous kB, class Finish = PlainSum>
 struct BatchedMmaKernel {
   static constexpr int kTile = 32;  // rows, columns, and K of a slice
   static constexpr int kThreads = 128;
@@ -40,6 +40,7 @@ struct BatchedMmaKernel {
     int64_t c_batch;
     int m, n, k;
     int tiles_n, of_product;  // tiles
+    Finish finish;
   };
   struct SharedStorage {
     SharedArray<T, Tile::kElements, 128> a;
@@ -117,12 +118,16 @@ struct BatchedMmaKernel {
       const int to_column = column + warp_column + j;
       if (to_row >= g.m) return;
       Out* const to = c + to_row * g.c_leading + to_column;
-      if (to_column < g.n) thread::store(to, from_float<Out>(first));
-      if (to_column + 1 < g.n) thread::store(to + 1, from_float<Out>(second));
+      const auto put = [&](int next, float sum) {
+        if (to_column + next >= g.n) return;
+        thread::store(to + next, from_float<Out>(g.finish(sum, product, to_row, to_column + next)));
+      };
+      put(0, first);
+      put(1, second);
     });
   }
 
-  static void run(const BatchedCall& call, Stream stream) {
+  static void run(const BatchedCall& call, const Finish& finish, Stream stream) {
     const auto tiles_n = static_cast<int>(divide_up(call.n, kTile));
     const auto of_product = static_cast<int>(divide_up(call.m, kTile)) * tiles_n;
     launch<BatchedMmaKernel>({.blocks = call.batch * of_product, .threads = kThreads}, stream,
@@ -135,7 +140,8 @@ struct BatchedMmaKernel {
                               .n = static_cast<int>(call.n),
                               .k = static_cast<int>(call.k),
                               .tiles_n = tiles_n,
-                              .of_product = of_product});
+                              .of_product = of_product,
+                              .finish = finish});
   }
 };
 
@@ -147,7 +153,7 @@ struct BatchedMma {
   static void run(const BatchedCall& call, const Context& context) {
     with_dtypes<kHalves>(call, [&]<class T, class Out>() {
       with_contiguous(call, [&]<Contiguous kA, Contiguous kB>() {
-        BatchedMmaKernel<T, Out, kA, kB>::run(call, context.stream);
+        BatchedMmaKernel<T, Out, kA, kB>::run(call, {}, context.stream);
       });
     });
   }

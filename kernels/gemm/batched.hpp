@@ -6,6 +6,16 @@
 
 namespace ws::gemm {
 
+#if WS_DEVICE_CODE
+// What becomes of the sum at (row, column) of a product: itself.
+struct PlainSum {
+  __device__ __forceinline__ float operator()(float sum, int64_t /*product*/, int64_t /*row*/,
+                                              int64_t /*column*/) const {
+    return sum;
+  }
+};
+#endif
+
 // Whether `blocks` of each product make a grid.
 inline bool fits_grid(const BatchedCall& call, int64_t blocks_of_product, Why& why) {
   constexpr int64_t kMost = 0x7FFFFFFF;

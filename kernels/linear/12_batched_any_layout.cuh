@@ -30,17 +30,25 @@ inline bool multiplies(const BatchedCall& call, const DTypes& dtypes, Why& why) 
   return why.unless(dtypes.has(call.dtype), "multiplies other dtypes, whatever is added");
 }
 
-// The epilogue, of which each product has its own part.
+// Whether it is bmm's: nothing is added and nothing scaled.
+inline bool is_bare(const BatchedCall& call) {
+  return call.source.data == nullptr && call.alpha == 1;
+}
+
+// The epilogue, of which each product has its own part. There is no activation, nor code for one.
 template <class Source>
 struct FinishedProduct {
   Epilogue<Source> epilogue;
   int64_t source_batch;  // stride from product to product
 
+  static FinishedProduct of(const BatchedCall& call) {
+    return {Epilogue<Source>(call), call.source.batch};
+  }
   __device__ __forceinline__ float operator()(float sum, int64_t product, int64_t row,
                                               int64_t column) const {
     Epilogue<Source> mine = epilogue;
     if (mine.source != nullptr) mine.source += product * source_batch;
-    return mine(sum, row, column);
+    return mine.alpha * sum + mine.added(row, column);
   }
 };
 
@@ -48,8 +56,7 @@ struct BatchedAnyLayout {
   static void run(const BatchedCall& call, const Context& context) {
     with_dtypes<kFloats>(call, [&]<class T, class Source, class Out>() {
       using Finish = FinishedProduct<Source>;
-      gemm::BatchedAnyLayoutKernel<T, Out, Finish>::run(
-          call, {Epilogue<Source>(call), call.source.batch}, context.stream);
+      gemm::BatchedAnyLayoutKernel<T, Out, Finish>::run(call, Finish::of(call), context.stream);
     });
   }
 };

@@ -14,4 +14,6 @@ constinit const Rung kBatchedPingpong = rung_of<BatchedPingpong, kFloats, Baddbm
     .arch = Arch::kSm90a,
 });
 
+double batched_pingpong_time(const BatchedCall& call) { return BatchedPingpong::time(call); }
+
 }  // namespace ws::linear

@@ -58,11 +58,6 @@ struct BatchedRealigned {
     return is_bare(call) ? gemm::BatchedRealigned::time(call)
                          : gemm::BatchedRealigned::time_by<BatchedPlainPolicies>(call);
   }
-
- private:
-  static bool is_bare(const BatchedCall& call) {
-    return call.source.data == nullptr && call.alpha == 1;
-  }
 };
 
 }  // namespace ws::linear

@@ -22,8 +22,11 @@ extern const Rung kBatchedPingpong;
 extern const Rung kBatchedRealigned;
 extern const Rung kBatchedThreeTf32;
 extern const Rung kBatchedTf32;
+extern const Rung kBatchedWarpTile;
+extern const Rung kBatchedMma;
 
 bool three_tf32_gated_pays(const GatedCall& call);       // 10_three_tf32_gated.cu
+double batched_pingpong_time(const BatchedCall& call);   // 13_batched_pingpong.cu
 double batched_realigned_time(const BatchedCall& call);  // 14_batched_realigned.cu
 
 namespace {
@@ -32,10 +35,10 @@ constexpr Operation kOperations[] = {operation_of<Addmm>(), operation_of<Baddbmm
                                      operation_of<SwigluLinear>(), operation_of<GemmAccumulate>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,           &kAnyLayout,        &kWarpTile,         &kMmaPipeline,
-    &kWgmma,           &kWgmmaGated,       &kCopyEngineAdds,   &kThreeTf32,
-    &kRealigned,       &kThreeTf32Gated,   &kRealignedGated,   &kBatchedAnyLayout,
-    &kBatchedPingpong, &kBatchedRealigned, &kBatchedThreeTf32, &kBatchedTf32,
+    &kNaive,          &kAnyLayout,        &kWarpTile,        &kMmaPipeline,      &kWgmma,
+    &kWgmmaGated,     &kCopyEngineAdds,   &kThreeTf32,       &kRealigned,        &kThreeTf32Gated,
+    &kRealignedGated, &kBatchedAnyLayout, &kBatchedPingpong, &kBatchedRealigned, &kBatchedThreeTf32,
+    &kBatchedTf32,    &kBatchedWarpTile,  &kBatchedMma,
 };
 
 // gemm's choices, whose products these are: whether f32 is multiplied on the tensor cores, and
@@ -64,21 +67,24 @@ std::span<const Rung* const> Addmm::by_worth(const Call& call) {
 }
 // gemm's choices for bmm.
 std::span<const Rung* const> Baddbmm::by_worth(const Call& call) {
-  static constexpr const Rung* kThree[] = {&kBatchedThreeTf32, &kBatchedAnyLayout};
-  static constexpr const Rung* kOne[] = {&kBatchedTf32, &kBatchedAnyLayout};
-  static constexpr const Rung* kHalf[] = {&kBatchedPingpong, &kBatchedRealigned,
+  static constexpr const Rung* kTf32[] = {&kBatchedTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  static constexpr const Rung* kHalf[] = {&kBatchedPingpong, &kBatchedRealigned, &kBatchedMma,
                                           &kBatchedAnyLayout};
-  static constexpr const Rung* kWithoutCopies[] = {&kBatchedPingpong, &kBatchedAnyLayout};
-  static constexpr const Rung* kOthers[] = {&kBatchedAnyLayout};
   const double by_elements = gemm::batched_naive_time(call);
   if (call.dtype == DType::kF32) {
-    const double time =
+    const std::span<const Rung* const> rungs = call.tf32 ? std::span(kTf32) : kF32;
+    const double by_tiles = gemm::batched_simt_time(call);
+    const double by_tf32 =
         call.tf32 ? gemm::batched_tf32_time(call) : gemm::batched_three_tf32_time(call);
-    if (time >= by_elements) return kOthers;
-    return call.tf32 ? std::span<const Rung* const>(kOne) : kThree;
+    if (by_elements < std::min(by_tiles, by_tf32)) return rungs.subspan(2);
+    return rungs.subspan(by_tf32 < by_tiles ? 0 : 1);
   }
-  const bool copies_pay = batched_realigned_time(call) < by_elements;
-  return copies_pay ? std::span<const Rung* const>(kHalf) : kWithoutCopies;
+  const std::span<const Rung* const> rungs = kHalf;
+  const double by_mma = gemm::batched_mma_time(call);
+  const double large = std::min(batched_pingpong_time(call), batched_realigned_time(call));
+  if (by_elements < std::min(by_mma, large)) return rungs.subspan(3);
+  return rungs.subspan(by_mma < large ? 2 : 0);
 }
 std::span<const Rung* const> SwigluLinear::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kThreeTf32Gated, &kAnyLayout};
