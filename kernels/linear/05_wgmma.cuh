@@ -117,14 +117,15 @@ void run_wgmma_tile(const Call& call, Stream stream) {
 using AddmmPolicies = gemm::PolicyList<gemm::WgmmaBig, gemm::Pingpong128, gemm::Low128Pair,
                                        gemm::Low128, gemm::Low64Pair, gemm::Low64>;
 
-// y in f32 is for large products: it has the large tile alone.
+template <class T, class Out, class Policies>
+void run_wgmma_by_plan(const Call& call, Stream stream) {
+  Policies::with(gemm::plan_whole_tiles<Policies>(call).policy,
+                 [&]<class Policy>() { run_wgmma_tile<T, Out, Policy>(call, stream); });
+}
 template <class T>
 void run_wgmma(const Call& call, Stream stream) {
-  if (call.out_dtype == DType::kF32) {
-    return run_wgmma_tile<T, float, gemm::WgmmaBig>(call, stream);
-  }
-  AddmmPolicies::with(gemm::plan_whole_tiles<AddmmPolicies>(call).policy,
-                      [&]<class Policy>() { run_wgmma_tile<T, T, Policy>(call, stream); });
+  call.out_dtype == DType::kF32 ? run_wgmma_by_plan<T, float, WidePolicies>(call, stream)
+                                : run_wgmma_by_plan<T, T, AddmmPolicies>(call, stream);
 }
 // 05_wgmma.cu and wgmma_bf16.cu have them.
 extern template void run_wgmma<half>(const Call&, Stream);

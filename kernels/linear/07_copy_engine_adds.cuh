@@ -24,12 +24,20 @@ struct AddingOutput {
   }
 };
 
+template <class T, class Policy>
+void run_adding_tile(const Call& call, Stream stream) {
+  gemm::with_contiguous(call, [&]<gemm::Contiguous kA, gemm::Contiguous kB>() {
+    using Kernel = WgmmaKernel<T, kA, kB, Policy, AddingOutput>;
+    start_wgmma<Kernel, T>(call, call.n, AddingOutput{output_map<Kernel>(call)}, stream);
+  });
+}
+
 struct CopyEngineAdds {
   static bool supports(const Call& call, Why& why) { return can_be_stored(call, DType::kF32, why); }
   static void run(const Call& call, const Context& context) {
-    gemm::with_types<kHalves>(call, [&]<class T, gemm::Contiguous kA, gemm::Contiguous kB>() {
-      using Kernel = WgmmaKernel<T, kA, kB, gemm::WgmmaBig, AddingOutput>;
-      start_wgmma<Kernel, T>(call, call.n, AddingOutput{output_map<Kernel>(call)}, context.stream);
+    with_type<kHalves>(call.dtype, [&]<class T>() {
+      WidePolicies::with(gemm::plan_whole_tiles<WidePolicies>(call).policy,
+                         [&]<class Policy>() { run_adding_tile<T, Policy>(call, context.stream); });
     });
   }
 };

@@ -111,12 +111,12 @@ elif activation != 'none':
     else:
         approximate = 'tanh' if activation == 'gelu_tanh' else 'none'
         d = ops.gelu_backward(g, h, approximate=approximate)
-d = d.to(input.dtype)
-product = d if alpha == 1 else d * alpha
 added = d if beta == 1 else d * beta
+product = (d if alpha == 1 else d * alpha).to(mat1.dtype)
 is_bias = input.dim() == 1 and input.shape[0] == d.shape[1] and d.shape[1] > 1
 lies_across = mat2.stride(0) == 1  # a weight's transpose: its gradient is to lie as the weight does
-return (ops.sum(added, dim=[0]) if is_bias else sum_to(added, input.shape),
+added = ops.sum(added, dim=[0]) if is_bias else sum_to(added, input.shape)
+return (added.to(input.dtype),
         ops.gemm(product, mat2, layout='nt'),
         ops.gemm(product, mat1, layout='tn').t() if lies_across else
         ops.gemm(mat1, product, layout='tn')))";
@@ -200,8 +200,7 @@ wide = [x.to(getattr(torch, out_dtype)) for x in (input, batch1, batch2)]
 return torch.baddbmm(*wide, beta=beta, alpha=alpha))";
   static constexpr std::string_view kGradient = R"(
 added = g if beta == 1 else g * beta
-d = g.to(batch1.dtype)
-product = d if alpha == 1 else d * alpha
+product = (g if alpha == 1 else g * alpha).to(batch1.dtype)
 return (sum_to(added, input.shape).to(input.dtype),
         ops.bmm(product, batch2.transpose(1, 2), precision=precision),
         ops.bmm(batch1.transpose(1, 2), product, precision=precision)))";

@@ -98,11 +98,23 @@ Call Addmm::call(const Problem& problem) {
   return by_rows(call);
 }
 
+// What a product is multiplied by, in f32.
+void check_factors(const Problem& problem) {
+  for (const std::string_view name : {"alpha", "beta"}) {
+    const double factor = problem.number(name);
+    if (std::isfinite(factor) && !std::isfinite(static_cast<float>(factor))) [[unlikely]] {
+      throw InvalidArgument(
+          concatenate(problem.operation->name, ": ", name, " is ", factor, ", beyond f32"));
+    }
+  }
+}
+
 void Addmm::infer(Problem& problem) {
   const Tensor& input = problem.tensor(0);
   const Tensor& a = problem.tensor(1);
   const Tensor& b = problem.tensor(2);
   check_product("addmm", a, b);
+  check_factors(problem);
   if (a.extent(1) != b.extent(0)) [[unlikely]] {
     throw InvalidArgument(concatenate("addmm takes one K, not ", a.extent(1), " of mat1 ", a,
                                       " and ", b.extent(0), " of mat2 ", b));
@@ -226,6 +238,7 @@ void Baddbmm::infer(Problem& problem) {
   const Tensor& a = problem.tensor(1);
   const Tensor& b = problem.tensor(2);
   gemm::check_batches("baddbmm", a, b);
+  check_factors(problem);
   const bool wide = !problem.attribute("out_dtype").is_absent();
   if (input.dtype != a.dtype && !(wide && input.dtype == DType::kF32)) [[unlikely]] {
     throw InvalidArgument(
@@ -255,6 +268,8 @@ void Baddbmm::make(const Case& chosen, DType dtype, Problem& problem) {
     case kMatrix: problem.tensor(0) = Tensor::dense(dtype, {m, n}); break;
     case kBias: problem.tensor(0) = Tensor::dense(dtype, {n}); break;
     case kScalar: problem.tensor(0) = Tensor::dense(dtype, {}); break;
+    case kF32OverF16:
+    case kF32OverBf16: problem.tensor(0) = lay(DType::kF32, m, n, kOutputTransposed); break;
     default: problem.tensor(0) = lay(dtype, m, n, kOutputTransposed);
   }
   const DType of_products = input == kF32OverF16    ? DType::kF16

@@ -10,6 +10,9 @@ namespace ws::linear {
 template <class T, gemm::Contiguous kA, gemm::Contiguous kB, class Policy, class Output>
 using WgmmaKernel = gemm::KernelOf<T, kA, kB, Policy, Output>;
 
+// Tiles of sums that leave as f32: for many rows, for some, and for few.
+using WidePolicies = gemm::PolicyList<gemm::WgmmaBig, gemm::Low128, gemm::Low64>;
+
 // Whether the copy engine takes both operands, and stores c, of `dtype`: what it stores it cuts at
 // multiples of 16 bytes, not at the tensor's edge.
 inline bool can_be_stored(const gemm::Call& call, DType dtype, Why& why) {

@@ -4,6 +4,7 @@
 #include "catalogue/catalogue.hpp"
 #include "harness/verify.hpp"
 #include "kernels/linear/05_wgmma.cuh"
+#include "kernels/linear/07_copy_engine_adds.cuh"
 #include "kernels/linear/08_three_tf32.cuh"
 #include "kernels/linear/09_realigned.cuh"
 #include "kernels/linear/13_batched_pingpong.cuh"
@@ -44,6 +45,46 @@ TEST(Addmm, EveryTile) {
             << result.reason << "\n"
             << Policy::kTileM << " x " << Policy::kTileN << ", " << Policy::kUsers;
       }
+    });
+  }
+}
+
+template <class Policy>
+struct WideTile {
+  static bool supports(const Call& call, Why& why) { return can_be_stored(call, DType::kF32, why); }
+  static void run(const Call& call, const Context& context) {
+    run_wgmma_tile<bf16, float, Policy>(call, context.stream);
+  }
+};
+template <class Policy>
+struct AddingTile : WideTile<Policy> {
+  static void run(const Call& call, const Context& context) {
+    run_adding_tile<bf16, Policy>(call, context.stream);
+  }
+};
+template <class Policy>
+constexpr Rung kWideTile = rung_of<WideTile<Policy>, DTypes{DType::kBf16}, Addmm>(
+    {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+template <class Policy>
+constexpr Rung kAddingTile = rung_of<AddingTile<Policy>, DTypes{DType::kBf16}, GemmAccumulate>(
+    {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+
+// The same of sums that leave as f32, to be stored and to be added.
+TEST(Addmm, EveryTileOfF32) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const Case stored{.extents = {392, 328, 136, Addmm::kBias, 0},
+                    .attributes = {1.0, 0.5, Value::choice(static_cast<int>(Activation::kSilu)),
+                                   Value::choice(0)}};
+  const Case added{.extents = {392, 328, 136, 0}};
+  const auto expect_right = [](std::string_view operation, const Rung& rung, const Case& chosen) {
+    harness::Instance instance(operation_named(operation), chosen, DType::kBf16, 3);
+    const harness::Verification result = harness::verify(rung, instance);
+    EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
+  };
+  for (int policy = 0; policy < WidePolicies::kCount; ++policy) {
+    WidePolicies::with(policy, [&]<class Policy>() {
+      expect_right("addmm", kWideTile<Policy>, stored);
+      expect_right("gemm_accumulate", kAddingTile<Policy>, added);
     });
   }
 }
@@ -235,11 +276,16 @@ TEST(Baddbmm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(chosen(aligned, DType::kF16, 90), "batched_pingpong");
   EXPECT_EQ(chosen(odd, DType::kBf16, 90), "batched_realigned");
   EXPECT_EQ(chosen(aligned, DType::kF32, 90), "batched_three_tf32");
-  EXPECT_EQ(chosen(aligned, DType::kF16, 80), "batched_any_layout");
+  EXPECT_EQ(chosen(aligned, DType::kF16, 80), "batched_mma");
+  EXPECT_EQ(chosen(aligned, DType::kF32, 80), "batched_warp_tile");
+  EXPECT_EQ(chosen({.extents = {64, 31, 31, 31, Baddbmm::kWhole, 0}}, DType::kF16, 90),
+            "batched_mma");
+  EXPECT_EQ(chosen({.extents = {32, 256, 64, 16, Baddbmm::kWhole, 0}}, DType::kF32, 90),
+            "batched_warp_tile");
   const Case adds_f32{.extents = {9, 512, 512, 512, Baddbmm::kF32OverBf16, 0},
                       .attributes = {1.0, 1.0, Value::choice(0)}};
   EXPECT_EQ(chosen(adds_f32, DType::kF32, 90), "batched_pingpong");
-  EXPECT_EQ(chosen({.extents = {2, 3, 5, 7, Baddbmm::kBias, 0}}, DType::kF16, 90),
+  EXPECT_EQ(chosen({.extents = {4096, 1, 1, 4, Baddbmm::kBias, 0}}, DType::kF32, 90),
             "batched_any_layout");
 }
 

@@ -182,6 +182,37 @@ def test_addmm_gradients(shape: tuple[int, ...], activation: str) -> None:
         assert_close(one, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (3, 1)])
+def test_wide_gradients_are_scaled_and_added_up_before_they_are_rounded(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """Of sums beyond f16, and of neighbours that bf16 has one number for."""
+    given = [tensor(shape, 0, dtype), tensor((3, 5), 1, dtype), tensor((5, 4), 2, dtype)]
+    ours = [x.requires_grad_() for x in given]
+    batched = [x.detach()[None].requires_grad_() for x in given]
+    want = [x.detach().double().requires_grad_() for x in given]
+    g = torch.tensor([[1e5], [-1e5 + 8], [1.0]]).expand(3, 4)
+    factors = {"beta": 1e-3, "alpha": 1e-3}
+    exact = torch.autograd.grad(torch.addmm(*want, **factors), want, g.double())
+    wide = {**factors, "out_dtype": torch.float32}
+    for found in (
+        torch.autograd.grad(warpsmith.addmm(*ours, **wide), ours, g),
+        torch.autograd.grad(warpsmith.baddbmm(*batched, **wide), batched, g[None]),
+    ):
+        for one, other in zip(found, exact, strict=True):
+            assert_close(one.reshape(other.shape), other)
+
+
+def test_factors_beyond_f32_are_refused() -> None:
+    given = [tensor((5,), 0), tensor((3, 4), 1), tensor((4, 5), 2)]
+    with pytest.raises(ValueError, match=r"addmm: alpha is 1e\+300, beyond f32"):
+        warpsmith.addmm(*given, alpha=1e300)
+    with pytest.raises(ValueError, match=r"baddbmm: beta is -1e\+300, beyond f32"):
+        warpsmith.baddbmm(*[x[None] for x in given], beta=-1e300)
+    assert warpsmith.addmm(*given, beta=torch.inf).isinf().all()
+
+
 def test_addmm_out_and_beta_0() -> None:
     given = [torch.full((5,), torch.nan), tensor((3, 4), 1), tensor((4, 5), 2)]
     out = torch.empty(3, 5)
