@@ -33,7 +33,6 @@ constexpr const Rung* kCounting[] = {&kBytes, &kStreamed, &kPackedCounters, &kAn
 constexpr const Rung* kComparing[] = {&kOneComparison, &kStreamed, &kAnyLayout};
 constexpr const Rung* kDividing[] = {&kStreamed, &kOneComparison, &kAnyLayout};
 constexpr const Rung* kSumming[] = {&kWeightsOwnColumn, &kWeightsAnyLayout};
-constexpr const Rung* kSummingBetween[] = {&kWeightsAnyLayout};
 
 }  // namespace
 
@@ -44,7 +43,7 @@ std::span<const Rung* const> Histc::by_worth(const Call& call) {
   return size_of(call.dtype) == 2 && call.count >= int64_t{1} << 25 ? kComparing : kDividing;
 }
 std::span<const Rung* const> CountBetween::by_worth(const Call& /*call*/) { return kComparing; }
-std::span<const Rung* const> SumBetween::by_worth(const Call& /*call*/) { return kSummingBetween; }
+std::span<const Rung* const> SumBetween::by_worth(const Call& /*call*/) { return kSumming; }
 
 extern const Family kFamily;
 const Family kFamily = {

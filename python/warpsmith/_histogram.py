@@ -108,8 +108,8 @@ def histogram(
         input: f32, any shape.
         bins: The edges, f32, in order; or how many bins of one width.
         range: Where the first bin begins and the last one ends.
-        weight: f32, the shape of input: what each number counts for. Sums are added up in the
-            order of arrival, by `warpsmith.sum_between`.
+        weight: f32, the shape of input: what each number counts for, added up by
+            `warpsmith.sum_between`; of views, and in more than 512 bins, in the order of arrival.
         density: Divided by the sum of all counts and by the widths.
 
     Returns:
