@@ -1,6 +1,7 @@
 // Idea: one query has no work for a GPU but its keys: they are what blocks share out. The keys of
 //   all sequences and heads are one line, cut evenly (key_line.hpp); who comes last to the rows of
-//   a head puts together what others left of them, in the same launch and in one order.
+//   a head, or began them and waits, puts together what others left of them, in the same launch and
+//   in one order.
 // From mma_flash: heads that share keys are the rows of one product; each warp has its own keys,
 //   copied far ahead into a ring of its own without a barrier; pages of any size.
 // Traffic: keys and values once for each 16 or 32 rows; of each cut 8 Dv bytes a row, in f32.
@@ -46,11 +47,15 @@ struct SplitKvKernel {
   static constexpr int kThreads = kWarps * kWarpSize;
   static constexpr bool kHoldsQuery = kShape.holds_query;
   static_assert(kHoldsQuery || !kTransposed);
+  // Whether the block that has an item's first part waits for the others; else who comes last puts
+  // them together. Where a block is a whole SM parts are few, and all asked for at once.
+  static constexpr bool kAwaits = kTransposed;
 
   static constexpr int kCounters = int{std::bit_floor(unsigned{kWarps})} * kWarpSize;
   using Line = std::conditional_t<
-      kPacked, PackedLine<kRows, kKeys, kCounters, kLeastUnits, kThreads - kCounters, true>,
-      DenseLine<kRows, kKeys>>;
+      kPacked,
+      PackedLine<kRows, kKeys, kCounters, kLeastUnits, kThreads - kCounters, true, kAwaits>,
+      DenseLine<kRows, kKeys, kLeastUnits, kAwaits>>;
   using Tile = RowTile<Kv, kKeys, kDim, kWarpSize>;
   // Whether the next part's queries are asked for while keys are walked, and pages are checked as
   // their keys are looked up: where registers are not too dear for it.
@@ -73,9 +78,6 @@ struct SplitKvKernel {
 
   using Own = KeyParts<T, Line, kRows, kDim, kKeys, kThreads>;
 
-  // Whether the block that has an item's first part waits for the others; else who comes last puts
-  // them together. Where a block is a whole SM parts are few, and all asked for at once.
-  static constexpr bool kAwaits = kTransposed;
   // What a block then leaves of an item that begins in another's stretch: floats of a row, and
   // rows. Of sequences any has as many as a tile, whatever the call says of them.
   static constexpr int kRowFloats = kDim + kDim / 2;
@@ -476,11 +478,11 @@ struct SplitKvKernel {
           Own::write(a, part, row, column, merged, softmax.scale, of_values);
         } else if constexpr (!kAwaits) {
           float* const left =
-              a.parts.partials + Own::left_at(static_cast<int>(block_in_line()), part.from == 0);
+              a.parts.partials + Own::left_at(static_cast<int>(Line::block()), part.from == 0);
           if (column == 0) thread::store(left + row * 2, merged.weights());
           thread::store(left + Own::kGathered + row * kDim + column, merged.gathered);
         } else if (part.from > 0) {
-          const Left left = left_of(a, block_in_line(), row, column);
+          const Left left = left_of(a, Line::block(), row, column);
           thread::Unmarked::tell(left.columns, merged.gathered);
           thread::Unmarked::tell(left.weights, merged.weights());
         } else {
@@ -537,7 +539,7 @@ struct SplitKvKernel {
                                                       float of_values) {
     const KeyPart& part = walk.part;
     const int rows = Own::rows_of(a.line, part);
-    const int64_t block = block_in_line();
+    const int64_t block = Line::block();
     const int count =
         a.line.block_of(shared.line, walk.at + part.units - 1) - static_cast<int>(block);
     constexpr int kAcross = kDim / 4;
@@ -624,21 +626,23 @@ struct SplitKvExtents {
   int64_t batches;  // of keys: or pages
   int64_t queries, keys;
   int64_t most_keys;  // of a sequence
-  int64_t tiles;      // of the least rows, of all sequences
 
   explicit SplitKvExtents(const Call& call)
-      : batches(call.batch),
-        queries(call.queries),
-        keys(call.keys),
-        most_keys(call.keys),
-        tiles(call.batch * divide_up(call.queries * call.group(), 16)) {}
+      : batches(call.batch), queries(call.queries), keys(call.keys), most_keys(call.keys) {}
   explicit SplitKvExtents(const VarlenCall& call)
       : batches(call.paged ? call.total_pages : 1),
         queries(call.total_queries),
         keys(call.total_keys),
-        most_keys(call.keys),
-        tiles(call.batch + call.total_queries * call.group() / 16) {}
+        most_keys(call.keys) {}
 };
+
+// Tiles of so many rows, of all sequences, whatever is said of the longest one.
+inline int64_t split_kv_tiles(const Call& call, int64_t rows) {
+  return call.batch * divide_up(call.queries * call.group(), rows);
+}
+inline int64_t split_kv_tiles(const VarlenCall& call, int64_t rows) {
+  return call.batch + call.total_queries * call.group() / rows;
+}
 
 // Few queries of each head: decoding. Rule: kName, the dtype of k and v by kKvBytes, kMostDim, and
 // with(call, f), which calls f.template operator()<Kernel>() for the kernel that takes a call.
@@ -659,11 +663,6 @@ struct SplitKv {
                       " queries times heads that share keys, not ", call.queries * call.group()) &&
            why.unless(all.queries < kMostSeen && all.keys < kMostSeen && all.most_keys < kMostSeen,
                       "takes up to 2^29 rows") &&
-           why.unless(all.tiles <= kMostUnits && call.kv_heads <= kMostUnits &&
-                          static_cast<double>(all.tiles) * static_cast<double>(call.kv_heads) *
-                                  (static_cast<double>(all.most_keys) / 16 + 1) <=
-                              static_cast<double>(kMostUnits),
-                      "counts up to 2^30 times 16 keys of all heads") &&
            why.unless(is_aligned(call.q, call.batch, call.heads, all.queries, call.head_dim),
                       "needs rows of q that begin at multiples of 16 bytes") &&
            why.unless(
@@ -674,7 +673,13 @@ struct SplitKv {
                "needs rows of v that begin at multiples of 16 bytes") &&
            Rule::with(call, [&]<class Kernel>() {
              constexpr size_t kBytes = sizeof(typename Kernel::SharedStorage);
-             return why.unless(kBytes <= static_cast<size_t>(device_facts().shared_bytes), "needs ",
+             const int64_t tiles = split_kv_tiles(call, Kernel::kRows);
+             const double units = static_cast<double>(tiles) * static_cast<double>(call.kv_heads) *
+                                  (static_cast<double>(all.most_keys) / Kernel::kKeys + 1);
+             return why.unless(tiles <= kMostUnits && call.kv_heads <= kMostUnits &&
+                                   units <= static_cast<double>(kMostUnits),
+                               "counts up to 2^30 times ", Kernel::kKeys, " keys of all heads") &&
+                    why.unless(kBytes <= static_cast<size_t>(device_facts().shared_bytes), "needs ",
                                kBytes, " bytes of shared memory");
            });
   }

@@ -402,7 +402,7 @@ struct SplitKvMlaKernel {
     const auto columns = static_cast<int>(a.call.value_dim);
     const bool tells = warp_index() == 0 && lane_index() % 4 == 0;
     float* const left =
-        a.parts.partials + Own::left_at(static_cast<int>(block_in_line()), part.from == 0);
+        a.parts.partials + Own::left_at(static_cast<int>(Line::block()), part.from == 0);
 #pragma unroll
     for (int i = 0; i < kRowBlocks * 2; ++i) {
       const Softmax& softmax = sums.of[i / 2];

@@ -439,7 +439,7 @@ struct SplitKvMlaWgmmaKernel {
     const bool tells = weighs() && lane_index() % 4 == 0;
     const float scale = a.call.scale * thread::kLog2E;
     float* const left =
-        a.parts.partials + Own::left_at(static_cast<int>(block_in_line()), part.from == 0);
+        a.parts.partials + Own::left_at(static_cast<int>(Line::block()), part.from == 0);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = first_row() + i * 8;

@@ -85,9 +85,12 @@ struct KeyRows {
 inline constexpr int kLeastUnits = 8;
 
 #if WS_DEVICE_CODE
-// A block's place in the line, from its end: blocks begin in the order of their numbers, so those
+// A block's place in the line. kFromEnd: blocks begin in the order of their numbers, so those
 // behind a block in the line have begun, and it may wait for them.
-__device__ __forceinline__ int64_t block_in_line() { return grid_blocks() - 1 - block_index(); }
+template <bool kFromEnd>
+__device__ __forceinline__ int64_t block_in_line() {
+  return kFromEnd ? grid_blocks() - 1 - block_index() : block_index();
+}
 #endif
 
 // What each block has of the line.
@@ -119,7 +122,7 @@ struct Share {
 };
 
 // The line of a dense call: sequences are alike. A tile has kRows rows, a unit kUnit keys.
-template <int kRows, int kUnit, int kLeast = kLeastUnits>
+template <int kRows, int kUnit, int kLeast = kLeastUnits, bool kFromEnd = false>
 struct DenseLine : KeyRows {
   static constexpr bool kPacked = false;
 
@@ -155,9 +158,10 @@ struct DenseLine : KeyRows {
 #if WS_DEVICE_CODE
   struct Storage {};
 
+  __device__ __forceinline__ static int64_t block() { return block_in_line<kFromEnd>(); }
   // Where this block begins. False: it has nothing.
   __device__ __forceinline__ bool start(Storage& /*shared*/, KeyWalk& walk) const {
-    const int first = static_cast<int>(block_in_line()) * share;
+    const int first = static_cast<int>(block()) * share;
     const auto item = static_cast<int>(by_units.quotient(static_cast<uint32_t>(first)));
     const auto matrix = static_cast<int>(by_tiles.quotient(static_cast<uint32_t>(item)));
     walk.part = sequence;
@@ -196,7 +200,7 @@ struct DenseLine : KeyRows {
 // may have kOthers more threads, behind those. kPads: where items are about as long as each other
 // shares end where they end.
 template <int kRows, int kUnit, int kThreads, int kLeast = kLeastUnits, int kOthers = 0,
-          bool kPads = false>
+          bool kPads = false, bool kFromEnd = false>
 struct PackedLine : KeyRows {
   static constexpr bool kPacked = true;
 
@@ -224,6 +228,7 @@ struct PackedLine : KeyRows {
     SharedArray<int, 1> share;
   };
 
+  __device__ __forceinline__ static int64_t block() { return block_in_line<kFromEnd>(); }
   // Where this block begins. False: it has nothing.
   __device__ __forceinline__ bool start(Storage& shared, KeyWalk& walk) const {
     if constexpr (kOthers == 0) {
@@ -326,7 +331,7 @@ struct PackedLine : KeyRows {
       }
     }
     walk.at = before + here - size;
-    const int first = static_cast<int>(block_in_line()) * share.units;
+    const int first = static_cast<int>(block()) * share.units;
     if (!fits || first >= units) return false;
     // One thread has counted the sequence that the block begins in.
     if (walk.at <= first && first < walk.at + size) {

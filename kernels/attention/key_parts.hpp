@@ -1,5 +1,6 @@
 // What kernels that share out keys (key_line.hpp) have in common: the rows of a part, what is done
-// to their scores, and how the parts of an item are put together by the block that comes last.
+// to their scores, and how the parts of an item are put together: by the block that comes last,
+// where none waits for others (30_split_kv.cuh).
 #pragma once
 
 #include "catalogue/parts.hpp"
