@@ -134,12 +134,14 @@ def timed(group: Group, role: str) -> list[dict[str, Any]]:
 
 
 def ratios(groups: Sequence[Group]) -> str:
-    """To each peer that was timed, of the newest run it was in."""
+    """To each peer, of the newest run that timed it; and of which time, if an older one."""
     found: dict[str, str] = {}
     for group in groups:
         best = timed(group, "rung")[0]
         for peer in timed(group, "peer"):
             ratio = f"{peer['median_us'] / best['median_us']:.2f} {peer['name']}"
+            if group is not groups[0]:
+                ratio += f" (of {microseconds(best['median_us'])})"
             if "variant" in peer:
                 ratio += f" ({peer['variant']} of {peer['variants']})"
             if peer["verdict"] != "passed":

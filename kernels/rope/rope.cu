@@ -19,7 +19,8 @@ constexpr const Rung* kRungs[] = {
 };
 
 // A head a thread beats four, on an H200: in f32, where a head has as many bytes as its row of the
-// tables; and where each sequence has one token, and blocks are few.
+// tables (by 4 % where heads are first; else they are within 2 %, now the one ahead and now the
+// other); and where each sequence has one token, and blocks are few.
 bool prefers_halves(const Call& call) { return call.dtype == DType::kF32 || call.positions <= 1; }
 
 }  // namespace

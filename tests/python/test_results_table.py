@@ -60,7 +60,7 @@ def test_results_are_filed_by_family_and_operation(
     assert [group["run"] for group in filed["results"]] == [0, 1]
     (row,) = tool.rows(filed)
     assert row.startswith("| add f32 [4, 4] | a | 2.0 |")
-    assert row.endswith("| 2.50 torch, 2.00 cub |")
+    assert row.endswith("| 2.50 torch, 2.00 cub (of 2.5) |")
 
 
 @pytest.mark.parametrize(
