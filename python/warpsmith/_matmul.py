@@ -324,10 +324,12 @@ def _in_shape(
     out: torch.Tensor | None,
 ) -> torch.Tensor:
     """function(left, right), which is of the shape `folded`, in `shape`."""
+    # A vector by a batch of two dimensions is of as many as its folded product, and another shape.
+    is_folded = len(shape) == len(folded) and shape == folded
     if out is None:
         result = function(left, right)
-        return result if len(shape) == len(folded) else result.view(shape)
-    if len(shape) == len(folded):
+        return result if is_folded else result.view(shape)
+    if is_folded:
         return function(left, right, out=out)
     if not out.is_contiguous():
         return out.copy_(function(left, right).view(shape))
