@@ -202,9 +202,14 @@ return normal, m, r, h if prenorm else None)";
   // Through mean and rstd too, where somebody uses them.
   static constexpr std::string_view kGradient = R"(
 h = x if residual is None else x + residual
-dx, dweight, dbias = ops.layer_norm_backward(
-    torch.zeros_like(h) if g_y is None else g_y, h, weight, mean if stats else None,
-    rstd if stats else None, eps=eps, bias=bias is not None)
+if g_y is None:
+    dx = torch.zeros_like(h)
+    dweight = None if weight is None else torch.zeros_like(weight)
+    dbias = None if bias is None else torch.zeros_like(bias)
+else:
+    dx, dweight, dbias = ops.layer_norm_backward(
+        g_y, h, weight, mean if stats else None, rstd if stats else None, eps=eps,
+        bias=bias is not None)
 if g_sum is not None:
     dx = dx + g_sum
 if g_mean is not None:
@@ -259,8 +264,12 @@ r = (h.float().square().mean(-1) + eps).rsqrt() if stats else None
 return normal, r, h if prenorm else None)";
   static constexpr std::string_view kGradient = R"(
 h = x if residual is None else x + residual
-dx, dweight = ops.rms_norm_backward(
-    torch.zeros_like(h) if g_y is None else g_y, h, weight, rstd if stats else None, eps=eps)
+if g_y is None:
+    dx = torch.zeros_like(h)
+    dweight = None if weight is None else torch.zeros_like(weight)
+else:
+    dx, dweight = ops.rms_norm_backward(
+        g_y, h, weight, rstd if stats else None, eps=eps)
 if g_sum is not None:
     dx = dx + g_sum
 if g_rstd is not None:

@@ -124,6 +124,17 @@ def test_gradients_of_what_wants_one_alone() -> None:
     values, indices = warpsmith.topk(x, 2)
     assert values.requires_grad
     assert not indices.requires_grad
+
+
+@pytest.mark.parametrize("norm", ["rms_norm", "layer_norm"])
+def test_gradient_of_prenorms_sum_alone(norm: str) -> None:
+    """It goes by the norm: a NaN of a row is nobody's."""
+    x, weight = torch.full((2, 8), torch.nan, requires_grad=True), wanting(8)
+    y, h = getattr(warpsmith, norm)(x, weight=weight, residual=torch.zeros(2, 8), prenorm=True)
+    of_x, of_weight = torch.autograd.grad(h.sum(), (x, weight))
+    assert y.isnan().all()
+    assert torch.equal(of_x, torch.ones(2, 8))
+    assert torch.equal(of_weight, torch.zeros(8))
     assert type(warpsmith.topk(x, 2)) is torch.return_types.topk
 
 
