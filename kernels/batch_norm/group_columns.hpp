@@ -356,13 +356,14 @@ struct AddUpSpan {
                                                      const SpanPlace<T, kThreads>& place,
                                                      const row::Packed<T, kWidth>& first,
                                                      Pivots& pivots) {
+    constexpr float kMost = kThreads * kWidth;  // numbers, whose sum would leave the range of f32
     const bool has_row = place.rows() > 0;
     thread::Tile<Sums, kWidth> own;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) own[i] = has_row ? Sums{first[i], 1.0F} : Sums::none();
+    for (int i = 0; i < kWidth; ++i) own[i] = has_row ? Sums{first[i] / kMost, 1.0F} : Sums::none();
     groups(
         sums, place, own, [](int /*c*/, const Sums& of_column) { return of_column; },
-        [&](int g, const Sums& total) { pivots[g] = total.grad / total.product; });
+        [&](int g, const Sums& total) { pivots[g] = total.grad / total.product * kMost; });
     ptx::barrier_sync();
   }
   __device__ __forceinline__ static Sums column(const SharedSpan<Sums>& sums, const SpanPlan& plan,

@@ -206,7 +206,8 @@ return torch.nn.functional.group_norm(x, groups, w, b, eps))";
 inline constexpr std::string_view kTorchUsersGroupBackward = R"(
 w = None if weight is None else weight.to(x.dtype)
 m, r = mean.to(x.dtype), rstd.to(x.dtype)
+# torch's kernels take rows of one channel: its autograd copies others first, as this does.
 return torch.ops.aten.native_group_norm_backward(
-    grad, x, m, r, w, x.shape[0], x.shape[1], x[0, 0].numel(), groups, [True, True, True]))";
+    grad.contiguous(), x.contiguous(), m, r, w, x.shape[0], x.shape[1], x[0, 0].numel(), groups, [True, True, True]))";
 
 }  // namespace ws::batch_norm

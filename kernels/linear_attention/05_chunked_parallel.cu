@@ -10,16 +10,15 @@
 namespace ws::linear_attention {
 namespace {
 
-// Blocks that an H200 holds at once, two on each SM, of more than 128 rows one: all walk equally
-// long, so that more would be a second wave. Not yet measured.
-constexpr int64_t kSms = 132;
 constexpr int64_t kLeastChunks = 4;  // of a segment
 
 Segments segments_of(const Walk& walk) {
   const int64_t blocks = walk.matrices() * divide_up(walk.value_dim, 64);
   const int64_t chunks = divide_up(walk.steps, kChunk);
   if (blocks == 0 || chunks <= kLeastChunks) return {};
-  const int64_t held = kSms * (walk.dim > 128 ? 1 : 2);
+  // Blocks that are there at once, two on each SM, of more than 128 rows one: all walk equally long,
+  // so that more would be a second wave.
+  const int64_t held = device_facts().multiprocessors * (walk.dim > 128 ? 1 : 2);
   const int64_t wanted =
       std::min(std::max(held / blocks, int64_t{1}), divide_up(chunks, kLeastChunks));
   const int64_t of_each = divide_up(chunks, wanted);

@@ -3,9 +3,10 @@
 //
 //   dq[i] = scale e^A[i] S dout[i] + sum over j <= i of P[i][j] k[j]
 //   dk[j] = beta[j] e^(A[63] - A[j]) G error[j] + sum over i >= j of P[i][j] q[i]
-//           + sum over i > j of N[i][j] k[i] - beta[j] e^A[j] S dadded[j] + sum of N[j][i] k[i]
+//           - sum over i > j of N[i][j] k[i] - beta[j] e^A[j] S dadded[j]
+//           - sum over i < j of N[j][i] k[i]
 //   P[i][j] = scale beta[j] e^(A[i] - A[j]) <dout[i], error[j]>
-//   N[i][j] = -beta[i] beta[j] e^(A[i] - A[j]) <dadded[i], error[j]>, i > j
+//   N[i][j] = beta[i] beta[j] e^(A[i] - A[j]) <dadded[i], error[j]>, i > j
 //
 // and dlog_decay[t] is what decays across step t: S to G, S to rows from t on, rows before t to G,
 // and pairs of one with the other,

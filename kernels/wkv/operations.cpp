@@ -25,6 +25,9 @@ void check_inputs(const Problem& problem) {
   const Tensor& k = problem["k"];
   if (!kFloats.has(k.dtype) || k.rank != 3) [[unlikely]]
     refuse(problem, "k", "f32, f16 or bf16 of [B, T, C]");
+  constexpr int64_t kMostSteps = int64_t{1} << 24;  // as far as f32 counts
+  if (k.extent(1) > kMostSteps) [[unlikely]]
+    refuse(problem, "k", concatenate("of up to ", kMostSteps, " steps"));
   for (const std::string_view name : {"v", "g"}) {
     check(problem, name, k, "of the shape and dtype of 'k'");
   }

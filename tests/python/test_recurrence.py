@@ -126,6 +126,12 @@ def test_gradients_of_wkv_with_a_state() -> None:
         assert_close(got, want)
 
 
+def test_wkv_counts_steps_as_far_as_f32_does() -> None:
+    k = torch.zeros(1, 1, 1).expand(1, 2**24 + 1, 1)
+    with pytest.raises(ValueError, match="'k' is .* not of up to 16777216 steps"):
+        warpsmith.wkv(k, k, torch.ones(1), torch.ones(1))
+
+
 def test_the_reference_is_differentiable() -> None:
     small = {k: x.requires_grad_() for k, x in doubles(wkv_inputs(4)).items()}
     function = torch_function("wkv")

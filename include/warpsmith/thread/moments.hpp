@@ -50,8 +50,9 @@ __device__ __forceinline__ Moments merge(const Moments& a, const Moments& b) {
   const float share = count > 0.0F ? reciprocal(count) : 0.0F;
   const float apart = b.mean - a.mean;
   const float tilt = (b.count - a.count) * share;
+  // 0 times apart before it is squared: so nothing merges with numbers whose squares leave f32.
   return {count, 0.5F * fma(apart, tilt, a.mean + b.mean),
-          fma(apart * apart, a.count * b.count * share, a.squares + b.squares), 0.0F};
+          fma(apart, apart * (a.count * b.count * share), a.squares + b.squares), 0.0F};
 }
 
 }  // namespace ws::thread
