@@ -6,6 +6,7 @@ same calls, and compares its part with attention over the whole sequence in doub
 """
 
 import datetime
+import itertools
 import math
 import multiprocessing
 import os
@@ -16,12 +17,14 @@ import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 import warpsmith
 from warpsmith import distributed
 from warpsmith._expressions import torch_function
+from warpsmith.distributed._ranks import Ranks
 
 _TIMEOUT = 60.0
 _SHORT = 4.0
@@ -187,7 +190,7 @@ def check_modes(ranks: int) -> None:
 # ---- What goes wrong ----------------------------------------------------------------------------
 
 
-def raises(kind: type[Exception], words: str, *arguments: Any, **keywords: Any) -> None:
+def raises(kind: type[BaseException], words: str, *arguments: Any, **keywords: Any) -> None:
     function = keywords.pop("function", ring)
     try:
         function(*arguments, **keywords)
@@ -210,12 +213,13 @@ def check_refused(ranks: int) -> None:
     raises(ValueError, "different calls", q, k, v, causal=rank == 0)
     raises(ValueError, "different calls", q.requires_grad_(rank == 0), k, v)
     raises(ValueError, "different calls", q, k.requires_grad_(rank > 0), v, function=ulysses)
+    raises(ValueError, "different calls", q, k, v, return_lse=rank > 0, function=ulysses)
+    raises(ValueError, "different calls", q, k, v, ulysses_degree=[1, "1"][rank > 0], function=usp)
     q, k = q.detach(), k.detach()
     raises(ValueError, "of 4 dimensions", q[0], k[0], v[0])
     raises(ValueError, "one dtype of f32, f16 and bf16", q.half(), k, v)
     raises(ValueError, "Hk divides H", q, k[:, :3], v[:, :3])
     raises(ValueError, "k [B, Hk, S, D]", q, k[:, :, :4], v[:, :, :4])
-    raises(ValueError, "windows from -1 on", q, k, v, window_left=-2)
     raises(ValueError, "order is one of zigzag, plain, not 'round'", q, k, v, order="round")
     raises(ValueError, "two equal pieces, not of 7", *(x[:, :, :7] for x in (q, k, v)))
     raises(TypeError, "must be Tensor, not list", [1], k, v)
@@ -230,8 +234,59 @@ def check_refused(ranks: int) -> None:
     raises(
         ValueError, f"divides {ranks} ranks, 3 does not", q, k, v, function=usp, ulysses_degree=3
     )
+    raises(ValueError, "divides", q, k, v, function=usp, ulysses_degree=0)
+    for degree in (1.0, "1"):
+        words = f"ulysses_degree is an integer, not {degree!r}"
+        raises(ValueError, words, q, k, v, function=usp, ulysses_degree=degree)
+        raises(ValueError, words, q, function=distributed.shard, ulysses_degree=degree)
     raises(ValueError, "tokens are not", q[:, :, :1], function=distributed.shard)
     compare(ring, causal=True)  # all is well again
+    # What each step would refuse; and after each of them all is well.
+    wide = noise(1, 4, 8, 2048)
+    for words, tensors, options in (
+        ("attention takes a finite scale, not nan", (q, k, v), {"scale": math.nan}),
+        ("attention takes a finite scale, not inf", (q, k, v), {"scale": 1e39}),
+        ("scale is a number, not 'a'", (q, k, v), {"scale": "a"}),
+        ("attention takes window_left from -1 on, not -2", (q, k, v), {"window_left": -2}),
+        ("window_left is an integer, not 2.5", (q, k, v), {"window_left": 2.5}),
+        ("window_right is an integer, not 'a'", (q, k, v), {"window_right": "a"}),
+        ("causal is True or False, not 2", (q, k, v), {"causal": 2}),
+        ("attention takes D and Dv from 1 to 1024", (wide, wide, v), {}),
+        ("attention takes D and Dv from 1 to 1024", (q, k, wide), {}),
+    ):
+        for function in (ring, ulysses, usp):
+            said = f"{function.__name__}: {words}"
+            raises(ValueError, said, *tensors, function=function, **options)
+        compare(ring, **PLAIN, tokens=4 * ranks)
+
+
+def stopped(owner: Any, name: str, call: int) -> Any:
+    """In it a function is interrupted at the end of that call of it."""
+    function, calls = getattr(owner, name), itertools.count()
+
+    def until_then(*arguments: Any, **keywords: Any) -> Any:
+        result = function(*arguments, **keywords)
+        if next(calls) == call:
+            raise KeyboardInterrupt("stopped")
+        return result
+
+    return mock.patch.object(owner, name, until_then)
+
+
+def check_stopped(ranks: int) -> None:
+    """What is raised in a step, on all ranks, leaves a group that the next call can use."""
+    q, k, v = (noise(1, 2, 4, 16).requires_grad_() for _ in range(3))
+    for step in range(ranks):
+        with stopped(warpsmith, "ring_attention_step", step):
+            raises(KeyboardInterrupt, "stopped", q, k, v, order="plain")
+        compare(ring, **PLAIN, tokens=4 * ranks)
+        out = ring(q, k, v, order="plain")
+        with stopped(warpsmith, "attention_backward", step):
+            raises(KeyboardInterrupt, "stopped", noise(*out.shape), function=out.backward)
+        compare(ring, **PLAIN, tokens=4 * ranks)
+    with stopped(Ranks, "_guarded", 1):  # the first of several waits
+        raises(KeyboardInterrupt, "stopped", q, k, v, order="plain")
+    compare(ring, **PLAIN, tokens=4 * ranks)
 
 
 def check_again(ranks: int) -> None:
@@ -250,21 +305,26 @@ def check_again(ranks: int) -> None:
 def check_faults(ranks: int) -> None:
     """One makes another call than the others, which they cannot know; then it dies."""
     rank = dist.get_rank()
-    group = dist.new_group(timeout=datetime.timedelta(seconds=_SHORT))
+    groups = [dist.new_group(timeout=datetime.timedelta(seconds=_SHORT)) for _ in range(2)]
     q, k, v = (noise(1, 2, 8, 16) for _ in range(3))
-    ring(q, k, v, group=group)
+    for group in groups:
+        ring(q, k, v, group=group)
     start = time.monotonic()
     if rank == ranks - 1:
-        raises(
-            RuntimeError,
-            "did not come to agree on it in time",
-            q[:, :, :4],
-            k[:, :, :4],
-            v[:, :, :4],
-            group=group,
-        )
+        for group in groups:
+            raises(
+                RuntimeError,
+                "did not come to agree on it in time",
+                q[:, :, :4],
+                k[:, :, :4],
+                v[:, :, :4],
+                group=group,
+            )
         leave(0)
+    group, other = groups
     raises(RuntimeError, f"ring_attention: rank {rank} of {ranks} lost rank", q, k, v, group=group)
+    with stopped(warpsmith, "ring_attention_step", 0):  # that is told, and not who was lost since
+        raises(KeyboardInterrupt, "stopped", q, k, v, group=other)
     assert time.monotonic() - start < 3 * _SHORT
 
 

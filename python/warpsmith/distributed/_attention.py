@@ -1,7 +1,9 @@
 """Ring attention, Ulysses, and both together, as autograd functions."""
 
+import enum
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import torch
@@ -9,11 +11,13 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 import warpsmith
+from warpsmith._catalogue import OPERATIONS
 from warpsmith._matmul import _autocast, _check_tensors
 from warpsmith.distributed._layout import Part, check_order, mesh_of, schedule
 from warpsmith.distributed._ranks import Ranks, Ring, Sum, Travelling
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_ATTENTION = OPERATIONS["attention"]
 
 
 class _Options(NamedTuple):
@@ -25,6 +29,15 @@ class _Options(NamedTuple):
     @property
     def window(self) -> tuple[int, int]:
         return self.window_left, 0 if self.causal else self.window_right
+
+
+class _Degree(enum.Enum):
+    """A ulysses_degree that is no number of the caller's."""
+
+    ALL = "all ranks"
+
+    def __repr__(self) -> str:
+        return str(self.value)
 
 
 def ring_attention(
@@ -45,6 +58,9 @@ def ring_attention(
     In each step a rank attends to the keys of another, while the next are on their way, and merges
     them with those before in f32, in the same kernel (`ring_attention_step`). Steps in which nobody
     sees anything are left out. The gradient goes round once more, dk and dv with it, in f32.
+
+    Whatever is raised in a step, a KeyboardInterrupt too, waits for what is on its way: where all
+    ranks stop in that step, their group can be used again.
 
     Liu et al., Ring Attention with Blockwise Transformers for Near-Infinite Context, 2023,
     arXiv:2310.01889; the order "zigzag" is that of Llama 3's training, arXiv:2407.21783.
@@ -68,8 +84,8 @@ def ring_attention(
 
     Raises:
         TypeError: what is no torch tensor.
-        ValueError: shapes, dtypes and attributes that do not fit, or that differ between ranks: on
-            every rank.
+        ValueError: shapes, dtypes and attributes that do not fit, as attention refuses them too, or
+            that differ between ranks: on every rank, before any tensor is sent.
         RuntimeError: there is no group, or a rank died or makes another call. Of gloo within the
             group's time-out; of NCCL its watchdog ends the process then, unless
             TORCH_NCCL_BLOCKING_WAIT=1 lets it be raised.
@@ -118,7 +134,7 @@ def ulysses_attention(
         RuntimeError: as ring_attention.
     """
     options = _Options(causal, window_left, window_right, scale)
-    return _attend("ulysses_attention", (q, k, v), group, None, options, "plain", return_lse)
+    return _attend("ulysses_attention", (q, k, v), group, _Degree.ALL, options, "plain", return_lse)
 
 
 def usp_attention(
@@ -163,12 +179,12 @@ def usp_attention(
 
     Raises:
         TypeError: as ring_attention.
-        ValueError: as ring_attention, and a degree that does not divide ranks and heads of keys.
+        ValueError: as ring_attention, and a degree that is no integer, or does not divide ranks and
+            heads of keys.
         RuntimeError: as ring_attention.
     """
     options = _Options(causal, window_left, window_right, scale)
-    degree = 0 if ulysses_degree is None else ulysses_degree
-    return _attend("usp_attention", (q, k, v), group, degree, options, order, return_lse)
+    return _attend("usp_attention", (q, k, v), group, ulysses_degree, options, order, return_lse)
 
 
 @torch.compiler.disable  # ranks agree on the call by messages, which no graph can hold
@@ -176,24 +192,29 @@ def _attend(
     name: str,
     tensors: tuple[torch.Tensor, ...],
     group: dist.ProcessGroup | None,
-    degree: int | None,
+    degree: int | _Degree | None,
     options: _Options,
     order: str,
     return_lse: bool,
 ) -> Any:
-    """degree: of Ulysses; None: all ranks, 0: as many as divide the heads of keys."""
+    """degree: of Ulysses; None: as many as divide the heads of keys."""
     _check_tensors(name, q=tensors[0], k=tensors[1], v=tensors[2])
     q, k, v = _autocast(*tensors)
     ranks = Ranks(name, group, q.device)
     graded = [x for x, tensor in zip("qkv", (q, k, v), strict=True) if tensor.requires_grad]
     wanted = f", gradients of {', '.join(graded)}" if graded and torch.is_grad_enabled() else ""
-    ranks.agree(f"{name}({_shapes(q, k, v)}{wanted}, {order}, ulysses_degree {degree}, {options})")
-    _check(name, q, k, v, options)
-    if degree is None:
+    wanted += ", with lse" if return_lse else ""  # which Ulysses exchanges too
+    # Each value as it would be written: what one rank refuses, a 1.0 or "1", is not another's 1.
+    ranks.agree(
+        f"{name}({_shapes(q, k, v)}{wanted}, {order!r}, ulysses_degree {degree!r}, {options})"
+    )
+    options = _checked(name, q, k, v, options)
+    if degree is _Degree.ALL:
         degree = ranks.count
-    elif degree == 0:
+    elif degree is None:
         degree = math.gcd(ranks.count, k.shape[1])
     mesh = mesh_of(name, ranks.count, degree)
+    degree = mesh.degree
     check_order(name, order)
     if k.shape[1] % degree != 0:
         most = math.gcd(ranks.count, k.shape[1])
@@ -228,12 +249,21 @@ def _shapes(*tensors: torch.Tensor) -> str:
     return f"{' x '.join(str(list(tensor.shape)) for tensor in tensors)}, {kind}"
 
 
-def _check(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: _Options) -> None:
+def _checked(
+    name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: _Options
+) -> _Options:
+    """The options as Python's own bool, ints and float; ValueError for a wrong call.
+
+    Ranks have agreed on the call, so that all of them refuse it, and none has sent a tensor yet:
+    one that found an error between two steps would leave others to wait for it.
+    """
     got = f"got {_shapes(q, k, v)}"
     if not q.dim() == k.dim() == v.dim() == 4:
         raise ValueError(f"{name} takes q, k and v of 4 dimensions, {got}")
-    if q.dtype not in _DTYPES or not q.dtype == k.dtype == v.dtype or q.device != k.device:
+    if q.dtype not in _DTYPES or not q.dtype == k.dtype == v.dtype:
         raise ValueError(f"{name} takes q, k and v of one dtype of f32, f16 and bf16, {got}")
+    if not q.device == k.device == v.device:
+        raise ValueError(f"{name} takes q, k and v of one device, {got}")
     if not (
         q.shape[0] == k.shape[0]
         and k.shape[:3] == v.shape[:3]
@@ -245,8 +275,16 @@ def _check(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options
             f"{name} takes q [B, H, S, D], k [B, Hk, S, D] and v [B, Hk, S, Dv], where Hk divides "
             f"H, {got}"
         )
-    if min(options.window_left, options.window_right) < -1:
-        raise ValueError(f"{name} takes windows from -1 on, not {options.window}")
+    # What each step would refuse, attention knows: it takes the same D, Dv, windows and scales.
+    values = [getattr(options, a.name, a.default) for a in _ATTENTION.attributes]
+    others = [None] * (len(_ATTENTION.parameters) - 3)
+    try:
+        attributes = _ATTENTION.checked(values)
+        functions = _ATTENTION.functions(int(q.__dlpack_device__()[0]))
+        functions.infer(q, k, v, *others, *attributes.values())
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return _Options(*(attributes[field] for field in _Options._fields))
 
 
 # ---- The ring -----------------------------------------------------------------------------------
@@ -268,19 +306,19 @@ class _Ring(torch.autograd.Function):
         steps = schedule(order, ring.count, ring.place, q.shape[2], *options.window)
         sums = q.new_empty((*q.shape[:3], v.shape[3]), dtype=torch.float32)  # not read before set
         lse = q.new_full(q.shape[:3], -math.inf, dtype=torch.float32)
-        rounds = ring.rounds([_as_sent(k), _as_sent(v)], len(steps))
-        for parts, (keys, values) in zip(steps, rounds, strict=True):
-            for part in parts:
-                warpsmith.ring_attention_step(
-                    q[:, :, part.queries],
-                    _as_sent(keys[:, part.keys]),
-                    _as_sent(values[:, part.keys]),
-                    sums[:, :, part.queries],
-                    lse[:, :, part.queries],
-                    window_left=part.left,
-                    window_right=part.right,
-                    scale=options.scale,
-                )
+        with closing(ring.rounds([_as_sent(k), _as_sent(v)], len(steps))) as rounds:
+            for parts, (keys, values) in zip(steps, rounds, strict=True):
+                for part in parts:
+                    warpsmith.ring_attention_step(
+                        q[:, :, part.queries],
+                        _as_sent(keys[:, part.keys]),
+                        _as_sent(values[:, part.keys]),
+                        sums[:, :, part.queries],
+                        lse[:, :, part.queries],
+                        window_left=part.left,
+                        window_right=part.right,
+                        scale=options.scale,
+                    )
         out = sums.to(q.dtype)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.ring, ctx.steps, ctx.scale = ring, steps, options.scale
@@ -300,12 +338,13 @@ class _Ring(torch.autograd.Function):
         dq = Sum(_as_sent(q))
         sent = [_as_sent(k), _as_sent(v)]
         sums = Travelling(sent)
-        for parts, keys_and_values in zip(steps, ring.rounds(sent, len(steps), sums), strict=True):
-            keys, values = (_as_sent(x) for x in keys_and_values)
-            for part in parts:
-                gradients = _gradients(part, q, keys, values, dout, out, lse, dlse, ctx.scale)
-                dq.add(part.queries, _as_sent(gradients[0]))
-                sums.add(part.keys, [_as_sent(x) for x in gradients[1:]])
+        with closing(ring.rounds(sent, len(steps), sums)) as rounds:
+            for parts, keys_and_values in zip(steps, rounds, strict=True):
+                keys, values = (_as_sent(x) for x in keys_and_values)
+                for part in parts:
+                    gradients = _gradients(part, q, keys, values, dout, out, lse, dlse, ctx.scale)
+                    dq.add(part.queries, _as_sent(gradients[0]))
+                    sums.add(part.keys, [_as_sent(x) for x in gradients[1:]])
         # They have got as far as the steps are many; nothing is added to them any more.
         complete = [x.to(k.dtype) for x in sums.here]
         if len(steps) > 1:

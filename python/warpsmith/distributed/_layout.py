@@ -1,6 +1,7 @@
 """Where a sequence lies on several ranks, and what its parts see of one another."""
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ class Mesh(NamedTuple):
 
 
 def mesh_of(name: str, ranks: int, degree: int) -> Mesh:
+    try:
+        degree = operator.index(degree)
+    except TypeError:
+        raise ValueError(f"{name}: ulysses_degree is an integer, not {degree!r}") from None
     if degree < 1 or ranks % degree != 0:
         raise ValueError(f"{name}: ulysses_degree divides {ranks} ranks, {degree} does not")
     return Mesh(ranks // degree, degree)
@@ -58,7 +63,8 @@ def shard(
         x with S / ranks tokens; a copy in the order "zigzag", else a view.
 
     Raises:
-        ValueError: an unknown order, or tokens that cannot be divided.
+        ValueError: an unknown order, a degree that is no integer or does not divide the ranks, or
+            tokens that cannot be divided.
     """
     mesh = mesh_of("shard", dist.get_world_size(group), ulysses_degree)
     return split(x, dim, mesh, order)[dist.get_rank(group)]
@@ -85,7 +91,8 @@ def unshard(
         x with ranks times as many tokens.
 
     Raises:
-        ValueError: an unknown order, or tokens that cannot be divided.
+        ValueError: an unknown order, a degree that is no integer or does not divide the ranks, or
+            tokens that cannot be divided.
     """
     mesh = mesh_of("unshard", dist.get_world_size(group), ulysses_degree)
     parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(mesh.ranks)]

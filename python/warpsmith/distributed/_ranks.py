@@ -4,8 +4,8 @@ Whatever goes wrong between them is one RuntimeError with the rank that was wait
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -118,8 +118,14 @@ class Ranks:
         works = self._guarded(begin, source, to)
 
         def wait() -> None:
-            for work in works:
-                self._guarded(work.wait, source, to)
+            while works:
+                work = works.pop(0)
+                try:
+                    self._guarded(work.wait, source, to)
+                except KeyboardInterrupt:  # it came while others are still on their way
+                    with suppress(RuntimeError):
+                        wait()
+                    raise
 
         return wait
 
@@ -186,13 +192,16 @@ class Ring:
 
     def rounds(
         self, tensors: Sequence[torch.Tensor], steps: int, sums: "Travelling | None" = None
-    ) -> Iterator[Sequence[torch.Tensor]]:
+    ) -> Generator[Sequence[torch.Tensor], None, None]:
         """Each step's tensors: first one's own, then those of the rank that many places before.
 
         The next are on their way while those of a step are used; `sums`, which a step adds to, are
         while the next adds. On CUDA what is used of a step is queued on the current stream after
         what is on its way, and that in one kernel: so NCCL's blocks stand in line before those of
         the step, which would leave no multiprocessor to them until its end.
+
+        Whoever leaves a step early closes this, and so waits for what is on its way: a message that
+        nobody waits for is lost, and with it the group, in which the other waits for it in vain.
         """
         here = [x.contiguous() for x in tensors]
         slots = [[torch.empty_like(x) for x in here] for _ in range(min(steps - 1, _SLOTS))]
@@ -212,11 +221,14 @@ class Ring:
                 copies.wait_for_now()
             with copies.stream():
                 wait = self.pass_on(leaving, coming)
-            yield here
-            used.append(copies.now())
-            with copies.stream():
-                wait()
-            copies.meet()
+            try:
+                yield here
+                used.append(copies.now())
+            except BaseException:
+                with suppress(RuntimeError):  # what was raised first is told, not a rank lost since
+                    copies.end(wait)
+                raise
+            copies.end(wait)
             if step + 1 < steps:
                 here = slots[step % _SLOTS]
             if sums is not None:
@@ -314,7 +326,9 @@ class Copies:
     def wait_for_now(self) -> None:
         self.wait_for(self.now())
 
-    def meet(self) -> None:
-        """The current stream waits for the copies so far."""
+    def end(self, wait: Callable[[], None]) -> None:
+        """Waits for copies by what their beginning gave; so does the current stream."""
+        with self.stream():
+            wait()
         if self._side is not None:
             self._main.wait_stream(self._side)
