@@ -39,8 +39,9 @@ the same bytes in the same run; for GEMM the data sheet's tensor rate), and how 
 is than each peer in the same interleaved run. "cublasLt (3 of 8)" is a peer that has several ways
 of computing a problem: all were timed before, and the third was the fastest and took part. "cudnn
 (failed)" is a peer whose result was further from the reference than ours may be; a rung that failed
-is in no table. Every rung of every problem is in the JSON, with what was wrong of those that
-failed, and `warpsmith compare` holds two files side by side.
+is in no table. "2.00 cub (of 94.5)" was measured in an older run, whose fastest rung took 94.5 us.
+Every rung of every problem is in the JSON, with what was wrong of those that failed, and `warpsmith
+compare` holds two files side by side.
 
 A run is a burst, unless its row says "sustained" (`"mode"` in the JSON). In a burst each time is
 that of one call, with the L2 flushed before it: the GPU copies or waits between calls, and its

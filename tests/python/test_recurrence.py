@@ -128,7 +128,7 @@ def test_gradients_of_wkv_with_a_state() -> None:
 
 def test_wkv_counts_steps_as_far_as_f32_does() -> None:
     k = torch.zeros(1, 1, 1).expand(1, 2**24 + 1, 1)
-    with pytest.raises(ValueError, match="'k' is .* not of up to 16777216 steps"):
+    with pytest.raises(ValueError, match=r"'k' is .* not of up to 16777216 steps"):
         warpsmith.wkv(k, k, torch.ones(1), torch.ones(1))
 
 
