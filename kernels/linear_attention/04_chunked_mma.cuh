@@ -4,9 +4,9 @@
 // From chunked: mma.sync, 16 steps a warp; the next chunk is copied (cp.async) while this one is
 //   computed.
 // Traffic: q and k once for every 64 columns of the state, v and out once.
-// Limits: 16 bits; D up to 256, of gradients M too; aligned rows; 222 KB of shared memory, of up to
-//   128 rows 128 KB. S / 64 dependent chunks in B * H * M / 64 blocks: of 128 heads of 64 columns an SM
-//   has one, which waits for its own chunk. f16: states up to 65504.
+// Limits: 16 bits; D up to 256, of gradients M too; aligned rows; 222 KB of shared memory, of up
+//   to 128 rows 128 KB. S / 64 dependent chunks in B * H * M / 64 blocks: of 128 heads of 64
+//   columns an SM has one, which waits for its own chunk. f16: states up to 65504.
 #pragma once
 
 #include "kernels/linear_attention/chunk.hpp"

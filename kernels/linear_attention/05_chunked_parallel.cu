@@ -16,8 +16,8 @@ Segments segments_of(const Walk& walk) {
   const int64_t blocks = walk.matrices() * divide_up(walk.value_dim, 64);
   const int64_t chunks = divide_up(walk.steps, kChunk);
   if (blocks == 0 || chunks <= kLeastChunks) return {};
-  // Blocks that are there at once, two on each SM, of more than 128 rows one: all walk equally long,
-  // so that more would be a second wave.
+  // Blocks that are there at once, two on each SM, of more than 128 rows one: all walk as long as
+  // each other, so that more would be a second wave.
   const int64_t held = device_facts().multiprocessors * (walk.dim > 128 ? 1 : 2);
   const int64_t wanted =
       std::min(std::max(held / blocks, int64_t{1}), divide_up(chunks, kLeastChunks));
