@@ -67,11 +67,7 @@ struct StreamedKernel {
       const int64_t size = ByTable<T>::words_of(a.binner.first_step);
       const SharedSpan<float> all = dynamic_shared<float>(shared, words + size);
       const ByTable<T> table({all.pointer(words), size}, a.binner, kThreads);
-      if (thread_index() == 0) shared.wrong[0] = 0;
-      ptx::barrier_sync();
-      if (!a.binner.are_right(kThreads)) ptx::red_shared_increment(shared.wrong.pointer());
-      ptx::barrier_sync();
-      if (shared.wrong[0] == 0) count(a, table, counts);
+      if (has_right_edges(a.binner, shared.wrong, kThreads)) count(a, table, counts);
     } else {
       ptx::barrier_sync();
       count(a, a.binner, counts);
@@ -151,10 +147,6 @@ struct StreamedKernel {
 
 template <class Policy>
 struct Streamed {
-  static int64_t table_bytes(const CountBetween::Call& call) {
-    return ByTable<float>::words_of(ByEdges<float>(call, "").first_step) * 4;
-  }
-  static int64_t table_bytes(const Counted& /*call*/) { return 0; }
   static bool in_range(const Histc::Call& call, Why& why) {
     return why.unless(Quotient::is_exact_for(call.max - call.min),
                       "divides by a reciprocal, which takes max - min from 2^-60 to 2^60, not ",
@@ -165,7 +157,7 @@ struct Streamed {
   template <class Call>
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.is_dense(), "takes elements that lie side by side") &&
-           why.unless((call.bins + 1) * 4 + table_bytes(call) + 64 <= Policy::kSharedBytes,
+           why.unless((call.bins + 1 + table_words(call)) * 4 + 64 <= Policy::kSharedBytes,
                       "keeps ", call.bins, " bins in ", Policy::kSharedBytes, " bytes: too many") &&
            in_range(call, why);
   }
@@ -178,11 +170,11 @@ struct Streamed {
     with_binner(call, Streamed::kRung<Call>, [&]<class Binner>(const Binner& binner) {
       using Kernel = StreamedKernel<Policy, Binner>;
       using Counts = typename Kernel::Counts;
-      const int64_t room = (Policy::kSharedBytes - table_bytes(call)) / 4 - 16;
+      const int64_t room = Policy::kSharedBytes / 4 - table_words(call) - 16;
       uint32_t copies = kWarpSize;
       while (copies > 1 && Counts::words_of(call.bins, copies) > room) copies /= 2;
       const auto bytes =
-          static_cast<size_t>(Counts::words_of(call.bins, copies) * 4 + table_bytes(call));
+          static_cast<size_t>(Counts::words_of(call.bins, copies) + table_words(call)) * 4;
       launch<Kernel>({.blocks = blocks_of<Policy>(call.count, Kernel::kTile * Kernel::kWidth),
                       .threads = Kernel::kThreads,
                       .dynamic_shared = bytes},

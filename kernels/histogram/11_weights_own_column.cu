@@ -7,8 +7,9 @@
 // together for what their columns hold, and those of one bin are told of each other in registers.
 // Between edges a tile's searches go side by side, in a table behind the columns.
 // Long: two kernels, for the columns and for what they leave.
-#include "kernels/histogram/any_layout.hpp"
+#include "kernels/histogram/binning.hpp"
 #include "kernels/histogram/private_counts.hpp"
+#include "warpsmith/device_facts.hpp"
 #include "warpsmith/thread/ahead.hpp"
 
 namespace ws::histogram {
@@ -17,10 +18,6 @@ namespace {
 constexpr int64_t kMostOwnBins = 512;
 constexpr int kMostOwnBlocks = 6;  // of an SM, for its shared memory
 
-int64_t table_words(const SumBins::Call& /*call*/) { return 0; }
-int64_t table_words(const SumBetween::Call& call) {
-  return ByTable<float>::words_of(ByEdges<float>(call, "").first_step);
-}
 template <class Call>
 int64_t own_words(const Call& call) {
   return (call.bins + 1) * kWarpSize + table_words(call);

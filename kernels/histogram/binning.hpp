@@ -180,6 +180,26 @@ struct ByTable {
   }
 };
 
+// Whether no edge falls, said to all threads of a block alike; true where a binner has none.
+template <class Binner>
+__device__ __forceinline__ bool has_right_edges(const Binner& binner,
+                                                SharedArray<uint32_t, 1>& wrong, int threads) {
+  if constexpr (Binner::kHasTable) {
+    if (thread_index() == 0) wrong[0] = 0;
+    ptx::barrier_sync();
+    if (!binner.are_right(threads)) ptx::red_shared_increment(wrong.pointer());
+    ptx::barrier_sync();
+    return wrong[0] == 0;
+  }
+  return true;
+}
+
+// Words of a ByTable of the call's edges.
+inline int64_t table_words(const Counted& /*call*/) { return 0; }
+inline int64_t table_words(const CountBetween::Call& call) {
+  return ByTable<float>::words_of(ByEdges<float>(call, "").first_step);
+}
+
 // f(binner) with the binner of a call. kAnything: bytes, and histc of any range.
 template <bool kAnything = false, class F>
 void with_binner(const CountBins::Call& call, const char* rung, const F& f) {
