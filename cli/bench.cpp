@@ -129,6 +129,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<BenchArguments>();
   arguments->problems.add_names_to(*verb);
   arguments->problems.add_to(*verb);
+  arguments->problems.add_problems_to(*verb);
   arguments->problems.add_limits_to(*verb);
   verb->add_option("--runs", arguments->options.min_runs, "Timed runs of each, or ...")
       ->capture_default_str()

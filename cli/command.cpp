@@ -87,6 +87,13 @@ void ProblemOptions::add_names_to(CLI::App& app) {
                  "Families, operations, rungs or seed names; all if none");
 }
 
+void ProblemOptions::add_problems_to(CLI::App& app) {
+  app.add_option("--problem", selection.problems,
+                 "Of the list those whose line in a table has this text: 'bf16 [4096, 4096]'; "
+                 "repeatable")
+      ->allow_extra_args(false);
+}
+
 CLI::Validator whole_number(uint64_t least, uint64_t most) {
   return {[=](const std::string& text) -> std::string {
             uint64_t value = 0;

@@ -39,14 +39,14 @@ void add_run(CLI::App& app, int& exit_code);
 
 std::vector<std::string_view> dtype_names(DTypes dtypes);
 
-// --dtype, --shape, --set, --seed, --offset: which problems. They fill `selection`; so may NAMES
-// and
-// --cases.
+// --dtype, --shape, --set, --seed, --offset: which problems. They fill `selection`; so may NAMES,
+// --cases and --problem.
 struct ProblemOptions {
   harness::Selection selection;
   void add_to(CLI::App& app);
   void add_limits_to(CLI::App& app);  // --memory, --time
   void add_names_to(CLI::App& app);
+  void add_problems_to(CLI::App& app);  // --problem
 };
 
 // Of an option: whole numbers in this range; numbers above 0.

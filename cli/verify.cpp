@@ -128,6 +128,7 @@ void add_verify(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<VerifyArguments>();
   arguments->problems.add_names_to(*verb);
   arguments->problems.add_to(*verb);
+  arguments->problems.add_problems_to(*verb);
   arguments->problems.add_limits_to(*verb);
   verb->add_option("--cases", arguments->problems.selection.cases,
                    "The family's list of shapes: smoke, verify (if left out) or bench")

@@ -14,7 +14,8 @@
 namespace ws::harness {
 namespace {
 
-std::string joined(std::span<const std::string_view> names, std::string_view by) {
+template <class Names>  // of std::string or std::string_view
+std::string joined(const Names& names, std::string_view by) {
   std::string text;
   for (const std::string_view name : names) text.append(text.empty() ? "" : by).append(name);
   return text;
@@ -156,6 +157,7 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list, doub
       for (size_t c = 0; c < of_dtype.size(); ++c) {
         if (!of_dtype[c].is_of(dtype)) continue;
         const AnyCall checked(make_problem(*operation, of_dtype[c], dtype));
+        if (!selection.wants(checked.problem())) continue;
         check_memory(checked.problem(), of_dtype[c].offset, selection.limits);
         const double seconds =
             estimated_seconds(checked.problem(), runs * static_cast<double>(rungs.size()));
@@ -165,7 +167,10 @@ std::vector<Job> jobs_of(const Selection& selection, std::string_view list, doub
   }
   if (jobs.empty() && unfit != nullptr) std::rethrow_exception(unfit);
   require(!jobs.empty(), "nothing to ", list, ": no rung named takes these dtypes",
-          selection.random > 0 ? ", or the shapes leave no other between them" : "");
+          selection.random > 0 ? ", or the shapes leave no other between them" : "",
+          selection.problems.empty() ? ""
+                                     : concatenate(", or no problem is called '",
+                                                   joined(selection.problems, "' or '"), "'"));
   check_time(summary_of(jobs, list), seconds_of(jobs), selection.limits);
   return jobs;
 }
@@ -271,12 +276,20 @@ std::vector<DType> Selection::chosen(DTypes available) const {
   return all;
 }
 
+bool Selection::wants(const Problem& problem) const {
+  const std::string described = problems.empty() ? "" : problem.describe();
+  return problems.empty() || std::ranges::any_of(problems, [&](const std::string& part) {
+           return described.find(part) != std::string::npos;
+         });
+}
+
 Selection selection_from(const Fields& options) {
   Selection selection;
   selection.names = options.get("names", selection.names);
   selection.dtypes = options.get("dtypes", selection.dtypes);
   selection.cases = options.get("cases", selection.cases);
   selection.shapes = options.get("shapes", selection.shapes);
+  selection.problems = options.get("problems", selection.problems);
   selection.seed = options.get("seed", selection.seed);
   selection.offset = options.get("offset", selection.offset);
   selection.random = options.get("random", uint64_t{selection.random});

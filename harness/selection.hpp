@@ -39,7 +39,8 @@ struct Selection {
   std::string cases;                // "smoke", "verify" or "bench"; empty: the verb's own
   std::vector<std::vector<int64_t>> shapes;            // extents, instead of the cases
   std::vector<std::pair<std::string, Json>> settings;  // attributes, for every case
-  bool first_case = false;                             // of the list: that one alone
+  std::vector<std::string> problems;  // of the cases those that tables call so; none: all
+  bool first_case = false;            // of the list: that one alone
   size_t random = 0;  // so many cases of each dtype that the list has not: random_cases()
   uint64_t seed = 1;
   int offset = 0;  // of the shapes' pointers, in elements past a 256-byte boundary
@@ -51,9 +52,11 @@ struct Selection {
   std::span<const Case> standard(const Operation& operation, std::string_view otherwise) const;
   // Those of `available` that `dtypes` allows.
   std::vector<DType> chosen(DTypes available) const;
+  // Whether `problems` has a part of what describes the problem.
+  bool wants(const Problem& problem) const;
 };
-// From {"names", "dtypes", "cases", "shapes", "attributes": {name: value}, "seed", "offset",
-// "random", "memory" in GB, "time" in seconds}, each of which may be left out. Throws
+// From {"names", "dtypes", "cases", "shapes", "attributes": {name: value}, "problems", "seed",
+// "offset", "random", "memory" in GB, "time" in seconds}, each of which may be left out. Throws
 // InvalidArgument.
 Selection selection_from(const Fields& options);
 

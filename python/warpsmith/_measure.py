@@ -54,6 +54,7 @@ def verify(
     cases: str = "verify",
     shapes: Sequence[Sequence[int]] | None = None,
     attributes: dict[str, Any] | None = None,
+    problems: Sequence[str] | None = None,
     random: int = 0,
     seed: int = 1,
     device: str | None = None,
@@ -66,6 +67,7 @@ def verify(
         cases: The list of shapes: "smoke", "verify" or "bench".
         shapes: Extents to take instead, in the order of the operation's extent names.
         attributes: Values of attributes, for every case.
+        problems: Of the cases those that a table calls so, or partly: "bf16 [4096, 4096]".
         random: So many problems of each dtype instead that are not in the list but between its.
         seed: Of the inputs, and of random problems.
         device: "cpu" is the emulator; None takes the GPU where there is one, else the emulator.
@@ -82,6 +84,7 @@ def verify(
         cases=cases,
         shapes=shapes,
         attributes=attributes,
+        problems=problems,
         random=random,
         seed=seed,
     )
@@ -262,6 +265,7 @@ def bench(
     dtypes: Sequence[str] | None = None,
     shapes: Sequence[Sequence[int]] | None = None,
     attributes: dict[str, Any] | None = None,
+    problems: Sequence[str] | None = None,
     min_runs: int | None = None,
     min_milliseconds: float | None = None,
     sustained: bool = False,
@@ -282,6 +286,7 @@ def bench(
         dtypes: Only these, such as "f16".
         shapes: Extents to take instead of the bench list, in the order of the extent names.
         attributes: Values of attributes, for every case.
+        problems: Of the cases those that a table calls so, or partly: "bf16 [4096, 4096]".
         min_runs: Timed runs of each contender, unless min_milliseconds of timed time come first.
         min_milliseconds: See there.
         sustained: Calls back to back in windows of a second, so that power and clocks settle, with
@@ -304,6 +309,7 @@ def bench(
             dtypes=dtypes,
             shapes=shapes,
             attributes=attributes,
+            problems=problems,
             min_runs=min_runs,
             min_milliseconds=min_milliseconds,
             sustained=sustained,
@@ -352,6 +358,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--shape", action="append", type=_shape, help="such as 4096x1024; repeatable"
     )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--problem", action="append", help="those with this text in a table's line; repeatable"
+    )
     parser.add_argument("--min-runs", type=int)
     parser.add_argument("--min-milliseconds", type=float)
     parser.add_argument(
@@ -377,6 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             dtypes=options.dtype,
             shapes=options.shape,
             attributes=dict(setting.split("=", 1) for setting in options.set) or None,
+            problems=options.problem,
             min_runs=options.min_runs,
             min_milliseconds=options.min_milliseconds,
             sustained=options.sustained,

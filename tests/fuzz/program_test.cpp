@@ -33,8 +33,11 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> kVerbs = {
       {"list", {"--json", kNames}},
       {"show", {"--json", kNames}},
-      {"verify", with({"--cases", "--order", "--verbose", "--json", "--memory", "--device"}), true},
-      {"bench", with({"--runs", "--windows", "--sustained", "--milliseconds", "--best"}), true},
+      {"verify",
+       with({"--cases", "--problem", "--order", "--verbose", "--json", "--memory", "--device"}),
+       true},
+      {"bench",
+       with({"--runs", "--problem", "--windows", "--sustained", "--milliseconds", "--best"}), true},
       {"ladder", with({"--json", "--order"}), true},
       {"profile", with({"--json", "--lines", "--resources"}), true},
       {"trace", with({"--blocks", "--events", "--output"}), true},

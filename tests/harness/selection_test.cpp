@@ -36,6 +36,28 @@ TEST(Selection, ShapesStandInForTheCases) {
   EXPECT_EQ(shapes[1].offset, 1);
 }
 
+TEST(Selection, ProblemsAreThoseThatATableCallsSo) {
+  Selection selection;
+  selection.names = {"relu/scalar"};
+  selection.dtypes = {"f32"};
+  selection.shapes = {{1, 64}, {2, 64}, {1, 32}};
+  const auto of_parts = [&](std::vector<std::string> parts) {
+    selection.problems = std::move(parts);
+    std::vector<std::string> ran;
+    for (const Verification& result : verify_all(selection)) ran.push_back(result.problem);
+    return ran;
+  };
+  EXPECT_THAT(of_parts({}), SizeIs(3));
+  EXPECT_THAT(of_parts({"64]"}), ElementsAre("relu f32 [1, 64]", "relu f32 [2, 64]"));
+  EXPECT_THAT(of_parts({"[1, 32]", "f32 [2"}), ElementsAre("relu f32 [2, 64]", "relu f32 [1, 32]"));
+  try {
+    of_parts({"[3", "f16"});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("or no problem is called '[3' or 'f16'"));
+  }
+}
+
 TEST(Selection, ProgressIsTheShareOfWhatIsDone) {
   Selection selection;
   selection.names = {"relu"};
