@@ -4,8 +4,8 @@
 Usage:
     tools/results_table.py              write the tables into each family's README, and the index
     tools/results_table.py --check      fail where one of them is not what the JSON says
-    tools/results_table.py --add FILE   file what `bench` wrote (several runs: several files); what
-                                        results/ had of these operations on that device is replaced
+    tools/results_table.py --add FILE   file what `bench` wrote (several runs: several files); of an
+                                        older run of a problem stays what has more rungs or peers
 
 A file holds `runs` (revision, date, options) and `results`: one problem each, which says in which
 run it was measured. A measurement is a line, with four significant digits.
@@ -106,17 +106,44 @@ def add(paths: Sequence[Path]) -> None:
         for group in data["results"]:
             target = folder / group["family"] / f"{group['operation']}.json"
             if target not in files:
-                head = {key: data[key] for key in ("tool", "format", "device")}
-                files[target] = {**head, "runs": [], "results": []}
+                had = json.loads(target.read_text()) if target.exists() else {}
+                files[target] = {"runs": [], "results": [], **had}
             filed = files[target]
+            filed |= {key: data[key] for key in ("tool", "format", "device")}
             run = data["runs"][group["run"]]
             if run not in filed["runs"]:
                 filed["runs"].append(run)
-            filed["results"].append({**group, "run": filed["runs"].index(run)})
+            put({**group, "run": filed["runs"].index(run)}, filed)
     for target, data in files.items():
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(compact(data))
+        target.write_text(compact(with_runs_in_use(data)))
         print(f"wrote {target.relative_to(ROOT)}")
+
+
+def put(group: Group, filed: dict[str, Any]) -> None:
+    """Where its problem stands, the newest run first; instead of older ones that say no more."""
+
+    def date(one: Group) -> str:
+        return str(filed["runs"][one["run"]]["date"])
+
+    def names(one: Group) -> set[str]:
+        return {m["name"] for m in one["measurements"]}
+
+    results = filed["results"]
+    same = [one for one in results if label(one) == label(group)]
+    at = results.index(same[0]) if same else len(results)
+    kept = [one for one in same if date(one) > date(group) or not names(one) <= names(group)]
+    here = sorted([group, *kept], key=date, reverse=True)
+    after = [one for one in results[at:] if label(one) != label(group)]
+    filed["results"] = [*results[:at], *here, *after]
+
+
+def with_runs_in_use(data: dict[str, Any]) -> dict[str, Any]:
+    """Without the runs whose last problem was replaced."""
+    used = sorted({group["run"] for group in data["results"]})
+    runs = [data["runs"][run] for run in used]
+    results = [{**group, "run": used.index(group["run"])} for group in data["results"]]
+    return {**data, "runs": runs, "results": results}
 
 
 # ---- Tables --------------------------------------------------------------------------------------

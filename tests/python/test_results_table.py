@@ -57,10 +57,39 @@ def test_results_are_filed_by_family_and_operation(
     second.write_text(json.dumps(other))
     tool.add([first, second])
     filed = json.loads((tmp_path / "results/h200/elementwise/add.json").read_text())
-    assert [group["run"] for group in filed["results"]] == [0, 1]
+    assert [group["run"] for group in filed["results"]] == [1, 0], "the newest first"
     (row,) = tool.rows(filed)
     assert row.startswith("| add f32 [4, 4] | a | 2.0 |")
     assert row.endswith("| 2.50 torch, 2.00 cub (of 2.5) |")
+
+
+def test_a_newer_run_replaces_what_says_no_more(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "RESULTS", tmp_path / "results")
+    target = tmp_path / "results/h200/elementwise/add.json"
+
+    def add(day: int, problem: str, *names: str) -> list[tuple[str, str]]:
+        data = report()
+        data["runs"][0]["date"] = f"2026-11-{day}T00:00:00Z"
+        (group,) = data["results"]
+        group["problem"] = problem
+        group["measurements"] = [{**group["measurements"][0], "name": name} for name in names]
+        written = tmp_path / "written.json"
+        written.write_text(json.dumps(data))
+        tool.add([written])
+        filed = json.loads(target.read_text())
+        assert sorted({group["run"] for group in filed["results"]}) == [*range(len(filed["runs"]))]
+        date = [run["date"][8:10] for run in filed["runs"]]
+        return [(group["problem"], date[group["run"]]) for group in filed["results"]]
+
+    assert add(20, "one", "add/a", "cub") == [("one", "20")]
+    assert add(20, "two", "add/a") == [("one", "20"), ("two", "20")]
+    assert add(22, "one", "add/a") == [("one", "22"), ("one", "20"), ("two", "20")]
+    assert add(23, "one", "add/a", "cub", "torch") == [("one", "23"), ("two", "20")]
+    assert add(21, "two", "add/a", "torch") == [("one", "23"), ("two", "21")]
+    assert add(19, "two", "add/a") == [("one", "23"), ("two", "21"), ("two", "19")]
 
 
 @pytest.mark.parametrize(
