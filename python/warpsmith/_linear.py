@@ -31,7 +31,7 @@ def linear(
         input: [..., K], f32, f16 or bf16; any strides.
         weight: [N, K], dtype of input; any strides. Of swiglu N / 2 rows of the gate, then those of
             what it gates.
-        bias: [N], dtype of input.
+        bias: [N], or one element for all columns, dtype of input.
         activation: "none", "relu", "gelu", "gelu_tanh" (torch's approximate="tanh"), "silu", or
             "swiglu": silu of the first half of the columns times the other half.
 
@@ -51,7 +51,7 @@ def linear(
     if not _fits(*tensors) or (activation == "swiglu" and weight.shape[0] % 2 != 0):
         _raise_as_torch(torch.nn.functional.linear, *tensors)
     input, weight = tensors[:2]
-    bias = None if bias is None else tensors[2]
+    bias = None if bias is None else tensors[2].expand(weight.shape[0])
     if input.dim() == 2:
         return _of_rows(input, weight, bias, activation)
     rows = input.reshape(-1, input.shape[-1]) if input.shape[-1] > 0 else _empty_rows(input)
@@ -63,12 +63,13 @@ linear.__module__ = "warpsmith"
 
 
 def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> bool:
+    shapes_of_bias = (weight.shape[:1], (1,), ())
     return (
         input.dim() > 0
         and weight.dim() == 2
         and input.shape[-1] == weight.shape[1]
         and input.dtype == weight.dtype
-        and (bias is None or (bias.shape == weight.shape[:1] and bias.dtype == weight.dtype))
+        and (bias is None or (bias.shape in shapes_of_bias and bias.dtype == weight.dtype))
     )
 
 

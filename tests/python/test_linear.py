@@ -53,6 +53,21 @@ def test_linear_shapes(shape: tuple[int, ...]) -> None:
         assert_close(warpsmith.linear(*given, activation=activation), theirs(given, activation))
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_bias_of_one_element_is_that_of_all_columns(shape: tuple[int, ...]) -> None:
+    input, weight, _ = layer()
+    ours = [x.requires_grad_() for x in (input, weight, tensor(shape, 3))]
+    want = [x.detach().double().requires_grad_() for x in ours]
+    for activation in ("none", "silu"):
+        result = warpsmith.linear(*ours, activation=activation)
+        expected = theirs(want, activation)
+        assert_close(result, expected)
+        got = torch.autograd.grad(result.sum(), ours)
+        for one, other in zip(got, torch.autograd.grad(expected.sum(), want), strict=True):
+            assert one.shape == other.shape
+            assert_close(one, other)
+
+
 @each_activation
 @pytest.mark.parametrize("biased", [True, False])
 def test_linear_in_tf32(activation: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
