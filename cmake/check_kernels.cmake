@@ -2,7 +2,7 @@
 # the kernels alone.
 
 function(each_kernel_once target)
-  target_compile_definitions(${target} PRIVATE WS_EACH_KERNEL_ONCE)
+  target_compile_definitions(${target} PRIVATE WS_EACH_KERNEL_ONCE $<$<NOT:$<BOOL:${WS_TWINS}>>:WS_WITHOUT_TWINS>)
   # In the other target's pass nothing calls a kernel: 177 is an unused function.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-diag-suppress=177>)
 endfunction()
@@ -64,9 +64,13 @@ endfunction()
 # The targets kernels_sm_80 and kernels_sm_90a. A unit that has kernels of Hopper may have others, so both are of it.
 # Units in CuTe's words have flags of their own, and stay alone; of the others a group has few of one folder.
 function(check_kernels)
-  that_need_sm_90(hoppers ${ARGN})
+  set(all ${ARGN})
+  if(NOT WS_TWINS)
+    list(FILTER all EXCLUDE REGEX "_bf16\\.cu$")
+  endif()
+  that_need_sm_90(hoppers ${all})
   foreach(target 80 90a)
-    set(units ${ARGN})
+    set(units ${all})
     set(groups 30)
     if(target STREQUAL 90a)
       set(units ${hoppers})

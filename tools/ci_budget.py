@@ -33,9 +33,9 @@ FAMILY_TESTS = 200  # ... its emulated tests
 SMOKE_TEST = 3  # a rung's
 UNIT = {"emulated": 45, "cuda-check": 90}  # a unit: g++ -O2; nvcc, each kernel for one target
 
-# The same commit took 1478 s on one such machine and 2069 s on another: what is over its budget is
+# The same tests took 540 s on one such machine and 926 s on another: what is over its budget is
 # said, and only what is over it by more than machines differ fails.
-FAILS_ABOVE = 1.5
+FAILS_ABOVE = 1.8
 
 HOUSE = "(house)"
 MANY_TESTS = re.compile(r"catalogue\.(smoke|verify)_\d+")  # ctest's names of processes

@@ -238,7 +238,7 @@ constexpr Case kPackedBackwardVerify[] = {
     varlen({4, 2, 300, 300, 64}, kOnlyBefore),
     varlen({3, 1, 200, 260, 128}),
     varlen({3, 1, 260, 200, 128}, kOnlyBefore),
-    varlen({40, 2, 90, 100, 64}),
+    varlen({40, 1, 90, 100, 64}),
     // Several heads a head of keys.
     varlen({5, 4, 100, 133, 64, 2}),
     varlen({7, 2, 150, 40, 128, 1}, kOnlyBefore),

@@ -383,10 +383,10 @@ constexpr std::array kVerify = {
     shape(129, 257, 65, kTt),
     shape(130, 258, 66, kNt),
     shape(132, 260, 68, kTn),
-    shape(304, 520, 200, kNn),
-    shape(304, 520, 200, kNt),
-    shape(304, 520, 200, kTn),
-    shape(304, 520, 200, kTt),
+    shape(304, 520, 136, kNn),
+    shape(304, 520, 72, kNt),
+    shape(304, 520, 72, kTn),
+    shape(304, 520, 136, kTt),
     shape(240, 496, 144, kNn),
     shape(248, 504, 136, kTt),
     shape(160, 96, 200, kNn, 0, 1),
@@ -409,7 +409,7 @@ constexpr std::array kVerify = {
     tf32_shape(3, 5, 0, kNn),
     tf32_shape(129, 257, 65, kNn, 7),
     tf32_shape(144, 264, 200, kNn),
-    tf32_shape(240, 496, 144, kNt),
+    tf32_shape(240, 496, 80, kNt),
     tf32_shape(160, 96, 200, kTt, 0, 1),
 };
 

@@ -231,7 +231,7 @@ def test_out_of_a_gradient(operation: Operation) -> None:
 
 @pytest.mark.parametrize("operation", OPERATION_CASES)
 def test_compiles_without_graph_breaks(operation: Operation, device: str) -> None:
-    for call in calls_with(operation, device):
+    for call in calls_with(operation, device)[:2]:
         torch._dynamo.reset()
 
         def ours(*inputs: Any, call: Call = call) -> Any:
@@ -279,7 +279,7 @@ def test_compiles_for_symbolic_shapes(operation: Operation) -> None:
         for case in cases_for(operation)
         if case.attributes == first.attributes and case is not first.case
     ]
-    for case in others[:: -(-len(others) // 2) or 1]:  # each may be traced anew: a second
+    for case in others[-1:]:  # it may be traced anew: a second
         call = Call(case, first.dtype, case.inputs(first.dtype))
         call.check(compiled(*call.fresh()))
 
