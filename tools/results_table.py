@@ -41,7 +41,8 @@ of computing a problem: all were timed before, and the third was the fastest and
 (failed)" is a peer whose result was further from the reference than ours may be; a rung that failed
 is in no table. "2.00 cub (of 94.5)" was measured in an older run, whose fastest rung took 94.5 us.
 Every rung of every problem is in the JSON, with what was wrong of those that failed, and `warpsmith
-compare` holds two files side by side.
+compare` holds two files side by side. Rows of an operation's own list are measured again by their
+text, or a part of it: `warpsmith bench gemm --problem "bf16 [4096, 4096] x"`; others by `--shape`.
 
 A run is a burst, unless its row says "sustained" (`"mode"` in the JSON). In a burst each time is
 that of one call, with the L2 flushed before it: the GPU copies or waits between calls, and its
