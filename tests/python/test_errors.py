@@ -56,6 +56,7 @@ S = torch.ones(4, 4)
         (lambda: warpsmith.verify("ad"), "did you mean 'add'"),
         (lambda: warpsmith.verify("add", dtypes=["f31"]), "f31"),
         (lambda: warpsmith.verify("add", cases="all"), "all"),
+        (lambda: warpsmith.verify("add", problems=["[7,,"]), "no problem is called"),
         (lambda: warpsmith.verify("add", shapes=[[1]]), "1 extent"),
         (lambda: warpsmith.verify("elu", attributes={"beta": 1}), "beta"),
         (lambda: warpsmith.verify("add", device="tpu"), "tpu"),

@@ -367,6 +367,12 @@ def test_the_loop_gets_peers_their_versions_and_whom_to_tell(
     assert handed == [({"names": ["softmax"]}, [], 0, 0)]
 
 
+def test_a_problem_is_taken_by_its_text() -> None:
+    shapes = [[1, 64], [2, 64]]
+    report = warpsmith.verify("relu/scalar", dtypes=["f32"], shapes=shapes, problems=["[2, 64]"])
+    assert [result["problem"] for result in report["results"]] == ["relu f32 [2, 64]"]
+
+
 def test_a_table_of_pieces_is_lists_of_tensors_to_a_peer() -> None:
     memory = torch.arange(12)
     pieces = torch.tensor([[0, 4, 2], [2, 8, 3]])
