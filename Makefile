@@ -14,7 +14,7 @@ GPU := $(shell nvidia-smi -L 2>/dev/null | grep -m 1 GPU)
 TARGET := all
 UNITED := OFF
 KERNELS := ON
-TWINS := ON
+REACHED := OFF
 WHEELS := cpu $(if $(NVCC),cuda)
 SEED := $(or $(SEED),$(shell date +%s))
 TIME ?= 300
@@ -80,6 +80,7 @@ docs-check:  ## Make it, and look at every page in headless Chromium: links, con
 cuda-check:  ## Compile every kernel for sm_80 or, if it needs that, sm_90a and look for spills; needs nvcc, no GPU
 	@[[ -n "$(NVCC)" ]] || { echo "cuda-check: no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"; exit 1; }
 	@tools/setup build cuda
+	@$(MAKE) configure/emulated
 	@$(MAKE) build/cuda-check TARGET=cuda_check
 	@$(MAKE) build/emulated TARGET=warpsmith
 	@$(PYTHON) tools/check_spills.py build/emulated/warpsmith build/cuda-check
@@ -100,14 +101,14 @@ clean:  ## Remove what was built; .venv stays
 UNITE = $(if $(filter ON,$(UNITED)),-DWS_UNITED=ON)
 # KERNELS=OFF sanitizes the host's code only, as CI does: half of the time.
 SANITIZE = $(if $(filter ciOFF,$*$(KERNELS)),-DWS_SANITIZE_KERNELS=OFF)
-# TWINS=OFF has nvcc compile no kernel for bf16 that it compiles for f16, as CI does: three quarters of the time.
-TWINNED = $(if $(filter OFF,$(TWINS)),-DWS_TWINS=OFF)
+# REACHED=ON has nvcc compile the kernels that a change reaches, as CI does; once, for it is configured once.
+CHECKED = $(if $(filter cuda-checkON,$*$(REACHED)),"-DWS_CHECKED=$$($(PYTHON) tools/reached.py)")
 
 # Configured once; Ninja notices itself when a CMake file changes.
 PRESETS := emulated ci cuda cuda-check release
 .PHONY: $(PRESETS:%=configure/%) $(PRESETS:%=build/%)
 $(PRESETS:%=configure/%): configure/%:
-	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE) $(SANITIZE) $(TWINNED); }
+	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE) $(SANITIZE) $(CHECKED); }
 
 $(PRESETS:%=build/%): build/%: configure/%
 	@echo "build: $*"

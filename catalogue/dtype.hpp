@@ -118,22 +118,13 @@ namespace detail {
 [[noreturn]] void throw_no_code(DType dtype);  // out of line: it is cold, and no template
 }
 
-// Of these dtypes those whose code a build has: one that only looks whether kernels compile may
-// leave bf16 out beside f16, whose templates and bounds are the same.
-constexpr DTypes compiled_of(DTypes set) {
-#ifdef WS_WITHOUT_TWINS
-  if (set.has(DType::kF16)) set.bits &= ~DTypes{DType::kBf16}.bits;
-#endif
-  return set;
-}
-
 // f.operator()<T>() with the C++ type of `dtype`, which is one of kSet: the one way from a dtype to
 // a template argument. Instantiates f for kSet alone.
 template <DTypes kSet, class F>
 decltype(auto) with_type(DType dtype, F&& f) {
   // clang-format off
 #define WS_CASE(enumerator, type, name, code, torch)                 \
-  if constexpr (compiled_of(kSet).has(DType::enumerator)) {          \
+  if constexpr (kSet.has(DType::enumerator)) {                       \
     if (dtype == DType::enumerator) return f.template operator()<type>(); \
   }
   // clang-format on

@@ -2,7 +2,7 @@
 # the kernels alone.
 
 function(each_kernel_once target)
-  target_compile_definitions(${target} PRIVATE WS_EACH_KERNEL_ONCE $<$<NOT:$<BOOL:${WS_TWINS}>>:WS_WITHOUT_TWINS>)
+  target_compile_definitions(${target} PRIVATE WS_EACH_KERNEL_ONCE)
   # In the other target's pass nothing calls a kernel: 177 is an unused function.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-diag-suppress=177>)
 endfunction()
@@ -51,6 +51,20 @@ function(that_need_sm_90 result)
   set(${result} ${found} PARENT_SCOPE)
 endfunction()
 
+# With WS_CHECKED: of these lists of units, those of kernels/ that it has, and all others.
+function(those_to_check)
+  foreach(units IN LISTS ARGN)
+    set(these "")
+    foreach(unit IN LISTS ${units})
+      file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${unit})
+      if(NOT WS_CHECKED OR NOT path MATCHES "^kernels/" OR path IN_LIST WS_CHECKED)
+        list(APPEND these ${unit})
+      endif()
+    endforeach()
+    set(${units} ${these} PARENT_SCOPE)
+  endforeach()
+endfunction()
+
 # Units of warpsmith_core, for one target.
 function(units_for name target)
   add_library(${name} OBJECT ${ARGN})
@@ -64,13 +78,9 @@ endfunction()
 # The targets kernels_sm_80 and kernels_sm_90a. A unit that has kernels of Hopper may have others, so both are of it.
 # Units in CuTe's words have flags of their own, and stay alone; of the others a group has few of one folder.
 function(check_kernels)
-  set(all ${ARGN})
-  if(NOT WS_TWINS)
-    list(FILTER all EXCLUDE REGEX "_bf16\\.cu$")
-  endif()
-  that_need_sm_90(hoppers ${all})
+  that_need_sm_90(hoppers ${ARGN})
   foreach(target 80 90a)
-    set(units ${all})
+    set(units ${ARGN})
     set(groups 30)
     if(target STREQUAL 90a)
       set(units ${hoppers})
