@@ -1,10 +1,12 @@
 """tools/tidy.py finds the units that a change reaches."""
 
+import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import pytest
+import reached
 import tidy
 
 
@@ -94,3 +96,29 @@ def test_clashing(tmp_path):
     output = f"{tmp_path}/c.cpp:3:1: error: {error}\n{tmp_path}/b.hpp:4:2: error: {error}\n"
     assert tidy.clashing(output, group, tmp_path) == {"b.cpp", "c.cpp"}
     assert tidy.clashing("a.cpp:1:1: error: use nullptr [modernize-use-nullptr]", group) == set()
+
+
+def test_kernels_that_a_change_reaches(tmp_path, monkeypatch, capsys):
+    for name, text in (
+        ("kernels/a/a.cu", '#include "kernels/a/a.hpp"\n'),
+        ("kernels/a/a.hpp", ""),
+        ("kernels/b/b.cu", ""),
+        ("harness/bench.cpp", ""),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    build = tmp_path / "build" / "emulated"
+    build.mkdir(parents=True)
+    units = ("kernels/a/a.cu", "kernels/b/b.cu", "harness/bench.cpp")
+    database = [{"file": str(tmp_path / unit), "command": f"c++ -c {unit}"} for unit in units]
+    (build / "compile_commands.json").write_text(json.dumps(database))
+    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+
+    def of_changes(files):
+        monkeypatch.setattr(tidy, "changed_files", lambda: files)
+        assert reached.main() == 0
+        return capsys.readouterr().out.strip().split(";")
+
+    assert of_changes({"kernels/a/a.hpp"}) == ["kernels/a/a.cu", *reached.ALWAYS]
+    assert of_changes({"harness/bench.cpp"}) == [*reached.ALWAYS]
+    assert of_changes(None) == ["kernels/a/a.cu", "kernels/b/b.cu"], "no base: all"
