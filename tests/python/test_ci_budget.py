@@ -110,7 +110,7 @@ def test_budgets(build):
 
 def test_a_family_over_its_budget(build):
     costs = ci_budget.collect(CATALOGUE, build, cores=2)
-    for seconds, fails in ((90, None), (91, False), (162, False), (163, True)):
+    for seconds, fails in ((90, None), (91, False), (135, False), (136, True)):
         costs["norm"]["sanitize"] = seconds
         excesses = ci_budget.over_budget(CATALOGUE, costs, build, {})
         found = [excess.fails for excess in excesses if excess.what == "family norm"]
