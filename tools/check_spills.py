@@ -84,13 +84,16 @@ def cubins(build: Path) -> list[tuple[str, Path]]:
     """Each that the build makes, and for which architecture; not what an older one left there."""
     known = set(re.findall(r"CMakeFiles/kernels_\S+\.cubin", (build / "build.ninja").read_text()))
     architecture = re.compile(r"CMakeFiles/kernels_(\w+)\.dir/")
-    return [(architecture.match(name)[1], build / name) for name in sorted(known)]
+    made = [name for name in sorted(known) if (build / name).exists()]  # all, unless time was up
+    return [(architecture.match(name)[1], build / name) for name in made]
 
 
 def listings(build: Path) -> Iterator[str]:
     """What cuobjdump says of all that was compiled; of a cubin it does not say for what."""
     reader = cuobjdump()
-    yield output_of(reader, "--dump-resource-usage", build / "libwarpsmith_core.a")
+    library = build / "libwarpsmith_core.a"
+    if library.exists():
+        yield output_of(reader, "--dump-resource-usage", library)
     for architecture, cubin in cubins(build):
         yield f"arch = {architecture}\n"
         yield output_of(reader, "--dump-resource-usage", cubin)

@@ -74,14 +74,15 @@ def test_rows_that_share_a_template():
     assert spilling([SPILLING], [row | {"file": "02_warp_per_row.cu"}]) == []
 
 
-def test_a_cubin_that_no_build_makes_is_not_read(tmp_path):
+def test_what_no_build_makes_or_none_has_made_yet_is_not_read(tmp_path):
     folder = Path("CMakeFiles/kernels_sm_90a.dir/kernels/gemm")
     (tmp_path / folder).mkdir(parents=True)
     for name in ("01_naive.cubin", "02_gone.cubin"):
         (tmp_path / folder / name).touch()
     (tmp_path / "build.ninja").write_text(
         f"build {folder}/01_naive.cubin: CUDA kernels/gemm/01_naive.cu\n"
-        f"build kernels_sm_90a: phony {folder}/01_naive.cubin\n"
+        f"build {folder}/03_not_yet.cubin: CUDA kernels/gemm/03_not_yet.cu\n"
+        f"build kernels_sm_90a: phony {folder}/01_naive.cubin {folder}/03_not_yet.cubin\n"
     )
     assert cubins(tmp_path) == [("sm_90a", tmp_path / folder / "01_naive.cubin")]
 
