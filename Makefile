@@ -108,8 +108,7 @@ CHECKED = $(if $(filter cuda-checkON,$*$(REACHED)),"-DWS_CHECKED=$$($(PYTHON) to
 
 # LIMIT=900 ends cuda-check's compilations after so many seconds, as CI must on slow machines; what was done is checked.
 WITHIN = $(if $(LIMIT),timeout --signal=INT $(LIMIT))
-TIME_IS_UP = { [[ $$? == 124 ]] && echo "cuda-check: $(LIMIT) s were over before so many were compiled:" \
-  "$$(.venv/bin/ninja -C build/cuda-check -n cuda_check | grep -c 'Building CUDA')"; }
+TIME_IS_UP = { [[ $$? == 124 ]] && echo "cuda-check: $(LIMIT) s were over: the last line above has how many steps were done"; }
 
 # Configured once; Ninja notices itself when a CMake file changes.
 PRESETS := emulated ci cuda cuda-check release
