@@ -277,10 +277,10 @@ std::vector<DType> Selection::chosen(DTypes available) const {
 }
 
 bool Selection::wants(const Problem& problem) const {
-  const std::string described = problems.empty() ? "" : problem.describe();
-  return problems.empty() || std::ranges::any_of(problems, [&](const std::string& part) {
-           return described.find(part) != std::string::npos;
-         });
+  if (problems.empty()) return true;
+  const std::string described = problem.describe();
+  return std::ranges::any_of(
+      problems, [&](const std::string& part) { return described.find(part) != std::string::npos; });
 }
 
 Selection selection_from(const Fields& options) {

@@ -31,7 +31,7 @@ CI = 3000  # all of .ci/run
 FAMILY = 600  # a family in all of it
 FAMILY_TESTS = 200  # ... its emulated tests
 SMOKE_TEST = 3  # a rung's
-UNIT = {"emulated": 45, "cuda-check": 90}  # a unit: g++ -O2; nvcc, each kernel for one target
+UNIT = {"emulated": 45, "cuda-check": 90}  # a unit: g++; nvcc, each kernel for one target
 
 # The same tests took 540 s on one such machine and 926 s on another: what is over its budget is
 # said, and only what is over it by more than machines differ fails.

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import check_spills
 from check_spills import Kernel, cubins, parse, spilling
 
 WARP_PER_ROW = "ws::softmax::WarpPerRow<float, 4>"
@@ -74,17 +75,28 @@ def test_rows_that_share_a_template():
     assert spilling([SPILLING], [row | {"file": "02_warp_per_row.cu"}]) == []
 
 
-def test_what_no_build_makes_or_none_has_made_yet_is_not_read(tmp_path):
+def test_a_cubin_that_no_build_makes_is_not_read(tmp_path):
     folder = Path("CMakeFiles/kernels_sm_90a.dir/kernels/gemm")
     (tmp_path / folder).mkdir(parents=True)
     for name in ("01_naive.cubin", "02_gone.cubin"):
         (tmp_path / folder / name).touch()
     (tmp_path / "build.ninja").write_text(
         f"build {folder}/01_naive.cubin: CUDA kernels/gemm/01_naive.cu\n"
-        f"build {folder}/03_not_yet.cubin: CUDA kernels/gemm/03_not_yet.cu\n"
-        f"build kernels_sm_90a: phony {folder}/01_naive.cubin {folder}/03_not_yet.cubin\n"
+        f"build kernels_sm_90a: phony {folder}/01_naive.cubin\n"
     )
     assert cubins(tmp_path) == [("sm_90a", tmp_path / folder / "01_naive.cubin")]
+
+
+def test_what_is_not_made_yet_is_told(tmp_path, monkeypatch, capsys):
+    folder = Path("CMakeFiles/kernels_sm_90a.dir")
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "01_naive.cubin").touch()
+    names = f"{folder}/01_naive.cubin {folder}/02_later.cubin"
+    (tmp_path / "build.ninja").write_text(f"build kernels_sm_90a: phony {names}\n")
+    monkeypatch.setattr(check_spills, "cuobjdump", lambda: Path("cuobjdump"))
+    monkeypatch.setattr(check_spills, "output_of", lambda *command: f"{command[-1].name}\n")
+    assert [*check_spills.listings(tmp_path)] == ["arch = sm_90a\n", "01_naive.cubin\n"]
+    assert "1 of 2 cubins are not there" in capsys.readouterr().out
 
 
 def test_a_vendors_kernel_may_spill():
