@@ -116,11 +116,11 @@ constexpr Case kDenseSmoke[] = {
 
 constexpr Case kDenseVerify[] = {
     // Head dims of every width of a rung, one tile and its tails.
-    dense({1, 2, 64, 64, 64}),
+    dense({1, 1, 64, 64, 64}),
     dense({2, 2, 65, 129, 64}),
-    dense({1, 2, 200, 300, 64}, kOnlyBefore),
+    dense({1, 1, 200, 300, 64}, kOnlyBefore),
     dense({1, 1, 300, 200, 64}, kOnlyBefore),
-    dense({1, 2, 128, 128, 128}),
+    dense({1, 1, 128, 128, 128}),
     dense({1, 1, 191, 257, 128}, kOnlyBefore),
     dense({1, 1, 130, 140, 256}),
     dense({1, 1, 90, 150, 256}, kOnlyBefore),
@@ -140,9 +140,9 @@ constexpr Case kDenseVerify[] = {
     dense({1, 66, 1, 150, 320, 1, 256, kValuesInKeys + kSinks}),
     dense({1, 1, 5, 530, 1024}, kOnlyBefore),
     // Few and many heads a head of keys; rows before heads.
-    dense({2, 8, 70, 70, 64, 2}, kOnlyBefore),
+    dense({2, 4, 70, 70, 64, 2}, kOnlyBefore),
     dense({1, 6, 33, 97, 128, 1, 0, kRowsBeforeHeads}),
-    dense({2, 3, 65, 65, 64, 0, 0, kRowsBeforeHeads}, kOnlyBefore),
+    dense({2, 2, 65, 65, 64, 0, 0, kRowsBeforeHeads}, kOnlyBefore),
     // One query, one key, none of either.
     dense({2, 4, 1, 129, 64, 2}),
     dense({1, 2, 130, 1, 64}),
@@ -150,16 +150,16 @@ constexpr Case kDenseVerify[] = {
     dense({1, 2, 0, 5, 64}),
     dense({0, 2, 5, 5, 64}),
     // More queries than keys: the first see nothing.
-    dense({1, 2, 150, 20, 64}, kOnlyBefore),
+    dense({1, 1, 150, 20, 64}, kOnlyBefore),
     // Windows.
-    windowed({1, 2, 200, 200, 64}, 17, 0),
+    windowed({1, 1, 200, 200, 64}, 17, 0),
     windowed({1, 1, 130, 260, 64}, 64, 70),
     windowed({1, 1, 100, 40, 64}, -1, 3),
     windowed({1, 1, 90, 200, 128}, 0, 0),
     windowed({1, 1, 260, 200, 64}, 30, -1),
-    windowed({1, 5, 140, 150, 64, 1}, 40, 0),
+    windowed({1, 3, 140, 150, 64, 1}, 40, 0),
     // Scores.
-    scored({1, 2, 65, 70, 64}, 0.3, 0),
+    scored({1, 1, 65, 70, 64}, 0.3, 0),
     scored({1, 1, 65, 70, 64}, 0.125, 1.5),
     dense({1, 2, 65, 70, 64, 0, 0, kBiasTensor}),
     dense({2, 2, 33, 70, 64, 0, 0, kBiasOfKeys}, kOnlyBefore),

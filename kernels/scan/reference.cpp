@@ -203,11 +203,17 @@ struct Lists {
 
   Cases cases() const { return {smoke, verify, bench}; }
 };
+// The rungs are templates of the operator: beside sums, each meets every other of the shapes.
 Cases common_cases() {
-  static const Lists kLists;
+  static const Lists kLists = [] {
+    Lists lists;
+    size_t shape = 0;
+    std::erase_if(lists.verify, [&](const Case&) { return shape++ % 2 == 1; });
+    return lists;
+  }();
   return kLists.cases();
 }
-// And i32 that stays so.
+// Every shape, and i32 that stays so.
 Cases cases_of_sums() {
   static const Lists kLists = [] {
     Lists lists;

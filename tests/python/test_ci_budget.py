@@ -117,6 +117,15 @@ def test_a_family_over_its_budget(build):
         assert found == ([] if fails is None else [fails])
 
 
+def test_a_slow_machine_is_slow_at_all_of_it(build):
+    costs = ci_budget.collect(CATALOGUE, build, cores=2)
+    for seconds, fails in ((270, False), (271, True)):
+        costs["norm"]["sanitize"] = seconds
+        excesses = ci_budget.over_budget(CATALOGUE, costs, build, {"test": 2 * 3600})
+        assert {e.what: e.fails for e in excesses}["family norm"] == fails
+        assert {e.what: e.fails for e in excesses}["all of it"]
+
+
 def test_units_that_were_compiled_at_once(tmp_path):
     (tmp_path / "kernels_0.cpp").write_text(
         '#include "kernels/norm/a.cu"\n#include "harness/b.cu"\n'
