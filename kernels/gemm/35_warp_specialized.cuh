@@ -179,6 +179,8 @@ struct WarpSpecializedKernel : Policy {
   static constexpr ptx::Scope kReuse =
       kDepthGroups && Policy::kCluster > 1 ? ptx::Scope::kCluster : ptx::Scope::kCta;
   using Position = tile::PipelinePosition<kStages>;
+  // Who gives a stage back for a warpgroup: each warp, where lanes read it.
+  static constexpr int kArrivals = tile::kAcrossK<StageA> ? 4 : 1;
   static constexpr bool kHolds = requires { typename Output::template Held<kTileN>; };
   static constexpr bool kFollows = requires { Output::kFollows; };
   static constexpr bool kPaired = requires { Output::kPaired; };
@@ -301,13 +303,15 @@ struct WarpSpecializedKernel : Policy {
   }
 
   // A stage goes back to every block whose copies land in it: one arrival from each warpgroup that
-  // uses it.
+  // uses it, or of each of its warps.
   template <ptx::Scope kScope = ptx::Scope::kCta>
   __device__ __forceinline__ static void release(SharedStorage& shared, int stage) {
+    if constexpr (kArrivals > 1) ptx::syncwarp();  // all lanes have read
+    const int thread = thread_index() % (128 / kArrivals);
     if constexpr (Policy::kCluster == 1) {
-      if (thread_index() % 128 == 0) shared.pipeline.release(stage);
-    } else if (thread_index() % 128 < Policy::kCluster) {
-      shared.pipeline.template release<kScope>(stage, thread_index() % 128);
+      if (thread == 0) shared.pipeline.release(stage);
+    } else if (thread < Policy::kCluster) {
+      shared.pipeline.template release<kScope>(stage, thread);
     }
   }
 
@@ -407,7 +411,7 @@ struct WarpSpecializedKernel : Policy {
       StageA::prefetch(g.a);
       StageB::prefetch(g.b);
       g.c.prefetch();
-      shared.pipeline.init(Policy::kUsers * Policy::kCluster);
+      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster);
       ptx::fence_mbarrier_init();
     }
     meet_first(warp);

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "kernels/gemm/35_warp_specialized.cuh"
-#include "kernels/gemm/k_major.hpp"
+#include "kernels/gemm/tf32_parts.hpp"
 
 namespace ws::gemm {
 
@@ -34,42 +34,24 @@ struct WgmmaTf32 {
     };
     if (!is_stored_by_boxes(call))
       return run_with.template operator()<Wgmma128, PlainOutput<float>>();
-    is_big(turned) ? run_with.template operator()<WgmmaBig, TensorOutput<float>>()
-                   : run_with.template operator()<Wgmma128, TensorOutput<float>>();
+    takes_big_tile(turned) ? run_with.template operator()<WgmmaBig, TensorOutput<float>>()
+                           : run_with.template operator()<Wgmma128, TensorOutput<float>>();
   }
 
   // What a call is thought to take, in us.
   static double time(const Call& call) {
     const KMajorOperands operands(call, /*has_low=*/false);
-    Call turned = turned_to(operands, call);
-    // Tiles are counted as of 16 bits: by steps of 128 bytes, 64 of K, and rows by 2 bytes an
-    // element.
-    turned.k *= 2;
-    turned.a.leading *= 2;
-    turned.b.leading *= 2;
-    const bool big = is_stored_by_boxes(call) && is_big(turned);
+    const Call turned = turned_to(operands, call);
+    const bool big = is_stored_by_boxes(call) && takes_big_tile(turned);
     return operands.time() +
-           (big ? whole_tiles_time<WgmmaBig>(turned) : whole_tiles_time<Wgmma128>(turned));
+           (big ? tf32_tiles_time<WgmmaBig>(turned) : tf32_tiles_time<Wgmma128>(turned));
   }
 
  private:
-  // The big tile, or the one of 128 x 128 where its waves are fewer.
-  static bool is_big(const Call& turned) {
-    return whole_tiles_time<WgmmaBig>(turned) <= whole_tiles_time<Wgmma128>(turned);
-  }
   static Call turned_to(const KMajorOperands& operands, Call call) {
     call.a = matrix_of(operands.a, Contiguous::kColumns, call.m, call.k);
     call.b = matrix_of(operands.b, Contiguous::kRows, call.n, call.k);
     return call;
-  }
-  static Matrix matrix_of(const KMajor& operand, Contiguous along_k, int64_t rows, int64_t k) {
-    Matrix matrix{};
-    matrix.data = const_cast<float*>(operand.data);
-    matrix.contiguous = along_k;
-    matrix.runs = rows;
-    matrix.length = k;
-    matrix.leading = operand.leading;
-    return matrix;
   }
 };
 

@@ -9,8 +9,7 @@
 
 #include "kernels/gemm/45_pingpong.cuh"
 #include "kernels/gemm/batched_parts.hpp"
-#include "kernels/gemm/batched_plan.hpp"
-#include "kernels/gemm/k_major.hpp"
+#include "kernels/gemm/tf32_parts.hpp"
 
 namespace ws::gemm {
 
@@ -23,7 +22,7 @@ using BatchedTf32Kernel = std::conditional_t<
 
 struct BatchedTf32 {
   // Rows of C that start anywhere lanes store, out of the middle tile.
-  using Policies = PolicyList<WgmmaBig, BatchedTurns128, Pingpong128Alone, Low64>;
+  using Policies = BatchedTf32Policies;
   using PlainPolicies = PolicyList<BatchedTurns128>;
 
   static bool supports(const BatchedCall& call, Why& why) {
@@ -41,8 +40,9 @@ struct BatchedTf32 {
   // one that lanes do.
   template <class Boxes, class Plain, class C>
   static void run_into(const C& call, const Context& context) {
-    is_stored_by_boxes(call) ? run_in<Policies, Boxes>(plan<Policies>(call).policy, call, context)
-                             : run_in<PlainPolicies, Plain>(0, call, context);
+    is_stored_by_boxes(call)
+        ? run_in<Policies, Boxes>(plan_batched_tf32<Policies>(call).policy, call, context)
+        : run_in<PlainPolicies, Plain>(0, call, context);
   }
   template <class List, class Output, class C>
   static void run_in(int policy, const C& call, const Context& context) {
@@ -67,22 +67,9 @@ struct BatchedTf32 {
 
   // What a call is thought to take, in us.
   static double time(const BatchedCall& call) {
-    const double tiles =
-        is_stored_by_boxes(call) ? plan<Policies>(call).time : plan<PlainPolicies>(call).time;
+    const double tiles = is_stored_by_boxes(call) ? plan_batched_tf32<Policies>(call).time
+                                                  : plan_batched_tf32<PlainPolicies>(call).time;
     return KMajorOperands(call, /*has_low=*/false).time() + tiles;
-  }
-
- private:
-  // Tiles are counted as of 16 bits: by steps of 128 bytes, 64 of K. Rows of copies are whole
-  // sectors.
-  template <class List>
-  static WgmmaPlan plan(const BatchedCall& call) {
-    BatchedCall counted = call;
-    counted.k *= 2;
-    counted.a.contiguous = Contiguous::kColumns;
-    counted.b.contiguous = Contiguous::kRows;
-    counted.a.leading = counted.b.leading = 2 * KMajor::leading_of(call.k);
-    return plan_batched<List>(counted, device_facts().multiprocessors);
   }
 };
 

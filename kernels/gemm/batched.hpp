@@ -29,6 +29,11 @@ inline ptx::MatrixBatch matrix_batch(const BatchedCall& call, const Matrix& matr
   return {.count = matrix.batch == 0 ? 1 : call.batch, .stride = matrix.batch};
 }
 
+// Each product from the other side.
+inline BatchedCall transposed(const BatchedCall& call) {
+  return {transposed(static_cast<const Call&>(call)), call.batch, call.out_dtype};
+}
+
 // How many there are of an operand.
 inline int64_t matrices_of_operand(const Call& /*call*/, const Matrix& /*matrix*/) { return 1; }
 inline int64_t matrices_of_operand(const BatchedCall& call, const Matrix& matrix) {

@@ -61,6 +61,8 @@ extern const Rung kBatchedShifted;
 extern const Rung kMmaDirect;
 extern const Rung kBatchedTf32;
 extern const Rung kBatchedMma;
+extern const Rung kWgmmaTf32Rs;
+extern const Rung kBatchedTf32Rs;
 
 namespace {
 
@@ -78,25 +80,27 @@ constexpr const Rung* kRungs[] = {
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
     &kBatchedTurns, &kBatchedShifted,   &kMmaDirect,        &kBatchedTf32,    &kBatchedMma,
+    &kWgmmaTf32Rs,  &kBatchedTf32Rs,
 };
 
 }  // namespace
 
 // Each takes what those before it leave: f32 on the CUDA cores, the 16-bit types on tensor cores.
 // Plain matrices whose rows start anywhere: double_buffer, 1.27 of warp_tile at 4097 x 4095 x 4099;
-// what may be cut to TF32, wgmma_tf32 where its copies pay.
+// what may be cut to TF32, wgmma_tf32 where its copies pay, or wgmma_tf32_rs, which has fewer.
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kThin,     &kThreeTf32, &kCopyEngine, &kDoubleBuffer,
                                          &kWarpTile, &kNaive,     &kAnyLayout};
   static constexpr const Rung* kSimt[] = {&kThin,     &kCopyEngine, &kDoubleBuffer,
                                           &kWarpTile, &kNaive,      &kAnyLayout};
-  static constexpr const Rung* kTf32[] = {&kThin,         &kWgmmaTf32, &kWmmaTf32, &kCopyEngine,
-                                          &kDoubleBuffer, &kWarpTile,  &kNaive,    &kAnyLayout};
+  static constexpr const Rung* kTf32[] = {&kThin,     &kWgmmaTf32Rs, &kWgmmaTf32,
+                                          &kWmmaTf32, &kCopyEngine,  &kDoubleBuffer,
+                                          &kWarpTile, &kNaive,       &kAnyLayout};
   static constexpr const Rung* kTf32AsItLies[] = {
       &kThin, &kWmmaTf32, &kCopyEngine, &kDoubleBuffer, &kWarpTile, &kNaive, &kAnyLayout};
   if (call.dtype == DType::kF32) {
     if (call.tf32) {
-      const double time = wgmma_tf32_time(call);
+      const double time = std::min(wgmma_tf32_time(call), wgmma_tf32_rs_time(call));
       const bool lies_right = copy_bytes_of(call) >= 16 && is_stored_by_boxes(call);
       if (lies_right ? time < kNever : time < simt_time(call)) return kTf32;
       return kTf32AsItLies;
@@ -146,9 +150,11 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
-  static constexpr const Rung* kTf32[] = {&kBatchedTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  static constexpr const Rung* kTf32[] = {&kBatchedTf32Rs, &kBatchedTf32, &kBatchedWarpTile,
+                                          &kBatchedAnyLayout};
   if (call.dtype == DType::kF32) {
-    if (call.tf32 && batched_tf32_time(call) < batched_simt_time(call)) return kTf32;
+    const double cut = std::min(batched_tf32_time(call), batched_tf32_rs_time(call));
+    if (call.tf32 && cut < batched_simt_time(call)) return kTf32;
     const bool by_three = batched_three_tf32_time(call) < batched_simt_time(call);
     return std::span<const Rung* const>(kF32).subspan(by_three ? 0 : 1);
   }

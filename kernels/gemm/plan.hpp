@@ -149,6 +149,8 @@ inline double simt_time(const Call& call) {
 
 // Of wgmma_tf32, with the copies of its operands. (40_wgmma_tf32.cu)
 double wgmma_tf32_time(const Call& call);
+// Of wgmma_tf32_rs, where it takes the call. (56_wgmma_tf32_rs.cu)
+double wgmma_tf32_rs_time(const Call& call);
 // Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
 double three_tf32_time(const Call& call);
 
@@ -180,6 +182,7 @@ inline double batched_naive_time(const BatchedCall& call) {
 }
 // Beside their rungs' rows, with what is made of operands first.
 double batched_tf32_time(const BatchedCall& call);
+double batched_tf32_rs_time(const BatchedCall& call);
 double batched_three_tf32_time(const BatchedCall& call);
 double batched_realigned_time(const BatchedCall& call);
 

@@ -411,6 +411,8 @@ constexpr std::array kVerify = {
     tf32_shape(144, 264, 200, kNn),
     tf32_shape(240, 496, 80, kNt),
     tf32_shape(160, 96, 200, kTt, 0, 1),
+    tf32_shape(136, 264, 72, kTt),
+    tf32_shape(264, 136, 100, kTn, 4),
 };
 
 constexpr std::array kBench = {
@@ -500,6 +502,8 @@ constexpr std::array kBatchedVerify = {
     tf32_batch(3, 264, 136, 40, kCT | kTurns),
     tf32_batch(3, 129, 67, 65, kAT | kBT, 1),
     tf32_batch(3, 64, 64, 64, kBT, 0, 1),
+    tf32_batch(3, 136, 200, 72),
+    tf32_batch(3, 72, 136, 100, kAT | kBT),
 };
 
 // The products of attention and of experts; one of each of the views that a gradient brings.

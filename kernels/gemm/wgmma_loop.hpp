@@ -3,6 +3,7 @@
 
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/wgmma.hpp"
+#include "warpsmith/tile/mn_fragments.hpp"
 #include "warpsmith/tile/pipeline.hpp"
 
 namespace ws::gemm {
@@ -28,6 +29,19 @@ struct NobodyWaits {
   __device__ __forceinline__ void operator()() const {}
 };
 
+// For the products on these sums.
+template <class Sum, int kRowBlocks, int kSums>
+__device__ __forceinline__ void wait_for_all(Sum (&sum)[kRowBlocks][kSums]) {
+  if constexpr (kRowBlocks == 1) {
+    ptx::wgmma_wait_group<0>(sum[0]);
+  } else if constexpr (kRowBlocks == 2) {
+    ptx::wgmma_wait_group<0>(sum[0], sum[1]);
+  } else {
+    static_assert(kRowBlocks == 3);
+    ptx::wgmma_wait_group<0>(sum[0], sum[1], sum[2]);
+  }
+}
+
 // sum = A's rows times B's columns over `blocks` slices of K, from `at` on in the ring; A's rows
 // begin at the 64-row panel `panel`. release(stage) gives a stage back, by all threads. One group
 // of products stays in flight, so a stage goes back when those after it have been issued.
@@ -35,6 +49,7 @@ struct NobodyWaits {
 // called once, when all slices are and the last may still be in flight.
 template <class StageA, class StageB, class Sum, int kStages, int kRowBlocks, int kSums,
           class Release, class Prepare = AsTheyLand, class Issued = NobodyWaits>
+  requires(!tile::kAcrossK<StageA>)
 __device__ __forceinline__ void multiply_stages(
     Sum (&sum)[kRowBlocks][kSums], const typename StageA::Element* stages_a,
     const typename StageB::Element* stages_b, tile::Pipeline<kStages>& pipeline,
@@ -71,14 +86,56 @@ __device__ __forceinline__ void multiply_stages(
     at.advance();
   } while (++block < blocks);
   issued();
-  if constexpr (kRowBlocks == 1) {
-    ptx::wgmma_wait_group<0>(sum[0]);
-  } else if constexpr (kRowBlocks == 2) {
-    ptx::wgmma_wait_group<0>(sum[0], sum[1]);
-  } else {
-    static_assert(kRowBlocks == 3);
-    ptx::wgmma_wait_group<0>(sum[0], sum[1], sum[2]);
+  wait_for_all(sum);
+  release(previous);
+}
+
+// The same of f32 where A lies across K: lanes bring it in registers, those of a slice while the
+// products of the one before it are under way. Every warp reads A's stage, and gives it back.
+template <class StageA, class StageB, int kStages, int kRowBlocks, int kSums, class Release,
+          class Issued = NobodyWaits>
+  requires(tile::kAcrossK<StageA>)
+__device__ __forceinline__ void multiply_stages(
+    float (&sum)[kRowBlocks][kSums], const float* stages_a, const float* stages_b,
+    tile::Pipeline<kStages>& pipeline, tile::PipelinePosition<kStages>& at, int blocks, int panel,
+    Release&& release, const AsTheyLand& /*prepare*/ = {}, const Issued& issued = {}) {
+  using Fragments = tile::MnFragments<StageA>;
+  const Fragments fragments(panel);
+#pragma unroll
+  for (int i = 0; i < kRowBlocks; ++i) ptx::wgmma_pin(sum[i]);
+  int previous = 0;
+  int block = 0;
+  // Whether there is another slice.
+  const auto multiply = [&](uint32_t (&a)[kRowBlocks][Fragments::kSteps][4]) {
+    const uint64_t b = StageB::descriptor(stages_b + at.stage * StageB::kElements);
+    pipeline.wait(at);
+#pragma unroll
+    for (int i = 0; i < kRowBlocks; ++i) {
+      fragments.load(a[i], stages_a + at.stage * StageA::kElements, i);
+      ptx::wgmma_fence(a[i][0], a[i][1], a[i][2], a[i][3]);
+    }
+#pragma unroll
+    for (int k = 0; k < Fragments::kSteps; ++k) {
+#pragma unroll
+      for (int i = 0; i < kRowBlocks; ++i) {
+        ptx::wgmma_m64k8<kSums * 2>(sum[i], a[i][k], StageB::advance(b, 0, k * StageB::kStep),
+                                    block > 0 || k > 0);
+      }
+    }
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<1>();
+    if (block > 0) release(previous);
+    previous = at.stage;
+    at.advance();
+    return ++block < blocks;
+  };
+  // Registers of a slice are read until the products of the next one have been issued.
+  uint32_t even[kRowBlocks][Fragments::kSteps][4];
+  uint32_t odd[kRowBlocks][Fragments::kSteps][4];
+  while (multiply(even) && multiply(odd)) {
   }
+  issued();
+  wait_for_all(sum);
   release(previous);
 }
 

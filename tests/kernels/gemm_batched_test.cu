@@ -13,6 +13,7 @@
 #include "kernels/gemm/52_batched_shifted.cuh"
 #include "kernels/gemm/54_batched_tf32.cuh"
 #include "kernels/gemm/55_batched_mma.cuh"
+#include "kernels/gemm/57_batched_tf32_rs.cuh"
 #include "tests/kernels/gemm_instance.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
@@ -206,6 +207,47 @@ TEST(BatchedTf32, EveryTile) {
     expect_every_tile_of_tf32<BatchedTf32::Policies, BatchedTensorOutput<float>>(chosen);
     expect_every_tile_of_tf32<BatchedTf32::PlainPolicies, BatchedPlainOutput<float>>(chosen);
   }
+}
+
+// Either operand brought by lanes, the other one as it lies, shared or copied; C turned and not.
+TEST(BatchedTf32Rs, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kAT = Bmm::kATransposed;
+  constexpr int kBT = Bmm::kBTransposed;
+  for (const int views :
+       {0, kAT | kBT, kAT, kAT | kBT | Bmm::kAExpanded, int{Bmm::kInterleaved}, int{kBT}}) {
+    Case chosen = batch(3, 264, 136, 68, views, 8);
+    chosen.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
+    Instance<float> instance(chosen, batched());
+    const BatchedCall call = Bmm::call(instance.problem());
+    Why nobody_asks;
+    EXPECT_EQ(BatchedTf32Rs::supports(call, nobody_asks), views != kBT);
+    if (views == kBT) continue;
+    test::Buffer<std::byte> workspace(BatchedTf32Rs::workspace(call).bytes + 256);
+    void* place = workspace.data();
+    size_t space = workspace.size();
+    std::align(256, 1, place, space);
+    for (int policy = 0; policy < BatchedTf32Policies::kCount; ++policy) {
+      BatchedTf32Rs::run_in(policy, call, 4, {nullptr, place});
+      runtime::synchronize_device();
+      instance.expect_right();
+    }
+  }
+}
+
+// Two warpgroups in turns, lanes that read and give back.
+TEST(BatchedTf32Rs, InEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] {
+    Case chosen = batch(5, 136, 200, 132, 0, 8);
+    chosen.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
+    Instance<float> instance(chosen, batched());
+    const BatchedCall call = Bmm::call(instance.problem());
+    constexpr int kTurns = 1;
+    BatchedTf32Rs::run_in(kTurns, call, 4, {nullptr, nullptr});
+    runtime::synchronize_device();
+    instance.expect_right();
+  });
 }
 
 TEST(BatchedMma, InEveryOrder) {

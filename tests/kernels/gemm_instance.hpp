@@ -16,6 +16,7 @@ namespace ws::gemm {
 
 inline const Operation& operation() { return operation_named("gemm"); }
 inline const Operation& batched() { return operation_named("bmm"); }
+inline const Rung& rung(std::string_view name) { return *resolve(concatenate("gemm/", name)).rung; }
 
 // A case with memory: inputs random, the output NaN, and NaN between the rows.
 template <class T>

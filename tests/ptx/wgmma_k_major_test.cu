@@ -1,5 +1,6 @@
 // wgmma of 8 and 32 bits, through the stages that the copy engine fills: K-major operands, each
 // type.
+#include <bit>
 #include <random>
 
 #include "tests/run.hpp"
@@ -124,20 +125,23 @@ void test_stage(int range, ptx::WgmmaSum<A> start, bool accumulate = true) {
   }
 }
 
-// The same of e4m3 with A in registers.
-template <int N>
+// The same with A in registers.
+template <int N, class T>
 struct MultiplyRegisters {
   static constexpr int kThreads = 128;
   static constexpr Arch kArch = Arch::kSm90a;
-  static constexpr int kDepth = 128;
-  using StageB = tile::OperandStage<e4m3, Major::kK, N, kDepth, 1>;
+  static constexpr int kDepth = 128 / static_cast<int>(sizeof(T));
+  static constexpr int kSteps = 4;
+  static constexpr int kStep = kDepth / kSteps;
+  static constexpr int kWide = 4 / static_cast<int>(sizeof(T));  // elements of a register
+  using StageB = tile::OperandStage<T, Major::kK, N, kDepth, 1>;
   struct Arguments {
-    const e4m3* a;
+    const T* a;
     ptx::TensorMap b;
     float* d;  // [128, N / 2]
   };
   struct SharedStorage {
-    SharedArray<e4m3, StageB::kElements, 1024> b;
+    SharedArray<T, StageB::kElements, 1024> b;
     ptx::Mbarrier full;
   };
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
@@ -147,28 +151,38 @@ struct MultiplyRegisters {
     }
     ptx::barrier_sync();
     if (thread_index() == 0) {
-      ptx::mbarrier_arrive_expect_tx(shared.full, StageB::kElements);
+      ptx::mbarrier_arrive_expect_tx(shared.full, StageB::kElements * sizeof(T));
       StageB::load(shared.b.pointer(), arguments.b, shared.full, 0, 0, {});
     }
     ptx::mbarrier_wait_parity(shared.full, 0);
-    // "WGMMA .m64nNk32 register fragment layout for matrix A": element i of a thread.
-    uint32_t a[kDepth / 32][4] = {};
+    // "WGMMA .m64nNk8, .m64nNk32 register fragment layout for matrix A": element i of a thread.
+    uint32_t a[kSteps][4] = {};
 #pragma unroll
-    for (int step = 0; step < kDepth / 32; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        const int row = warp_index() * 16 + lane_index() / 4 + (i / 4 % 2 == 0 ? 0 : 8);
-        const int column = step * 32 + lane_index() % 4 * 4 + (i & 3) + (i < 8 ? 0 : 16);
-        a[step][i / 4] |= static_cast<uint32_t>(arguments.a[row * kDepth + column].bits)
-                          << (i % 4 * 8);
+      for (int i = 0; i < 4 * kWide; ++i) {
+        const int row = warp_index() * 16 + lane_index() / 4 + (i / kWide % 2 == 0 ? 0 : 8);
+        const int column =
+            step * kStep + lane_index() % 4 * kWide + i % kWide + (i < 2 * kWide ? 0 : 4 * kWide);
+        const T element = arguments.a[row * kDepth + column];
+        if constexpr (kWide == 1) {
+          a[step][i] = std::bit_cast<uint32_t>(element);
+        } else {
+          a[step][i / kWide] |= static_cast<uint32_t>(element.bits) << (i % kWide * 8);
+        }
       }
     }
     float d[N / 2];
     const uint64_t b = StageB::descriptor(shared.b.pointer());
     ptx::wgmma_fence(d, a[0], a[1], a[2], a[3]);
 #pragma unroll
-    for (int step = 0; step < kDepth / 32; ++step) {
-      ptx::wgmma_m64k32<N, e4m3, e4m3>(d, a[step], StageB::advance(b, 0, step * 32), step > 0);
+    for (int step = 0; step < kSteps; ++step) {
+      const uint64_t from = StageB::advance(b, 0, step * kStep);
+      if constexpr (kWide == 1) {
+        ptx::wgmma_m64k8<N>(d, a[step], from, step > 0);
+      } else {
+        ptx::wgmma_m64k32<N, T, T>(d, a[step], from, step > 0);
+      }
     }
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<0>(d);
@@ -176,17 +190,17 @@ struct MultiplyRegisters {
   }
 };
 
-template <int N>
+template <int N, class T>
 void test_registers() {
-  using Kernel = MultiplyRegisters<N>;
+  using Kernel = MultiplyRegisters<N, T>;
   constexpr int kDepth = Kernel::kDepth;
-  test::Buffer<e4m3> a(64 * kDepth);
-  test::Buffer<e4m3> b(N * kDepth);
+  test::Buffer<T> a(64 * kDepth);
+  test::Buffer<T> b(N * kDepth);
   test::Buffer<float> d(64 * N);
   std::mt19937 random(7);
   std::uniform_int_distribution<int> numbers(-4, 4);
-  for (e4m3& element : a) element = element_of<e4m3>(numbers(random));
-  for (e4m3& element : b) element = element_of<e4m3>(numbers(random));
+  for (T& element : a) element = element_of<T>(numbers(random));
+  for (T& element : b) element = element_of<T>(numbers(random));
   test::run<Kernel>({.threads = 128},
                     {a.data(), Kernel::StageB::tensor_map(b.data(), N, kDepth, kDepth), d.data()});
   for (int m = 0; m < 64; ++m) {
@@ -205,9 +219,15 @@ void test_registers() {
 
 TEST(WgmmaKMajor, Fp8FromRegisters) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  test_registers<64>();
-  test_registers<128>();
-  test_registers<256>();
+  test_registers<64, e4m3>();
+  test_registers<128, e4m3>();
+  test_registers<256, e4m3>();
+}
+
+TEST(WgmmaKMajor, Tf32FromRegisters) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test_registers<128, float>();
+  test_registers<256, float>();
 }
 
 // Of the sums' 14 bits on an H200 these numbers need fewer: at most 128 * 4 * 4.

@@ -8,7 +8,7 @@
 //
 // All threads of the warpgroup execute each of them with the same descriptors. An instruction takes
 // 32 bytes of K: 16 elements of 16 bits, 32 of 8 (e4m3, e5m2, s8), 8 of tf32. f16 accumulators, and
-// A of s8 or tf32 in registers, would be further functions.
+// A of s8 in registers, would be further functions.
 #pragma once
 
 #include <type_traits>
@@ -199,6 +199,22 @@ void wgmma_k_major(int n, void* d, uint64_t a, uint64_t b, bool accumulate,
                              .accumulate = accumulate,
                              .d = d});
 }
+// The same with A in registers.
+template <class T>
+void wgmma_from_registers(int n, void* d, const uint32_t* a, uint64_t b, bool accumulate,
+                          std::source_location place) {
+  emulator::at(place);
+  emulator::wgmma_mma_async({.n = n,
+                             .a_element = wgmma_element<T>(),
+                             .b_element = wgmma_element<T>(),
+                             .a_mn_major = false,
+                             .b_mn_major = false,
+                             .a_registers = a,
+                             .a = 0,
+                             .b = b,
+                             .accumulate = accumulate,
+                             .d = d});
+}
 #endif
 }  // namespace detail
 
@@ -311,6 +327,15 @@ using WgmmaSum = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
                ";\n}"                                                                              \
                : __VA_ARGS__                                                                       \
                : "l"(a_), "l"(b_), "r"(static_cast<int>(accumulate)))
+// A in registers.
+#define WS_WGMMA_REGISTERS_ASM(n, types, text, a0, a1, a2, a3, b, scale, ...)                   \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale                                        \
+               ", 0;\n"                                                                         \
+               "wgmma.mma_async.sync.aligned.m64n" #n types " {" text "}, {" a0 ", " a1 ", " a2 \
+               ", " a3 "}, " b ", p, 1, 1;\n}"                                                  \
+               : __VA_ARGS__                                                                    \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_),                           \
+                 "r"(static_cast<int>(accumulate)))
 #endif
 
 // wgmma.mma_async.m64nNk32 of e4m3 and e5m2, each operand its own, to f32. Fragments of D as above.
@@ -358,36 +383,17 @@ __device__ __forceinline__ void wgmma_m64k32(float (&d)[N / 2], const uint32_t (
   static_assert(std::is_same_v<A, e4m3> && std::is_same_v<B, e4m3>, "others have not been needed");
   static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma takes N = 8, 16, ... 256");
 #ifdef WS_EMULATED
-  emulator::at(place);
-  emulator::wgmma_mma_async({.n = N,
-                             .a_element = detail::wgmma_element<A>(),
-                             .b_element = detail::wgmma_element<B>(),
-                             .a_mn_major = false,
-                             .b_mn_major = false,
-                             .a_registers = a,
-                             .a = 0,
-                             .b = b,
-                             .accumulate = accumulate,
-                             .d = d});
+  detail::wgmma_from_registers<A>(N, d, a, b, accumulate, place);
 #else
-#define WS_WGMMA_REGISTERS_ASM(n, text, a0, a1, a2, a3, b, scale, ...)                             \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale                                           \
-               ", 0;\n"                                                                            \
-               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" text "}, {" a0 ", " a1 \
-               ", " a2 ", " a3 "}, " b ", p, 1, 1;\n}"                                             \
-               : __VA_ARGS__                                                                       \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_),                              \
-                 "r"(static_cast<int>(accumulate)))
-#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)          \
-  if constexpr (N == n) {                                                 \
-    WS_WGMMA_REGISTERS_ASM(n, text, o0, o1, o2, o3, o4, o5, __VA_ARGS__); \
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)                               \
+  if constexpr (N == n) {                                                                      \
+    WS_WGMMA_REGISTERS_ASM(n, "k32.f32.e4m3.e4m3", text, o0, o1, o2, o3, o4, o5, __VA_ARGS__); \
   }
   const uint64_t b_ = b;
 #define WS_WGMMA_SUM "+f"
 #include "warpsmith/ptx/wgmma_shapes.inc"
 #undef WS_WGMMA_SUM
 #undef WS_WGMMA_SHAPE
-#undef WS_WGMMA_REGISTERS_ASM
 #endif
 }
 
@@ -436,8 +442,31 @@ __device__ __forceinline__ void wgmma_m64k8(float (&d)[N / 2], uint64_t a, uint6
 #endif
 }
 
+// The same with A in registers, an f32 in each. With row and pair as above, t % 4 the column:
+//   a[0] = A[row][t % 4]        a[2] = A[row][t % 4 + 4]
+//   a[1] = A[row + 8][t % 4]    a[3] = A[row + 8][t % 4 + 4]
+template <int N>
+__device__ __forceinline__ void wgmma_m64k8(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b,
+                                            bool accumulate WS_AND_PLACE) {
+  static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma takes N = 8, 16, ... 256");
+#ifdef WS_EMULATED
+  detail::wgmma_from_registers<float>(N, d, a, b, accumulate, place);
+#else
+#define WS_WGMMA_SHAPE(n, text, o0, o1, o2, o3, o4, o5, o6, ...)                              \
+  if constexpr (N == n) {                                                                     \
+    WS_WGMMA_REGISTERS_ASM(n, "k8.f32.tf32.tf32", text, o0, o1, o2, o3, o4, o5, __VA_ARGS__); \
+  }
+  const uint64_t b_ = b;
+#define WS_WGMMA_SUM "+f"
+#include "warpsmith/ptx/wgmma_shapes.inc"
+#undef WS_WGMMA_SUM
+#undef WS_WGMMA_SHAPE
+#endif
+}
+
 #ifndef WS_EMULATED
 #undef WS_WGMMA_ASM
+#undef WS_WGMMA_REGISTERS_ASM
 #endif
 
 // The one of them that takes elements of A and B: 32 bytes of K.

@@ -3,9 +3,10 @@
 //
 // The tile is kOuter rows of A or columns of B (outer) by kK of the inner dimension. K-major, a row
 // of 128 bytes is 64 of K (of 8 bits 128, of 32 bits 32), and the rows count the outer dimension.
-// MN-major, which only 16-bit elements can be, a row is 64 of the outer dimension and the rows
-// count K; such panels of 64 lie one after the other. The last may be narrower: rows of the copy
-// are then shorter than the swizzle row, which they still lie apart.
+// MN-major, a row is 64 (32) of the outer dimension and the rows count K; such panels lie one after
+// the other. The last may be narrower: rows of the copy are then shorter than the swizzle row,
+// which they still lie apart. Of MN-major operands wgmma reads those of 16 bits; those of 32 lanes
+// bring it in registers (mn_fragments.hpp).
 #pragma once
 
 #include <type_traits>
@@ -27,12 +28,12 @@ struct OperandStage {
   static constexpr int kRow = 128 / static_cast<int>(sizeof(T));  // elements of a swizzle row
   static constexpr int kStep = kRow / 4;                          // K of one wgmma: 32 bytes
   static_assert(kK == kRow, "a swizzle row of K");
-  static_assert(sizeof(T) == 2 || kKMajor, "wgmma reads 8 and 32 bits K-major");
-  static constexpr int kPanels = kKMajor ? kOuter / 64 : (kOuter + 63) / 64;
-  static constexpr int kRest = kKMajor ? 0 : kOuter % 64;  // columns of a last, narrow panel
+  static_assert(sizeof(T) != 1 || kKMajor, "nobody reads 8 bits MN-major");
+  static constexpr int kPanels = kKMajor ? kOuter / 64 : (kOuter + kRow - 1) / kRow;
+  static constexpr int kRest = kKMajor ? 0 : kOuter % kRow;  // columns of a last, narrow panel
   static_assert(kOuter % 8 == 0, "whole swizzle patterns, or chunks of 16 bytes");
 
-  static constexpr int kPanelElements = 64 * kRow;
+  static constexpr int kPanelElements = (kKMajor ? 64 : kK) * kRow;
   static constexpr int kElements = kKMajor ? kOuter * kK : kPanels * kPanelElements;
   // A share is some rows of a K-major tile, or some panels; where they do not divide, some of K of
   // all. Of two shares of rows the first may be a pattern of 8 larger.
@@ -77,7 +78,7 @@ struct OperandStage {
       const ptx::TensorMap& map = *map_of(maps, kUneven ? sharing.share > 0 : box == kPanels - 1);
       const int row = kKMajor || kShareOfK ? sharing.share * kBoxRows : 0;
       T* const to = stage + (kKMajor ? 0 : panel * kPanelElements) + row * kRow;
-      const int x = kKMajor ? k : outer + panel * 64;
+      const int x = kKMajor ? k : outer + panel * kRow;
       const int y = kKMajor ? outer + row : k + row;
       if constexpr (kBatched && kSharers == 1) {
         ptx::tensor_load_3d(to, map, full, x, y, matrix WS_PASS_AND_PLACE);
@@ -114,6 +115,7 @@ struct OperandStage {
   }
 
   __device__ __forceinline__ static uint64_t descriptor(const T* stage) {
+    static_assert(sizeof(T) == 2 || kKMajor, "wgmma reads 8 and 32 bits K-major");
     // Eight rows are 1024 bytes; the next 64 of the outer dimension are the next panel.
     return ptx::wgmma_descriptor(stage, kPanelElements * sizeof(T), 1024, ptx::Swizzle::k128);
   }

@@ -73,16 +73,45 @@ struct WarpStore {
     } WS_PASS_AND_PLACE);
   }
 
+  // The same of words, transposed: the warp's 16 rows become 16 columns of the matrix, from
+  // (column, row) on. `map` is transposed_map()'s.
+  __device__ __forceinline__ void put_transposed(const ptx::TensorMap& map, int row, int column,
+                                                 const Sum* d,
+                                                 [[maybe_unused]] int matrix = 0 WS_AND_PLACE) {
+    stage_and<kColumns, /*kTransposed=*/true>(d, [&](const T* staged) {
+      if constexpr (kBatched) {
+        ptx::tensor_store_3d(map, row, column, matrix, staged WS_PASS_AND_PLACE);
+      } else {
+        ptx::tensor_store_2d(map, row, column, staged WS_PASS_AND_PLACE);
+      }
+    } WS_PASS_AND_PLACE);
+  }
+  static ptx::TensorMap transposed_map(const T* data, int64_t rows, int64_t columns,
+                                       int64_t leading) {
+    return ptx::make_tensor_map_2d(data, rows, columns, leading, kColumns, kRows,
+                                   kTransposedSwizzle);
+  }
+  static ptx::TensorMap transposed_map(const T* data, const ptx::MatrixBatch& batch, int64_t rows,
+                                       int64_t columns, int64_t leading) {
+    static_assert(kBatched);
+    return ptx::make_tensor_map_3d(data, batch, rows, columns, leading, kColumns, kRows,
+                                   kTransposedSwizzle);
+  }
+
   // Rounds and stages the warp's rows as put() does; then one lane calls issue(staged), which
   // stores the 16 rows where it likes.
-  template <int kPiece = kColumns, class Issue>
+  template <int kPiece = kColumns, bool kTransposed = false, class Issue>
   __device__ __forceinline__ void stage_and(const Sum* d, Issue&& issue WS_AND_PLACE) {
     const int lane = lane_index();
     T* const staged = buffers + buffer * kBufferElements;
     // The copy engine still reads all buffers but the oldest.
     if (lane == 0) ptx::bulk_wait_group_read<kBuffers - 1>();
     ptx::syncwarp();
-    stage<kPiece>(staged, d WS_PASS_AND_PLACE);
+    if constexpr (kTransposed) {
+      stage_transposed(staged, d WS_PASS_AND_PLACE);
+    } else {
+      stage<kPiece>(staged, d WS_PASS_AND_PLACE);
+    }
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane == 0) {
@@ -203,6 +232,30 @@ struct WarpStore {
   int buffer = 0;
 
  private:
+  static constexpr auto kTransposedSwizzle = ptx::Swizzle::k64;
+
+  // kColumns rows of 16 words. The four lanes that have a row of the warp write to rows two apart,
+  // all in the same half of the banks; so those that have its upper columns of chunks take the two
+  // of a pair in the other order.
+  __device__ __forceinline__ static void stage_transposed(T* staged, const Sum* d WS_AND_PLACE) {
+    static_assert(sizeof(T) == 4 && kRows * 4 == ptx::swizzle_row_bytes(kTransposedSwizzle));
+    const SharedSpan<T> to{staged, kBufferElements};
+    const int lane = lane_index();
+    const int flip = lane / 16;
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; i += 2) {  // pairs: of a row, of the row 8 below it, ...
+      const auto column = static_cast<uint32_t>(lane / 4 + i / 2 % 2 * 8);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const auto row = static_cast<uint32_t>(i / 4 * 8 + lane % 4 * 2 + (j ^ flip));
+        const uint32_t chunk = ptx::swizzled_chunk<kTransposedSwizzle>(row, column / kChunk);
+        const T value = flip != 0 ? d[i + 1 - j] : d[i + j];
+        to.template store<1>(chunk / sizeof(T) + column % kChunk,
+                             Vec<T, 1>{value} WS_PASS_AND_PLACE);
+      }
+    }
+  }
+
   template <int kPiece>
   __device__ __forceinline__ static void stage(T* staged, const Sum* d WS_AND_PLACE) {
     static_assert(kPiece <= kColumns);
