@@ -10,9 +10,10 @@ PLAN is a text of lines, in any order; `#` begins a comment:
     bench addmm --dtype bf16 --peer torch         as `python -m warpsmith.bench` takes it
 
 Everything that is checked is checked on its smoke shapes first, on its verify shapes then, the
-sanitizers side by side. Lines of `bench` run in their order until the time is up; what was not run
-is told. FOLDER (build/on_gpu/out) gets what each command printed, and a result file of each line,
-for `tools/results_table.py --add`. Exit code 1: something failed, or was not run.
+sanitizers side by side. Lines of `bench` run in their order until the time is up, each for
+--line-seconds at most (a peer may take seconds a call); what was not run is told. FOLDER
+(build/on_gpu/out) gets what each command printed, and a result file of each line, for
+`tools/results_table.py --add`. Exit code 1: something failed, or was not run.
 
 Needs nvcc, CMake and Ninja (of .venv, else of the PATH), compute-sanitizer, and for `bench` a
 python3 with apache-tvm-ffi, and with torch where that is a peer. Headers and packages elsewhere
@@ -20,6 +21,7 @@ are found through CMAKE_PREFIX_PATH and PYTHONPATH.
 """
 
 import argparse
+import math
 import os
 import shlex
 import subprocess
@@ -71,6 +73,7 @@ class Step:
 
     name: str
     command: Sequence[str | Path]
+    most_seconds: float = math.inf
 
 
 def of_venv(name: str) -> str:
@@ -102,11 +105,11 @@ def sanitizer_steps(plan: Plan) -> Iterator[Step]:
             yield Step(tool, [*tool_command, *smoke])
 
 
-def bench_steps(plan: Plan, out: Path) -> Iterator[Step]:
+def bench_steps(plan: Plan, out: Path, line_seconds: float) -> Iterator[Step]:
     for number, arguments in enumerate(plan.bench):
         name = f"bench-{number:02}-{arguments[0].replace('/', '-')}"
         command = [sys.executable, "-m", "warpsmith.bench", *arguments, "-o", out / f"{name}.json"]
-        yield Step(name, command)
+        yield Step(name, command, line_seconds)
 
 
 def run(step: Step, out: Path, seconds_left: float) -> bool:
@@ -125,7 +128,7 @@ def run(step: Step, out: Path, seconds_left: float) -> bool:
                 env=environment,
                 stdout=text,
                 stderr=subprocess.STDOUT,
-                timeout=max(seconds_left, 1),
+                timeout=min(max(seconds_left, 1), step.most_seconds),
                 check=False,
             ).returncode
         except subprocess.TimeoutExpired:
@@ -140,7 +143,7 @@ def run(step: Step, out: Path, seconds_left: float) -> bool:
     return done == 0
 
 
-def steps(plan: Plan, only: Sequence[str], out: Path) -> Iterator[list[Step]]:
+def steps(plan: Plan, only: Sequence[str], out: Path, line_seconds: float) -> Iterator[list[Step]]:
     """In groups: those of one run side by side, and groups one after the other."""
     if "build" in only:
         yield from ([step] for step in build_steps(plan))
@@ -149,7 +152,7 @@ def steps(plan: Plan, only: Sequence[str], out: Path) -> Iterator[list[Step]]:
     if "sanitize" in only:
         yield [*sanitizer_steps(plan)]
     if "bench" in only:
-        yield from ([step] for step in bench_steps(plan, out))
+        yield from ([step] for step in bench_steps(plan, out, line_seconds))
 
 
 def main() -> int:
@@ -158,6 +161,7 @@ def main() -> int:
     )
     parser.add_argument("plan", type=Path)
     parser.add_argument("--seconds", type=float, default=1500, help="for all of it")
+    parser.add_argument("--line-seconds", type=float, default=120, help="for a line of bench")
     parser.add_argument("--out", type=Path, default=BUILD / "out")
     parser.add_argument("--only", default=",".join(STEPS), help="some of " + ",".join(STEPS))
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
@@ -173,7 +177,7 @@ def main() -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     wrong: list[str] = []
-    for group in steps(plan, only, out):
+    for group in steps(plan, only, out, options.line_seconds):
         if options.dry_run:
             print("\n".join(shlex.join(map(str, step.command)) for step in group))
             continue

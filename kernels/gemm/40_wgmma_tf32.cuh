@@ -9,7 +9,6 @@
 //   to 2^-9 of themselves, always towards zero.
 #pragma once
 
-#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/tf32_parts.hpp"
 
 namespace ws::gemm {
@@ -21,30 +20,32 @@ struct WgmmaTf32 {
   }
 
   static Workspace workspace(const Call& call) {
-    return {.bytes = KMajorOperands(call, /*has_low=*/false).bytes()};
+    const KMajorOperands operands(call, /*has_low=*/false);
+    return tf32_workspace(plan_tf32(turned_to(operands, call)).tiles, operands.bytes());
   }
 
   static void run(const Call& call, const Context& context) {
+    const KMajorOperands operands(call, /*has_low=*/false);
+    run_in(plan_tf32(turned_to(operands, call)).tiles, call, context);
+  }
+  static void run_in(Tf32Tiles tiles, const Call& call, const Context& context) {
     KMajorOperands operands(call, /*has_low=*/false);
-    operands.make(context.workspace, context.stream);
+    operands.make(copies_at(tiles, context.workspace), context.stream);
     const Call turned = turned_to(operands, call);
-    const auto run_with = [&]<class Policy, class Output>() {
-      WarpSpecializedKernel<float, Contiguous::kColumns, Contiguous::kRows, Policy, WholeTiles,
-                            Output>::run(turned, device_facts().multiprocessors, context.stream);
-    };
-    if (!is_stored_by_boxes(call))
-      return run_with.template operator()<Wgmma128, PlainOutput<float>>();
-    takes_big_tile(turned) ? run_with.template operator()<WgmmaBig, TensorOutput<float>>()
-                           : run_with.template operator()<Wgmma128, TensorOutput<float>>();
+    constexpr Contiguous kColumns = Contiguous::kColumns;
+    if (is_stored_by_boxes(call)) {
+      run_tf32<kColumns, TensorOutput<float>>(tiles, turned, context.workspace, context.stream);
+    } else {
+      WarpSpecializedKernel<float, kColumns, Contiguous::kRows, Wgmma128, WholeTiles,
+                            PlainOutput<float>>::run(turned, device_facts().multiprocessors,
+                                                     context.stream);
+    }
   }
 
   // What a call is thought to take, in us.
   static double time(const Call& call) {
     const KMajorOperands operands(call, /*has_low=*/false);
-    const Call turned = turned_to(operands, call);
-    const bool big = is_stored_by_boxes(call) && takes_big_tile(turned);
-    return operands.time() +
-           (big ? tf32_tiles_time<WgmmaBig>(turned) : tf32_tiles_time<Wgmma128>(turned));
+    return operands.time() + plan_tf32(turned_to(operands, call)).time;
   }
 
  private:

@@ -10,7 +10,6 @@
 //   start at multiples of 16 bytes; K > 0.
 #pragma once
 
-#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/tf32_parts.hpp"
 
 namespace ws::gemm {
@@ -41,36 +40,28 @@ struct WgmmaTf32Rs {
   }
 
   static Workspace workspace(const Call& call) {
-    return {.bytes = b_along(across_first(call)).bytes()};
+    const Call one = across_first(call);
+    return tf32_workspace(plan_tf32(one).tiles, b_along(one).bytes());
   }
 
   static void run(const Call& call, const Context& context) {
+    run_in(plan_tf32(across_first(call)).tiles, call, context);
+  }
+  static void run_in(Tf32Tiles tiles, const Call& call, const Context& context) {
     Call one = across_first(call);
     KMajor b = b_along(one);
-    b.make(context.workspace, context.stream);
+    b.make(copies_at(tiles, context.workspace), context.stream);
     one.b = matrix_of(b, Contiguous::kRows, one.n, one.k);
-    const int blocks = device_facts().multiprocessors;
-    takes_big_tile(one) ? run_tiles<WgmmaBig>(one, blocks, context.stream)
-                        : run_tiles<Wgmma128>(one, blocks, context.stream);
-  }
-
-  // Of a call whose A lies across K, its B along it.
-  template <class Policy>
-  static void run_tiles(const Call& one, int blocks, Stream stream) {
-    const auto run_with = [&]<class Output>() {
-      WarpSpecializedKernel<float, Contiguous::kRows, Contiguous::kRows, Policy, WholeTiles,
-                            Output>::run(one, blocks, stream);
-    };
-    one.c.contiguous == Contiguous::kColumns
-        ? run_with.template operator()<TensorOutput<float>>()
-        : run_with.template operator()<TransposedOutput<float>>();
+    one.c.contiguous == Contiguous::kColumns ? run_tf32<Contiguous::kRows, TensorOutput<float>>(
+                                                   tiles, one, context.workspace, context.stream)
+                                             : run_tf32<Contiguous::kRows, TransposedOutput<float>>(
+                                                   tiles, one, context.workspace, context.stream);
   }
 
   // What a call that it takes is thought to take, in us.
   static double time(const Call& call) {
     const Call one = across_first(call);
-    return time_along(b_along(one)) +
-           std::min(tf32_tiles_time<WgmmaBig>(one), tf32_tiles_time<Wgmma128>(one));
+    return time_along(b_along(one)) + plan_tf32(one).time;
   }
 };
 

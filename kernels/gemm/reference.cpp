@@ -460,7 +460,7 @@ constexpr auto kTurns = Bmm::kInterleaved;
 constexpr std::array kBatchedSmoke = {
     batch(3, 24, 40, 16),      batch(2, 9, 13, 21, kBT, 3),      batch(5, 8, 16, 24, kAT | kBOne),
     wide_batch(3, 24, 40, 16), wide_batch(2, 9, 13, 21, kBT, 3), tf32_batch(3, 24, 40, 16, kBT),
-    tf32_batch(2, 9, 13, 21)};
+    tf32_batch(2, 9, 13, 21),  tf32_batch(2, 24, 40, 16)};
 
 // Products that end within a tile, so that a copy which runs on into the next product is seen;
 // every layout, expanded and interleaved, aligned and not.

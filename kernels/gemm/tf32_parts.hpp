@@ -2,7 +2,9 @@
 // and which operand lanes bring.
 #pragma once
 
+#include "kernels/gemm/35_warp_specialized.cuh"
 #include "kernels/gemm/batched_plan.hpp"
+#include "kernels/gemm/cut_tiles.hpp"
 #include "kernels/gemm/k_major.hpp"
 
 namespace ws::gemm {
@@ -15,13 +17,68 @@ inline Call as_16_bits(Call call) {
   call.b.leading *= 2;
   return call;
 }
-template <class Policy>
-double tf32_tiles_time(const Call& call) {
-  return whole_tiles_time<Policy>(as_16_bits(call));
+
+// Tiles of 128 x 256, 128 x 128 or 128 x 64, whichever's waves are fewer or fuller; or of 128 x
+// 128, cut along K for as many SMs as there are.
+enum class Tf32Tiles : uint8_t { kBig, kSmall, kNarrow, kCut };
+using Tf32Narrow = BatchedNarrow;
+
+struct Tf32Plan {
+  Tf32Tiles tiles = Tf32Tiles::kSmall;
+  double time = kNever;
+};
+// Of a call whose operands lie as the tiles take them.
+inline Tf32Plan plan_tf32(const Call& call) {
+  using enum Tf32Tiles;
+  const Call counted = as_16_bits(call);
+  if (!is_stored_by_boxes(call)) return {kSmall, whole_tiles_time<Wgmma128>(counted)};
+  constexpr double kExchange = 12;
+  const double waves = static_cast<double>(Wgmma128::raster(call).count()) / clusters_of(2);
+  const double cut = kStart + kExchange + waves * wave_time<Wgmma128>(counted);
+  Tf32Plan best;
+  for (const Tf32Plan& plan :
+       {Tf32Plan{kBig, whole_tiles_time<WgmmaBig>(counted)},
+        Tf32Plan{kSmall, whole_tiles_time<Wgmma128>(counted)},
+        Tf32Plan{kNarrow, whole_tiles_time<Tf32Narrow>(counted)}, Tf32Plan{kCut, cut}}) {
+    if (plan.time < best.time) best = plan;
+  }
+  return best;
 }
-// The big tile, or the one of 128 x 128 where its waves are fewer.
-inline bool takes_big_tile(const Call& call) {
-  return tf32_tiles_time<WgmmaBig>(call) <= tf32_tiles_time<Wgmma128>(call);
+
+// What cut tiles want, then what is copied.
+inline size_t bytes_before_copies(Tf32Tiles tiles) {
+  return tiles == Tf32Tiles::kCut ? stream_k_workspace().bytes : 0;
+}
+inline Workspace tf32_workspace(Tf32Tiles tiles, size_t copied) {
+  return {.bytes = bytes_before_copies(tiles) + copied,
+          .zeroed = tiles == Tf32Tiles::kCut ? stream_k_workspace().zeroed : 0};
+}
+inline void* copies_at(Tf32Tiles tiles, void* workspace) {
+  return static_cast<std::byte*>(workspace) + bytes_before_copies(tiles);
+}
+
+// Of an A that lies so, and a B along K.
+template <Contiguous kA, class Output>
+void run_tf32(Tf32Tiles tiles, const Call& call, void* workspace, Stream stream) {
+  const auto run_whole = [&]<class Policy>() {
+    WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, WholeTiles, Output>::run(
+        call, device_facts().multiprocessors, stream);
+  };
+  using enum Tf32Tiles;
+  switch (tiles) {
+    case kBig: return run_whole.template operator()<WgmmaBig>();
+    case kSmall: return run_whole.template operator()<Wgmma128>();
+    case kNarrow: return run_whole.template operator()<Tf32Narrow>();
+    case kCut: {
+      using Policy = Wgmma128;
+      using Kernel = WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, CutTiles, Output>;
+      const tile::Raster raster = Policy::raster(call);
+      const auto steps = static_cast<int>(divide_up(call.k, Kernel::kTileK));
+      const CutTiles work = CutTiles::of<Policy>(raster.count(), steps, workspace);
+      return Kernel::run(call, raster, CutTiles::clusters<Policy>(raster.count(), steps), work,
+                         stream);
+    }
+  }
 }
 
 // Of a batch. Rows of copies are whole sectors.

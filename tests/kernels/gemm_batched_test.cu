@@ -333,7 +333,8 @@ TEST(Bmm, BestOfWideOutputsAndOfTf32) {
     of.attributes[1] = Value::choice(static_cast<int>(Gemm::Precision::kTf32));
     return chosen(of, DType::kF32, capability);
   };
-  EXPECT_EQ(cut(batch(9, 512, 512, 512), 90), "batched_tf32");
+  EXPECT_EQ(cut(batch(9, 512, 512, 512, Bmm::kBTransposed), 90), "batched_tf32");
+  EXPECT_EQ(cut(batch(9, 512, 512, 512), 90), "batched_tf32_rs");
   EXPECT_EQ(cut(batch(9, 512, 512, 512), 80), "batched_warp_tile");
   EXPECT_EQ(cut(batch(2, 7, 5, 3), 90), "batched_warp_tile");
 }

@@ -56,22 +56,37 @@ TEST(WgmmaTf32, EveryLayoutAndRowsThatBeginAnywhere) {
   }
 }
 
-TEST(WgmmaTf32, EitherTile) {
-  WS_REQUIRE_ARCH(Arch::kSm90a);
-  test::in_every_order([] {
-    Instance<float> instance(shape(264, 264, 72, kNt, 4));
+// A call in each kind of tiles: flags are zero before and after.
+template <class Rung>
+void expect_tiles_right(const Case& chosen) {
+  using enum Tf32Tiles;
+  for (const Tf32Tiles tiles : {kBig, kSmall, kNarrow, kCut}) {
+    SCOPED_TRACE(testing::Message() << "tiles " << static_cast<int>(tiles));
+    Instance<float> instance(chosen);
     cut_to_tf32(instance.problem());
     const Call call = Gemm::call(instance.problem());
-    constexpr Contiguous kColumns = Contiguous::kColumns;
-    WarpSpecializedKernel<float, kColumns, Contiguous::kRows, WgmmaBig>::run(call, 4, nullptr);
+    const size_t copied = KMajorOperands(call, /*has_low=*/false).bytes();
+    const Workspace wanted = tf32_workspace(tiles, copied);
+    test::Buffer<std::byte> workspace(wanted.bytes + 256);
+    void* place = workspace.data();
+    size_t space = workspace.size();
+    std::align(256, 1, place, space);
+    auto* const flags = static_cast<std::byte*>(place);
+    std::fill_n(flags, wanted.zeroed, std::byte{});
+    Rung::run_in(tiles, call, {nullptr, place});
     runtime::synchronize_device();
     instance.expect_right();
-    WarpSpecializedKernel<float, kColumns, Contiguous::kRows, Wgmma128>::run(call, 4, nullptr);
-    runtime::synchronize_device();
-    instance.expect_right();
-  });
+    EXPECT_EQ(std::count(flags, flags + wanted.zeroed, std::byte{}),
+              static_cast<std::ptrdiff_t>(wanted.zeroed));
+  }
 }
 
+TEST(WgmmaTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] { expect_tiles_right<WgmmaTf32>(shape(264, 264, 72, kNt, 4)); });
+}
+
+// Of the last the one that begins anywhere is copied.
 TEST(WgmmaTf32Rs, OperandsAcrossK) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   for (const auto& [layout, m, n, offset, takes] : {std::tuple{kNn, 140, 264, 0, true},
@@ -80,7 +95,7 @@ TEST(WgmmaTf32Rs, OperandsAcrossK) {
                                                     {kTn, 264, 140, 0, true},
                                                     {kNt, 140, 264, 0, false},
                                                     {kNn, 140, 262, 0, false},
-                                                    {kTn, 140, 264, 1, false}}) {
+                                                    {kTn, 140, 264, 1, true}}) {
     SCOPED_TRACE(testing::Message() << "layout " << static_cast<int>(layout) << ", " << m);
     Instance<float> instance(shape(m, n, 100, layout, n % 4 == 0 ? 4 : 0, offset));
     cut_to_tf32(instance.problem());
@@ -99,20 +114,11 @@ TEST(WgmmaTf32Rs, OperandsAcrossK) {
   }
 }
 
-TEST(WgmmaTf32Rs, EitherTile) {
+TEST(WgmmaTf32Rs, EveryTile) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   test::in_every_order([] {
     for (const auto layout : {kNn, kTt}) {
-      Instance<float> instance(shape(264, 520, 132, layout, 4));
-      cut_to_tf32(instance.problem());
-      Call call = Gemm::call(instance.problem());
-      if (layout == kNn) call = transposed(call);
-      WgmmaTf32Rs::run_tiles<WgmmaBig>(call, 4, nullptr);
-      runtime::synchronize_device();
-      instance.expect_right();
-      WgmmaTf32Rs::run_tiles<Wgmma128>(call, 2, nullptr);
-      runtime::synchronize_device();
-      instance.expect_right();
+      expect_tiles_right<WgmmaTf32Rs>(shape(264, 392, 132, layout, 4));
     }
   });
 }

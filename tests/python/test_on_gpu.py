@@ -35,7 +35,7 @@ def test_a_line_that_says_nothing_is_named(line: str) -> None:
 
 
 def test_what_finds_most_comes_first(tmp_path: Path) -> None:
-    groups = [*on_gpu.steps(on_gpu.read(PLAN), on_gpu.STEPS, tmp_path)]
+    groups = [*on_gpu.steps(on_gpu.read(PLAN), on_gpu.STEPS, tmp_path, 60)]
     assert [[step.name for step in group] for group in groups] == [
         ["configure"],
         ["build"],
@@ -101,3 +101,10 @@ def test_the_time_ends_what_runs(
     told = capsys.readouterr().out
     assert "long: FAILED (out of time)" in told
     assert told.endswith("on_gpu: wrong: long, later (not run)\n")
+
+
+def test_a_line_that_takes_too_long_is_not_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not on_gpu.run(on_gpu.Step("long", ["sleep", "60"], 0.5), tmp_path, 600)
+    assert "long: FAILED (out of time)" in capsys.readouterr().out
