@@ -3,9 +3,8 @@
 //   lane and slice, while the tensor cores multiply the slice before.
 // From wgmma_tf32: no transposed copy of one operand. In nn it is B, and B is no A: so C^T = B^T
 //   A^T is computed, and its tiles are turned on their way through shared memory to C.
-// Traffic: per 128 x 256 x 32 step a block reads 32 KB from L2; shared memory gives lanes 16 KB
-// that
-//   the tensor cores do not read then. In tn one of two operands still is copied, the smaller.
+// Traffic: per 128 x 256 x 32 step a block reads 32 KB from L2; shared memory gives lanes 16 KB,
+//   which the tensor cores do not read then. In tn one of two operands is copied, the smaller.
 // Limits: sm_90a; calls that allow for tf32; an operand lies across K; its rows and those of C
 //   start at multiples of 16 bytes; K > 0.
 #pragma once
