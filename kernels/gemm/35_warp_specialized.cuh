@@ -454,17 +454,20 @@ struct WarpSpecializedKernel : Policy {
     return std::min(raster.count(), max_blocks / Policy::kCluster);
   }
 
-  template <class Kernel = WarpSpecializedKernel>
-  static void run(const Call& call, int max_blocks, Stream stream) {
+  // C: a Call, or what has more for its output.
+  template <class Kernel = WarpSpecializedKernel, class C = Call>
+  static void run(const C& call, int max_blocks, Stream stream) {
     const tile::Raster raster = Policy::raster(call);
     run<Kernel>(call, raster, clusters_of(raster, max_blocks),
                 {raster.count(), static_cast<int>(divide_up(call.k, kTileK))}, stream);
   }
-  template <class Kernel = WarpSpecializedKernel>
-  static void run(const Call& call, const tile::Raster& raster, int clusters, const Work& work,
+  template <class Kernel = WarpSpecializedKernel, class C = Call>
+  static void run(const C& call, const tile::Raster& raster, int clusters, const Work& work,
                   Stream stream) {
-    start<Kernel>({.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
-                   .b = StageB::tensor_map(call.b.as<const TB>(), call.n, call.k, call.b.leading),
+    const Matrix& a = call.a;
+    const Matrix& b = call.b;
+    start<Kernel>({.a = StageA::tensor_map(a.as<const T>(), call.m, call.k, a.leading),
+                   .b = StageB::tensor_map(b.as<const TB>(), call.n, call.k, b.leading),
                    .c = Output::template of<Store>(call),
                    .raster = raster,
                    .work = work,

@@ -19,37 +19,43 @@ struct WgmmaTf32 {
            runs_supported(call, why);
   }
 
+  static Tf32Plan plan(const Call& call) {
+    return plan_tf32(turned_to(KMajorOperands(call, /*has_low=*/false), call));
+  }
   static Workspace workspace(const Call& call) {
-    const KMajorOperands operands(call, /*has_low=*/false);
-    return tf32_workspace(plan_tf32(turned_to(operands, call)).tiles, operands.bytes());
+    return tf32_workspace(plan(call).tiles, KMajorOperands(call, /*has_low=*/false).bytes());
   }
 
   static void run(const Call& call, const Context& context) {
-    const KMajorOperands operands(call, /*has_low=*/false);
-    run_in(plan_tf32(turned_to(operands, call)).tiles, call, context);
+    run_in(plan(call).tiles, call, context);
   }
   static void run_in(Tf32Tiles tiles, const Call& call, const Context& context) {
+    run_into<TensorOutput<float>, PlainOutput<float>>(tiles, call, context);
+  }
+  // The same into other outputs, made from a call of their own: one that the copy engine stores,
+  // one that lanes do.
+  template <class Boxes, class Plain, class C>
+  static void run_into(Tf32Tiles tiles, const C& call, const Context& context) {
     KMajorOperands operands(call, /*has_low=*/false);
     operands.make(copies_at(tiles, context.workspace), context.stream);
-    const Call turned = turned_to(operands, call);
+    const C turned = turned_to(operands, call);
     constexpr Contiguous kColumns = Contiguous::kColumns;
     if (is_stored_by_boxes(call)) {
-      run_tf32<kColumns, TensorOutput<float>>(tiles, turned, context.workspace, context.stream);
+      run_tf32<kColumns, Boxes>(tiles, turned, context.workspace, context.stream);
     } else {
-      WarpSpecializedKernel<float, kColumns, Contiguous::kRows, Wgmma128, WholeTiles,
-                            PlainOutput<float>>::run(turned, device_facts().multiprocessors,
-                                                     context.stream);
+      WarpSpecializedKernel<float, kColumns, Contiguous::kRows, Wgmma128, WholeTiles, Plain>::run(
+          turned, device_facts().multiprocessors, context.stream);
     }
   }
 
   // What a call is thought to take, in us.
   static double time(const Call& call) {
-    const KMajorOperands operands(call, /*has_low=*/false);
-    return operands.time() + plan_tf32(turned_to(operands, call)).time;
+    return KMajorOperands(call, /*has_low=*/false).time() + plan(call).time;
   }
 
  private:
-  static Call turned_to(const KMajorOperands& operands, Call call) {
+  template <class C>
+  static C turned_to(const KMajorOperands& operands, C call) {
     call.a = matrix_of(operands.a, Contiguous::kColumns, call.m, call.k);
     call.b = matrix_of(operands.b, Contiguous::kRows, call.n, call.k);
     return call;

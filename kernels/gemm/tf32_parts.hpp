@@ -58,8 +58,8 @@ inline void* copies_at(Tf32Tiles tiles, void* workspace) {
 }
 
 // Of an A that lies so, and a B along K.
-template <Contiguous kA, class Output>
-void run_tf32(Tf32Tiles tiles, const Call& call, void* workspace, Stream stream) {
+template <Contiguous kA, class Output, class C>
+void run_tf32(Tf32Tiles tiles, const C& call, void* workspace, Stream stream) {
   const auto run_whole = [&]<class Policy>() {
     WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, WholeTiles, Output>::run(
         call, device_facts().multiprocessors, stream);

@@ -24,6 +24,7 @@ extern const Rung kBatchedThreeTf32;
 extern const Rung kBatchedTf32;
 extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedMma;
+extern const Rung kTf32;
 
 bool three_tf32_gated_pays(const GatedCall& call);       // 10_three_tf32_gated.cu
 double batched_pingpong_time(const BatchedCall& call);   // 13_batched_pingpong.cu
@@ -35,10 +36,25 @@ constexpr Operation kOperations[] = {operation_of<Addmm>(), operation_of<Baddbmm
                                      operation_of<SwigluLinear>(), operation_of<GemmAccumulate>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,          &kAnyLayout,        &kWarpTile,        &kMmaPipeline,      &kWgmma,
-    &kWgmmaGated,     &kCopyEngineAdds,   &kThreeTf32,       &kRealigned,        &kThreeTf32Gated,
-    &kRealignedGated, &kBatchedAnyLayout, &kBatchedPingpong, &kBatchedRealigned, &kBatchedThreeTf32,
-    &kBatchedTf32,    &kBatchedWarpTile,  &kBatchedMma,
+    &kNaive,
+    &kAnyLayout,
+    &kWarpTile,
+    &kMmaPipeline,
+    &kWgmma,
+    &kWgmmaGated,
+    &kCopyEngineAdds,
+    &kThreeTf32,
+    &kRealigned,
+    &kThreeTf32Gated,
+    &kRealignedGated,
+    &kBatchedAnyLayout,
+    &kBatchedPingpong,
+    &kBatchedRealigned,
+    &kBatchedThreeTf32,
+    &kBatchedTf32,
+    &kBatchedWarpTile,
+    &kBatchedMma,
+    &kTf32,
 };
 
 // gemm's choices, whose products these are: whether f32 is multiplied on the tensor cores, and
@@ -63,6 +79,8 @@ std::span<const Rung* const> by_worth_behind(const Call& call) {
 }  // namespace
 
 std::span<const Rung* const> Addmm::by_worth(const Call& call) {
+  static constexpr const Rung* kCut[] = {&kTf32, &kWarpTile, &kAnyLayout};
+  if (call.tf32 && gemm::wgmma_tf32_time(call) < gemm::simt_time(call)) return kCut;
   return by_worth_behind<kWgmma>(call);
 }
 // gemm's choices for bmm.

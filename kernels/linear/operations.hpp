@@ -77,6 +77,11 @@ struct Addmm {
        .standard = Value::absent(),
        .choices = kOutDTypes,
        .doc = "of y; none: that of input"},
+      {.name = "precision",
+       .kind = Value::Kind::kChoice,
+       .standard = Value::choice(0),
+       .choices = gemm::Gemm::kPrecisions,
+       .doc = "tf32: f32 operands may be cut to 10 bits of mantissa; of f16 and bf16 nothing is"},
   };
   // views: a sum of Views; input: one of Inputs.
   static constexpr std::string_view kExtentNames[] = {"M", "N", "K", "input", "views"};
@@ -85,6 +90,9 @@ struct Addmm {
   static constexpr DTypes kDTypes = kFloats;
   static constexpr std::string_view kTorch = R"(
 F = torch.nn.functional
+cuts = precision == 'tf32' and mat1.dtype == torch.float32 and mat1.is_cuda
+if cuts and not torch.backends.cuda.matmul.allow_tf32:
+    refuse('is not allowed TF32: torch.backends.cuda.matmul.allow_tf32')
 if out_dtype is None:
     h = torch.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 elif mat1.is_cuda and mat1.dtype != torch.float32:
@@ -105,7 +113,8 @@ d = g
 if activation == 'relu':
     d = ops.threshold_backward(g, y)
 elif activation != 'none':
-    h = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha, out_dtype=out_dtype)
+    h = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha, out_dtype=out_dtype,
+                  precision=precision)
     if activation == 'silu':
         d = ops.silu_backward(g, h)
     else:
@@ -117,9 +126,9 @@ is_bias = input.dim() == 1 and input.shape[0] == d.shape[1] and d.shape[1] > 1
 lies_across = mat2.stride(0) == 1  # a weight's transpose: its gradient is to lie as the weight does
 added = ops.sum(added, dim=[0]) if is_bias else sum_to(added, input.shape)
 return (added.to(input.dtype),
-        ops.gemm(product, mat2, layout='nt'),
-        ops.gemm(product, mat1, layout='tn').t() if lies_across else
-        ops.gemm(mat1, product, layout='tn')))";
+        ops.gemm(product, mat2, layout='nt', precision=precision),
+        ops.gemm(product, mat1, layout='tn', precision=precision).t() if lies_across else
+        ops.gemm(mat1, product, layout='tn', precision=precision)))";
   // cuBLASLt's own epilogues; gelu there is the approximation by tanh.
   static constexpr PythonPeer kPythonPeers[] = {
       {"cublasLt epilogue",

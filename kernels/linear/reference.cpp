@@ -57,6 +57,13 @@ C by_rows(const C& call) {
   return turned;
 }
 
+// Whether factors of f32 may be cut; both operations have theirs behind what is added.
+bool allows_tf32(const Problem& problem) {
+  using enum gemm::Gemm::Precision;
+  return problem.tensor(1).dtype == DType::kF32 &&
+         problem.choice<gemm::Gemm::Precision>("precision") == kTf32;
+}
+
 Cost product_cost(const Problem& problem, int64_t m, int64_t n, int64_t k) {
   return {.bytes = least_traffic(problem),
           .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k)};
@@ -90,6 +97,7 @@ Call Addmm::call(const Problem& problem) {
   call.a = gemm::matrix_of(problem.tensor(1), false);
   call.b = gemm::matrix_of(problem.tensor(2), false);
   call.c = gemm::matrix_of(y, false);
+  call.tf32 = allows_tf32(problem);
   call.alpha = static_cast<float>(problem.number("alpha"));
   call.beta = static_cast<float>(problem.number("beta"));
   call.activation = problem.choice<Activation>("activation");
@@ -166,8 +174,9 @@ Tolerance Addmm::tolerance(const Problem& problem, const Parameter& /*output*/) 
   // Not hypot, for which wheels would ask for glibc 2.35.
   const double scale = std::sqrt(alpha * alpha + beta * beta);
   const bool bends = problem.choice<Activation>("activation") != Activation::kNone;
-  const double error =
-      gemm::accumulation_error(problem.tensor(1).extent(1)) + gemm::rounding_error(DType::kF32);
+  const double cut = allows_tf32(problem) ? std::ldexp(1.0, -10) : 0;  // as gemm has it
+  const double error = gemm::accumulation_error(problem.tensor(1).extent(1)) +
+                       gemm::rounding_error(DType::kF32) + cut;
   const double after = bends ? 2.3 * kSlope * error + kFunctor : error;
   const double rounding = gemm::rounding_error(problem.tensor(3).dtype);
   return {.relative = rounding + after,
@@ -221,8 +230,7 @@ Baddbmm::Call Baddbmm::call(const Problem& problem) {
   call.a = gemm::matrix_of(problem.tensor(1), false);
   call.b = gemm::matrix_of(problem.tensor(2), false);
   call.c = gemm::matrix_of(y, false);
-  call.tf32 = call.dtype == DType::kF32 &&
-              problem.choice<gemm::Gemm::Precision>("precision") == gemm::Gemm::Precision::kTf32;
+  call.tf32 = allows_tf32(problem);
   call.alpha = static_cast<float>(problem.number("alpha"));
   call.beta = static_cast<float>(problem.number("beta"));
   call.source = gemm::matrix_of(broadcast(problem.tensor(0), y), false);
@@ -511,7 +519,14 @@ struct Asks {
   double alpha = 1;
   double beta = 1;
   bool wide = false;
+  bool tf32 = false;
 };
+
+constexpr Case in_tf32(Case chosen, size_t precision) {
+  chosen.attributes[precision] = Value::choice(static_cast<int>(gemm::Gemm::Precision::kTf32));
+  chosen.dtypes = {DType::kF32};
+  return chosen;
+}
 
 constexpr Case addmm(int64_t m, int64_t n, int64_t k, int input = Addmm::kBias, int views = 0,
                      const Asks& asks = {}, int64_t padding = 0, int offset = 0) {
@@ -520,7 +535,7 @@ constexpr Case addmm(int64_t m, int64_t n, int64_t k, int input = Addmm::kBias, 
   chosen.attributes[1] = asks.alpha;
   chosen.attributes[2] = Value::choice(static_cast<int>(asks.activation));
   if (asks.wide) chosen.attributes[3] = Value::choice(0);
-  return chosen;
+  return asks.tf32 ? in_tf32(chosen, 4) : chosen;
 }
 constexpr Case product(int64_t m, int64_t n, int64_t k, int views = 0, int64_t padding = 0,
                        int offset = 0) {
@@ -543,11 +558,7 @@ constexpr Case baddbmm(int64_t batch, int64_t m, int64_t n, int64_t k, int input
   const bool adds_f32 = input == Baddbmm::kF32OverF16 || input == Baddbmm::kF32OverBf16;
   if (asks.wide || adds_f32) chosen.attributes[2] = Value::choice(0);
   if (adds_f32) chosen.dtypes = {DType::kF32};
-  if (asks.tf32) {
-    chosen.attributes[3] = Value::choice(static_cast<int>(gemm::Gemm::Precision::kTf32));
-    chosen.dtypes = {DType::kF32};
-  }
-  return chosen;
+  return asks.tf32 ? in_tf32(chosen, 3) : chosen;
 }
 
 constexpr auto kAT = kFirstTransposed;
@@ -560,6 +571,7 @@ constexpr std::array kAddmmSmoke = {
     addmm(40, 24, 32, Addmm::kMatrix, 0, {.activation = kSilu, .alpha = 0.5, .beta = -2}),
     addmm(16, 24, 8, Addmm::kScalar, kAT, {.activation = kRelu, .beta = 0, .wide = true}),
     addmm(9, 13, 21, Addmm::kColumn, kBT, {.activation = kGeluTanh}, 3),
+    addmm(24, 40, 16, Addmm::kBias, kBT, {.activation = kGelu, .tf32 = true}),
 };
 // Tiles of 64, 128 and 256 and their edges; every layout; what is added in each of its shapes.
 constexpr std::array kAddmmVerify = {
@@ -586,6 +598,10 @@ constexpr std::array kAddmmVerify = {
     addmm(160, 96, 200, Addmm::kBias, kBT, {.activation = kRelu}, 0, 1),
     addmm(160, 96, 200, Addmm::kMatrix, kBT, {.activation = kRelu}, 0, 8),
     addmm(1, 300, 129, Addmm::kBias, kBT, {.activation = kGelu}),
+    addmm(136, 264, 136, Addmm::kBias, kBT, {.activation = kGelu, .tf32 = true}),
+    addmm(264, 136, 72, Addmm::kMatrix, kAT, {.alpha = 0.5, .beta = -2, .tf32 = true}),
+    addmm(136, 264, 72, Addmm::kMatrix, kYT | kBT, {.activation = kRelu, .tf32 = true}),
+    addmm(129, 257, 65, Addmm::kBias, 0, {.activation = kSilu, .tf32 = true}, 1),
 };
 // The layers of a transformer: with a bias, up with an activation, down with a residual; of few
 // rows.
@@ -603,6 +619,10 @@ constexpr std::array kAddmmBench = {
     addmm(16, 4096, 4096, Addmm::kBias, kBT),
     addmm(4096, 4096, 4096, Addmm::kScalar, kAT, {.beta = 0, .wide = true}),
     addmm(4097, 4095, 4099, Addmm::kBias, 0, {.activation = kGelu}),
+    addmm(4096, 4096, 4096, Addmm::kBias, kBT, {.tf32 = true}),
+    addmm(4096, 16384, 4096, Addmm::kBias, kBT, {.activation = kGeluTanh, .tf32 = true}),
+    addmm(4096, 4096, 4096, Addmm::kBias, 0, {.tf32 = true}),
+    addmm(64, 8192, 8192, Addmm::kBias, kBT, {.tf32 = true}),
 };
 
 constexpr std::array kBatchSmoke = {

@@ -87,16 +87,19 @@ def _of_rows(
     wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
     if activation == "swiglu" and bias is None and not wants_gradient and not precision:
         return warpsmith.swiglu_linear(rows, weight)
-    # relu's gradient asks for no more than its result; addmm has no TF32, and no swiglu.
+    # relu's gradient asks for no more than its result; addmm has no swiglu.
     needs_sums = wants_gradient and activation not in ("none", "relu")
-    if activation == "swiglu" or needs_sums or (precision and activation != "none"):
+    # Of few rows gemm reads a weight of f32 once, at memory's rate; addmm has tiles alone.
+    few = rows.dtype == torch.float32 and rows.shape[0] <= 8
+    if activation == "swiglu" or needs_sums or (few and activation != "none"):
         return _activated(_of_rows(rows, weight, bias, "none"), activation)
-    if precision:
+    if few:
         return warpsmith.add(warpsmith.gemm(rows, weight, layout="nt", **precision), bias)
+    kind = {"activation": activation, **precision}
     if bias is None:
         nothing = weight.new_empty(1)  # which beta says not to read
-        return warpsmith.addmm(nothing, rows, weight.t(), beta=0.0, activation=activation)
-    return warpsmith.addmm(bias, rows, weight.t(), activation=activation)
+        return warpsmith.addmm(nothing, rows, weight.t(), beta=0.0, **kind)
+    return warpsmith.addmm(bias, rows, weight.t(), **kind)
 
 
 def _activated(sums: torch.Tensor, activation: str) -> torch.Tensor:

@@ -74,12 +74,15 @@ def test_linear_in_tf32(activation: str, biased: bool, monkeypatch: pytest.Monke
     """As where torch's settings allow it, which the emulator is not asked."""
     asked: list[str] = []
 
-    def gemm(*given: Any, precision: str = "ieee", **more: Any) -> torch.Tensor:
-        asked.append(precision)
-        return product(*given, precision=precision, **more)
+    def noted(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def call(*given: Any, precision: str = "ieee", **more: Any) -> torch.Tensor:
+            asked.append(precision)
+            return product(*given, precision=precision, **more)
 
-    product = warpsmith.gemm
-    monkeypatch.setattr(warpsmith, "gemm", gemm)
+        return call
+
+    monkeypatch.setattr(warpsmith, "gemm", noted(warpsmith.gemm))
+    monkeypatch.setattr(warpsmith, "addmm", noted(warpsmith.addmm))
     monkeypatch.setattr("warpsmith._linear._precision", lambda _: {"precision": "tf32"})
     given = layer()[: 3 if biased else 2]
     want = [x.double().requires_grad_() for x in given]
