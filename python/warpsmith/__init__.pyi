@@ -85,6 +85,7 @@ def addmm(
     beta: builtins.float = 1.0,
     alpha: builtins.float = 1.0,
     activation: Literal["none", "relu", "gelu", "gelu_tanh", "silu"] = "none",
+    precision: Literal["ieee", "tf32"] = "ieee",
     rung: builtins.str | None = None,
     out: _Array | None = None,
 ) -> _Array:

@@ -89,8 +89,8 @@ def _of_rows(
         return warpsmith.swiglu_linear(rows, weight)
     # relu's gradient asks for no more than its result; addmm has no swiglu.
     needs_sums = wants_gradient and activation not in ("none", "relu")
-    # Of few rows gemm reads a weight of f32 once, at memory's rate; addmm has tiles alone.
-    few = rows.dtype == torch.float32 and rows.shape[0] <= 8
+    # Of few rows gemm reads a weight of f32 once, at memory's rate; addmm in TF32 has tiles alone.
+    few = bool(precision) and rows.shape[0] <= 8
     if activation == "swiglu" or needs_sums or (few and activation != "none"):
         return _activated(_of_rows(rows, weight, bias, "none"), activation)
     if few:
