@@ -10,6 +10,10 @@ constinit const Rung kWgmmaTf32 = rung_of<WgmmaTf32, DTypes{DType::kF32}, Gemm>(
     .arch = Arch::kSm90a,
 });
 
+void WgmmaTf32::run_in(Tf32Tiles tiles, const Call& call, const Context& context) {
+  run_into<TensorOutput<float>, PlainOutput<float>>(tiles, call, context);
+}
+
 double wgmma_tf32_time(const Call& call) { return WgmmaTf32::time(call); }
 
 }  // namespace ws::gemm

@@ -29,9 +29,7 @@ struct WgmmaTf32 {
   static void run(const Call& call, const Context& context) {
     run_in(plan(call).tiles, call, context);
   }
-  static void run_in(Tf32Tiles tiles, const Call& call, const Context& context) {
-    run_into<TensorOutput<float>, PlainOutput<float>>(tiles, call, context);
-  }
+  static void run_in(Tf32Tiles tiles, const Call& call, const Context& context);  // beside the row
   // The same into other outputs, made from a call of their own: one that the copy engine stores,
   // one that lanes do.
   template <class Boxes, class Plain, class C>

@@ -1,8 +1,6 @@
 // Idea: of a batch too the operand that lies across K is brought by lanes, from shared memory to
-// the
-//   tensor cores' registers.
-// From batched_tf32: as wgmma_tf32_rs has it from wgmma_tf32; in turns a warpgroup of 128 rows
-// holds
+//   registers that the tensor cores read.
+// From batched_tf32: as wgmma_tf32_rs has it from wgmma_tf32; in turns a warpgroup has 128 rows, so
 //   two blocks of 64, and the words of two slices of both.
 // Traffic: batched_tf32's, without the copies: 8 bytes an element of the operand.
 // Limits: as batched_tf32; an operand lies across K; its rows and those of C start at multiples of
