@@ -121,11 +121,14 @@ struct PlainOutput {
 
 // What another Output may have beside put():
 //   Element           its dtype, where that is not T
-//   Held<kTileN>      what a lane keeps under the products: held.load(output, first column), and
-//                     put() takes as the second argument what held.from(column in the tile) gives
+//   Held<kTileN, kRowBlocks>  what a lane keeps under the products: held.load(output, its warp's
+//                     first row, first column), and put() takes as the second argument what
+//                     held.from(block of 64 rows, column in the tile) gives
 //   kFollows          what was launched before may still run when this kernel begins, and is waited
 //                     for before anything is read; cooperative work begins when all else has ended
 //   put_rest()        put() of the columns beside whole pieces, kRestColumns of the policy's wide
+//   kBeside           warps bring what lanes read beside a stage's operands: Kernel::bring(), of
+//                     which one warp says that a stage has it; each warp gives the stage back
 //   kPaired           column j of the tile is paired with j + kTileN / 2: B's tile is two of half
 //                     the width, `second_half` columns of B apart, and so wide is the output's
 template <class Output, class T>
@@ -179,9 +182,10 @@ struct WarpSpecializedKernel : Policy {
   static constexpr ptx::Scope kReuse =
       kDepthGroups && Policy::kCluster > 1 ? ptx::Scope::kCluster : ptx::Scope::kCta;
   using Position = tile::PipelinePosition<kStages>;
+  static constexpr bool kBeside = requires { Output::kBeside; };
   // Who gives a stage back for a warpgroup: each warp, where lanes read it.
-  static constexpr int kArrivals = tile::kAcrossK<StageA> ? 4 : 1;
-  static constexpr bool kHolds = requires { typename Output::template Held<kTileN>; };
+  static constexpr int kArrivals = tile::kAcrossK<StageA> || kBeside ? 4 : 1;
+  static constexpr bool kHolds = requires { typename Output::template Held<kTileN, kRowBlocks>; };
   static constexpr bool kFollows = requires { Output::kFollows; };
   static constexpr bool kPaired = requires { Output::kPaired; };
   static constexpr int kOutputN = kPaired ? kTileN / 2 : kTileN;
@@ -315,12 +319,19 @@ struct WarpSpecializedKernel : Policy {
     }
   }
 
-  // What the output keeps under the products of a tile.
+  // Where a warp's rows of a block of 64 begin. `warp` counts the consumers' warps.
+  __device__ __forceinline__ static int row_of(const Place& place, int panel, int warp) {
+    return place.from_row + panel * 64 + warp % 4 * Store::kRows;
+  }
+
+  // What the output keeps under the products of a tile's rows, from the `panel`-th on.
   __device__ __forceinline__ static auto hold([[maybe_unused]] const Arguments& g,
-                                              [[maybe_unused]] const Place& place) {
+                                              [[maybe_unused]] const Place& place,
+                                              [[maybe_unused]] int panel,
+                                              [[maybe_unused]] int warp) {
     if constexpr (kHolds) {
-      typename Output::template Held<kTileN> held;
-      held.load(g.c, place.from_column);
+      typename Output::template Held<kTileN, kRowBlocks> held;
+      held.load(g.c, row_of(place, panel, warp), place.from_column);
       return held;
     } else {
       return 0;
@@ -328,14 +339,14 @@ struct WarpSpecializedKernel : Policy {
   }
 
   // By a warpgroup: stores the sums of a tile's rows, blocks of 64 from the `panel`-th on; the
-  // output may change them. `warp` counts the consumers' warps.
+  // output may change them.
   template <class Part, class Held, class Sum>
   __device__ __forceinline__ static void put_rows(
       Store& store, const Arguments& g, const Place& place, [[maybe_unused]] const Part& part,
       [[maybe_unused]] const Held& held, Sum (&sum)[kRowBlocks][kTileN / 2], int panel, int warp) {
 #pragma unroll
     for (int i = 0; i < kRowBlocks; ++i) {
-      const int row = place.from_row + (panel + i) * 64 + warp % 4 * Store::kRows;
+      const int row = row_of(place, panel + i, warp);
       if (row < place.row) continue;  // the tile above has them
 #pragma unroll
       for (int j = 0; j < kEvenN; j += Store::kColumns) {
@@ -346,7 +357,7 @@ struct WarpSpecializedKernel : Policy {
         } else if constexpr (kBatched) {
           g.c.put(store, index_of(part).c, row, column, &sum[i][j / 2]);
         } else if constexpr (kHolds) {
-          g.c.put(store, held.from(j), row, column, &sum[i][j / 2]);
+          g.c.put(store, held.from(i, j), row, column, &sum[i][j / 2]);
         } else {
           g.c.put(store, row, column, &sum[i][j / 2]);
         }
@@ -370,7 +381,7 @@ struct WarpSpecializedKernel : Policy {
     Store store{shared.c.pointer(warp * Store::kElements)};
     ptx::WgmmaSum<T> sum[kRowBlocks][kTileN / 2] = {};
     for_each_part(g, [&](const Place& place, const auto& part) {
-      const auto held = hold(g, place);
+      const auto held = hold(g, place, consumer * kRowBlocks, warp);
       if constexpr (kDepthGroups) {
         uint32_t cleared = 0;  // a bit for each stage
         multiply_stages<StageA, StageB>(
@@ -401,9 +412,9 @@ struct WarpSpecializedKernel : Policy {
     play_roles<WarpSpecializedKernel>(shared, g);
   }
 
-  // Kernel's produce() and consume(): those of a kernel made from this one may be others.
-  template <class Kernel>
-  __device__ __forceinline__ static void play_roles(SharedStorage& shared, const Arguments& g) {
+  // Kernel's produce(), bring() and consume(): those of a kernel made from this one may be others.
+  template <class Kernel, class Storage>
+  __device__ __forceinline__ static void play_roles(Storage& shared, const Arguments& g) {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
     const auto warp =
         static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
@@ -411,7 +422,7 @@ struct WarpSpecializedKernel : Policy {
       StageA::prefetch(g.a);
       StageB::prefetch(g.b);
       g.c.prefetch();
-      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster);
+      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster, kBeside ? 2 : 1);
       ptx::fence_mbarrier_init();
     }
     meet_first(warp);
@@ -423,6 +434,8 @@ struct WarpSpecializedKernel : Policy {
         ptx::syncwarp();
       } else if constexpr (kRowGroups || kDepthGroups) {
         g.work.beside(g.c, warp - 1, 3);
+      } else if constexpr (kBeside) {
+        Kernel::bring(shared, g, warp - 1, 3);
       }
     } else {
       ptx::setmaxnreg_inc<Policy::kConsumerRegisters>();

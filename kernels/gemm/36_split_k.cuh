@@ -23,18 +23,40 @@
 
 namespace ws::gemm {
 
+// C in lines that start anywhere, `leading` apart.
+template <class T>
+struct LinesOutput {
+  T* data;
+  int64_t leading;
+  bool aligned;  // lines start at multiples of 16 bytes
+
+  static LinesOutput of(const Call& call) {
+    return {call.c.as<T>(), call.c.leading, alignment_of(call.c, call.dtype) == 16};
+  }
+  // kWidth sums at (line, column), of which `left` are C's.
+  template <class Sum, int kWidth>
+  __device__ __forceinline__ void put(int line, int column, int left,
+                                      const Vec<Sum, kWidth>& sums) const {
+    put_some(data + line * leading + column, left, thread::convert<T>(sums));
+  }
+};
+
 // Long: copies, products and the exchange of the sums are one protocol of a cluster, and the
-// storage of the first is the place of the last.
-template <class T, Contiguous kA, Contiguous kB, class Policy>
+// storage of the first is the place of the last. Elements of B may be others than A's, of the same
+// size.
+template <class T, Contiguous kA, Contiguous kB, class Policy, class Output = LinesOutput<T>,
+          class TB = T>
 struct SplitKKernel : Policy {
+  static_assert(sizeof(T) == sizeof(TB));
   static constexpr Arch kArch = Arch::kSm90a;
-  using Policy::kConsumers, Policy::kStages, Policy::kTileK, Policy::kTileM, Policy::kTileN,
-      Policy::kTurned;
+  using Policy::kConsumers, Policy::kStages, Policy::kTileM, Policy::kTileN, Policy::kTurned;
+  static constexpr int kTileK = Policy::kTileK * 2 / static_cast<int>(sizeof(T));  // 128 bytes
+  using Sum = ptx::WgmmaSum<T>;
   static constexpr ptx::Major kMajorA =
       kA == Contiguous::kColumns ? ptx::Major::kK : ptx::Major::kMN;
   static constexpr ptx::Major kMajorB = kB == Contiguous::kRows ? ptx::Major::kK : ptx::Major::kMN;
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, 1>;
-  using StageB = tile::OperandStage<T, kMajorB, kTileN, kTileK, Policy::kSharers>;
+  using StageB = tile::OperandStage<TB, kMajorB, kTileN, kTileK, Policy::kSharers>;
   using Position = tile::PipelinePosition<kStages>;
 
   // The sums in shared memory, in the order of C: a line is a row of the tile, or a column where
@@ -46,17 +68,15 @@ struct SplitKKernel : Policy {
   struct Arguments {
     ptx::TensorMap a;
     ptx::TensorMap b;
-    T* c;
-    int64_t c_leading;            // from line to line
+    Output c;
     int lines, length;            // of C
     tile::PreparedRaster raster;  // in tiles of kSharers blocks
     thread::Divider cluster, parts;
     int blocks_of_k;
-    bool c_aligned;  // lines of C start at multiples of 16 bytes
   };
   struct SharedStorage {
     SharedArray<T, kStages * StageA::kElements, 1024> a;
-    SharedArray<T, kStages * StageB::kElements, 1024> b;
+    SharedArray<TB, kStages * StageB::kElements, 1024> b;
     tile::Pipeline<kStages> pipeline;
   };
   static_assert(kLines * kLineStride * 4 <= kStages * Policy::kStageBytes, "the sums' place");
@@ -102,7 +122,7 @@ struct SplitKKernel : Policy {
   }
 
   // A warpgroup's 64 rows of the tile, from registers to shared memory.
-  __device__ __forceinline__ static void put(SharedSpan<float> sums, const float (&sum)[kTileN / 2],
+  __device__ __forceinline__ static void put(SharedSpan<Sum> sums, const Sum (&sum)[kTileN / 2],
                                              int warp) {
     const int row = warp * 16 + lane_index() / 4;
     const int column = lane_index() % 4 * 2;
@@ -114,7 +134,7 @@ struct SplitKKernel : Policy {
         sums[c * kLineStride + r] = sum[i * 2];
         sums[(c + 1) * kLineStride + r] = sum[i * 2 + 1];
       } else {
-        sums.template store<2>(r * kLineStride + c, Vec<float, 2>{sum[i * 2], sum[i * 2 + 1]});
+        sums.template store<2>(r * kLineStride + c, Vec<Sum, 2>{sum[i * 2], sum[i * 2 + 1]});
       }
     }
   }
@@ -125,10 +145,10 @@ struct SplitKKernel : Policy {
     int own_line, own_column;
   };
 
-  // This block's lines of the tile: the sums of all parts of K, in order, rounded.
+  // This block's lines of the tile: the sums of all parts of K, in order.
   template <int kWidth>
   __device__ __forceinline__ static void write(const Arguments& g, const Place& place,
-                                               SharedSpan<float> sums, const Lines& tile) {
+                                               SharedSpan<Sum> sums, const Lines& tile) {
     constexpr int kParts = kLength / kWidth;
     constexpr int kAtOnce = 4;  // loads from a block that are in flight together
     const int first = kLines * place.part / place.parts;
@@ -137,14 +157,14 @@ struct SplitKKernel : Policy {
       const auto part = [&](int j) { return std::min(i + j * Policy::kThreads, count - 1); };
       const auto from = [&](int j) { return first + part(j) / kParts; };
       const auto at = [&](int j) { return part(j) % kParts * kWidth; };
-      Vec<float, kWidth> total[kAtOnce]{};
+      Vec<Sum, kWidth> total[kAtOnce]{};
       for (int other = 0; other < place.parts; ++other) {
         const int rank = other * Policy::kSharers + place.sharer;
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j) {
           const int index = from(j) * kLineStride + at(j);
           const auto more = place.parts == 1 ? sums.template load<kWidth>(index)
-                                             : ptx::ld_shared_cluster<Vec<float, kWidth>>(
+                                             : ptx::ld_shared_cluster<Vec<Sum, kWidth>>(
                                                    ptx::map_shared_rank(sums.pointer(index), rank));
 #pragma unroll
           for (int k = 0; k < kWidth; ++k) total[j][k] += more[k];
@@ -156,21 +176,30 @@ struct SplitKKernel : Policy {
         const int to_column = tile.column + at(j);
         if (i + j * Policy::kThreads >= count) continue;
         if (to_line >= g.lines || to_line < tile.own_line || to_column < tile.own_column) continue;
-        T* const to = g.c + to_line * g.c_leading + to_column;
-        const auto rounded = thread::convert<T>(total[j]);
-        if (to_column + kWidth <= g.length) {
-          thread::store(to, rounded);
-        } else {
-#pragma unroll
-          for (int k = 0; k < kWidth; ++k) {
-            if (to_column + k < g.length) thread::store(to + k, rounded[k]);
-          }
-        }
+        g.c.put(to_line, to_column, g.length - to_column, total[j]);
       }
     }
   }
 
+  // A warpgroup: sums of its rows, of the tile that begins at (row, column), over slices of K from
+  // `first` on.
+  __device__ __forceinline__ static void multiply(Sum (&sum)[1][kTileN / 2], SharedStorage& shared,
+                                                  const Arguments& /*g*/, const Place& place,
+                                                  int consumer, int /*row*/, int /*column*/,
+                                                  int first, int last) {
+    Position at;
+    multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline,
+                                    at, last - first, consumer,
+                                    [&](int stage) { release(shared, place, stage); });
+  }
+
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
+    play<SplitKKernel>(shared, g);
+  }
+
+  // Kernel's multiply(): that of a kernel made from this one may be another.
+  template <class Kernel>
+  __device__ __forceinline__ static void play(SharedStorage& shared, const Arguments& g) {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
     const auto warp =
         static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
@@ -204,17 +233,13 @@ struct SplitKKernel : Policy {
     const int first = begin_of(place.part);
     const int last = begin_of(place.part + 1);
     // All stages have been filled and used when the sums come into their place.
-    const SharedSpan<float> sums{reinterpret_cast<float*>(shared.a.pointer()),
-                                 kLines * kLineStride};
+    const SharedSpan<Sum> sums{reinterpret_cast<Sum*>(shared.a.pointer()), kLines * kLineStride};
     if (copies) {
       if (ptx::elect_sync()) produce(shared, g, place, row, column, first, last);
       ptx::syncwarp();
     } else {
-      float sum[1][kTileN / 2] = {};
-      Position at;
-      multiply_stages<StageA, StageB>(sum, shared.a.pointer(), shared.b.pointer(), shared.pipeline,
-                                      at, last - first, warp / 4,
-                                      [&](int stage) { release(shared, place, stage); });
+      Sum sum[1][kTileN / 2] = {};
+      Kernel::multiply(sum, shared, g, place, warp / 4, row, column, first, last);
       ptx::barrier_sync(1, kConsumers * 128);
       put(sums, sum[0], warp);
     }
@@ -225,7 +250,7 @@ struct SplitKKernel : Policy {
     }
     const Lines lines =
         kTurned ? Lines{column, row, own_column, own_row} : Lines{row, column, own_row, own_column};
-    if (g.c_aligned) {
+    if (g.c.aligned) {
       write<4>(g, place, sums, lines);
     } else {
       write<1>(g, place, sums, lines);
@@ -237,24 +262,26 @@ struct SplitKKernel : Policy {
   // `call` is turned already where the policy is; `split` blocks divide K. Where `overlaps`, the
   // launch before may still run.
   static void run(const Call& call, int split, Stream stream, bool overlaps = false) {
+    start<SplitKKernel>(call, Output::of(call), split, stream, overlaps);
+  }
+  template <class Kernel>
+  static void start(const Call& call, const Output& output, int split, Stream stream,
+                    bool overlaps = false) {
     const tile::Raster raster = Policy::raster(call);
-    launch<SplitKKernel>(
-        {.blocks = raster.count() * split * Policy::kSharers,
-         .threads = Policy::kThreads,
-         .cluster = split * Policy::kSharers,
-         .overlaps = overlaps},
-        stream,
-        {.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
-         .b = StageB::tensor_map(call.b.as<const T>(), call.n, call.k, call.b.leading),
-         .c = call.c.as<T>(),
-         .c_leading = call.c.leading,
-         .lines = static_cast<int>(kTurned ? call.n : call.m),
-         .length = static_cast<int>(kTurned ? call.m : call.n),
-         .raster = raster,
-         .cluster = thread::Divider(split * Policy::kSharers),
-         .parts = thread::Divider(split),
-         .blocks_of_k = static_cast<int>(divide_up(call.k, kTileK)),
-         .c_aligned = alignment_of(call.c, call.dtype) == 16});
+    launch<Kernel>({.blocks = raster.count() * split * Policy::kSharers,
+                    .threads = Policy::kThreads,
+                    .cluster = split * Policy::kSharers,
+                    .overlaps = overlaps},
+                   stream,
+                   {.a = StageA::tensor_map(call.a.as<const T>(), call.m, call.k, call.a.leading),
+                    .b = StageB::tensor_map(call.b.as<const TB>(), call.n, call.k, call.b.leading),
+                    .c = output,
+                    .lines = static_cast<int>(kTurned ? call.n : call.m),
+                    .length = static_cast<int>(kTurned ? call.m : call.n),
+                    .raster = raster,
+                    .cluster = thread::Divider(split * Policy::kSharers),
+                    .parts = thread::Divider(split),
+                    .blocks_of_k = static_cast<int>(divide_up(call.k, kTileK))});
   }
 };
 

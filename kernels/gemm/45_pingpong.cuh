@@ -14,9 +14,9 @@ namespace ws::gemm {
 // Producer, stages and stores are warp_specialized's. The block's tiles go to its warpgroups in
 // turns; stages are filled in the order of the tiles, and each has one user a block.
 template <class T, Contiguous kA, Contiguous kB, class Policy, class Output = OutputOf<T, Policy>,
-          class Work = WholeTiles>
-struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, Work, Output> {
-  using Base = WarpSpecializedKernel<T, kA, kB, Policy, Work, Output>;
+          class Work = WholeTiles, class TB = T>
+struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, Work, Output, TB> {
+  using Base = WarpSpecializedKernel<T, kA, kB, Policy, Work, Output, TB>;
   using typename Base::Arguments;
   using typename Base::Place;
   using typename Base::Position;
@@ -41,7 +41,7 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, Work, Output> {
     Store store{shared.c.pointer(warp * Store::kElements)};
     ptx::WgmmaSum<T> sum[Policy::kRowBlocks][Policy::kTileN / 2] = {};
     const auto multiply_and_store = [&](const Place& place, const auto& part) {
-      const auto held = Base::hold(g, place);
+      const auto held = Base::hold(g, place, 0, warp);
       const int tile = Work::place_of(part);
       if (tile >= clusters) ptx::barrier_sync(1 + self, kBoth);  // the block's first waits not
       multiply_stages<StageA, StageB>(
@@ -64,8 +64,9 @@ struct PingpongKernel : WarpSpecializedKernel<T, kA, kB, Policy, Work, Output> {
   static void run(const Call& call, int max_blocks, Stream stream) {
     Base::template run<PingpongKernel>(call, max_blocks, stream);
   }
+  template <class Kernel = PingpongKernel>
   static void start(const Arguments& arguments, int clusters, Stream stream) {
-    Base::template start<PingpongKernel>(arguments, clusters, stream);
+    Base::template start<Kernel>(arguments, clusters, stream);
   }
 };
 

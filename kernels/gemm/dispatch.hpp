@@ -120,6 +120,19 @@ struct CopiedArguments {
 };
 
 #if WS_DEVICE_CODE
+// Neighbours of a row of C, of which `left` are left.
+template <class T, int kWidth>
+__device__ __forceinline__ void put_some(T* to, int left, const Vec<T, kWidth>& values) {
+  if (left >= kWidth) {
+    thread::store(to, values);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      if (k < left) thread::store(to + k, values[k]);
+    }
+  }
+}
+
 // Two neighbours of a row of C, of which `left` are left.
 template <class T>
 __device__ __forceinline__ void store_pair(T* to, int left, bool aligned, float first,

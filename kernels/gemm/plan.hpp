@@ -255,13 +255,14 @@ constexpr double step_alone() {
 
 // Fitted to 18 shapes (2026-11-22) and 16 more (2026-11-28): of those what it chooses is 2 % slower
 // than the fastest of 33 candidates, 5 % at most where split_k is what a call gets.
-inline SplitPlan plan_split_k(const Call& call) {
+template <class Policies>
+SplitPlan plan_split_k(const Call& call) {
   constexpr double kSplitStart = 5.5;
   constexpr double kExchange = 0.67;  // of the sums, for each part but one
   constexpr double kL2 = 9.1e6;       // bytes a us
   SplitPlan best;
-  for (int policy = 0; policy < SplitPolicies::kCount; ++policy) {
-    SplitPolicies::with(policy, [&]<class Policy>() {
+  for (int policy = 0; policy < Policies::kCount; ++policy) {
+    Policies::with(policy, [&]<class Policy>() {
       const Call turned = Policy::kTurned ? transposed(call) : call;
       if (!Policy::takes(turned.b.contiguous)) return;
       const int tiles = Policy::raster(turned).count();
@@ -288,6 +289,7 @@ inline SplitPlan plan_split_k(const Call& call) {
   }
   return best;
 }
+inline SplitPlan plan_split_k(const Call& call) { return plan_split_k<SplitPolicies>(call); }
 
 // ---- split_clusters: clusters of a tile, and an exchange of sums --------------------------------
 

@@ -47,11 +47,11 @@ struct EpilogueOutput {
   }
 
   // A lane's pairs of a bias, for a tile's columns.
-  template <int kTileN>
+  template <int kTileN, int /*kRowBlocks*/>
   struct Held {
     Pair pairs[kTileN / 8];
 
-    __device__ __forceinline__ void load(const EpilogueOutput& output, int first) {
+    __device__ __forceinline__ void load(const EpilogueOutput& output, int /*row*/, int first) {
       const Epilogue<T>& epilogue = output.epilogue;
       if (epilogue.source == nullptr || epilogue.row != 0) return;
       const int column = first + lane_index() % 4 * 2;
@@ -59,7 +59,9 @@ struct EpilogueOutput {
           pairs, [&](int e) { return epilogue.source + (column + e * 8) * epilogue.column; },
           [&](int e, int second) { return column + e * 8 + second < output.n; });
     }
-    __device__ __forceinline__ const Pair* from(int column) const { return pairs + column / 8; }
+    __device__ __forceinline__ const Pair* from(int /*block*/, int column) const {
+      return pairs + column / 8;
+    }
   };
 
   __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }

@@ -6,7 +6,7 @@ void Wgmma::run(const Call& call, const Context& context) {
   if (call.dtype == DType::kI8) {
     using Store = tile::WarpStore<int32_t, 1, 32>;
     const auto output = IntegerOutput::of<Store>(call);
-    if (prefers<Wide>(call)) {
+    if (prefers_wide(call)) {
       launch_wgmma<WgmmaKernel<int8_t, int8_t, Wide, IntegerOutput>>(call, output, context.stream);
     } else {
       launch_wgmma<WgmmaKernel<int8_t, int8_t, Small, IntegerOutput>>(call, output, context.stream);

@@ -3,13 +3,17 @@
 namespace ws::scaled_gemm {
 
 void Promoted::run(const Call& call, const Context& context) {
-  const PromotedOutput output(call);
-  with_pair(call, [&]<class A, class B>() {
-    if (prefers<Tall>(call)) {
-      launch_wgmma<PromotedKernel<A, B, Tall>>(call, output, context.stream);
-    } else {
-      launch_wgmma<PromotedKernel<A, B, Small>>(call, output, context.stream);
-    }
+  const int policy = gemm::plan_whole_tiles<PromotedTiles>(in_halves(call)).policy;
+  PromotedTiles::with(policy, [&]<class Policy>() {
+    with_pair(call, [&]<class A, class B>() {
+      if (call.by_blocks) {
+        launch_wgmma<PromotedKernel<A, B, Policy, BlocksOutput>>(call, BlocksOutput(call),
+                                                                 context.stream);
+      } else {
+        launch_wgmma<PromotedKernel<A, B, Policy, ScaledOutput>>(call, ScaledOutput(call),
+                                                                 context.stream);
+      }
+    });
   });
 }
 

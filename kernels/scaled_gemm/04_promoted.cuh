@@ -1,10 +1,11 @@
 // Idea: the tensor core adds up 128 of K, the warps the rest. Each sum of 128 products is
 //   multiplied by its scales and added to an f32 sum in registers: that mends the tensor core's 14
 //   bits, and is the very place for scales that differ along K (DeepSeek-V3, 2024).
-// From wgmma: two sets of accumulators. While one warpgroup adds, the other's products keep the
-//   tensor core busy; for 128 x 256 a thread would have 256 of them, so tiles are 256 x 128, of
-//   which a warpgroup multiplies 64 rows at a time.
-// Traffic: wgmma's; scales of blocks are read by each thread for its own rows, from L1.
+// From wgmma: two sets of products beside the sums, so that those of the next slice are under way
+//   while one is added. 3 x 64 registers are a tile of 128 x 128. Scales of blocks come to shared
+//   memory beside the operands, brought by the warps that have nothing to copy.
+// Traffic: 24 KB from L2 per 128 x 128 x 128 step of a block of a pair; scales of blocks once a
+//   block.
 // Limits: sm_90a; e4m3 and e5m2; K contiguous in both operands, rows at multiples of 16 bytes. All
 //   scales, with or without use_fast_accum.
 #pragma once
@@ -14,97 +15,167 @@
 
 namespace ws::scaled_gemm {
 
-template <class A, class B, class Policy>
-struct PromotedKernel : WgmmaKernel<A, B, Policy, PromotedOutput> {
-  using Base = WgmmaKernel<A, B, Policy, PromotedOutput>;
+template <class A, class B, class Policy, class Output>
+struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
+  using Base = WgmmaKernel<A, B, Policy, Output>;
   using typename Base::Arguments;
   using typename Base::Place;
   using typename Base::Position;
-  using typename Base::SharedStorage;
   using typename Base::StageA;
   using typename Base::StageB;
   using typename Base::Store;
+  static constexpr int kTileM = Base::kTileM;
   static constexpr int kTileN = Base::kTileN;
-  static constexpr int kRowBlocks = Base::kRowBlocks;
-  static constexpr int kSums = kTileN / 2;  // of a row block, of a thread
-  static_assert(StageA::kRow == kBlock && kTileN == kBlock, "a stage has one scale of B's columns");
+  static constexpr bool kByBlocks = Base::kBeside;
+  static constexpr int kHalves = kTileN / 64;  // columns, which are of one block each
+  static constexpr int kSums = kTileN / 2;     // of a thread
+  static constexpr int kTurn = 4;              // slices between which products are always under way
+  static_assert(StageA::kRow == kBlock && Base::kRowBlocks == 1);
+  static_assert(kTileM % kWarpSize == 0 && kTileN % 64 == 0 && kTurn % 2 == 0);
 
-  // The scales of a thread's sums over one slice of K: of its rows, two in each block of 64, and of
-  // either half of the tile's columns, which need not begin at a multiple of 128 at C's edge.
-  struct Scales {
-    float rows[kRowBlocks][2];
-    float columns[2];
+  struct BlocksStorage : Base::SharedStorage {
+    SharedArray<float, Base::kStages * kTileM> rows;
+    SharedArray<float, Base::kStages * kHalves> halves;
   };
-  __device__ __forceinline__ static Scales scales_of(const Arguments& g, const Place& place,
-                                                     int first_row, int slice) {
-    Scales scales{};
+  using SharedStorage = std::conditional_t<kByBlocks, BlocksStorage, typename Base::SharedStorage>;
+  static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
+
+  // One of `warps` that take slices in turns, and with them the trips to memory: the scales of the
+  // tile's rows, and of either half of its columns, which need not begin at a multiple of 128 at
+  // C's edge.
+  __device__ __forceinline__ static void bring(SharedStorage& shared, const Arguments& g, int warp,
+                                               int warps) {
+    constexpr int kEach = kTileM / kWarpSize;
     const BlockScales& from = g.c.blocks;
-    if (from.a == nullptr) return scales;
+    const int lane = lane_index();
+    Position at;
+    int turn = warp;
+    Base::for_each_part(g, [&](const Place& place, const auto& part) {
+      const float* rows[kEach];
 #pragma unroll
-    for (int i = 0; i < kRowBlocks; ++i) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int row = place.from_row + first_row + i * 64 + j * 8;
-        scales.rows[i][j] =
-            thread::load(from.a + (row < g.m ? row : g.m - 1) * from.a_row + slice * from.a_block);
+      for (int i = 0; i < kEach; ++i) {
+        const int row = place.from_row + i * kWarpSize + lane;
+        rows[i] = from.a + (row < g.m ? row : g.m - 1) * from.a_row;
       }
-    }
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int column = place.from_column + j * 64;
+      const int column = place.from_column + lane % kHalves * 64;
       const int block = (column < g.n ? column : g.n - 1) / static_cast<int>(kBlock);
-      scales.columns[j] = thread::load(from.b + slice * from.b_block + block * from.b_column);
+      const float* half = from.b + block * from.b_column;
+      for (int slice = part.first; slice < part.last; ++slice) {
+        if (turn == 0) {
+          float of_rows[kEach];
+#pragma unroll
+          for (int i = 0; i < kEach; ++i) of_rows[i] = thread::load(rows[i]);
+          const float of_half = thread::load(half);
+          shared.pipeline.wait_free(at);
+#pragma unroll
+          for (int i = 0; i < kEach; ++i) {
+            shared.rows[at.stage * kTileM + i * kWarpSize + lane] = of_rows[i];
+          }
+          if (lane < kHalves) shared.halves[at.stage * kHalves + lane] = of_half;
+          ptx::syncwarp();
+          if (lane == 0) shared.pipeline.fill(at.stage);
+        }
+        turn = turn == 0 ? warps - 1 : turn - 1;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) rows[i] += from.a_block;
+        half += from.b_block;
+        at.advance();
+      }
+    });
+  }
+
+  // The scales of a thread's two rows and of its columns' halves, of a slice.
+  struct Scales {
+    float rows[2];
+    float halves[kHalves];
+  };
+  __device__ __forceinline__ static Scales scales_of(SharedStorage& shared, int stage, int row) {
+    Scales scales{};
+    if constexpr (kByBlocks) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) scales.rows[i] = shared.rows[stage * kTileM + row + i * 8];
+#pragma unroll
+      for (int i = 0; i < kHalves; ++i) scales.halves[i] = shared.halves[stage * kHalves + i];
     }
     return scales;
   }
 
-  // A warpgroup: multiplies its rows of every tile, adds up and stores them.
+  __device__ __forceinline__ static void add(float (&sum)[kSums], const float (&products)[kSums],
+                                             const Scales& scales) {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      const float of_row[2] = {scales.rows[0] * scales.halves[half],
+                               scales.rows[1] * scales.halves[half]};
+#pragma unroll
+      for (int j = half * 32; j < half * 32 + 32; ++j) {
+        sum[j] += kByBlocks ? products[j] * of_row[j / 2 % 2] : products[j];
+      }
+    }
+  }
+
+  // A warpgroup: multiplies its rows of every tile, adds up and stores them. The compiler follows
+  // products under way through straight code alone: each turn of kTurn slices waits for its last.
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& g,
                                                  int warp) {
     const int consumer = warp / 4;
-    const int first_row = consumer * kRowBlocks * 64 + warp % 4 * 16 + lane_index() / 4;
-    const bool by_blocks = g.c.blocks.a != nullptr;
+    const int row = consumer * 64 + warp % 4 * 16 + lane_index() / 4;
     Position at;
     Store store{shared.c.pointer(warp * Store::kElements)};
     Base::for_each_part(g, [&](const Place& place, const auto& part) {
-      float sum[kRowBlocks][kSums] = {};
-      float products[kSums];
-      Scales scales = scales_of(g, place, first_row, part.first);
-      for (int slice = part.first; slice < part.last; ++slice) {
-        // Read a slice ahead: from L2 they take longer than a slice's first products.
-        const Scales next =
-            scales_of(g, place, first_row, slice + 1 < part.last ? slice + 1 : slice);
-        const uint64_t a = StageA::descriptor(shared.a.pointer(at.stage * StageA::kElements));
-        const uint64_t b = StageB::descriptor(shared.b.pointer(at.stage * StageB::kElements));
+      const auto held = Base::hold(g, place, consumer, warp);
+      float sum[1][kSums] = {};
+      float even[kSums];
+      float odd[kSums];
+      // Issues the products of the next slice; where it lies.
+      const auto multiply = [&](float (&products)[kSums]) {
+        const int stage = at.stage;
+        const uint64_t a = StageA::descriptor(shared.a.pointer(stage * StageA::kElements));
+        const uint64_t b = StageB::descriptor(shared.b.pointer(stage * StageB::kElements));
         shared.pipeline.wait(at);
+        ptx::wgmma_pin(products);
+        ptx::wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < kRowBlocks; ++i) {
-          ptx::wgmma_pin(products);
-          ptx::wgmma_fence();
-#pragma unroll
-          for (int k = 0; k < StageA::kRow; k += StageA::kStep) {
-            ptx::wgmma_m64k32<kTileN, A, B>(products,
-                                            StageA::advance(a, consumer * kRowBlocks + i, k),
-                                            StageB::advance(b, 0, k), k > 0);
-          }
-          ptx::wgmma_commit_group();
-          ptx::wgmma_wait_group<0>(products);
-          if (i == kRowBlocks - 1) Base::release(shared, at.stage);
-          if (by_blocks) {
-#pragma unroll
-            for (int j = 0; j < kSums; ++j) {
-              sum[i][j] +=
-                  products[j] * (scales.rows[i][j / 2 % 2] * scales.columns[j / (kSums / 2)]);
-            }
-          } else {
-#pragma unroll
-            for (int j = 0; j < kSums; ++j) sum[i][j] += products[j];
-          }
+        for (int k = 0; k < StageA::kRow; k += StageA::kStep) {
+          ptx::wgmma_m64k32<kTileN, A, B>(products, StageA::advance(a, consumer, k),
+                                          StageB::advance(b, 0, k), k > 0);
         }
-        scales = next;
+        ptx::wgmma_commit_group();
         at.advance();
+        return stage;
+      };
+      int stage = 0;  // of what is added next
+      const auto finish = [&](float (&products)[kSums], const Scales& scales) {
+        Base::release(shared, stage);
+        add(sum[0], products, scales);
+      };
+      const auto multiply_and_add = [&](float (&next)[kSums], float (&products)[kSums]) {
+        const int next_stage = multiply(next);
+        const Scales scales = scales_of(shared, stage, row);
+        ptx::wgmma_wait_group<1>(products);
+        finish(products, scales);
+        stage = next_stage;
+      };
+      const auto add_last = [&](float (&products)[kSums]) {
+        const Scales scales = scales_of(shared, stage, row);
+        ptx::wgmma_wait_group<0>(products);
+        finish(products, scales);
+      };
+      int left = part.last - part.first;
+      for (; left >= kTurn; left -= kTurn) {
+        stage = multiply(even);
+#pragma unroll
+        for (int i = 0; i < kTurn - 2; i += 2) {
+          multiply_and_add(odd, even);
+          multiply_and_add(even, odd);
+        }
+        multiply_and_add(odd, even);
+        add_last(odd);
       }
-      Base::put_rows(store, g, place, part, 0, sum, consumer * kRowBlocks, warp);
+      for (; left > 0; --left) {
+        stage = multiply(even);
+        add_last(even);
+      }
+      Base::put_rows(store, g, place, part, held, sum, consumer, warp);
     });
     store.finish();
   }

@@ -7,8 +7,9 @@
 //   copies.
 #pragma once
 
-#include "kernels/scaled_gemm/03_wgmma.cuh"
 #include "kernels/scaled_gemm/04_promoted.cuh"
+#include "kernels/scaled_gemm/06_pingpong.cuh"
+#include "kernels/scaled_gemm/07_split_k.cuh"
 #include "kernels/scaled_gemm/k_major.hpp"
 #include "kernels/scaled_gemm/rows_out.hpp"
 
@@ -21,24 +22,27 @@ struct Realigned {
            why.unless(!is_k_major(call, nobody), "all is as wgmma takes it: nothing to realign");
   }
   static Workspace workspace(const Call& call) {
-    return {.bytes = copies_of(call).operands + copies_of(call).c};
+    return {.bytes = copies_of(call).operands + (stores_beside(call) ? copies_of(call).c : 0)};
   }
 
   // The operands' copies, then C's.
   static void run(const Call& call, const Context& context) {
     Call aligned = call;
     make_k_major(aligned, context.workspace, context.stream);
-    if (!is_stored(call)) {
+    if (splits(call)) return SplitK::run(aligned, context);
+    if (stores_beside(call)) {
       aligned.c.data = static_cast<std::byte*>(context.workspace) + copies_of(call).operands;
       aligned.c.leading = aligned.c.row = stored_leading(call);
     }
-    leaves_sums(aligned) && (aligned.dtype == DType::kI8 || prefers<Wide>(aligned))
-        ? Wgmma::run(aligned, context)
-        : Promoted::run(aligned, context);
-    if (!is_stored(call)) {
+    leaves_sums(aligned) ? Pingpong::run(aligned, context) : Promoted::run(aligned, context);
+    if (stores_beside(call)) {
       copy_rows_out(call, aligned.c.data, aligned.c.leading, context.stream);
     }
   }
+
+ private:
+  // split_k stores rows that start anywhere.
+  static bool stores_beside(const Call& call) { return !splits(call) && !is_stored(call); }
 };
 
 }  // namespace ws::scaled_gemm

@@ -7,27 +7,68 @@
 
 namespace ws::scaled_gemm {
 
-// Not yet measured: chosen by what a stage of 128 bytes of K costs, which is what it costs gemm's
-// 16-bit operands: copies of the same bytes, products of the same clocks.
-using Wide = gemm::WgmmaBig;  // 128 x 256; two blocks share B
-// Sums beside the parts that are added to them: 128 x 256 would be 256 registers of a thread. Its
-// warpgroups take 128 rows each, a part of 64 at a time. Two blocks share A.
-using Tall =
-    gemm::WgmmaPolicy<gemm::WgmmaShape{.tile_m = 256, .tile_n = 128, .stages = 4, .cluster_n = 2}>;
+// ---- Tiles --------------------------------------------------------------------------------------
+
+// A slice of 128 bytes of K costs what it costs gemm's 16-bit operands: copies of the same bytes,
+// products of the same clocks. So tiles, their constants and their plans are gemm's, of a call of
+// 16 bits and half of K.
+inline gemm::Call in_halves(const Call& call) {
+  gemm::Call halves = call;
+  halves.dtype = DType::kF16;
+  halves.k = divide_up(call.k, int64_t{2});
+  halves.a.leading = call.a.leading / 2;
+  halves.b.leading = call.b.leading / 2;
+  halves.b.contiguous = Contiguous::kRows;
+  return halves;
+}
+
+// wgmma's: 128 x 256, two blocks share B; of integers also a smaller one.
+using Wide = gemm::WgmmaBig;
 using Small = gemm::WgmmaPolicy<gemm::WgmmaShape{.tile_m = 128, .tile_n = 128, .stages = 6}>;
 
-// Whether waves of Policy's tiles are thought to take less time than waves of small ones, which
+// pingpong's.
+using PingpongTiles =
+    gemm::PolicyList<gemm::Low64, gemm::Low128, gemm::Pingpong128, gemm::Pingpong192>;
+
+// promoted's, of three sets of 64 or 32 registers; one store buffer leaves room for scales.
+struct PromotedPair
+    : gemm::WgmmaPolicy<gemm::WgmmaShape{
+          .tile_m = 128, .tile_n = 128, .stages = 6, .cluster_m = 2, .store_buffers = 1}> {
+  static constexpr double kStep = 0.385;
+};
+struct PromotedNarrow : gemm::WgmmaPolicy<gemm::WgmmaShape{
+                            .tile_m = 128, .tile_n = 64, .stages = 8, .store_buffers = 1}> {
+  static constexpr double kStep = 0.25;
+};
+using PromotedTiles = gemm::PolicyList<PromotedPair, PromotedNarrow>;
+
+// split_k's: few rows of A are the narrow side.
+using SplitTiles = gemm::PolicyList<gemm::SplitThin16, gemm::SplitLow32, gemm::SplitThin64,
+                                    gemm::SplitWide64, gemm::SplitLow96>;
+
+inline double pingpong_time(const Call& call) {
+  return gemm::plan_whole_tiles<PingpongTiles>(in_halves(call)).time;
+}
+inline double promoted_time(const Call& call) {
+  return gemm::plan_whole_tiles<PromotedTiles>(in_halves(call)).time;
+}
+inline double split_time(const Call& call) {
+  return gemm::plan_split_k<SplitTiles>(in_halves(call)).time;
+}
+
+// Whether waves of the wide tiles are thought to take less time than waves of small ones, which
 // read more bytes for each product.
-template <class Policy>
-bool prefers(const Call& call) {
+inline bool prefers_wide(const Call& call) {
   constexpr double kSmallTile = 1.25;
   const auto waves = [&]<class Of>() {
     const int tiles = Of::raster(call).count() * Of::kCluster;
     return static_cast<double>(divide_up(tiles, device_facts().multiprocessors)) * Of::kTileM *
            Of::kTileN;
   };
-  return waves.template operator()<Policy>() <= kSmallTile * waves.template operator()<Small>();
+  return waves.template operator()<Wide>() <= kSmallTile * waves.template operator()<Small>();
 }
+
+// ---- What they take -----------------------------------------------------------------------------
 
 // Whether the copy engine stores c: row by row, all rows of multiples of 16 bytes, which it cuts
 // at.
@@ -46,14 +87,17 @@ inline bool has_short_steps(const Call& call, Why& why) {
                     "a stride of the scales or of the bias is over ", kMostStep);
 }
 
-// What the copy engine and wgmma ask for: K contiguous in both operands, C row by row, all rows of
-// multiples of 16 bytes, which torch asks for too.
-inline bool is_k_major(const Call& call, Why& why) {
+// What wgmma asks of operands: K contiguous in both, in rows of multiples of 16 bytes.
+inline bool has_k_major_operands(const Call& call, Why& why) {
   return why.unless(call.a.contiguous == Contiguous::kColumns, "needs an a of contiguous K") &&
          why.unless(call.b.contiguous == Contiguous::kColumns,
                     "needs a b of contiguous K, column by column") &&
-         has_short_steps(call, why) && gemm::operands_can_be_copied(call, why) &&
-         is_stored(call, why);
+         has_short_steps(call, why) && gemm::operands_can_be_copied(call, why);
+}
+
+// The same, and what the copy engine asks of C, which torch does too.
+inline bool is_k_major(const Call& call, Why& why) {
+  return has_k_major_operands(call, why) && is_stored(call, why);
 }
 
 // Whether the tensor core may add up all of K: it sums integers exactly, floats with some 14 bits,
@@ -131,20 +175,11 @@ inline double copying_time(const Call& call) {
          2 * (of_operands * (turns ? kAcross : 1) + of_c) / gemm::kMemory;
 }
 
-// The tensor cores' product of the copies: 128 of K take a tile what 64 of 16 bits take gemm's.
-inline double product_time(const Call& call) {
-  constexpr double kPromoted = 1.2;  // times as long, at most
-  constexpr double kSlice = 0.7 / (Wide::kTileM * Wide::kTileN);
-  const auto tiles_time = [&]<class Policy>() {
-    const int tiles = Policy::raster(call).count() * Policy::kCluster;
-    const auto waves = static_cast<double>(divide_up(tiles, device_facts().multiprocessors));
-    return waves * Policy::kTileM * Policy::kTileN * kSlice;
-  };
-  const double slices = static_cast<double>(divide_up(call.k, kBlock));
-  const double tiles =
-      std::min(tiles_time.template operator()<Wide>(), tiles_time.template operator()<Small>());
-  return gemm::kStart + slices * tiles * (leaves_sums(call) ? 1 : kPromoted);
+// The tensor cores' product, of copies where there are any.
+inline double tiles_time(const Call& call) {
+  return leaves_sums(call) ? pingpong_time(call) : promoted_time(call);
 }
+inline bool splits(const Call& call) { return split_time(call) < tiles_time(call); }
 
 // The scalar rungs: a thread an element, as gemm's batched_naive.
 inline double scalar_time(const Call& call) {
@@ -154,7 +189,7 @@ inline double scalar_time(const Call& call) {
 
 // Whether the tensor cores are sooner done, copies and all.
 inline bool pays_to_copy(const Call& call) {
-  return copying_time(call) + product_time(call) < scalar_time(call);
+  return copying_time(call) + std::min(split_time(call), tiles_time(call)) < scalar_time(call);
 }
 
 }  // namespace ws::scaled_gemm

@@ -309,6 +309,8 @@ constexpr std::array kIntVerify = {
     integers(145, 259, 257, IntMm::kATransposed, 3),
     integers(18, 290, 290, IntMm::kBRows, 0, 5),
     integers(6, 255, 1100, 0, 3, 1),
+    // Few rows, a C whose rows start anywhere.
+    integers(19, 197, 1296),
 };
 
 constexpr std::array kIntBench = {integers(1024, 1024, 1024),
@@ -316,6 +318,7 @@ constexpr std::array kIntBench = {integers(1024, 1024, 1024),
                                   integers(4096, 4096, 4096),
                                   integers(8192, 8192, 8192),
                                   integers(64, 8192, 8192),
+                                  integers(16, 8192, 8192),
                                   integers(4096, 4096, 14336),
                                   integers(4096, 4096, 4096, IntMm::kBRows),
                                   integers(4095, 4097, 4099)};
@@ -372,6 +375,10 @@ constexpr std::array kVerify = {
     scaled(260, 133, 257, kRow | kAdd | kOther | Options::kATransposed, kF32Out, true, 1),
     scaled(17, 301, 527, kBlocks, kF32Out, false, 5, 3),
     scaled(129, 255, 255, kOther | Options::kBRows, 0, true),
+    // Few rows, a C whose rows start anywhere; slices left over from turns of four.
+    scaled(19, 197, 1296, kRow | kAdd, kF16Out, true),
+    scaled(37, 203, 784, kBlocks | kAdd | kOther),
+    scaled(72, 200, 1168, kBlocks),
 };
 
 constexpr std::array kBench = {
@@ -386,6 +393,13 @@ constexpr std::array kBench = {
     scaled(8192, 8192, 8192, kRow),
     scaled(8192, 8192, 8192, kBlocks),
     scaled(64, 8192, 8192, kRow),
+    scaled(64, 8192, 8192, kBlocks),
+    scaled(16, 8192, 8192, kRow),
+    scaled(16, 8192, 8192, kRow, 0, true),
+    scaled(16, 8192, 8192, kBlocks),
+    scaled(128, 8192, 8192, kRow),
+    scaled(512, 8192, 8192, kRow),
+    scaled(2048, 2048, 2048, kBlocks),
     scaled(4096, 7168, 2048, kBlocks),
     scaled(4096, 4096, 4096, kRow | Options::kBRows),
     scaled(4095, 4097, 4099, kBlocks),

@@ -8,29 +8,31 @@ namespace ws::scaled_gemm {
 extern const Rung kWgmma;
 extern const Rung kPromoted;
 extern const Rung kRealigned;
+extern const Rung kPingpong;
+extern const Rung kSplitK;
 
 namespace {
 
 constexpr Operation kOperations[] = {operation_of<ScaledMm>(), operation_of<IntMm>()};
 
-constexpr const Rung* kRungs[] = {&kNaive, &kAnyLayout, &kWgmma, &kPromoted, &kRealigned};
+constexpr const Rung* kRungs[] = {&kNaive,     &kAnyLayout, &kWgmma, &kPromoted,
+                                  &kRealigned, &kPingpong,  &kSplitK};
+
+// Those that take any sums are promoted's; where it does not pay to copy, nothing is realigned.
+std::span<const Rung* const> by_time(const Call& call) {
+  static constexpr const Rung* kCopied[] = {&kSplitK,    &kPingpong, &kPromoted,
+                                            &kRealigned, &kNaive,    &kAnyLayout};
+  static constexpr const Rung* kAsItLies[] = {&kSplitK, &kPingpong, &kPromoted, &kNaive,
+                                              &kAnyLayout};
+  const std::span<const Rung* const> all =
+      pays_to_copy(call) ? std::span<const Rung* const>(kCopied) : kAsItLies;
+  return all.subspan(splits(call) ? 0 : 1);
+}
 
 }  // namespace
 
-std::span<const Rung* const> IntMm::by_worth(const Call& call) {
-  static constexpr const Rung* kCopied[] = {&kWgmma, &kRealigned, &kNaive, &kAnyLayout};
-  static constexpr const Rung* kAsItLies[] = {&kWgmma, &kNaive, &kAnyLayout};
-  return pays_to_copy(call) ? std::span<const Rung* const>(kCopied) : kAsItLies;
-}
-
-// `promoted` has small tiles too, which few products want more than the tensor core's own sums.
-std::span<const Rung* const> ScaledMm::by_worth(const Call& call) {
-  static constexpr const Rung* kCopied[] = {&kWgmma, &kPromoted, &kRealigned, &kNaive, &kAnyLayout};
-  static constexpr const Rung* kAsItLies[] = {&kWgmma, &kPromoted, &kNaive, &kAnyLayout};
-  const std::span<const Rung* const> all =
-      pays_to_copy(call) ? std::span<const Rung* const>(kCopied) : kAsItLies;
-  return all.subspan(prefers<Wide>(call) ? 0 : 1);
-}
+std::span<const Rung* const> IntMm::by_worth(const Call& call) { return by_time(call); }
+std::span<const Rung* const> ScaledMm::by_worth(const Call& call) { return by_time(call); }
 
 extern const Family kFamily;
 constinit const Family kFamily{

@@ -5,6 +5,7 @@
 #include "kernels/scaled_gemm/operations.hpp"
 #include "warpsmith/thread/memory.hpp"
 #include "warpsmith/tile/warp_store.hpp"
+#include "warpsmith/warp/shuffle.hpp"
 
 namespace ws::scaled_gemm {
 
@@ -13,9 +14,47 @@ namespace ws::scaled_gemm {
 // i32, as the tensor core left them.
 using IntegerOutput = gemm::TensorOutput<int32_t>;
 
-// Scaled, with the bias, rounded to one of three dtypes. That is asked for at run time: a kernel
-// for each would be three times as many.
-struct ScaledOutput {
+// Scales of sums over all of K.
+struct EndScales {
+  // As in Call; null: they are along K.
+  const float* scale_a = nullptr;
+  const float* scale_b = nullptr;
+  int a_row = 0;
+  int b_column = 0;
+
+  EndScales() = default;
+  explicit EndScales(const Call& call) {
+    if (call.by_blocks) return;
+    scale_a = call.scale_a;
+    scale_b = call.scale_b;
+    a_row = static_cast<int>(call.a_row);
+    b_column = static_cast<int>(call.b_column);
+  }
+
+  __device__ __forceinline__ float of_row(int row) const {
+    return thread::load(scale_a + int64_t{row} * a_row);
+  }
+  __device__ __forceinline__ float of_column(int column) const {
+    return thread::load(scale_b + int64_t{column} * b_column);
+  }
+};
+
+struct Bias {
+  const void* bias = nullptr;
+  int bias_step = 0;
+
+  Bias() = default;
+  explicit Bias(const Call& call) : bias(call.bias), bias_step(static_cast<int>(call.bias_step)) {}
+
+  template <class T>
+  __device__ __forceinline__ float bias_of(int column) const {
+    return to_float(thread::load(static_cast<const T*>(bias) + int64_t{column} * bias_step));
+  }
+};
+
+// With the bias, rounded to one of three dtypes. That is asked for at run time: a kernel for each
+// would be three times as many.
+struct RoundedOutput : Bias {
   using Element = bf16;  // what is staged: 64 columns; of f32 they are twice 32
   enum class To : uint8_t { kBf16, kF16, kF32 };
 
@@ -23,26 +62,10 @@ struct ScaledOutput {
   int rows = 0;
   int columns = 0;
   To dtype = To::kBf16;
-  // As in Call; null: all scales are along K, and the sums have been scaled.
-  const float* scale_a = nullptr;
-  const float* scale_b = nullptr;
-  int a_row = 0;
-  int b_column = 0;
-  const void* bias = nullptr;
-  int bias_step = 0;
 
-  ScaledOutput() = default;
-  explicit ScaledOutput(const Call& call)
-      : rows(static_cast<int>(call.m)),
-        columns(static_cast<int>(call.n)),
-        bias(call.bias),
-        bias_step(static_cast<int>(call.bias_step)) {
-    if (!call.by_blocks) {
-      scale_a = call.scale_a;
-      scale_b = call.scale_b;
-      a_row = static_cast<int>(call.a_row);
-      b_column = static_cast<int>(call.b_column);
-    }
+  RoundedOutput() = default;
+  explicit RoundedOutput(const Call& call)
+      : Bias(call), rows(static_cast<int>(call.m)), columns(static_cast<int>(call.n)) {
     with_type<kFloats>(call.c_dtype, [&]<class T>() {
       constexpr int kColumns = 128 / sizeof(T);
       map = tile::WarpStore<T, 1, kColumns>::tensor_map(call.c.as<const T>(), call.m, call.n,
@@ -58,7 +81,6 @@ struct ScaledOutput {
   template <int kBuffers>
   __device__ __forceinline__ void put(tile::WarpStore<bf16, kBuffers>& store, int row, int column,
                                       float* sums) const {
-    scale(sums, row, column);
     switch (dtype) {
       case To::kBf16: return put_as<bf16, 64>(store, row, column, sums);
       case To::kF16: return put_as<half, 64>(store, row, column, sums);
@@ -67,29 +89,6 @@ struct ScaledOutput {
   }
 
  private:
-  // The thread's column 2 * j and the next of it, of those that hang over the edge the last: they
-  // are not stored.
-  __device__ __forceinline__ int column_of(int column, int j) const {
-    const int at = column + j / 2 * 8 + lane_index() % 4 * 2 + j % 2;
-    return at < columns ? at : columns - 1;
-  }
-
-  __device__ __forceinline__ void scale(float* sums, int row, int column) const {
-    if (scale_a == nullptr) return;
-    float of_row[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int at = row + lane_index() / 4 + i * 8;
-      of_row[i] = thread::load(scale_a + int64_t{at < rows ? at : rows - 1} * a_row);
-    }
-#pragma unroll
-    for (int j = 0; j < 16; ++j) {
-      const float factor = thread::load(scale_b + int64_t{column_of(column, j)} * b_column);
-      sums[j / 2 * 4 + j % 2] *= of_row[0] * factor;
-      sums[j / 2 * 4 + j % 2 + 2] *= of_row[1] * factor;
-    }
-  }
-
   // The same buffers for another type.
   template <class T, int kWidth, int kBuffers>
   __device__ __forceinline__ void put_as(tile::WarpStore<bf16, kBuffers>& store, int row,
@@ -97,8 +96,9 @@ struct ScaledOutput {
     if (bias != nullptr) {
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
-        const int64_t at = int64_t{column_of(column, j)} * bias_step;
-        const float add = to_float(thread::load(static_cast<const T*>(bias) + at));
+        // Of those that hang over the edge the last: they are not stored.
+        const int at = column + j / 2 * 8 + lane_index() % 4 * 2 + j % 2;
+        const float add = bias_of<T>(at < columns ? at : columns - 1);
         sums[j / 2 * 4 + j % 2] += add;
         sums[j / 2 * 4 + j % 2 + 2] += add;
       }
@@ -111,7 +111,86 @@ struct ScaledOutput {
 #endif
 };
 
-// What differs along K; null where nothing does, and each sum is added as it is.
+// Scales of one block of rows, and of columns from one on.
+struct HeldPart {
+  const float* rows;
+  const float* columns;
+};
+
+// Scaled first.
+struct ScaledOutput : RoundedOutput, EndScales {
+  ScaledOutput() = default;
+  explicit ScaledOutput(const Call& call) : RoundedOutput(call), EndScales(call) {}
+
+#if WS_DEVICE_CODE
+  // The scales of the thread's rows, and of columns the lane's of each 32: asked for before the
+  // products, for they would be waited for after. 192 sums leave no registers for them.
+  template <int kTileN, int kRowBlocks>
+    requires(kTileN * kRowBlocks / 2 < 192)
+  struct Held {
+    float of_rows[kRowBlocks][2];
+    float of_columns[kTileN / kWarpSize];
+
+    __device__ __forceinline__ void load(const ScaledOutput& output, int row, int column) {
+#pragma unroll
+      for (int i = 0; i < kRowBlocks; ++i) output.load_rows(of_rows[i], row + i * 64);
+#pragma unroll
+      for (int i = 0; i < kTileN / kWarpSize; ++i) {
+        of_columns[i] = output.of_column_at(column + i * kWarpSize + lane_index());
+      }
+    }
+    __device__ __forceinline__ HeldPart from(int block, int column) const {
+      return {of_rows[block], of_columns + column / kWarpSize};
+    }
+  };
+
+  template <int kBuffers>
+  __device__ __forceinline__ void put(tile::WarpStore<bf16, kBuffers>& store, const HeldPart& held,
+                                      int row, int column, float* sums) const {
+    scale(sums, held.rows,
+          [&](int j, int of) { return warp::shuffle(held.columns[j / 8], of % kWarpSize); });
+    RoundedOutput::put(store, row, column, sums);
+  }
+  template <int kBuffers>
+  __device__ __forceinline__ void put(tile::WarpStore<bf16, kBuffers>& store, int row, int column,
+                                      float* sums) const {
+    // It never is: the branch keeps the compiler from loading more than it has registers for.
+    if (scale_a != nullptr) {
+      float of_rows[2];
+      load_rows(of_rows, row);
+      scale(sums, of_rows, [&](int /*j*/, int of) { return of_column_at(column + of); });
+    }
+    RoundedOutput::put(store, row, column, sums);
+  }
+
+ private:
+  // Of those that hang over the edge the last: they are not stored.
+  __device__ __forceinline__ void load_rows(float* of_rows, int row) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int at = row + i * 8 + lane_index() / 4;
+      of_rows[i] = of_row(at < rows ? at : rows - 1);
+    }
+  }
+  __device__ __forceinline__ float of_column_at(int column) const {
+    return of_column(column < columns ? column : columns - 1);
+  }
+
+  // of_column(j, place) of the thread's j-th column.
+  template <class F>
+  __device__ __forceinline__ static void scale(float* sums, const float* of_rows,
+                                               const F& of_column) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      const float factor = of_column(j, j / 2 * 8 + lane_index() % 4 * 2 + j % 2);
+      sums[j / 2 * 4 + j % 2] *= of_rows[0] * factor;
+      sums[j / 2 * 4 + j % 2 + 2] *= of_rows[1] * factor;
+    }
+  }
+#endif
+};
+
+// Scales that differ along K: the sums that are left need none.
 struct BlockScales {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -120,17 +199,22 @@ struct BlockScales {
   int64_t b_block = 0;
   int64_t b_column = 0;
 
-  static BlockScales of(const Call& call) {
-    if (!call.by_blocks) return {};
-    return {call.scale_a, call.scale_b, call.a_row, call.a_block, call.b_block, call.b_column};
-  }
+  BlockScales() = default;
+  explicit BlockScales(const Call& call)
+      : a(call.scale_a),
+        b(call.scale_b),
+        a_row(call.a_row),
+        a_block(call.a_block),
+        b_block(call.b_block),
+        b_column(call.b_column) {}
 };
 
-struct PromotedOutput : ScaledOutput {
+struct BlocksOutput : RoundedOutput {
+  static constexpr bool kBeside = true;
   BlockScales blocks;
 
-  PromotedOutput() = default;
-  explicit PromotedOutput(const Call& call) : ScaledOutput(call), blocks(BlockScales::of(call)) {}
+  BlocksOutput() = default;
+  explicit BlocksOutput(const Call& call) : RoundedOutput(call), blocks(call) {}
 };
 
 // ---- The kernel ---------------------------------------------------------------------------------

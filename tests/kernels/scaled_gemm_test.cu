@@ -4,7 +4,10 @@
 
 #include "catalogue/catalogue.hpp"
 #include "harness/verify.hpp"
+#include "kernels/scaled_gemm/03_wgmma.cuh"
 #include "kernels/scaled_gemm/04_promoted.cuh"
+#include "kernels/scaled_gemm/06_pingpong.cuh"
+#include "kernels/scaled_gemm/07_split_k.cuh"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
 
@@ -28,16 +31,50 @@ constexpr Rung kWideIntegers =
 template <class A, class B, class Policy>
 struct PromotedTile {
   static void run(const Call& call, const Context& context) {
-    const PromotedOutput output(call);
-    launch_wgmma<PromotedKernel<A, B, Policy>>(call, output, context.stream, kBlocks);
+    const auto launch = [&]<class Output>(const Output& output) {
+      launch_wgmma<PromotedKernel<A, B, Policy, Output>>(call, output, context.stream, kBlocks);
+    };
+    call.by_blocks ? launch(BlocksOutput(call)) : launch(ScaledOutput(call));
   }
 };
-constexpr Rung kTall = rung_of<PromotedTile<e4m3, e4m3, Tall>, ScaledMm>(
-    {.name = "tall", .idea = "256 x 128", .arch = Arch::kSm90a});
-constexpr Rung kTallOther = rung_of<PromotedTile<e5m2, e5m2, Tall>, ScaledMm>(
-    {.name = "tall_other", .idea = "256 x 128", .arch = Arch::kSm90a});
-constexpr Rung kSmall = rung_of<PromotedTile<e4m3, e5m2, Small>, ScaledMm>(
-    {.name = "small", .idea = "128 x 128", .arch = Arch::kSm90a});
+constexpr Rung kPair = rung_of<PromotedTile<e4m3, e4m3, PromotedPair>, ScaledMm>(
+    {.name = "pair", .idea = "128 x 128", .arch = Arch::kSm90a});
+constexpr Rung kPairOther = rung_of<PromotedTile<e5m2, e5m2, PromotedPair>, ScaledMm>(
+    {.name = "pair_other", .idea = "128 x 128", .arch = Arch::kSm90a});
+constexpr Rung kNarrow = rung_of<PromotedTile<e4m3, e5m2, PromotedNarrow>, ScaledMm>(
+    {.name = "narrow", .idea = "128 x 64", .arch = Arch::kSm90a});
+
+template <int kPolicy>
+struct PingpongTile {
+  static void run(const Call& call, const Context& context) {
+    PingpongTiles::with(kPolicy, [&]<class Policy>() {
+      if (call.dtype == DType::kI8) {
+        using Kernel = PingpongKernel<int8_t, int8_t, Policy, IntegerOutput>;
+        launch_wgmma<Kernel>(call, IntegerOutput::of<typename Kernel::Store>(call), context.stream,
+                             kBlocks);
+      } else {
+        launch_wgmma<PingpongKernel<e4m3, e5m2, Policy, ScaledOutput>>(call, ScaledOutput(call),
+                                                                       context.stream, kBlocks);
+      }
+    });
+  }
+};
+template <int kPolicy>
+constexpr Rung kPingpongTile = rung_of<PingpongTile<kPolicy>, IntMm, ScaledMm>(
+    {.name = "pingpong_tile", .idea = "a tile", .arch = Arch::kSm90a});
+
+template <int kPolicy, int kParts>
+struct SplitTile {
+  static void run(const Call& call, const Context& context) {
+    SplitTiles::with(kPolicy, [&]<class Policy>() {
+      using Kernel = SplitPromotedKernel<e5m2, e4m3, Policy>;
+      Kernel::template start<Kernel>(turned(call), ScaledLines(call), kParts, context.stream);
+    });
+  }
+};
+template <int kPolicy, int kParts>
+constexpr Rung kSplitTile = rung_of<SplitTile<kPolicy, kParts>, ScaledMm>(
+    {.name = "split_tile", .idea = "a tile", .arch = Arch::kSm90a});
 
 void expect_right(const Rung& rung, std::string_view operation, const Case& chosen, DType dtype) {
   harness::Instance instance(operation_named(operation), chosen, dtype, 3);
@@ -50,28 +87,63 @@ TEST(IntMm, WideTile) {
   expect_right(kWideIntegers, "int_mm", {.extents = {392, 520, 272}}, DType::kI8);
 }
 
-TEST(ScaledMm, TallTile) {
+constexpr std::array kScales = {0, ScaledMm::kRowScales | ScaledMm::kBias,
+                                0 + ScaledMm::kBlockScales};
+
+// Slices that fill turns of four, and such that are left over.
+TEST(ScaledMm, PromotedPair) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  for (const int options :
-       {0, ScaledMm::kRowScales | ScaledMm::kBias, 0 + ScaledMm::kBlockScales}) {
-    expect_right(kTall, "scaled_mm", {.extents = {392, 328, 272, options}}, DType::kE4m3);
+  for (const int options : kScales) {
+    for (const int64_t k : {272, 528, 1168}) {
+      expect_right(kPair, "scaled_mm", {.extents = {392, 328, k, options}}, DType::kE4m3);
+    }
   }
 }
 
-TEST(ScaledMm, TallTileOfTheOtherType) {
+TEST(ScaledMm, PromotedPairOfTheOtherType) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   constexpr int kOptions = ScaledMm::kBlockScales | ScaledMm::kE5m2B;
-  expect_right(kTallOther, "scaled_mm", {.extents = {264, 136, 272, kOptions}}, DType::kE5m2);
+  expect_right(kPairOther, "scaled_mm", {.extents = {264, 136, 272, kOptions}}, DType::kE5m2);
 }
 
-TEST(ScaledMm, SmallTile) {
+TEST(ScaledMm, PromotedNarrow) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   constexpr int kOptions = ScaledMm::kBlockScales | ScaledMm::kE5m2B | ScaledMm::kBias;
   for (const int output : {0, 1, 2}) {
-    expect_right(kSmall, "scaled_mm",
-                 {.extents = {136, 456, 400, kOptions}, .attributes = {Value::choice(output)}},
+    expect_right(kNarrow, "scaled_mm",
+                 {.extents = {136, 456, 912, kOptions}, .attributes = {Value::choice(output)}},
                  DType::kE4m3);
   }
+}
+
+template <int... kPolicies>
+void expect_pingpong_right(std::integer_sequence<int, kPolicies...>) {
+  constexpr int kOptions = ScaledMm::kRowScales | ScaledMm::kE5m2B | ScaledMm::kBias;
+  (expect_right(kPingpongTile<kPolicies>, "scaled_mm",
+                {.extents = {392, 456, 400, kOptions}, .attributes = {Value::choice(2), true}},
+                DType::kE4m3),
+   ...);
+  (expect_right(kPingpongTile<kPolicies>, "int_mm", {.extents = {264, 328, 144}}, DType::kI8), ...);
+}
+TEST(ScaledMm, PingpongTiles) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_pingpong_right(std::make_integer_sequence<int, PingpongTiles::kCount>());
+}
+
+// Parts of K that are not equal, rows of C that start anywhere, columns of two blocks of B.
+template <int... kPolicies>
+void expect_split_right(std::integer_sequence<int, kPolicies...>) {
+  for (const int options : kScales) {
+    for (const int64_t m : {1, 37, 72}) {
+      const Case chosen = {.extents = {m, 197, 912, options | ScaledMm::kE5m2B}};
+      (expect_right(kSplitTile<kPolicies, 1>, "scaled_mm", chosen, DType::kE4m3), ...);
+      (expect_right(kSplitTile<kPolicies, 3>, "scaled_mm", chosen, DType::kE4m3), ...);
+    }
+  }
+}
+TEST(ScaledMm, SplitTiles) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_split_right(std::make_integer_sequence<int, SplitTiles::kCount>());
 }
 
 // 2^17 products of 128 * 128 are 2^31.
@@ -82,7 +154,7 @@ TEST(IntMm, Wraps) {
   test::Buffer<int32_t> c(8);
   std::ranges::fill(a, static_cast<int8_t>(-128));
   std::ranges::fill(b, static_cast<int8_t>(-128));
-  for (const char* name : {"naive", "any_layout", "wgmma"}) {
+  for (const char* name : {"naive", "any_layout", "wgmma", "pingpong", "split_k"}) {
     const Rung& rung = *resolve(concatenate("int_mm/", name)).rung;
     if (!runs_on(rung.arch, runtime::capability())) continue;
     Problem problem =
