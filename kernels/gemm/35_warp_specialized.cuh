@@ -128,7 +128,7 @@ struct PlainOutput {
 //                     for before anything is read; cooperative work begins when all else has ended
 //   put_rest()        put() of the columns beside whole pieces, kRestColumns of the policy's wide
 //   kBeside           warps bring what lanes read beside a stage's operands: Kernel::bring(), of
-//                     which one warp says that a stage has it; each warp gives the stage back
+//                     which the lanes of one say that a stage has it; each warp gives it back
 //   kPaired           column j of the tile is paired with j + kTileN / 2: B's tile is two of half
 //                     the width, `second_half` columns of B apart, and so wide is the output's
 template <class Output, class T>
@@ -422,7 +422,7 @@ struct WarpSpecializedKernel : Policy {
       StageA::prefetch(g.a);
       StageB::prefetch(g.b);
       g.c.prefetch();
-      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster, kBeside ? 2 : 1);
+      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster, kBeside ? 1 + kWarpSize : 1);
       ptx::fence_mbarrier_init();
     }
     meet_first(warp);

@@ -29,7 +29,7 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
   static constexpr bool kByBlocks = Base::kBeside;
   static constexpr int kHalves = kTileN / 64;  // columns, which are of one block each
   static constexpr int kSums = kTileN / 2;     // of a thread
-  static constexpr int kTurn = 4;              // slices between which products are always under way
+  static constexpr int kTurn = 8;              // slices between which products are always under way
   static_assert(StageA::kRow == kBlock && Base::kRowBlocks == 1);
   static_assert(kTileM % kWarpSize == 0 && kTileN % 64 == 0 && kTurn % 2 == 0);
 
@@ -72,8 +72,7 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
             shared.rows[at.stage * kTileM + i * kWarpSize + lane] = of_rows[i];
           }
           if (lane < kHalves) shared.halves[at.stage * kHalves + lane] = of_half;
-          ptx::syncwarp();
-          if (lane == 0) shared.pipeline.fill(at.stage);
+          shared.pipeline.fill(at.stage);
         }
         turn = turn == 0 ? warps - 1 : turn - 1;
 #pragma unroll
@@ -160,18 +159,24 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
         ptx::wgmma_wait_group<0>(products);
         finish(products, scales);
       };
+      // Whole turns, then pairs, then the last.
       int left = part.last - part.first;
       for (; left >= kTurn; left -= kTurn) {
         stage = multiply(even);
 #pragma unroll
-        for (int i = 0; i < kTurn - 2; i += 2) {
+        for (int i = 2; i < kTurn; i += 2) {
           multiply_and_add(odd, even);
           multiply_and_add(even, odd);
         }
         multiply_and_add(odd, even);
         add_last(odd);
       }
-      for (; left > 0; --left) {
+      for (; left >= 2; left -= 2) {
+        stage = multiply(even);
+        multiply_and_add(odd, even);
+        add_last(odd);
+      }
+      if (left > 0) {
         stage = multiply(even);
         add_last(even);
       }
