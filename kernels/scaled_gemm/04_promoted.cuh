@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/scaled_gemm/policies.hpp"
+#include "kernels/scaled_gemm/stage_scales.hpp"
 #include "kernels/scaled_gemm/wgmma_parts.hpp"
 
 namespace ws::scaled_gemm {
@@ -27,82 +28,28 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
   static constexpr int kTileM = Base::kTileM;
   static constexpr int kTileN = Base::kTileN;
   static constexpr bool kByBlocks = Base::kBeside;
-  static constexpr int kHalves = kTileN / 64;  // columns, which are of one block each
-  static constexpr int kSums = kTileN / 2;     // of a thread
-  static constexpr int kTurn = 8;              // slices between which products are always under way
+  static constexpr int kSums = kTileN / 2;  // of a thread
+  static constexpr int kTurn = 8;           // slices between which products are always under way
   static_assert(StageA::kRow == kBlock && Base::kRowBlocks == 1);
-  static_assert(kTileM % kWarpSize == 0 && kTileN % 64 == 0 && kTurn % 2 == 0);
+  static_assert(kTurn % 2 == 0);
 
+  using Beside = StageScales<Base::kStages, kTileM, kTileN>;
+  using Scales = typename Beside::Scales;
   struct BlocksStorage : Base::SharedStorage {
-    SharedArray<float, Base::kStages * kTileM> rows;
-    SharedArray<float, Base::kStages * kHalves> halves;
+    Beside beside;
   };
   using SharedStorage = std::conditional_t<kByBlocks, BlocksStorage, typename Base::SharedStorage>;
   static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
 
-  // One of `warps` that take slices in turns, and with them the trips to memory: the scales of the
-  // tile's rows, and of either half of its columns, which need not begin at a multiple of 128 at
-  // C's edge.
   __device__ __forceinline__ static void bring(SharedStorage& shared, const Arguments& g, int warp,
                                                int warps) {
-    constexpr int kEach = kTileM / kWarpSize;
-    const BlockScales& from = g.c.blocks;
-    const int lane = lane_index();
-    Position at;
-    int turn = warp;
-    Base::for_each_part(g, [&](const Place& place, const auto& part) {
-      const float* rows[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int row = place.from_row + i * kWarpSize + lane;
-        rows[i] = from.a + (row < g.m ? row : g.m - 1) * from.a_row;
-      }
-      const int column = place.from_column + lane % kHalves * 64;
-      const int block = (column < g.n ? column : g.n - 1) / static_cast<int>(kBlock);
-      const float* half = from.b + block * from.b_column;
-      for (int slice = part.first; slice < part.last; ++slice) {
-        if (turn == 0) {
-          float of_rows[kEach];
-#pragma unroll
-          for (int i = 0; i < kEach; ++i) of_rows[i] = thread::load(rows[i]);
-          const float of_half = thread::load(half);
-          shared.pipeline.wait_free(at);
-#pragma unroll
-          for (int i = 0; i < kEach; ++i) {
-            shared.rows[at.stage * kTileM + i * kWarpSize + lane] = of_rows[i];
-          }
-          if (lane < kHalves) shared.halves[at.stage * kHalves + lane] = of_half;
-          shared.pipeline.fill(at.stage);
-        }
-        turn = turn == 0 ? warps - 1 : turn - 1;
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) rows[i] += from.a_block;
-        half += from.b_block;
-        at.advance();
-      }
-    });
-  }
-
-  // The scales of a thread's two rows and of its columns' halves, of a slice.
-  struct Scales {
-    float rows[2];
-    float halves[kHalves];
-  };
-  __device__ __forceinline__ static Scales scales_of(SharedStorage& shared, int stage, int row) {
-    Scales scales{};
-    if constexpr (kByBlocks) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) scales.rows[i] = shared.rows[stage * kTileM + row + i * 8];
-#pragma unroll
-      for (int i = 0; i < kHalves; ++i) scales.halves[i] = shared.halves[stage * kHalves + i];
-    }
-    return scales;
+    Beside::template bring<Base>(shared.beside, shared.pipeline, g, warp, warps);
   }
 
   __device__ __forceinline__ static void add(float (&sum)[kSums], const float (&products)[kSums],
                                              const Scales& scales) {
 #pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
+    for (int half = 0; half < Beside::kHalves; ++half) {
       const float of_row[2] = {scales.rows[0] * scales.halves[half],
                                scales.rows[1] * scales.halves[half]};
 #pragma unroll
@@ -142,22 +89,21 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
         at.advance();
         return stage;
       };
-      int stage = 0;  // of what is added next
-      const auto finish = [&](float (&products)[kSums], const Scales& scales) {
+      int stage = 0;  // of what is added next, while kUnderWay later sets are under way
+      const auto finish = [&]<int kUnderWay>(float (&products)[kSums]) {
+        Scales scales{};
+        if constexpr (kByBlocks) scales = shared.beside.scales_of(stage, row);
+        ptx::wgmma_wait_group<kUnderWay>(products);
         Base::release(shared, stage);
         add(sum[0], products, scales);
       };
       const auto multiply_and_add = [&](float (&next)[kSums], float (&products)[kSums]) {
         const int next_stage = multiply(next);
-        const Scales scales = scales_of(shared, stage, row);
-        ptx::wgmma_wait_group<1>(products);
-        finish(products, scales);
+        finish.template operator()<1>(products);
         stage = next_stage;
       };
       const auto add_last = [&](float (&products)[kSums]) {
-        const Scales scales = scales_of(shared, stage, row);
-        ptx::wgmma_wait_group<0>(products);
-        finish(products, scales);
+        finish.template operator()<0>(products);
       };
       // Whole turns, then pairs, then the last.
       int left = part.last - part.first;

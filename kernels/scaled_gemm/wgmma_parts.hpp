@@ -217,6 +217,53 @@ struct BlocksOutput : RoundedOutput {
   explicit BlocksOutput(const Call& call) : RoundedOutput(call), blocks(call) {}
 };
 
+// C in rows that start anywhere, stored by lanes: scaled, with the bias, of one of three dtypes.
+struct ScaledLines : EndScales, Bias {
+  void* data = nullptr;
+  int64_t leading = 0;
+  bool aligned = false;  // rows start at multiples of 16 bytes
+  DType dtype{};
+  BlockScales blocks;
+
+  ScaledLines() = default;
+  explicit ScaledLines(const Call& call)
+      : EndScales(call),
+        Bias(call),
+        data(call.c.data),
+        leading(call.c.leading),
+        aligned(gemm::alignment_of(call.c, call.c_dtype) == 16),
+        dtype(call.c_dtype) {
+    if (call.by_blocks) blocks = BlockScales(call);
+  }
+
+  // kWidth sums at (row, column), of which `left` are C's.
+  template <int kWidth>
+  __device__ __forceinline__ void put(int row, int column, int left,
+                                      const Vec<float, kWidth>& sums) const {
+    switch (dtype) {
+      case DType::kF16: return put_as<half>(row, column, left, sums);
+      case DType::kF32: return put_as<float>(row, column, left, sums);
+      default: return put_as<bf16>(row, column, left, sums);
+    }
+  }
+
+ private:
+  template <class T, int kWidth>
+  __device__ __forceinline__ void put_as(int row, int column, int left,
+                                         const Vec<float, kWidth>& sums) const {
+    Vec<float, kWidth> scaled = sums;
+    const float of_a = scale_a == nullptr ? 1 : of_row(row);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      const int at = column + (k < left ? k : left - 1);
+      if (scale_b != nullptr) scaled[k] *= of_a * of_column(at);
+      if (bias != nullptr) scaled[k] += bias_of<T>(at);
+    }
+    gemm::put_some(static_cast<T*>(data) + row * leading + column, left,
+                   thread::convert<T>(scaled));
+  }
+};
+
 // ---- The kernel ---------------------------------------------------------------------------------
 
 template <class A, class B, class Policy, class Output>
