@@ -422,7 +422,8 @@ struct WarpSpecializedKernel : Policy {
       StageA::prefetch(g.a);
       StageB::prefetch(g.b);
       g.c.prefetch();
-      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster, kBeside ? 1 + kWarpSize : 1);
+      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster,
+                           kBeside ? 1 + kWarpSize : 1);
       ptx::fence_mbarrier_init();
     }
     meet_first(warp);

@@ -313,15 +313,12 @@ constexpr std::array kIntVerify = {
     integers(19, 197, 1296),
 };
 
-constexpr std::array kIntBench = {integers(1024, 1024, 1024),
-                                  integers(2048, 2048, 2048),
-                                  integers(4096, 4096, 4096),
-                                  integers(8192, 8192, 8192),
-                                  integers(64, 8192, 8192),
-                                  integers(16, 8192, 8192),
-                                  integers(4096, 4096, 14336),
-                                  integers(4096, 4096, 4096, IntMm::kBRows),
-                                  integers(4095, 4097, 4099)};
+constexpr std::array kIntBench = {
+    integers(1024, 1024, 1024),  integers(2048, 2048, 2048),
+    integers(4096, 4096, 4096),  integers(8192, 8192, 8192),
+    integers(64, 8192, 8192),    integers(16, 8192, 8192),
+    integers(4096, 4096, 14336), integers(4096, 4096, 4096, IntMm::kBRows),
+    integers(4095, 4097, 4099)};
 
 using Options = ScaledMm::Options;
 
@@ -382,26 +379,16 @@ constexpr std::array kVerify = {
 };
 
 constexpr std::array kBench = {
-    scaled(1024, 1024, 1024),
-    scaled(1024, 1024, 1024, kBlocks),
-    scaled(4096, 4096, 4096),
-    scaled(4096, 4096, 4096, 0, 0, true),
-    scaled(4096, 4096, 4096, kRow),
-    scaled(4096, 4096, 4096, kRow, 0, true),
-    scaled(4096, 4096, 4096, kBlocks),
-    scaled(8192, 8192, 8192, 0, 0, true),
-    scaled(8192, 8192, 8192, kRow),
-    scaled(8192, 8192, 8192, kBlocks),
-    scaled(64, 8192, 8192, kRow),
-    scaled(64, 8192, 8192, kBlocks),
-    scaled(16, 8192, 8192, kRow),
-    scaled(16, 8192, 8192, kRow, 0, true),
-    scaled(16, 8192, 8192, kBlocks),
-    scaled(128, 8192, 8192, kRow),
-    scaled(512, 8192, 8192, kRow),
-    scaled(2048, 2048, 2048, kBlocks),
-    scaled(4096, 7168, 2048, kBlocks),
-    scaled(4096, 4096, 4096, kRow | Options::kBRows),
+    scaled(1024, 1024, 1024),          scaled(1024, 1024, 1024, kBlocks),
+    scaled(4096, 4096, 4096),          scaled(4096, 4096, 4096, 0, 0, true),
+    scaled(4096, 4096, 4096, kRow),    scaled(4096, 4096, 4096, kRow, 0, true),
+    scaled(4096, 4096, 4096, kBlocks), scaled(8192, 8192, 8192, 0, 0, true),
+    scaled(8192, 8192, 8192, kRow),    scaled(8192, 8192, 8192, kBlocks),
+    scaled(64, 8192, 8192, kRow),      scaled(64, 8192, 8192, kBlocks),
+    scaled(16, 8192, 8192, kRow),      scaled(16, 8192, 8192, kRow, 0, true),
+    scaled(16, 8192, 8192, kBlocks),   scaled(128, 8192, 8192, kRow),
+    scaled(512, 8192, 8192, kRow),     scaled(2048, 2048, 2048, kBlocks),
+    scaled(4096, 7168, 2048, kBlocks), scaled(4096, 4096, 4096, kRow | Options::kBRows),
     scaled(4095, 4097, 4099, kBlocks),
 };
 

@@ -154,7 +154,7 @@ struct ScaledOutput : RoundedOutput, EndScales {
   template <int kBuffers>
   __device__ __forceinline__ void put(tile::WarpStore<bf16, kBuffers>& store, int row, int column,
                                       float* sums) const {
-    // It never is: the branch keeps the compiler from loading more than it has registers for.
+    // Never null: the branch keeps the compiler from loading more than it has registers for.
     if (scale_a != nullptr) {
       float of_rows[2];
       load_rows(of_rows, row);
