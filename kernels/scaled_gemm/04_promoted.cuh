@@ -78,14 +78,7 @@ struct PromotedKernel : WgmmaKernel<A, B, Policy, Output> {
         const uint64_t a = StageA::descriptor(shared.a.pointer(stage * StageA::kElements));
         const uint64_t b = StageB::descriptor(shared.b.pointer(stage * StageB::kElements));
         shared.pipeline.wait(at);
-        ptx::wgmma_pin(products);
-        ptx::wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < StageA::kRow; k += StageA::kStep) {
-          ptx::wgmma_m64k32<kTileN, A, B>(products, StageA::advance(a, consumer, k),
-                                          StageB::advance(b, 0, k), k > 0);
-        }
-        ptx::wgmma_commit_group();
+        multiply_slice<StageA, StageB>(products, a, b, consumer);
         at.advance();
         return stage;
       };

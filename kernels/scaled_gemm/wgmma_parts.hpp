@@ -270,6 +270,22 @@ template <class A, class B, class Policy, class Output>
 using WgmmaKernel = gemm::WarpSpecializedKernel<A, Contiguous::kColumns, Contiguous::kRows, Policy,
                                                 gemm::WholeTiles, Output, B>;
 
+#if WS_DEVICE_CODE
+// Issues a warpgroup's products of one slice, as a group: of the `panel`-th 64 rows of A's stage.
+template <class StageA, class StageB, int kSums>
+__device__ __forceinline__ void multiply_slice(float (&products)[kSums], uint64_t a, uint64_t b,
+                                               int panel) {
+  ptx::wgmma_pin(products);
+  ptx::wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < StageA::kRow; k += StageA::kStep) {
+    ptx::wgmma_m64k32<kSums * 2, typename StageA::Element, typename StageB::Element>(
+        products, StageA::advance(a, panel, k), StageB::advance(b, 0, k), k > 0);
+  }
+  ptx::wgmma_commit_group();
+}
+#endif
+
 // Kernel is one of those, or made from one.
 template <class Kernel, class Output>
 void launch_wgmma(const Call& call, const Output& output, Stream stream,
