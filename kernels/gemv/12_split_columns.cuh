@@ -26,32 +26,50 @@ struct SplitColumnsPlan {
   int64_t share = 0;  // rows of a part
   PartsPlan parts;    // groups: stripes
 
+  // K in so many parts, or as many as fill a block's loads.
+  template <class Policy>
+  static SplitColumnsPlan of(const Call& call, int across, int64_t stripes, int64_t parts) {
+    const int64_t tile = int64_t{Policy::kThreads} / across * Policy::kLoads;
+    const int64_t tiles = std::max<int64_t>(divide_up(call.k, tile), 1);
+    const int64_t share = divide_up(call.k, std::min(parts, tiles));
+    return {.across = across,
+            .share = share,
+            .parts = {.groups = stripes,
+                      .parts = call.k == 0 ? 1 : static_cast<int>(divide_up(call.k, share)),
+                      .partials = across * static_cast<int64_t>(16 / size_of(call.dtype)),
+                      .partial_bytes = sizeof(float)}};
+  }
   template <class Policy>
   static SplitColumnsPlan of(const Call& call) {
-    const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
-    const int64_t vectors = call.m / width;
+    const int64_t vectors = call.m / static_cast<int64_t>(16 / size_of(call.dtype));
     const int64_t blocks = int64_t{Policy::kBlocksOfSm} * device_facts().multiprocessors;
     const auto stripes = [&](int across) { return divide_up(vectors, int64_t{across}); };
     int widest = 1;
     while (widest < kWarpSize && widest < vectors) widest *= 2;
-    SplitColumnsPlan plan;
-    plan.across = widest;
-    while (plan.across > Policy::kLeastAcross && stripes(plan.across / 2) <= blocks) {
-      plan.across /= 2;
-    }
+    int across = widest;
+    while (across > Policy::kLeastAcross && stripes(across / 2) <= blocks) across /= 2;
     // Without parts there is no merge: worth a quarter of the blocks, and narrow stripes.
-    const bool is_enough = stripes(plan.across) * 4 >= blocks * 3;
-    if (!is_enough) plan.across = widest;
-    const int64_t groups = stripes(plan.across);
-    const int64_t tile = int64_t{Policy::kThreads} / plan.across * Policy::kLoads;
-    const int64_t wanted = is_enough ? 1 : blocks / groups;
-    const int64_t tiles = std::max<int64_t>(divide_up(call.k, tile), 1);
-    plan.share = divide_up(call.k, std::min(wanted, tiles));
-    plan.parts = {.groups = groups,
-                  .parts = call.k == 0 ? 1 : static_cast<int>(divide_up(call.k, plan.share)),
-                  .partials = plan.across * width,
-                  .partial_bytes = sizeof(float)};
-    return plan;
+    if (stripes(across) * 4 >= blocks * 3) return of<Policy>(call, across, stripes(across), 1);
+    return of<Policy>(call, widest, stripes(widest), blocks / stripes(widest));
+  }
+};
+
+template <class T>
+struct SplitColumnsArguments {
+  ColumnArguments<T> g;
+  int across;
+  int stripes;
+  int64_t share;
+  Parts<float> parts;
+
+  struct Place {
+    uint32_t stripe, part;
+  };
+  // Of this block. Stripes first: blocks that run together read whole rows.
+  __device__ __forceinline__ Place place() const {
+    const auto block = static_cast<uint32_t>(block_index());
+    const uint32_t part = block / static_cast<uint32_t>(stripes);
+    return {block - part * static_cast<uint32_t>(stripes), part};
   }
 };
 
@@ -60,21 +78,12 @@ struct SplitColumnsKernel {
   static constexpr int kThreads = Policy::kThreads;
   static constexpr int kWidth = row::kWidest<T>;
   using Merge = SumDown<kThreads, kWidth>;
-  struct Arguments {
-    ColumnArguments<T> g;
-    int across;
-    int stripes;
-    int64_t share;
-    Parts<float> parts;
-  };
+  using Arguments = SplitColumnsArguments<T>;
   using SharedStorage = typename Merge::Storage;
 
   __device__ void operator()(SharedStorage& shared, const Arguments& arguments) const {
     const auto& [g, across, stripes, share, parts] = arguments;
-    // Stripes first: blocks that run together read whole rows.
-    const auto block = static_cast<uint32_t>(block_index());
-    const uint32_t part = block / static_cast<uint32_t>(stripes);
-    const uint32_t stripe = block - part * static_cast<uint32_t>(stripes);
+    const auto [stripe, part] = arguments.place();
     const int64_t left = int64_t{stripe} * across * kWidth;
     const int64_t column = left + (thread_index() & (across - 1)) * kWidth;
 
@@ -91,16 +100,17 @@ struct SplitColumnsKernel {
   }
 };
 
-template <class Policy>
+template <class Policy, template <class, class> class KernelOf = SplitColumnsKernel,
+          class Plan = SplitColumnsPlan>
 struct SplitColumns {
   static bool supports(const Call& call, Why& why) { return columns_supported(call, why); }
   static Workspace workspace(const Call& call) {
-    return SplitColumnsPlan::of<Policy>(call).parts.workspace();
+    return Plan::template of<Policy>(call).parts.workspace();
   }
   static void run(const Call& call, const Context& context) {
-    const SplitColumnsPlan plan = SplitColumnsPlan::of<Policy>(call);
+    const SplitColumnsPlan plan = Plan::template of<Policy>(call);
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      using Kernel = SplitColumnsKernel<T, Policy>;
+      using Kernel = KernelOf<T, Policy>;
       launch<Kernel>({.blocks = plan.parts.groups * plan.parts.parts, .threads = Kernel::kThreads},
                      context.stream,
                      {ColumnArguments<T>(call),

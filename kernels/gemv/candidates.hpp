@@ -5,7 +5,7 @@
 #include "kernels/gemv/06_several_rows.cuh"
 #include "kernels/gemv/07_short_rows.cuh"
 #include "kernels/gemv/08_split_rows.cuh"
-#include "kernels/gemv/12_split_columns.cuh"
+#include "kernels/gemv/13_shifted_columns.cuh"
 
 namespace ws::gemv {
 
@@ -33,6 +33,11 @@ constexpr Rung split_rows_candidate(std::string_view name) {
 template <int kThreads, int kLoads, int kBlocksOfSm, int kLeastAcross>
 constexpr Rung split_columns_candidate(std::string_view name) {
   return candidate<SplitColumns<SplitColumnsPolicy<kThreads, kLoads, kBlocksOfSm, kLeastAcross>>>(
+      name, "threads x rows of each in flight, blocks of an SM, fewest threads side by side");
+}
+template <int kThreads, int kLoads, int kBlocksOfSm, int kLeastAcross>
+constexpr Rung shifted_columns_candidate(std::string_view name) {
+  return candidate<ShiftedColumns<SplitColumnsPolicy<kThreads, kLoads, kBlocksOfSm, kLeastAcross>>>(
       name, "threads x rows of each in flight, blocks of an SM, fewest threads side by side");
 }
 
@@ -75,6 +80,17 @@ inline constexpr Rung kSplitColumnsCandidates[] = {
     split_columns_candidate<256, 8, 2, 32>("256x8_2_32"),
     split_columns_candidate<256, 16, 1, 4>("256x16_1_4"),
     split_columns_candidate<1024, 4, 1, 4>("1024x4_1_4"),
+};
+inline constexpr Rung kShiftedColumnsCandidates[] = {
+    shifted_columns_candidate<512, 8, 1, 4>("512x8_1_4"),
+    shifted_columns_candidate<512, 8, 1, 8>("512x8_1_8"),
+    shifted_columns_candidate<512, 8, 2, 4>("512x8_2_4"),
+    shifted_columns_candidate<512, 4, 2, 4>("512x4_2_4"),
+    shifted_columns_candidate<256, 8, 2, 4>("256x8_2_4"),
+    shifted_columns_candidate<256, 8, 2, 8>("256x8_2_8"),
+    shifted_columns_candidate<256, 8, 4, 4>("256x8_4_4"),
+    shifted_columns_candidate<256, 8, 4, 16>("256x8_4_16"),
+    shifted_columns_candidate<256, 16, 2, 8>("256x16_2_8"),
 };
 
 }  // namespace ws::gemv

@@ -21,6 +21,7 @@ struct ColumnArguments {
   int64_t m;
   int64_t k;
   int64_t pitch;  // from one k to the next
+  int64_t x_step;
   int64_t y_step;
 
   explicit ColumnArguments(const Call& call)
@@ -30,6 +31,7 @@ struct ColumnArguments {
         m(call.m),
         k(call.k),
         pitch(call.column),
+        x_step(call.x_step),
         y_step(call.y_step) {}
   ColumnArguments() = default;
 };
@@ -54,7 +56,7 @@ __device__ __forceinline__ ColumnSums<row::kWidest<T>> multiply_columns(const Co
     for (int i = 0; i < kLoads; ++i) {
       const int64_t row = k + i * step;
       of_a[i] = row::load_or_zeros<kWidth>(a + row * g.pitch, row < last);
-      of_x[i] = row::load_or_zeros<1>(g.x + row, row < last);
+      of_x[i] = row::load_or_zeros<1>(g.x + row * g.x_step, row < last);
     }
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
@@ -70,7 +72,8 @@ __device__ __forceinline__ ColumnSums<row::kWidest<T>> multiply_columns(const Co
 // The sums of a block's threads, `across` (a power of two, up to 32) of which stand side by side
 // over kWidth columns each, thread t over those of thread t % across; and of all blocks that share
 // these columns. Added up by shuffles, through shared memory, and through the workspace, always in
-// the same order.
+// the same order. What the threads of warp w hold may stand shift_of(w) columns further to the left
+// than their place says: the last kWidth sums of a group are incomplete then.
 template <int kThreads, int kWidth>
 struct SumDown {
   static constexpr int kWarps = kThreads / kWarpSize;
@@ -80,11 +83,16 @@ struct SumDown {
     SharedArray<uint32_t, 1> order;
   };
 
+  struct InPlace {
+    __device__ __forceinline__ int operator()(int /*warp*/) const { return 0; }
+  };
+
   // write(i, sum) for the i-th of across * kWidth columns, each by one thread of the last block.
-  template <class Write>
+  template <class Write, class ShiftOf = InPlace>
   __device__ __forceinline__ static void run(Storage& shared, ColumnSums<kWidth> sums, int across,
                                              const Parts<float>& parts, int64_t group,
-                                             uint32_t part, const Write& write) {
+                                             uint32_t part, const Write& write,
+                                             const ShiftOf& shift_of = {}) {
     const int t = thread_index();
     const int columns = across * kWidth;
     for (int distance = kWarpSize / 2; distance >= across; distance /= 2) {
@@ -103,7 +111,7 @@ struct SumDown {
       }
     }
     ptx::barrier_sync();
-    float sum = t < columns ? of_column(shared, kWarps, columns) : 0.0F;
+    float sum = t < columns ? of_column(shared, kWarps, columns, shift_of) : 0.0F;
 
     if (parts.parts > 1) {
       const int64_t base = group * parts.parts;
@@ -119,7 +127,7 @@ struct SumDown {
       if (ranks > 1) {
         shared.sums[t] = sum;
         ptx::barrier_sync();
-        if (t < columns) sum = of_column(shared, ranks, columns);
+        if (t < columns) sum = of_column(shared, ranks, columns, InPlace{});
       }
     }
     if (t < columns) write(t, sum);
@@ -127,10 +135,14 @@ struct SumDown {
 
  private:
   // The thread's column, of `count` times `columns` sums.
-  __device__ __forceinline__ static float of_column(Storage& shared, int count, int columns) {
+  template <class ShiftOf>
+  __device__ __forceinline__ static float of_column(Storage& shared, int count, int columns,
+                                                    const ShiftOf& shift_of) {
     float sum = 0;
 #pragma unroll 8
-    for (int i = 0; i < count; ++i) sum += shared.sums[i * columns + thread_index()];
+    for (int i = 0; i < count; ++i) {
+      sum += shared.sums[i * columns + ((thread_index() + shift_of(i)) & (columns - 1))];
+    }
     return sum;
   }
 };

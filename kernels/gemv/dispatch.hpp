@@ -50,14 +50,18 @@ inline bool rows_supported(const Call& call, Why& why) {
                     "reads 16 bytes at a time: x and the rows of a have to start at multiples");
 }
 
+// Columns, which an int counts.
+inline bool has_indexed_columns(const Call& call, Why& why) {
+  return why.unless(call.has_columns(), "takes an a whose columns lie side by side") &&
+         why.unless(call.m < int64_t{1} << 31, "takes fewer than 2^31 rows, not ", call.m);
+}
+
 // Columns, of which a thread reads as many as are in 16 bytes.
 inline bool columns_supported(const Call& call, Why& why) {
-  return why.unless(call.has_columns() && call.x_step == 1,
-                    "takes an a whose columns lie side by side, and an x without gaps") &&
+  return has_indexed_columns(call, why) &&
          why.unless(is_aligned(call.a, call.column, call.dtype) &&
                         call.m * static_cast<int64_t>(size_of(call.dtype)) % 16 == 0,
-                    "reads 16 bytes at a time: columns of a have to come by so many") &&
-         why.unless(call.m < int64_t{1} << 31, "takes fewer than 2^31 rows, not ", call.m);
+                    "reads 16 bytes at a time: columns of a have to come by so many");
 }
 
 }  // namespace ws::gemv

@@ -11,7 +11,8 @@
 #include "kernels/gemv/10_thread_per_column.cuh"
 #include "kernels/gemv/11_column_vectors.cuh"
 #include "kernels/gemv/12_split_columns.cuh"
-#include "kernels/gemv/13_any_layout.cuh"
+#include "kernels/gemv/13_shifted_columns.cuh"
+#include "kernels/gemv/14_any_layout.cuh"
 
 namespace ws::gemv {
 namespace {
@@ -21,7 +22,7 @@ constexpr Operation kOperations[] = {operation_of<Gemv>()};
 constexpr const Rung* kRungs[] = {
     &kNaive,         &kWarpPerRow,   &kHalfWarpPerRow, &kWarpVectors, &kTensorCore,
     &kSeveralRows,   &kShortRows,    &kSplitRows,      &kShiftedRows, &kThreadPerColumn,
-    &kColumnVectors, &kSplitColumns, &kAnyLayout,
+    &kColumnVectors, &kSplitColumns, &kShiftedColumns, &kAnyLayout,
 };
 
 }  // namespace
@@ -31,11 +32,12 @@ constexpr const Rung* kRungs[] = {
 std::span<const Rung* const> Gemv::by_worth(const Call& call) {
   constexpr int64_t kManyRowsOfSm = 16;
   constexpr int64_t kManyBytesOfSm = 512 * 16;  // of a row of A^T
-  static constexpr const Rung* kWide[] = {&kShortRows, &kSeveralRows, &kColumnVectors,
-                                          &kShiftedRows, &kAnyLayout};
-  static constexpr const Rung* kMany[] = {&kShortRows, &kSeveralRows, &kSplitColumns, &kShiftedRows,
-                                          &kAnyLayout};
-  static constexpr const Rung* kFew[] = {&kSplitRows, &kSplitColumns, &kAnyLayout};
+  static constexpr const Rung* kWide[] = {&kShortRows,   &kSeveralRows,    &kColumnVectors,
+                                          &kShiftedRows, &kShiftedColumns, &kAnyLayout};
+  static constexpr const Rung* kMany[] = {&kShortRows,   &kSeveralRows,    &kSplitColumns,
+                                          &kShiftedRows, &kShiftedColumns, &kAnyLayout};
+  static constexpr const Rung* kFew[] = {&kSplitRows, &kSplitColumns, &kShiftedColumns,
+                                         &kAnyLayout};
   const int64_t multiprocessors = device_facts().multiprocessors;
   const int64_t bytes = call.m * static_cast<int64_t>(size_of(call.dtype));
   if (bytes >= kManyBytesOfSm * multiprocessors) return kWide;

@@ -138,7 +138,8 @@ TEST(Gemv, BestIsByRowsAndStrides) {
   EXPECT_EQ(Instance<half>(shape(16384, 8, kT)).best_rung(), "column_vectors");
   EXPECT_EQ(Instance<half>(shape(64, 1023, kN)).best_rung(), "shifted_rows");
   EXPECT_EQ(Instance<half>(shape(3, 1023, kN)).best_rung(), "any_layout");
-  EXPECT_EQ(Instance<half>(shape(63, 1024, kT)).best_rung(), "any_layout");
+  EXPECT_EQ(Instance<half>(shape(63, 1024, kT)).best_rung(), "shifted_columns");
+  EXPECT_EQ(Instance<half>(shape(64, 1024, kT, 1)).best_rung(), "shifted_columns");
 }
 
 TEST(Gemv, WithoutElements) {
