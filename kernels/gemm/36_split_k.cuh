@@ -30,9 +30,10 @@ struct LinesOutput {
   int64_t leading;
   bool aligned;  // lines start at multiples of 16 bytes
 
-  static LinesOutput of(const Call& call) {
-    return {call.c.as<T>(), call.c.leading, alignment_of(call.c, call.dtype) == 16};
+  static LinesOutput of(const Call& call, DType dtype) {
+    return {call.c.as<T>(), call.c.leading, alignment_of(call.c, dtype) == 16};
   }
+  static LinesOutput of(const Call& call) { return of(call, call.dtype); }
   // kWidth sums at (line, column), of which `left` are C's.
   template <class Sum, int kWidth>
   __device__ __forceinline__ void put(int line, int column, int left,
@@ -58,6 +59,10 @@ struct SplitKKernel : Policy {
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, 1>;
   using StageB = tile::OperandStage<TB, kMajorB, kTileN, kTileK, Policy::kSharers>;
   using Position = tile::PipelinePosition<kStages>;
+  // Of each warpgroup, when a stage goes back: where lanes read A, all four warps have.
+  static constexpr int kArrivals = tile::kAcrossK<StageA> ? 4 : 1;
+  // Whether the output asks memory for something that it adds, before the sums are there.
+  static constexpr bool kHolds = requires(Output c) { c.template hold<1>(0, 0, 0); };
 
   // The sums in shared memory, in the order of C: a line is a row of the tile, or a column where
   // the product is turned. Lines are padded so that the stores of a warp meet no bank conflict.
@@ -110,10 +115,11 @@ struct SplitKKernel : Policy {
     }
   }
 
-  // A stage goes back to every block whose copies land in it: one arrival from each warpgroup.
+  // A stage goes back to every block whose copies land in it: kArrivals from each warpgroup.
   __device__ __forceinline__ static void release(SharedStorage& shared, const Place& place,
                                                  int stage) {
-    const int thread = thread_index() % 128;
+    if constexpr (kArrivals > 1) ptx::syncwarp();  // all lanes have read
+    const int thread = thread_index() % (128 / kArrivals);
     if constexpr (Policy::kSharers == 1) {
       if (thread == 0) shared.pipeline.release(stage);
     } else if (thread < Policy::kSharers) {
@@ -157,6 +163,19 @@ struct SplitKKernel : Policy {
       const auto part = [&](int j) { return std::min(i + j * Policy::kThreads, count - 1); };
       const auto from = [&](int j) { return first + part(j) / kParts; };
       const auto at = [&](int j) { return part(j) % kParts * kWidth; };
+      // What the output adds comes from memory while the sums come from the other blocks.
+      const auto hold = [&]([[maybe_unused]] int j) {
+        if constexpr (kHolds) {
+          const int column = tile.column + at(j);
+          return g.c.template hold<kWidth>(std::min(tile.line + from(j), g.lines - 1), column,
+                                           g.length - column);
+        } else {
+          return 0;
+        }
+      };
+      decltype(hold(0)) held[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) held[j] = hold(j);
       Vec<Sum, kWidth> total[kAtOnce]{};
       for (int other = 0; other < place.parts; ++other) {
         const int rank = other * Policy::kSharers + place.sharer;
@@ -176,7 +195,11 @@ struct SplitKKernel : Policy {
         const int to_column = tile.column + at(j);
         if (i + j * Policy::kThreads >= count) continue;
         if (to_line >= g.lines || to_line < tile.own_line || to_column < tile.own_column) continue;
-        g.c.put(to_line, to_column, g.length - to_column, total[j]);
+        if constexpr (kHolds) {
+          g.c.put(to_line, to_column, g.length - to_column, total[j], held[j]);
+        } else {
+          g.c.put(to_line, to_column, g.length - to_column, total[j]);
+        }
       }
     }
   }
@@ -193,13 +216,21 @@ struct SplitKKernel : Policy {
                                     [&](int stage) { release(shared, place, stage); });
   }
 
+  // By one thread, before the first copies.
+  __device__ __forceinline__ static void init(SharedStorage& shared) {
+    shared.pipeline.init(kArrivals * kConsumers * Policy::kSharers);
+  }
+  // A warp of the helpers.
+  __device__ __forceinline__ static void help(SharedStorage& /*shared*/, int /*warp*/,
+                                              int /*first*/, int /*last*/) {}
+
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
     play<SplitKKernel>(shared, g);
   }
 
-  // Kernel's multiply(): that of a kernel made from this one may be another.
-  template <class Kernel>
-  __device__ __forceinline__ static void play(SharedStorage& shared, const Arguments& g) {
+  // Kernel's init(), help() and multiply(): those of a kernel made from this one may be others.
+  template <class Kernel, class Storage>
+  __device__ __forceinline__ static void play(Storage& shared, const Arguments& g) {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
     const auto warp =
         static_cast<int>(ptx::shfl_sync_idx(kFullMask, static_cast<uint32_t>(warp_index()), 0));
@@ -207,7 +238,7 @@ struct SplitKKernel : Policy {
     if (copies && lane_index() == 0) {
       ptx::prefetch_tensor_map(g.a);
       ptx::prefetch_tensor_map(g.b);
-      shared.pipeline.init(kConsumers * Policy::kSharers);
+      Kernel::init(shared);
       ptx::fence_mbarrier_init();
     }
     if constexpr (Policy::kSharers > 1) {  // the others copy into this block's memory
@@ -237,6 +268,8 @@ struct SplitKKernel : Policy {
     if (copies) {
       if (ptx::elect_sync()) produce(shared, g, place, row, column, first, last);
       ptx::syncwarp();
+    } else if (Policy::kHelpers > 0 && warp > kConsumers * 4) {
+      Kernel::help(shared, warp - kConsumers * 4 - 1, first, last);
     } else {
       Sum sum[1][kTileN / 2] = {};
       Kernel::multiply(sum, shared, g, place, warp / 4, row, column, first, last);

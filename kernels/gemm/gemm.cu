@@ -63,6 +63,8 @@ extern const Rung kBatchedTf32;
 extern const Rung kBatchedMma;
 extern const Rung kWgmmaTf32Rs;
 extern const Rung kBatchedTf32Rs;
+extern const Rung kSplitThreeTf32;
+extern const Rung kSplitTf32;
 
 namespace {
 
@@ -80,7 +82,7 @@ constexpr const Rung* kRungs[] = {
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
     &kBatchedTurns, &kBatchedShifted,   &kMmaDirect,        &kBatchedTf32,    &kBatchedMma,
-    &kWgmmaTf32Rs,  &kBatchedTf32Rs,
+    &kWgmmaTf32Rs,  &kBatchedTf32Rs,    &kSplitThreeTf32,   &kSplitTf32,
 };
 
 }  // namespace
@@ -91,21 +93,32 @@ constexpr const Rung* kRungs[] = {
 std::span<const Rung* const> Gemm::by_worth(const Call& call) {
   static constexpr const Rung* kF32[] = {&kThin,     &kThreeTf32, &kCopyEngine, &kDoubleBuffer,
                                          &kWarpTile, &kNaive,     &kAnyLayout};
+  static constexpr const Rung* kF32Split[] = {&kThin,       &kSplitThreeTf32, &kThreeTf32,
+                                              &kCopyEngine, &kDoubleBuffer,   &kWarpTile,
+                                              &kNaive,      &kAnyLayout};
   static constexpr const Rung* kSimt[] = {&kThin,     &kCopyEngine, &kDoubleBuffer,
                                           &kWarpTile, &kNaive,      &kAnyLayout};
   static constexpr const Rung* kTf32[] = {&kThin,     &kWgmmaTf32Rs, &kWgmmaTf32,
                                           &kWmmaTf32, &kCopyEngine,  &kDoubleBuffer,
                                           &kWarpTile, &kNaive,       &kAnyLayout};
+  static constexpr const Rung* kTf32Split[] = {
+      &kThin,       &kSplitTf32,    &kWgmmaTf32Rs, &kWgmmaTf32, &kWmmaTf32,
+      &kCopyEngine, &kDoubleBuffer, &kWarpTile,    &kNaive,     &kAnyLayout};
   static constexpr const Rung* kTf32AsItLies[] = {
       &kThin, &kWmmaTf32, &kCopyEngine, &kDoubleBuffer, &kWarpTile, &kNaive, &kAnyLayout};
   if (call.dtype == DType::kF32) {
     if (call.tf32) {
       const double time = std::min(wgmma_tf32_time(call), wgmma_tf32_rs_time(call));
+      if (split_tf32_time(call) < std::min(time, simt_time(call))) return kTf32Split;
       const bool lies_right = copy_bytes_of(call) >= 16 && is_stored_by_boxes(call);
       if (lies_right ? time < kNever : time < simt_time(call)) return kTf32;
       return kTf32AsItLies;
     }
-    return three_tf32_time(call) < simt_time(call) ? std::span<const Rung* const>(kF32) : kSimt;
+    const double split = split_three_tf32_time(call);
+    const double three = three_tf32_time(call);
+    const double simt = simt_time(call);
+    if (split < std::min(three, simt)) return kF32Split;
+    return three < simt ? std::span<const Rung* const>(kF32) : kSimt;
   }
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};

@@ -151,8 +151,12 @@ inline double simt_time(const Call& call) {
 double wgmma_tf32_time(const Call& call);
 // Of wgmma_tf32_rs, where it takes the call. (56_wgmma_tf32_rs.cu)
 double wgmma_tf32_rs_time(const Call& call);
+// Of split_tf32, the same. (59_split_tf32.cu)
+double split_tf32_time(const Call& call);
 // Of three_tf32, with what it makes of its operands first. (46_three_tf32.cu)
 double three_tf32_time(const Call& call);
+// Of split_three_tf32, where it takes the call. (58_split_three_tf32.cu)
+double split_three_tf32_time(const Call& call);
 
 // ---- bmm ----------------------------------------------------------------------------------------
 

@@ -323,6 +323,7 @@ struct SplitShape {
   int blocks = 1;   // that share an SM
   int sharers = 1;  // blocks, one above the other, that load B for each other
   bool turned = false;
+  int helpers = 0;  // warps that do something to what was copied
 };
 
 template <SplitShape kShape>
@@ -334,8 +335,9 @@ struct SplitPolicy {
   static constexpr int kMinBlocks = kShape.blocks;
   static constexpr int kSharers = kShape.sharers;
   static constexpr bool kTurned = kShape.turned;
-  static constexpr int kConsumers = kTileM / 64;                 // warpgroups
-  static constexpr int kThreads = 128 * kConsumers + kWarpSize;  // and a warp that copies
+  static constexpr int kHelpers = kShape.helpers;
+  static constexpr int kConsumers = kTileM / 64;  // warpgroups; after them a warp that copies
+  static constexpr int kThreads = 128 * kConsumers + kWarpSize * (1 + kHelpers);
   static constexpr int kStageBytes = (kTileM + kTileN) * kTileK * 2;
 
   static constexpr tile::Raster raster(const Call& call) {

@@ -270,7 +270,8 @@ TEST(Gemm, BestIsTheFastestThatTakesTheCall) {
   EXPECT_EQ(why_not(rung("acc_f16"), Instance<half>(shape(8, 8, 8, kNn)).call(), 80), "");
   const AnyCall in_f32 = Instance<float>(shape(8, 8, 8, kTn)).call();
   EXPECT_EQ(chosen(in_f32, 90), "copy_engine");
-  EXPECT_EQ(chosen(Instance<float>(shape(512, 512, 512, kTn)).call(), 90), "three_tf32");
+  EXPECT_THAT(chosen(Instance<float>(shape(512, 512, 512, kTn)).call(), 90),
+              testing::AnyOf("split_three_tf32", "three_tf32"));
   EXPECT_EQ(chosen(in_f32, 80), "warp_tile");
   EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNn)).call(), 90), "double_buffer");
   EXPECT_EQ(chosen(Instance<float>(shape(7, 7, 7, kNt)).call(), 90), "warp_tile");

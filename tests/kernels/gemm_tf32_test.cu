@@ -5,10 +5,13 @@
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <type_traits>
 
 #include "kernels/gemm/40_wgmma_tf32.cuh"
 #include "kernels/gemm/46_three_tf32.cuh"
 #include "kernels/gemm/56_wgmma_tf32_rs.cuh"
+#include "kernels/gemm/58_split_three_tf32.cuh"
+#include "kernels/gemm/59_split_tf32.cuh"
 #include "tests/kernels/gemm_instance.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
@@ -152,8 +155,8 @@ TEST(ThreeTf32, EveryTile) {
 
 // Products of one pair of numbers each: as f32 has them, also of those that are not finite, have no
 // low part, or are so small that TF32 has few bits for it.
-TEST(ThreeTf32, EveryKindOfNumber) {
-  WS_REQUIRE_ARCH(Arch::kSm90a);
+template <class Run>
+void expect_every_kind_of_number_right(const Run& run) {
   constexpr auto kSignalling = std::bit_cast<float>(0x7F800001U);
   constexpr float kNumbers[] = {1,        -1,        0,           INFINITY,  -INFINITY,
                                 NAN,      1.25F,     1.0001F,     -1e-38F,   3e38F,
@@ -168,7 +171,7 @@ TEST(ThreeTf32, EveryKindOfNumber) {
     }
   }
   const Call call = Gemm::call(instance.problem());
-  run_three_tf32(ThreeTf32::Tiles::kSmall, call);
+  run(call);
   for (int64_t i = 0; i < kCount; ++i) {
     for (int64_t j = 0; j < kCount; ++j) {
       const float expected = kNumbers[i] * kNumbers[j];
@@ -187,6 +190,86 @@ TEST(ThreeTf32, EveryKindOfNumber) {
       }
     }
   }
+}
+
+TEST(ThreeTf32, EveryKindOfNumber) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  expect_every_kind_of_number_right(
+      [](const Call& call) { run_three_tf32(ThreeTf32::Tiles::kSmall, call); });
+}
+
+template <class Rung>
+void run_split(const typename Rung::Plan& plan, const Call& call) {
+  test::Buffer<std::byte> workspace(plan.b.bytes() + 256);
+  void* place = workspace.data();
+  size_t space = workspace.size();
+  std::align(256, plan.b.bytes(), place, space);
+  Rung::run_as(plan, LinesOutput<float>::of(call), {nullptr, place});
+  runtime::synchronize_device();
+}
+
+// Lanes bring either operand, whichever way it lies; parts of K that are not alike.
+template <class Rung>
+void expect_split_right() {
+  for (const auto layout : {kNn, kNt, kTn, kTt}) {
+    for (const bool is_turned : {false, true}) {
+      for (int policy = 0; policy < 3; ++policy) {
+        SCOPED_TRACE(testing::Message() << "layout " << static_cast<int>(layout) << ", turned "
+                                        << is_turned << ", tile " << policy);
+        Instance<float> instance(shape(140, 72, 300, layout, 4));
+        if constexpr (std::is_same_v<Rung, SplitTf32>) cut_to_tf32(instance.problem());
+        const Call call = Gemm::call(instance.problem());
+        typename Rung::Plan plan = Rung::plan(call, is_turned);
+        plan.split = {.policy = policy, .parts = 1 + policy};
+        run_split<Rung>(plan, call);
+        instance.expect_right();
+      }
+    }
+  }
+}
+
+TEST(SplitThreeTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] { expect_split_right<SplitThreeTf32>(); });
+}
+
+TEST(SplitTf32, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] { expect_split_right<SplitTf32>(); });
+}
+
+TEST(SplitTf32, OnlyWhereItIsAllowed) {
+  Instance<float> instance(shape(24, 40, 32, kNt));
+  Call call = Gemm::call(instance.problem());
+  Why why;
+  EXPECT_FALSE(SplitTf32::supports(call, why));
+  call.tf32 = true;
+  EXPECT_TRUE(SplitTf32::supports(call, why));
+}
+
+TEST(SplitThreeTf32, EveryKindOfNumber) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const bool is_turned : {false, true}) {
+    expect_every_kind_of_number_right([&](const Call& call) {
+      run_split<SplitThreeTf32>(SplitThreeTf32::plan(call, is_turned), call);
+    });
+  }
+}
+
+// What is copied then, and what no copy engine takes.
+TEST(SplitThreeTf32, OneOperandInRowsThatBeginAnywhere) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  Instance<float> both(shape(20, 130, 101, kNt));
+  Why why;
+  EXPECT_FALSE(SplitThreeTf32::supports(Gemm::call(both.problem()), why));
+  Instance<float> one(shape(21, 132, 100, kTn));
+  const Call call = Gemm::call(one.problem());
+  EXPECT_TRUE(SplitThreeTf32::supports(call, why));
+  const SplitThreeTf32::Plan plan = SplitThreeTf32::plan(call);
+  EXPECT_TRUE(plan.is_turned);
+  EXPECT_GT(plan.b.bytes(), 0);
+  run_split<SplitThreeTf32>(plan, call);
+  one.expect_right();
 }
 
 }  // namespace
