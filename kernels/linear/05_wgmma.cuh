@@ -115,10 +115,6 @@ void run_wgmma_tile(const Call& call, Stream stream) {
   });
 }
 
-// Tiles for many rows, for some, and for few.
-using AddmmPolicies = gemm::PolicyList<gemm::WgmmaBig, gemm::Pingpong128, gemm::Low128Pair,
-                                       gemm::Low128, gemm::Low64Pair, gemm::Low64>;
-
 template <class T, class Out, class Policies>
 void run_wgmma_by_plan(const Call& call, Stream stream) {
   Policies::with(gemm::plan_whole_tiles<Policies>(call).policy,

@@ -6,6 +6,7 @@
 #include "kernels/linear/09_realigned.cuh"
 #include "kernels/linear/12_batched_any_layout.cuh"
 #include "kernels/linear/operations.hpp"
+#include "kernels/linear/wgmma.hpp"
 
 namespace ws::linear {
 
@@ -25,6 +26,7 @@ extern const Rung kBatchedTf32;
 extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedMma;
 extern const Rung kTf32;
+extern const Rung kSplitK;
 
 bool three_tf32_gated_pays(const GatedCall& call);       // 10_three_tf32_gated.cu
 double batched_pingpong_time(const BatchedCall& call);   // 13_batched_pingpong.cu
@@ -55,6 +57,7 @@ constexpr const Rung* kRungs[] = {
     &kBatchedWarpTile,
     &kBatchedMma,
     &kTf32,
+    &kSplitK,
 };
 
 // gemm's choices, whose products these are: whether f32 is multiplied on the tensor cores, and
@@ -62,6 +65,20 @@ constexpr const Rung* kRungs[] = {
 bool by_three_tf32(const Call& call) { return gemm::three_tf32_time(call) < gemm::simt_time(call); }
 bool by_copies(const Call& call) {
   return Realigned::time(call) < std::min(gemm::small_mma_time(call), gemm::tiny_mma_time(call));
+}
+
+// Whether K is divided among blocks.
+bool by_parts_of_k(const Call& call) {
+  if (call.dtype == DType::kF32) {
+    return gemm::split_three_tf32_time(call) <
+           std::min(gemm::three_tf32_time(call), gemm::simt_time(call));
+  }
+  if (call.k == 0 || gemm::copy_bytes_of(call) < 16) return false;
+  const gemm::WgmmaPlan whole = call.out_dtype == DType::kF32
+                                    ? gemm::plan_whole_tiles<WidePolicies>(call)
+                                    : gemm::plan_whole_tiles<AddmmPolicies>(call);
+  // As gemm has it.
+  return 0.95 * plan_parts_of_k(call).time <= whole.time;
 }
 
 // Each takes what those before it leave. `kAligned`: of 16 bits, where rows are aligned.
@@ -80,7 +97,18 @@ std::span<const Rung* const> by_worth_behind(const Call& call) {
 
 std::span<const Rung* const> Addmm::by_worth(const Call& call) {
   static constexpr const Rung* kCut[] = {&kTf32, &kWarpTile, &kAnyLayout};
-  if (call.tf32 && gemm::wgmma_tf32_time(call) < gemm::simt_time(call)) return kCut;
+  static constexpr const Rung* kSplitF32[] = {&kSplitK, &kThreeTf32, &kWarpTile, &kAnyLayout};
+  static constexpr const Rung* kSplit[] = {&kSplitK, &kWgmma, &kMmaPipeline, &kAnyLayout};
+  static constexpr const Rung* kSplitTf32[] = {&kSplitK, &kTf32, &kWarpTile, &kAnyLayout};
+  if (call.tf32) {
+    const double parts = gemm::split_tf32_time(call);
+    const double whole = gemm::wgmma_tf32_time(call);
+    const double simt = gemm::simt_time(call);
+    if (parts < std::min(whole, simt)) return kSplitTf32;
+    if (whole < simt) return kCut;
+  } else if (by_parts_of_k(call)) {
+    return call.dtype == DType::kF32 ? std::span<const Rung* const>(kSplitF32) : kSplit;
+  }
   return by_worth_behind<kWgmma>(call);
 }
 // gemm's choices for bmm.

@@ -598,6 +598,8 @@ constexpr std::array kAddmmVerify = {
     addmm(160, 96, 200, Addmm::kBias, kBT, {.activation = kRelu}, 0, 1),
     addmm(160, 96, 200, Addmm::kMatrix, kBT, {.activation = kRelu}, 0, 8),
     addmm(1, 300, 129, Addmm::kBias, kBT, {.activation = kGelu}),
+    addmm(20, 264, 1000, Addmm::kBias, kBT, {.activation = kGelu}),
+    addmm(264, 20, 520, Addmm::kMatrix, 0, {.activation = kSilu, .wide = true}),
     addmm(136, 264, 136, Addmm::kBias, kBT, {.activation = kGelu, .tf32 = true}),
     addmm(264, 136, 72, Addmm::kMatrix, kAT, {.alpha = 0.5, .beta = -2, .tf32 = true}),
     addmm(136, 264, 72, Addmm::kMatrix, kYT | kBT, {.activation = kRelu, .tf32 = true}),

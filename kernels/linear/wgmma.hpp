@@ -10,8 +10,18 @@ namespace ws::linear {
 template <class T, gemm::Contiguous kA, gemm::Contiguous kB, class Policy, class Output>
 using WgmmaKernel = gemm::KernelOf<T, kA, kB, Policy, Output>;
 
-// Tiles of sums that leave as f32: for many rows, for some, and for few.
+// Tiles for many rows, for some, and for few.
+using AddmmPolicies = gemm::PolicyList<gemm::WgmmaBig, gemm::Pingpong128, gemm::Low128Pair,
+                                       gemm::Low128, gemm::Low64Pair, gemm::Low64>;
+// Of sums that leave as f32.
 using WidePolicies = gemm::PolicyList<gemm::WgmmaBig, gemm::Low128, gemm::Low64>;
+
+// Parts of K, of few rows or few tiles.
+using SplitPolicies = gemm::PolicyList<gemm::SplitThin16, gemm::SplitLow32, gemm::SplitThin64,
+                                       gemm::SplitWide64, gemm::SplitSquare>;
+inline gemm::SplitPlan plan_parts_of_k(const gemm::Call& call) {
+  return gemm::plan_split_k<SplitPolicies>(call);
+}
 
 // Whether the copy engine takes both operands, and stores c, of `dtype`: what it stores it cuts at
 // multiples of 16 bytes, not at the tensor's edge.

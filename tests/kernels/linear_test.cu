@@ -10,6 +10,7 @@
 #include "kernels/linear/13_batched_pingpong.cuh"
 #include "kernels/linear/14_batched_realigned.cuh"
 #include "kernels/linear/15_batched_tf32.cuh"
+#include "kernels/linear/19_split_k.cuh"
 #include "tests/run.hpp"
 
 namespace ws::linear {
@@ -47,6 +48,41 @@ TEST(Addmm, EveryTile) {
       }
     });
   }
+}
+
+template <int kPolicy>
+struct PartsTile {
+  static bool supports(const Call& call, Why& why) { return SplitK::supports(call, why); }
+  static void run(const Call& call, const Context& context) {
+    run_split_k_by<bf16, bf16>({.policy = kPolicy, .parts = 1 + kPolicy % 3}, call, context.stream);
+  }
+};
+template <int kPolicy>
+constexpr Rung kPartsTile = rung_of<PartsTile<kPolicy>, DTypes{DType::kBf16}, Addmm>(
+    {.name = "tile", .idea = "one of the policies", .arch = Arch::kSm90a});
+
+// Lines of a tile and of its turned one, in which what is added lies along or across.
+TEST(Addmm, EveryTileOfPartsOfK) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  const Case cases[] = {
+      {.extents = {72, 136, 392, Addmm::kBias, 2},
+       .attributes = {1.0, 1.0, Value::choice(static_cast<int>(Activation::kGelu))}},
+      {.extents = {136, 68, 200, Addmm::kMatrixTransposed, 2},
+       .attributes = {2.0, 0.5, Value::choice(static_cast<int>(Activation::kNone))}},
+      {.extents = {19, 130, 328, Addmm::kColumn, 2},
+       .attributes = {1.0, -1.0, Value::choice(static_cast<int>(Activation::kSilu))}},
+  };
+  const auto expect_right = [&]<int... kPolicy>(std::integer_sequence<int, kPolicy...>) {
+    for (const Rung* const rung : {&kPartsTile<kPolicy>...}) {
+      for (const Case& chosen : cases) {
+        harness::Instance instance(operation_named("addmm"), chosen, DType::kBf16, 3);
+        const harness::Verification result = harness::verify(*rung, instance);
+        EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n"
+                                                             << result.reason;
+      }
+    }
+  };
+  expect_right(std::make_integer_sequence<int, SplitPolicies::kCount>());
 }
 
 template <class Policy>
