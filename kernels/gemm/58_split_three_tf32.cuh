@@ -4,10 +4,9 @@
 // From three_tf32: no pass over the operands, which took longer than 64 rows do; and K is divided
 //   among a cluster's blocks, which add up in shared memory, as in split_k.
 // Traffic: A and B once from memory where one side is a tile wide; of the sums 4 bytes an element
-//   and block through the cluster's network. Where both operands lie across K the smaller is
-//   copied.
+//   and block through the cluster's network.
 // Limits: sm_90a; a stride of each matrix 1, rows of the larger operand at multiples of 16 bytes;
-//   K > 0; three_tf32's accuracy.
+//   K > 0; three_tf32's accuracy. Where both lie across K the smaller is copied.
 // Long: what the warps do to a slice, that bring, make low parts and multiply, stands together.
 #pragma once
 
