@@ -17,7 +17,6 @@ struct ShiftedColumnsKernel {
   static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kWidth = row::kWidest<T>;
   static_assert(kWarps % kWidth == 0, "a thread's rows, and a warp's, start alike");
-  using Vector = row::Packed<T, kWidth>;
   using Merge = SumDown<kThreads, kWidth>;
   using Arguments = SplitColumnsArguments<T>;
   using SharedStorage = typename Merge::Storage;
