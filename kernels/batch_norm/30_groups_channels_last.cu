@@ -14,7 +14,7 @@ namespace {
 
 template <class T>
 struct SpanMomentsKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = SpanPlan::kThreads;
   static constexpr int kMinBlocks = 3;
   static constexpr int kLoads = 4;
   static constexpr int kWidth = row::kWidest<T>;
@@ -26,12 +26,12 @@ struct SpanMomentsKernel {
   };
   struct SharedStorage {
     SharedArray<float, SpanPlan::kMostGroups> pivots;
-    SharedArray<Sums, SpanPlan::most_sums<T>(kThreads)> columns;
+    SharedArray<Sums, SpanPlan::most_sums<T>()> columns;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const SpanPlace<T, kThreads> place(a.plan, block_index());
-    using AddUp = AddUpSpan<T, kThreads>;
+    const SpanPlace<T> place(a.plan, block_index());
+    using AddUp = AddUpSpan<T>;
     const SharedSpan<Sums> columns = shared.columns.span();
     float pivot[kWidth] = {};
     thread::Tile<Sums, kWidth> sums;
@@ -53,12 +53,13 @@ struct SpanMomentsKernel {
         });
     AddUp::groups(
         columns, place, sums, [](int /*c*/, const Sums& of_column) { return of_column; },
-        [&](int g, const Sums& total) {
+        [&](int g, int lane, const Sums& total) {
+          if (lane != 0) return;
           const float from = shared.pivots[g];
           const auto moments =
               thread::from_pivot(place.count(place.part), from, total.grad, total.product);
           const int64_t set = place.sample * a.groups + place.first_group() + g;
-          thread::store(a.moments + set * a.plan.parts + place.part,
+          thread::store(a.moments + set * a.plan.count() + place.part,
                         Vec<thread::Moments, 1>{{moments}});
         });
   }
@@ -66,7 +67,7 @@ struct SpanMomentsKernel {
 
 template <class T>
 struct NormaliseSpanKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = SpanPlan::kThreads;
   static constexpr int kMinBlocks = 3;
   static constexpr int kLoads = 4;
   static constexpr int kWidth = row::kWidest<T>;
@@ -81,7 +82,7 @@ struct NormaliseSpanKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const SpanPlace<T, kThreads> place(a.plan, grid_blocks() - 1 - block_index());
+    const SpanPlace<T> place(a.plan, grid_blocks() - 1 - block_index());
     ptx::griddepcontrol_wait();
     if (!place.mine) return;
     AffineColumns<T> affine;
@@ -103,7 +104,7 @@ struct NormaliseSpanKernel {
 
 struct GroupsChannelsLast {
   static SpanPlan plan(const ForwardCall& call) {
-    return SpanPlan::to_read(call.layout, call.dtype, 256, 4, 6);
+    return SpanPlan::to_read(call.layout, call.dtype, 4, 6);
   }
   static bool supports(const ForwardCall& call, Why& why) {
     return SpanPlan::supported(call.layout, call.dtype, why) &&
@@ -111,7 +112,7 @@ struct GroupsChannelsLast {
                       " parts");
   }
   static Workspace workspace(const ForwardCall& call) {
-    return {.bytes = static_cast<size_t>(call.layout.sets * plan(call).parts) * kTotalBytes};
+    return {.bytes = static_cast<size_t>(call.layout.sets * plan(call).count()) * kTotalBytes};
   }
   static void run(const ForwardCall& call, const Context& context) {
     with_type<kFloats>(call.dtype, [&]<class T>() {
@@ -123,7 +124,7 @@ struct GroupsChannelsLast {
       auto* moments = static_cast<thread::Moments*>(context.workspace);
       launch<SpanMomentsKernel<T>>({.blocks = blocks, .threads = SpanMomentsKernel<T>::kThreads},
                                    context.stream, {x, cut, layout.per, moments});
-      FinishStatistics::launch_on({moments, nullptr, layout.sets, cut.parts, statistics},
+      FinishStatistics::launch_on({moments, nullptr, layout.sets, cut.count(), statistics},
                                   context.stream);
       using Normalise = NormaliseSpanKernel<T>;
       launch<Normalise>({.blocks = blocks, .threads = Normalise::kThreads, .overlaps = true},

@@ -11,12 +11,13 @@ namespace {
 
 template <class T, class Shape>
 struct GroupsChannelsLastOnChipKernel {
-  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kThreads = SpanPlan::kThreads;
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = row::kWidest<T>;
-  using Kept = KeptSpan<T, kThreads, 1>;
-  using AddUp = AddUpSpan<T, kThreads>;
+  using Kept = KeptSpan<T, 1>;
+  using AddUp = AddUpSpan<T>;
+  using Letters = GroupLetters<T>;
   struct Arguments {
     Samples<const T> x;
     Samples<T> y;
@@ -27,8 +28,8 @@ struct GroupsChannelsLastOnChipKernel {
   };
   struct SharedStorage {
     SharedArray<float, SpanPlan::kMostGroups> pivots;
-    SharedArray<Sums, SpanPlan::kMostGroups> letters;  // mean and squares, of the block
     SharedArray<Normal, SpanPlan::kMostGroups> normals;
+    typename Letters::Storage letters;  // mean and squares of a block's rows
   };
 
   static Arguments arguments(const ForwardCall& call, const SpanPlan& plan,
@@ -42,11 +43,10 @@ struct GroupsChannelsLastOnChipKernel {
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const SpanPlace<T, kThreads> place(a.plan, block_index());
+    const SpanPlace<T> place(a.plan, block_index());
     const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.x});
+    const Letters letters(shared.letters, kept.letters(), place);
     // What else is needed comes while the rows do.
-    const int group = thread_index();
-    const bool has_group = group < place.groups();
     const int columns = a.plan.columns();
     const SharedSpan<float> parameters = kept.parameters(2);
     for (int i = thread_index(); i < 2 * columns; i += kThreads) {
@@ -71,29 +71,29 @@ struct GroupsChannelsLastOnChipKernel {
         sums[i].add(away, away);
       }
     });
+    Letters::meet();
     AddUp::groups(
         kept.scratch(), place, sums, [](int /*c*/, const Sums& of_column) { return of_column; },
-        [&](int g, const Sums& total) {
-          const float from = shared.pivots[g];
-          const auto moments =
-              thread::from_pivot(place.count(place.part), from, total.grad, total.product);
-          shared.letters[g] = Sums{moments.mean, moments.squares};
+        [&](int g, int lane, const Sums& total) {
+          const auto moments = thread::from_pivot(place.count(place.part), shared.pivots[g],
+                                                  total.grad, total.product);
+          letters.send(g, lane, {moments.mean, moments.squares});
         });
-    ptx::syncwarp();
-    ptx::cluster_sync();
-    if (has_group) {
-      auto moments = thread::Moments::none();
-#pragma unroll 4
-      for (int rank = 0; rank < cluster_size(); ++rank) {
-        const auto letter =
-            ptx::ld_shared_cluster<Sums>(ptx::map_shared_rank(shared.letters.pointer(group), rank));
-        moments = thread::merge(moments, {place.count(rank), letter.grad, letter.product, 0.0F});
-      }
-      shared.normals[group] = a.statistics.normal(moments);
-    }
-    ptx::syncwarp();
-    ptx::cluster_arrive();  // nothing has been written yet that this would wait for
-    ptx::barrier_sync();
+    letters.receive([&](int g) {
+      // Distances are measured from the first part's mean, which is one of so many.
+      float from = 0;
+      float sum = 0;
+      float squares = 0;
+      letters.each(g, [&](int part, const Sums& letter) {
+        if (part == 0) from = letter.grad;
+        const float away = letter.grad - from;
+        const float weighed = away * place.count(part);
+        sum += weighed;
+        squares += thread::fma(weighed, away, letter.product);
+      });
+      shared.normals[g] =
+          a.statistics.normal(thread::from_pivot(a.statistics.count, from, sum, squares));
+    });
     AffineColumns<T> affine;
     if (place.mine) {
       affine = AffineColumns<T>(parameters, place.vector * kWidth, columns);
@@ -102,12 +102,11 @@ struct GroupsChannelsLastOnChipKernel {
       affine.normalise([&](int i) { return normal[i]; });
     }
     kept.second_pass(a.y, [&](const typename Kept::Packed(&x)[1]) { return affine(x[0]); });
-    if (has_group && place.part == 0) {
+    const int group = thread_index();
+    if (group < place.groups() && place.part == 0) {
       const Normal of_group = shared.normals[group];
       a.statistics.keep(place.sample, place.first_group() + group, of_group);
     }
-    ptx::syncwarp();
-    ptx::cluster_wait();  // the others have looked at this block's totals
   }
 };
 

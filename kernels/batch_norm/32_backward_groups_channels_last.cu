@@ -12,11 +12,11 @@ namespace {
 
 template <class T>
 struct SpanSumsKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = SpanPlan::kThreads;
   static constexpr int kMinBlocks = 3;
   static constexpr int kLoads = 2;
   static constexpr int kWidth = row::kWidest<T>;
-  using AddUp = AddUpSpan<T, kThreads>;
+  using AddUp = AddUpSpan<T>;
   struct Arguments {
     Samples<const T> grad;
     Samples<const T> x;
@@ -26,11 +26,11 @@ struct SpanSumsKernel {
     Sums* of_groups;  // [samples, groups, plan.parts]: of grad * weight
   };
   struct SharedStorage {
-    SharedArray<Sums, SpanPlan::most_sums<T>(kThreads)> columns;
+    SharedArray<Sums, SpanPlan::most_sums<T>()> columns;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const SpanPlace<T, kThreads> place(a.plan, block_index());
+    const SpanPlace<T> place(a.plan, block_index());
     float mean[kWidth] = {};
     thread::Tile<Sums, kWidth> own;
 #pragma unroll
@@ -52,13 +52,15 @@ struct SpanSumsKernel {
           const float w = a.of.weight(place.first_channel() + c);
           return Sums{w * of_column.grad, w * of_column.product};
         },
-        [&](int g, const Sums& total) {
+        [&](int g, int lane, const Sums& total) {
+          if (lane != 0) return;
           const int64_t set = place.sample * a.of.groups + place.first_group() + g;
-          thread::store(a.of_groups + set * a.plan.parts + place.part, Vec<Sums, 1>{{total}});
+          thread::store(a.of_groups + set * a.plan.count() + place.part, Vec<Sums, 1>{{total}});
         });
+    ptx::barrier_sync();
     for (int c = thread_index(); c < place.channels(); c += kThreads) {
       const int64_t channel = place.sample * a.of.channels + place.first_channel() + c;
-      thread::store(a.parts + channel * a.plan.parts + place.part,
+      thread::store(a.parts + channel * a.plan.count() + place.part,
                     Vec<Sums, 1>{{AddUp::column(columns, a.plan, c)}});
     }
   }
@@ -66,7 +68,7 @@ struct SpanSumsKernel {
 
 template <class T>
 struct SpanGradientKernel {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = SpanPlan::kThreads;
   static constexpr int kMinBlocks = 2;
   static constexpr int kLoads = 2;
   static constexpr int kWidth = row::kWidest<T>;
@@ -81,7 +83,7 @@ struct SpanGradientKernel {
   struct SharedStorage {};
 
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
-    const SpanPlace<T, kThreads> place(a.plan, grid_blocks() - 1 - block_index());
+    const SpanPlace<T> place(a.plan, grid_blocks() - 1 - block_index());
     ptx::griddepcontrol_wait();
     if (!place.mine) return;
     Gradient gradient[kWidth];
@@ -109,7 +111,7 @@ struct SpanGradientKernel {
 
 struct BackwardGroupsChannelsLast {
   static SpanPlan plan(const BackwardCall& call) {
-    return SpanPlan::to_read(call.layout, call.dtype, 256, 2, 6);
+    return SpanPlan::to_read(call.layout, call.dtype, 2, 6);
   }
   static bool supports(const BackwardCall& call, Why& why) {
     return SpanPlan::supported(call.layout, call.dtype, why) &&
@@ -117,7 +119,7 @@ struct BackwardGroupsChannelsLast {
                       " parts");
   }
   static Workspace workspace(const BackwardCall& call) {
-    const int64_t parts = plan(call).parts;
+    const int64_t parts = plan(call).count();
     return {.bytes = static_cast<size_t>(call.rows.sets * parts + call.layout.sets * (parts + 1)) *
                      (kTotalBytes / 2)};
   }
@@ -131,11 +133,11 @@ struct BackwardGroupsChannelsLast {
       const auto x = Samples<const T>::of(layout, kInput);
       const GroupRule of = GroupRule::of(call);
       auto* parts = static_cast<Sums*>(context.workspace);
-      Sums* of_groups = parts + call.rows.sets * cut.parts;
-      Sums* totals = of_groups + layout.sets * cut.parts;
+      Sums* of_groups = parts + call.rows.sets * cut.count();
+      Sums* totals = of_groups + layout.sets * cut.count();
       launch<SpanSumsKernel<T>>({.blocks = blocks, .threads = SpanSumsKernel<T>::kThreads},
                                 context.stream, {grad, x, cut, of, parts, of_groups});
-      FinishGroupsKernel::launch_on({of, parts, of_groups, totals, samples, cut.parts},
+      FinishGroupsKernel::launch_on({of, parts, of_groups, totals, samples, cut.count()},
                                     context.stream);
       using Apply = SpanGradientKernel<T>;
       launch<Apply>({.blocks = blocks, .threads = Apply::kThreads, .overlaps = true},

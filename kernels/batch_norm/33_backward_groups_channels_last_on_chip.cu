@@ -1,7 +1,7 @@
 // Idea: a cluster keeps grad and x of neighbouring groups of a sample in shared memory, and leaves
 // the sums of its channels, which a small launch adds up for dweight and dbias.
-// From backward_groups_channels_last: grad and x are read once, and two launches are gone.
-// Traffic: two reads, one write; 8 bytes a channel and sample.
+// From backward_groups_channels_last: grad and x are read once, and a launch is gone.
+// Traffic: two reads, one write; 8 bytes a channel, sample and block.
 // Limits: what 8 blocks hold, 440 KiB a span of each input; rows of whole vectors, and groups that
 // are such together in 4 KiB of a row.
 #include "kernels/batch_norm/group_columns_kept.hpp"
@@ -11,24 +11,25 @@ namespace {
 
 template <class T, class Shape>
 struct BackwardGroupsChannelsLastOnChipKernel {
-  static constexpr int kThreads = Shape::kThreads;
+  static constexpr int kThreads = SpanPlan::kThreads;
   static constexpr int kMinBlocks = Shape::kMinBlocks;
   static constexpr Arch kArch = Arch::kSm90;
   static constexpr int kWidth = row::kWidest<T>;
-  using Kept = KeptSpan<T, kThreads, 2>;
-  using AddUp = AddUpSpan<T, kThreads>;
+  using Kept = KeptSpan<T, 2>;
+  using AddUp = AddUpSpan<T>;
+  using Letters = GroupLetters<T>;
   struct Arguments {
     Samples<const T> grad;
     Samples<const T> x;
     Samples<T> dx;
     SpanPlan plan;
     GroupRule of;
-    Sums* sums;  // [samples, channels]
+    Sums* sums;  // [samples, channels, plan.parts]
   };
   struct SharedStorage {
     SharedArray<Normal, SpanPlan::kMostGroups> normals;
-    SharedArray<Sums, SpanPlan::kMostGroups> totals;     // of the block
-    SharedArray<Sums, SpanPlan::kMostGroups> of_groups;  // of the cluster
+    SharedArray<Sums, SpanPlan::kMostGroups> totals;  // of the cluster
+    typename Letters::Storage letters;                // sums of a block's rows
   };
 
   static Arguments arguments(const BackwardCall& call, const SpanPlan& plan,
@@ -42,8 +43,9 @@ struct BackwardGroupsChannelsLastOnChipKernel {
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
-    const SpanPlace<T, kThreads> place(a.plan, block_index());
+    const SpanPlace<T> place(a.plan, block_index());
     const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.grad, a.x});
+    const Letters letters(shared.letters, kept.letters(), place);
     // What else is needed comes while the rows do.
     const int group = thread_index();
     const bool has_group = group < place.groups();
@@ -72,41 +74,25 @@ struct BackwardGroupsChannelsLastOnChipKernel {
       for (int i = 0; i < kWidth; ++i) sums[i].add(of[0][i], of[1][i] - mean[i]);
     });
     const SharedSpan<Sums> columns = kept.scratch();
+    Letters::meet();
     AddUp::groups(
         columns, place, sums,
         [&](int c, const Sums& of_column) {
           const float w = weights[c];
           return Sums{w * of_column.grad, w * of_column.product};
         },
-        [&](int g, const Sums& total) { shared.totals[g] = total; });
-    ptx::syncwarp();
-    ptx::cluster_sync();
-    if (has_group) shared.of_groups[group] = total_of_cluster(shared.totals.pointer(group));
-    // Each block leaves what some channels have in all of them. The arrival is a release: a store
-    // before it is waited for, so the first of each thread, often the only one, comes later.
-    const auto of_channel = [&](int c) { return total_of_cluster(AddUp::at(columns, a.plan, c)); };
-    const auto leave = [&](int c, const Sums& total) {
-      thread::store(a.sums + place.sample * a.of.channels + first_channel + c,
-                    Vec<Sums, 1>{{total}});
-    };
-    const int own = cluster_rank() + thread_index() * cluster_size();
-    Sums of_own = Sums::none();
-    if (own < place.channels()) of_own = of_channel(own);
-#pragma unroll 1
-    for (int c = own + kThreads * cluster_size(); c < place.channels();
-         c += kThreads * cluster_size()) {
-      leave(c, of_channel(c));
-    }
-    ptx::syncwarp();
-    ptx::cluster_arrive();
-    if (own < place.channels()) leave(own, of_own);
-    ptx::barrier_sync();
+        [&](int g, int lane, const Sums& total) { letters.send(g, lane, total); });
+    letters.receive([&](int g) {
+      Sums total = Sums::none();
+      letters.each(g, [&](int /*part*/, const Sums& letter) { total = PlusSums{}(total, letter); });
+      shared.totals[g] = total;
+    });
     Gradient gradient[kWidth] = {};
     if (place.mine) {
       const auto weight = weights.load<kWidth>(place.vector * kWidth);
       place.each_column([&](int i, int g, bool /*begins*/) {
         const Normal normal = shared.normals[g];
-        const Sums of_group = shared.of_groups[g];
+        const Sums of_group = shared.totals[g];
         gradient[i] = a.of.gradient(normal, weight[i], of_group);
       });
     }
@@ -116,21 +102,30 @@ struct BackwardGroupsChannelsLastOnChipKernel {
       for (int i = 0; i < kWidth; ++i) out[i] = gradient[i](of[0][i], of[1][i]);
       return thread::convert<T>(out);
     });
-    ptx::syncwarp();
-    ptx::cluster_wait();  // the others have looked at this block's totals
+    for (int c = thread_index(); c < place.channels(); c += kThreads) {
+      const int64_t channel = place.sample * a.of.channels + first_channel + c;
+      thread::store(a.sums + channel * a.plan.count() + place.part,
+                    Vec<Sums, 1>{{AddUp::column(columns, a.plan, c)}});
+    }
   }
 };
 
 struct BackwardGroupsChannelsLastOnChip
     : GroupsOnChip<BackwardCall, 2, BackwardGroupsChannelsLastOnChipKernel> {
   static Workspace workspace(const BackwardCall& call) {
-    return {.bytes = static_cast<size_t>(call.rows.sets) * sizeof(Sums)};
+    return {.bytes = static_cast<size_t>(call.rows.sets * parts(call)) * sizeof(Sums)};
   }
   static void run(const BackwardCall& call, const Context& context) {
     GroupsOnChip::run(call, context);
     FinishGroupsKernel::launch_on({GroupRule::of(call), static_cast<const Sums*>(context.workspace),
-                                   nullptr, nullptr, call.layout.sets / call.layout.per, 1},
+                                   nullptr, nullptr, call.layout.sets / call.layout.per,
+                                   parts(call)},
                                   context.stream);
+  }
+
+ private:
+  static int parts(const BackwardCall& call) {
+    return Shapes::choice(call.layout, call.dtype).plan.count();
   }
 };
 

@@ -4,6 +4,7 @@
 // columns and rows of their own, as in columns.hpp.
 #pragma once
 
+#include <bit>
 #include <numeric>
 
 #include "kernels/batch_norm/columns.hpp"
@@ -37,70 +38,82 @@ inline bool group_columns_supported(const Layout& layout, DType dtype, Why& why)
                     "takes up to ", kMost, " channels, and rows of a sample");
 }
 
-// How a block's threads share a span.
+// How a block's threads share a span. What a kernel divides by is prepared here: the block that all
+// wait for has eight warps, which do not hide the 150 cycles of a division.
 struct SpanPlan {
+  static constexpr int kThreads = 256;  // of a block
+  static constexpr int kWarps = kThreads / kWarpSize;
   static constexpr int kMostGroups = 128;  // of a span
   static constexpr int kMostVectors = 256;
 
-  int width = 1;         // channels of a group
-  int groups = 1;        // of a span
-  int of_row = 1;        // vectors of a row
-  int vectors = 1;       // of a span, fewer of the last
-  int spans = 1;         // of a row
-  int lanes = 1;         // of a warp, side by side
-  int warps = 1;         // side by side
-  int rows_of_warp = 1;  // one below the other
-  int rows = 1;          // of a sample
-  int parts = 1;         // blocks that share a span
-  int share = 1;         // rows of each
+  thread::Divider width;  // channels of a group
+  thread::Divider lanes;  // of a warp, side by side
+  thread::Divider warps;  // side by side
+  thread::Divider step;   // rows of a block's threads, one below the other
+  thread::Divider spans;  // of a row
+  thread::Divider parts;  // blocks that share a span
+  int groups = 1;         // of a span
+  int team = 0;           // log2 of the threads that add up a group
+  int of_row = 1;         // vectors of a row
+  int vectors = 1;        // of a span, fewer of the last
+  int rows_of_warp = 1;   // one below the other
+  int half = 0;           // the largest power of 2 below that
+  int rows = 1;           // of a sample
+  int share = 1;          // rows of each part
+  int most = 1;           // of a thread
 
   // Of spans of so many units.
   static SpanPlan of(const Layout& layout, DType dtype, int64_t units) {
     const auto width = static_cast<int64_t>(16 / size_of(dtype));
     SpanPlan plan;
-    plan.width = static_cast<int>(layout.width);
+    plan.width = thread::Divider(layout.width);
     plan.of_row = static_cast<int>(layout.channels() / width);
     plan.vectors = static_cast<int>(units * unit_of(layout, dtype));
     plan.groups = static_cast<int>(plan.vectors * width / layout.width);
-    plan.spans = divide_up(plan.of_row, plan.vectors);
-    plan.warps = divide_up(plan.vectors, kWarpSize);
-    plan.lanes = divide_up(plan.vectors, plan.warps);
-    plan.rows_of_warp = kWarpSize / plan.lanes;
+    while (plan.team < 5 && 1 << plan.team < layout.width) ++plan.team;
+    plan.spans = thread::Divider(divide_up(plan.of_row, plan.vectors));
+    const int warps = divide_up(plan.vectors, kWarpSize);
+    const int lanes = divide_up(plan.vectors, warps);
+    plan.warps = thread::Divider(warps);
+    plan.lanes = thread::Divider(lanes);
+    plan.rows_of_warp = kWarpSize / lanes;
+    plan.half = static_cast<int>(std::bit_ceil(static_cast<uint32_t>(plan.rows_of_warp)) / 2);
+    plan.step = thread::Divider(std::max(kWarps / warps * plan.rows_of_warp, 1));
     plan.rows = static_cast<int>(layout.count / layout.width);
-    plan.share = plan.rows;
-    return plan;
+    return plan.in_parts(1);
   }
   // Vectors of the least span.
   static int64_t unit_of(const Layout& layout, DType dtype) {
     const auto width = static_cast<int64_t>(16 / size_of(dtype));
     return layout.width / std::gcd(layout.width, width);
   }
-  // Calls f(plan) with spans of one unit, two, ..., as far as a block of `threads` takes them.
+  // Calls f(plan) with spans of one unit, two, ..., as far as a block takes them.
   template <class F>
-  static void each(const Layout& layout, DType dtype, int threads, const F& f) {
+  static void each(const Layout& layout, DType dtype, const F& f) {
     for (int64_t units = 1;; ++units) {
       const SpanPlan plan = of(layout, dtype, units);
-      const bool large = plan.vectors > kMostVectors || plan.warps * kWarpSize > threads;
-      if (plan.vectors > plan.of_row || large || plan.groups > kMostGroups) return;
-      if (units > 1 && plan.warps > 1) return;
+      if (plan.vectors > plan.of_row || plan.vectors > kMostVectors || plan.groups > kMostGroups) {
+        return;
+      }
+      if (units > 1 && plan.vectors > kWarpSize) return;
       f(plan);
     }
   }
   // The best spans to read rows of, which are at most 512 bytes where a unit is; in parts for so
-  // many blocks an SM of `threads`, where each of them has `loads` rows and more.
-  static SpanPlan to_read(const Layout& layout, DType dtype, int threads, int loads,
-                          int blocks_of_sm) {
+  // many blocks an SM, where each of them has `loads` rows and more.
+  static SpanPlan to_read(const Layout& layout, DType dtype, int loads, int blocks_of_sm) {
     SpanPlan best;
     int most = 0;
-    each(layout, dtype, threads, [&](const SpanPlan& plan) {
+    each(layout, dtype, [&](const SpanPlan& plan) {
       const int worth = plan.busy() * std::min(plan.vectors, 8);
       if (worth <= most) return;
       most = worth;
       best = plan;
     });
-    const int64_t least = int64_t{best.rows_of_block(threads)} * loads;
+    const int64_t least = int64_t{best.step.divisor()} * loads;
     return best.in_parts(
-        Plan::of(layout.sets / layout.per * best.spans, best.rows, least, blocks_of_sm).parts);
+        Plan::of(layout.sets / layout.per * best.spans.divisor(), best.rows, least, blocks_of_sm)
+            .parts);
   }
   static bool supported(const Layout& layout, DType dtype, Why& why) {
     const auto bytes = unit_of(layout, dtype) * 16;
@@ -108,29 +121,38 @@ struct SpanPlan {
            why.unless(bytes <= 16 * kMostVectors, "takes groups that are whole vectors in up to ",
                       16 * kMostVectors, " bytes of a row, not ", bytes);
   }
-  int64_t blocks(const Layout& layout) const { return layout.sets / layout.per * spans * parts; }
+  int64_t blocks(const Layout& layout) const {
+    return layout.sets / layout.per * spans.divisor() * parts.divisor();
+  }
   // With `wanted` parts, or fewer.
   SpanPlan in_parts(int64_t wanted) const {
     SpanPlan plan = *this;
     plan.share = static_cast<int>(std::max<int64_t>(divide_up(int64_t{rows}, wanted), 1));
-    plan.parts = divide_up(rows, plan.share);
+    plan.parts = thread::Divider(divide_up(rows, plan.share));
+    plan.most = divide_up(plan.share, static_cast<int>(step.divisor()));
     return plan;
   }
-  // Of a block's threads, one below the other.
-  __host__ __device__ __forceinline__ int rows_of_block(int threads) const {
-    return threads / kWarpSize / warps * rows_of_warp;
+  __host__ __device__ __forceinline__ int count() const { return static_cast<int>(parts.divisor()); }
+  __host__ __device__ __forceinline__ int columns() const { return groups * of_group(); }
+  __host__ __device__ __forceinline__ int of_group() const {
+    return static_cast<int>(width.divisor());
   }
-  __host__ __device__ __forceinline__ int columns() const { return groups * width; }
+  // Warps one below the other.
+  __host__ __device__ __forceinline__ int below() const {
+    return static_cast<int>(warps.quotient(kWarps));
+  }
   // Of the columns of all warps that have rows of their own, and the most that may be.
-  __host__ __device__ __forceinline__ int64_t sums(int threads) const {
-    return int64_t{threads / kWarpSize / warps} * columns();
+  __host__ __device__ __forceinline__ int64_t sums() const { return int64_t{below()} * columns(); }
+  // Of each group from each block, in whole vectors of 16 bytes.
+  __host__ __device__ __forceinline__ int64_t letters() const {
+    return round_up(int64_t{count()} * groups, 2);
   }
   template <class T>
-  static constexpr int most_sums(int threads) {
-    return threads * static_cast<int>(16 / sizeof(T));
+  static constexpr int most_sums() {
+    return kThreads * static_cast<int>(16 / sizeof(T));
   }
   // Lanes that have columns, of 32.
-  int busy() const { return lanes * rows_of_warp; }
+  int busy() const { return static_cast<int>(lanes.divisor()) * rows_of_warp; }
 };
 
 // A tensor: row r of sample n begins at data + n * sample + r * pitch.
@@ -152,7 +174,7 @@ struct Samples {
 #if WS_DEVICE_CODE
 
 // A block's part of a span of a sample, a thread's columns and rows.
-template <class T, int kThreads>
+template <class T>
 struct SpanPlace {
   static constexpr int kWidth = row::kWidest<T>;
 
@@ -164,42 +186,46 @@ struct SpanPlace {
   int vector;  // of the span
   int begin;   // of the part's rows in the sample
   int end;
-  int first;  // row of this thread, and how far its next is
+  int first;   // row of this thread, and how far its next is
   int step;
+  int below;   // number of the warp, of those one below the other
   bool leads;  // of those over the same columns in its warp the first, if there are columns
   bool mine;   // there are columns, and they are in the tensor
 
   // Parts of a span follow each other, then spans.
   __device__ __forceinline__ SpanPlace(const SpanPlan& of, int64_t item) : plan(of) {
-    const auto block = static_cast<uint32_t>(item);  // divided in 32 bits
-    const uint32_t nth = block / static_cast<uint32_t>(of.parts);
-    const uint32_t n = nth / static_cast<uint32_t>(of.spans);
-    part = static_cast<int>(block - nth * static_cast<uint32_t>(of.parts));
-    span = static_cast<int>(nth - n * static_cast<uint32_t>(of.spans));
-    sample = n;
-    const int row = lane_index() / of.lanes;
-    const int column = warp_index() % of.warps;
-    const int below = warp_index() / of.warps;
-    vector = column * of.lanes + lane_index() % of.lanes;
+    const auto divide = [](const thread::Divider& by, int n, int& rest) {
+      const auto quotient = static_cast<int>(by.quotient(static_cast<uint32_t>(n)));
+      rest = n - quotient * static_cast<int>(by.divisor());
+      return quotient;
+    };
+    sample = divide(of.spans, divide(of.parts, static_cast<int>(item), part), span);
+    int column = 0;
+    int of_lane = 0;
+    const int row = divide(of.lanes, lane_index(), of_lane);
+    below = divide(of.warps, warp_index(), column);
+    vector = column * static_cast<int>(of.lanes.divisor()) + of_lane;
     const bool has_columns =
-        row < of.rows_of_warp && vector < of.vectors && below < kThreads / kWarpSize / of.warps;
+        row < of.rows_of_warp && vector < of.vectors && below < of.below();
     leads = has_columns && row == 0;
     mine = has_columns && span * of.vectors + vector < of.of_row;
     channel = (static_cast<int64_t>(span) * of.vectors + vector) * kWidth;
     begin = part * of.share;
     end = of.rows - begin < of.share ? of.rows : begin + of.share;
     first = begin + below * of.rows_of_warp + row;
-    step = of.rows_of_block(kThreads);
+    step = static_cast<int>(of.step.divisor());
   }
   // Of this thread.
   __device__ __forceinline__ int rows() const {
-    return mine && first < end ? (end - first - 1) / step + 1 : 0;
+    return mine && first < end
+               ? static_cast<int>(plan.step.quotient(static_cast<uint32_t>(end - first - 1))) + 1
+               : 0;
   }
   // Elements of a group in a part.
   __device__ __forceinline__ float count(int of_part) const {
     const int left = plan.rows - of_part * plan.share;
     return static_cast<float>(left < plan.share ? left : plan.share) *
-           static_cast<float>(plan.width);
+           static_cast<float>(plan.of_group());
   }
   // The span's first channel and group, of the sample.
   __device__ __forceinline__ int64_t first_channel() const {
@@ -211,7 +237,9 @@ struct SpanPlace {
   // The span's, fewer of the last.
   __device__ __forceinline__ int groups() const {
     const int left = (plan.of_row - span * plan.vectors) * kWidth;
-    return left < plan.vectors * kWidth ? left / plan.width : plan.groups;
+    return left < plan.vectors * kWidth
+               ? static_cast<int>(plan.width.quotient(static_cast<uint32_t>(left)))
+               : plan.groups;
   }
   // f(row, x), x of each input, for the rows of this thread, kLoads of which are under way, the
   // first while prepare(first) runs.
@@ -248,16 +276,16 @@ struct SpanPlace {
     }
   }
   // The span's channels: [0, channels()) and, of its first, the number in a row.
-  __device__ __forceinline__ int channels() const { return groups() * plan.width; }
+  __device__ __forceinline__ int channels() const { return groups() * plan.of_group(); }
   // f(i, g, begins): the i-th column is of the span's group g, and its first where that begins.
   template <class F>
   __device__ __forceinline__ void each_column(const F& f) const {
-    int g = vector * kWidth / plan.width;
-    int at = vector * kWidth - g * plan.width;
+    int g = static_cast<int>(plan.width.quotient(static_cast<uint32_t>(vector * kWidth)));
+    int at = vector * kWidth - g * plan.of_group();
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
       f(i, g, at == 0);
-      const bool ends = ++at == plan.width;
+      const bool ends = ++at == plan.of_group();
       g += ends ? 1 : 0;
       at = ends ? 0 : at;
     }
@@ -277,74 +305,64 @@ struct SpanPlace {
 };
 
 // The sums of a block's columns, and of its groups, in a fixed order.
-template <class T, int kThreads>
+template <class T>
 struct AddUpSpan {
   static constexpr int kWidth = row::kWidest<T>;
 
-  // Adds up columns. `sums` has plan.sums() places; column(sums, c) is that of channel c of the
-  // span afterwards.
-  __device__ __forceinline__ static void columns(const SharedSpan<Sums>& sums,
-                                                 const SpanPlace<T, kThreads>& place,
-                                                 thread::Tile<Sums, kWidth>& own) {
+  // `sums` has plan.sums() places. weigh(c, total) is the term that channel c of the span has in
+  // its group; of_group(g, lane, total) is called for every group of the span by all lanes of its
+  // team. When the block has met again, column(sums, plan, c) is the sum of channel c.
+  template <class Weigh, class OfGroup>
+  __device__ __forceinline__ static void groups(const SharedSpan<Sums>& sums,
+                                                const SpanPlace<T>& place,
+                                                thread::Tile<Sums, kWidth>& own, const Weigh& weigh,
+                                                const OfGroup& of_group) {
     const SpanPlan& plan = place.plan;
-    const int count = plan.vectors * kWidth;
-    const int row = lane_index() / plan.lanes;
-    int half = plan.rows_of_warp > 1 ? 1 : 0;
-    while (half > 0 && 2 * half < plan.rows_of_warp) half *= 2;
-    for (; half > 0; half /= 2) {
+    const int apart = plan.vectors * kWidth;  // from warp to warp
+    const int lanes = static_cast<int>(plan.lanes.divisor());
+    const int row = static_cast<int>(plan.lanes.quotient(static_cast<uint32_t>(lane_index())));
+    for (int half = plan.half; half > 0; half /= 2) {
       const bool has = row + half < plan.rows_of_warp;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
-        const Sums below = warp::shuffle_down(own[i], half * plan.lanes);
+        const Sums below = warp::shuffle_down(own[i], half * lanes);
         if (has) own[i] = PlusSums{}(own[i], below);
       }
     }
     if (place.leads) {
-      const int to = warp_index() / plan.warps * count + place.vector;
+      const int to = place.below * apart + place.vector;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) sums[to + i * plan.vectors] = own[i];
     }
     ptx::barrier_sync();
-    const int rows = kThreads / kWarpSize / plan.warps;
-    for (int at = thread_index(); at < count; at += kThreads) {
-      Sums total = sums[at];
-#pragma unroll 1
-      for (int r = 1; r < rows; ++r) {
-        const Sums more = sums[at + r * count];
-        total = PlusSums{}(total, more);
-      }
-      sums[at] = total;
-    }
-    ptx::barrier_sync();
-  }
-  // And groups: of_group(g, total) by one thread, of every group of the span; weigh(c, total) is
-  // the term that channel c of the span has in it.
-  template <class Weigh, class OfGroup>
-  __device__ __forceinline__ static void groups(const SharedSpan<Sums>& sums,
-                                                const SpanPlace<T, kThreads>& place,
-                                                thread::Tile<Sums, kWidth>& own, const Weigh& weigh,
-                                                const OfGroup& of_group) {
-    columns(sums, place, own);
-    const SpanPlan& plan = place.plan;
-    // So many threads for a group as it has channels, up to a warp.
-    int threads = 1;
-    while (threads < kWarpSize && 2 * threads <= plan.width) threads *= 2;
     const int count = place.groups();
-    const int nth = thread_index() / threads;
-    const int lane = thread_index() & (threads - 1);
+    const int team = 1 << plan.team;
+    const int lane = thread_index() & (team - 1);
+    const int warps = plan.below();
 #pragma unroll 1
-    for (int from = 0; from < count; from += kThreads / threads) {
-      const int g = from + nth;
+    for (int from = 0; from < count; from += SpanPlan::kThreads >> plan.team) {
+      const int g = from + (thread_index() >> plan.team);
       Sums total = Sums::none();
       if (g < count) {
-        for (int c = g * plan.width + lane; c < (g + 1) * plan.width; c += threads) {
-          total = PlusSums{}(total, weigh(c, column(sums, plan, c)));
+        const int end = (g + 1) * plan.of_group();
+#pragma unroll 1
+        for (int c = g * plan.of_group() + lane; c < end; c += team) {
+          const int at = place_of(plan, c);
+          Sums of_column = sums[at];
+#pragma unroll
+          for (int w = 1; w < SpanPlan::kWarps; ++w) {
+            Sums more = Sums::none();
+            if (w < warps) more = sums[at + w * apart];
+            of_column = PlusSums{}(of_column, more);
+          }
+          sums[at] = of_column;
+          total = PlusSums{}(total, weigh(c, of_column));
         }
       }
-      for (int distance = threads / 2; distance > 0; distance /= 2) {
+      for (int distance = team / 2; distance > 0; distance /= 2) {
         total = PlusSums{}(total, warp::shuffle_xor(total, distance));
       }
-      if (g < count && lane == 0) of_group(g, total);
+      if (g < count) of_group(g, lane, total);
     }
   }
   // pivots[g], what distances in group g are measured from in this block: the mean of the rows
@@ -353,26 +371,24 @@ struct AddUpSpan {
   // block has met afterwards.
   template <class Pivots>
   __device__ __forceinline__ static void find_pivots(const SharedSpan<Sums>& sums,
-                                                     const SpanPlace<T, kThreads>& place,
+                                                     const SpanPlace<T>& place,
                                                      const row::Packed<T, kWidth>& first,
                                                      Pivots& pivots) {
-    constexpr float kMost = kThreads * kWidth;  // numbers, whose sum would leave the range of f32
+    constexpr float kMost = SpanPlan::kThreads * kWidth;  // numbers, whose sum could leave f32
     const bool has_row = place.rows() > 0;
     thread::Tile<Sums, kWidth> own;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) own[i] = has_row ? Sums{first[i] / kMost, 1.0F} : Sums::none();
     groups(
         sums, place, own, [](int /*c*/, const Sums& of_column) { return of_column; },
-        [&](int g, const Sums& total) { pivots[g] = total.grad / total.product * kMost; });
+        [&](int g, int lane, const Sums& total) {
+          if (lane == 0) pivots[g] = total.grad * thread::reciprocal(total.product) * kMost;
+        });
     ptx::barrier_sync();
   }
   __device__ __forceinline__ static Sums column(const SharedSpan<Sums>& sums, const SpanPlan& plan,
                                                 int c) {
     return sums[place_of(plan, c)];
-  }
-  __device__ __forceinline__ static const Sums* at(const SharedSpan<Sums>& sums,
-                                                   const SpanPlan& plan, int c) {
-    return sums.pointer(place_of(plan, c));
   }
 
  private:
