@@ -19,22 +19,23 @@ struct GroupsChannelsLastOnChipKernel {
   using AddUp = AddUpSpan<T>;
   using Letters = GroupLetters<T>;
   struct Arguments {
-    Samples<const T> x;
+    ptx::TensorMap inputs[1];  // x
     Samples<T> y;
-    SpanPlan plan;
+    KeptPlan plan;
     Values weight;
     Values bias;
     Statistics statistics;
   };
-  struct SharedStorage {
+  struct alignas(128) SharedStorage {
     SharedArray<float, SpanPlan::kMostGroups> pivots;
     SharedArray<Normal, SpanPlan::kMostGroups> normals;
     typename Letters::Storage letters;  // mean and squares of a block's rows
+    typename Kept::Storage kept;
   };
 
-  static Arguments arguments(const ForwardCall& call, const SpanPlan& plan,
+  static Arguments arguments(const ForwardCall& call, const KeptPlan& plan,
                              const Context& /*context*/) {
-    return {Samples<const T>::of(call.layout, kX),
+    return {{plan.map(Samples<const T>::of(call.layout, kX), call.layout)},
             Samples<T>::of(call.layout, kY),
             plan,
             call.weight,
@@ -44,7 +45,8 @@ struct GroupsChannelsLastOnChipKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T> place(a.plan, block_index());
-    const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.x});
+    const Kept kept(shared.kept, dynamic_shared<T>(shared, Kept::elements(a.plan)), a.plan, place,
+                    a.inputs);
     const Letters letters(shared.letters, kept.letters(), place);
     // What else is needed comes while the rows do.
     const int columns = a.plan.columns();
@@ -56,6 +58,7 @@ struct GroupsChannelsLastOnChipKernel {
       parameters[i] =
           of_channel(of_bias ? a.bias : a.weight, place.first_channel() + c, of_bias ? 0.0F : 1.0F);
     }
+    ptx::barrier_sync();
     AddUp::find_pivots(kept.scratch(), place, kept.first_row(), shared.pivots);
     float pivot[kWidth] = {};
     if (place.mine) {

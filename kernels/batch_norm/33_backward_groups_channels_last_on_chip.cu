@@ -19,23 +19,23 @@ struct BackwardGroupsChannelsLastOnChipKernel {
   using AddUp = AddUpSpan<T>;
   using Letters = GroupLetters<T>;
   struct Arguments {
-    Samples<const T> grad;
-    Samples<const T> x;
+    ptx::TensorMap inputs[2];  // grad, x
     Samples<T> dx;
-    SpanPlan plan;
+    KeptPlan plan;
     GroupRule of;
     Sums* sums;  // [samples, channels, plan.parts]
   };
-  struct SharedStorage {
+  struct alignas(128) SharedStorage {
     SharedArray<Normal, SpanPlan::kMostGroups> normals;
     SharedArray<Sums, SpanPlan::kMostGroups> totals;  // of the cluster
     typename Letters::Storage letters;                // sums of a block's rows
+    typename Kept::Storage kept;
   };
 
-  static Arguments arguments(const BackwardCall& call, const SpanPlan& plan,
+  static Arguments arguments(const BackwardCall& call, const KeptPlan& plan,
                              const Context& context) {
-    return {Samples<const T>::of(call.layout, kGrad),
-            Samples<const T>::of(call.layout, kInput),
+    return {{plan.map(Samples<const T>::of(call.layout, kGrad), call.layout),
+             plan.map(Samples<const T>::of(call.layout, kInput), call.layout)},
             Samples<T>::of(call.layout, kDx),
             plan,
             GroupRule::of(call),
@@ -44,8 +44,10 @@ struct BackwardGroupsChannelsLastOnChipKernel {
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     const SpanPlace<T> place(a.plan, block_index());
-    const Kept kept(dynamic_shared<T>(shared, Kept::elements(a.plan)), place, {a.grad, a.x});
+    const Kept kept(shared.kept, dynamic_shared<T>(shared, Kept::elements(a.plan)), a.plan, place,
+                    a.inputs);
     const Letters letters(shared.letters, kept.letters(), place);
+    ptx::griddepcontrol_launch_dependents();  // the channels' sums may get ready
     // What else is needed comes while the rows do.
     const int group = thread_index();
     const bool has_group = group < place.groups();

@@ -60,7 +60,6 @@ struct SpanPlan {
   int half = 0;           // the largest power of 2 below that
   int rows = 1;           // of a sample
   int share = 1;          // rows of each part
-  int most = 1;           // of a thread
 
   // Of spans of so many units.
   static SpanPlan of(const Layout& layout, DType dtype, int64_t units) {
@@ -126,10 +125,13 @@ struct SpanPlan {
   }
   // With `wanted` parts, or fewer.
   SpanPlan in_parts(int64_t wanted) const {
+    return in_shares(std::max<int64_t>(divide_up(int64_t{rows}, wanted), 1));
+  }
+  // With parts of so many rows, of which the last may have fewer.
+  SpanPlan in_shares(int64_t rows_of_part) const {
     SpanPlan plan = *this;
-    plan.share = static_cast<int>(std::max<int64_t>(divide_up(int64_t{rows}, wanted), 1));
+    plan.share = static_cast<int>(rows_of_part);
     plan.parts = thread::Divider(divide_up(rows, plan.share));
-    plan.most = divide_up(plan.share, static_cast<int>(step.divisor()));
     return plan;
   }
   __host__ __device__ __forceinline__ int count() const { return static_cast<int>(parts.divisor()); }
@@ -179,8 +181,8 @@ struct SpanPlace {
   static constexpr int kWidth = row::kWidest<T>;
 
   const SpanPlan& plan;
-  int64_t sample;
-  int64_t channel;  // of the sample, the thread's first
+  int sample;
+  int channel;  // of the sample, the thread's first
   int span;
   int part;
   int vector;  // of the span
@@ -209,18 +211,13 @@ struct SpanPlace {
         row < of.rows_of_warp && vector < of.vectors && below < of.below();
     leads = has_columns && row == 0;
     mine = has_columns && span * of.vectors + vector < of.of_row;
-    channel = (static_cast<int64_t>(span) * of.vectors + vector) * kWidth;
+    channel = (span * of.vectors + vector) * kWidth;
     begin = part * of.share;
     end = of.rows - begin < of.share ? of.rows : begin + of.share;
     first = begin + below * of.rows_of_warp + row;
     step = static_cast<int>(of.step.divisor());
   }
-  // Of this thread.
-  __device__ __forceinline__ int rows() const {
-    return mine && first < end
-               ? static_cast<int>(plan.step.quotient(static_cast<uint32_t>(end - first - 1))) + 1
-               : 0;
-  }
+  __device__ __forceinline__ bool has_rows() const { return mine && first < end; }
   // Elements of a group in a part.
   __device__ __forceinline__ float count(int of_part) const {
     const int left = plan.rows - of_part * plan.share;
@@ -228,12 +225,8 @@ struct SpanPlace {
            static_cast<float>(plan.of_group());
   }
   // The span's first channel and group, of the sample.
-  __device__ __forceinline__ int64_t first_channel() const {
-    return static_cast<int64_t>(span) * plan.vectors * kWidth;
-  }
-  __device__ __forceinline__ int64_t first_group() const {
-    return static_cast<int64_t>(span) * plan.groups;
-  }
+  __device__ __forceinline__ int first_channel() const { return span * plan.vectors * kWidth; }
+  __device__ __forceinline__ int first_group() const { return span * plan.groups; }
   // The span's, fewer of the last.
   __device__ __forceinline__ int groups() const {
     const int left = (plan.of_row - span * plan.vectors) * kWidth;
@@ -375,7 +368,7 @@ struct AddUpSpan {
                                                      const row::Packed<T, kWidth>& first,
                                                      Pivots& pivots) {
     constexpr float kMost = SpanPlan::kThreads * kWidth;  // numbers, whose sum could leave f32
-    const bool has_row = place.rows() > 0;
+    const bool has_row = place.has_rows();
     thread::Tile<Sums, kWidth> own;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) own[i] = has_row ? Sums{first[i] / kMost, 1.0F} : Sums::none();

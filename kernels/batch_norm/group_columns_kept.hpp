@@ -1,117 +1,153 @@
 // Spans of groups (group_columns.hpp) that the blocks of a cluster keep in shared memory, rows of
-// them each. A thread has a place of its own for each vector, which it copies there by cp.async: it
-// waits for its own copies only, and nothing guards the places. Blocks send each other what they
-// have found of each group, and each adds up those of all in their order.
+// them each, which bulk tensor copies bring, a box of rows after the other. Blocks send each other
+// what they have found of each group, and each adds up those of all in their order.
 #pragma once
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "kernels/batch_norm/group_columns.hpp"
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/ptx/cluster.hpp"
-#include "warpsmith/ptx/cp_async.hpp"
 #include "warpsmith/ptx/mbarrier.hpp"
+#include "warpsmith/ptx/tensor.hpp"
+#include "warpsmith/ptx/tensor_map.hpp"
 
 namespace ws::batch_norm {
+
+// A span in parts of whole boxes. What a copy moves is 256 rows at most, and numbers of 8 bytes, of
+// which 256 are 2 KiB of a row.
+struct KeptPlan : SpanPlan {
+  static constexpr int kMostVectors = 128;
+  static constexpr int kMostBoxes = 32;
+  static constexpr int kMostRows = 256;
+
+  int box = 1;    // rows
+  int boxes = 1;  // of a part
+
+  // With `wanted` parts or fewer, whose boxes are a few, so that sums begin before all have come.
+  static KeptPlan of(const SpanPlan& span, int64_t wanted) {
+    constexpr int kRows = 8;  // boxes start at multiples of 128 bytes
+    const int share = std::max(divide_up(span.rows, static_cast<int>(wanted)), 1);
+    const int least = divide_up(share, kMostRows);
+    KeptPlan plan;
+    int best = std::numeric_limits<int>::max();
+    for (int boxes = std::max(least, std::min(4, divide_up(share, 32))); boxes <= least + 7;
+         ++boxes) {
+      const int box = round_up(divide_up(share, boxes), kRows);
+      if (box > kMostRows || box * boxes >= best) continue;
+      best = box * boxes;
+      plan.box = box;
+      plan.boxes = boxes;
+    }
+    static_cast<SpanPlan&>(plan) = span.in_shares(int64_t{plan.box} * plan.boxes);
+    return plan;
+  }
+  int64_t bytes() const { return int64_t{16} * share * vectors; }  // of an input
+
+  // Of rows of 8-byte numbers.
+  template <class T>
+  ptx::TensorMap map(const Samples<const T>& from, const Layout& layout) const {
+    constexpr int64_t kNumber = 8 / sizeof(T);
+    return ptx::make_tensor_map_3d(reinterpret_cast<const uint64_t*>(from.data),
+                                   {layout.sets / layout.per, from.sample / kNumber}, rows,
+                                   layout.channels() / kNumber, from.pitch / kNumber, box,
+                                   vectors * 2, ptx::Swizzle::kNone);
+  }
+};
 
 #if WS_DEVICE_CODE
 
 // The rows of a thread, of each input.
 template <class T, int kInputs>
 class KeptSpan {
-  static constexpr int kBatches = 4;
-
  public:
   static constexpr int kWidth = row::kWidest<T>;
   using Packed = row::Packed<T, kWidth>;
+  struct Storage {
+    ptx::Mbarrier arrived[KeptPlan::kMostBoxes];
+  };
 
   // Elements that `places` has.
-  __host__ __device__ __forceinline__ static int64_t elements(const SpanPlan& plan) {
+  __host__ __device__ __forceinline__ static int64_t elements(const KeptPlan& plan) {
     return int64_t{kInputs} * plan.share * plan.vectors * kWidth;
   }
-  // Asks for all rows.
-  __device__ __forceinline__ KeptSpan(const SharedSpan<T>& places,
-                                      const SpanPlace<T>& place,
-                                      const Samples<const T> (&inputs)[kInputs])
-      : places_(places), place_(place) {
-    const SpanPlan& plan = place.plan;
-    own_ = place.rows();
-    batch_ = divide_up(plan.most, kBatches);
+  // Asks for all rows. The block meets before it waits for one.
+  __device__ __forceinline__ KeptSpan(Storage& storage, const SharedSpan<T>& places,
+                                      const KeptPlan& plan, const SpanPlace<T>& place,
+                                      const ptx::TensorMap (&inputs)[kInputs])
+      : storage_(storage), places_(places), plan_(plan), place_(place) {
     apart_ = place.step * plan.vectors * kWidth;
     input_ = plan.share * plan.vectors * kWidth;
     at_ = ((place.first - place.begin) * plan.vectors + place.vector) * kWidth;
-    const T* from[kInputs];
+    if (thread_index() != 0) return;
+    for (int b = 0; b < plan.boxes; ++b) ptx::mbarrier_init(storage.arrived[b], 1);
+    ptx::fence_mbarrier_init();
+    for (int b = 0; b < plan.boxes; ++b) {
+      ptx::mbarrier_arrive_expect_tx(
+          storage.arrived[b], static_cast<uint32_t>(16 * kInputs * plan.box * plan.vectors));
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-      from[k] = inputs[k].row(place.sample, place.first) + place.channel;
-    }
-    // Loops as they stand here and below: code that a launch runs once comes from memory.
-    int to = at_;
-    int v = 0;
-#pragma unroll 1
-    for (int b = 1; b <= kBatches; ++b) {
-#pragma unroll 1
-      for (; v < b * batch_ && v < own_; ++v, to += apart_) {
-#pragma unroll
-        for (int k = 0; k < kInputs; ++k) {
-          ptx::cp_async<16>(places_.pointer(to + k * input_), from[k]);
-          from[k] += place.step * inputs[k].pitch;
-        }
+      for (int k = 0; k < kInputs; ++k) {
+        ptx::tensor_load_3d(places.pointer(k * input_ + b * plan.box * plan.vectors * kWidth),
+                            inputs[k], storage.arrived[b], place.span * plan.vectors * 2,
+                            place.begin + b * plan.box, place.sample);
       }
-      ptx::cp_async_commit_group();
     }
   }
   // Of a block's dynamic shared memory behind the places: sums, letters, numbers of the channels.
   __device__ __forceinline__ SharedSpan<Sums> scratch() const {
-    return {reinterpret_cast<Sums*>(places_.pointer(elements(place_.plan))), place_.plan.sums()};
+    return {reinterpret_cast<Sums*>(places_.pointer(elements(plan_))), plan_.sums()};
   }
   __device__ __forceinline__ SharedSpan<Sums> letters() const {
-    return {scratch().pointer(place_.plan.sums()), place_.plan.letters()};
+    return {scratch().pointer(plan_.sums()), plan_.letters()};
   }
   __device__ __forceinline__ SharedSpan<float> parameters(int of_channel) const {
-    return {reinterpret_cast<float*>(letters().pointer(place_.plan.letters())),
-            int64_t{of_channel} * place_.plan.columns()};
+    return {reinterpret_cast<float*>(letters().pointer(plan_.letters())),
+            int64_t{of_channel} * plan_.columns()};
   }
   // Of the first input, where this thread has a row.
   __device__ __forceinline__ Packed first_row() const {
-    wait_for(1);
-    return own_ > 0 ? loaded(at_).x[0] : Packed{};
+    if (!place_.has_rows()) return Packed{};
+    for (int b = 0; b * plan_.box <= place_.first - place_.begin; ++b) wait_for(b);
+    return loaded(at_).x[0];
   }
   // f(x), x of each input, for every row of this thread, as they come.
   template <class F>
   __device__ __forceinline__ void first_pass(const F& f) const {
-    int v = 0;
+    int row = place_.first;
     int at = at_;
 #pragma unroll 1
-    for (int b = 1; b <= kBatches; ++b) {
+    for (int b = 0; b < plan_.boxes; ++b) {
       wait_for(b);
+      const int end = last(place_.begin + (b + 1) * plan_.box);
 #pragma unroll 2
-      for (; v < b * batch_ && v < own_; ++v, at += apart_) f(loaded(at).x);
+      for (; row < end; row += place_.step, at += apart_) f(loaded(at).x);
     }
   }
   // f(x), a vector of `out`, for every row.
   template <class F>
   __device__ __forceinline__ void second_pass(const Samples<T>& out, const F& f) const {
     T* to = out.row(place_.sample, place_.first) + place_.channel;
+    const int64_t step = place_.step * out.pitch;
+    const int end = last(place_.end);
     int at = at_;
 #pragma unroll 2
-    for (int v = 0; v < own_; ++v, at += apart_) {
+    for (int row = place_.first; row < end; row += place_.step, at += apart_) {
       thread::store(to, f(loaded(at).x));
-      to += place_.step * out.pitch;
+      to += step;
     }
   }
 
  private:
-  // The first `count` batches.
-  __device__ __forceinline__ static void wait_for(int count) {
-    static_assert(kBatches == 4);
-    switch (count) {
-      case 1: return ptx::cp_async_wait_group<3>();
-      case 2: return ptx::cp_async_wait_group<2>();
-      case 3: return ptx::cp_async_wait_group<1>();
-      default: return ptx::cp_async_wait_group<0>();
-    }
+  // Boxes stay when they have come.
+  __device__ __forceinline__ void wait_for(int b) const {
+    ptx::mbarrier_wait_parity(storage_.arrived[b], 0);
+  }
+  // The end of this thread's rows, if it is not before.
+  __device__ __forceinline__ int last(int row) const {
+    if (!place_.mine) return 0;
+    return row < place_.end ? row : place_.end;
   }
   struct Loaded {
     Packed x[kInputs];
@@ -125,10 +161,10 @@ class KeptSpan {
     return loaded;
   }
 
+  Storage& storage_;
   SharedSpan<T> places_;
+  const KeptPlan& plan_;
   const SpanPlace<T>& place_;
-  int own_;    // rows
-  int batch_;  // that are waited for together
   int at_;     // the first's place
   int apart_;  // from place to place
   int input_;  // from input to input
@@ -207,7 +243,7 @@ struct SpanShape {
   static constexpr int kInputs = kInputs_;
   static constexpr int kMinBlocks = kMinBlocks_;
   static constexpr size_t kUsed =
-      SpanPlan::kMostGroups * (kInputs == 1 ? 12 : 16) + 128;  // by what a kernel has of its own
+      SpanPlan::kMostGroups * (kInputs == 1 ? 12 : 16) + 512;  // by what a kernel has of its own
   // Gradients in clusters of more are slower than in two passes. H200 2026-12-01, us, bf16 32 x 64
   // x 12544 in 64 groups 91.3 and 85.2, f32 145.9 and 142.6, 1 x 512 x 25088 in 512 62.9 and 45.8.
   static constexpr int kMostParts = kInputs == 1 ? cluster::kMaxBlocks : 8;
@@ -220,10 +256,9 @@ struct SpanShape {
     const auto all = static_cast<size_t>(device_facts().shared_bytes) + kReserved;
     return all / kMinBlocks < kReserved + kUsed ? 0 : all / kMinBlocks - kReserved - kUsed;
   }
-  static size_t bytes(const SpanPlan& plan) {
-    const int64_t vectors = int64_t{kInputs} * plan.share * plan.vectors;
+  static size_t bytes(const KeptPlan& plan) {
     const int64_t floats = 2 * (plan.sums() + plan.letters()) + kParameters * plan.columns();
-    return static_cast<size_t>(16 * vectors + 4 * floats);
+    return static_cast<size_t>(kInputs * plan.bytes() + 4 * floats);
   }
 };
 
@@ -233,17 +268,18 @@ struct SpanShape {
 // bf16: the cut that this chooses takes 4 % more in the mean than the best that was tried, 30 % at
 // most.
 struct SpanChoice {
-  SpanPlan plan;
+  KeptPlan plan;
   int shape = -1;  // none holds a span
   double us = 0;
 
   template <class Shape>
   void consider(const Layout& layout, DType dtype, int shape_number) {
     SpanPlan::each(layout, dtype, [&](const SpanPlan& of) {
+      if (of.vectors > KeptPlan::kMostVectors) return;
       // The least that hold a span, and a few more.
       int more = 3;
       for (int parts = 1; parts <= Shape::kMostParts && more > 0; ++parts) {
-        const SpanPlan cut = of.in_parts(parts);
+        const KeptPlan cut = KeptPlan::of(of, parts);
         if (cut.count() != parts || Shape::bytes(cut) > Shape::room()) continue;
         if (cut.blocks(layout) > kMostBlocks) return;
         --more;
@@ -280,11 +316,13 @@ template <int kInputs>
 struct SpanShapes {
   using Small = SpanShape<kInputs, 4>;
   using Large = SpanShape<kInputs, 2>;
+  using Whole = SpanShape<kInputs, 1>;
 
   static SpanChoice choice(const Layout& layout, DType dtype) {
     SpanChoice choice;
     choice.consider<Small>(layout, dtype, 0);
     choice.consider<Large>(layout, dtype, 1);
+    choice.consider<Whole>(layout, dtype, 2);
     return choice;
   }
 };
@@ -298,11 +336,17 @@ struct GroupsOnChip {
 
   static bool supports(const Call& call, Why& why) {
     return SpanPlan::supported(call.layout, call.dtype, why) &&
+           why.unless(call.layout.sets == call.layout.per ||
+                          *std::ranges::min_element(call.layout.sample.begin(),
+                                                    call.layout.sample.begin() + call.layout.operands) >
+                              0,
+                      "takes samples that do not share memory") &&
            why.unless(Shapes::choice(call.layout, call.dtype).shape >= 0,
-                      "takes samples of which a cluster holds groups that are whole vectors");
+                      "takes samples of which a cluster holds groups that are whole vectors in up "
+                      "to 2048 bytes of a row");
   }
   template <class T, class Shape>
-  static void launch_on(const Call& call, const SpanPlan& plan, const Context& context) {
+  static void launch_on(const Call& call, const KeptPlan& plan, const Context& context) {
     using ThisKernel = Kernel<T, Shape>;
     static_assert(sizeof(typename ThisKernel::SharedStorage) <= Shape::kUsed);
     launch<ThisKernel>({.blocks = plan.blocks(call.layout),
@@ -314,10 +358,10 @@ struct GroupsOnChip {
   static void run(const Call& call, const Context& context) {
     const SpanChoice choice = Shapes::choice(call.layout, call.dtype);
     with_type<kFloats>(call.dtype, [&]<class T>() {
-      if (choice.shape == 0) {
-        launch_on<T, typename Shapes::Small>(call, choice.plan, context);
-      } else {
-        launch_on<T, typename Shapes::Large>(call, choice.plan, context);
+      switch (choice.shape) {
+        case 0: return launch_on<T, typename Shapes::Small>(call, choice.plan, context);
+        case 1: return launch_on<T, typename Shapes::Large>(call, choice.plan, context);
+        default: return launch_on<T, typename Shapes::Whole>(call, choice.plan, context);
       }
     });
   }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/batch_norm/parts.hpp"
+#include "warpsmith/ptx/barrier.hpp"
+#include "warpsmith/shared.hpp"
 
 namespace ws::batch_norm {
 
@@ -45,32 +47,34 @@ struct GroupRule {
     const float share = r * rule.inverse_count;
     return {normal.mean, r * of_weight, share * group.grad, share * r * r * group.product, true};
   }
-  // A channel's gradients, by a warp: parts(n, k) are its sums in sample n, k < count.
-  template <class Parts>
-  __device__ __forceinline__ void finish(int64_t c, int64_t samples, int64_t count,
-                                         const Parts& parts) const {
+  // What a channel's gradients are made of: parts(n, k) are its sums in sample n, k < count. By
+  // kThreads threads, the warps of which have their sums.
+  template <int kThreads, class Parts>
+  __device__ __forceinline__ Sums sums_of(int64_t c, int64_t samples, int64_t count, int thread,
+                                             const Parts& parts) const {
     const int64_t g = c / width;
     const auto of_sample = static_cast<uint32_t>(count);
-    const Sums total = sum(samples * count, [&](int64_t i) {
+    return sum<kThreads>(samples * count, thread, [&](int64_t i) {
       const uint32_t n = static_cast<uint32_t>(i) / of_sample;  // divided in 32 bits
       const Sums part = parts(n, static_cast<uint32_t>(i) - n * of_sample);
       return Sums{part.grad, rstd(n, g) * part.product};
     });
-    if (lane_index() != 0) return;
+  }
+  __device__ __forceinline__ void finish(int64_t c, const Sums& total) const {
     store(rule.dweight, c * rule.dweight.stride, total.product);
     store(rule.dbias, c * rule.dbias.stride, total.grad);
   }
-  // By a warp, in a fixed order.
-  template <class Part>
-  __device__ __forceinline__ static Sums sum(int64_t count, const Part& part) {
+  // In a fixed order.
+  template <int kThreads, class Part>
+  __device__ __forceinline__ static Sums sum(int64_t count, int thread, const Part& part) {
     Sums total = Sums::none();
 #pragma unroll 4
-    for (int64_t i = lane_index(); i < count; i += kWarpSize) total = PlusSums{}(total, part(i));
+    for (int64_t i = thread; i < count; i += kThreads) total = PlusSums{}(total, part(i));
     return warp::all_reduce(total, PlusSums{});
   }
 };
 
-// A warp a group of a sample, then a warp a channel.
+// A warp a group of a sample, then a block a channel, of which clusters leave a few hundred parts.
 struct FinishGroupsKernel {
   static constexpr int kThreads = 128;
   static constexpr int kWarps = kThreads / kWarpSize;
@@ -85,39 +89,55 @@ struct FinishGroupsKernel {
     __host__ __device__ __forceinline__ int64_t sets() const {
       return totals == nullptr ? 0 : samples * of.groups;
     }
+    __host__ __device__ __forceinline__ int64_t blocks_of_sets() const {
+      return divide_up(sets(), int64_t{kWarps});
+    }
   };
-  struct SharedStorage {};
+  struct SharedStorage {
+    SharedArray<Sums, kWarps> warps;
+  };
 
   static void launch_on(const Arguments& arguments, Stream stream) {
-    launch<FinishGroupsKernel>(
-        {.blocks = divide_up(arguments.sets() + arguments.of.channels, int64_t{kWarps}),
-         .threads = kThreads,
-         .overlaps = true},
-        stream, arguments);
+    launch<FinishGroupsKernel>({.blocks = arguments.blocks_of_sets() + arguments.of.channels,
+                                .threads = kThreads,
+                                .overlaps = true},
+                               stream, arguments);
   }
 
-  __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
+  __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
     ptx::griddepcontrol_wait();
     const GroupRule& of = a.of;
-    const int64_t sets = a.sets();
-    const int64_t item = block_index() * kWarps + warp_index();
-    if (item < sets) {
+    const int64_t blocks_of_sets = a.blocks_of_sets();
+    if (block_index() < blocks_of_sets) {
+      const int64_t item = block_index() * kWarps + warp_index();
+      if (item >= a.sets()) return;
       const auto count = static_cast<uint32_t>(a.count);
       const bool weighed = a.of_groups != nullptr;
       const int64_t each = weighed ? a.count : of.width * a.count;
       const Sums* from = (weighed ? a.of_groups : a.parts) + item * each;
       const int64_t first = item % of.groups * of.width;
-      const Sums total = GroupRule::sum(each, [&](int64_t i) {
+      const Sums total = GroupRule::sum<kWarpSize>(each, lane_index(), [&](int64_t i) {
         const float w = weighed ? 1.0F : of.weight(first + static_cast<uint32_t>(i) / count);
         const Sums part = thread::load(from + i);
         return Sums{w * part.grad, w * part.product};
       });
       if (lane_index() == 0) thread::store(a.totals + item, Vec<Sums, 1>{{total}});
-    } else if (item < sets + of.channels) {
-      const int64_t c = item - sets;
-      of.finish(c, a.samples, a.count, [&](int64_t n, int64_t k) {
-        return thread::load(a.parts + (n * of.channels + c) * a.count + k);
-      });
+    } else {
+      const int64_t c = block_index() - blocks_of_sets;
+      const Sums of_warp = of.sums_of<kThreads>(
+          c, a.samples, a.count, thread_index(), [&](int64_t n, int64_t k) {
+            return thread::load(a.parts + (n * of.channels + c) * a.count + k);
+          });
+      if (lane_index() == 0) shared.warps[warp_index()] = of_warp;
+      ptx::barrier_sync();
+      if (thread_index() != 0) return;
+      Sums total = of_warp;
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) {
+        const Sums more = shared.warps[w];
+        total = PlusSums{}(total, more);
+      }
+      of.finish(c, total);
     }
   }
 };

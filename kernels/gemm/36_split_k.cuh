@@ -59,8 +59,9 @@ struct SplitKKernel : Policy {
   using StageA = tile::OperandStage<T, kMajorA, kTileM, kTileK, 1>;
   using StageB = tile::OperandStage<TB, kMajorB, kTileN, kTileK, Policy::kSharers>;
   using Position = tile::PipelinePosition<kStages>;
-  // Of each warpgroup, when a stage goes back: where lanes read A, all four warps have.
-  static constexpr int kArrivals = tile::kAcrossK<StageA> ? 4 : 1;
+  // Of each warpgroup, when a stage goes back: where lanes read A, as they do beside helpers, all
+  // four warps have.
+  static constexpr int kArrivals = tile::kAcrossK<StageA> || Policy::kHelpers > 0 ? 4 : 1;
   // Whether the output asks memory for something that it adds, before the sums are there.
   static constexpr bool kHolds = requires(Output c) { c.template hold<1>(0, 0, 0); };
 

@@ -38,7 +38,7 @@ struct SplitThreeKernel : SplitKKernel<float, kA, Contiguous::kRows, Policy, Out
   static_assert(sizeof(SharedStorage) <= 227 * 1024 / Policy::kMinBlocks);
 
   __device__ __forceinline__ static void init(SharedStorage& shared) {
-    shared.pipeline.init(Policy::kConsumers * 4);  // every warp reads A
+    Base::init(shared);
     shared.lows.init(1);
   }
 
@@ -92,7 +92,7 @@ struct SplitThreeKernel : SplitKKernel<float, kA, Contiguous::kRows, Policy, Out
 
   // A warpgroup, as in split_k. The next slice is brought under the products of this one.
   __device__ __forceinline__ static void multiply(float (&sum)[1][kSums], SharedStorage& shared,
-                                                  const Arguments& /*g*/, const Place& /*place*/,
+                                                  const Arguments& /*g*/, const Place& place,
                                                   int consumer, int /*row*/, int /*column*/,
                                                   int first, int last) {
     const Fragments fragments(consumer);
@@ -135,8 +135,7 @@ struct SplitThreeKernel : SplitKKernel<float, kA, Contiguous::kRows, Policy, Out
       const bool goes_on = ++slice < last;
       if (goes_on) bring(next);
       ptx::wgmma_wait_group<0>(products);
-      ptx::syncwarp();
-      if (lane_index() == 0) shared.pipeline.release(stage);
+      Base::release(shared, place, stage);
 #pragma unroll
       for (int j = 0; j < kSums; ++j) sum[0][j] += products[j];
       return goes_on;

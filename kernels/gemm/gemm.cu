@@ -114,11 +114,11 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
       if (lies_right ? time < kNever : time < simt_time(call)) return kTf32;
       return kTf32AsItLies;
     }
-    const double split = split_three_tf32_time(call);
-    const double three = three_tf32_time(call);
-    const double simt = simt_time(call);
-    if (split < std::min(three, simt)) return kF32Split;
-    return three < simt ? std::span<const Rung* const>(kF32) : kSimt;
+    switch (least_of_f32(call)) {
+      case ByF32::kSplitThreeTf32: return kF32Split;
+      case ByF32::kThreeTf32: return kF32;
+      default: return kSimt;
+    }
   }
 #define WS_OTHERS &kMmaPipeline, &kNaive, &kAnyLayout
   static constexpr const Rung* kThinOrSplit[] = {&kThin, &kSplitK, WS_OTHERS};

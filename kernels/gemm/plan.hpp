@@ -157,6 +157,15 @@ double split_tf32_time(const Call& call);
 double three_tf32_time(const Call& call);
 // Of split_three_tf32, where it takes the call. (58_split_three_tf32.cu)
 double split_three_tf32_time(const Call& call);
+// What takes least of f32 with f32's accuracy.
+enum class ByF32 { kSplitThreeTf32, kThreeTf32, kCudaCores };
+inline ByF32 least_of_f32(const Call& call) {
+  const double split = split_three_tf32_time(call);
+  const double three = three_tf32_time(call);
+  const double simt = simt_time(call);
+  if (split < std::min(three, simt)) return ByF32::kSplitThreeTf32;
+  return three < simt ? ByF32::kThreeTf32 : ByF32::kCudaCores;
+}
 
 // ---- bmm ----------------------------------------------------------------------------------------
 

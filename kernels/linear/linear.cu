@@ -67,12 +67,8 @@ bool by_copies(const Call& call) {
   return Realigned::time(call) < std::min(gemm::small_mma_time(call), gemm::tiny_mma_time(call));
 }
 
-// Whether K is divided among blocks.
+// Whether K of a product of 16 bits is divided among blocks.
 bool by_parts_of_k(const Call& call) {
-  if (call.dtype == DType::kF32) {
-    return gemm::split_three_tf32_time(call) <
-           std::min(gemm::three_tf32_time(call), gemm::simt_time(call));
-  }
   if (call.k == 0 || gemm::copy_bytes_of(call) < 16) return false;
   const gemm::WgmmaPlan whole = call.out_dtype == DType::kF32
                                     ? gemm::plan_whole_tiles<WidePolicies>(call)
@@ -97,7 +93,8 @@ std::span<const Rung* const> by_worth_behind(const Call& call) {
 
 std::span<const Rung* const> Addmm::by_worth(const Call& call) {
   static constexpr const Rung* kCut[] = {&kTf32, &kWarpTile, &kAnyLayout};
-  static constexpr const Rung* kSplitF32[] = {&kSplitK, &kThreeTf32, &kWarpTile, &kAnyLayout};
+  // In the order of gemm::ByF32.
+  static constexpr const Rung* kF32[] = {&kSplitK, &kThreeTf32, &kWarpTile, &kAnyLayout};
   static constexpr const Rung* kSplit[] = {&kSplitK, &kWgmma, &kMmaPipeline, &kAnyLayout};
   static constexpr const Rung* kSplitTf32[] = {&kSplitK, &kTf32, &kWarpTile, &kAnyLayout};
   if (call.tf32) {
@@ -106,8 +103,11 @@ std::span<const Rung* const> Addmm::by_worth(const Call& call) {
     const double simt = gemm::simt_time(call);
     if (parts < std::min(whole, simt)) return kSplitTf32;
     if (whole < simt) return kCut;
+  } else if (call.dtype == DType::kF32) {
+    return std::span<const Rung* const>(kF32).subspan(
+        static_cast<size_t>(gemm::least_of_f32(call)));
   } else if (by_parts_of_k(call)) {
-    return call.dtype == DType::kF32 ? std::span<const Rung* const>(kSplitF32) : kSplit;
+    return kSplit;
   }
   return by_worth_behind<kWgmma>(call);
 }
