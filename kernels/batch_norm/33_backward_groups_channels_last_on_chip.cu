@@ -119,10 +119,10 @@ struct BackwardGroupsChannelsLastOnChip
   }
   static void run(const BackwardCall& call, const Context& context) {
     GroupsOnChip::run(call, context);
-    FinishGroupsKernel::launch_on({GroupRule::of(call), static_cast<const Sums*>(context.workspace),
-                                   nullptr, nullptr, call.layout.sets / call.layout.per,
-                                   parts(call)},
-                                  context.stream);
+    FinishGroupsKernel::launch_on(
+        {GroupRule::of(call), static_cast<const Sums*>(context.workspace), nullptr, nullptr,
+         call.layout.sets / call.layout.per, parts(call)},
+        context.stream);
   }
 
  private:

@@ -110,9 +110,7 @@ struct SpanPlan {
       best = plan;
     });
     const int64_t least = int64_t{best.step.divisor()} * loads;
-    return best.in_parts(
-        Plan::of(layout.sets / layout.per * best.spans.divisor(), best.rows, least, blocks_of_sm)
-            .parts);
+    return best.in_parts(Plan::of(best.all_spans(layout), best.rows, least, blocks_of_sm).parts);
   }
   static bool supported(const Layout& layout, DType dtype, Why& why) {
     const auto bytes = unit_of(layout, dtype) * 16;
@@ -120,9 +118,11 @@ struct SpanPlan {
            why.unless(bytes <= 16 * kMostVectors, "takes groups that are whole vectors in up to ",
                       16 * kMostVectors, " bytes of a row, not ", bytes);
   }
-  int64_t blocks(const Layout& layout) const {
-    return layout.sets / layout.per * spans.divisor() * parts.divisor();
+  // Of all samples.
+  int64_t all_spans(const Layout& layout) const {
+    return layout.sets / layout.per * static_cast<int64_t>(spans.divisor());
   }
+  int64_t blocks(const Layout& layout) const { return all_spans(layout) * count(); }
   // With `wanted` parts, or fewer.
   SpanPlan in_parts(int64_t wanted) const {
     return in_shares(std::max<int64_t>(divide_up(int64_t{rows}, wanted), 1));
@@ -134,7 +134,9 @@ struct SpanPlan {
     plan.parts = thread::Divider(divide_up(rows, plan.share));
     return plan;
   }
-  __host__ __device__ __forceinline__ int count() const { return static_cast<int>(parts.divisor()); }
+  __host__ __device__ __forceinline__ int count() const {
+    return static_cast<int>(parts.divisor());
+  }
   __host__ __device__ __forceinline__ int columns() const { return groups * of_group(); }
   __host__ __device__ __forceinline__ int of_group() const {
     return static_cast<int>(width.divisor());
@@ -181,6 +183,7 @@ struct SpanPlace {
   static constexpr int kWidth = row::kWidest<T>;
 
   const SpanPlan& plan;
+  int nth;  // of all samples' spans
   int sample;
   int channel;  // of the sample, the thread's first
   int span;
@@ -188,7 +191,7 @@ struct SpanPlace {
   int vector;  // of the span
   int begin;   // of the part's rows in the sample
   int end;
-  int first;   // row of this thread, and how far its next is
+  int first;  // row of this thread, and how far its next is
   int step;
   int below;   // number of the warp, of those one below the other
   bool leads;  // of those over the same columns in its warp the first, if there are columns
@@ -201,14 +204,14 @@ struct SpanPlace {
       rest = n - quotient * static_cast<int>(by.divisor());
       return quotient;
     };
-    sample = divide(of.spans, divide(of.parts, static_cast<int>(item), part), span);
+    nth = divide(of.parts, static_cast<int>(item), part);
+    sample = divide(of.spans, nth, span);
     int column = 0;
     int of_lane = 0;
     const int row = divide(of.lanes, lane_index(), of_lane);
     below = divide(of.warps, warp_index(), column);
     vector = column * static_cast<int>(of.lanes.divisor()) + of_lane;
-    const bool has_columns =
-        row < of.rows_of_warp && vector < of.vectors && below < of.below();
+    const bool has_columns = row < of.rows_of_warp && vector < of.vectors && below < of.below();
     leads = has_columns && row == 0;
     mine = has_columns && span * of.vectors + vector < of.of_row;
     channel = (span * of.vectors + vector) * kWidth;

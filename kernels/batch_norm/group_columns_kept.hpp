@@ -11,6 +11,7 @@
 #include "warpsmith/cluster/reduce.hpp"
 #include "warpsmith/ptx/cluster.hpp"
 #include "warpsmith/ptx/mbarrier.hpp"
+#include "warpsmith/ptx/special_register.hpp"
 #include "warpsmith/ptx/tensor.hpp"
 #include "warpsmith/ptx/tensor_map.hpp"
 
@@ -23,8 +24,11 @@ struct KeptPlan : SpanPlan {
   static constexpr int kMostBoxes = 32;
   static constexpr int kMostRows = 256;
 
-  int box = 1;    // rows
-  int boxes = 1;  // of a part
+  int box = 1;       // rows
+  int boxes = 1;     // of a part
+  int resident = 0;  // clusters that begin together, in so many steps ...
+  int steps = 1;
+  int step_clocks = 0;  // ... so long after each other
 
   // With `wanted` parts or fewer, whose boxes are a few, so that sums begin before all have come.
   static KeptPlan of(const SpanPlan& span, int64_t wanted) {
@@ -82,11 +86,12 @@ class KeptSpan {
     input_ = plan.share * plan.vectors * kWidth;
     at_ = ((place.first - place.begin) * plan.vectors + place.vector) * kWidth;
     if (thread_index() != 0) return;
+    wait_for_turn();
     for (int b = 0; b < plan.boxes; ++b) ptx::mbarrier_init(storage.arrived[b], 1);
     ptx::fence_mbarrier_init();
     for (int b = 0; b < plan.boxes; ++b) {
-      ptx::mbarrier_arrive_expect_tx(
-          storage.arrived[b], static_cast<uint32_t>(16 * kInputs * plan.box * plan.vectors));
+      ptx::mbarrier_arrive_expect_tx(storage.arrived[b],
+                                     static_cast<uint32_t>(16 * kInputs * plan.box * plan.vectors));
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) {
         ptx::tensor_load_3d(places.pointer(k * input_ + b * plan.box * plan.vectors * kWidth),
@@ -140,6 +145,17 @@ class KeptSpan {
   }
 
  private:
+  // Blocks of an SM that began at once would all load, then all add up, then all write. So each of
+  // the first asks for its rows when those before it could have theirs: memory is as busy, and from
+  // then on one loads while another writes.
+  __device__ __forceinline__ void wait_for_turn() const {
+    const int cluster = place_.nth;
+    if (cluster >= plan_.resident) return;
+    const int64_t clocks = int64_t{cluster * plan_.steps / plan_.resident} * plan_.step_clocks;
+    const int64_t begin = ptx::clock64();
+    while (ptx::clock64() - begin < clocks) {
+    }
+  }
   // Boxes stay when they have come.
   __device__ __forceinline__ void wait_for(int b) const {
     ptx::mbarrier_wait_parity(storage_.arrived[b], 0);
@@ -243,10 +259,7 @@ struct SpanShape {
   static constexpr int kInputs = kInputs_;
   static constexpr int kMinBlocks = kMinBlocks_;
   static constexpr size_t kUsed =
-      SpanPlan::kMostGroups * (kInputs == 1 ? 12 : 16) + 512;  // by what a kernel has of its own
-  // Gradients in clusters of more are slower than in two passes. H200 2026-12-01, us, bf16 32 x 64
-  // x 12544 in 64 groups 91.3 and 85.2, f32 145.9 and 142.6, 1 x 512 x 25088 in 512 62.9 and 45.8.
-  static constexpr int kMostParts = kInputs == 1 ? cluster::kMaxBlocks : 8;
+      SpanPlan::kMostGroups * (kInputs == 1 ? 12 : 16) + 512;   // by what a kernel has of its own
   static constexpr int64_t kParameters = kInputs == 1 ? 2 : 1;  // of a channel
   static_assert(SpanPlan::kThreads >= SpanPlan::kMostGroups);
 
@@ -262,15 +275,15 @@ struct SpanShape {
   }
 };
 
-// The shape and the cut of a call; parts are the blocks of a cluster. What a call takes, in us, is
-// its bytes at the rate of a copy and what each wave of blocks takes beside; idle lanes and parts
-// of lines of 128 bytes cost some more. H200 2026-12-01, 17 shapes in both directions, f32 and
-// bf16: the cut that this chooses takes 4 % more in the mean than the best that was tried, 30 % at
-// most.
+// The shape and the cut of a call; parts are the blocks of a cluster. Cuts are compared by a cost,
+// in about us: bytes at the rate of a copy, more of idle lanes and of parts of lines of 128 bytes;
+// and what a block does between its last row's coming and its first row's going, most of it in each
+// wave of blocks. H200 2026-12-02, 12 shapes in both directions, bf16 and f32: the cut of least
+// cost takes 2.5 % more in the mean than the best that was tried, 12 % at most.
 struct SpanChoice {
   KeptPlan plan;
   int shape = -1;  // none holds a span
-  double us = 0;
+  double least = 0;
 
   template <class Shape>
   void consider(const Layout& layout, DType dtype, int shape_number) {
@@ -278,14 +291,14 @@ struct SpanChoice {
       if (of.vectors > KeptPlan::kMostVectors) return;
       // The least that hold a span, and a few more.
       int more = 3;
-      for (int parts = 1; parts <= Shape::kMostParts && more > 0; ++parts) {
+      for (int parts = 1; parts <= cluster::kMaxBlocks && more > 0; ++parts) {
         const KeptPlan cut = KeptPlan::of(of, parts);
         if (cut.count() != parts || Shape::bytes(cut) > Shape::room()) continue;
         if (cut.blocks(layout) > kMostBlocks) return;
         --more;
-        const double here = estimate<Shape>(cut, static_cast<double>(cut.blocks(layout)));
-        if (shape >= 0 && here >= us) continue;
-        us = here;
+        const double here = cost<Shape>(cut, dtype, static_cast<double>(cut.all_spans(layout)));
+        if (shape >= 0 && here >= least) continue;
+        least = here;
         plan = cut;
         shape = shape_number;
       }
@@ -294,21 +307,27 @@ struct SpanChoice {
 
  private:
   template <class Shape>
-  static double estimate(const SpanPlan& plan, double blocks) {
+  static double cost(const KeptPlan& plan, DType dtype, double spans) {
     constexpr double kRate = 4.2e6;  // bytes a us
-    constexpr double kOfWave = 2.0;
-    constexpr double kOfCluster = 0.5;
-    constexpr double kOfLine = 0.4;
-    // Clusters leave SMs idle: of 528 places 496 are taken by those of up to 8 blocks.
-    const double places = plan.count() == 1 ? 1 : plan.count() <= 8 ? 0.94 : 0.75;
+    constexpr double kOfLine = 1.8;
+    constexpr double kOfBlock = 1.0;
+    constexpr double kOfCluster = 2.5;
+    constexpr double kOfVector = 0.32;  // of a thread, of 16 bits
+    constexpr double kOfWave = 1.75;    // of those behind the first
+    // Clusters leave SMs idle.
+    const double places = plan.count() == 1 ? 1 : plan.count() <= 8 ? 0.87 : 0.66;
     const double resident = places * Shape::kMinBlocks * device_facts().multiprocessors;
-    const double bytes =
-        blocks * plan.share * plan.vectors * 16 * (Shape::kInputs + 1);  // and the output
+    const double vectors_of_span = static_cast<double>(plan.rows) * plan.vectors;
+    const double bytes = 16 * spans * vectors_of_span * (Shape::kInputs + 1);
     const double busy = plan.busy() / static_cast<double>(kWarpSize);
     const double line = std::min(plan.vectors, 8) / 8.0;
-    const double waves = std::max(1.0, std::ceil(blocks / resident - 0.02));
+    const double waves = std::max(1.0, std::ceil(spans * plan.count() / resident - 0.02));
+    const double vectors =
+        static_cast<double>(plan.share) * plan.vectors * Shape::kInputs / SpanPlan::kThreads;
+    const double of_block = kOfBlock + (plan.count() > 1 ? kOfCluster : 0) +
+                            kOfVector * vectors * (dtype == DType::kF32 ? 0.5 : 1);
     return bytes / kRate / std::sqrt(busy) * (1 + kOfLine * (1 - line)) +
-           waves * (kOfWave + (plan.count() > 1 ? kOfCluster : 0));
+           of_block * (1 + kOfWave * (waves - 1));
   }
 };
 
@@ -336,24 +355,28 @@ struct GroupsOnChip {
 
   static bool supports(const Call& call, Why& why) {
     return SpanPlan::supported(call.layout, call.dtype, why) &&
-           why.unless(call.layout.sets == call.layout.per ||
-                          *std::ranges::min_element(call.layout.sample.begin(),
-                                                    call.layout.sample.begin() + call.layout.operands) >
-                              0,
-                      "takes samples that do not share memory") &&
+           why.unless(
+               call.layout.sets == call.layout.per ||
+                   *std::ranges::min_element(call.layout.sample.begin(),
+                                             call.layout.sample.begin() + call.layout.operands) > 0,
+               "takes samples that do not share memory") &&
            why.unless(Shapes::choice(call.layout, call.dtype).shape >= 0,
                       "takes samples of which a cluster holds groups that are whole vectors in up "
                       "to 2048 bytes of a row");
   }
   template <class T, class Shape>
-  static void launch_on(const Call& call, const KeptPlan& plan, const Context& context) {
+  static void launch_on(const Call& call, KeptPlan plan, const Context& context) {
+    constexpr int64_t kBytes = 20;  // that an SM reads in a clock
     using ThisKernel = Kernel<T, Shape>;
     static_assert(sizeof(typename ThisKernel::SharedStorage) <= Shape::kUsed);
-    launch<ThisKernel>({.blocks = plan.blocks(call.layout),
-                        .threads = SpanPlan::kThreads,
-                        .cluster = plan.count(),
-                        .dynamic_shared = Shape::bytes(plan)},
-                       context.stream, ThisKernel::arguments(call, plan, context));
+    const Grid grid{.blocks = plan.blocks(call.layout),
+                    .threads = SpanPlan::kThreads,
+                    .cluster = plan.count(),
+                    .dynamic_shared = Shape::bytes(plan)};
+    plan.resident = static_cast<int>(resident_clusters<ThisKernel>(grid));
+    plan.steps = Shape::kMinBlocks;
+    plan.step_clocks = static_cast<int>(kInputs * plan.bytes() / kBytes);
+    launch<ThisKernel>(grid, context.stream, ThisKernel::arguments(call, plan, context));
   }
   static void run(const Call& call, const Context& context) {
     const SpanChoice choice = Shapes::choice(call.layout, call.dtype);

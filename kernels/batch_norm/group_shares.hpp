@@ -87,8 +87,8 @@ struct FinishChannelsKernel {
     const int64_t c = block_index() * kWarps + warp_index();
     if (c >= a.of.channels) return;
     const int count = a.shares.count_of(static_cast<int>(c % a.of.width));
-    const Sums total = a.of.sums_of<kWarpSize>(
-        c, a.samples, count, lane_index(), [&](int64_t n, int64_t k) {
+    const Sums total =
+        a.of.sums_of<kWarpSize>(c, a.samples, count, lane_index(), [&](int64_t n, int64_t k) {
           return thread::load(a.parts + (n * a.of.channels + c) * a.shares.most + k);
         });
     if (lane_index() == 0) a.of.finish(c, total);

@@ -51,7 +51,7 @@ struct GroupRule {
   // kThreads threads, the warps of which have their sums.
   template <int kThreads, class Parts>
   __device__ __forceinline__ Sums sums_of(int64_t c, int64_t samples, int64_t count, int thread,
-                                             const Parts& parts) const {
+                                          const Parts& parts) const {
     const int64_t g = c / width;
     const auto of_sample = static_cast<uint32_t>(count);
     return sum<kThreads>(samples * count, thread, [&](int64_t i) {
@@ -124,8 +124,8 @@ struct FinishGroupsKernel {
       if (lane_index() == 0) thread::store(a.totals + item, Vec<Sums, 1>{{total}});
     } else {
       const int64_t c = block_index() - blocks_of_sets;
-      const Sums of_warp = of.sums_of<kThreads>(
-          c, a.samples, a.count, thread_index(), [&](int64_t n, int64_t k) {
+      const Sums of_warp =
+          of.sums_of<kThreads>(c, a.samples, a.count, thread_index(), [&](int64_t n, int64_t k) {
             return thread::load(a.parts + (n * of.channels + c) * a.count + k);
           });
       if (lane_index() == 0) shared.warps[warp_index()] = of_warp;

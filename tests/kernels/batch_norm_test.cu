@@ -320,8 +320,9 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(group(), {32, 64, 12544, kSideBySide}, 64), "groups_channels_last_on_chip");
   EXPECT_EQ(chosen(group(), {1, 128, 262144, kSideBySide}, 32), "groups_channels_last");
   EXPECT_EQ(chosen(group(), {8, 3, 3136, kSideBySide}, 3), "any_layout");
-  EXPECT_EQ(chosen(group(), {2, 2048, 49, kSideBySide}, 1), "groups_channels_last_on_chip");
-  EXPECT_EQ(chosen(group(), {2, 2560, 49, kSideBySide}, 1), "any_layout");  // 5 KiB a row
+  EXPECT_EQ(chosen(group(), {2, 1024, 49, kSideBySide}, 1), "groups_channels_last_on_chip");
+  EXPECT_EQ(chosen(group(), {2, 2048, 49, kSideBySide}, 1), "groups_channels_last");  // 4 KiB a row
+  EXPECT_EQ(chosen(group(), {2, 2560, 49, kSideBySide}, 1), "any_layout");            // 5 KiB a row
   EXPECT_EQ(chosen(group_backward(), {32, 256, 3136, kSideBySide}, 32),
             "backward_groups_channels_last_on_chip");
   EXPECT_EQ(chosen(group_backward(), {1, 128, 262144, kSideBySide}, 32),
