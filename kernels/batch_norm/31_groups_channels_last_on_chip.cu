@@ -1,9 +1,10 @@
 // Idea: groups of NHWC need not wait for a sample: neighbours that are 128 bytes of a row together,
 // a span, are small enough for a cluster, which keeps a span of a sample in shared memory.
-// From groups_channels_last: x is read once, in one launch; totals go from block to block.
+// From groups_channels_last: x is read once, in one launch, by bulk tensor copies; totals go from
+// block to block; and the first blocks of an SM begin one after the other.
 // Traffic: one read, one write; 8 bytes of each group from each block of a cluster to each.
-// Limits: what 16 blocks hold, 1.7 MiB a span; rows of whole vectors, and groups that are such
-// together in 4 KiB of a row.
+// Limits: what 16 blocks hold, 3.4 MiB a span; rows of whole vectors, and groups that are such
+// together in 2 KiB of a row; samples that do not share memory.
 #include "kernels/batch_norm/group_columns_kept.hpp"
 
 namespace ws::batch_norm {
