@@ -54,6 +54,7 @@ struct KeptPlan : SpanPlan {
   static bool takes(const SpanPlan& span) {
     return span.vectors >= std::min(span.of_row, kLeastVectors) && span.vectors <= kMostVectors;
   }
+  bool fits() const { return boxes <= kMostBoxes; }
   int64_t bytes() const { return int64_t{16} * share * vectors; }  // of an input
 
   // Of rows of 8-byte numbers.
@@ -299,7 +300,7 @@ struct SpanChoice {
       int more = 3;
       for (int parts = 1; parts <= cluster::kMaxBlocks && more > 0; ++parts) {
         const KeptPlan cut = KeptPlan::of(of, parts);
-        if (cut.count() != parts || Shape::bytes(cut) > Shape::room()) continue;
+        if (cut.count() != parts || !cut.fits() || Shape::bytes(cut) > Shape::room()) continue;
         if (cut.blocks(layout) > kMostBlocks) return;
         --more;
         const double here = cost<Shape>(cut, dtype, static_cast<double>(cut.all_spans(layout)));

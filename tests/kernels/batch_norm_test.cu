@@ -236,6 +236,17 @@ void expect_right(std::string_view name, std::string_view rung,
   EXPECT_EQ(result.verdict, harness::Verdict::kPassed) << result.problem << "\n" << result.reason;
 }
 
+// Spans of a vector or two, of which a block holds more rows than it has boxes for.
+TEST(GroupNorm, ManyRowsOfFewChannels) {
+  for (const int64_t rows : {8192, 8193, 13001}) {
+    expect_right("group_norm_forward", "groups_channels_last_on_chip", {1, 8, rows, kSideBySide}, 2,
+                 DType::kBf16);
+    expect_right("group_norm_backward", "backward_groups_channels_last_on_chip",
+                 {1, 8, rows, kSideBySide}, 2, DType::kF16);
+  }
+  expect_right("group_norm_forward", "groups_channels_last_on_chip", {2, 8, 6007, kSideBySide}, 8);
+}
+
 // Blocks of 4096 floats, of 16 bits 8192: runs that begin in a vector and in another block, runs of
 // one vector, channels of which a block has all, and a run that is longer than a block.
 TEST(BatchNormInference, RunsThatBlocksCut) {
