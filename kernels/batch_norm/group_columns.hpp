@@ -118,6 +118,8 @@ struct SpanPlan {
            why.unless(bytes <= 16 * kMostVectors, "takes groups that are whole vectors in up to ",
                       16 * kMostVectors, " bytes of a row, not ", bytes);
   }
+  // Of a sample's.
+  int64_t bytes_of_rows() const { return int64_t{16} * rows * vectors; }
   // Of all samples.
   int64_t all_spans(const Layout& layout) const {
     return layout.sets / layout.per * static_cast<int64_t>(spans.divisor());

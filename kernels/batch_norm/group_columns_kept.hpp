@@ -294,11 +294,14 @@ struct SpanChoice {
 
   template <class Shape>
   void consider(const Layout& layout, DType dtype, int shape_number) {
+    const auto room = static_cast<int64_t>(Shape::room());
+    if (room == 0) return;
     SpanPlan::each(layout, dtype, [&](const SpanPlan& of) {
       if (!KeptPlan::takes(of)) return;
       // The least that hold a span, and a few more.
       int more = 3;
-      for (int parts = 1; parts <= cluster::kMaxBlocks && more > 0; ++parts) {
+      const int64_t fewest = divide_up(Shape::kInputs * of.bytes_of_rows(), room);
+      for (int64_t parts = fewest; parts <= cluster::kMaxBlocks && more > 0; ++parts) {
         const KeptPlan cut = KeptPlan::of(of, parts);
         if (cut.count() != parts || !cut.fits() || Shape::bytes(cut) > Shape::room()) continue;
         if (cut.blocks(layout) > kMostBlocks) return;
@@ -324,8 +327,7 @@ struct SpanChoice {
     // Clusters leave SMs idle.
     const double places = plan.count() == 1 ? 1 : plan.count() <= 8 ? 0.87 : 0.66;
     const double resident = places * Shape::kMinBlocks * device_facts().multiprocessors;
-    const double vectors_of_span = static_cast<double>(plan.rows) * plan.vectors;
-    const double bytes = 16 * spans * vectors_of_span * (Shape::kInputs + 1);
+    const double bytes = spans * static_cast<double>(plan.bytes_of_rows()) * (Shape::kInputs + 1);
     const double busy = plan.busy() / static_cast<double>(kWarpSize);
     const double line = std::min(plan.vectors, 8) / 8.0;
     const double waves = std::max(1.0, std::ceil(spans * plan.count() / resident - 0.02));
