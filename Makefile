@@ -37,8 +37,8 @@ demo: setup  ## Build, then climb the softmax and the gemm ladder: on the GPU he
 test:  ## Build and run all tests, C++ and Python, with no GPU
 	@tools/setup build test
 	@$(MAKE) build/emulated
-	@echo "test: C++ tests"
-	@$(CTEST) --preset emulated --output-junit tests.xml
+	@verified="$(VERIFIED)"; echo "test: C++ tests, verify shapes of: $$verified"; \
+	  WARPSMITH_VERIFY="$$verified" $(CTEST) --preset emulated --output-junit tests.xml
 	@echo "test: installing the Python package into .venv"
 	@CXX=$${CXX:-c++} .venv/bin/uv pip install --quiet --python $(PYTHON) --no-build-isolation --no-deps --editable . \
 	  --config-settings=cmake.define.WS_WHEEL_CUDA=OFF --config-settings=cmake.define.WS_UNITED=$(UNITED) \
@@ -103,7 +103,9 @@ clean:  ## Remove what was built; .venv stays
 UNITE = $(if $(filter ON,$(UNITED)),-DWS_UNITED=ON)
 # KERNELS=OFF sanitizes the host's code only, as CI does: half of the time.
 SANITIZE = $(if $(filter ciOFF,$*$(KERNELS)),-DWS_SANITIZE_KERNELS=OFF)
-# REACHED=ON has nvcc compile the kernels that a change reaches, as CI does; once, for it is configured once.
+# REACHED=ON, as CI has it: verify shapes of the families that a change reaches run, and nvcc compiles the kernels that
+# it does; once, for it is configured once.
+VERIFIED = $(if $(filter ON,$(REACHED)),$$($(PYTHON) tools/reached.py --families),all)
 CHECKED = $(if $(filter cuda-checkON,$*$(REACHED)),"-DWS_CHECKED=$$($(PYTHON) tools/reached.py)")
 
 # LIMIT=900 ends cuda-check's compilations after so many seconds, as CI must on slow machines; what was done is checked.

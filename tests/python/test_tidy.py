@@ -98,27 +98,42 @@ def test_clashing(tmp_path):
     assert tidy.clashing("a.cpp:1:1: error: use nullptr [modernize-use-nullptr]", group) == set()
 
 
-def test_kernels_that_a_change_reaches(tmp_path, monkeypatch, capsys):
+def test_what_a_change_reaches(tmp_path, monkeypatch, capsys):
     for name, text in (
         ("kernels/a/a.cu", '#include "kernels/a/a.hpp"\n'),
         ("kernels/a/a.hpp", ""),
-        ("kernels/b/b.cu", ""),
+        ("kernels/b/b.cu", '#include "kernels/b/b.hpp"\n'),
+        ("kernels/b/b.hpp", '#include "x.hpp"\n'),
+        ("kernels/b/c.cu", ""),
+        ("kernels/c/c.cu", '#include "kernels/b/b.hpp"\n'),
+        ("include/x.hpp", ""),
         ("harness/bench.cpp", ""),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     build = tmp_path / "build" / "emulated"
     build.mkdir(parents=True)
-    units = ("kernels/a/a.cu", "kernels/b/b.cu", "harness/bench.cpp")
+    units = [f"kernels/{unit}.cu" for unit in ("a/a", "b/b", "b/c", "c/c")] + ["harness/bench.cpp"]
     database = [{"file": str(tmp_path / unit), "command": f"c++ -c {unit}"} for unit in units]
     (build / "compile_commands.json").write_text(json.dumps(database))
     monkeypatch.setattr(tidy, "ROOT", tmp_path)
 
-    def of_changes(files):
+    def of_changes(files, *arguments):
         monkeypatch.setattr(tidy, "changed_files", lambda: files)
-        assert reached.main() == 0
+        assert reached.main(arguments) == 0
         return capsys.readouterr().out.strip().split(";")
 
     assert of_changes({"kernels/a/a.hpp"}) == ["kernels/a/a.cu", *reached.ALWAYS]
     assert of_changes({"harness/bench.cpp"}) == [*reached.ALWAYS]
-    assert of_changes(None) == ["kernels/a/a.cu", "kernels/b/b.cu"], "no base: all"
+    every = ["kernels/a/a.cu", "kernels/b/b.cu", "kernels/b/c.cu", "kernels/c/c.cu"]
+    assert of_changes(None) == every, "no base: all"
+
+    def families(*files):
+        return of_changes(set(files), "--families")
+
+    assert families("kernels/a/a.hpp") == ["a"]
+    assert families("kernels/b/c.cu") == ["b", "c"], "c has what b computes, if not in its text"
+    assert families("include/x.hpp") == ["b", "c"]
+    assert families("kernels/b/README.md", "docs/python.md") == ["none"]
+    assert families("kernels/a/a.hpp", "emulator/emulator.cpp") == ["all"]
+    assert of_changes(None, "--families") == ["all"]
