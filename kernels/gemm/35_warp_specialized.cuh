@@ -183,8 +183,10 @@ struct WarpSpecializedKernel : Policy {
       kDepthGroups && Policy::kCluster > 1 ? ptx::Scope::kCluster : ptx::Scope::kCta;
   using Position = tile::PipelinePosition<kStages>;
   static constexpr bool kBeside = requires { Output::kBeside; };
-  // Who gives a stage back for a warpgroup: each warp, where lanes read it.
-  static constexpr int kArrivals = tile::kAcrossK<StageA> || kBeside ? 4 : 1;
+  // Who gives a stage back for a warpgroup: each warp, where lanes read it, as they read A where
+  // helpers do something to B.
+  static constexpr bool kHelped = Policy::kHelpers > 0;
+  static constexpr int kArrivals = tile::kAcrossK<StageA> || kBeside || kHelped ? 4 : 1;
   static constexpr bool kHolds = requires { typename Output::template Held<kTileN, kRowBlocks>; };
   static constexpr bool kFollows = requires { Output::kFollows; };
   static constexpr bool kPaired = requires { Output::kPaired; };
@@ -412,7 +414,14 @@ struct WarpSpecializedKernel : Policy {
     play_roles<WarpSpecializedKernel>(shared, g);
   }
 
-  // Kernel's produce(), bring() and consume(): those of a kernel made from this one may be others.
+  // By one thread, before the first copies.
+  __device__ __forceinline__ static void init(SharedStorage& shared) {
+    shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster,
+                         kBeside ? 1 + kWarpSize : 1);
+  }
+
+  // Kernel's init(), produce(), bring() and consume(): those of a kernel made from this one may be
+  // others.
   template <class Kernel, class Storage>
   __device__ __forceinline__ static void play_roles(Storage& shared, const Arguments& g) {
     // Broadcast, so that the compiler knows it to be the same in all lanes.
@@ -422,8 +431,7 @@ struct WarpSpecializedKernel : Policy {
       StageA::prefetch(g.a);
       StageB::prefetch(g.b);
       g.c.prefetch();
-      shared.pipeline.init(kArrivals * Policy::kUsers * Policy::kCluster,
-                           kBeside ? 1 + kWarpSize : 1);
+      Kernel::init(shared);
       ptx::fence_mbarrier_init();
     }
     meet_first(warp);
@@ -435,7 +443,7 @@ struct WarpSpecializedKernel : Policy {
         ptx::syncwarp();
       } else if constexpr (kRowGroups || kDepthGroups) {
         g.work.beside(g.c, warp - 1, 3);
-      } else if constexpr (kBeside) {
+      } else if constexpr (kBeside || kHelped) {
         Kernel::bring(shared, g, warp - 1, 3);
       }
     } else {

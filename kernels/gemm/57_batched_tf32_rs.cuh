@@ -13,26 +13,6 @@
 
 namespace ws::gemm {
 
-// C of a batch whose tiles were computed transposed.
-template <class T>
-struct BatchedTransposedOutput {
-  using Element = T;
-  ptx::TensorMap map;
-
-  // Of a call whose C lies by columns.
-  template <class Store>
-  static BatchedTransposedOutput of(const BatchedCall& call) {
-    return {Store::transposed_map(call.c.as<const T>(), matrix_batch(call, call.c), call.n, call.m,
-                                  call.c.leading)};
-  }
-  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
-  template <class Store>
-  __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
-                                      const float* sums) const {
-    store.put_transposed(map, row, column, sums, matrix);
-  }
-};
-
 struct BatchedTf32Rs {
   static bool supports(const BatchedCall& call, Why& why) {
     return allows_tf32(call, why) && why.unless(call.k > 0, "K = 0 leaves nothing to copy") &&

@@ -60,7 +60,27 @@ struct BatchedTensorOutput {
   }
 };
 
-// The same as the lanes store it, for rows and products that start anywhere.
+// The same of tiles that were computed transposed.
+template <class T>
+struct BatchedTransposedOutput {
+  using Element = T;
+  ptx::TensorMap map;
+
+  // Of a call whose C lies by columns.
+  template <class Store>
+  static BatchedTransposedOutput of(const BatchedCall& call) {
+    return {Store::transposed_map(call.c.as<const T>(), matrix_batch(call, call.c), call.n, call.m,
+                                  call.c.leading)};
+  }
+  __device__ __forceinline__ void prefetch() const { ptx::prefetch_tensor_map(map); }
+  template <class Store>
+  __device__ __forceinline__ void put(Store& store, int matrix, int row, int column,
+                                      const float* sums) const {
+    store.put_transposed(map, row, column, sums, matrix);
+  }
+};
+
+// C as the lanes store it, for rows and products that start anywhere.
 template <class T>
 struct BatchedPlainOutput : PlainOutput<T> {
   using Element = T;

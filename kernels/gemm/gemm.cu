@@ -65,6 +65,7 @@ extern const Rung kWgmmaTf32Rs;
 extern const Rung kBatchedTf32Rs;
 extern const Rung kSplitThreeTf32;
 extern const Rung kSplitTf32;
+extern const Rung kBatchedThreeTf32Rs;
 
 namespace {
 
@@ -82,7 +83,7 @@ constexpr const Rung* kRungs[] = {
     &kBatchedNaive, &kBatchedAnyLayout, &kBatchedWarpTile,  &kBatchedWgmma,   &kPingpong,
     &kThreeTf32,    &kBatchedThreeTf32, &kBatchedRealigned, &kSplitClusters,  &kShifted,
     &kBatchedTurns, &kBatchedShifted,   &kMmaDirect,        &kBatchedTf32,    &kBatchedMma,
-    &kWgmmaTf32Rs,  &kBatchedTf32Rs,    &kSplitThreeTf32,   &kSplitTf32,
+    &kWgmmaTf32Rs,  &kBatchedTf32Rs,    &kSplitThreeTf32,   &kSplitTf32,      &kBatchedThreeTf32Rs,
 };
 
 }  // namespace
@@ -162,14 +163,16 @@ std::span<const Rung* const> Gemm::by_worth(const Call& call) {
 }
 
 std::span<const Rung* const> Bmm::by_worth(const Call& call) {
-  static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  // In the order of ByBatchedF32.
+  static constexpr const Rung* kF32[] = {&kBatchedThreeTf32Rs, &kBatchedThreeTf32,
+                                         &kBatchedWarpTile, &kBatchedAnyLayout};
   static constexpr const Rung* kTf32[] = {&kBatchedTf32Rs, &kBatchedTf32, &kBatchedWarpTile,
                                           &kBatchedAnyLayout};
   if (call.dtype == DType::kF32) {
     const double cut = std::min(batched_tf32_time(call), batched_tf32_rs_time(call));
     if (call.tf32 && cut < batched_simt_time(call)) return kTf32;
-    const bool by_three = batched_three_tf32_time(call) < batched_simt_time(call);
-    return std::span<const Rung* const>(kF32).subspan(by_three ? 0 : 1);
+    return std::span<const Rung* const>(kF32).subspan(
+        static_cast<size_t>(least_of_batched_f32(call).by));
   }
   const int multiprocessors = device_facts().multiprocessors;
   const double copied = batched_realigned_time(call);

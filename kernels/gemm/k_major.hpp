@@ -37,19 +37,20 @@ __device__ __forceinline__ float low_part(float x) {
   return size < INFINITY ? finite : beyond;
 }
 
-// The same of several, for tensor cores to cut off, by multiplications: low_part() has twice as
-// many instructions, and most of them run at half the rate. A number is made larger by 3/8 of a
-// last place on average, so that what is cut off then is as often too much as too little.
+// The same for tensor cores to cut off, by multiplications: low_part() has twice as many
+// instructions, and most of them run at half the rate. A number is made larger by 3/8 of a last
+// place on average, so that what is cut off then is as often too much as too little. It is not so
+// of numbers that are not finite, or near the smallest; of them `strange` is no longer 0.
+__device__ __forceinline__ float low_part_unless_strange(float x, float& strange) {
+  constexpr float kRounding = 1 + 1.5F * 0x1p-12F;
+  strange += ::fabsf(thread::fma(x * 0x1p-60F, 0x1p60F, -x));
+  return thread::fma(x - cut_to_tf32(x), kRounding, x * 0x1p-40F);
+}
 template <int kCount>
 __device__ __forceinline__ void low_parts(const float (&x)[kCount], float (&low)[kCount]) {
-  constexpr float kRounding = 1 + 1.5F * 0x1p-12F;
   float strange = 0;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    low[i] = thread::fma(x[i] - cut_to_tf32(x[i]), kRounding, x[i] * 0x1p-40F);
-    // Of what is not finite, and of what is near the smallest numbers, something remains here.
-    strange += ::fabsf(thread::fma(x[i] * 0x1p-60F, 0x1p60F, -x[i]));
-  }
+  for (int i = 0; i < kCount; ++i) low[i] = low_part_unless_strange(x[i], strange);
   if (strange == 0) return;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) low[i] = low_part(x[i]);

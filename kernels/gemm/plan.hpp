@@ -197,7 +197,24 @@ inline double batched_naive_time(const BatchedCall& call) {
 double batched_tf32_time(const BatchedCall& call);
 double batched_tf32_rs_time(const BatchedCall& call);
 double batched_three_tf32_time(const BatchedCall& call);
+double batched_three_tf32_rs_time(const BatchedCall& call);
 double batched_realigned_time(const BatchedCall& call);
+
+// What takes least of a batch of f32 with f32's accuracy.
+enum class ByBatchedF32 : uint8_t { kThreeTf32Rs, kThreeTf32, kCudaCores };
+struct LeastOfBatchedF32 {
+  ByBatchedF32 by;
+  double time;
+};
+inline LeastOfBatchedF32 least_of_batched_f32(const BatchedCall& call) {
+  LeastOfBatchedF32 least{ByBatchedF32::kCudaCores, batched_simt_time(call)};
+  for (const LeastOfBatchedF32& other :
+       {LeastOfBatchedF32{ByBatchedF32::kThreeTf32, batched_three_tf32_time(call)},
+        LeastOfBatchedF32{ByBatchedF32::kThreeTf32Rs, batched_three_tf32_rs_time(call)}}) {
+    if (other.time < least.time) least = other;
+  }
+  return least;
+}
 
 // ---- warp_specialized, pingpong: whole waves of tiles -------------------------------------------
 

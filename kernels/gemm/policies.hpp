@@ -120,6 +120,7 @@ struct WgmmaPolicy {
   static constexpr int kCluster = kClusterM * kClusterN;
   static constexpr int kConsumers = 2;         // warpgroups
   static constexpr int kUsers = kShape.users;  // of them, of a stage
+  static constexpr int kHelpers = 0;           // warps that do something to what was copied
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kRowBlocks = kTileM / 64 / kUsers;  // of 64 rows, of a consumer
   static constexpr int kStoreBuffers = kShape.store_buffers;

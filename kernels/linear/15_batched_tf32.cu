@@ -11,6 +11,16 @@ constinit const Rung kBatchedThreeTf32 = rung_of<BatchedThreeTf32, DTypes{DType:
     .file = "15_batched_tf32.cuh",
 });
 
+extern const Rung kBatchedThreeTf32Rs;
+constinit const Rung kBatchedThreeTf32Rs =
+    rung_of<BatchedThreeTf32Rs, DTypes{DType::kF32}, Baddbmm>({
+        .name = "batched_three_tf32_rs",
+        .from = "batched_three_tf32",
+        .idea = "low parts of the factors made on the way: f32 of small products",
+        .arch = Arch::kSm90a,
+        .file = "15_batched_tf32.cuh",
+    });
+
 extern const Rung kBatchedTf32;
 constinit const Rung kBatchedTf32 = rung_of<BatchedTf32, DTypes{DType::kF32}, Baddbmm>({
     .name = "batched_tf32",

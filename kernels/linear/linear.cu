@@ -22,6 +22,7 @@ extern const Rung kRealignedGated;
 extern const Rung kBatchedPingpong;
 extern const Rung kBatchedRealigned;
 extern const Rung kBatchedThreeTf32;
+extern const Rung kBatchedThreeTf32Rs;
 extern const Rung kBatchedTf32;
 extern const Rung kBatchedWarpTile;
 extern const Rung kBatchedMma;
@@ -38,25 +39,11 @@ constexpr Operation kOperations[] = {operation_of<Addmm>(), operation_of<Baddbmm
                                      operation_of<SwigluLinear>(), operation_of<GemmAccumulate>()};
 
 constexpr const Rung* kRungs[] = {
-    &kNaive,
-    &kAnyLayout,
-    &kWarpTile,
-    &kMmaPipeline,
-    &kWgmma,
-    &kWgmmaGated,
-    &kCopyEngineAdds,
-    &kThreeTf32,
-    &kRealigned,
-    &kThreeTf32Gated,
-    &kRealignedGated,
-    &kBatchedAnyLayout,
-    &kBatchedPingpong,
-    &kBatchedRealigned,
-    &kBatchedThreeTf32,
-    &kBatchedTf32,
-    &kBatchedWarpTile,
-    &kBatchedMma,
-    &kTf32,
+    &kNaive,           &kAnyLayout,        &kWarpTile,         &kMmaPipeline,
+    &kWgmma,           &kWgmmaGated,       &kCopyEngineAdds,   &kThreeTf32,
+    &kRealigned,       &kThreeTf32Gated,   &kRealignedGated,   &kBatchedAnyLayout,
+    &kBatchedPingpong, &kBatchedRealigned, &kBatchedThreeTf32, &kBatchedThreeTf32Rs,
+    &kBatchedTf32,     &kBatchedWarpTile,  &kBatchedMma,       &kTf32,
     &kSplitK,
 };
 
@@ -114,17 +101,23 @@ std::span<const Rung* const> Addmm::by_worth(const Call& call) {
 // gemm's choices for bmm.
 std::span<const Rung* const> Baddbmm::by_worth(const Call& call) {
   static constexpr const Rung* kTf32[] = {&kBatchedTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
-  static constexpr const Rung* kF32[] = {&kBatchedThreeTf32, &kBatchedWarpTile, &kBatchedAnyLayout};
+  // In the order of gemm::ByBatchedF32.
+  static constexpr const Rung* kF32[] = {&kBatchedThreeTf32Rs, &kBatchedThreeTf32,
+                                         &kBatchedWarpTile, &kBatchedAnyLayout};
   static constexpr const Rung* kHalf[] = {&kBatchedPingpong, &kBatchedRealigned, &kBatchedMma,
                                           &kBatchedAnyLayout};
   const double by_elements = gemm::batched_naive_time(call);
-  if (call.dtype == DType::kF32) {
-    const std::span<const Rung* const> rungs = call.tf32 ? std::span(kTf32) : kF32;
+  if (call.dtype == DType::kF32 && call.tf32) {
     const double by_tiles = gemm::batched_simt_time(call);
-    const double by_tf32 =
-        call.tf32 ? gemm::batched_tf32_time(call) : gemm::batched_three_tf32_time(call);
+    const double by_tf32 = gemm::batched_tf32_time(call);
+    const std::span<const Rung* const> rungs = kTf32;
     if (by_elements < std::min(by_tiles, by_tf32)) return rungs.subspan(2);
     return rungs.subspan(by_tf32 < by_tiles ? 0 : 1);
+  }
+  if (call.dtype == DType::kF32) {
+    const auto [by, time] = gemm::least_of_batched_f32(call);
+    return std::span<const Rung* const>(kF32).subspan(by_elements < time ? 3
+                                                                         : static_cast<size_t>(by));
   }
   const std::span<const Rung* const> rungs = kHalf;
   const double by_mma = gemm::batched_mma_time(call);

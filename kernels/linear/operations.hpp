@@ -10,6 +10,8 @@
 // and a transposed view is as good as a plain one.
 #pragma once
 
+#include <type_traits>
+
 #include "catalogue/row.hpp"
 #include "kernels/gemm/operations.hpp"
 
@@ -33,6 +35,18 @@ struct Call : gemm::Call, Added {
 };
 // The same of each product of a batch.
 struct BatchedCall : gemm::BatchedCall, Added {};
+
+// The same from the other side: c^T = b^T a^T + source^T.
+template <class C>
+  requires std::is_base_of_v<Added, C>
+C transposed(const C& call) {
+  C turned = call;
+  static_cast<gemm::Call&>(turned) = gemm::transposed(static_cast<const gemm::Call&>(call));
+  gemm::Call source = call;
+  source.c = call.source;
+  turned.source = gemm::transposed(source).c;
+  return turned;
+}
 
 // How the matrices of a case lie, a sum: the two factors and what is written.
 enum Views : uint8_t { kFirstTransposed = 1, kSecondTransposed = 2, kOutputTransposed = 4 };

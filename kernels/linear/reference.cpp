@@ -45,16 +45,10 @@ Tensor laid(DType dtype, int64_t rows, int64_t columns, bool transposed, int64_t
   return tensor;
 }
 
-// Where c is stored by columns, the same call from the other side: c^T = b^T a^T + source^T.
+// Where c is stored by columns, the same call from the other side.
 template <class C>
 C by_rows(const C& call) {
-  if (call.c.contiguous != gemm::Contiguous::kRows) return call;
-  C turned = call;
-  static_cast<gemm::Call&>(turned) = gemm::transposed(call);
-  gemm::Call source = call;
-  source.c = call.source;
-  turned.source = gemm::transposed(source).c;
-  return turned;
+  return call.c.contiguous == gemm::Contiguous::kRows ? transposed(call) : call;
 }
 
 // Whether factors of f32 may be cut; both operations have theirs behind what is added.

@@ -14,6 +14,7 @@
 #include "kernels/gemm/54_batched_tf32.cuh"
 #include "kernels/gemm/55_batched_mma.cuh"
 #include "kernels/gemm/57_batched_tf32_rs.cuh"
+#include "kernels/gemm/60_batched_three_tf32_rs.cuh"
 #include "tests/kernels/gemm_instance.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
@@ -250,6 +251,60 @@ TEST(BatchedTf32Rs, InEveryOrder) {
   });
 }
 
+void run_three_rs(const BatchedThreeTf32Rs::Plan& plan, const BatchedCall& call) {
+  const BatchedCall one = plan.is_turned ? transposed(call) : call;
+  test::Buffer<std::byte> workspace(b_along(one).bytes() + 256);
+  void* place = workspace.data();
+  size_t space = workspace.size();
+  BatchedThreeTf32Rs::run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>,
+                             BatchedPlainOutput<float>>(
+      plan, call, {nullptr, std::align(256, 1, place, space)});
+  runtime::synchronize_device();
+}
+// Either operand brought by lanes, whichever way it lies, in each of the tiles.
+void expect_three_rs_right(const Case& chosen) {
+  Instance<float> instance(chosen, batched());
+  const BatchedCall call = Bmm::call(instance.problem());
+  for (const bool is_turned : {false, true}) {
+    for (int policy = 0; policy < ThreeRsPolicies::kCount; ++policy) {
+      BatchedThreeTf32Rs::Plan plan = BatchedThreeTf32Rs::plan(call, is_turned);
+      ASSERT_LT(plan.time, kNever);
+      plan.policy = policy;
+      run_three_rs(plan, call);
+      instance.expect_right();
+    }
+  }
+}
+TEST(BatchedThreeTf32Rs, EveryTile) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  constexpr int kAT = Bmm::kATransposed;
+  constexpr int kBT = Bmm::kBTransposed;
+  for (const int views :
+       {0, kAT | kBT, kAT, kAT | kBT | Bmm::kAExpanded, int{Bmm::kInterleaved}, int{kBT}}) {
+    expect_three_rs_right(batch(3, 264, 136, 196, views, 8));
+  }
+}
+TEST(BatchedThreeTf32Rs, InEveryOrder) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  test::in_every_order([] { expect_three_rs_right(batch(5, 136, 200, 164, 0, 8)); });
+}
+// Lanes store C then, in tiles for which they have registers.
+TEST(BatchedThreeTf32Rs, RowsThatBeginAnywhere) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const int views : {0, int{Bmm::kBTransposed}}) {
+    Instance<float> instance(batch(3, 136, 135, 100, views), batched());
+    const BatchedCall call = Bmm::call(instance.problem());
+    EXPECT_EQ(BatchedThreeTf32Rs::plan(call, true).time, kNever);
+    const BatchedThreeTf32Rs::Plan plan = BatchedThreeTf32Rs::plan(call);
+    EXPECT_EQ(plan.policy, 1);
+    run_three_rs(plan, call);
+    instance.expect_right();
+  }
+  Why why;
+  Instance<float> neither(batch(3, 136, 135, 101), batched());
+  EXPECT_FALSE(BatchedThreeTf32Rs::supports(Bmm::call(neither.problem()), why));
+}
+
 TEST(BatchedMma, InEveryOrder) {
   test::in_every_order([] {
     Instance<bf16> instance(batch(3, 33, 35, 70, Bmm::kATransposed), batched());
@@ -370,7 +425,8 @@ void expect_products_in_reverse(std::initializer_list<const char*> rungs) {
 }
 TEST(Bmm, ProductsMayLieInReverse) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  expect_products_in_reverse<float>({"batched_three_tf32", "batched_warp_tile"});
+  expect_products_in_reverse<float>(
+      {"batched_three_tf32", "batched_three_tf32_rs", "batched_warp_tile"});
   expect_products_in_reverse<half>({"batched_realigned", "batched_shifted", "batched_any_layout"});
   Instance<half> instance(batch(3, 40, 72, 24), batched());
   reverse_products<half>(instance.problem().tensor(1));

@@ -12,6 +12,7 @@
 #include "kernels/gemm/56_wgmma_tf32_rs.cuh"
 #include "kernels/gemm/58_split_three_tf32.cuh"
 #include "kernels/gemm/59_split_tf32.cuh"
+#include "kernels/gemm/60_batched_three_tf32_rs.cuh"
 #include "tests/kernels/gemm_instance.hpp"
 #include "tests/run.hpp"
 #include "warpsmith/runtime.hpp"
@@ -252,6 +253,19 @@ TEST(SplitThreeTf32, EveryKindOfNumber) {
   for (const bool is_turned : {false, true}) {
     expect_every_kind_of_number_right([&](const Call& call) {
       run_split<SplitThreeTf32>(SplitThreeTf32::plan(call, is_turned), call);
+    });
+  }
+}
+
+TEST(BatchedThreeTf32Rs, EveryKindOfNumber) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const bool is_turned : {false, true}) {
+    expect_every_kind_of_number_right([&](const Call& call) {
+      const BatchedCall one{call, 1, DType::kF32};
+      BatchedThreeTf32Rs::run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>,
+                                 BatchedPlainOutput<float>>(
+          BatchedThreeTf32Rs::plan(one, is_turned), one, {});
+      runtime::synchronize_device();
     });
   }
 }

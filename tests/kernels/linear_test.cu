@@ -286,6 +286,27 @@ TEST(Baddbmm, EveryTileOfThreeTf32) {
   }
 }
 
+template <bool kTurned, int kPolicy>
+struct BatchedThreeRsTile : BatchedThreeTf32Rs {
+  static void run(const BatchedCall& call, const Context& context) {
+    Product::Plan plan = Product::plan(call, kTurned);
+    plan.policy = kPolicy;
+    run_as(plan, call, context);
+  }
+};
+template <bool kTurned, int kPolicy>
+constexpr Rung kBatchedThreeRsTile =
+    rung_of<BatchedThreeRsTile<kTurned, kPolicy>, DTypes{DType::kF32}, Baddbmm>(
+        {.name = "tile", .idea = "one of the tiles", .arch = Arch::kSm90a});
+
+TEST(Baddbmm, EveryTileOfThreeTf32Rs) {
+  WS_REQUIRE_ARCH(Arch::kSm90a);
+  for (const Rung* const tile : {&kBatchedThreeRsTile<false, 0>, &kBatchedThreeRsTile<false, 1>,
+                                 &kBatchedThreeRsTile<true, 0>, &kBatchedThreeRsTile<true, 1>}) {
+    expect_batch_right(*tile, kBatchOfF32, DType::kF32);
+  }
+}
+
 TEST(Baddbmm, EveryTileOfTf32) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
   using Boxes = gemm::BatchedTf32::Policies;

@@ -11,8 +11,9 @@ namespace ws::tile {
 // Of a warpgroup: fragments of blocks of 64 of the outer dimension, from 64 * panel on, for the
 // wgmma_m64k8 of a stage. A lane needs two rows, eight apart, at two places of K, four apart; a
 // warp's eight rows are in all banks, for the swizzle has each row's chunk elsewhere.
-template <class Stage>
+template <class OperandStage>
 struct KFragments {
+  using Stage = OperandStage;
   static_assert(sizeof(typename Stage::Element) == 4 && Stage::kKMajor);
   static constexpr int kStep = 8;  // K of an instruction
   static constexpr int kSteps = Stage::kRow / kStep;

@@ -16,8 +16,9 @@ inline constexpr bool kAcrossK = sizeof(typename Stage::Element) == 4 && !Stage:
 // for the wgmma_m64k8 of a stage. A lane needs two rows of K, four apart, at two columns, eight
 // apart. The swizzle puts four rows of a warp's 16 columns into 16 banks; so half of the lanes read
 // the upper rows first, which lie in the other 16, and a select puts them where they belong.
-template <class Stage>
+template <class OperandStage>
 struct MnFragments {
+  using Stage = OperandStage;
   static_assert(kAcrossK<Stage> && Stage::kRest == 0);
   static constexpr int kStep = 8;  // K of an instruction
   static constexpr int kSteps = Stage::kRow / kStep;
