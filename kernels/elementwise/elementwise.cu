@@ -6,20 +6,22 @@
 
 namespace ws::elementwise {
 
-extern const Rung kStrided;  // of a unit of its own
+extern const Rung kStrided;  // of units of their own
+extern const Rung kStridedVectors;
 
 namespace {
 
 constexpr auto kOperations = Operations::rows();
 
 constexpr const Rung* kRungs[] = {
-    &kScalar, &kVectorX2, &kVectorX4, &kVectorX8, &kPack, &kCompactFront, &kStrided,
+    &kScalar, &kVectorX2,     &kVectorX4, &kVectorX8,
+    &kPack,   &kCompactFront, &kStrided,  &kStridedVectors,
 };
 
 }  // namespace
 
 std::span<const Rung* const> rungs_by_worth() {
-  static constexpr const Rung* kByWorth[] = {&kCompactFront, &kStrided};
+  static constexpr const Rung* kByWorth[] = {&kCompactFront, &kStridedVectors, &kStrided};
   return kByWorth;
 }
 

@@ -263,9 +263,11 @@ namespace {
 constexpr Case kSmoke[] = {
     {.extents = {3, 67}},
     {.extents = {2, 64}, .offset = 1},
+    {.extents = {3, 64}, .padding = 8},
     {.extents = {5, 11, 3}},
 };
 constexpr Case kSmokeTwoInputs[] = {
+    {.extents = {5, 16, 1}},
     {.extents = {4, 9, 4}},
 };
 
@@ -301,6 +303,7 @@ constexpr Case kVerify[] = {
     {.extents = {0, 17}, .padding = 3},
     {.extents = {5, 17}, .padding = 3},
     {.extents = {64, 32}, .padding = 32},
+    {.extents = {130, 40}, .padding = 8},
     {.extents = {33, 65, 3}},
     {.extents = {16, 8, 3}, .offset = 1, .padding = 1},
 };
@@ -310,6 +313,10 @@ constexpr Case kVerifyTwoInputs[] = {
     {.extents = {65, 7, 2}},
     {.extents = {1, 300, 2}},
     {.extents = {300, 1, 1}},
+    {.extents = {3, 2056, 1}},
+    {.extents = {67, 64, 2}},
+    {.extents = {9, 520, 4}},
+    {.extents = {1, 4096, 2}},
     {.extents = {0, 10, 4}},
     {.extents = {10, 0, 4}},
     {.extents = {33, 65, 4}, .offset = 1},
@@ -320,6 +327,11 @@ constexpr Case kBench[] = {
     {.extents = {16384, 4096}},
     {.extents = {1, 1 << 20}},
     {.extents = {1, 1000}},
+};
+constexpr Case kBenchTwoInputs[] = {
+    {.extents = {4096, 4096, 1}},
+    {.extents = {4096, 4096, 2}},
+    {.extents = {4096, 4092, 1}, .padding = 4},
 };
 
 // One attribute that is not the default.
@@ -346,6 +358,7 @@ constexpr Case kLambds[] = {with_attribute(5, 67, 0.1), with_attribute(5, 67, 0.
 
 constexpr auto kSmokeBinary = joined(kSmoke, kSmokeTwoInputs);
 constexpr auto kVerifyBinary = joined(kVerify, kVerifyTwoInputs);
+constexpr auto kBenchBinary = joined(kBench, kBenchTwoInputs);
 constexpr auto kSmokeAdd = joined(kSmoke, kSmokeTwoInputs, kAlphas);
 constexpr auto kVerifyAdd = joined(kVerify, kVerifyTwoInputs, kAlphas);
 constexpr auto kSmokeGelu = joined(kSmoke, kTanh);
@@ -358,8 +371,8 @@ constexpr auto kVerifyThreshold = joined(kVerify, kThresholds);
 }  // namespace
 
 Cases Unary::cases() { return {kSmoke, kVerify, kBench}; }
-Cases Binary::cases() { return {kSmokeBinary, kVerifyBinary, kBench}; }
-Cases Add::cases() { return {kSmokeAdd, kVerifyAdd, kBench}; }
+Cases Binary::cases() { return {kSmokeBinary, kVerifyBinary, kBenchBinary}; }
+Cases Add::cases() { return {kSmokeAdd, kVerifyAdd, kBenchBinary}; }
 Cases Elu::cases() { return {kSmoke, kVerifyElu, kBench}; }
 Cases Gelu::cases() { return {kSmokeGelu, kVerifyGelu, kBenchGelu}; }
 Cases Hardshrink::cases() { return {kSmoke, kVerifyHardshrink, kBench}; }

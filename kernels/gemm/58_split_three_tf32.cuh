@@ -5,8 +5,8 @@
 //   among a cluster's blocks, which add up in shared memory, as in split_k.
 // Traffic: A and B once from memory where one side is a tile wide; of the sums 4 bytes an element
 //   and block through the cluster's network.
-// Limits: sm_90a; a stride of each matrix 1, rows of the larger operand at multiples of 16 bytes;
-//   K > 0; three_tf32's accuracy. Where both lie across K the smaller is copied.
+// Limits: sm_90a; a stride of each matrix 1; K > 0; three_tf32's accuracy. What does not start at
+//   multiples of 16 bytes is copied, and where both lie across K the smaller.
 #pragma once
 
 #include "kernels/gemm/split_f32.hpp"

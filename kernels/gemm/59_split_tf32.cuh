@@ -1,9 +1,9 @@
 // Idea: TF32 of few rows, or few tiles: a cluster's blocks divide K and add up in shared memory,
 //   and the tensor cores take one operand from a lane's registers where it lies across K.
 // From wgmma_tf32_rs: tiles cut along K exchanged their sums through memory, 11 us of 50.
-// Traffic: split_k's, in 4 bytes. Where both operands lie across K the smaller is copied.
-// Limits: sm_90a; calls that allow for tf32; a stride of each matrix 1, rows of the larger operand
-//   at multiples of 16 bytes; K > 0.
+// Traffic: split_k's, in 4 bytes. Where both operands lie across K the smaller is copied, and what
+//   starts anywhere is.
+// Limits: sm_90a; calls that allow for tf32; a stride of each matrix 1; K > 0.
 #pragma once
 
 #include "kernels/gemm/split_f32.hpp"

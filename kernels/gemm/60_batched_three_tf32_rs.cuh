@@ -4,9 +4,8 @@
 //   they do. It is split_three_tf32's loop over tiles of all products in one line, and of twice the
 //   width, whose products hide what lanes do to the next slice.
 // Traffic: per 128 x 128 x 32 step 32 KB from L2, 176 KB through shared memory, in whose time it
-//   has 192. Of operands that both lie across K one is copied first.
-// Limits: sm_90a; a stride of each matrix 1, one operand's rows at multiples of 16 bytes; K > 0;
-//   three_tf32's accuracy.
+//   has 192. What starts anywhere is copied first, and of operands that both lie across K one.
+// Limits: sm_90a; a stride of each matrix 1; K > 0; three_tf32's accuracy.
 // Long: the kernel, its tiles, and which operand lanes bring.
 #pragma once
 
@@ -107,12 +106,12 @@ struct BatchedThreeTf32Rs {
   template <class C>
   static Plan plan(const C& call, bool is_turned) {
     const C one = is_turned ? transposed(call) : call;
-    Why nobody;
-    const bool takes =
-        can_be_copied("a", one.a, DType::kF32, nobody) && (is_stored_by_boxes(call) || !is_turned);
     Plan best{.is_turned = is_turned};
-    if (!takes) return best;
-    const double copies = time_along(b_along(one));
+    if (is_turned && !is_stored_by_boxes(call)) return best;
+    const BroughtA a(one);
+    const KMajor b = b_along(one);
+    if (static_cast<double>(a.bytes() + b.bytes()) > kMostWorkspace) return best;
+    const double copies = a.time() + b.time();
     for (int policy = 0; policy < ThreeRsPolicies::kCount; ++policy) {
       ThreeRsPolicies::with(policy, [&]<class Policy>() {
         if (!Policy::kPlain && !is_stored_by_boxes(call)) return;
@@ -132,11 +131,11 @@ struct BatchedThreeTf32Rs {
   static bool supports(const BatchedCall& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
            products_can_be_copied(call, why) &&
-           why.unless(plan(call).time < kNever,
-                      "rows of a and of b do not start at multiples of 16 bytes");
+           why.unless(plan(call).time < kNever, "copies of a and b would be too large");
   }
   static Workspace workspace(const BatchedCall& call) {
-    return {.bytes = b_along(plan(call).is_turned ? transposed(call) : call).bytes()};
+    const BatchedCall one = plan(call).is_turned ? transposed(call) : call;
+    return {.bytes = BroughtA(one).bytes() + b_along(one).bytes()};
   }
   static void run(const BatchedCall& call, const Context& context) {
     run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>, BatchedPlainOutput<float>>(
@@ -145,9 +144,11 @@ struct BatchedThreeTf32Rs {
   // Into outputs made from the call, or from the transposed one: by the copy engine, or by lanes.
   template <class Boxes, class Turned, class Plain, class C>
   static void run_as(const Plan& plan, const C& call, const Context& context) {
-    const C one = plan.is_turned ? transposed(call) : call;
+    C one = plan.is_turned ? transposed(call) : call;
+    BroughtA a(one);
     KMajor b = b_along(one);
-    b.make(context.workspace, context.stream);
+    a.make(one, context.workspace, context.stream);
+    b.make(static_cast<std::byte*>(context.workspace) + a.bytes(), context.stream);
     ThreeRsPolicies::with(plan.policy, [&]<class Policy>() {
       const auto run_lying = [&]<Contiguous kA>() {
         if (plan.is_turned) {

@@ -174,8 +174,11 @@ inline ByF32 least_of_f32(const Call& call) {
 // 128 x 128^3 20, 20; 32 x 256^3 33, 33; 32 x 1024 x 1024 x 128 242, 251; 4 x 512^3 32, 35.
 inline double batched_simt_time(const BatchedCall& call) {
   constexpr double kRate = 0.16e6;  // multiplications a us, of a multiprocessor
+  // Of rows that start anywhere. H200 2026-12-02: 1000 x 30^3 19 us, 192 x 197 x 64 x 197 63.
+  constexpr double kElementByElement = 1.9;
   constexpr int64_t kTile = 64;
-  const double rate = kRate * device_facts().multiprocessors;
+  const double rate =
+      kRate * device_facts().multiprocessors / (copy_bytes_of(call) < 16 ? kElementByElement : 1);
   const auto elements = static_cast<double>(call.batch * round_up(call.m, kTile)) *
                         static_cast<double>(round_up(call.n, kTile));
   const auto c = static_cast<double>(call.batch * call.m) * static_cast<double>(call.n);
@@ -309,8 +312,13 @@ SplitPlan plan_split_k(const Call& call) {
         // Blocks that share an SM take their time together.
         const int waves = divide_up(tiles, clusters_of(parts * Policy::kSharers));
         const int alone = Policy::kMinBlocks > 1 ? waves % 2 : 0;
+        // A block that follows another on its SM starts as the first did, and neither's end is
+        // under anything: 8192 x 8192 x 64 took 168 us where the first estimate was 20.
+        const int rounds = divide_up(waves, Policy::kMinBlocks);
+        constexpr double kNextBlock = Policy::kEnd + 1;
         const double work = divide_up(steps, parts) * edge *
-                            ((waves - alone) * Policy::kStep + alone * step_alone<Policy>());
+                                ((waves - alone) * Policy::kStep + alone * step_alone<Policy>()) +
+                            (rounds - 1) * kNextBlock;
         const double time = kSplitStart + (parts - 1) * kExchange + Policy::kEnd +
                             std::max({work, l2_time, memory_time(call)});
         if (time < best.time) best = {policy, parts, time};
@@ -433,9 +441,11 @@ inline ShiftedPlan plan_shifted(const Call& call) {
 
 inline double small_mma_time(const Call& call) {
   constexpr double kStep = 2.5;
+  constexpr double kNextTile = 2.6;  // H200 2026-12-02: 10000 x 10000 x 10 in 247 us, 48 waves
   const int64_t tiles = divide_up(call.m, MmaSmall::kTileM) * divide_up(call.n, MmaSmall::kTileN);
   const int64_t waves = divide_up(tiles, device_facts().multiprocessors);
-  return kStart + static_cast<double>(waves * divide_up(call.k, MmaSmall::kTileK)) * kStep;
+  return kStart + static_cast<double>(waves * divide_up(call.k, MmaSmall::kTileK)) * kStep +
+         static_cast<double>(waves - 1) * kNextTile;
 }
 
 // H200 2026-11-29, f16, nt: 100^3 to 700^3 in 6.0, 8.7, 12.7 and 20.1 us, 101^3, 301^3 and 509^3,

@@ -1,5 +1,6 @@
 // What the rungs share that multiply f32 on the tensor cores by parts of K: which operand lanes may
-// bring, in tiles of C or of C^T, and which is copied, if it does not lie along K.
+// bring, in tiles of C or of C^T, and what is copied: that one where it starts anywhere, the other
+// where it does not lie along K.
 #pragma once
 
 #include "kernels/gemm/36_split_k.cuh"
@@ -15,14 +16,18 @@ struct SplitF32 {
 
   struct Plan {
     bool is_turned = false;
-    Call call;  // turned, if so
-    KMajor b;   // its operand that is not brought by lanes
+    Call call;   // turned, if so
+    BroughtA a;  // its operand that lanes bring
+    KMajor b;    // the other
     SplitPlan split;
     double time = kNever;
+
+    size_t bytes() const { return a.bytes() + b.bytes(); }  // of copies
   };
   // In tiles of C, or of C^T.
   static Plan plan(const Call& call, bool is_turned) {
     const Call one = is_turned ? transposed(call) : call;
+    const BroughtA a(one);
     const KMajor b(one.b, Contiguous::kRows, one.k, /*has_low=*/false);
     Call counted = as_16_bits(call);
     counted.dtype = DType::kF16;
@@ -31,9 +36,8 @@ struct SplitF32 {
               : counted.b.contiguous = Contiguous::kRows;
     const SplitPlan split =
         is_turned ? plan_split_k<Policies<true>>(counted) : plan_split_k<Policies<false>>(counted);
-    Why nobody;
-    const bool copies = can_be_copied("a", one.a, DType::kF32, nobody);
-    return {is_turned, one, b, split, copies ? b.time() + split.time : kNever};
+    const bool fits = static_cast<double>(a.bytes() + b.bytes()) <= kMostWorkspace;
+    return {is_turned, one, a, b, split, fits ? a.time() + b.time() + split.time : kNever};
   }
   static Plan plan(const Call& call) {
     const Plan straight = plan(call, false);
@@ -43,22 +47,22 @@ struct SplitF32 {
 
   static bool supports(const Call& call, Why& why) {
     return why.unless(call.k > 0, "K = 0 leaves nothing to copy") && runs_supported(call, why) &&
-           why.unless(plan(call).time < kNever,
-                      "rows of a and of b do not start at multiples of 16 bytes");
+           why.unless(plan(call).time < kNever, "copies of a and b would be too large");
   }
-  static Workspace workspace(const Call& call) { return {.bytes = plan(call).b.bytes()}; }
+  static Workspace workspace(const Call& call) { return {.bytes = plan(call).bytes()}; }
   static void run(const Call& call, const Context& context) {
     run_as(plan(call), LinesOutput<float>::of(call), context);
   }
   template <class Output>
   static void run_as(Plan plan, const Output& output, const Context& context) {
-    plan.b.make(context.workspace, context.stream);
+    plan.a.make(plan.call, context.workspace, context.stream);
+    plan.b.make(static_cast<std::byte*>(context.workspace) + plan.a.bytes(), context.stream);
     plan.call.b = matrix_of(plan.b, Contiguous::kRows, plan.call.n, plan.call.k);
     const auto run_with = [&]<class Policy>() {
       const auto run_lying = [&]<Contiguous kA>() {
         using Kernel = typename Tiles::template Kernel<kA, Policy, Output>;
         Kernel::template start<Kernel>(plan.call, output, plan.split.parts, context.stream,
-                                       plan.b.bytes() > 0);
+                                       plan.bytes() > 0);
       };
       plan.call.a.contiguous == Contiguous::kColumns
           ? run_lying.template operator()<Contiguous::kColumns>()

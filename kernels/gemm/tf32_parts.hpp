@@ -117,6 +117,34 @@ bool takes_across(const C& call, Why& why) {
                     "a and b lie along K, or not at multiples of 16 bytes") &&
          why.unless(is_stored_by_boxes(call), "rows of c are no multiples of 16 bytes");
 }
+// A as lanes bring it, whichever way it lies: itself where the copy engine takes it, else a copy
+// along K.
+class BroughtA {
+ public:
+  template <class C>
+  explicit BroughtA(const C& one)
+      : copy_(one.a, Contiguous::kColumns, one.k, /*has_low=*/false,
+              matrices_of_operand(one, one.a)) {
+    Why nobody;
+    is_copied_ = !can_be_copied("a", one.a, DType::kF32, nobody);
+  }
+  size_t bytes() const { return is_copied_ ? copy_.bytes() : 0; }
+  double time() const { return is_copied_ ? copy_.time() : 0; }
+  // Puts it into the call.
+  template <class C>
+  void make(C& one, void* place, Stream stream) {
+    if (!is_copied_) return;
+    copy_.make(place, stream);
+    const int64_t batch = one.a.batch == 0 ? 0 : one.m * copy_.leading;
+    one.a = matrix_of(copy_, Contiguous::kColumns, one.m, one.k);
+    one.a.batch = batch;
+  }
+
+ private:
+  KMajor copy_;
+  bool is_copied_ = false;
+};
+
 // The call with an A that does. Where B does too it is copied: so that is the smaller one.
 template <class C>
 C across_first(const C& call) {

@@ -3,7 +3,8 @@
 // many, the strides say, so that neighbours read neighbours. Few outputs are shared by many blocks.
 // From block_per_row: every valid problem.
 // Traffic: every element once, one element a thread and load, four in flight.
-// Limits: none. A division by multiplication for each element and dimension.
+// Limits: none. A division by multiplication for each element and dimension; strided_vectors has
+//   one for 16 bytes, of elements that are side by side so far.
 // Long: what makes a plan of any strides belongs to the idea.
 #include "catalogue/parts.hpp"
 #include "catalogue/row.hpp"
@@ -49,17 +50,9 @@ struct Plan {
   }
 };
 
-// Elements of any dtype as a wide one, all loads before the first conversion. `any` wants bits.
-template <class Value, int N>
-__device__ __forceinline__ void load_widened(Value (&values)[N], DType dtype, const void* data,
-                                             const int64_t (&at)[N]) {
-  const auto as = [&]<class T>(T /*type*/) {
-    T loaded[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) loaded[i] = thread::load(static_cast<const T*>(data) + at[i]);
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = widen<Value>(loaded[i]);
-  };
+// as(T{}) of the elements that are read as a wide one. `any` wants bits.
+template <class Value, class F>
+__device__ __forceinline__ void with_stored(DType dtype, const F& as) {
   if constexpr (std::is_same_v<Value, double>) {
     as(double{});
   } else if constexpr (std::is_same_v<Value, float>) {
@@ -90,8 +83,48 @@ __device__ __forceinline__ void load_widened(Value (&values)[N], DType dtype, co
   }
 }
 
-template <class Reducer>
+// All loads before the first conversion.
+template <class Value, int N>
+__device__ __forceinline__ void load_widened(Value (&values)[N], DType dtype, const void* data,
+                                             const int64_t (&at)[N]) {
+  with_stored<Value>(dtype, [&]<class T>(T /*type*/) {
+    T loaded[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) loaded[i] = thread::load(static_cast<const T*>(data) + at[i]);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = widen<Value>(loaded[i]);
+  });
+}
+
+// The elements behind an output in vectors of 16 bytes, which are side by side: what counts and
+// strides then count.
+bool as_vectors(const Reduction& call, Reduction& vectors, Why& why) {
+  vectors = call;
+  const auto width = static_cast<int64_t>(16 / size_of(call.dtype));
+  const int inner = call.reduced_loops - 1;
+  bool whole = inner >= 0 && reinterpret_cast<uintptr_t>(call.inputs[0]) % 16 == 0;
+  const auto in_vectors = [&](std::array<Loop, kMaxRank>& loops, int count) {
+    for (int i = 0; i < count; ++i) {
+      int64_t& stride = loops[static_cast<size_t>(i)].strides[0];
+      whole = whole && stride % width == 0;
+      stride /= width;
+    }
+  };
+  if (whole) {
+    Loop& loop = vectors.reduced[static_cast<size_t>(inner)];
+    whole = loop.strides[0] == 1 && loop.extent % width == 0;
+    loop.extent /= width;
+    in_vectors(vectors.reduced, inner);
+    in_vectors(vectors.kept, call.kept_loops);
+    vectors.count /= width;
+  }
+  return why.unless(whole, "takes elements side by side, whole vectors of ", width,
+                    " that start at multiples of 16 bytes");
+}
+
+template <class Reducer, bool kVectors>
 struct StridedKernel {
+  static_assert(!kVectors || Reducer::kInputs == 1);
   static constexpr int kThreads = kBlockThreads;
   static constexpr int kInputs = Reducer::kInputs;
   using Value = typename Reducer::Element;
@@ -156,6 +189,7 @@ struct StridedKernel {
   template <int N>
   __device__ __forceinline__ static void add(const Arguments& a, Accumulator& total, int64_t base,
                                              int64_t i, int step) {
+    if constexpr (kVectors) return add_vectors<N>(a, total, base, i, step);
     int64_t at[kInputs][N];
 #pragma unroll
     for (int u = 0; u < N; ++u) {
@@ -175,6 +209,26 @@ struct StridedKernel {
       }
     }
   }
+  template <int N>
+  __device__ __forceinline__ static void add_vectors(const Arguments& a, Accumulator& total,
+                                                     int64_t base, int64_t i, int step) {
+    with_stored<Value>(a.dtype, [&]<class T>(T /*type*/) {
+      constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
+      Vec<T, kWidth> loaded[N];
+#pragma unroll
+      for (int u = 0; u < N; ++u) {
+        const int64_t at = base + a.reduced(i + u * step).at[0];
+        loaded[u] = thread::load<kWidth>(static_cast<const T*>(a.inputs[0]) + at * kWidth);
+      }
+#pragma unroll
+      for (int u = 0; u < N; ++u) {
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) {
+          total = a.reducer.add(total, widen<Value>(loaded[u][e]), (i + u * step) * kWidth + e);
+        }
+      }
+    });
+  }
   // Of the threads that stand over one output, given to the first.
   __device__ __forceinline__ static Accumulator merge_rows(SharedStorage& shared,
                                                            const Accumulator& total, int across) {
@@ -193,19 +247,21 @@ struct StridedKernel {
   }
 };
 
-struct Strided {
+template <bool kVectors>
+struct StridedBy {
   template <class Call>
   static Workspace workspace(const Call& call) {
     Workspace workspace;
     with_reducer<Elements::kWidened>(call, [&]<class Reducer>(const Reducer& /*reducer*/) {
-      workspace = Plan(call, sizeof(typename Reducer::Accumulator)).parts.workspace();
+      workspace = Plan(counted(call), sizeof(typename Reducer::Accumulator)).parts.workspace();
     });
     return workspace;
   }
   template <class Call>
-  static void run(const Call& call, const Context& context) {
-    with_reducer<Elements::kWidened>(call, [&]<class Reducer>(const Reducer& reducer) {
-      using Kernel = StridedKernel<Reducer>;
+  static void run(const Call& given, const Context& context) {
+    with_reducer<Elements::kWidened>(given, [&]<class Reducer>(const Reducer& reducer) {
+      using Kernel = StridedKernel<Reducer, kVectors>;
+      const Reduction call = counted(given);
       const Plan plan(call, sizeof(typename Reducer::Accumulator));
       typename Kernel::Arguments arguments{};
       arguments.reducer = reducer;
@@ -226,6 +282,22 @@ struct Strided {
                      context.stream, arguments);
     });
   }
+
+ private:
+  static Reduction counted(const Reduction& call) {
+    Reduction vectors = call;
+    Why nobody;
+    if (kVectors) as_vectors(call, vectors, nobody);
+    return vectors;
+  }
+};
+using Strided = StridedBy</*kVectors=*/false>;
+
+struct StridedVectors : StridedBy</*kVectors=*/true> {
+  static bool supports(const Reduction& call, Why& why) {
+    Reduction vectors;
+    return as_vectors(call, vectors, why);
+  }
 };
 
 }  // namespace
@@ -237,5 +309,12 @@ const Rung kStrided =
          .from = "block_per_row",
          .idea =
              "any strides and dimensions; few outputs shared by many blocks, merged by the last"});
+
+extern const Rung kStridedVectors;
+const Rung kStridedVectors =
+    rung_of<StridedVectors, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm>(
+        {.name = "strided_vectors",
+         .from = "strided",
+         .idea = "16 bytes a load, one division a vector: sums through samples and pixels (NCHW)"});
 
 }  // namespace ws::reduce

@@ -17,6 +17,7 @@ namespace ws::reduce {
 
 extern const Rung kStrided;
 extern const Rung kOnePass;
+extern const Rung kStridedVectors;
 extern const Rung kLanesPerRow;
 extern const Rung kColumns;
 
@@ -36,15 +37,15 @@ constexpr const Rung* kRungs[] = {
     &kAccF16X8,         &kAccF16X16,         &kAccBf16,          &kAccBf16X2,
     &kAccBf16X8,        &kAtomicHalf,        &kAtomicHalfPacked, &kAtomicHalfFast,
     &kWarpPerRow,       &kBlockPerRow,       &kStrided,          &kOnePass,
-    &kLanesPerRow,      &kColumns,
+    &kLanesPerRow,      &kColumns,           &kStridedVectors,
 };
 
 // Many short rows go to lanes of warps, others to blocks.
 std::span<const Rung* const> best_for(const Reduction& call) {
   constexpr int64_t kShortBytes = 16 * 1024;
   constexpr int64_t kManyRows = 1024;
-  static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kStrided};
-  static constexpr const Rung* kLong[] = {&kOnePass, &kColumns, &kStrided};
+  static constexpr const Rung* kShort[] = {&kLanesPerRow, &kColumns, &kStridedVectors, &kStrided};
+  static constexpr const Rung* kLong[] = {&kOnePass, &kColumns, &kStridedVectors, &kStrided};
   const bool is_short = call.count * static_cast<int64_t>(size_of(call.dtype)) <= kShortBytes;
   return is_short && call.outputs >= kManyRows ? std::span<const Rung* const>(kShort) : kLong;
 }

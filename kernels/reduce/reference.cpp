@@ -196,6 +196,7 @@ constexpr Shape kSmokeShapes[] = {
     {.extents = {6, 40}, .all = false, .dim = {1}, .keepdim = true},
     {.extents = {20, 32}, .all = false, .dim = {0}},
     {.extents = {2, 3, 4, 5}, .all = false, .dim = {0, 2}},
+    {.extents = {3, 2, 32}, .all = false, .dim = {0, 2}},
     {.extents = {3, 4, 5}, .all = false, .dim = {1}, .offset = 1},
 };
 constexpr Shape kVerifyShapes[] = {
@@ -210,6 +211,7 @@ constexpr Shape kVerifyShapes[] = {
     {.extents = {65, 30}, .all = false, .dim = {0}, .keepdim = true},
     {.extents = {3, 30, 64}, .all = false, .dim = {1}},
     {.extents = {3, 4, 5, 6}, .all = false, .dim = {0, 2}},
+    {.extents = {37, 5, 112}, .all = false, .dim = {0, 2}},
     {.extents = {3, 4, 5, 6}, .all = false, .dim = {-1, 1}, .keepdim = true},
     {.extents = {6, 40, 0, 0, 1}, .all = false, .dim = {0}},
     {.extents = {9000, 0, 0, 0, 0, 2}},
@@ -250,6 +252,8 @@ constexpr Shape kBenchShapes[] = {
     {.extents = {16384, 16384}, .all = false, .dim = {0}},
     {.extents = {16384, 4096}, .all = false, .dim = {1}},
     {.extents = {262144, 256}, .all = false, .dim = {1}},
+    {.extents = {32, 256, 3136}, .all = false, .dim = {0, 2}},
+    {.extents = {64, 128, 1000}, .all = false, .dim = {0, 2}},
 };
 
 bool is_timed(int64_t elements) {

@@ -253,7 +253,7 @@ TEST(BatchedTf32Rs, InEveryOrder) {
 
 void run_three_rs(const BatchedThreeTf32Rs::Plan& plan, const BatchedCall& call) {
   const BatchedCall one = plan.is_turned ? transposed(call) : call;
-  test::Buffer<std::byte> workspace(b_along(one).bytes() + 256);
+  test::Buffer<std::byte> workspace(BroughtA(one).bytes() + b_along(one).bytes() + 256);
   void* place = workspace.data();
   size_t space = workspace.size();
   BatchedThreeTf32Rs::run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>,
@@ -300,9 +300,13 @@ TEST(BatchedThreeTf32Rs, RowsThatBeginAnywhere) {
     run_three_rs(plan, call);
     instance.expect_right();
   }
-  Why why;
-  Instance<float> neither(batch(3, 136, 135, 101), batched());
-  EXPECT_FALSE(BatchedThreeTf32Rs::supports(Bmm::call(neither.problem()), why));
+  constexpr int kBT = Bmm::kBTransposed;
+  for (const int views : {0, kBT, Bmm::kATransposed | kBT, kBT | Bmm::kAExpanded}) {
+    Instance<float> neither(batch(3, 137, 136, 101, views, views == 0 ? 0 : 1), batched());
+    const BatchedCall call = Bmm::call(neither.problem());
+    run_three_rs(BatchedThreeTf32Rs::plan(call), call);
+    neither.expect_right();
+  }
 }
 
 TEST(BatchedMma, InEveryOrder) {

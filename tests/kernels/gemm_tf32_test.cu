@@ -201,10 +201,10 @@ TEST(ThreeTf32, EveryKindOfNumber) {
 
 template <class Rung>
 void run_split(const typename Rung::Plan& plan, const Call& call) {
-  test::Buffer<std::byte> workspace(plan.b.bytes() + 256);
+  test::Buffer<std::byte> workspace(plan.bytes() + 256);
   void* place = workspace.data();
   size_t space = workspace.size();
-  std::align(256, plan.b.bytes(), place, space);
+  std::align(256, plan.bytes(), place, space);
   Rung::run_as(plan, LinesOutput<float>::of(call), {nullptr, place});
   runtime::synchronize_device();
 }
@@ -271,11 +271,20 @@ TEST(BatchedThreeTf32Rs, EveryKindOfNumber) {
 }
 
 // What is copied then, and what no copy engine takes.
-TEST(SplitThreeTf32, OneOperandInRowsThatBeginAnywhere) {
+TEST(SplitThreeTf32, RowsThatBeginAnywhere) {
   WS_REQUIRE_ARCH(Arch::kSm90a);
-  Instance<float> both(shape(20, 130, 101, kNt));
+  for (const auto layout : {kNn, kNt, kTn, kTt}) {
+    Instance<float> both(shape(21, 131, 101, layout));
+    const Call call = Gemm::call(both.problem());
+    for (const bool is_turned : {false, true}) {
+      const SplitThreeTf32::Plan plan = SplitThreeTf32::plan(call, is_turned);
+      EXPECT_GT(plan.a.bytes(), 0);
+      EXPECT_GT(plan.b.bytes(), 0);
+      run_split<SplitThreeTf32>(plan, call);
+      both.expect_right();
+    }
+  }
   Why why;
-  EXPECT_FALSE(SplitThreeTf32::supports(Gemm::call(both.problem()), why));
   Instance<float> one(shape(21, 132, 100, kTn));
   const Call call = Gemm::call(one.problem());
   EXPECT_TRUE(SplitThreeTf32::supports(call, why));
