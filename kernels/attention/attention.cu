@@ -14,6 +14,7 @@
 #include "kernels/attention/35_append_naive.cuh"
 #include "kernels/attention/36_append_vector.cuh"
 #include "kernels/attention/operations.hpp"
+#include "warpsmith/device_facts.hpp"
 
 namespace ws::attention {
 
@@ -114,6 +115,24 @@ constexpr const Rung* kRungs[] = {
 // tile of the rungs that share out queries.
 bool is_few(const Call& call) { return call.queries * call.group() <= 64; }
 
+// Whether so many sequences and heads have a block for each SM that their keys, of one tile or a
+// few, need not be shared out. H200 2026-12-02, bf16, us, by wgmma_speculative and by split_kv: 64
+// x 8 heads of 64 queries and 512 keys 32.6, 44.4; 64 keys 22.3, 27.0; 128 x 16 of 128 columns 74,
+// 143; 4 x 32 heads over 8 of 16 queries and keys 10.8, 12.2; 8 of 17 8.6, 9.8. Of 16 x 8 heads and
+// 2048 keys 27.3, 28.3.
+bool has_short_keys(const Call& call) {
+  constexpr int64_t kTile = 128;
+  const bool fills = call.group() == 1 && call.batch * call.heads >= device_facts().multiprocessors;
+  return call.queries >= 16 && (call.keys <= kTile || (fills && call.keys <= 8 * kTile));
+}
+
+// Whether both are one tile of mma.sync's, for many heads: 256 x 4 heads of 49 24.5 us, by wgmma
+// 34.2; 128 x 16 of 64, of 128 columns, 65.3, 74.3; of 32 columns 15.6, 20.6.
+bool is_one_small_tile(const Call& call) {
+  return std::max(call.queries, call.keys) <= 64 &&
+         call.batch * call.heads >= device_facts().multiprocessors;
+}
+
 // Whether rows are wide, and tiles of 64 queries of a head, as wide_heads has, nearly empty.
 bool is_few_and_wide(const Call& call) {
   return std::max(call.head_dim, call.value_dim) > 256 && call.queries <= 16;
@@ -134,8 +153,12 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
                                          &kAny};
   static constexpr const Rung* kFewWide[] = {&kSplitKvMlaWgmma,        &kSplitKvMla, &kWideHeads,
                                              &kMmaTilingQkvSwizzleQkv, &kTiled,      &kAny};
+  static constexpr const Rung* kShort[] = {
+      &kMmaTilingQkvSwizzleQkv, &kWgmmaSpeculative, &kWideHeads, &kMmaFlash, &kTiled, &kAny};
   if (is_few_and_wide(call)) return kFewWide;
-  return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
+  if (!is_few(call)) return kOrder;
+  if (!has_short_keys(call)) return kFew;
+  return is_one_small_tile(call) ? std::span<const Rung* const>(kShort) : kOrder;
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
