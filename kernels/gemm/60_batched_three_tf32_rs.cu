@@ -2,6 +2,11 @@
 
 namespace ws::gemm {
 
+void BatchedThreeTf32Rs::run(const BatchedCall& call, const Context& context) {
+  run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>, BatchedPlainOutput<float>>(
+      plan(call), call, context);
+}
+
 extern const Rung kBatchedThreeTf32Rs;
 constinit const Rung kBatchedThreeTf32Rs = rung_of<BatchedThreeTf32Rs, DTypes{DType::kF32}, Bmm>({
     .name = "batched_three_tf32_rs",

@@ -17,10 +17,10 @@
 
 namespace ws::gemm {
 
-template <Contiguous kA, class Policy, class Output, class Work = WholeTiles>
-struct ThreeTf32RsKernel
-    : WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, Work, Output> {
-  using Base = WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, Work, Output>;
+template <Contiguous kA, class Policy, class Output>
+struct BatchedThreeTf32RsKernel
+    : WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, BatchedTiles, Output> {
+  using Base = WarpSpecializedKernel<float, kA, Contiguous::kRows, Policy, BatchedTiles, Output>;
   using typename Base::Arguments;
   using typename Base::Place;
   using typename Base::Position;
@@ -51,27 +51,30 @@ struct ThreeTf32RsKernel
     });
   }
 
-  // A warpgroup: multiplies its rows of every tile and stores them.
+  // A warpgroup: multiplies its rows of every tile and stores them. Which tile it is, is asked when
+  // its products are done: threads have no registers to remember it.
   __device__ __forceinline__ static void consume(SharedStorage& shared, const Arguments& g,
                                                  int warp) {
     const int consumer = warp / 4;
     const FragmentsOf<StageA> fragments(consumer);
     Position at;
     Store store{shared.c.pointer(warp * Store::kElements)};
-    Base::for_each_part(g, [&](const Place& place, const auto& part) {
-      const auto held = Base::hold(g, place, consumer, warp);
+    const auto blocks = static_cast<int>(grid_blocks());
+    for (int tile = static_cast<int>(block_index()); tile < g.work.tiles; tile += blocks) {
       float sum[1][Base::kTileN / 2] = {};
       multiply_with_low_parts<StageB>(sum[0], fragments, shared.a.pointer(), shared.b.pointer(),
                                       shared.low.pointer(), shared.pipeline, shared.lows, at,
-                                      part.last - part.first,
+                                      g.work.steps,
                                       [&](int stage) { Base::release(shared, stage); });
-      Base::put_rows(store, g, place, part, held, sum, consumer, warp);
-    });
+      Base::for_each_part(g, tile, g.work.tiles, [&](const Place& place, const auto& part) {
+        Base::put_rows(store, g, place, part, 0, sum, consumer, warp);
+      });
+    }
     store.finish();
   }
 
   __device__ void operator()(SharedStorage& shared, const Arguments& g) const {
-    Base::template play_roles<ThreeTf32RsKernel>(shared, g);
+    Base::template play_roles<BatchedThreeTf32RsKernel>(shared, g);
   }
 };
 
@@ -83,8 +86,9 @@ template <int kTileN, int kStagesOf>
 struct ThreeRsPolicy
     : WgmmaPolicy<WgmmaShape{.tile_m = 128, .tile_n = kTileN, .stages = kStagesOf}> {
   static constexpr int kHelpers = 3;
-  // Whether threads have registers left for C in rows that start anywhere.
-  static constexpr bool kPlain = kTileN <= 64;
+  // Whether threads have registers left: for C in rows that start anywhere, and for tiles of C^T
+  // from an operand that lies along K.
+  static constexpr bool kHasRoom = kTileN <= 64;
   static constexpr int kProducerRegisters = 40;
   static constexpr int kConsumerRegisters = 232;
 };
@@ -104,28 +108,33 @@ struct BatchedThreeTf32Rs {
     double time = kNever;
   };
   template <class C>
-  static Plan plan(const C& call, bool is_turned) {
+  static Plan plan(const C& call, bool is_turned, int policy) {
     const C one = is_turned ? transposed(call) : call;
-    Plan best{.is_turned = is_turned};
-    if (is_turned && !is_stored_by_boxes(call)) return best;
     const BroughtA a(one);
     const KMajor b = b_along(one);
-    if (static_cast<double>(a.bytes() + b.bytes()) > kMostWorkspace) return best;
-    const double copies = a.time() + b.time();
-    for (int policy = 0; policy < ThreeRsPolicies::kCount; ++policy) {
-      ThreeRsPolicies::with(policy, [&]<class Policy>() {
-        if (!Policy::kPlain && !is_stored_by_boxes(call)) return;
-        const double time = copies + tiles_time<Policy>(one);
-        if (time < best.time) best = {is_turned, policy, time};
-      });
+    const bool lies_along = one.a.contiguous == Contiguous::kColumns || a.bytes() > 0;
+    const bool wants_room = !is_stored_by_boxes(call) || (is_turned && lies_along);
+    Plan plan{.is_turned = is_turned, .policy = policy};
+    if ((is_turned && !is_stored_by_boxes(call)) ||
+        static_cast<double>(a.bytes() + b.bytes()) > kMostWorkspace) {
+      return plan;
     }
-    return best;
+    ThreeRsPolicies::with(policy, [&]<class Policy>() {
+      if (wants_room && !Policy::kHasRoom) return;
+      plan.time = a.time() + b.time() + tiles_time<Policy>(one);
+    });
+    return plan;
   }
   template <class C>
   static Plan plan(const C& call) {
-    const Plan straight = plan(call, false);
-    const Plan turned = plan(call, true);
-    return turned.time < straight.time ? turned : straight;
+    Plan best;
+    for (const bool is_turned : {false, true}) {
+      for (int policy = 0; policy < ThreeRsPolicies::kCount; ++policy) {
+        const Plan other = plan(call, is_turned, policy);
+        if (other.time < best.time) best = other;
+      }
+    }
+    return best;
   }
 
   static bool supports(const BatchedCall& call, Why& why) {
@@ -137,10 +146,7 @@ struct BatchedThreeTf32Rs {
     const BatchedCall one = plan(call).is_turned ? transposed(call) : call;
     return {.bytes = BroughtA(one).bytes() + b_along(one).bytes()};
   }
-  static void run(const BatchedCall& call, const Context& context) {
-    run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>, BatchedPlainOutput<float>>(
-        plan(call), call, context);
-  }
+  static void run(const BatchedCall& call, const Context& context);  // beside the row
   // Into outputs made from the call, or from the transposed one: by the copy engine, or by lanes.
   template <class Boxes, class Turned, class Plain, class C>
   static void run_as(const Plan& plan, const C& call, const Context& context) {
@@ -152,10 +158,12 @@ struct BatchedThreeTf32Rs {
     ThreeRsPolicies::with(plan.policy, [&]<class Policy>() {
       const auto run_lying = [&]<Contiguous kA>() {
         if (plan.is_turned) {
-          run_tiles<kA, Policy, Turned>(one, b, context.stream);
+          if constexpr (Policy::kHasRoom || kA == Contiguous::kRows) {
+            run_tiles<kA, Policy, Turned>(one, b, context.stream);
+          }
         } else if (is_stored_by_boxes(call)) {
           run_tiles<kA, Policy, Boxes>(one, b, context.stream);
-        } else if constexpr (Policy::kPlain) {
+        } else if constexpr (Policy::kHasRoom) {
           run_tiles<kA, Policy, Plain>(one, b, context.stream);
         }
       };
@@ -183,7 +191,7 @@ struct BatchedThreeTf32Rs {
 
   template <Contiguous kA, class Policy, class Output, class C>
   static void run_tiles(const C& one, const KMajor& b, Stream stream) {
-    using Kernel = ThreeTf32RsKernel<kA, Policy, Output, BatchedTiles>;
+    using Kernel = BatchedThreeTf32RsKernel<kA, Policy, Output>;
     using Base = typename Kernel::Base;
     const tile::Raster raster = Policy::raster(one);
     const auto steps = static_cast<int>(divide_up(one.k, Kernel::kTileK));

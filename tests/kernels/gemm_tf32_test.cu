@@ -264,7 +264,7 @@ TEST(BatchedThreeTf32Rs, EveryKindOfNumber) {
       const BatchedCall one{call, 1, DType::kF32};
       BatchedThreeTf32Rs::run_as<BatchedTensorOutput<float>, BatchedTransposedOutput<float>,
                                  BatchedPlainOutput<float>>(
-          BatchedThreeTf32Rs::plan(one, is_turned), one, {});
+          BatchedThreeTf32Rs::plan(one, is_turned, 1), one, {});
       runtime::synchronize_device();
     });
   }
