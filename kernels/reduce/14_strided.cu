@@ -315,6 +315,7 @@ const Rung kStridedVectors =
     rung_of<StridedVectors, Sum, Mean, Prod, Amax, Amin, Argmax, Argmin, Any, All, VectorNorm>(
         {.name = "strided_vectors",
          .from = "strided",
-         .idea = "16 bytes a load, one division a vector: sums through samples and pixels (NCHW)"});
+         .idea = "16 bytes a load, one division a vector: sums through samples and pixels (NCHW)",
+         .file = "14_strided.cu"});
 
 }  // namespace ws::reduce
