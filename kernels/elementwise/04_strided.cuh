@@ -8,8 +8,8 @@
 #pragma once
 
 #include "kernels/elementwise/dispatch.hpp"
+#include "kernels/elementwise/strided_walk.hpp"
 #include "warpsmith/launch.hpp"
-#include "warpsmith/thread/divide.hpp"
 
 namespace ws::elementwise {
 
@@ -23,9 +23,7 @@ struct StridedKernel {
     PointersOf<T, Functor> at;
     Functor f;
     uint32_t elements;
-    int rank;
-    thread::Divider extents[kMaxRank];     // innermost first
-    int64_t strides[kOperands][kMaxRank];  // innermost first
+    StridedWalk<kOperands> walk;
   };
   struct SharedStorage {};
 
@@ -34,16 +32,7 @@ struct StridedKernel {
     if (i >= a.elements) return;
 
     int64_t offsets[kOperands] = {};
-    uint32_t rest = i;
-#pragma unroll
-    for (int loop = 0; loop < kMaxRank; ++loop) {
-      if (loop == a.rank) break;
-      const uint32_t outer = a.extents[loop].quotient(rest);
-      const uint32_t index = rest - outer * a.extents[loop].divisor();
-#pragma unroll
-      for (int k = 0; k < kOperands; ++k) offsets[k] += index * a.strides[k][loop];
-      rest = outer;
-    }
+    a.walk.add(i, offsets);
 
     T x[kInputs];
 #pragma unroll
@@ -90,14 +79,7 @@ void launch_strided(const Functor& f, PointersOf<T, Functor> pointers, Layout la
   arguments.at = pointers;
   arguments.f = f;
   arguments.elements = static_cast<uint32_t>(layout.elements);
-  arguments.rank = layout.rank;
-  for (int loop = 0; loop < layout.rank; ++loop) {
-    const auto from = static_cast<size_t>(layout.rank - 1 - loop);
-    arguments.extents[loop] = thread::Divider(layout.extents[from]);
-    for (size_t k = 0; k < Kernel::kOperands; ++k) {
-      arguments.strides[k][loop] = layout.strides[k][from];
-    }
-  }
+  arguments.walk = StridedWalk<Kernel::kOperands>(layout);
   const int64_t blocks = divide_up(layout.elements, Kernel::kThreads);
   launch<Kernel>({.blocks = blocks, .threads = Kernel::kThreads}, stream, arguments);
 }

@@ -6,8 +6,8 @@
 // Limits: the inner loop's stride is 1, or 0 of an input, and it is whole vectors, as are all other
 //   strides; pointers at multiples of 16 bytes. Up to 2^31 vectors.
 #include "kernels/elementwise/dispatch.hpp"
+#include "kernels/elementwise/strided_walk.hpp"
 #include "warpsmith/launch.hpp"
-#include "warpsmith/thread/divide.hpp"
 
 namespace ws::elementwise {
 namespace {
@@ -24,10 +24,8 @@ struct StridedVectorsKernel {
     Pointers<T, kInputs> at;
     Functor f;
     uint32_t vectors;
-    int rank;
-    bool repeats[kInputs];                 // one element for all of a vector
-    thread::Divider extents[kMaxRank];     // innermost first, that in vectors
-    int64_t strides[kOperands][kMaxRank];  // the same
+    bool repeats[kInputs];  // one element for all of a vector
+    StridedWalk<kOperands> walk;
   };
   struct SharedStorage {};
 
@@ -39,16 +37,7 @@ struct StridedVectorsKernel {
     for (int j = 0; j < kLoads; ++j) {
       const uint32_t vector = first + j * kThreads;
       if (vector >= a.vectors) break;
-      uint32_t rest = vector;
-#pragma unroll
-      for (int loop = 0; loop < kMaxRank; ++loop) {
-        if (loop == a.rank) break;
-        const uint32_t outer = a.extents[loop].quotient(rest);
-        const uint32_t index = rest - outer * a.extents[loop].divisor();
-#pragma unroll
-        for (int k = 0; k < kOperands; ++k) offsets[j][k] += index * a.strides[k][loop];
-        rest = outer;
-      }
+      a.walk.add(vector, offsets[j]);
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) {
         const T* const from = a.at.inputs[k] + offsets[j][k];
@@ -109,17 +98,9 @@ struct StridedVectors {
       arguments.at = Pointers<T, Functor::kInputs>(call);
       arguments.f = f;
       arguments.vectors = static_cast<uint32_t>(layout.elements / Kernel::kWidth);
-      arguments.rank = layout.rank;
-      for (int loop = 0; loop < layout.rank; ++loop) {
-        const auto from = static_cast<size_t>(layout.rank - 1 - loop);
-        const int64_t width = loop == 0 ? Kernel::kWidth : 1;
-        arguments.extents[loop] = thread::Divider(layout.extents[from] / width);
-        for (size_t k = 0; k < Kernel::kOperands; ++k) {
-          arguments.strides[k][loop] = layout.strides[k][from] * width;
-        }
-      }
+      arguments.walk = StridedWalk<Kernel::kOperands>(layout, Kernel::kWidth);
       for (size_t k = 0; k < Kernel::kInputs; ++k) {
-        arguments.repeats[k] = arguments.strides[k][0] == 0;
+        arguments.repeats[k] = arguments.walk.strides[k][0] == 0;
       }
       launch<Kernel>({.blocks = divide_up(int64_t{arguments.vectors},
                                           int64_t{Kernel::kThreads} * Kernel::kLoads),
