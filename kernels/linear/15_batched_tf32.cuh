@@ -20,13 +20,18 @@ using BatchedTurnedOfF32 =
     BatchedFinishedOutput<gemm::BatchedTransposedOutput<float>, float, false>;
 using BatchedPlainOfF32 = BatchedFinishedOutput<gemm::BatchedPlainOutput<float>, float, false>;
 
-struct BatchedThreeTf32 {
-  using Product = gemm::BatchedThreeTf32;
+// What gemm's product takes and wants is what its rung here does.
+template <class OfGemm>
+struct BatchedOfF32 {
+  using Product = OfGemm;
 
   static bool supports(const BatchedCall& call, Why& why) {
     return multiplies(call, DTypes{DType::kF32}, why) && Product::supports(call, why);
   }
   static Workspace workspace(const BatchedCall& call) { return Product::workspace(call); }
+};
+
+struct BatchedThreeTf32 : BatchedOfF32<gemm::BatchedThreeTf32> {
   static void run(const BatchedCall& call, const Context& context) {
     run_in(Product::plan(call).tiles, call, context);
   }
@@ -35,13 +40,7 @@ struct BatchedThreeTf32 {
   }
 };
 
-struct BatchedThreeTf32Rs {
-  using Product = gemm::BatchedThreeTf32Rs;
-
-  static bool supports(const BatchedCall& call, Why& why) {
-    return multiplies(call, DTypes{DType::kF32}, why) && Product::supports(call, why);
-  }
-  static Workspace workspace(const BatchedCall& call) { return Product::workspace(call); }
+struct BatchedThreeTf32Rs : BatchedOfF32<gemm::BatchedThreeTf32Rs> {
   static void run(const BatchedCall& call, const Context& context) {
     run_as(Product::plan(call), call, context);
   }
@@ -50,13 +49,7 @@ struct BatchedThreeTf32Rs {
   }
 };
 
-struct BatchedTf32 {
-  using Product = gemm::BatchedTf32;
-
-  static bool supports(const BatchedCall& call, Why& why) {
-    return multiplies(call, DTypes{DType::kF32}, why) && Product::supports(call, why);
-  }
-  static Workspace workspace(const BatchedCall& call) { return Product::workspace(call); }
+struct BatchedTf32 : BatchedOfF32<gemm::BatchedTf32> {
   static void run(const BatchedCall& call, const Context& context) {
     Product::run_into<BatchedBoxesOfF32, BatchedPlainOfF32>(call, context);
   }
