@@ -193,7 +193,7 @@ struct Shape {
 // of four dimensions; transposed, strided and padded; nothing at all.
 constexpr Shape kSmokeShapes[] = {
     {.extents = {37}},
-    {.extents = {6, 40}, .all = false, .dim = {1}, .keepdim = true},
+    {.extents = {6, 48}, .all = false, .dim = {1}, .keepdim = true},
     {.extents = {20, 32}, .all = false, .dim = {0}},
     {.extents = {2, 3, 4, 5}, .all = false, .dim = {0, 2}},
     {.extents = {3, 2, 32}, .all = false, .dim = {0, 2}},
