@@ -189,7 +189,15 @@ struct StridedKernel {
   template <int N>
   __device__ __forceinline__ static void add(const Arguments& a, Accumulator& total, int64_t base,
                                              int64_t i, int step) {
-    if constexpr (kVectors) return add_vectors<N>(a, total, base, i, step);
+    if constexpr (kVectors) {
+      add_vectors<N>(a, total, base, i, step);
+    } else {
+      add_elements<N>(a, total, base, i, step);
+    }
+  }
+  template <int N>
+  __device__ __forceinline__ static void add_elements(const Arguments& a, Accumulator& total,
+                                                      int64_t base, int64_t i, int step) {
     int64_t at[kInputs][N];
 #pragma unroll
     for (int u = 0; u < N; ++u) {
