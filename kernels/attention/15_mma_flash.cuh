@@ -158,7 +158,7 @@ struct MmaFlashKernel : Policy {
         scores.hide(seen_of(call, tile), tile.row + warp_row, key);
       }
       float rescale[Softmax::kRows];
-      if (softmax.weigh(scores, rescale)) scale(gathered, rescale);
+      if (softmax.weigh(scores, rescale)) Products::scale(gathered, rescale);
       Products::template gather<Keys>(gathered, scores, shared.values.span(),
                                       in_stage(values_offset, i));
     }
@@ -213,18 +213,6 @@ struct MmaFlashKernel : Policy {
           return query[kHoldsQuery ? k / 16 : 0];
         },
         keys, offset);
-  }
-
-  __device__ __forceinline__ static void scale(Gathered& gathered,
-                                               const float (&factor)[Softmax::kRows]) {
-#pragma unroll
-    for (int r = 0; r < kRowBlocks; ++r) {
-#pragma unroll
-      for (int n = 0; n < kDim / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) gathered[r][n][i] *= factor[r * 2 + i / 2];
-      }
-    }
   }
 
   // All that an operation can do to scores but hiding what lies outside. `from` is the lane's first
