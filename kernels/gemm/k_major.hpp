@@ -2,60 +2,15 @@
 // them what TF32 leaves of their numbers.
 #pragma once
 
-#include <bit>
-#include <cmath>
-
 #include "kernels/gemm/batched.hpp"
 #include "kernels/gemm/plan.hpp"
 #include "kernels/gemm/run_lanes.hpp"
 #include "warpsmith/launch.hpp"
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/shared.hpp"
-#include "warpsmith/thread/math.hpp"
+#include "warpsmith/thread/tf32.hpp"
 
 namespace ws::gemm {
-
-#if WS_DEVICE_CODE
-__device__ __forceinline__ float cut_to_tf32(float x) {
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & ~uint32_t{0x1FFF});
-}
-
-// What TF32, which is cut off, leaves of a number, rounded to TF32 itself: the same sign, so that
-// it gives an infinity nothing to cancel with, and 0 of what TF32 has no number for alone, since an
-// infinity times 0 is NaN; where nothing is left, too little to change a sum. An infinity stays
-// one; a NaN is one whatever is cut off. All by selects: a branch for each waits for the one
-// before.
-__device__ __forceinline__ float low_part(float x) {
-  constexpr float kLeast = 0x1p-136F;  // of TF32
-  constexpr uint32_t kHalf = 0x1000;   // of its last place
-  const float size = ::fabsf(x);
-  const float left = x - cut_to_tf32(x);
-  const float low = cut_to_tf32(std::bit_cast<float>(std::bit_cast<uint32_t>(left) + kHalf));
-  const float little = ::copysignf(::fminf(::fmaxf(size * 0x1p-60F, kLeast), size), x);
-  const float finite = low == 0 ? little : low;
-  const float beyond = x + x;
-  return size < INFINITY ? finite : beyond;
-}
-
-// The same for tensor cores to cut off, by multiplications: low_part() has twice as many
-// instructions, and most of them run at half the rate. A number is made larger by 3/8 of a last
-// place on average, so that what is cut off then is as often too much as too little. It is not so
-// of numbers that are not finite, or near the smallest; of them `strange` is no longer 0.
-__device__ __forceinline__ float low_part_unless_strange(float x, float& strange) {
-  constexpr float kRounding = 1 + 1.5F * 0x1p-12F;
-  strange += ::fabsf(thread::fma(x * 0x1p-60F, 0x1p60F, -x));
-  return thread::fma(x - cut_to_tf32(x), kRounding, x * 0x1p-40F);
-}
-template <int kCount>
-__device__ __forceinline__ void low_parts(const float (&x)[kCount], float (&low)[kCount]) {
-  float strange = 0;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) low[i] = low_part_unless_strange(x[i], strange);
-  if (strange == 0) return;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) low[i] = low_part(x[i]);
-}
-#endif
 
 // What is copied: `runs` runs of `length` elements of each of `matrices`.
 struct KMajorCopies {
@@ -113,7 +68,7 @@ struct CopyRunsKernel {
       if (of.low == nullptr) continue;
       Vec<float, kWidth> low;
 #pragma unroll
-      for (int e = 0; e < kWidth; ++e) low[e] = low_part(x[i][e]);
+      for (int e = 0; e < kWidth; ++e) low[e] = thread::low_part(x[i][e]);
       thread::store(of.low + to, low);
     }
   }
@@ -165,7 +120,7 @@ struct TransposeKernel {
       const float value = shared.tile[from_run * kPitch + i];
       const int64_t at = matrix * of.to_batch + (column + i) * of.to_leading + run + from_run;
       thread::store(of.to + at, value);
-      if (of.low != nullptr) thread::store(of.low + at, low_part(value));
+      if (of.low != nullptr) thread::store(of.low + at, thread::low_part(value));
     }
   }
 };

@@ -9,6 +9,7 @@
 #include "warpsmith/ptx/barrier.hpp"
 #include "warpsmith/ptx/fence.hpp"
 #include "warpsmith/ptx/wgmma.hpp"
+#include "warpsmith/thread/tf32.hpp"
 #include "warpsmith/tile/k_fragments.hpp"
 #include "warpsmith/tile/mn_fragments.hpp"
 #include "warpsmith/tile/pipeline.hpp"
@@ -47,8 +48,8 @@ __device__ __forceinline__ void make_low_parts(Ring& b, Ring& low,
       }
     };
     float strange = 0;
-    each([&](float x) { return low_part_unless_strange(x, strange); });
-    if (strange != 0) each([](float x) { return low_part(x); });
+    each([&](float x) { return thread::low_part_unless_strange(x, strange); });
+    if (strange != 0) each([](float x) { return thread::low_part(x); });
     ptx::fence_proxy_async();
     ptx::syncwarp();
     if (lane_index() == 0) lows.fill(at.stage);
@@ -79,7 +80,7 @@ __device__ __forceinline__ void multiply_with_low_parts(
     float low[kSteps * 4];
 #pragma unroll
     for (int i = 0; i < kSteps * 4; ++i) whole[i] = std::bit_cast<float>(a.whole[i / 4][i % 4]);
-    low_parts(whole, low);
+    thread::low_parts(whole, low);
 #pragma unroll
     for (int i = 0; i < kSteps * 4; ++i) a.low[i / 4][i % 4] = std::bit_cast<uint32_t>(low[i]);
   };

@@ -219,6 +219,8 @@ struct MultiplyFragments {
       float d[4] = {c[0], c[1], c[2], c[3]};
       if constexpr (sizeof(T) == 1) {
         ptx::mma_m16n8k32<T>(d, a, b, d);
+      } else if constexpr (sizeof(T) == 4) {
+        ptx::mma_m16n8k8(d, a, b, d);
       } else {
         ptx::mma_m16n8k16<T>(d, a, b, d);
       }
@@ -246,10 +248,14 @@ void test_mma() {
   test::Buffer<float> d(128);
   constexpr int kWide = 4 / static_cast<int>(sizeof(T));  // elements of a register
   const auto bits = [](float value, int i) {
-    return static_cast<uint32_t>(T(value).bits) << (i % kWide * 32 / kWide);
+    if constexpr (sizeof(T) == 4) {
+      return std::bit_cast<uint32_t>(value) | 0x1FFFU;  // which the tensor core does not see
+    } else {
+      return static_cast<uint32_t>(T(value).bits) << (i % kWide * 32 / kWide);
+    }
   };
-  // "Matrix Fragments for mma.m16n8k16 with floating point type" and "for mma.m16n8k32": the
-  // element at index i of a lane.
+  // "Matrix Fragments for mma.m16n8k16 with floating point type", "for mma.m16n8k32" and "for
+  // mma.m16n8k8": the element at index i of a lane.
   for (int lane = 0; lane < 32; ++lane) {
     const int group = lane >> 2;
     const int in_group = lane % 4;
@@ -296,6 +302,10 @@ TEST(Mma, M16N8K16) {
 TEST(Mma, M16N8K32) {
   WS_REQUIRE_ARCH(Arch::kSm90);
   test::in_every_order([] { test_mma<e4m3>(); });
+}
+
+TEST(Mma, M16N8K8) {
+  test::in_every_order([] { test_mma<float>(); });
 }
 
 // ---- wmma ---------------------------------------------------------------------------------------
@@ -416,7 +426,7 @@ TEST(Matrix, IsTransposedInRegisters) {
   });
 }
 
-// To nearest, of two as near the one further from zero.
+template <bool kTiesToEven>
 struct RoundToTf32 {
   static constexpr int kThreads = 32;
   struct Arguments {
@@ -425,24 +435,52 @@ struct RoundToTf32 {
   };
   struct SharedStorage {};
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& arguments) const {
-    arguments.to[lane_index()] = ptx::cvt_rna_tf32_f32(arguments.from[lane_index()]);
+    const float value = arguments.from[lane_index()];
+    arguments.to[lane_index()] =
+        kTiesToEven ? ptx::cvt_rn_tf32_f32(value) : ptx::cvt_rna_tf32_f32(value);
   }
 };
 
-TEST(Tf32, IsRoundedToNearest) {
-  const std::pair<uint32_t, uint32_t> rounded[] = {
-      {0x00000000, 0x00000000}, {0x80000000, 0x80000000}, {0x3F800000, 0x3F800000},
-      {0x3F800FFF, 0x3F800000}, {0x3F801000, 0x3F802000}, {0xBF801000, 0xBF802000},
-      {0x3F803000, 0x3F804000}, {0x3FFFF000, 0x40000000}, {0x00001000, 0x00002000},
-      {0x7F7FEFFF, 0x7F7FE000}, {0x7F7FFFFF, 0x7F800000}, {0xFF800000, 0xFF800000},
-  };
+// Pairs of bits, before and after.
+template <bool kTiesToEven, size_t kCount>
+void test_rounding(const std::pair<uint32_t, uint32_t> (&rounded)[kCount]) {
   test::Buffer<float> from(32);
   test::Buffer<float> to(32);
-  for (size_t i = 0; i < 32; ++i) from[i] = std::bit_cast<float>(rounded[i % 12].first);
-  test::run<RoundToTf32>({.threads = 32}, {from.data(), to.data()});
+  for (size_t i = 0; i < 32; ++i) from[i] = std::bit_cast<float>(rounded[i % kCount].first);
+  test::run<RoundToTf32<kTiesToEven>>({.threads = 32}, {from.data(), to.data()});
   for (size_t i = 0; i < 32; ++i) {
-    EXPECT_EQ(std::bit_cast<uint32_t>(to[i]), rounded[i % 12].second) << i % 12;
+    EXPECT_EQ(std::bit_cast<uint32_t>(to[i]), rounded[i % kCount].second) << i % kCount;
   }
+}
+
+TEST(Tf32, IsRoundedToNearestTiesAwayFromZero) {
+  test_rounding<false>({{0x00000000, 0x00000000},
+                        {0x80000000, 0x80000000},
+                        {0x3F800000, 0x3F800000},
+                        {0x3F800FFF, 0x3F800000},
+                        {0x3F801000, 0x3F802000},
+                        {0xBF801000, 0xBF802000},
+                        {0x3F803000, 0x3F804000},
+                        {0x3FFFF000, 0x40000000},
+                        {0x00001000, 0x00002000},
+                        {0x7F7FEFFF, 0x7F7FE000},
+                        {0x7F7FFFFF, 0x7F800000},
+                        {0xFF800000, 0xFF800000}});
+}
+
+TEST(Tf32, IsRoundedToNearestTiesToEven) {
+  test_rounding<true>({{0x00000000, 0x00000000},
+                       {0x80000000, 0x80000000},
+                       {0x3F800FFF, 0x3F800000},
+                       {0x3F801000, 0x3F800000},
+                       {0x3F801001, 0x3F802000},
+                       {0xBF801000, 0xBF800000},
+                       {0x3F803000, 0x3F804000},
+                       {0x3FFFF000, 0x40000000},
+                       {0x00001000, 0x00000000},
+                       {0x7F7FEFFF, 0x7F7FE000},
+                       {0x7F7FFFFF, 0x7F800000},
+                       {0xFF800000, 0xFF800000}});
 }
 
 }  // namespace

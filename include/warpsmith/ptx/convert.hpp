@@ -131,8 +131,21 @@ __host__ __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float low, float 
 
 // ---- TF32: f32 of which the last 13 bits are zero ----------------------------------------------
 
-// To nearest, ties away from zero: the only way of sm_80. An f32 that rounds beyond the largest
-// becomes infinite.
+// To nearest, of two as near the even one: an instruction from sm_90 on, arithmetic on bits before.
+// An f32 that rounds beyond the largest becomes infinite.
+__host__ __device__ __forceinline__ float cvt_rn_tf32_f32(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(WS_EMULATED)
+  uint32_t bits = 0;
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return __uint_as_float(bits);
+#else
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return std::bit_cast<float>(0x7FFFFFFFu);
+  return std::bit_cast<float>((bits + 0xFFFu + (bits >> 13 & 1u)) & 0xFFFFE000u);
+#endif
+}
+
+// The same with ties away from zero, the only way of sm_80.
 __host__ __device__ __forceinline__ float cvt_rna_tf32_f32(float value) {
 #if defined(__CUDA_ARCH__) && !defined(WS_EMULATED)
   uint32_t bits = 0;

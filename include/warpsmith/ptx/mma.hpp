@@ -1,7 +1,8 @@
 // mma.sync: a warp multiplies small matrices held in its registers (PTX ISA, "mma"). One function
-// for each shape; other input and accumulator types are further cases of the same functions, tf32
-// a further shape.
+// for each shape; other input and accumulator types are further cases of the same functions.
 #pragma once
+
+#include <bit>
 
 #include "warpsmith/types.hpp"
 
@@ -22,6 +23,11 @@ template <class T>
 float element_of(const float* registers, uint32_t i) {
   return registers[i];
 }
+// f32 of which the tensor core does not see the last 13 bits.
+struct Tf32 {
+  uint32_t bits;
+};
+inline float to_float(Tf32 value) { return std::bit_cast<float>(value.bits & ~uint32_t{0x1FFF}); }
 inline void set_element(uint32_t* registers, uint32_t i, float value) {
   const uint32_t shift = i % 2 * 16;
   registers[i / 2] &= 0xFFFF0000U >> shift;
@@ -29,8 +35,8 @@ inline void set_element(uint32_t* registers, uint32_t i, float value) {
 }
 inline void set_element(float* registers, uint32_t i, float value) { registers[i] = value; }
 
-// The model of mma_m16n8k16, and of the k32 of 8 bits: sums in f32, rounded once where D is f16.
-// (PTX promises no more of the sums than the accumulator's precision.)
+// The model of mma_m16n8k16, of the k32 of 8 bits and the k8 of TF32: sums in f32, rounded once
+// where D is f16. (PTX promises no more of the sums than the accumulator's precision.)
 template <class T, class Register>
 void model_mma(const char* name, Register* d, const uint32_t* a, const uint32_t* b,
                const Register* c WS_AND_PLACE) {
@@ -146,6 +152,26 @@ __device__ __forceinline__ void mma_m16n8k32(float (&d)[4], const uint32_t (&a)[
 #else
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+        "f"(c[2]), "f"(c[3]));
+#endif
+}
+
+// D = A * B + C, A [16, 8] and B [8, 8] of f32, of which TF32 is multiplied (the last 13 bits are
+// cut off), C and D [16, 8] as above. With group = lane / 4 and in_group = lane % 4:
+//   a[0] = A[group    ][in_group]    a[2] = A[group    ][in_group + 4]
+//   a[1] = A[group + 8][in_group]    a[3] = A[group + 8][in_group + 4]
+//   b[0] = B[in_group][group]        b[1] = B[in_group + 4][group]
+__device__ __forceinline__ void mma_m16n8k8(float (&d)[4], const uint32_t (&a)[4],
+                                            const uint32_t (&b)[2],
+                                            const float (&c)[4] WS_AND_PLACE) {
+#ifdef WS_EMULATED
+  detail::model_mma<detail::Tf32>("mma.sync.m16n8k8", d, a, b, c WS_PASS_AND_PLACE);
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
