@@ -1,7 +1,6 @@
 #include "kernels/attention/15_mma_flash.cuh"
 
-#include "kernels/attention/plain.hpp"
-#include "warpsmith/device_facts.hpp"
+#include "kernels/attention/flash_calls.hpp"
 
 namespace ws::attention {
 namespace {
@@ -30,69 +29,11 @@ struct Shapes256 {
       .dim = 256, .warps = 4, .row_blocks = 1, .keys = 32, .blocks = 2}>;
 };
 
-// Windows as kernels take them.
-VarlenCall narrowed(const VarlenCall& call) {
-  VarlenCall narrow = call;
-  narrow.window = {.left = narrow_side(call.window.left), .right = narrow_side(call.window.right)};
-  return narrow;
-}
-VarlenCall every_call(const VarlenCall& call) { return call; }
-VarlenCall every_call(const Call& call) {
-  VarlenCall every;
-  static_cast<Call&>(every) = call;
-  return every;
-}
-
-template <class AnyCall>
-bool takes(const AnyCall& call, Why& why) {
-  const VarlenCall every = every_call(call);
-  const int64_t queries = std::max(every.queries, every.total_queries);
-  const int64_t keys = std::max(every.keys, every.total_keys);
-  const int64_t batches = every.paged ? every.total_pages : every.batch;
-  return has_kv_of_q(call, why) &&
-         why.unless(
-             call.head_dim <= Shapes256::Plain::kDim && call.value_dim <= Shapes256::Plain::kDim,
-             "takes D and Dv up to ", Shapes256::Plain::kDim) &&
-         why.unless(queries < kMostSeen && keys < kMostSeen, "takes up to 2^29 rows") &&
-         why.unless(is_aligned(call.q, call.batch, call.heads, queries, call.head_dim),
-                    "needs rows of q that begin at multiples of 16 bytes") &&
-         why.unless(is_aligned(call.k, batches, call.kv_heads, keys, call.head_dim),
-                    "needs rows of k that begin at multiples of 16 bytes") &&
-         why.unless(is_aligned(call.v, batches, call.kv_heads, keys, call.value_dim),
-                    "needs rows of v that begin at multiples of 16 bytes");
-}
-
-template <class T, class Policies>
-void run_policy(const VarlenCall& call, const Sequences& sequences, Stream stream) {
-  const bool aligned = is_aligned(call.out, call.batch, call.heads,
-                                  std::max(call.queries, call.total_queries), call.value_dim);
-  using Plain = MmaFlashKernel<T, typename Policies::Plain, true>;
-  using Every = MmaFlashKernel<T, typename Policies::Every, false>;
-  const bool is_plain = call.scale > 0 && call.softcap == 0 && !call.bias.exists &&
-                        !call.slopes.exists && !call.paged;
-  // Every GPU has the 96 KB of shared memory that are asked for up to D = 128; at 256 it is 192.
-  const bool fits =
-      sizeof(typename Plain::SharedStorage) <= static_cast<size_t>(device_facts().shared_bytes);
-  if (is_plain && fits) {
-    Plain::run(call, sequences, aligned, stream);
-  } else {
-    Every::run(call, sequences, aligned, stream);
-  }
-}
-
-template <class AnyCall>
-void run_any(const AnyCall& call, const Context& context) {
-  const Sequences sequences(call, "attention/mma_flash");
-  const VarlenCall narrow = narrowed(every_call(call));
-  const int64_t dim = std::max(call.head_dim, call.value_dim);
+bool takes(const auto& call, Why& why) { return takes_flash(call, Shapes256::Plain::kDim, why); }
+void run_any(const auto& call, const Context& context) {
   with_type<kHalves>(call.dtype, [&]<class T>() {
-    if (dim <= Shapes64::Plain::kDim) {
-      run_policy<T, Shapes64>(narrow, sequences, context.stream);
-    } else if (dim <= Shapes128::Plain::kDim) {
-      run_policy<T, Shapes128>(narrow, sequences, context.stream);
-    } else {
-      run_policy<T, Shapes256>(narrow, sequences, context.stream);
-    }
+    run_flash<FlashKernels<T, MmaProducts, Shapes64, Shapes128, Shapes256>>(
+        call, "attention/mma_flash", context.stream);
   });
 }
 

@@ -10,6 +10,7 @@
 //   that begin at multiples of 16 bytes, dense columns. One query costs as much as 16.
 #pragma once
 
+#include "kernels/attention/careful_products.hpp"
 #include "kernels/attention/mma_products.hpp"
 #include "kernels/attention/row_tile.hpp"
 #include "warpsmith/launch.hpp"
@@ -42,7 +43,7 @@ struct MmaFlashPolicy {
 
 // kPlain: scores are scaled, by a number above 0, and nothing else; keys lie in no pages.
 // Long: copies, two products and the write of the rows share the tiles.
-template <class T, class Policy, bool kPlain>
+template <class T, class Policy, bool kPlain, template <class, int> class ProductsOf = MmaProducts>
 struct MmaFlashKernel : Policy {
   using Policy::kDim, Policy::kThreads, Policy::kRowBlocks, Policy::kWarpRows, Policy::kQueries,
       Policy::kKeys, Policy::kHoldsQuery, Policy::kLazy;
@@ -50,9 +51,10 @@ struct MmaFlashKernel : Policy {
   using Keys = RowTile<T, kKeys, kDim, kThreads>;
   using Scores = MmaScores<kRowBlocks, kKeys>;
   using Softmax = OnlineRows<kRowBlocks, kLazy>;
-  using Products = MmaProducts<T, kRowBlocks>;
+  using Products = ProductsOf<T, kRowBlocks>;
   using Gathered = typename Products::template Sums<kDim>;
-  using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / 16 : 1];
+  using Careful = CarefulProducts<Products, kThreads>;
+  using QuerySteps = typename Products::Left[kHoldsQuery ? kDim / Products::kStep : 1];
 
   struct Arguments {
     VarlenCall call;  // of a dense call: what it has
@@ -67,6 +69,7 @@ struct MmaFlashKernel : Policy {
     // What is seldom asked for: registers are dear.
     SharedArray<QueryTile, 1> tile;
     SharedArray<SeenTogether, kThreads / kWarpSize> seen;  // by a warp
+    typename Careful::Storage careful;
   };
 
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
@@ -82,18 +85,24 @@ struct MmaFlashKernel : Policy {
                                       : SeenTogether{};
     }
     ptx::barrier_sync();
-    attend(shared, a, tile);
+    Careful::run(shared.careful, [&]<class By>() {
+      // What follows from a tile that is read again is not kept from one walk to the other.
+      return attend<By>(shared, a, Careful::template kIsFirst<By> ? tile : shared.tile[0]);
+    });
   }
 
   static void run(const VarlenCall& call, const Sequences& sequences, bool out_aligned,
                   Stream stream) {
-    const QueryTiles tiles(call, sequences, kQueries);
+    const QueryTiles tiles(call, sequences, kQueries,
+                           QueryTiles::kSectionBytes * 2 / static_cast<int64_t>(sizeof(T)));
     launch<MmaFlashKernel>({.blocks = tiles.count(), .threads = kThreads}, stream,
                            {call, sequences, tiles, out_aligned});
   }
 
  private:
-  __device__ __forceinline__ static void attend(SharedStorage& shared, const Arguments& a,
+  // Whether all that this thread has gathered is finite, where somebody asks.
+  template <class By>
+  __device__ __forceinline__ static bool attend(SharedStorage& shared, const Arguments& a,
                                                 const QueryTile& tile) {
     const Call& call = a.call;
     const SeenTogether seen =
@@ -106,8 +115,8 @@ struct MmaFlashKernel : Policy {
     };
     // A sum of all, so that no address of a stage is kept from tile to tile.
     const auto in_stage = [](int offset, int at) { return at % 2 * Keys::kElements + offset; };
-    const int keys_offset = Keys::template lane_offset<Keys::Order::kAcross>(0);
-    const int values_offset = Keys::template lane_offset<Keys::Order::kDown>(0);
+    const int keys_offset = By::template keys_offset<Keys>();
+    const int values_offset = By::template values_offset<Keys>();
     StridedRows<T> next_keys = keys_of(call.k, call, tile, first);
     StridedRows<T> next_values = keys_of(call.v, call, tile, first);
     const auto copy = [&](int i, int key) {
@@ -148,8 +157,8 @@ struct MmaFlashKernel : Policy {
       const SeenTogether by_warp = shared.seen[warp_index()];
       if (key >= by_warp.end || key + kKeys <= by_warp.first) continue;
       Scores scores = {};
-      multiply(scores, query, shared.queries.span(), warp_row, shared.keys.span(),
-               in_stage(keys_offset, i));
+      multiply<By>(scores, query, shared.queries.span(), warp_row, shared.keys.span(),
+                   in_stage(keys_offset, i));
       if constexpr (!kPlain) {
         change(scores, call, shared.tile[0], warp_row, key + Scores::first_key());
       }
@@ -159,10 +168,10 @@ struct MmaFlashKernel : Policy {
       }
       float rescale[Softmax::kRows];
       if (softmax.weigh(scores, rescale)) Products::scale(gathered, rescale);
-      Products::template gather<Keys>(gathered, scores, shared.values.span(),
-                                      in_stage(values_offset, i));
+      By::template gather<Keys>(gathered, scores, shared.values.span(), in_stage(values_offset, i));
     }
     write(shared.queries.span(), a, shared.tile[0], gathered, softmax, warp_row);
+    return Careful::are_finite(gathered);
   }
 
   // In 32 bits, which divide in a third of the time.
@@ -194,23 +203,24 @@ struct MmaFlashKernel : Policy {
                                                     int warp_row) {
     const int offset = QueryRows::template lane_offset<QueryRows::Order::kDown>(warp_row);
 #pragma unroll
-    for (int k = 0; k < kDim; k += 16) {
-      Products::template load<QueryRows>(query[k / 16], queries, offset, k);
+    for (int k = 0; k < kDim; k += Products::kStep) {
+      Products::template load<QueryRows>(query[k / Products::kStep], queries, offset, k);
     }
   }
 
   // The scores of a tile of keys.
+  template <class By>
   __device__ __forceinline__ static void multiply(Scores& scores, QuerySteps& query,
                                                   SharedSpan<T> queries, int warp_row,
                                                   SharedSpan<T> keys, int offset) {
     const int from = QueryRows::template lane_offset<QueryRows::Order::kDown>(warp_row);
-    Products::template add_scores<Keys, kDim>(
+    By::template add_scores<Keys, kDim>(
         scores,
         [&](int k) -> const auto& {
           if constexpr (!kHoldsQuery) {
             Products::template load<QueryRows>(query[0], queries, from, k);
           }
-          return query[kHoldsQuery ? k / 16 : 0];
+          return query[kHoldsQuery ? k / Products::kStep : 0];
         },
         keys, offset);
   }

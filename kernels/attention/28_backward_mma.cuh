@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/attention/backward_grid.hpp"
+#include "kernels/attention/careful_products.hpp"
 #include "kernels/attention/mma_products.hpp"
 #include "kernels/attention/query_facts.hpp"
 #include "kernels/attention/row_tile.hpp"
@@ -56,7 +57,7 @@ struct BackwardMmaShape {
 // Of a block that owns keys: dk and dv; of one that owns queries: dq. kAdds: who owns keys adds its
 // part of dq to memory.
 template <class T, bool kOwnsKeys, BackwardMmaShape kShape, bool kAdds = false,
-          class Grid = BackwardGrid>
+          class Grid = BackwardGrid, template <class, int> class ProductsOf = MmaProducts>
 struct BackwardMmaKernel {
   static_assert(kOwnsKeys || !kAdds);
   static constexpr int kDim = kShape.dim;
@@ -70,7 +71,8 @@ struct BackwardMmaKernel {
   using OwnRows = RowTile<T, kOwn, kDim, kThreads>;
   using MetRows = RowTile<T, kMet, kDim, kThreads>;
   using Scores = MmaScores<kShape.row_blocks, kStep>;
-  using Products = MmaProducts<T, kShape.row_blocks>;
+  using Products = ProductsOf<T, kShape.row_blocks>;
+  using Careful = CarefulProducts<Products, kThreads>;
   using Sums = typename Products::template Sums<kDim>;
   using Gradients = RowTile<T, kOwn, kMet, kThreads>;
   using Arguments = BackwardMmaArgumentsOf<Grid>;
@@ -87,10 +89,18 @@ struct BackwardMmaKernel {
     SharedArray<Walk, 1> walk;
     SharedArray<SeenTogether, kThreads / kWarpSize> seen;             // by a warp
     SharedArray<T, kAdds ? Gradients::kElements : 8, 128> gradients;  // of the scores of a tile
+    typename Careful::Storage careful;
   };
 
-  // Long: copies, four products and what lies between them share the tiles.
   __device__ void operator()(SharedStorage& shared, const Arguments& a) const {
+    Careful::run(shared.careful, [&]<class By>() { return attend<By>(shared, a); });
+  }
+
+ private:
+  // Whether all sums of this thread are finite, where somebody asks.
+  // Long: copies, four products and what lies between them share the tiles.
+  template <class By>
+  __device__ __forceinline__ static bool attend(SharedStorage& shared, const Arguments& a) {
     const int warp_row = warp_index() * kWarpRows;
     int met_head;
     int met_tile;
@@ -121,8 +131,8 @@ struct BackwardMmaKernel {
 
     const float scale = a.scale * thread::kLog2E;
     const int own = OwnRows::template lane_offset<OwnRows::Order::kDown>(warp_row);
-    const int across = MetRows::template lane_offset<MetRows::Order::kAcross>(0);
-    const int down = MetRows::template lane_offset<MetRows::Order::kDown>(0);
+    const int across = By::template keys_offset<MetRows>();
+    const int down = By::template values_offset<MetRows>();
     Sums scored_sums = {};
     Sums valued_sums = {};
     for (int i = 0; met_head < static_cast<Walk>(shared.walk[0]).end_head; ++i) {
@@ -148,8 +158,8 @@ struct BackwardMmaKernel {
         const int in_stage = i % 2 * MetRows::kElements + step * MetRows::Tile::kPitch;
         const int facts = kOwnsKeys ? i % 2 * 2 * kFacts + step : warp_row;
         Scores weights = {};
-        multiply(weights, shared.own_scored.span(), own, shared.met_scored.span(),
-                 in_stage + across);
+        multiply<By>(weights, shared.own_scored.span(), own, shared.met_scored.span(),
+                     in_stage + across);
         change(weights, shared.facts.span(), facts, [&](int, int, float score, float lse) {
           return thread::exp2(thread::fma(score, scale, -lse));
         });
@@ -167,19 +177,19 @@ struct BackwardMmaKernel {
           }
         }
         if constexpr (kOwnsKeys) {
-          Products::template gather<MetRows>(valued_sums, weights, shared.met_valued.span(),
-                                             in_stage + down);
+          By::template gather<MetRows>(valued_sums, weights, shared.met_valued.span(),
+                                       in_stage + down);
         }
         Scores gradients = {};
-        multiply(gradients, shared.own_valued.span(), own, shared.met_valued.span(),
-                 in_stage + across);
+        multiply<By>(gradients, shared.own_valued.span(), own, shared.met_valued.span(),
+                     in_stage + across);
         change(gradients, shared.facts.span(), facts + kFacts,
                [&](int i, int met, float gradient, float delta) {
                  return weights.of(i, met) * (gradient - delta);
                });
         if constexpr (kAdds) stage(shared.gradients.span(), gradients, step);
-        Products::template gather<MetRows>(scored_sums, gradients, shared.met_scored.span(),
-                                           in_stage + down);
+        By::template gather<MetRows>(scored_sums, gradients, shared.met_scored.span(),
+                                     in_stage + down);
       }
       if constexpr (kAdds) {
         ptx::barrier_sync();  // the gradients of all warps are there
@@ -197,9 +207,9 @@ struct BackwardMmaKernel {
       write(shared.own_valued.span(), a.grid.template own_in<T>(walk, a.valued_sums), walk,
             a.grid.own_rows_in(walk), a.value_dim, a.valued_aligned, valued_sums, 1.0F);
     }
+    return Careful::are_finite(scored_sums) && Careful::are_finite(valued_sums);
   }
 
- private:
   // The i-th tile of the other side.
   __device__ __forceinline__ static void copy(SharedStorage& shared, const Arguments& a, int i,
                                               const Walk& walk, int head, int row) {
@@ -253,10 +263,11 @@ struct BackwardMmaKernel {
     Rows::copy(to, rows, heads.as<const T>(), count - row, columns);
   }
 
+  template <class By>
   __device__ __forceinline__ static void multiply(Scores& scores, SharedSpan<T> own, int own_offset,
                                                   SharedSpan<T> met, int met_offset) {
     typename Products::Left left;
-    Products::template add_scores<MetRows, kDim>(
+    By::template add_scores<MetRows, kDim>(
         scores,
         [&](int k) -> const auto& {
           Products::template load<OwnRows>(left, own, own_offset, k);
@@ -342,24 +353,6 @@ struct BackwardMmaKernel {
     OwnRows::template write<kWarpRows>(
         staged, warp_row, [&](int i) { return to.at<T>(walk.batch, walk.head, row + i); },
         to.column, count - row, columns, aligned);
-  }
-};
-
-// ---- Calls --------------------------------------------------------------------------------------
-
-// What the rungs of this kernel take, but for the shared memory that they want.
-struct BackwardMmaCalls {
-  static bool supports(const BackwardCall& call, Why& why);
-
-  // Of tiles of `rows` keys or queries.
-  static BackwardMmaArguments of_keys(const BackwardCall& call, const QueryFacts& facts, int rows);
-  static BackwardMmaArguments of_queries(const BackwardCall& call, const QueryFacts& facts,
-                                         int rows);
-
-  template <class Kernel>
-  static void launch_of(const typename Kernel::Arguments& a, Stream stream) {
-    if (a.grid.tiles.count() == 0) return;
-    launch<Kernel>({.blocks = a.grid.tiles.count(), .threads = Kernel::kThreads}, stream, a);
   }
 };
 

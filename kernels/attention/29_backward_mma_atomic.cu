@@ -6,8 +6,7 @@
 //   times 4 D bytes a query at D = 64, S / 64 at 128.
 // Limits: those of backward_mma, and no packed sequences; additions have any order, so two runs
 //   differ in last bits.
-#include "kernels/attention/28_backward_mma.cuh"
-#include "warpsmith/device_facts.hpp"
+#include "kernels/attention/backward_mma_calls.hpp"
 
 namespace ws::attention {
 namespace {
@@ -21,6 +20,9 @@ struct Shape128 {
   static constexpr BackwardMmaShape kOfKeys{
       .dim = 128, .warps = 4, .row_blocks = 1, .tile = 64, .step = 64, .blocks = 2};
 };
+
+template <class T, class Shape>
+using OfKeys = BackwardMmaKernel<T, true, Shape::kOfKeys, true>;
 
 template <class F>
 auto with_shape(const Call& call, F&& f) {
@@ -70,14 +72,11 @@ struct BackwardMmaAtomicKernel {
   }
 };
 
-struct BackwardMmaAtomic : BackwardMmaCalls {
+struct BackwardMmaAtomic {
   static bool supports(const BackwardCall& call, Why& why) {
-    return BackwardMmaCalls::supports(call, why) && with_shape(call, [&]<class Shape>() {
-             constexpr size_t kBytes = sizeof(
-                 typename BackwardMmaKernel<half, true, Shape::kOfKeys, true>::SharedStorage);
-             return why.unless(static_cast<size_t>(device_facts().shared_bytes) >= kBytes, "needs ",
-                               kBytes, " bytes of shared memory");
-           });
+    return takes_backward_mma(call, Shape128::kOfKeys.dim, why) &&
+           with_shape(call,
+                      [&]<class Shape>() { return has_shared_memory<OfKeys<half, Shape>>(why); });
   }
 
   static Workspace workspace(const BackwardCall& call) {
@@ -87,7 +86,7 @@ struct BackwardMmaAtomic : BackwardMmaCalls {
 
   static void run(const BackwardCall& call, const Context& context) {
     with_type<kHalves>(call.dtype, [&]<class T>() {
-      with_shape(call, [&]<class Shape>() { run<T, Shape::kOfKeys>(call, context); });
+      with_shape(call, [&]<class Shape>() { run<T, Shape>(call, context); });
     });
   }
 
@@ -98,16 +97,17 @@ struct BackwardMmaAtomic : BackwardMmaCalls {
     });
   }
 
-  template <class T, BackwardMmaShape kShape>
+  template <class T, class Shape>
   static void run(const BackwardCall& call, const Context& context) {
-    using OfKeys = BackwardMmaKernel<T, true, kShape, true>;
-    using Give = BackwardMmaAtomicKernel<T, kShape.dim>;
+    using Kernel = OfKeys<T, Shape>;
+    using Give = BackwardMmaAtomicKernel<T, Kernel::kDim>;
     auto* const sums = static_cast<float*>(context.workspace);
     const QueryFacts facts = QueryFacts::in(call, sums + sums_of(call));
     launch_facts<T>(call, facts, context.stream);
-    BackwardMmaArguments a = of_keys(call, facts, OfKeys::kOwn);
+    BackwardMmaArguments a =
+        arguments_of_keys(call, facts, BackwardGrid::of_keys(call, Kernel::kOwn));
     a.dq_sums = sums;
-    launch_of<OfKeys>(a, context.stream);
+    launch_backward_mma<Kernel>(a, context.stream);
     const auto fours = static_cast<int64_t>(sums_of(call) / 4);
     if (fours == 0) return;
     launch<Give>({.blocks = divide_up(fours, Give::kThreads), .threads = Give::kThreads},

@@ -13,6 +13,7 @@
 #include "kernels/attention/key_parts.hpp"
 #include "kernels/attention/mma_transposed.hpp"
 #include "kernels/attention/scales.hpp"
+#include "kernels/attention/shared_memory.hpp"
 #include "warpsmith/device_facts.hpp"
 #include "warpsmith/ptx/bits.hpp"
 #include "warpsmith/thread/unmarked.hpp"
@@ -672,15 +673,13 @@ struct SplitKv {
                is_aligned(call.v, all.batches, call.kv_heads, all.keys, call.value_dim, kKvWidth),
                "needs rows of v that begin at multiples of 16 bytes") &&
            Rule::with(call, [&]<class Kernel>() {
-             constexpr size_t kBytes = sizeof(typename Kernel::SharedStorage);
              const int64_t tiles = split_kv_tiles(call, Kernel::kRows);
              const double units = static_cast<double>(tiles) * static_cast<double>(call.kv_heads) *
                                   (static_cast<double>(all.most_keys) / Kernel::kKeys + 1);
              return why.unless(tiles <= kMostUnits && call.kv_heads <= kMostUnits &&
                                    units <= static_cast<double>(kMostUnits),
                                "counts up to 2^30 times ", Kernel::kKeys, " keys of all heads") &&
-                    why.unless(kBytes <= static_cast<size_t>(device_facts().shared_bytes), "needs ",
-                               kBytes, " bytes of shared memory");
+                    has_shared_memory<Kernel>(why);
            });
   }
 

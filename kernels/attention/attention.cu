@@ -36,6 +36,7 @@ extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgm
     kBackwardWideHeads;
 extern const Rung kRingWgmma;
 extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla, kSplitKvMlaWgmma, kSplitKvTransposed;
+extern const Rung kThreeTf32, kBackwardThreeTf32;
 
 namespace {
 
@@ -109,6 +110,8 @@ constexpr const Rung* kRungs[] = {
     &kSplitKvMla,
     &kSplitKvMlaWgmma,
     &kSplitKvTransposed,
+    &kThreeTf32,
+    &kBackwardThreeTf32,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no
@@ -141,20 +144,22 @@ bool is_few_and_wide(const Call& call) {
 }  // namespace
 
 std::span<const Rung* const> Attention::by_worth(const Call& call) {
-  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative,       &kWideHeads, &kMmaFlash,
-                                           &kMmaTilingQkvSwizzleQkv, &kTiled,     &kAny};
-  static constexpr const Rung* kFew[] = {&kSplitKvTransposed,
-                                         &kSplitKv,
-                                         &kWgmmaSpeculative,
-                                         &kWideHeads,
-                                         &kMmaFlash,
-                                         &kMmaTilingQkvSwizzleQkv,
-                                         &kTiled,
-                                         &kAny};
-  static constexpr const Rung* kFewWide[] = {&kSplitKvMlaWgmma,        &kSplitKvMla, &kWideHeads,
-                                             &kMmaTilingQkvSwizzleQkv, &kTiled,      &kAny};
-  static constexpr const Rung* kShort[] = {
-      &kMmaTilingQkvSwizzleQkv, &kWgmmaSpeculative, &kWideHeads, &kMmaFlash, &kTiled, &kAny};
+  static constexpr const Rung* kOrder[] = {
+      &kWgmmaSpeculative, &kWideHeads, &kMmaFlash, &kMmaTilingQkvSwizzleQkv,
+      &kThreeTf32,        &kTiled,     &kAny};
+  static constexpr const Rung* kFew[] = {&kSplitKvTransposed, &kSplitKv,  &kWgmmaSpeculative,
+                                         &kWideHeads,         &kMmaFlash, &kMmaTilingQkvSwizzleQkv,
+                                         &kThreeTf32,         &kTiled,    &kAny};
+  static constexpr const Rung* kFewWide[] = {
+      &kSplitKvMlaWgmma, &kSplitKvMla, &kWideHeads, &kMmaTilingQkvSwizzleQkv,
+      &kThreeTf32,       &kTiled,      &kAny};
+  static constexpr const Rung* kShort[] = {&kMmaTilingQkvSwizzleQkv,
+                                           &kWgmmaSpeculative,
+                                           &kWideHeads,
+                                           &kMmaFlash,
+                                           &kThreeTf32,
+                                           &kTiled,
+                                           &kAny};
   if (is_few_and_wide(call)) return kFewWide;
   if (!is_few(call)) return kOrder;
   if (!has_short_keys(call)) return kFew;
@@ -162,11 +167,11 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {
-  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash, &kSplitKvMlaWgmma,
-                                           &kSplitKvMla, &kAny};
+  static constexpr const Rung* kOrder[] = {&kWgmmaSpeculative, &kMmaFlash,  &kSplitKvMlaWgmma,
+                                           &kSplitKvMla,       &kThreeTf32, &kAny};
   static constexpr const Rung* kFew[] = {
-      &kSplitKvTransposed, &kSplitKv, &kWgmmaSpeculative, &kMmaFlash, &kSplitKvMlaWgmma,
-      &kSplitKvMla,        &kAny};
+      &kSplitKvTransposed, &kSplitKv,    &kWgmmaSpeculative, &kMmaFlash,
+      &kSplitKvMlaWgmma,   &kSplitKvMla, &kThreeTf32,        &kAny};
   static constexpr const Rung* kOf8Bits[] = {&kSplitKvTransposed, &kSplitKvE4m3, &kAny};
   if (call.has_kv_of_8_bits) return kOf8Bits;
   return is_few(call) ? std::span<const Rung* const>(kFew) : kOrder;
@@ -179,13 +184,15 @@ std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
 
 std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma,
-                                           &kBackwardWideHeads, &kBackwardMma, &kBackwardAny};
+                                           &kBackwardWideHeads,   &kBackwardMma,
+                                           &kBackwardThreeTf32,   &kBackwardAny};
   return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
 }
 
 std::span<const Rung* const> AttentionVarlenBackward::by_worth(const Call& call) {
   static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma,
-                                           &kBackwardWideHeads, &kBackwardMma, &kBackwardAny};
+                                           &kBackwardWideHeads,   &kBackwardMma,
+                                           &kBackwardThreeTf32,   &kBackwardAny};
   return std::span(kOrder).subspan(call.deterministic ? 1 : 0);
 }
 

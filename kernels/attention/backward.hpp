@@ -106,8 +106,10 @@ return dq, dk, dv, ds if score_gradient else None
 )";
   static constexpr std::string_view kTorch =
       kJoined<kAttendInTorch, kAttendBackwardInTorch, kCallInTorch>;
-  static constexpr PythonPeer kPythonPeers[] = {
-      {"cudnn", kCudnnBackward}, {"torch_flash", kFlashBackward}, {"fa4", kFlash4Backward}};
+  static constexpr PythonPeer kPythonPeers[] = {{"cudnn", kCudnnBackward},
+                                                {"torch_flash", kFlashBackward},
+                                                {"torch_efficient", kEfficientBackward},
+                                                {"fa4", kFlash4Backward}};
 
   using Call = BackwardCall;
   static Call call(const Problem& problem);

@@ -11,6 +11,7 @@ namespace ws::attention {
 // Of a warp, which has kBlocks blocks of 16 rows; of rows in shared memory, each a RowTile.
 template <class T, int kBlocks>
 struct MmaProducts {
+  static constexpr int kStep = 16;    // columns of a product
   using Left = uint32_t[kBlocks][4];  // 16 columns
   using Queries = Left;
   template <int kDim>

@@ -100,8 +100,12 @@ return flash_attn.cute.interface.flash_attn_varlen_func(
 // takes what the forward has kept, here the problem's own.
 inline constexpr std::string_view kBackwardRefusals = R"(
 if window_left >= 0 or (window_right >= 0 and not causal) or softcap or alibi_slopes is not None \
-        or bias is not None or dlse is not None or q.dtype == torch.float32 or score_gradient:
-    refuse('takes f16 and bf16, and causal')
+        or bias is not None or dlse is not None or score_gradient:
+    refuse('takes causal, and nothing else')
+)";
+inline constexpr std::string_view kHalvesBackward = R"(
+if q.dtype == torch.float32:
+    refuse('takes f16 and bf16')
 )";
 inline constexpr std::string_view kFlashBackwardInTorch = R"(
 if q.shape[3] != v.shape[3] or q.shape[1] != k.shape[1]:
@@ -112,7 +116,7 @@ return torch.ops.aten._scaled_dot_product_flash_attention_backward(
     scale=scale)
 )";
 inline constexpr std::string_view kFlashBackward =
-    kJoined<kBackwardRefusals, kFlashBackwardInTorch>;
+    kJoined<kBackwardRefusals, kHalvesBackward, kFlashBackwardInTorch>;
 inline constexpr std::string_view kCudnnBackwardInTorch = R"(
 if causal and q.shape[2] != k.shape[2]:
     refuse('aligns causal at the top left')
@@ -122,7 +126,19 @@ return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
     causal, scale=scale)
 )";
 inline constexpr std::string_view kCudnnBackward =
-    kJoined<kBackwardRefusals, kCudnnBackwardInTorch>;
+    kJoined<kBackwardRefusals, kHalvesBackward, kCudnnBackwardInTorch>;
+// What torch takes for f32: three products of TF32, too.
+inline constexpr std::string_view kEfficientBackwardInTorch = R"(
+if q.shape[1] != k.shape[1] or q.shape[2] % 32:
+    refuse('takes a head of keys for each of q, and lse of whole tiles of 32 queries')
+if causal and q.shape[2] != k.shape[2]:
+    refuse('aligns causal at the top left')
+none = torch.zeros((), dtype=torch.int64, device=q.device)
+return torch.ops.aten._scaled_dot_product_efficient_attention_backward(
+    dout, q, k, v, None, o, lse, none, none, 0.0, [True, True, True, False], causal, scale=scale)[:3]
+)";
+inline constexpr std::string_view kEfficientBackward =
+    kJoined<kBackwardRefusals, kEfficientBackwardInTorch>;
 inline constexpr std::string_view kFlash4Backward = R"(
 if bias is not None or alibi_slopes is not None or score_gradient or dlse is not None:
     refuse('takes no bias but by code that it compiles')

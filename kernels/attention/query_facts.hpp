@@ -69,9 +69,9 @@ struct QueryFacts {
 // ones; 0: a warp has a row, which may be any.
 template <class T, int kLanes, class AnyCall = BackwardCall>
 struct BackwardFactsKernel {
-  static_assert(sizeof(T) == 2);
   static constexpr int kThreads = QueryFacts::kTogether;
-  static constexpr int kMinBlocks = kLanes > 0 ? 8 : 1;  // of 128 bytes a lane under way
+  // Of 128 bytes a lane under way.
+  static constexpr int kMinBlocks = kLanes == 0 ? 1 : sizeof(T) == 2 ? 8 : 5;
   static constexpr int kAtOnce = 4;
   struct Arguments {
     AnyCall call;
@@ -222,12 +222,13 @@ void launch_facts(const AnyCall& call, const QueryFacts& facts, Stream stream,
         {.blocks = QueryFacts::count(call) / Facts::kThreads, .threads = Facts::kThreads}, stream,
         {call, AnyRows::of<T>(call.dout), AnyRows::of<T>(call.out), facts, cleared, {call, ""}});
   };
+  constexpr int64_t kWidth = 16 / sizeof(T);
   const auto is_whole = [&](const Heads& heads) {
-    return is_aligned(heads, batches_of(call), call.heads, call.queries, call.value_dim);
+    return is_aligned(heads, batches_of(call), call.heads, call.queries, call.value_dim, kWidth);
   };
-  if (call.value_dim % 8 != 0 || !is_whole(call.dout) || !is_whole(call.out)) {
+  if (call.value_dim % kWidth != 0 || !is_whole(call.dout) || !is_whole(call.out)) {
     launch_by.template operator()<0>();
-  } else if (call.value_dim <= 64) {
+  } else if (call.value_dim <= 8 * kWidth) {
     launch_by.template operator()<8>();
   } else {
     launch_by.template operator()<16>();

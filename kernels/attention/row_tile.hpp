@@ -54,8 +54,8 @@ struct PagedRows {
   }
 };
 
-// kRows rows of kColumns elements of 16 or 8 bits, which are a multiple of 32 bytes. Of kThreads
-// threads: a block, or any warp.
+// kRows rows of kColumns elements of 32, 16 or 8 bits, which are a multiple of 32 bytes. Of
+// kThreads threads: a block, or any warp.
 template <class T, int kRows, int kColumns, int kThreads>
 struct RowTile {
   static constexpr int kWidth = 16 / static_cast<int>(sizeof(T));  // elements of a chunk
@@ -123,15 +123,16 @@ struct RowTile {
 #pragma unroll 4
     for (int at = lane_index(); at < kCount * kChunks; at += kWarpSize) {
       const int i = at / kChunks;
-      const int column = at % kChunks * 8;
+      const int column = at % kChunks * kWidth;
       if (i >= rows || column >= columns) continue;
       T* const chunk_to = to(i) + column * column_stride;
-      const auto chunk = from.template load<8>(Tile::offset(row + i, column) WS_PASS_AND_PLACE);
-      if (aligned && column + 8 <= columns) {
+      const auto chunk =
+          from.template load<kWidth>(Tile::offset(row + i, column) WS_PASS_AND_PLACE);
+      if (aligned && column + kWidth <= columns) {
         thread::store(chunk_to, chunk WS_PASS_AND_PLACE);
       } else {
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
+        for (int e = 0; e < kWidth; ++e) {
           if (column + e < columns) {
             thread::store(chunk_to + e * column_stride, chunk[e] WS_PASS_AND_PLACE);
           }

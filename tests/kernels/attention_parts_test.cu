@@ -74,6 +74,79 @@ TEST(MmaFlash, ABadSequenceIsToldAndNothingIsWrittenForIt) {
   }
 }
 
+// What two rungs make of the same numbers, among which some are not finite.
+void expect_alike(Instance& instance, std::string_view rung, std::string_view other,
+                  std::initializer_list<std::string_view> outputs) {
+  std::vector<double> expected;
+  const auto for_each = [&](const auto& f) {
+    for (const std::string_view name : outputs) {
+      const Tensor& output = instance[name];
+      for (int64_t i = 0; i < output.elements(); ++i) f(element(output, i));
+    }
+  };
+  instance.run(instance.rung(other));
+  double size = 1;
+  for_each([&](double value) {
+    expected.push_back(value);
+    if (std::isfinite(value)) size = std::max(size, std::abs(value));
+  });
+  instance.run(instance.rung(rung));
+  size_t at = 0;
+  for_each([&](double value) {
+    const double want = expected[at++];
+    if (std::isfinite(want)) {
+      EXPECT_NEAR(value, want, 1e-5 * size) << at;
+    } else if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(value)) << at;
+    } else {
+      EXPECT_EQ(value, want) << at;
+    }
+  });
+}
+
+// What is left of an infinity in f32 is no number, and must not be met again. Minus infinity as a
+// score is a key that nobody looks at.
+TEST(ThreeTf32, NumbersThatAreNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const int64_t dim : {64, 128, 256}) {
+    SCOPED_TRACE(dim);
+    const Problem problem = attention({1, 2, 40, 70, dim}, DType::kF32);
+    const auto test = [&](const auto& change) {
+      Instance instance(problem);
+      change(instance);
+      expect_alike(instance, "three_tf32", "any", {"out", "lse"});
+    };
+    for (const char* name : {"q", "k", "v"}) {
+      SCOPED_TRACE(name);
+      for (const double value : {kInfinity, -kInfinity, double{NAN}}) {
+        test([&](Instance& of) { set_element(of[name], 5, value); });
+      }
+    }
+    test([&](Instance& of) {
+      for (int64_t row = 0; row < 80; ++row) set_element(of["q"], row * dim, 0x1p-120);
+      set_element(of["k"], 3 * dim, -kInfinity);
+    });
+  }
+}
+
+TEST(BackwardThreeTf32, NumbersThatAreNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const int64_t dim : {64, 128}) {
+    SCOPED_TRACE(dim);
+    // Whole tiles of queries: a weight of 0, of one that is not there, times infinity is NaN.
+    const Problem problem = make_problem(operation_named("attention_backward"),
+                                         {.extents = {1, 2, 64, 70, dim}}, DType::kF32);
+    for (const char* name : {"q", "k", "v", "dout"}) {
+      SCOPED_TRACE(name);
+      for (const double value : {kInfinity, -kInfinity, double{NAN}}) {
+        Instance instance(problem);
+        set_element(instance[name], 5, value);
+        expect_alike(instance, "backward_three_tf32", "backward_any", {"dq", "dk", "dv"});
+      }
+    }
+  }
+}
+
 // Attention over keys 0 ... 40 and over the others, merged.
 TEST(MergeAttnStates, HalvesOfTheKeysMakeTheWhole) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
