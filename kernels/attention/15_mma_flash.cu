@@ -9,12 +9,16 @@ namespace {
 // faster than 32, which do not), of 4 at 256. 32 queries a warp halve what is read of shared memory
 // for each product, which 16 would wait for (mma.sync at its fastest takes 160 bytes a clock for 16
 // rows, shared memory gives 128). Scaling lazily is worth 7 % at 128, 1 % of causal problems at 64;
-// it costs 1 % of full ones there and 2 % at 256.
+// it costs 1 % of full ones there and 2 % at 256. Of up to 64 queries (2026-12-03) half of Plain's
+// rows were empty: 64 x 8 heads of 64 12.8 us, 17.8 by Plain, 12.1 with 32 keys; of 512 keys 30.9,
+// 41.3, 33.2; 256 x 4 heads of 49 19.5, 30.6, 19.3.
 struct Shapes64 {
   using Plain = MmaFlashPolicy<MmaFlashShape{
       .dim = 64, .warps = 4, .row_blocks = 2, .keys = 64, .blocks = 2, .holds_query = true}>;
   using Every = MmaFlashPolicy<MmaFlashShape{
       .dim = 64, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 2, .holds_query = true}>;
+  using Short = MmaFlashPolicy<MmaFlashShape{
+      .dim = 64, .warps = 4, .row_blocks = 1, .keys = 64, .blocks = 4, .holds_query = true}>;
 };
 struct Shapes128 {
   using Plain = MmaFlashPolicy<MmaFlashShape{

@@ -22,6 +22,7 @@ struct Shapes64 {
       .dim = 64, .warps = 4, .row_blocks = 2, .keys = 32, .blocks = 2}>;
   using Every = MmaFlashPolicy<MmaFlashShape{
       .dim = 64, .warps = 4, .row_blocks = 1, .keys = 32, .blocks = 2}>;
+  using Short = Every;
 };
 struct Shapes128 {
   using Plain = MmaFlashPolicy<MmaFlashShape{
@@ -42,8 +43,7 @@ struct ThreeTf32 {
     if (!takes_flash(call, Shapes256::Plain::kDim, why)) return false;
     bool fits = false;
     Kernels::with_kernels(
-        std::max(call.head_dim, call.value_dim),
-        [&]<class /*Plain*/, class Every>() { fits = has_shared_memory<Every>(why); });
+        call, [&]<class /*Plain*/, class Every>() { fits = has_shared_memory<Every>(why); });
     return fits;
   }
   template <class AnyCall>

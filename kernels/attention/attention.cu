@@ -136,6 +136,14 @@ bool is_one_small_tile(const Call& call) {
          call.batch * call.heads >= device_facts().multiprocessors;
 }
 
+// Whether tiles of 64 queries are several for each SM. H200 2026-12-03, us, by mma_flash, and by
+// the fastest of the others: 64 x 8 heads of 64 queries and keys 12.8, 18.4; of 512
+// keys 30.9, 33.6.
+bool has_short_rows(const Call& call) {
+  return std::max(call.head_dim, call.value_dim) <= 64 && call.group() == 1 &&
+         call.batch * call.heads >= device_facts().multiprocessors;
+}
+
 // Whether rows are wide, and tiles of 64 queries of a head, as wide_heads has, nearly empty.
 bool is_few_and_wide(const Call& call) {
   return std::max(call.head_dim, call.value_dim) > 256 && call.queries <= 16;
@@ -160,9 +168,13 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
                                            &kThreeTf32,
                                            &kTiled,
                                            &kAny};
+  static constexpr const Rung* kNarrow[] = {
+      &kMmaFlash, &kWgmmaSpeculative, &kWideHeads, &kMmaTilingQkvSwizzleQkv, &kThreeTf32, &kTiled,
+      &kAny};
   if (is_few_and_wide(call)) return kFewWide;
   if (!is_few(call)) return kOrder;
   if (!has_short_keys(call)) return kFew;
+  if (has_short_rows(call)) return kNarrow;
   return is_one_small_tile(call) ? std::span<const Rung* const>(kShort) : kOrder;
 }
 

@@ -43,19 +43,27 @@ bool takes_flash(const AnyCall& call, int64_t most_dim, Why& why) {
 }
 
 // A rung's kernels: two of each of Shapes...', for D and Dv up to their kDim, the least first:
-// ::Plain of scores that are only scaled, ::Every of all.
+// ::Plain of scores that are only scaled, ::Every of all. ::Short, if there is one, is Plain's of
+// calls whose queries are one tile of it.
 template <class T, template <class, int> class ProductsOf, class... Shapes>
 struct FlashKernels {
   template <class Policy, bool kPlain>
   using Kernel = MmaFlashKernel<T, Policy, kPlain, ProductsOf>;
 
-  // f(Plain, Every) of the kernels for `dim`, up to the last one's.
+  // f(Plain, Every) of the kernels for a call, up to the last one's D and Dv.
   template <class F>
-  static void with_kernels(int64_t dim, const F& f) {
+  static void with_kernels(const Call& call, const F& f) {
+    const int64_t dim = std::max(call.head_dim, call.value_dim);
     const auto is_run_by = [&]<class Each>() {
       if (dim > Each::Plain::kDim) return false;
       using Plain = Kernel<typename Each::Plain, true>;
       using Every = Kernel<typename Each::Every, false>;
+      if constexpr (requires { typename Each::Short; }) {
+        if (call.queries <= Each::Short::kQueries) {
+          f.template operator()<Kernel<typename Each::Short, true>, Every>();
+          return true;
+        }
+      }
       f.template operator()<Plain, Every>();
       return true;
     };
@@ -73,7 +81,7 @@ void run_flash(const AnyCall& call, const char* rung, Stream stream) {
                  call.value_dim, 16 / static_cast<int64_t>(size_of(call.dtype)));
   const bool is_plain = call.scale > 0 && call.softcap == 0 && !call.bias.exists &&
                         !call.slopes.exists && !narrow.paged;
-  Kernels::with_kernels(std::max(call.head_dim, call.value_dim), [&]<class Plain, class Every>() {
+  Kernels::with_kernels(call, [&]<class Plain, class Every>() {
     if (is_plain && has_shared_memory<Plain>()) {
       Plain::run(narrow, sequences, out_aligned, stream);
     } else {

@@ -399,13 +399,16 @@ TEST(AttentionVarlen, ValuesThatLieInKeys) {
 
 // Of few queries keys are shared out, unless they are few, too, or there are blocks enough.
 TEST(Attention, BestOfFewQueries) {
-  const auto chosen = [](int64_t heads, int64_t queries, int64_t keys) {
-    Instance instance(problem_of(dense(), {1, heads, queries, keys, 64, heads, 64}, DType::kBf16));
+  const auto chosen = [](int64_t heads, int64_t queries, int64_t keys, int64_t dim = 64) {
+    Instance instance(
+        problem_of(dense(), {1, heads, queries, keys, dim, heads, dim}, DType::kBf16));
     return std::string(best(instance.call(), 90).name);
   };
   const int64_t many = device_facts().multiprocessors;
-  EXPECT_EQ(chosen(many, 40, 40), "mma_tiling_qkv_swizzle_qkv");
-  EXPECT_EQ(chosen(many, 40, 300), "wgmma_speculative");
+  EXPECT_EQ(chosen(many, 40, 40), "mma_flash");
+  EXPECT_EQ(chosen(many, 40, 300), "mma_flash");
+  EXPECT_EQ(chosen(many, 40, 40, 128), "mma_tiling_qkv_swizzle_qkv");
+  EXPECT_EQ(chosen(many, 40, 300, 128), "wgmma_speculative");
   EXPECT_EQ(chosen(1, 40, 100), "wgmma_speculative");
   EXPECT_EQ(chosen(1, 40, 300), "split_kv");
   EXPECT_EQ(chosen(many, 1, 40), "split_kv_transposed");
