@@ -1,7 +1,6 @@
-// Idea: f32 on tensor cores. TF32 has 11 of a number's 24 bits; what it leaves of it is a number
-// too,
-//   and three products of TF32 are one of f32: queries, keys, weights and values are taken apart in
-//   registers, where they meet.
+// Idea: f32 on tensor cores. TF32 has 11 of a number's 24 bits; what it leaves of it is a number,
+//   too, and three products of TF32 are one of f32: queries, keys, weights and values are taken
+//   apart in registers, where they meet.
 // From mma_flash: its kernel by other products (mma_products_tf32.hpp). Keys and values take as
 //   many bytes in tiles of half the rows; sums over a tile are added up outside of the tensor
 //   cores, which cut what they add. A block that meets an infinity walks its keys again.
@@ -60,7 +59,7 @@ constinit const Rung kThreeTf32 =
         .name = "three_tf32",
         .from = "mma_flash",
         .idea = "f32 as three products of TF32, taken apart in registers",
-        .may_spill = true,  // up to 36 bytes, of which a tile reads some once
+        .may_spill = true,  // up to 52 bytes, of which a tile of keys reads some once
     });
 
 }  // namespace ws::attention
