@@ -94,9 +94,10 @@ def compare(
 
 def near(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> None:
     assert got.shape == want.shape
-    # A query that sees one key has gradients of 0, which are what two sums differ by.
-    off = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}[dtype]
-    error = (got.double() - want).norm() / want.norm().clamp_min(1.0)
+    off = {torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}[dtype]
+    # Where each query sees one key its gradient is 0: what two sums of products differ by, 7e-6 in
+    # all by multiply-adds of f32, 1e-5 by tensor cores.
+    error = (got.double() - want).norm() / want.norm().clamp_min(2.0)
     assert error < off, f"{error:.1e} is more than {off:.0e}"
 
 
