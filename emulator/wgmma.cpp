@@ -52,7 +52,7 @@ float value_of(WgmmaElement element, const std::byte* from) {
     case WgmmaElement::kBf16: std::memcpy(&two, from, sizeof(two)); return ptx::cvt_f32_bf16(two);
     case WgmmaElement::kTf32:
       std::memcpy(&four, from, sizeof(four));
-      return std::bit_cast<float>(four & 0xFFFFE000u);
+      return ptx::cut_to_tf32(std::bit_cast<float>(four));
     case WgmmaElement::kE4m3: return ptx::cvt_f32_e4m3(byte);
     case WgmmaElement::kE5m2: return ptx::cvt_f32_e5m2(byte);
     case WgmmaElement::kS8: return static_cast<float>(static_cast<int8_t>(byte));

@@ -93,8 +93,7 @@ struct MmaFlashKernel : Policy {
 
   static void run(const VarlenCall& call, const Sequences& sequences, bool out_aligned,
                   Stream stream) {
-    const QueryTiles tiles(call, sequences, kQueries,
-                           QueryTiles::kSectionBytes * 2 / static_cast<int64_t>(sizeof(T)));
+    const QueryTiles tiles(call, sequences, kQueries);
     launch<MmaFlashKernel>({.blocks = tiles.count(), .threads = kThreads}, stream,
                            {call, sequences, tiles, out_aligned});
   }

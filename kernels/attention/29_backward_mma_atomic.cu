@@ -110,11 +110,11 @@ struct BackwardMmaAtomic {
     launch_backward_mma<Kernel>(a, context.stream);
     const auto fours = static_cast<int64_t>(sums_of(call) / 4);
     if (fours == 0) return;
-    launch<Give>({.blocks = divide_up(fours, Give::kThreads), .threads = Give::kThreads},
-                 context.stream,
-                 {sums, call.dq, call.heads, facts.rows, call.queries, fours,
-                  static_cast<int>(call.head_dim), call.scale,
-                  is_aligned(call.dq, call.batch, call.heads, call.queries, call.head_dim)});
+    launch<Give>(
+        {.blocks = divide_up(fours, Give::kThreads), .threads = Give::kThreads}, context.stream,
+        {sums, call.dq, call.heads, facts.rows, call.queries, fours,
+         static_cast<int>(call.head_dim), call.scale,
+         is_aligned(call.dq, call.dtype, call.batch, call.heads, call.queries, call.head_dim)});
   }
 };
 

@@ -655,7 +655,7 @@ struct SplitKv {
   static bool supports(const AnyCall& call, Why& why) {
     constexpr int64_t kMostDim = Rule::kMostDim;
     constexpr int64_t kMostUnits = int64_t{1} << 30;
-    constexpr int64_t kKvWidth = 16 / Rule::kKvBytes;
+    const DType of_kv = Rule::kKvBytes == 1 ? DType::kE4m3 : call.dtype;
     const SplitKvExtents all(call);
     return why.unless(!call.bias.exists, "takes no bias") &&
            why.unless(call.head_dim <= kMostDim && call.value_dim <= kMostDim,
@@ -664,13 +664,14 @@ struct SplitKv {
                       " queries times heads that share keys, not ", call.queries * call.group()) &&
            why.unless(all.queries < kMostSeen && all.keys < kMostSeen && all.most_keys < kMostSeen,
                       "takes up to 2^29 rows") &&
-           why.unless(is_aligned(call.q, call.batch, call.heads, all.queries, call.head_dim),
-                      "needs rows of q that begin at multiples of 16 bytes") &&
            why.unless(
-               is_aligned(call.k, all.batches, call.kv_heads, all.keys, call.head_dim, kKvWidth),
+               is_aligned(call.q, call.dtype, call.batch, call.heads, all.queries, call.head_dim),
+               "needs rows of q that begin at multiples of 16 bytes") &&
+           why.unless(
+               is_aligned(call.k, of_kv, all.batches, call.kv_heads, all.keys, call.head_dim),
                "needs rows of k that begin at multiples of 16 bytes") &&
            why.unless(
-               is_aligned(call.v, all.batches, call.kv_heads, all.keys, call.value_dim, kKvWidth),
+               is_aligned(call.v, of_kv, all.batches, call.kv_heads, all.keys, call.value_dim),
                "needs rows of v that begin at multiples of 16 bytes") &&
            Rule::with(call, [&]<class Kernel>() {
              const int64_t tiles = split_kv_tiles(call, Kernel::kRows);
@@ -699,7 +700,8 @@ struct SplitKv {
     const int64_t queries = SplitKvExtents(call).queries;
     if (call.batch == 0 || call.heads == 0 || (queries == 0 && call.queries == 0)) return;
     const Sequences sequences(call, Rule::kName);
-    const bool aligned = is_aligned(call.out, call.batch, call.heads, queries, call.value_dim);
+    const bool aligned =
+        is_aligned(call.out, call.dtype, call.batch, call.heads, queries, call.value_dim);
     Rule::with(call, [&]<class Kernel>() {
       const typename Kernel::Line line(call, sequences, most_blocks<Kernel>());
       launch<Kernel>({.blocks = line.blocks(), .threads = Kernel::kThreads}, context.stream,

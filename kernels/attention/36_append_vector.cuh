@@ -98,12 +98,10 @@ struct AppendVectorKernel {
 
 struct AppendVector {
   static bool supports(const AppendKv::Call& call, Why& why) {
-    const auto in_16_bytes = [](DType dtype) { return static_cast<int64_t>(16 / size_of(dtype)); };
-    const int64_t width = in_16_bytes(call.cache_dtype);
+    const auto width = static_cast<int64_t>(16 / size_of(call.cache_dtype));
     const auto is_whole = [&](const Heads& heads, DType dtype, int64_t batch, int64_t rows,
                               int64_t columns) {
-      return is_aligned(heads, batch, call.kv_heads, rows, columns, in_16_bytes(dtype)) &&
-             columns % width == 0;
+      return is_aligned(heads, dtype, batch, call.kv_heads, rows, columns) && columns % width == 0;
     };
     const int64_t together = call.interleaved ? 2 * call.pairs : call.pairs;
     const auto fits = [&](const Heads& heads, const Heads& cache, int64_t columns) {

@@ -471,8 +471,8 @@ bool takes_latent_rows(const AnyCall& call, Why& why) {
          why.unless(!call.slopes.exists, "takes no alibi_slopes") &&
          why.unless(call.softcap == 0, "takes no softcap") &&
          why.unless(call.value_dim % 8 == 0, "needs a Dv that 8 divides, not ", call.value_dim) &&
-         why.unless(is_aligned(call.out, call.batch, call.heads, SplitKvExtents(call).queries,
-                               call.value_dim),
+         why.unless(is_aligned(call.out, call.dtype, call.batch, call.heads,
+                               SplitKvExtents(call).queries, call.value_dim),
                     "needs rows of out that begin at multiples of 16 bytes");
 }
 

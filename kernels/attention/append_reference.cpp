@@ -184,7 +184,7 @@ Cost AppendKv::cost(const Problem& problem) {
 Tolerance AppendKv::tolerance(const Problem& problem, const Parameter& output) {
   if (output.name == "v_cache" || !problem.tensor(kCos).exists()) return {};
   const double noise = std::ldexp(1.0, -22);
-  const double rounding = gemm::rounding_error(problem.dtype());
+  const double rounding = rounding_error(problem.dtype());
   return {.relative = rounding + noise,
           .worst = 1.01 * rounding + 4 * noise,
           .floor = problem.dtype() == DType::kE4m3 ? 0x1p-6 : 1};

@@ -12,8 +12,7 @@ namespace ws::attention {
 // Whether rows begin at multiples of 16 bytes and their columns are dense.
 inline bool begin_well(const BackwardCall& call, const Heads& heads, int64_t count, int64_t rows,
                        int64_t columns) {
-  return is_aligned(heads, call.batch, count, rows, columns,
-                    16 / static_cast<int64_t>(size_of(call.dtype)));
+  return is_aligned(heads, call.dtype, call.batch, count, rows, columns);
 }
 
 // All that they ask for, but for the shared memory that they want.

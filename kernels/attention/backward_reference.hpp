@@ -137,14 +137,13 @@ inline double backward_flops_of(const Call& call, double pairs) {
 inline Tolerance backward_tolerance_of(const Call& call, const Problem& problem,
                                        const Parameter& output) {
   const DType dtype = problem.dtype();
-  const double sums = gemm::accumulation_error(call.head_dim) +
-                      gemm::accumulation_error(call.value_dim) +
-                      gemm::accumulation_error(std::max(call.keys, call.queries * call.group()));
+  const double sums = accumulation_error(call.head_dim) + accumulation_error(call.value_dim) +
+                      accumulation_error(std::max(call.keys, call.queries * call.group()));
   const double exact = std::ldexp(1.0, -17) + 8 * sums;
   if (output.name == "dscores") {
     return {.relative = exact, .worst = 32 * exact, .floor = 1};
   }
-  const double rounding = gemm::rounding_error(dtype);
+  const double rounding = rounding_error(dtype);
   const double noise = dtype == DType::kF32 ? 0 : 2 * rounding;
   return {.relative = rounding + noise + exact,
           .worst = 1.01 * rounding + 16 * noise + 32 * exact,

@@ -29,9 +29,8 @@ bool takes_flash(const AnyCall& call, int64_t most_dim, Why& why) {
   const int64_t batches = every.paged ? every.total_pages : every.batch;
   const auto begins_well = [&](const char* name, const Heads& heads, int64_t batch, int64_t count,
                                int64_t rows, int64_t columns) {
-    return why.unless(is_aligned(heads, batch, count, rows, columns,
-                                 16 / static_cast<int64_t>(size_of(call.dtype))),
-                      "needs rows of ", name, " that begin at multiples of 16 bytes");
+    return why.unless(is_aligned(heads, call.dtype, batch, count, rows, columns), "needs rows of ",
+                      name, " that begin at multiples of 16 bytes");
   };
   return has_kv_of_q(call, why) &&
          why.unless(call.head_dim <= most_dim && call.value_dim <= most_dim,
@@ -77,8 +76,8 @@ void run_flash(const AnyCall& call, const char* rung, Stream stream) {
   const Sequences sequences(call, rung);
   const VarlenCall narrow = flash_call(call);
   const bool out_aligned =
-      is_aligned(call.out, call.batch, call.heads, std::max(narrow.queries, narrow.total_queries),
-                 call.value_dim, 16 / static_cast<int64_t>(size_of(call.dtype)));
+      is_aligned(call.out, call.dtype, call.batch, call.heads,
+                 std::max(narrow.queries, narrow.total_queries), call.value_dim);
   const bool is_plain = call.scale > 0 && call.softcap == 0 && !call.bias.exists &&
                         !call.slopes.exists && !narrow.paged;
   Kernels::with_kernels(call, [&]<class Plain, class Every>() {

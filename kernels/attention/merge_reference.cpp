@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "catalogue/tolerance.hpp"
 #include "kernels/attention/merge.hpp"
-#include "kernels/gemm/reference.hpp"
 
 namespace ws::attention {
 namespace {
@@ -105,7 +105,7 @@ Cost MergeAttnStates::cost(const Problem& problem) {
 // size 1.
 Tolerance MergeAttnStates::tolerance(const Problem& problem, const Parameter& output) {
   const double noise = std::ldexp(1.0, -20);
-  const double rounding = output.name == "lse" ? 0 : gemm::rounding_error(problem.dtype());
+  const double rounding = output.name == "lse" ? 0 : rounding_error(problem.dtype());
   return {.relative = rounding + noise, .worst = 1.01 * rounding + 4 * noise, .floor = 1};
 }
 

@@ -224,7 +224,8 @@ void launch_facts(const AnyCall& call, const QueryFacts& facts, Stream stream,
   };
   constexpr int64_t kWidth = 16 / sizeof(T);
   const auto is_whole = [&](const Heads& heads) {
-    return is_aligned(heads, batches_of(call), call.heads, call.queries, call.value_dim, kWidth);
+    return is_aligned(heads, call.dtype, batches_of(call), call.heads, call.queries,
+                      call.value_dim);
   };
   if (call.value_dim % kWidth != 0 || !is_whole(call.dout) || !is_whole(call.out)) {
     launch_by.template operator()<0>();

@@ -49,7 +49,8 @@ class QueryTiles {
             " tiles of queries, of at most 2^31 - 1");
     tiles_ = static_cast<int>(tiles);
     matrices_ = static_cast<int>(matrices);
-    const int64_t bytes = sequences.keys * (call.head_dim + call.value_dim) * 2;
+    const int64_t bytes = sequences.keys * (call.head_dim + call.value_dim) *
+                          static_cast<int64_t>(size_of(call.dtype));
     const int64_t fitting = std::max<int64_t>(1, section_bytes / std::max<int64_t>(1, bytes));
     // Sections are alike, for a short last one would end the grid with long tiles, while most
     // multiprocessors have nothing left to do; so each has up to half as many heads again.

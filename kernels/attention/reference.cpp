@@ -61,7 +61,7 @@ Tolerance Attention::tolerance_in(const Problem& problem, const Parameter& outpu
   const Call call = Attention::call(problem);
   Tolerance allowed = tolerance(problem, output);
   const double steps = static_cast<double>(call.head_dim + call.keys) / 16 + 4;
-  const double noise = gemm::rounding_error(accumulate) * std::sqrt(steps);
+  const double noise = rounding_error(accumulate) * std::sqrt(steps);
   allowed.relative += 2 * noise;
   allowed.worst += 8 * noise;
   return allowed;

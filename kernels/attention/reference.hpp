@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "catalogue/tolerance.hpp"
 #include "kernels/attention/operations.hpp"
-#include "kernels/gemm/reference.hpp"
 
 namespace ws::attention::in_double {
 
@@ -260,9 +260,8 @@ inline Tolerance tolerance_of(const Call& call, const Problem& problem, const Pa
                               bool all_seen, double size_of_scales = 1) {
   const DType dtype = problem.dtype();
   const bool of_8_bits = size_of(dtype) == 1;
-  const double sums =
-      of_8_bits ? std::ldexp(1.0, -13)
-                : gemm::accumulation_error(call.keys) + gemm::accumulation_error(call.head_dim);
+  const double sums = of_8_bits ? std::ldexp(1.0, -13)
+                                : accumulation_error(call.keys) + accumulation_error(call.head_dim);
   const double size =
       std::abs(call.scale) * size_of_scales * std::sqrt(static_cast<double>(call.head_dim));
   if (output.name == "lse") {
@@ -271,8 +270,8 @@ inline Tolerance tolerance_of(const Call& call, const Problem& problem, const Pa
     if (of_8_bits) return {.relative = 0.0625, .worst = 8 * off * std::max(size, 1.0), .floor = 1};
     return {.relative = off, .worst = 8 * off, .floor = 1};
   }
-  const double rounding = gemm::rounding_error(of_8_bits ? problem["out"].dtype : dtype);
-  const double noise = dtype == DType::kF32 ? std::ldexp(1.0, -19) : gemm::rounding_error(dtype);
+  const double rounding = rounding_error(of_8_bits ? problem["out"].dtype : dtype);
+  const double noise = dtype == DType::kF32 ? std::ldexp(1.0, -19) : rounding_error(dtype);
   const double few = size > 1 ? std::exp((size * size - 1) / 2) : 1;
   const double alike = 2 * few / std::sqrt(static_cast<double>(std::max<int64_t>(call.keys, 4)));
   return {.relative = rounding + noise + 4 * sums,

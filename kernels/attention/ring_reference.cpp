@@ -54,7 +54,7 @@ Cost RingAttentionStep::cost(const Problem& problem) {
 Tolerance RingAttentionStep::tolerance(const Problem& problem, const Parameter& output) {
   Tolerance allowed = tolerance_of(RingAttentionStep::call(problem), problem, output, false);
   if (output.name == "lse") return allowed;
-  const double rounding = gemm::rounding_error(problem.dtype()) - gemm::rounding_error(DType::kF32);
+  const double rounding = rounding_error(problem.dtype()) - rounding_error(DType::kF32);
   allowed.relative -= rounding;
   allowed.worst -= rounding;
   return allowed;

@@ -10,9 +10,10 @@
 
 namespace ws::attention {
 
-// Whether rows begin at multiples of 16 bytes, `width` elements, and their columns are dense.
-inline bool is_aligned(const Heads& heads, int64_t batch, int64_t count, int64_t rows,
-                       int64_t columns, int64_t width = 8) {
+// Whether rows begin at multiples of 16 bytes and their columns are dense.
+inline bool is_aligned(const Heads& heads, DType dtype, int64_t batch, int64_t count, int64_t rows,
+                       int64_t columns) {
+  const int64_t width = 16 / static_cast<int64_t>(size_of(dtype));
   const auto steps_well = [&](int64_t extent, int64_t stride) {
     return extent <= 1 || stride % width == 0;
   };

@@ -244,29 +244,6 @@ void multiply_rows(const Matrix& a, const Matrix& b, int64_t n, int64_t k, Slice
 
 }  // namespace
 
-double accumulation_error(int64_t depth) {
-  const auto k = static_cast<double>(depth);
-  return std::ldexp(1.0, -23) * (4 + std::sqrt(k) + k / 32);
-}
-
-double rounding_error(DType dtype) {
-  switch (dtype) {
-    case DType::kE5m2: return std::ldexp(1.0, -3);
-    case DType::kE4m3: return std::ldexp(1.0, -4);
-    case DType::kBf16: return std::ldexp(1.0, -8);
-    case DType::kF16: return std::ldexp(1.0, -11);
-    default: return std::ldexp(1.0, -24);
-  }
-}
-
-Tolerance product_tolerance(DType dtype, int64_t k) {
-  const double rounding = rounding_error(dtype);
-  const double accumulation = accumulation_error(k);
-  return {.relative = rounding + accumulation,
-          .worst = 1.01 * rounding + 8 * accumulation,
-          .floor = std::sqrt(static_cast<double>(k)) + std::ldexp(1.0, -14)};
-}
-
 void reference_product(DType dtype, const Matrix& a, const Matrix& b, int64_t n, int64_t k,
                        Slice slice, double* c) {
   with_type<kFloats>(dtype, [&]<class T>() { multiply_rows<T>(a, b, n, k, slice, c); });

@@ -158,7 +158,7 @@ Cost GroupedGemm::cost(const Problem& problem) {
 }
 
 Tolerance GroupedGemm::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return gemm::product_tolerance(out_dtype_of(problem), problem.tensor(0).extent(1));
+  return product_tolerance(out_dtype_of(problem), problem.tensor(0).extent(1));
 }
 
 int64_t GroupedGemm::items(const Problem& problem, const Parameter& /*output*/) {
@@ -218,7 +218,7 @@ Cost GroupedGemmWeight::cost(const Problem& problem) {
 
 // As if a group were all of T: the largest sums there can be.
 Tolerance GroupedGemmWeight::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  return gemm::product_tolerance(out_dtype_of(problem), problem.tensor(0).extent(1));
+  return product_tolerance(out_dtype_of(problem), problem.tensor(0).extent(1));
 }
 
 int64_t GroupedGemmWeight::items(const Problem& problem, const Parameter& /*output*/) {

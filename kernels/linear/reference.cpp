@@ -169,10 +169,10 @@ Tolerance Addmm::tolerance(const Problem& problem, const Parameter& /*output*/) 
   const double scale = std::sqrt(alpha * alpha + beta * beta);
   const bool bends = problem.choice<Activation>("activation") != Activation::kNone;
   const double cut = allows_tf32(problem) ? std::ldexp(1.0, -10) : 0;  // as gemm has it
-  const double error = gemm::accumulation_error(problem.tensor(1).extent(1)) +
-                       gemm::rounding_error(DType::kF32) + cut;
+  const double error =
+      accumulation_error(problem.tensor(1).extent(1)) + rounding_error(DType::kF32) + cut;
   const double after = bends ? 2.3 * kSlope * error + kFunctor : error;
-  const double rounding = gemm::rounding_error(problem.tensor(3).dtype);
+  const double rounding = rounding_error(problem.tensor(3).dtype);
   return {.relative = rounding + after,
           .worst = 1.01 * rounding + 8 * after,
           .floor = scale + std::ldexp(1.0, -14)};
@@ -301,9 +301,9 @@ Tolerance Baddbmm::tolerance(const Problem& problem, const Parameter& /*output*/
   const double beta = problem.number("beta");
   const auto k = static_cast<double>(call.k);
   const double scale = std::sqrt(alpha * alpha * k + beta * beta);
-  Tolerance allowed = gemm::product_tolerance(call.out_dtype, call.k);
+  Tolerance allowed = product_tolerance(call.out_dtype, call.k);
   const double cut = call.tf32 ? std::ldexp(1.0, -10) : 0;  // as gemm has it
-  const double added = 2 * gemm::rounding_error(DType::kF32) + cut;
+  const double added = 2 * rounding_error(DType::kF32) + cut;
   allowed.relative += added;
   allowed.worst += 4 * added;
   allowed.floor = scale + std::ldexp(1.0, -14);
@@ -401,9 +401,9 @@ Cost SwigluLinear::cost(const Problem& problem) {
 // Gate and sum are of the size of 1 and err alike; silu's slope takes the gate's error along. The
 // result is half as large.
 Tolerance SwigluLinear::tolerance(const Problem& problem, const Parameter& /*output*/) {
-  const double error = gemm::accumulation_error(problem.tensor(0).extent(1));
+  const double error = accumulation_error(problem.tensor(0).extent(1));
   const double after = 2 * (1 + kSlope) * error + kFunctor;
-  const double rounding = gemm::rounding_error(problem.dtype());
+  const double rounding = rounding_error(problem.dtype());
   return {.relative = rounding + after, .worst = 1.01 * rounding + 16 * after, .floor = 1};
 }
 
@@ -481,7 +481,7 @@ Cost GemmAccumulate::cost(const Problem& problem) {
 // The product is of the size of sqrt(K), c of 1.
 Tolerance GemmAccumulate::tolerance(const Problem& problem, const Parameter& /*output*/) {
   const int64_t k = problem.tensor(0).extent(1);
-  const double error = gemm::accumulation_error(k) + 2 * gemm::rounding_error(DType::kF32);
+  const double error = accumulation_error(k) + 2 * rounding_error(DType::kF32);
   return {.relative = error, .worst = 8 * error, .floor = std::sqrt(static_cast<double>(k)) + 1};
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catalogue/fill.hpp"
-#include "kernels/gemm/reference.hpp"
+#include "catalogue/tolerance.hpp"
 #include "kernels/linear_attention/operations.hpp"
 
 namespace ws::linear_attention {
@@ -326,11 +326,11 @@ Cost Common::cost(const Problem& problem) {
 // which is rounded to 16 bits itself.
 Tolerance Common::tolerance(const Problem& problem, const Parameter& output) {
   const bool narrow = size_of(problem.dtype()) == 2;
-  const double rounding = gemm::rounding_error(problem.dtype());
+  const double rounding = rounding_error(problem.dtype());
   const double decays = problem["log_decay"].exists() ? 0x1p-15 : 0;
   const auto steps = static_cast<double>(steps_of(problem));
-  const double sums = gemm::accumulation_error(dim_of(problem) + steps_of(problem)) +
-                      0x1p-22 * std::sqrt(steps) + decays;
+  const double sums =
+      accumulation_error(dim_of(problem) + steps_of(problem)) + 0x1p-22 * std::sqrt(steps) + decays;
   const double size = size_of_output(problem, output.name);
   const double noise = narrow ? rounding : 0;
   const bool is_delta = problem.operation->index_of("beta") >= 0;

@@ -28,7 +28,7 @@ void cut_to_tf32(Problem& problem) {
     const Tensor& tensor = problem.tensor(i);
     for (int64_t at = 0; at < tensor.elements(); ++at) {
       float& element = tensor.as<float>()[offset_of(tensor, at)];
-      element = std::bit_cast<float>(std::bit_cast<uint32_t>(element) & 0xFFFFE000U);
+      element = ptx::cut_to_tf32(element);
     }
   }
 }

@@ -131,6 +131,11 @@ __host__ __device__ __forceinline__ uint32_t cvt_rn_bf16x2_f32(float low, float 
 
 // ---- TF32: f32 of which the last 13 bits are zero ----------------------------------------------
 
+// What tensor cores see of an f32.
+__host__ __device__ __forceinline__ constexpr float cut_to_tf32(float value) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000u);
+}
+
 // To nearest, of two as near the even one: an instruction from sm_90 on, arithmetic on bits before.
 // An f32 that rounds beyond the largest becomes infinite.
 __host__ __device__ __forceinline__ float cvt_rn_tf32_f32(float value) {
@@ -141,7 +146,7 @@ __host__ __device__ __forceinline__ float cvt_rn_tf32_f32(float value) {
 #else
   const auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return std::bit_cast<float>(0x7FFFFFFFu);
-  return std::bit_cast<float>((bits + 0xFFFu + (bits >> 13 & 1u)) & 0xFFFFE000u);
+  return cut_to_tf32(std::bit_cast<float>(bits + 0xFFFu + (bits >> 13 & 1u)));
 #endif
 }
 
@@ -154,7 +159,7 @@ __host__ __device__ __forceinline__ float cvt_rna_tf32_f32(float value) {
 #else
   const auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return std::bit_cast<float>(0x7FFFFFFFu);
-  return std::bit_cast<float>((bits + 0x1000u) & 0xFFFFE000u);
+  return cut_to_tf32(std::bit_cast<float>(bits + 0x1000u));
 #endif
 }
 

@@ -27,7 +27,7 @@ float element_of(const float* registers, uint32_t i) {
 struct Tf32 {
   uint32_t bits;
 };
-inline float to_float(Tf32 value) { return std::bit_cast<float>(value.bits & ~uint32_t{0x1FFF}); }
+inline float to_float(Tf32 value) { return cut_to_tf32(std::bit_cast<float>(value.bits)); }
 inline void set_element(uint32_t* registers, uint32_t i, float value) {
   const uint32_t shift = i % 2 * 16;
   registers[i / 2] &= 0xFFFF0000U >> shift;

@@ -14,10 +14,6 @@
 #if WS_DEVICE_CODE
 namespace ws::thread {
 
-__device__ __forceinline__ float cut_to_tf32(float x) {
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & ~uint32_t{0x1FFF});
-}
-
 // What TF32, which is cut off, leaves of a number, rounded to TF32 itself: the same sign, so that
 // it gives an infinity nothing to cancel with, and 0 of what TF32 has no number for alone, since an
 // infinity times 0 is NaN; where nothing is left, too little to change a sum. An infinity stays
@@ -27,8 +23,8 @@ __device__ __forceinline__ float low_part(float x) {
   constexpr float kLeast = 0x1p-136F;  // of TF32
   constexpr uint32_t kHalf = 0x1000;   // of its last place
   const float size = ::fabsf(x);
-  const float left = x - cut_to_tf32(x);
-  const float low = cut_to_tf32(std::bit_cast<float>(std::bit_cast<uint32_t>(left) + kHalf));
+  const float left = x - ptx::cut_to_tf32(x);
+  const float low = ptx::cut_to_tf32(std::bit_cast<float>(std::bit_cast<uint32_t>(left) + kHalf));
   const float little = ::copysignf(::fminf(::fmaxf(size * 0x1p-60F, kLeast), size), x);
   const float finite = low == 0 ? little : low;
   const float beyond = x + x;
@@ -42,7 +38,7 @@ __device__ __forceinline__ float low_part(float x) {
 __device__ __forceinline__ float low_part_unless_strange(float x, float& strange) {
   constexpr float kRounding = 1 + 1.5F * 0x1p-12F;
   strange += ::fabsf(fma(x * 0x1p-60F, 0x1p60F, -x));
-  return fma(x - cut_to_tf32(x), kRounding, x * 0x1p-40F);
+  return fma(x - ptx::cut_to_tf32(x), kRounding, x * 0x1p-40F);
 }
 template <int kCount>
 __device__ __forceinline__ void low_parts(const float (&x)[kCount], float (&low)[kCount]) {
