@@ -37,6 +37,7 @@ extern const Rung kBackwardMma, kBackwardMmaAtomic, kBackwardWgmma, kBackwardWgm
 extern const Rung kRingWgmma;
 extern const Rung kSplitKv, kSplitKvE4m3, kSplitKvMla, kSplitKvMlaWgmma, kSplitKvTransposed;
 extern const Rung kThreeTf32, kBackwardThreeTf32;
+extern const Rung kWgmmaBlocks;
 
 namespace {
 
@@ -112,6 +113,7 @@ constexpr const Rung* kRungs[] = {
     &kSplitKvTransposed,
     &kThreeTf32,
     &kBackwardThreeTf32,
+    &kWgmmaBlocks,
 };
 
 // Whether keys are what there is to read: their rows are read once or twice, and queries fill no

@@ -29,7 +29,7 @@ template <class T, class Policy, class Out = T, bool kMerges = false>
 struct FlashKernel : Policy {
   static_assert(!kMerges || std::is_same_v<Out, float>);
   static constexpr Arch kArch = Arch::kSm90a;
-  static constexpr int kMinBlocks = 1;
+  static constexpr int kMinBlocks = Policy::kBlocks;
   static constexpr int kDim = Policy::kDim;
   static constexpr int kKeys = Policy::kKeys;
   static constexpr int kStages = Policy::kStages;
@@ -48,7 +48,8 @@ struct FlashKernel : Policy {
   static constexpr int kBufferBytes = 16 * 64 * sizeof(Out);
   static constexpr int kInputBytes = static_cast<int>(
       kConsumers * QTile::kBytes + (kTransposes ? 3 : 2) * kStages * KTile::kBytes);
-  static constexpr int kFreeBytes = 227 * 1024 - kInputBytes - 1024;
+  static constexpr int kMostBytes = 228 * 1024 / kMinBlocks - 1024;
+  static constexpr int kFreeBytes = kMostBytes - kInputBytes - 1024;
   static constexpr int kWantedBytes = kMerges ? 0 : kConsumers * 4 * kBufferBytes;
   static constexpr bool kOwnOutput = kWantedBytes <= kFreeBytes;
   static_assert(kOwnOutput || !kTransposes);
@@ -92,7 +93,7 @@ struct FlashKernel : Policy {
     tile::Pipeline<kStages> v_ring;
     tile::Pipeline<1> tile_ring;
   };
-  static_assert(sizeof(SharedStorage) <= 227 * 1024, "shared memory of a block");
+  static_assert(sizeof(SharedStorage) <= kMostBytes, "shared memory of a block");
 
   __device__ __forceinline__ static int least(int a, int b) { return a < b ? a : b; }
 
@@ -291,7 +292,7 @@ struct FlashKernel : Policy {
                                               column + lane / 8 % 2 * kChunk));
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            auto& sums = reinterpret_cast<float (&)[4]>(scores[key / 2 + half * 4]);
+            auto& sums = reinterpret_cast<float(&)[4]>(scores[key / 2 + half * 4]);
             const uint32_t b[2] = {pair[half * 2], pair[half * 2 + 1]};
             if constexpr (sizeof(T) == 1) {
               ptx::mma_m16n8k32<T>(sums, a, b, sums);
@@ -313,14 +314,14 @@ struct FlashKernel : Policy {
         const uint64_t v = Tile::by_columns(shared.values.pointer(at_v.stage * Tile::kElements));
 #pragma unroll
         for (int key = 0; key < kKeys; key += 32) {
-          const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[key / 8]);
+          const auto& a = reinterpret_cast<const uint32_t(&)[4]>(weights[key / 8]);
           ptx::wgmma_m64k32<kDim, T, T>(gathered, a, Tile::column_step(v, key), true);
         }
       } else {
         const uint64_t v = VTile::by_rows(shared.v.pointer(at_v.stage * VTile::kElements));
 #pragma unroll
         for (int row = 0; row < kKeys; row += 16) {
-          const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[row / 4]);
+          const auto& a = reinterpret_cast<const uint32_t(&)[4]>(weights[row / 4]);
           ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(gathered, a, VTile::row_step(v, row), true);
         }
       }
@@ -622,7 +623,7 @@ struct FlashKernel : Policy {
     const bool packed = list.sequences.packed;
     const int64_t queries = list.sequences.queries;
     const int64_t keys = list.sequences.keys;
-    launch<Named>({.blocks = blocks, .threads = kThreads}, context.stream,
+    launch<Named>({.blocks = blocks, .threads = Named::kThreads}, context.stream,
                   {.q = head_map<T>(call.q, call.head_dim, queries, call.heads, call.batch, packed,
                                     64, true, kDim),
                    .k = head_map<T>(call.k, call.head_dim, keys, call.kv_heads, call.batch, packed,

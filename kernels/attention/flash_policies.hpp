@@ -14,21 +14,22 @@ enum FlashIdea : int {
 };
 
 // kDim_ columns of q, k and v, kKeys_ keys a block, kStages_ blocks of keys and of values under
-// way, 64 queries for each of kConsumers_ warpgroups, a sum of ideas.
-template <int kDim_, int kKeys_, int kStages_, int kConsumers_, int kIdeas_>
+// way, 64 queries for each of kConsumers_ warpgroups, a sum of ideas, kBlocks_ blocks an SM.
+template <int kDim_, int kKeys_, int kStages_, int kConsumers_, int kIdeas_, int kBlocks_ = 1>
 struct FlashPolicy {
   static constexpr int kDim = kDim_;
   static constexpr int kKeys = kKeys_;
   static constexpr int kStages = kStages_;
   static constexpr int kConsumers = kConsumers_;
+  static constexpr int kBlocks = kBlocks_;
   // kTransposes: values have 8 bits, and some of those that do not multiply transpose them.
   template <bool kTransposes>
   static constexpr int kProducerRegisters = kTransposes        ? 56
                                             : kConsumers_ == 3 ? 32
                                                                : 40;
   template <bool kTransposes>
-  static constexpr int kConsumerRegisters =
-      kConsumers_ == 3 ? (kTransposes ? 152 : 160) : (kTransposes ? 224 : 232);
+  static constexpr int kConsumerRegisters = kConsumers_ == 3 ? (kTransposes ? 152 : 160)
+                                                             : (kTransposes ? 224 : 232);
   static constexpr bool has(FlashIdea idea) { return (kIdeas_ & idea) != 0; }
 };
 
@@ -50,6 +51,10 @@ template <int kIdeas>
 using Flash192 = FlashPolicy<192, 64, 3, 2, kIdeas>;
 template <int kIdeas>
 using Flash256 = FlashPolicy<256, 64, 2, 2, kIdeas>;
+
+// Of wgmma_blocks.
+using FlashBlocks64 = FlashPolicy<64, 64, 2, 1, kLazy, 4>;
+using FlashBlocks128 = FlashPolicy<128, 64, 2, 1, kLazy, 2>;
 
 // Of 8 bits. H200 2026-11-23, beside them: at 64 64 keys, at 128 two warpgroups of 64, 128 and 192
 // keys (128 keys are too many registers for three), at 256 two stages. Turns cost 1 to 3 %.

@@ -9,6 +9,7 @@
 #include "kernels/batch_norm/15_backward_any_layout.cuh"
 #include "kernels/batch_norm/bands.hpp"
 #include "kernels/batch_norm/grid.hpp"
+#include "kernels/batch_norm/lanes.hpp"
 
 namespace ws::batch_norm {
 
@@ -22,6 +23,7 @@ extern const Rung kChannelsLastKept, kBackwardChannelsLastKept;
 extern const Rung kOneLine;
 extern const Rung kGroupsChannelsLast, kGroupsChannelsLastOnChip;
 extern const Rung kBackwardGroupsChannelsLast, kBackwardGroupsChannelsLastOnChip;
+extern const Rung kLanesPerSet, kBackwardLanesPerChannel;
 
 namespace {
 
@@ -64,6 +66,8 @@ constexpr const Rung* kRungs[] = {
     &kGroupsChannelsLastOnChip,
     &kBackwardGroupsChannelsLast,
     &kBackwardGroupsChannelsLastOnChip,
+    &kLanesPerSet,
+    &kBackwardLanesPerChannel,
 };
 
 }  // namespace
@@ -111,6 +115,10 @@ Lead lead_of(const Call& call) {
   }
   return many && pieces.windows >= (groups ? 1024 : 32) ? kQueue : kNone;
 }
+// Whether some lanes hold a set, for which a block is too many.
+bool is_small(const Layout& layout, DType dtype) {
+  return windows_of_set(layout, dtype) <= kMostWindowsOfLanes;
+}
 // Whether the grid holds two groups at once. H200 2026-11-30, us: f32 2 x 64 x 512 x 512 in 32
 // groups, six at once, 150.2, by backward_groups 167.7; 8 x 3 x 1024 x 1024 in one, of which it
 // holds one at a time, 292.7 and 134.0.
@@ -120,6 +128,15 @@ bool two_at_once(const BackwardCall& call) {
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
+  static constexpr const Rung* kSmall[] = {&kLanesPerSet,
+                                           &kVector,
+                                           &kTwoPassGrid,
+                                           &kChannelsLastOnChip,
+                                           &kChannelsLastKept,
+                                           &kChannelsLast,
+                                           &kGroupsChannelsLastOnChip,
+                                           &kGroupsChannelsLast,
+                                           &kAnyLayout};
   static constexpr const Rung* kMany[] = {&kSharesOnChip,
                                           &kGridOnChip,
                                           &kBandsOnChip,
@@ -139,10 +156,14 @@ std::span<const Rung* const> Forward::by_worth(const Call& call) {
       &kGroupsChannelsLast, &kAnyLayout};
   static constexpr const Rung* kGiven[] = {&kOneLine, &kTwoPassGrid, &kChannelsLast, &kAnyLayout};
   if (call.given) return kGiven;
+  if (is_small(call.layout, call.dtype)) return kSmall;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<1>(call));
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
+  static constexpr const Rung* kSmallGroups[] = {&kBackwardLanesPerChannel, &kBackwardGroups,
+                                                 &kBackwardGroupsChannelsLastOnChip,
+                                                 &kBackwardGroupsChannelsLast, &kBackwardAnyLayout};
   static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip,
                                             &kBackwardGroupsGrid,
                                             &kBackwardGroups,
@@ -161,6 +182,7 @@ std::span<const Rung* const> Backward::by_worth(const Call& call) {
                                          &kBackwardBandsOnChip,  &kBackwardQueue,
                                          &kBackwardTwoPass,      &kBackwardChannelsLastKept,
                                          &kBackwardChannelsLast, &kBackwardAnyLayout};
+  if (call.groups && is_small(call.layout, call.dtype)) return kSmallGroups;
   if (call.groups) return two_at_once(call) ? std::span<const Rung* const>(kGroups) : kLargeGroups;
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<2>(call));

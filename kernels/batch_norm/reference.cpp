@@ -263,6 +263,8 @@ constexpr Case kGroupBench[] = {
     grouped(of(8, 320, 4096, kSideBySide), 32),
     grouped(of(32, 512, 784, kSideBySide), 32),
     grouped(of(32, 64, 12544, kSideBySide), 64),
+    grouped(of(256, 256, 196), 256),
+    grouped(of(256, 512, 49), 32),
 };
 
 // Rounding of a result, in the measures of Tolerance.

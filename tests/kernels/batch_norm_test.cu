@@ -262,6 +262,26 @@ TEST(BatchNormInference, RunsThatBlocksCut) {
   expect({1, 3, 5000}, DType::kF16);
 }
 
+// Sets that 8, 16 and 32 lanes hold, by a window each and by several, and one more; blocks of which
+// some lanes have no set; groups that leave lanes of a block without a channel.
+TEST(BatchNormLanes, SetsOfEverySize) {
+  for (const int64_t spatial :
+       {1, 3, 32, 33, 61, 64, 65, 125, 128, 129, 253, 256, 257, 509, 1021}) {
+    const int64_t channels = spatial % 2 == 0 ? 18 : 7;
+    expect_right("group_norm_forward", "lanes_per_set", {3, channels, spatial}, channels);
+    expect_right("group_norm_backward", "backward_lanes_per_channel", {3, channels, spatial},
+                 channels, DType::kBf16);
+    expect_right("batch_norm_training", "lanes_per_set", {2, channels, spatial / 2 + 2}, 0,
+                 DType::kF16);
+  }
+  test::in_every_order([&] {
+    expect_right("group_norm_backward", "backward_lanes_per_channel", {5, 35, 49}, 7);
+    expect_right("group_norm_backward", "backward_lanes_per_channel", {3, 33, 9}, 3, DType::kF16);
+    expect_right("group_norm_backward", "backward_lanes_per_channel", {2, 24, 260}, 3);
+    expect_right("group_norm_forward", "lanes_per_set", {5, 35, 49}, 7, DType::kBf16);
+  });
+}
+
 // As the emulator's four multiprocessors hold them: 56320 vectors, 28160 of each of two inputs.
 TEST(BatchNormGrid, TurnsAndWhatIsReadAgain) {
   WS_REQUIRE_ARCH(Arch::kSm90);
@@ -320,7 +340,9 @@ TEST(BatchNorm, RungsThatCallsGet) {
   EXPECT_EQ(chosen(backward(), {128, 2048, 49}), "backward_bands_on_chip");
   EXPECT_EQ(chosen(backward(), {32, 256, 3136, kSideBySide}), "backward_channels_last_kept");
   EXPECT_EQ(chosen(backward(), {8, 65536, 49, kSideBySide}), "backward_channels_last");
-  EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "vector");
+  EXPECT_EQ(chosen(group(), {8, 64, 300}, 8), "vector");
+  EXPECT_EQ(chosen(group(), {256, 256, 196}, 256), "lanes_per_set");
+  EXPECT_EQ(chosen(group(), {8, 64, 100}, 8), "lanes_per_set");
   EXPECT_EQ(chosen(group(), {32, 256, 3136}, 32), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {32, 64, 12544}, 64), "shares_on_chip");
   EXPECT_EQ(chosen(group(), {2, 64, 50176}, 4), "shares_on_chip");
@@ -338,7 +360,8 @@ TEST(BatchNorm, RungsThatCallsGet) {
             "backward_groups_channels_last_on_chip");
   EXPECT_EQ(chosen(group_backward(), {1, 128, 262144, kSideBySide}, 32),
             "backward_groups_channels_last");
-  EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_groups");
+  EXPECT_EQ(chosen(group_backward(), {8, 64, 300}, 8), "backward_groups");
+  EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_lanes_per_channel");
   EXPECT_EQ(chosen(group_backward(), {32, 512, 784}, 32), "backward_groups_on_chip");
   EXPECT_EQ(chosen(group_backward(), {1, 64, 1 << 20}, 8), "backward_groups");
 }
