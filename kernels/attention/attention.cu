@@ -131,19 +131,13 @@ bool has_short_keys(const Call& call) {
   return call.queries >= 16 && (call.keys <= kTile || (fills && call.keys <= 8 * kTile));
 }
 
-// Whether both are one tile of mma.sync's, for many heads: 256 x 4 heads of 49 24.5 us, by wgmma
-// 34.2; 128 x 16 of 64, of 128 columns, 65.3, 74.3; of 32 columns 15.6, 20.6.
-bool is_one_small_tile(const Call& call) {
-  return std::max(call.queries, call.keys) <= 64 &&
-         call.batch * call.heads >= device_facts().multiprocessors;
-}
-
-// Whether tiles of 64 queries are several for each SM. H200 2026-12-03, us, by mma_flash, and by
-// the fastest of the others: 64 x 8 heads of 64 queries and keys 12.8, 18.4; of 512
-// keys 30.9, 33.6.
-bool has_short_rows(const Call& call) {
-  return std::max(call.head_dim, call.value_dim) <= 64 && call.group() == 1 &&
-         call.batch * call.heads >= device_facts().multiprocessors;
+// Whether a block has done all that it has to do before another would have begun to overlap it.
+// H200 2026-12-03, us, by wgmma_blocks and by wgmma_speculative: 32 x 12 heads of 197, 64
+// columns, 29.2, 36.1; 16 x 16 of 256 21.3, 24.7; 16 x 12 of 512 43.5, 40.6, causal 31.5, 33.9; 8 x
+// 16 of 256, 128 columns, 18.3, 22.0; of 512 56, 39.7.
+bool is_short(const Call& call) {
+  const bool narrow = std::max(call.head_dim, call.value_dim) <= 64;
+  return call.keys <= (narrow && call.window.is_causal() ? 512 : 256);
 }
 
 // Whether rows are wide, and tiles of 64 queries of a head, as wide_heads has, nearly empty.
@@ -163,21 +157,18 @@ std::span<const Rung* const> Attention::by_worth(const Call& call) {
   static constexpr const Rung* kFewWide[] = {
       &kSplitKvMlaWgmma, &kSplitKvMla, &kWideHeads, &kMmaTilingQkvSwizzleQkv,
       &kThreeTf32,       &kTiled,      &kAny};
-  static constexpr const Rung* kShort[] = {&kMmaTilingQkvSwizzleQkv,
-                                           &kWgmmaSpeculative,
-                                           &kWideHeads,
-                                           &kMmaFlash,
-                                           &kThreeTf32,
-                                           &kTiled,
-                                           &kAny};
-  static constexpr const Rung* kNarrow[] = {
-      &kMmaFlash, &kWgmmaSpeculative, &kWideHeads, &kMmaTilingQkvSwizzleQkv, &kThreeTf32, &kTiled,
-      &kAny};
+  static constexpr const Rung* kBlocks[] = {&kWgmmaBlocks,
+                                            &kWgmmaSpeculative,
+                                            &kWideHeads,
+                                            &kMmaFlash,
+                                            &kMmaTilingQkvSwizzleQkv,
+                                            &kThreeTf32,
+                                            &kTiled,
+                                            &kAny};
   if (is_few_and_wide(call)) return kFewWide;
-  if (!is_few(call)) return kOrder;
-  if (!has_short_keys(call)) return kFew;
-  if (has_short_rows(call)) return kNarrow;
-  return is_one_small_tile(call) ? std::span<const Rung* const>(kShort) : kOrder;
+  if (is_few(call) && !has_short_keys(call)) return kFew;
+  if (is_few(call) || is_short(call)) return kBlocks;
+  return kOrder;
 }
 
 std::span<const Rung* const> AttentionVarlen::by_worth(const Call& call) {

@@ -52,9 +52,13 @@ using Flash192 = FlashPolicy<192, 64, 3, 2, kIdeas>;
 template <int kIdeas>
 using Flash256 = FlashPolicy<256, 64, 2, 2, kIdeas>;
 
-// Of wgmma_blocks.
-using FlashBlocks64 = FlashPolicy<64, 64, 2, 1, kLazy, 4>;
-using FlashBlocks128 = FlashPolicy<128, 64, 2, 1, kLazy, 2>;
+// Of wgmma_blocks. H200 2026-12-03, us (keys, stages, warpgroups, blocks an SM): 32 x 12 heads of
+// 197, 64 columns, 29.2; 64, 2, 1, 4 30.5; 128, 1, 1, 3 31.7; 64, 2, 2, 2 31.1. 8 x 16 of 256, 128
+// columns, 18.3; 128, 1, 1, 2 20.7; 32, 2, 1, 3 20.0; 64, 2, 2, 1 22.0; 64, 1, 1, 3 22.6, which has
+// no warpgroup without queries where there are 64.
+using FlashBlocks64 = FlashPolicy<64, 64, 2, 1, kLazy, 5>;
+using FlashBlocks128 = FlashPolicy<128, 64, 1, 2, kLazy, 2>;
+using FlashBlocksShort128 = FlashPolicy<128, 64, 1, 1, kLazy, 3>;
 
 // Of 8 bits. H200 2026-11-23, beside them: at 64 64 keys, at 128 two warpgroups of 64, 128 and 192
 // keys (128 keys are too many registers for three), at 256 two stages. Turns cost 1 to 3 %.

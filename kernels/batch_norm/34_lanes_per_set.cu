@@ -11,7 +11,7 @@ namespace {
 template <class T, class Shape>
 struct LanesPerSetKernel {
   static constexpr int kThreads = Shape::kThreads;
-  static constexpr int kWidth = Runs<T>::kWidth;
+  using Set = LanesOfSet<T, Shape, 1>;
   struct Arguments {
     Runs<T> runs;
     Values weight;
@@ -24,8 +24,11 @@ struct LanesPerSetKernel {
   __device__ void operator()(SharedStorage& /*shared*/, const Arguments& a) const {
     const int64_t s = block_index() * Shape::kSets + thread_index() / Shape::kLanes;
     const bool exists = s < a.sets;
-    const LanesOfSet<T, Shape, 1> set(a.runs, s, exists);
+    const Set set(a.runs, s, exists);
     const auto& x = set.elements[0];
+    // Asked for with x: behind the sums it would be a second trip to memory.
+    Parameters of_first{};
+    if (exists) of_first = Affine<T>::parameters(a.weight, a.bias, a.runs, s);
     const auto add_lanes = [](float value) {
       return warp::all_reduce<Shape::kLanes>(value, Plus{});
     };
@@ -43,8 +46,8 @@ struct LanesPerSetKernel {
     });
     moments.squares = add_lanes(squares);
     if (!exists) return;
-    if (set.lane() == 0) a.statistics.finish(s, moments);
-    Affine<T> affine(a.weight, a.bias, a.runs, s, a.statistics.normal(moments));
+    if (Set::lane() == 0) a.statistics.finish(a.runs.sample_of(s), a.runs.number(s), moments);
+    Affine<T> affine(a.weight, a.bias, a.runs, s, a.statistics.normal(moments), of_first);
 #pragma unroll
     for (int v = 0; v < Shape::kWindows; ++v) {
       const Window& window = set.windows[v];

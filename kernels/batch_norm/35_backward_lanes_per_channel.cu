@@ -13,6 +13,7 @@ namespace {
 template <class T, class Shape>
 struct BackwardLanesKernel {
   static constexpr int kThreads = Shape::kThreads;
+  using Set = LanesOfSet<T, Shape, 2>;
   struct Arguments {
     Runs<T> runs;  // a set for each channel of each sample
     GroupRule of;
@@ -31,19 +32,20 @@ struct BackwardLanesKernel {
     const int64_t group = block_index() * a.groups_a_block + mine / width;
     const bool exists = mine / width < a.groups_a_block && group < a.groups;
     const int64_t row = group * width + (mine - first);
-    const LanesOfSet<T, Shape, 2> set(a.runs, row, exists);
+    const Set set(a.runs, row, exists);
     const auto& grad = set.elements[0];
     const auto& x = set.elements[1];
     Normal normal{};
     float weight = 0;
     if (exists) {
-      normal = a.of.normal(group);
+      const int64_t sample = a.runs.sample_of(row);
+      normal = a.of.normal(sample, group - sample * a.of.groups);
       weight = a.of.weight(a.runs.number(row));
     }
     Sums sums = Sums::none();
     set.each([&](int v, int i) { sums.add(grad[v][i], x[v][i] - normal.mean); });
     sums = warp::all_reduce<Shape::kLanes>(sums, PlusSums{});
-    if (exists && set.lane() == 0) {
+    if (exists && Set::lane() == 0) {
       thread::store(a.parts + row, Vec<Sums, 1>{{sums}});
       shared.weighed[mine] = {weight * sums.grad, weight * sums.product};
     }

@@ -116,14 +116,15 @@ struct Runs {
   thread::Divider of_piece;  // its windows
   int64_t width;             // channels of a set: piece p is of the p-th where there are several
 
-  __device__ __forceinline__ int64_t start(int64_t s) const {
-    const uint32_t of = of_sample.quotient(static_cast<uint32_t>(s));
-    return begin + of * sample + number(s) * set;
+  __device__ __forceinline__ int64_t sample_of(int64_t s) const {
+    return of_sample.quotient(static_cast<uint32_t>(s));
   }
   // Of a set in its sample.
   __device__ __forceinline__ int64_t number(int64_t s) const {
-    const uint32_t of = of_sample.quotient(static_cast<uint32_t>(s));
-    return s - static_cast<int64_t>(of) * of_sample.divisor();
+    return s - sample_of(s) * of_sample.divisor();
+  }
+  __device__ __forceinline__ int64_t start(int64_t s) const {
+    return begin + sample_of(s) * sample + number(s) * set;
   }
   // Of a set that starts at `start`.
   __device__ __forceinline__ Window window(int64_t start, int64_t w) const {

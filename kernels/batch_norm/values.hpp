@@ -110,8 +110,13 @@ struct Statistics {
   }
   // The same, stored, and running statistics moved along.
   __device__ __forceinline__ Normal finish(int64_t s, const thread::Moments& m) const {
+    return finish(s / per, s % per, m);
+  }
+  // Of set s of a sample.
+  __device__ __forceinline__ Normal finish(int64_t sample, int64_t s,
+                                           const thread::Moments& m) const {
     const Normal normal = this->normal(m);
-    keep(s / per, s % per, normal);
+    keep(sample, s, normal);
     if (running_mean.data != nullptr && count > 0) {
       const auto move = [&](const Values& values, float with) {
         const float old = of_channel(values, s);

@@ -405,11 +405,12 @@ TEST(Attention, BestOfFewQueries) {
     return std::string(best(instance.call(), 90).name);
   };
   const int64_t many = device_facts().multiprocessors;
-  EXPECT_EQ(chosen(many, 40, 40), "mma_flash");
-  EXPECT_EQ(chosen(many, 40, 300), "mma_flash");
-  EXPECT_EQ(chosen(many, 40, 40, 128), "mma_tiling_qkv_swizzle_qkv");
-  EXPECT_EQ(chosen(many, 40, 300, 128), "wgmma_speculative");
-  EXPECT_EQ(chosen(1, 40, 100), "wgmma_speculative");
+  EXPECT_EQ(chosen(many, 40, 40), "wgmma_blocks");
+  EXPECT_EQ(chosen(many, 40, 300, 128), "wgmma_blocks");
+  EXPECT_EQ(chosen(1, 40, 100), "wgmma_blocks");
+  EXPECT_EQ(chosen(1, 40, 40, 192), "wgmma_speculative");
+  EXPECT_EQ(chosen(4, 197, 197), "wgmma_blocks");
+  EXPECT_EQ(chosen(4, 300, 300), "wgmma_speculative");
   EXPECT_EQ(chosen(1, 40, 300), "split_kv");
   EXPECT_EQ(chosen(many, 1, 40), "split_kv_transposed");
 }
