@@ -1,5 +1,5 @@
-// Idea: no roles. A block is a warpgroup of 64 queries, whose first thread asks for keys and values
-//   as many tiles ahead as there is room; several blocks an SM cover one another's waits.
+// Idea: no roles. A block is a warpgroup of 64 queries, or two, of which a thread asks for keys and
+//   values as many tiles ahead as there is room; several blocks an SM cover one another's waits.
 // From wgmma_roles: of a short sequence a tile is all fill and end, of which an SM that one block
 //   fills has one at a time; and there are more tiles than SMs to share them.
 // Traffic: a block of 64 queries reads all keys and values that they see once, from L2.
@@ -9,6 +9,7 @@
 namespace ws::attention {
 namespace {
 
+// Long: copies, two products and the write of the rows share the tile.
 template <class T, class Policy>
 struct FlashBlocksKernel : FlashKernel<T, Policy> {
   using Base = FlashKernel<T, Policy>;
@@ -125,7 +126,6 @@ struct FlashBlocksKernel : FlashKernel<T, Policy> {
   }
 };
 
-// Rule of the rung.
 struct WgmmaBlocks {
   static constexpr int64_t kMostDim = 128;
   static bool supports(const auto& call, Why& why) { return flash_supports(call, kMostDim, why); }

@@ -292,7 +292,7 @@ struct FlashKernel : Policy {
                                               column + lane / 8 % 2 * kChunk));
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            auto& sums = reinterpret_cast<float(&)[4]>(scores[key / 2 + half * 4]);
+            auto& sums = reinterpret_cast<float (&)[4]>(scores[key / 2 + half * 4]);
             const uint32_t b[2] = {pair[half * 2], pair[half * 2 + 1]};
             if constexpr (sizeof(T) == 1) {
               ptx::mma_m16n8k32<T>(sums, a, b, sums);
@@ -314,14 +314,14 @@ struct FlashKernel : Policy {
         const uint64_t v = Tile::by_columns(shared.values.pointer(at_v.stage * Tile::kElements));
 #pragma unroll
         for (int key = 0; key < kKeys; key += 32) {
-          const auto& a = reinterpret_cast<const uint32_t(&)[4]>(weights[key / 8]);
+          const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[key / 8]);
           ptx::wgmma_m64k32<kDim, T, T>(gathered, a, Tile::column_step(v, key), true);
         }
       } else {
         const uint64_t v = VTile::by_rows(shared.v.pointer(at_v.stage * VTile::kElements));
 #pragma unroll
         for (int row = 0; row < kKeys; row += 16) {
-          const auto& a = reinterpret_cast<const uint32_t(&)[4]>(weights[row / 4]);
+          const auto& a = reinterpret_cast<const uint32_t (&)[4]>(weights[row / 4]);
           ptx::wgmma_m64k16<kDim, T, ptx::Major::kMN>(gathered, a, VTile::row_step(v, row), true);
         }
       }

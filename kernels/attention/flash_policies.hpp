@@ -28,8 +28,8 @@ struct FlashPolicy {
                                             : kConsumers_ == 3 ? 32
                                                                : 40;
   template <bool kTransposes>
-  static constexpr int kConsumerRegisters = kConsumers_ == 3 ? (kTransposes ? 152 : 160)
-                                                             : (kTransposes ? 224 : 232);
+  static constexpr int kConsumerRegisters =
+      kConsumers_ == 3 ? (kTransposes ? 152 : 160) : (kTransposes ? 224 : 232);
   static constexpr bool has(FlashIdea idea) { return (kIdeas_ & idea) != 0; }
 };
 
