@@ -104,7 +104,7 @@ UNITE = $(if $(filter ON,$(UNITED)),-DWS_UNITED=ON)
 # KERNELS=OFF sanitizes the host's code only, as CI does: half of the time.
 SANITIZE = $(if $(filter ciOFF,$*$(KERNELS)),-DWS_SANITIZE_KERNELS=OFF)
 # REACHED=ON, as CI has it: verify shapes of the families that a change reaches run, and nvcc compiles the kernels that
-# it does; once, for it is configured once.
+# it does.
 VERIFIED = $(if $(filter ON,$(REACHED)),$$($(PYTHON) tools/reached.py --families),all)
 CHECKED = $(if $(filter cuda-checkON,$*$(REACHED)),"-DWS_CHECKED=$$($(PYTHON) tools/reached.py)")
 
@@ -112,11 +112,11 @@ CHECKED = $(if $(filter cuda-checkON,$*$(REACHED)),"-DWS_CHECKED=$$($(PYTHON) to
 WITHIN = $(if $(LIMIT),timeout --signal=INT $(LIMIT))
 TIME_IS_UP = { [[ $$? == 124 ]] && echo "cuda-check: $(LIMIT) s were over: the last line above has how many steps were done"; }
 
-# Configured once; Ninja notices itself when a CMake file changes.
+# Configured once, but for what a change reaches; Ninja notices itself when a CMake file changes.
 PRESETS := emulated ci cuda cuda-check release
 .PHONY: $(PRESETS:%=configure/%) $(PRESETS:%=build/%)
 $(PRESETS:%=configure/%): configure/%:
-	@[[ -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE) $(SANITIZE) $(CHECKED); }
+	@[[ -z "$(if $(CHECKED),anew)" && -f build/$*/build.ninja ]] || { echo "configure: $*"; $(CMAKE) --preset $* --log-level=WARNING $(UNITE) $(SANITIZE) $(CHECKED); }
 
 $(PRESETS:%=build/%): build/%: configure/%
 	@echo "build: $*"

@@ -33,7 +33,7 @@ struct LanesPerSetKernel {
       return warp::all_reduce<Shape::kLanes>(value, Plus{});
     };
     // Distances from one of the numbers: sums of what lies far from 0 keep their digits.
-    const float one = warp::shuffle(set.first(), lane_index() & -Shape::kLanes);
+    const float one = warp::shuffle(set.any(), lane_index() & -Shape::kLanes);
     float sum = 0;
     set.each([&](int v, int i) { sum += x[v][i] - one; });
     thread::Moments moments = thread::Moments::none();

@@ -64,13 +64,12 @@ struct LanesOfSet {
   }
   __device__ __forceinline__ static int lane() { return thread_index() % Shape::kLanes; }
 
-  // Of the lane's first window, by selects: an index that is not known costs memory.
-  __device__ __forceinline__ float first() const {
+  // One of the lane's first window. By selects of those that it has: an index that is not known
+  // when compiled puts all that a lane holds into memory.
+  __device__ __forceinline__ float any() const {
     float found = 0;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      if (i == windows[0].first) found = elements[0][0][i];
-    }
+    for (int i = 0; i < kWidth; ++i) found = windows[0].has(i) ? elements[0][0][i] : found;
     return found;
   }
   // f(v, i): element i of window v, of all that the lane has.
