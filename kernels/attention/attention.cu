@@ -132,12 +132,13 @@ bool has_short_keys(const Call& call) {
 }
 
 // Whether a block has done all that it has to do before another would have begun to overlap it.
-// H200 2026-12-03, us, by wgmma_blocks and by wgmma_speculative: 32 x 12 heads of 197, 64
-// columns, 29.2, 36.1; 16 x 16 of 256 21.3, 24.7; 16 x 12 of 512 43.5, 40.6, causal 31.5, 33.9; 8 x
-// 16 of 256, 128 columns, 18.3, 22.0; of 512 56, 39.7.
+// H200 2026-12-03, us, by wgmma_blocks and by wgmma_speculative: 32 x 12 heads of 197, 64 columns,
+// 33.1, 37.5; 16 x 16 of 256 24.3, 26.3; 16 x 12 of 512 48.5, 41.9; causal, 8 x 12 of 256 13.1,
+// 16.5, 16 x 12 of 512 35.4, 34.7. 128 columns: 8 x 16 of 256 20.3, 23.4; causal, 8 x 32 over 8 of
+// 256 26.3, 25.6.
 bool is_short(const Call& call) {
-  const bool narrow = std::max(call.head_dim, call.value_dim) <= 64;
-  return call.keys <= (narrow && call.window.is_causal() ? 512 : 256);
+  const bool wide = std::max(call.head_dim, call.value_dim) > 64;
+  return call.keys <= (wide && call.window.is_causal() ? 128 : 256);
 }
 
 // Whether rows are wide, and tiles of 64 queries of a head, as wide_heads has, nearly empty.
@@ -188,6 +189,12 @@ std::span<const Rung* const> ScaledAttention::by_worth(const Call& /*call*/) {
 }
 
 std::span<const Rung* const> AttentionBackward::by_worth(const Call& call) {
+  // H200 2026-12-03, us, by backward_mma and by backward_wgmma_atomic: 64 x 8 heads of 64, 64
+  // columns, 39.6, 44.5; 256 x 4 of 49, 32 columns, 66.2, 74.4; 128 x 16 of 64, 128 columns, 178.9,
+  // 210.9. Of 128 53.4, 40.6.
+  static constexpr const Rung* kOneTile[] = {&kBackwardMma, &kBackwardWgmma, &kBackwardWideHeads,
+                                             &kBackwardThreeTf32, &kBackwardAny};
+  if (std::max(call.queries, call.keys) <= 64) return kOneTile;
   static constexpr const Rung* kOrder[] = {&kBackwardWgmmaAtomic, &kBackwardWgmma,
                                            &kBackwardWideHeads,   &kBackwardMma,
                                            &kBackwardThreeTf32,   &kBackwardAny};
