@@ -415,17 +415,6 @@ TEST(Attention, BestOfFewQueries) {
   EXPECT_EQ(chosen(many, 1, 40), "split_kv_transposed");
 }
 
-// Of a tile of both, mma.sync's is the fastest, and deterministic.
-TEST(AttentionBackward, BestOfShortSequences) {
-  const auto chosen = [](int64_t queries, int64_t keys) {
-    Instance instance(problem_of(backward(), {2, 4, queries, keys, 64, 4, 64}, DType::kBf16));
-    return std::string(best(instance.call(), 90).name);
-  };
-  EXPECT_EQ(chosen(64, 64), "backward_mma");
-  EXPECT_EQ(chosen(65, 64), "backward_wgmma_atomic");
-  EXPECT_EQ(chosen(20, 70), "backward_wgmma_atomic");
-}
-
 // Queries that are not their keys: as packed, all tensors begin with the same numbers.
 void fill_apart(Instance& instance) {
   for (const int index : {0, 5}) {  // q and dout
@@ -782,6 +771,18 @@ Reason why(std::string_view rung, const Problem& problem) {
     if (each->name == rung) return why_not(*each, AnyCall(problem), runtime::capability());
   }
   return Reason("no such rung");
+}
+
+// Of a tile of both, mma.sync's is the fastest, and deterministic.
+TEST(AttentionBackward, BestOfShortSequences) {
+  const auto chosen = [](int64_t queries, int64_t keys) {
+    const AnyCall call(
+        make_problem(backward(), {.extents = {2, 4, queries, keys, 64}}, DType::kBf16));
+    return std::string(best(call, 90).name);
+  };
+  EXPECT_EQ(chosen(64, 64), "backward_mma");
+  EXPECT_EQ(chosen(65, 64), "backward_wgmma_atomic");
+  EXPECT_EQ(chosen(20, 70), "backward_wgmma_atomic");
 }
 
 TEST(AttentionBackward, TensorCoresSayWhatTheyDoNotTake) {
