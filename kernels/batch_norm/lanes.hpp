@@ -16,8 +16,9 @@ struct LanesShape {
 };
 inline constexpr int64_t kMostWindowsOfLanes = 256;
 
-// f.template operator()<Shape>() of the shape for sets of so many windows: as few lanes as hold
-// them by one each, for a merge by shuffles is dearer than a window more; then all lanes, by more.
+// f.template operator()<Shape>() of the shape for sets of so many windows: two of a lane at least,
+// where there are two, for merging over twice as many lanes is dearer; then of all lanes, as many
+// as it takes.
 template <class F>
 void with_lanes(int64_t windows, const F& f) {
   const auto fits = [&]<class Shape>() {
