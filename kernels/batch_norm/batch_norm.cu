@@ -128,16 +128,8 @@ bool two_at_once(const BackwardCall& call) {
 }  // namespace
 
 std::span<const Rung* const> Forward::by_worth(const Call& call) {
-  static constexpr const Rung* kSmall[] = {&kLanesPerSet,
-                                           &kVector,
-                                           &kTwoPassGrid,
-                                           &kChannelsLastOnChip,
-                                           &kChannelsLastKept,
-                                           &kChannelsLast,
-                                           &kGroupsChannelsLastOnChip,
-                                           &kGroupsChannelsLast,
-                                           &kAnyLayout};
-  static constexpr const Rung* kMany[] = {&kSharesOnChip,
+  static constexpr const Rung* kMany[] = {&kLanesPerSet,
+                                          &kSharesOnChip,
                                           &kGridOnChip,
                                           &kBandsOnChip,
                                           &kChannelQueue,
@@ -156,15 +148,14 @@ std::span<const Rung* const> Forward::by_worth(const Call& call) {
       &kGroupsChannelsLast, &kAnyLayout};
   static constexpr const Rung* kGiven[] = {&kOneLine, &kTwoPassGrid, &kChannelsLast, &kAnyLayout};
   if (call.given) return kGiven;
-  if (is_small(call.layout, call.dtype)) return kSmall;
-  const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
+  if (is_small(call.layout, call.dtype)) return kMany;
+  const auto rungs =
+      takes_blocks(call.layout) ? std::span<const Rung* const>(kMany).subspan(1) : kFew;
   return rungs.subspan(lead_of<1>(call));
 }
 std::span<const Rung* const> Backward::by_worth(const Call& call) {
-  static constexpr const Rung* kSmallGroups[] = {&kBackwardLanesPerChannel, &kBackwardGroups,
-                                                 &kBackwardGroupsChannelsLastOnChip,
-                                                 &kBackwardGroupsChannelsLast, &kBackwardAnyLayout};
-  static constexpr const Rung* kGroups[] = {&kBackwardGroupsOnChip,
+  static constexpr const Rung* kGroups[] = {&kBackwardLanesPerChannel,
+                                            &kBackwardGroupsOnChip,
                                             &kBackwardGroupsGrid,
                                             &kBackwardGroups,
                                             &kBackwardGroupsChannelsLastOnChip,
@@ -182,8 +173,10 @@ std::span<const Rung* const> Backward::by_worth(const Call& call) {
                                          &kBackwardBandsOnChip,  &kBackwardQueue,
                                          &kBackwardTwoPass,      &kBackwardChannelsLastKept,
                                          &kBackwardChannelsLast, &kBackwardAnyLayout};
-  if (call.groups && is_small(call.layout, call.dtype)) return kSmallGroups;
-  if (call.groups) return two_at_once(call) ? std::span<const Rung* const>(kGroups) : kLargeGroups;
+  if (call.groups && is_small(call.layout, call.dtype)) return kGroups;
+  if (call.groups) {
+    return two_at_once(call) ? std::span<const Rung* const>(kGroups).subspan(1) : kLargeGroups;
+  }
   const auto rungs = takes_blocks(call.layout) ? std::span<const Rung* const>(kMany) : kFew;
   return rungs.subspan(lead_of<2>(call));
 }

@@ -362,6 +362,7 @@ TEST(BatchNorm, RungsThatCallsGet) {
             "backward_groups_channels_last");
   EXPECT_EQ(chosen(group_backward(), {8, 64, 300}, 8), "backward_groups");
   EXPECT_EQ(chosen(group_backward(), {8, 64, 100}, 8), "backward_lanes_per_channel");
+  EXPECT_EQ(chosen(group_backward(), {8, 512, 8}, 8), "backward_groups_on_chip");  // 64 channels
   EXPECT_EQ(chosen(group_backward(), {32, 512, 784}, 32), "backward_groups_on_chip");
   EXPECT_EQ(chosen(group_backward(), {1, 64, 1 << 20}, 8), "backward_groups");
 }
